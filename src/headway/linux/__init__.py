@@ -1,0 +1,1 @@
+"""Sources for a running Linux: eBPF, /proc."""

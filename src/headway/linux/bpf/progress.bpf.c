@@ -1,0 +1,1 @@
+char LICENSE[] __attribute__((section("license"), used)) = "Dual BSD/GPL";

@@ -1,0 +1,60 @@
+"""What every source for a running Linux offers to the commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from headway.model import Ledger
+
+__all__ = ["LinuxSource", "Selection"]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which threads to measure (T1), and on which processors.
+
+    The choices add up; ``everything`` makes the others moot. Threads and processes that a measured thread creates are
+    measured too, unless ``follow`` is false. All ids are those of the pid namespace that headway runs in.
+    """
+
+    pids: tuple[int, ...] = ()
+    """Processes, with all their threads."""
+    tids: tuple[int, ...] = ()
+    """Single threads."""
+    name: str | None = None
+    """Threads of this name (15 bytes at most, as in /proc/PID/comm); with a final ``*`` all that begin so."""
+    cgroup: str | None = None
+    """A cgroup v2 directory: all threads in it and below it."""
+    everything: bool = False
+    """Every thread of the machine (of the pid namespace)."""
+    command: int | None = None
+    """A process of ours that is held until it is released: measured from the moment it executes its program."""
+    cpus: tuple[int, ...] | None = None
+    """Only what happens on these processors; None: all."""
+    follow: bool = True
+
+
+class LinuxSource(Protocol):
+    """Yields ledgers. ``begin`` once, then ``read`` as often as wanted, then ``end``, and ``close`` in any case."""
+
+    name: str
+
+    def begin(self) -> None:
+        """Start measuring. Raises HeadwayError where the selection cannot be measured; nothing is left attached."""
+
+    def poll_fds(self) -> Iterable[int]:
+        """File descriptors that become readable when `service` has work to do."""
+
+    def service(self) -> float | None:
+        """Do the work that cannot wait for a reading; seconds until it wants to be called again, None: by its fds."""
+
+    def read(self) -> Ledger:
+        """Everything since `begin`, as of now."""
+
+    def end(self) -> Ledger:
+        """Everything since `begin`, as of now, and measure no more."""
+
+    def close(self) -> None:
+        """Detach everything; may be called at any time, more than once."""

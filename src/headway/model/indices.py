@@ -1,0 +1,111 @@
+"""The indices of progress: a projection of the ledger, computed here and nowhere else (law 3).
+
+RPI is all the processor time that a thread had; EPI the part in which it made progress; MPI, KPI and IOPI the parts
+that it lost to shared memory, to the kernel and to asking again and again for input or output. From US patent 9,223,615
+("Apparatus and method for thread progress tracking"):
+
+    Td = RPI - EPI,  TE = 1 - Td/RPI,  ME = 1 - MPI/Td,  KE = 1 - KPI/Td,  IOE = 1 - IOPI/Td      (1 where Td = 0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+from .cell import Cell
+from .kinds import Kind, kind_of
+from .quality import Quality
+
+__all__ = ["EXACT", "Indices", "Precision", "indices_of", "time_by_kind"]
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """How well a source tells the kinds of processor time apart.
+
+    A kind that is UNAVAILABLE is not seen by the source: its time hides in EFFECTIVE, which is then a bound at best.
+    ``total`` is the quality of RPI, all processor time together, which may be better than that of its parts.
+    """
+
+    total: Quality = Quality.EXACT
+    effective: Quality = Quality.EXACT
+    memory: Quality = Quality.EXACT
+    kernel: Quality = Quality.EXACT
+    poll: Quality = Quality.EXACT
+
+    def __or__(self, other: Precision) -> Precision:
+        """The worse of both, figure by figure: the precision of figures made from two ledgers."""
+        return Precision(*(getattr(self, f.name) | getattr(other, f.name) for f in fields(self)))
+
+
+EXACT = Precision()
+
+
+@dataclass(frozen=True, slots=True)
+class Indices:
+    """RPI, EPI, MPI, KPI, IOPI and Td in the ledger's unit; TE, ME, KE, IOE from 0 to 1. None: unavailable."""
+
+    rpi: int | None
+    epi: int | None
+    mpi: int | None
+    kpi: int | None
+    iopi: int | None
+    td: int | None
+    te: float | None
+    me: float | None
+    ke: float | None
+    ioe: float | None
+    quality: Mapping[str, Quality]
+    """The quality of each of the ten, by name."""
+
+
+def time_by_kind(states: Mapping[str, Cell]) -> Mapping[Kind, int]:
+    """Time of each kind, in the states' time unit; kinds without a state are 0.
+
+    A source with many threads may pass a mapping that has the answer ready, as an attribute of this function's name.
+    """
+    ready: Mapping[Kind, int] | None = getattr(states, "time_by_kind", None)
+    if ready is not None:
+        return ready
+    times = dict.fromkeys(Kind, 0)
+    for state, cell in states.items():
+        times[kind_of(state)] += cell.time
+    return times
+
+
+def indices_of(times: Mapping[Kind, int], precision: Precision = EXACT) -> Indices:
+    """The indices of a thread (or of many) from its time of each kind.
+
+    RPI = EPI + MPI + KPI + IOPI + stall, exactly; an index that is unavailable counts as nothing there, because its
+    time is in EPI. Where EPI is only a bound, RPI - EPI is not Td but less, and Td, ME, KE and IOE, which rest on it,
+    are unavailable; TE is a bound like EPI.
+    """
+    rpi = sum(time for kind, time in times.items() if kind.in_rpi)
+    values: dict[str, int | float | None] = {
+        "rpi": rpi,
+        "epi": times.get(Kind.EFFECTIVE, 0),
+        "mpi": times.get(Kind.MEMORY, 0),
+        "kpi": times.get(Kind.KERNEL, 0),
+        "iopi": times.get(Kind.POLL, 0),
+    }
+    quality = {
+        "rpi": precision.total,
+        "epi": precision.effective,
+        "mpi": precision.memory,
+        "kpi": precision.kernel,
+        "iopi": precision.poll,
+    }
+    quality["te"] = precision.effective | precision.total
+    lost = quality["te"] if quality["te"] is not Quality.BOUND else Quality.UNAVAILABLE
+    quality["td"] = lost
+    td = rpi - times.get(Kind.EFFECTIVE, 0)
+    values["td"] = td
+    values["te"] = 1 - td / rpi if rpi else 1.0
+    for efficiency, index in (("me", "mpi"), ("ke", "kpi"), ("ioe", "iopi")):
+        part = values[index]
+        values[efficiency] = 1 - part / td if part is not None and td else 1.0
+        quality[efficiency] = lost | quality[index]
+    for name, worth in quality.items():
+        if worth is Quality.UNAVAILABLE:
+            values[name] = None
+    return Indices(**values, quality=quality)  # type: ignore[arg-type]

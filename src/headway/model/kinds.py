@@ -1,0 +1,73 @@
+"""What a state means for progress.
+
+A *state* says what a thread is doing, a name with dots: ``user``, ``kernel.read``, ``irq.timer``, ``wait.futex``.
+Its *kind* says what that means for progress, and the kind follows from the name alone, so that every source, every
+recording and every view agree on it without a table to keep in step.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+__all__ = ["Kind", "kind_of"]
+
+
+class Kind(Enum):
+    """What the time in a state was, as far as the thread's progress is concerned."""
+
+    EFFECTIVE = "effective"
+    """On the processor, making progress."""
+    MEMORY = "memory"
+    """On the processor, waiting for memory that others use too."""
+    KERNEL = "kernel"
+    """On the processor, in the kernel or in a region marked as not being progress."""
+    POLL = "poll"
+    """On the processor, asking again for something that is not there yet."""
+    STALL = "stall"
+    """On the processor, stalled for another reason (data dependency, pipeline refill)."""
+    STOLEN = "stolen"
+    """The processor was away: the hypervisor ran something else."""
+    OVERHEAD = "overhead"
+    """On the processor, but the observer's doing, not the thread's."""
+    READY = "ready"
+    """Off the processor, able to run."""
+    WAIT = "wait"
+    """Off the processor, waiting for something."""
+    UNKNOWN = "unknown"
+    """Not seen."""
+
+    @property
+    def in_rpi(self) -> bool:
+        """Whether time of this kind is processor time that the thread had (law 3)."""
+        return self in _IN_RPI
+
+
+_IN_RPI = frozenset({Kind.EFFECTIVE, Kind.MEMORY, Kind.KERNEL, Kind.POLL, Kind.STALL})
+
+_BY_FIRST_WORD = {
+    "user": Kind.EFFECTIVE,
+    "memory": Kind.MEMORY,
+    "kernel": Kind.KERNEL,
+    "irq": Kind.KERNEL,
+    "softirq": Kind.KERNEL,
+    "noneffective": Kind.KERNEL,
+    "poll": Kind.POLL,
+    "stall": Kind.STALL,
+    "stolen": Kind.STOLEN,
+    "overhead": Kind.OVERHEAD,
+    "ready": Kind.READY,
+    "wait": Kind.WAIT,
+    "stopped": Kind.WAIT,
+    "idle": Kind.WAIT,
+    "unknown": Kind.UNKNOWN,
+}
+
+
+def kind_of(state: str) -> Kind:
+    """The kind of a state, from the first word of its name.
+
+    ``idle`` (a processor without work) is a wait; ``unknown.*`` is time that was not seen: ``unknown.unmeasured`` (a
+    processor ran threads that are not measured), ``unknown.elsewhere`` (a thread ran on a processor that is not
+    measured). A name whose first word is in no table is ``unknown`` too: never progress by mistake.
+    """
+    return _BY_FIRST_WORD.get(state.partition(".")[0], Kind.UNKNOWN)

@@ -1,0 +1,245 @@
+"""The ledger: thread x state -> cell, and processor x state -> cell.
+
+Every source yields one, every view shows one. The law it must keep is conservation: the times of a thread's states add
+up to the span in which it was measured, a processor's to the window, to the last unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from .cell import Cell
+from .indices import EXACT, Indices, Precision, indices_of, time_by_kind
+from .kinds import Kind
+
+__all__ = ["Ledger", "Overhead", "Processor", "Thread", "Window", "add_states", "merge", "since", "violations"]
+
+States = Mapping[str, Cell]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """From when to when a ledger was kept, in its time unit; on Linux nanoseconds of CLOCK_MONOTONIC."""
+
+    start: int
+    end: int
+
+    @property
+    def duration(self) -> int:
+        """Length of the window."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """One thread and what it did.
+
+    Thread ids are reused, so a thread is (tid, birth). ``start`` is when measuring it in this window began, ``end`` its
+    exit (None: it outlived the window), ``until`` the last moment that the figures speak for (its exit, else the
+    window's end), ``span`` the time measured, which its states add up to: until - start where nothing was left out.
+    """
+
+    tid: int
+    pid: int
+    name: str
+    birth: int
+    start: int
+    end: int | None
+    until: int
+    span: int
+    states: States
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """(tid, birth): what tells this thread from every other of its machine."""
+        return self.tid, self.birth
+
+    def times(self) -> Mapping[Kind, int]:
+        """Time of each kind."""
+        return time_by_kind(self.states)
+
+
+@dataclass(frozen=True, slots=True)
+class Processor:
+    """One processor and what it did; ``span`` is the time measured."""
+
+    cpu: int
+    span: int
+    states: States
+
+
+@dataclass(frozen=True, slots=True)
+class Overhead:
+    """The observer's own cost: ``time`` in the time unit over all ``events``; None where it could not be measured."""
+
+    time: int | None = None
+    events: int | None = None
+
+    @property
+    def per_event(self) -> float | None:
+        """Time per event."""
+        return self.time / self.events if self.time is not None and self.events else None
+
+    def __add__(self, other: Overhead) -> Overhead:
+        """Both together; what is unknown in one is unknown in the sum."""
+        return Overhead(
+            None if self.time is None or other.time is None else self.time + other.time,
+            None if self.events is None or other.events is None else self.events + other.events,
+        )
+
+    def __sub__(self, earlier: Overhead) -> Overhead:
+        """What came since an earlier reading."""
+        return Overhead(
+            None if self.time is None or earlier.time is None else self.time - earlier.time,
+            None if self.events is None or earlier.events is None else self.events - earlier.events,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """Threads and processors with what they did, and what must be known to read the figures."""
+
+    source: str
+    """``bpf``, ``proc``, ``machine`` or ``recording``."""
+    window: Window
+    threads: tuple[Thread, ...] = ()
+    processors: tuple[Processor, ...] = ()
+    precision: Precision = EXACT
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """Why a figure is not exact: index name (or a word such as ``stolen``) -> one clause."""
+    losses: Mapping[str, int] = field(default_factory=dict)
+    """What could not be seen, by name; nothing is lost without being counted here."""
+    overhead: Overhead = Overhead()
+    unit: str = "ns"
+    """Unit of the indices."""
+    time_unit: str = "ns"
+    """Unit of times: ``ns`` or ``cycles``."""
+
+    def indices(self, thread: Thread) -> Indices:
+        """The thread's indices at this ledger's precision."""
+        return indices_of(thread.times(), self.precision)
+
+
+def add_states(*many: States) -> dict[str, Cell]:
+    """The cells of several threads or processors added up, state by state."""
+    total: dict[str, Cell] = {}
+    for states in many:
+        for state, cell in states.items():
+            total[state] = total[state] + cell if state in total else cell
+    return total
+
+
+def _merge_threads(a: Thread, b: Thread) -> Thread:
+    ends = [end for end in (a.end, b.end) if end is not None]
+    later = max(a, b, key=lambda t: (t.until, t.name, t.pid))
+    return Thread(
+        tid=a.tid,
+        pid=later.pid,
+        name=later.name,
+        birth=a.birth,
+        start=min(a.start, b.start),
+        end=max(ends) if ends else None,
+        until=later.until,
+        span=a.span + b.span,
+        states=add_states(a.states, b.states),
+    )
+
+
+def merge(a: Ledger, b: Ledger) -> Ledger:
+    """Two ledgers of one machine as one: consecutive windows, or different threads and processors of the same one.
+
+    Associative and commutative. Times of a thread that is in both add up, so the windows must not overlap for it.
+    """
+    if (a.unit, a.time_unit) != (b.unit, b.time_unit):
+        raise ValueError(f"ledgers in {a.time_unit} and in {b.time_unit} cannot be merged")
+    threads = {t.key: t for t in a.threads}
+    for t in b.threads:
+        threads[t.key] = _merge_threads(threads[t.key], t) if t.key in threads else t
+    processors = {p.cpu: p for p in a.processors}
+    for p in b.processors:
+        mine = processors.get(p.cpu)
+        processors[p.cpu] = Processor(p.cpu, mine.span + p.span, add_states(mine.states, p.states)) if mine else p
+    return Ledger(
+        source=a.source if a.source == b.source else "+".join(sorted({*a.source.split("+"), *b.source.split("+")})),
+        window=Window(min(a.window.start, b.window.start), max(a.window.end, b.window.end)),
+        threads=tuple(threads[key] for key in sorted(threads)),
+        processors=tuple(processors[cpu] for cpu in sorted(processors)),
+        precision=a.precision | b.precision,
+        reasons=_merge_reasons(a.reasons, b.reasons),
+        losses={name: a.losses.get(name, 0) + b.losses.get(name, 0) for name in sorted({*a.losses, *b.losses})},
+        overhead=a.overhead + b.overhead,
+        unit=a.unit,
+        time_unit=a.time_unit,
+    )
+
+
+def _merge_reasons(a: Mapping[str, str], b: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: "; ".join(sorted({*a.get(name, "").split("; "), *b.get(name, "").split("; ")} - {""}))
+        for name in sorted({*a, *b})
+    }
+
+
+def since(later: Ledger, earlier: Ledger) -> Ledger:
+    """What happened between two cumulative readings of one source: the later one less the earlier one.
+
+    Threads that had ended before the earlier reading are left out.
+    """
+    before = {t.key: t for t in earlier.threads}
+    threads = []
+    for t in later.threads:
+        old = before.get(t.key)
+        if old is None:
+            threads.append(t)
+        elif old.end is None:
+            states = _subtract(t.states, old.states)
+            threads.append(replace(t, start=max(t.start, earlier.window.end), span=t.span - old.span, states=states))
+    processors_before = {p.cpu: p for p in earlier.processors}
+    processors = []
+    for p in later.processors:
+        was = processors_before.get(p.cpu)
+        processors.append(Processor(p.cpu, p.span - was.span, _subtract(p.states, was.states)) if was else p)
+    return replace(
+        later,
+        window=Window(earlier.window.end, later.window.end),
+        threads=tuple(threads),
+        processors=tuple(processors),
+        losses={name: n - earlier.losses.get(name, 0) for name, n in later.losses.items()},
+        overhead=later.overhead - earlier.overhead,
+    )
+
+
+_NOTHING = Cell(0, 0)
+
+
+def _subtract(later: States, earlier: States) -> dict[str, Cell]:
+    difference = {}
+    for state, cell in later.items():
+        old = earlier.get(state)
+        new = cell - old if old is not None else cell
+        if new.time or new.count:
+            difference[state] = new
+    return difference
+
+
+def violations(ledger: Ledger) -> list[str]:
+    """Where the ledger breaks the law of conservation, in words; an empty list where it keeps it.
+
+    Checked: no negative time or count; each thread's times add up to its span, and its span lies within the window;
+    each processor's times add up to its span, and its span is no longer than the window.
+    """
+    broken = []
+    rows: Iterable[tuple[str, int, States]] = [
+        *((f"thread {t.tid} ({t.name})", t.span, t.states) for t in ledger.threads),
+        *((f"processor {p.cpu}", p.span, p.states) for p in ledger.processors),
+    ]
+    for who, span, states in rows:
+        total = sum(cell.time for cell in states.values())
+        if total != span:
+            broken.append(f"{who}: its states add up to {total}, its span is {span}: {total - span:+d}")
+        broken += [f"{who}: {s} has time {c.time}" for s, c in states.items() if c.time < 0]
+        broken += [f"{who}: {s} has count {c.count}" for s, c in states.items() if c.count is not None and c.count < 0]
+        if not 0 <= span <= ledger.window.duration:
+            broken.append(f"{who}: its span {span} does not fit a window of {ledger.window.duration}")
+    return broken

@@ -1,0 +1,1 @@
+"""How a ledger is shown. Views know the model and nothing of sources."""

@@ -53,8 +53,14 @@ class LinuxSource(Protocol):
     def read(self) -> Ledger:
         """Everything since `begin`, as of now."""
 
+    def interval(self) -> Ledger:
+        """What happened since the last `interval`, or since `begin`."""
+
     def end(self) -> Ledger:
         """Everything since `begin`, as of now, and measure no more."""
+
+    def end_interval(self) -> Ledger:
+        """What happened since the last `interval`, and measure no more."""
 
     def close(self) -> None:
         """Detach everything; may be called at any time, more than once."""

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The little of the kernel that the programs touch: helpers by their number in the kernel's ABI (include/uapi/linux/bpf.h)
+ * and the fields that are read. Offsets come from the running kernel's BTF (CO-RE), so a struct here lists only the
+ * fields used, in no particular order.
+ */
+#ifndef HEADWAY_KERNEL_H
+#define HEADWAY_KERNEL_H
+
+#include "layout.h"
+
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef __s32 s32;
+typedef __s64 s64;
+typedef _Bool bool;
+#define true 1
+#define false 0
+#define NULL ((void *)0)
+
+#define SEC(name) __attribute__((section(name), used))
+#define INLINE static inline __attribute__((always_inline))
+#define NOINLINE static __attribute__((noinline))
+#define CORE __attribute__((preserve_access_index))
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define ORDER() asm volatile("" ::: "memory") /* the same processor's handlers see stores in program order */
+
+/* Map definitions as libbpf reads them from BTF. */
+#define UINT(name, value) int(*name)[value]
+#define TYPE(name, type) type *name
+
+enum { MAP_HASH = 1, MAP_ARRAY = 2, MAP_STACK = 23, MAP_RINGBUF = 27, MAP_TASK_STORAGE = 29 };
+enum { F_NO_PREALLOC = 1 << 0, F_MMAPABLE = 1 << 10 };
+
+static void *(*const map_lookup)(const void *map, const void *key) = (void *)1;
+static u64 (*const clock_ns)(void) = (void *)5; /* CLOCK_MONOTONIC */
+static u32 (*const processor_id)(void) = (void *)8;
+static long (*const map_push)(const void *map, const void *value, u64 flags) = (void *)87;
+static long (*const map_pop)(const void *map, void *value) = (void *)88;
+static long (*const read_kernel)(void *to, u32 size, const void *from) = (void *)113;
+static long (*const ring_output)(const void *ring, const void *data, u64 size, u64 flags) = (void *)130;
+static u64 (*const ring_query)(const void *ring, u64 what) = (void *)134;
+static void *(*const task_storage)(const void *map, void *task, const void *value, u64 flags) = (void *)156;
+static long (*const loop)(u32 times, void *body, void *context, u64 flags) = (void *)181; /* since 5.17 */
+enum { STORAGE_CREATE = 1, RING_AVAILABLE = 0, RING_NO_WAKEUP = 1, RING_FORCE_WAKEUP = 2 };
+
+struct task_struct;
+struct pt_regs;
+static struct task_struct *(*const current_task)(void) = (void *)158;
+static struct pt_regs *(*const task_registers)(struct task_struct *task) = (void *)175;
+
+/* __builtin_preserve_field_info and friends, numbered as in clang's documentation and libbpf's bpf_core_read.h. */
+#define FIELD_EXISTS(field) __builtin_preserve_field_info(field, 2)
+#define FIELD_BYTE_OFFSET 0
+#define FIELD_BYTE_SIZE 1
+#define FIELD_SIGNED 3
+#define FIELD_LSHIFT 4
+#define FIELD_RSHIFT 5
+
+/* A bit field of a structure that the verifier knows, read through a copy of the bytes around it. */
+#define BITFIELD(base, field)                                                                         \
+	({                                                                                                \
+		u64 bits = 0;                                                                                 \
+		read_kernel(&bits, __builtin_preserve_field_info((base)->field, FIELD_BYTE_SIZE),             \
+			(const char *)(base) + __builtin_preserve_field_info((base)->field, FIELD_BYTE_OFFSET));  \
+		bits <<= __builtin_preserve_field_info((base)->field, FIELD_LSHIFT);                          \
+		bits >>= __builtin_preserve_field_info((base)->field, FIELD_RSHIFT);                          \
+		bits;                                                                                         \
+	})
+
+/* Follow a pointer that the verifier does not vouch for. */
+#define FOLLOW(from, field)                                            \
+	({                                                                 \
+		__typeof__((from)->field) value;                               \
+		__builtin_memset(&value, 0, sizeof(value));                    \
+		read_kernel(&value, sizeof(value),                             \
+			__builtin_preserve_access_index(&(from)->field));          \
+		value;                                                         \
+	})
+
+#if defined(__TARGET_ARCH_x86)
+struct pt_regs {
+	unsigned long di;
+	unsigned long orig_ax;
+	unsigned long cs;
+} CORE;
+#define CALL_IN_PROGRESS(regs) ((long)(regs)->orig_ax) /* -1: entered the kernel by an interrupt or a fault */
+#define FIRST_ARGUMENT(regs) ((regs)->di)
+#define COMPAT_CALL(regs) (((regs)->cs & 0xffff) == 0x23) /* __USER32_CS */
+#elif defined(__TARGET_ARCH_arm64)
+struct pt_regs {
+	u64 orig_x0;
+	s32 syscallno;
+	u64 pstate;
+} CORE;
+#define CALL_IN_PROGRESS(regs) ((long)(regs)->syscallno) /* NO_SYSCALL is -1 */
+#define FIRST_ARGUMENT(regs) ((regs)->orig_x0)
+#define COMPAT_CALL(regs) ((regs)->pstate & 0x10) /* PSR_MODE32_BIT */
+#else
+#error "headway's eBPF programs know x86-64 and arm64"
+#endif
+
+struct inode {
+	unsigned short i_mode;
+} CORE;
+
+struct file {
+	struct inode *f_inode;
+} CORE;
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+} CORE;
+
+struct files_struct {
+	struct fdtable *fdt;
+} CORE;
+
+struct ns_common {
+	unsigned int inum;
+} CORE;
+
+struct pid_namespace {
+	struct ns_common ns;
+	unsigned int level;
+} CORE;
+
+struct upid {
+	int nr;
+	struct pid_namespace *ns;
+} CORE;
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];
+} CORE;
+
+struct kernfs_node {
+	u64 id;
+} CORE;
+
+struct cgroup {
+	int level;
+	struct kernfs_node *kn;
+	struct cgroup *ancestors[1];
+} CORE;
+
+struct cgroup___ids { /* before commit 7f203bc89eb6 ("cgroup: Replace cgroup->ancestor_ids[] with ->ancestors[]"), 6.1 */
+	u64 ancestor_ids[1];
+} CORE;
+
+struct css_set {
+	struct cgroup *dfl_cgrp;
+} CORE;
+
+struct rq {
+	u64 prev_steal_time_rq; /* CONFIG_PARAVIRT_TIME_ACCOUNTING */
+} CORE;
+
+struct cfs_rq {
+	struct rq *rq; /* CONFIG_FAIR_GROUP_SCHED */
+} CORE;
+
+struct sched_entity {
+	u64 sum_exec_runtime;
+	struct cfs_rq *cfs_rq;
+} CORE;
+
+struct task_struct {
+	unsigned int __state; /* `state` before commit 2f064a59a11f, 5.14 */
+	unsigned int flags;
+	int on_cpu;
+	int on_rq;
+	int pid;
+	int tgid;
+	int pagefault_disabled;
+	unsigned in_iowait : 1;
+	char comm[16];
+	struct sched_entity se;
+	struct pid *thread_pid;
+	struct task_struct *group_leader;
+	struct files_struct *files;
+	struct css_set *cgroups;
+} CORE;
+
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+} CORE;
+
+enum { PF_KTHREAD = 0x00200000 }; /* include/linux/sched.h */
+enum { TASK_STATE_STOPPED = 4, TASK_STATE_TRACED = 8, TASK_STATE_DEAD = 0x80 };
+enum { MODE_TYPE = 0170000, MODE_SOCKET = 0140000, MODE_REGULAR = 0100000, MODE_BLOCK = 0060000, MODE_FIFO = 0010000 };
+
+#endif

@@ -1,0 +1,200 @@
+"""Measuring from beginning to end: hold the command, start a source, serve it, wait, read, let go.
+
+The observed program is not harmed: it gets its own signals, it is released only when the source is attached, and it goes
+on if the observer dies.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from types import FrameType
+
+from headway.linux.choose import start_source
+from headway.linux.held import HeldCommand
+from headway.linux.source import LinuxSource, Selection
+from headway.model import Ledger
+
+__all__ = ["Observation", "observe", "observe_command"]
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What came of it: the last ledger, the command's exit status (minus the signal that killed it; None: no command)."""
+
+    ledger: Ledger
+    exit_status: int | None
+    why_not_exact: str
+
+
+@contextmanager
+def _signals() -> Iterator[tuple[int, list[int]]]:
+    """Catch what would end us: a descriptor that becomes readable, and the numbers received."""
+    received: list[int] = []
+    read, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def note(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+
+    old = {}
+    before = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                old[number] = signal.signal(number, note)
+        yield read, received
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(before)
+        os.close(read)
+        os.close(write)
+
+
+class _Targets:
+    """The processes and threads chosen by number: measuring ends when all have ended."""
+
+    def __init__(self, selection: Selection) -> None:
+        self._tids = list(selection.tids)
+        self._fds: dict[int, int] = {}
+        self._open_ended = bool(selection.everything or selection.cgroup or selection.name or selection.cpus)
+        for pid in selection.pids:
+            with suppress(OSError):
+                self._fds[os.pidfd_open(pid)] = pid
+
+    @property
+    def fds(self) -> tuple[int, ...]:
+        return tuple(self._fds)
+
+    def all_ended(self, ready: set[int]) -> bool:
+        """``ready``: the descriptors that are readable; a pidfd is when its process has ended."""
+        for fd in ready & self._fds.keys():
+            del self._fds[fd]
+            os.close(fd)
+        self._tids = [tid for tid in self._tids if os.path.exists(f"/proc/{tid}")]
+        return not (self._open_ended or self._fds or self._tids)
+
+    def close(self) -> None:
+        for fd in self._fds:
+            os.close(fd)
+
+
+def observe(
+    selection: Selection,
+    command: Sequence[str] = (),
+    *,
+    prefer: str | None = None,
+    seconds: float | None = None,
+    interval: float | None = None,
+    each: Callable[[Ledger], None] | None = None,
+    stdout: int | None = None,
+    started: Callable[[LinuxSource, str], None] | None = None,
+) -> Observation:
+    """Measure until the command ends, the chosen processes end, the time is over, or SIGINT or SIGTERM comes.
+
+    With ``interval`` (seconds) ``each`` gets a ledger of each interval, and the observation's is that of the last one.
+    SIGINT reaches a command from the terminal as it reaches us; SIGTERM and SIGHUP are passed on to it.
+    Raises HeadwayError where measuring or the command cannot be started.
+    """
+    held: HeldCommand | None = None
+    source: LinuxSource | None = None
+    targets: _Targets | None = None
+    with _signals() as (wakeup, received):
+        try:
+            if command:
+                held = HeldCommand(command, stdout)
+                if not selection.everything:
+                    selection = replace(selection, command=held.pid)
+            source, why = start_source(selection, prefer, intervals=interval is not None)
+            targets = _Targets(selection)
+            if started is not None:
+                started(source, why)
+            if held is not None:
+                held.release()
+            _serve(source, held, targets, wakeup, received, seconds, interval, each)
+            ledger = source.end_interval() if interval is not None else source.end()
+        except BaseException:
+            if held is not None:
+                held.give_up()
+            raise
+        finally:
+            if source is not None:
+                source.close()
+            if targets is not None:
+                targets.close()
+        status = None
+        if held is not None:
+            status = _wait(held, received)
+    return Observation(ledger, status, why)
+
+
+def observe_command(
+    command: Sequence[str], *, prefer: str | None = None, stdout: int | None = None
+) -> tuple[Ledger, int]:
+    """Measure a command from its beginning to its end: its ledger and its exit status."""
+    observation = observe(Selection(), command, prefer=prefer, stdout=stdout)
+    return observation.ledger, observation.exit_status or 0
+
+
+def _serve(
+    source: LinuxSource,
+    held: HeldCommand | None,
+    targets: _Targets,
+    wakeup: int,
+    received: list[int],
+    seconds: float | None,
+    interval: float | None,
+    each: Callable[[Ledger], None] | None,
+) -> None:
+    poll = select.poll()
+    for fd in (wakeup, *source.poll_fds(), *targets.fds, *([held.pidfd] if held is not None else [])):
+        poll.register(fd, select.POLLIN)
+    now = time.monotonic()
+    deadline = None if seconds is None else now + seconds
+    report = None if interval is None else now + interval
+    passed_on = 0
+    while True:
+        pause = source.service()
+        now = time.monotonic()
+        due = [moment for moment in (deadline, report, None if pause is None else now + pause) if moment is not None]
+        ready = {fd for fd, _ in poll.poll(max(0.0, min(due) - now) * 1000 if due else None)}
+        if wakeup in ready:
+            with suppress(BlockingIOError):
+                os.read(wakeup, 512)
+        now = time.monotonic()
+        if held is not None and held.has_ended:
+            return
+        if len(received) > passed_on:
+            numbers, passed_on = received[passed_on:], len(received)
+            if held is None:
+                return
+            for number in numbers:
+                if number in (signal.SIGTERM, signal.SIGHUP):
+                    held.send(number)
+        if deadline is not None and now >= deadline:
+            return
+        for fd in ready & set(targets.fds):
+            poll.unregister(fd)
+        if held is None and targets.all_ended(ready):
+            return
+        if report is not None and interval is not None and now >= report:
+            if each is not None:
+                each(source.interval())
+            report = max(report + interval, now)
+
+
+def _wait(held: HeldCommand, received: list[int]) -> int:
+    """Wait for the command after measuring has ended, passing on the signals that come meanwhile."""
+    passed_on = len(received)
+    while not held.has_ended:
+        select.select([held.pidfd], [], [], 0.2)
+        for number in received[passed_on:]:
+            if number in (signal.SIGTERM, signal.SIGHUP):
+                held.send(number)
+        passed_on = len(received)
+    return held.wait()

@@ -1,0 +1,635 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True
+"""The memory that is shared with the eBPF programs, read as ledgers.
+
+See bpf/layout.h for the layout and bpf/progress.bpf.c for who writes what. Everything a reader gets is as of one
+instant, the cut, and a copy is accepted only when the law of conservation holds in it; times are ns of CLOCK_MONOTONIC.
+"""
+
+from collections.abc import Mapping
+
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memcpy, memset
+
+from headway.model import Cell, Kind, kind_of
+
+cdef extern from "bpf/layout.h" nogil:
+    enum:
+        N_CALLS, KERNEL_CALL, WAIT_CALL, N_STATES, N_CELLS, N_NESTED, N_LOSSES, COUNT_BITS
+        USER, READY, UNKNOWN, STOLEN, OVERHEAD, IDLE, UNMEASURED, ELSEWHERE, STOPPED
+        KERNEL_FAULT, KERNEL_THREAD, KERNEL_OTHER
+        WAIT_FUTEX, WAIT_DISK, WAIT_NET, WAIT_PIPE, WAIT_POLL, WAIT_EPOLL, WAIT_SLEEP, WAIT_CHILD, WAIT_FAULT
+        WAIT_SIGNAL, WAIT_IPC, WAIT_IO_URING, WAIT_FLOCK, WAIT_KTHREAD, WAIT_FILE, WAIT_OTHER, WAIT_BY_FILE
+        IRQ_DEVICE, IRQ_TIMER, IRQ_RESCHEDULE, IRQ_CALL_FUNCTION, IRQ_CALL_FUNCTION_SINGLE, IRQ_WORK, IRQ_THERMAL
+        IRQ_THRESHOLD, IRQ_ERROR, IRQ_SPURIOUS, IRQ_DEFERRED_ERROR, IRQ_PLATFORM, IRQ_IPI
+        SOFTIRQ, N_INTERRUPTS, SLOT_NEW, SLOT_KERNEL_THREAD, SLOT_UNSEEN
+
+    struct cell:
+        uint64_t time
+        uint64_t count
+
+    struct record:
+        uint64_t birth, end, since, runtime, runtime_before
+        uint32_t tid, pid, cpu, cut
+        uint16_t state, resume, depth, used
+        uint32_t flags, spare
+        uint16_t nested[8]
+        char name[16]
+        cell cells[128]
+
+    struct slot:
+        uint64_t birth, end, since
+        uint32_t tid, pid, cpu, cut
+        uint16_t used
+        uint32_t flags
+
+    struct processor:
+        uint64_t since
+        uint32_t slot
+        uint16_t state, depth
+        uint16_t nested[8]
+        uint32_t busy, cut, selected
+        uint64_t events, deferred_since, deferred_total, absorbed_total
+        cell deferred[32]
+        cell absorbed[32]
+        uint64_t losses[16]
+        cell cells[1]
+
+    struct settings:
+        uint32_t everything, follow, some_cpus, intervals, has_steal, has_prev_state, max_slots
+        uint32_t namespace_inum, namespace_level, cgroup_level
+        uint64_t cgroup
+        uint32_t name_length, name_prefix
+        char name[16]
+        uint16_t wait_of[512]
+        uint16_t compat_call[512]
+
+    struct control:
+        uint64_t cut_at
+        uint32_t cut, last, command, slots
+
+cdef extern from *:
+    """
+    #include <stddef.h>
+    #include <stdint.h>
+    #include <string.h>
+    #include <unistd.h>
+    #include <time.h>
+    #include <sys/syscall.h>
+    #include "bpf/layout.h"
+    #define RECORD_HEAD offsetof(struct record, cells)
+    static inline uint64_t headway_clock(void) {
+        struct timespec t;
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    }
+    static inline void headway_fence(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+    static uint64_t headway_calls(unsigned n) {
+        uint64_t start = headway_clock();
+        while (n--) syscall(SYS_getppid);
+        return headway_clock() - start;
+    }
+    """
+    size_t RECORD_HEAD
+    uint64_t headway_clock() nogil
+    void headway_fence() nogil
+    uint64_t headway_calls(unsigned n) nogil
+
+STATES = {
+    "N_CALLS": N_CALLS, "KERNEL_CALL": KERNEL_CALL, "WAIT_CALL": WAIT_CALL, "N_STATES": N_STATES,
+    "USER": USER, "READY": READY, "UNKNOWN": UNKNOWN, "STOLEN": STOLEN, "OVERHEAD": OVERHEAD, "IDLE": IDLE,
+    "UNMEASURED": UNMEASURED, "ELSEWHERE": ELSEWHERE, "STOPPED": STOPPED, "KERNEL_FAULT": KERNEL_FAULT,
+    "KERNEL_THREAD": KERNEL_THREAD, "KERNEL_OTHER": KERNEL_OTHER, "WAIT_FUTEX": WAIT_FUTEX, "WAIT_DISK": WAIT_DISK,
+    "WAIT_NET": WAIT_NET, "WAIT_PIPE": WAIT_PIPE, "WAIT_POLL": WAIT_POLL, "WAIT_EPOLL": WAIT_EPOLL,
+    "WAIT_SLEEP": WAIT_SLEEP, "WAIT_CHILD": WAIT_CHILD, "WAIT_FAULT": WAIT_FAULT, "WAIT_SIGNAL": WAIT_SIGNAL,
+    "WAIT_IPC": WAIT_IPC, "WAIT_IO_URING": WAIT_IO_URING, "WAIT_FLOCK": WAIT_FLOCK, "WAIT_KTHREAD": WAIT_KTHREAD,
+    "WAIT_FILE": WAIT_FILE, "WAIT_OTHER": WAIT_OTHER, "WAIT_BY_FILE": WAIT_BY_FILE, "IRQ_DEVICE": IRQ_DEVICE,
+    "IRQ_TIMER": IRQ_TIMER, "IRQ_RESCHEDULE": IRQ_RESCHEDULE, "IRQ_CALL_FUNCTION": IRQ_CALL_FUNCTION,
+    "IRQ_CALL_FUNCTION_SINGLE": IRQ_CALL_FUNCTION_SINGLE, "IRQ_WORK": IRQ_WORK, "IRQ_THERMAL": IRQ_THERMAL,
+    "IRQ_THRESHOLD": IRQ_THRESHOLD, "IRQ_ERROR": IRQ_ERROR, "IRQ_SPURIOUS": IRQ_SPURIOUS,
+    "IRQ_DEFERRED_ERROR": IRQ_DEFERRED_ERROR, "IRQ_PLATFORM": IRQ_PLATFORM, "IRQ_IPI": IRQ_IPI, "SOFTIRQ": SOFTIRQ,
+}
+"""The numbers of the states (bpf/layout.h), by their names there."""
+
+cdef uint64_t COUNT_MASK = (<uint64_t>1 << COUNT_BITS) - 1
+cdef list names = ["unknown"] * N_STATES
+cdef list kinds = list(Kind)
+cdef uint8_t kind_index[1152]
+
+
+def name_states(given):
+    """Set the name of every state number; once, before anything is read."""
+    names[:] = given
+    order = {kind: i for i, kind in enumerate(kinds)}
+    for number, name in enumerate(names):
+        kind_index[number] = order[kind_of(name)]
+
+
+def system_calls(unsigned int times):
+    """Make as many getppid calls and return how long they took, in ns: what a handler costs shows in the difference."""
+    cdef uint64_t taken
+    with nogil:
+        taken = headway_calls(times)
+    return taken
+
+
+def pack_settings(*, wait_of, compat_call, bytes name=b"", **numbers):
+    """The settings of the programs as bytes (struct settings)."""
+    cdef settings s
+    memset(&s, 0, sizeof(s))
+    s.everything = numbers.pop("everything", 0)
+    s.follow = numbers.pop("follow", 0)
+    s.some_cpus = numbers.pop("some_cpus", 0)
+    s.intervals = numbers.pop("intervals", 0)
+    s.has_steal = numbers.pop("has_steal", 0)
+    s.has_prev_state = numbers.pop("has_prev_state", 0)
+    s.max_slots = numbers.pop("max_slots")
+    s.namespace_inum = numbers.pop("namespace_inum", 0)
+    s.namespace_level = numbers.pop("namespace_level", 0)
+    s.cgroup = numbers.pop("cgroup", 0)
+    s.cgroup_level = numbers.pop("cgroup_level", 0)
+    s.name_prefix = numbers.pop("name_prefix", 0)
+    if numbers:
+        raise TypeError(f"no such settings: {', '.join(numbers)}")
+    name = name[:15]
+    s.name_length = len(name)
+    memcpy(s.name, <const char *>name, len(name))
+    cdef int i
+    for i in range(N_CALLS):
+        s.wait_of[i] = wait_of[i]
+        s.compat_call[i] = compat_call[i]
+    return bytes((<char *>&s)[:sizeof(s)])
+
+
+cdef class Cells:
+    """What a thread or a processor did: a mapping from state names to `headway.model.Cell`, made into objects on demand."""
+
+    cdef uint16_t *states
+    cdef cell *cells
+    cdef readonly int used
+    cdef dict as_dict
+
+    def __cinit__(self):
+        self.states = NULL
+        self.cells = NULL
+        self.used = 0
+
+    def __dealloc__(self):
+        free(self.states)
+        free(self.cells)
+
+    cdef int reserve(self, int n) except -1:
+        self.states = <uint16_t *>calloc(n + 1, sizeof(uint16_t))
+        self.cells = <cell *>calloc(n + 1, sizeof(cell))
+        if self.states == NULL or self.cells == NULL:
+            raise MemoryError
+        return 0
+
+    cdef void append(self, uint16_t state, uint64_t time, uint64_t count) noexcept:
+        self.states[self.used] = state
+        self.cells[self.used].time = time
+        self.cells[self.used].count = count
+        self.used += 1
+
+    cdef int find(self, uint16_t state) noexcept:
+        cdef int i
+        for i in range(self.used):
+            if self.states[i] == state:
+                return i
+        return -1
+
+    cdef void put(self, uint16_t state, uint64_t time, uint64_t count) noexcept:
+        """Add to a cell, which may be new (room for it was reserved)."""
+        cdef int i = self.find(state)
+        if i < 0:
+            self.append(state, time, count)
+        else:
+            self.cells[i].time += time
+            self.cells[i].count += count
+
+    cpdef Cells less(self, Cells earlier):
+        """What came since an earlier reading of the same thread or processor."""
+        cdef Cells result = Cells.__new__(Cells)
+        cdef int i, j
+        cdef uint64_t time, count
+        result.reserve(self.used)
+        for i in range(self.used):
+            time, count = self.cells[i].time, self.cells[i].count
+            j = i if i < earlier.used and earlier.states[i] == self.states[i] else earlier.find(self.states[i])
+            if j >= 0:
+                time -= earlier.cells[j].time
+                count -= earlier.cells[j].count
+            if time or count:
+                result.append(self.states[i], time, count)
+        return result
+
+    cdef uint64_t sum(self) noexcept:
+        cdef uint64_t total = 0
+        cdef int i
+        for i in range(self.used):
+            total += self.cells[i].time
+        return total
+
+    @property
+    def total(self):
+        """The times of all states together, ns."""
+        return self.sum()
+
+    @property
+    def time_by_kind(self):
+        """Time of each kind, ns (`headway.model.time_by_kind`)."""
+        cdef uint64_t times[16]
+        cdef int i
+        memset(times, 0, sizeof(times))
+        for i in range(self.used):
+            times[kind_index[self.states[i]]] += self.cells[i].time
+        return {kinds[i]: <int64_t>times[i] for i in range(len(kinds))}
+
+    cdef dict expand(self):
+        cdef int i
+        if self.as_dict is None:
+            self.as_dict = {}
+            for i in range(self.used):
+                new = Cell(<int64_t>self.cells[i].time, <int64_t>self.cells[i].count)
+                name = names[self.states[i]]
+                old = self.as_dict.get(name)
+                self.as_dict[name] = new if old is None else old + new
+        return self.as_dict
+
+    def __getitem__(self, state):
+        return self.expand()[state]
+
+    def __iter__(self):
+        return iter(self.expand())
+
+    def __len__(self):
+        return len(self.expand())
+
+    def __contains__(self, state):
+        return state in self.expand()
+
+    def get(self, state, default=None):
+        """The state's cell, or the default."""
+        return self.expand().get(state, default)
+
+    def keys(self):
+        """The states' names."""
+        return self.expand().keys()
+
+    def values(self):
+        """The cells."""
+        return self.expand().values()
+
+    def items(self):
+        """States' names and cells."""
+        return self.expand().items()
+
+    def __eq__(self, other):
+        return dict(self.items()) == dict(other.items()) if isinstance(other, (Cells, dict)) else NotImplemented
+
+    def __repr__(self):
+        return f"Cells({self.expand()!r})"
+
+
+Mapping.register(Cells)
+
+
+cdef inline uint16_t checked(uint64_t state) noexcept nogil:
+    return <uint16_t>state if state < <uint64_t>N_STATES else <uint16_t>UNKNOWN
+
+
+cdef object name_of(const char *name):
+    cdef int n = 0
+    while n < 15 and name[n]:
+        n += 1
+    return name[:n].decode("utf-8", "backslashreplace")
+
+
+cdef class Exits:
+    """Threads that have ended: their records as they come out of the ring buffer, kept packed."""
+
+    cdef char *data
+    cdef size_t length, room
+    cdef readonly int count
+    """Records received so far."""
+    cdef readonly int damaged
+    """Records that are not records: counted and left out."""
+
+    def __cinit__(self):
+        self.data = NULL
+
+    def __dealloc__(self):
+        free(self.data)
+
+    @property
+    def function(self):
+        """Address of the function to hand records to (ring_buffer_sample_fn)."""
+        return <uintptr_t>&take_exit
+
+    @property
+    def context(self):
+        """Its first argument."""
+        return <uintptr_t><void *>self
+
+    def take(self, uint64_t until):
+        """The threads that ended before this moment and were not taken yet: a list of rows as `Memory.read` returns."""
+        cdef size_t at = 0, keep = 0, size
+        cdef record *r
+        cdef Cells cells
+        cdef int i
+        cdef list rows = []
+        while at < self.length:
+            r = <record *>(self.data + at)
+            size = RECORD_HEAD + r.used * sizeof(cell)
+            if r.end < until:
+                cells = Cells.__new__(Cells)
+                cells.reserve(r.used)
+                for i in range(r.used):
+                    cells.append(checked(r.cells[i].count >> COUNT_BITS), r.cells[i].time,
+                                 r.cells[i].count & COUNT_MASK)
+                rows.append((r.tid, r.pid, name_of(r.name), r.birth, r.end, r.runtime, cells))
+            else:
+                if keep != at:
+                    memmove_(self.data + keep, self.data + at, size)
+                keep += size
+            at += size
+        self.length = keep
+        return rows
+
+    cdef int add(self, void *data, size_t size) noexcept nogil:
+        cdef record *r = <record *>data
+        cdef size_t needed
+        cdef char *grown
+        if size < RECORD_HEAD or r.used > N_CELLS or size < RECORD_HEAD + r.used * sizeof(cell):
+            self.damaged += 1
+            return 0
+        size = RECORD_HEAD + r.used * sizeof(cell)
+        needed = self.length + size
+        if needed > self.room:
+            grown = <char *>realloc(self.data, 2 * needed)
+            if grown == NULL:
+                self.damaged += 1
+                return 0
+            self.data, self.room = grown, 2 * needed
+        memcpy(self.data + self.length, r, size)
+        self.length = needed
+        self.count += 1
+        return 0
+
+
+cdef extern from "string.h":
+    void *memmove_ "memmove" (void *to, const void *source, size_t size) nogil
+
+
+cdef int take_exit(void *context, void *data, size_t size) noexcept nogil:
+    return (<Exits>context).add(data, size)
+
+
+cdef class Memory:
+    """The maps of the eBPF programs (buffers over their mappings), and how to read them."""
+
+    cdef object buffers
+    cdef char *processors
+    cdef char *saved_processors
+    cdef char *slots
+    cdef char *saved_slots
+    cdef control *shared
+    cdef int n_cpus
+    cdef uint32_t max_slots
+    cdef size_t processor_stride, slot_stride, record_stride
+    cdef uint64_t started
+    cdef readonly int torn
+    """Readings in which a thread's or a processor's times did not add up, even after waiting: 0 unless there is a bug."""
+
+    def __cinit__(self, processors, saved_processors, slots, saved_slots, control_, int n_cpus, uint32_t max_slots):
+        self.buffers = (processors, saved_processors, slots, saved_slots, control_)
+        cdef unsigned char[::1] view
+        view = processors
+        self.processors = <char *>&view[0]
+        view = saved_processors
+        self.saved_processors = <char *>&view[0]
+        view = slots
+        self.slots = <char *>&view[0]
+        view = saved_slots
+        self.saved_slots = <char *>&view[0]
+        view = control_
+        self.shared = <control *>&view[0]
+        self.n_cpus = n_cpus
+        self.max_slots = max_slots
+        self.processor_stride = PROCESSOR_SIZE
+        self.slot_stride = SLOT_SIZE
+        self.record_stride = RECORD_SIZE
+
+    cdef processor *processor_at(self, int cpu) noexcept:
+        return <processor *>(self.processors + cpu * self.processor_stride)
+
+    def begin(self, cpus=None):
+        """Start the clock on every processor, from a moment just ahead on. Returns that moment.
+
+        ``cpus``: measure threads only there. Call `look_around` when the threads to be measured are open.
+        """
+        cdef int cpu
+        cdef processor *p
+        cdef uint64_t at = headway_clock() + 20_000
+        self.shared.cut_at = <uint64_t>-1
+        for cpu in range(self.n_cpus):
+            p = self.processor_at(cpu)
+            p.state = UNKNOWN
+            p.slot = SLOT_UNSEEN
+            p.selected = cpus is None or cpu in cpus
+        headway_fence()
+        for cpu in range(self.n_cpus):
+            self.processor_at(cpu).since = at
+        self.started = at
+        while headway_clock() < at:
+            pass
+        return at
+
+    def look_around(self):
+        """Have every processor find out which thread it is running, at its next event."""
+        cdef int cpu
+        cdef processor *p
+        headway_fence()
+        for cpu in range(self.n_cpus):
+            p = self.processor_at(cpu)
+            if p.slot == 0:
+                p.slot = SLOT_UNSEEN
+
+    def measure_command(self, uint32_t tid):
+        """Measure this process of ours from the moment it executes a program."""
+        self.shared.command = tid
+
+    def now(self):
+        """The programs' clock, ns."""
+        return headway_clock()
+
+    def cut(self, bint last, uint64_t ahead=30_000):
+        """Announce a cut a little ahead, wait until it is past, and return its moment."""
+        cdef uint64_t at = headway_clock() + ahead
+        self.shared.last = last
+        self.shared.cut_at = at
+        headway_fence()
+        self.shared.cut += 1
+        with nogil:
+            while headway_clock() < at + 20_000: # handlers that read the clock before are done by then
+                pass
+        return at
+
+    def losses(self):
+        """The processors' counts of what was lost (in the order of bpf/layout.h), and of all events."""
+        cdef int cpu, i
+        cdef list lost = [0] * N_LOSSES
+        events = 0
+        for cpu in range(self.n_cpus):
+            p = self.processor_at(cpu)
+            events += p.events
+            for i in range(N_LOSSES):
+                lost[i] += p.losses[i]
+        return lost, events
+
+    def read_processors(self, uint64_t at):
+        """Every processor as of the cut: a list of (cpu, Cells) whose times add up to the time since `begin`."""
+        cdef int cpu
+        cdef list result = []
+        for cpu in range(self.n_cpus):
+            result.append((cpu, self.read_processor(cpu, at)))
+        return result
+
+    cdef Cells read_processor(self, int cpu, uint64_t at):
+        cdef processor *live = self.processor_at(cpu)
+        cdef processor *saved = <processor *>(self.saved_processors + cpu * self.processor_stride)
+        cdef bint has_saved = not self.shared.last
+        cdef processor *copy = <processor *>malloc(self.processor_stride)
+        cdef Cells cells = Cells.__new__(Cells)
+        cdef int attempt, i
+        cdef uint16_t state
+        cdef uint64_t deferred
+        cells.reserve(N_STATES + 1)
+        try:
+            if copy == NULL:
+                raise MemoryError
+            for attempt in range(MAX_ATTEMPTS):
+                if has_saved and saved.cut == self.shared.cut:
+                    memcpy(copy, saved, self.processor_stride)
+                else:
+                    memcpy(copy, live, self.processor_stride)
+                    headway_fence()
+                    if has_saved and saved.cut == self.shared.cut:
+                        continue
+                cells.used = 0
+                for i in range(N_STATES):
+                    if (&copy.cells[0])[i].time or (&copy.cells[0])[i].count:
+                        cells.append(i, (&copy.cells[0])[i].time, (&copy.cells[0])[i].count)
+                if cells.sum() == copy.since - self.started and copy.since <= at:
+                    break
+                pause(attempt)
+            else:
+                self.torn += 1
+            deferred = 0
+            if copy.deferred_total != copy.absorbed_total and copy.deferred_since <= at:
+                for i in range(N_INTERRUPTS):
+                    if copy.deferred[i].time != copy.absorbed[i].time:
+                        cells.put(IRQ_DEVICE + i, copy.deferred[i].time - copy.absorbed[i].time,
+                                  copy.deferred[i].count - copy.absorbed[i].count)
+                        deferred += copy.deferred[i].time - copy.absorbed[i].time
+            state = checked(copy.state)
+            cells.put(state, at - copy.since - deferred, 1)
+            for i in range(min(copy.depth, N_NESTED)):
+                cells.put(checked(copy.nested[i]), 0, 1)
+            return cells
+        finally:
+            free(copy)
+
+    def read_threads(self, uint64_t at):
+        """Every living thread as of the cut: rows (tid, pid, name, birth, end = 0, runtime, Cells)."""
+        cdef uint32_t number
+        cdef uint32_t used = min(self.shared.slots, self.max_slots - 1)
+        cdef list rows = []
+        for number in range(1, used + 1):
+            row = self.read_thread(number, at)
+            if row is not None:
+                rows.append(row)
+        return rows
+
+    cdef object read_thread(self, uint32_t number, uint64_t at):
+        cdef record *live = <record *>(self.slots + number * self.slot_stride)
+        cdef record *saved = <record *>(self.saved_slots + number * self.record_stride)
+        cdef bint has_saved = not self.shared.last
+        cdef record copy
+        cdef processor *p
+        cdef Cells cells
+        cdef int attempt, i, used
+        cdef uint64_t total, since, deferred
+        cdef uint16_t state
+        for attempt in range(MAX_ATTEMPTS):
+            deferred = 0
+            if has_saved and saved.cut == self.shared.cut:
+                memcpy(&copy, saved, RECORD_HEAD)
+                used = min(copy.used, N_CELLS)
+                memcpy(copy.cells, saved.cells, used * sizeof(cell))
+                since, state = copy.since, checked(copy.state)
+            else:
+                memcpy(&copy, live, RECORD_HEAD)
+                used = min(copy.used, N_CELLS)
+                memcpy(copy.cells, live.cells, used * sizeof(cell))
+                since, state = copy.since, checked(copy.state)
+                if copy.cpu and copy.cpu <= <uint32_t>self.n_cpus:
+                    p = self.processor_at(copy.cpu - 1)
+                    since, state, copy.depth = p.since, checked(p.state), p.depth
+                    memcpy(copy.nested, p.nested, sizeof(copy.nested))
+                    if p.deferred_total != p.absorbed_total and p.deferred_since <= at:
+                        deferred = p.deferred_total - p.absorbed_total
+                headway_fence()
+                if has_saved and saved.cut == self.shared.cut:
+                    continue
+                if live.birth != copy.birth:
+                    continue
+            if copy.birth == 0 or copy.birth >= at or copy.flags & SLOT_NEW:
+                return None
+            total = 0
+            for i in range(used):
+                total += copy.cells[i].time
+            if total == since - copy.birth and since <= at:
+                break
+            pause(attempt)
+        else:
+            self.torn += 1
+        cells = Cells.__new__(Cells)
+        cells.reserve(used + N_NESTED + 3 + N_INTERRUPTS)
+        for i in range(used):
+            cells.append(checked(copy.cells[i].count >> COUNT_BITS), copy.cells[i].time, copy.cells[i].count & COUNT_MASK)
+        if deferred:
+            p = self.processor_at(copy.cpu - 1)
+            for i in range(N_INTERRUPTS):
+                if p.deferred[i].time != p.absorbed[i].time:
+                    cells.put(IRQ_DEVICE + i, p.deferred[i].time - p.absorbed[i].time,
+                              p.deferred[i].count - p.absorbed[i].count)
+        cells.put(state, at - since - deferred, 1)
+        for i in range(min(copy.depth, N_NESTED)):
+            cells.put(checked(copy.nested[i]), 0, 1)
+        if not copy.cpu and state != UNKNOWN:
+            cells.put(checked(copy.resume), 0, 1)
+        return copy.tid, copy.pid, name_of(copy.name), copy.birth, 0, copy.runtime, cells
+
+
+cdef extern from *:
+    """
+    #include <sched.h>
+    #define PROCESSOR_SIZE ((sizeof(struct processor) + 7) & ~(size_t)7)
+    #define SLOT_SIZE ((sizeof(struct slot) + 7) & ~(size_t)7)
+    #define RECORD_SIZE ((sizeof(struct record) + 7) & ~(size_t)7)
+    #define MAX_ATTEMPTS 2000
+    static void headway_pause(int attempt) {
+        struct timespec t = {0, 50000};
+        if (attempt < 20) sched_yield();
+        else nanosleep(&t, NULL);
+    }
+    """
+    size_t PROCESSOR_SIZE, SLOT_SIZE, RECORD_SIZE
+    int MAX_ATTEMPTS
+    void headway_pause(int attempt) nogil
+
+
+cdef inline void pause(int attempt) noexcept:
+    with nogil:
+        headway_pause(attempt)

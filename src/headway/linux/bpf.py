@@ -1,0 +1,466 @@
+"""The eBPF source: every change of state of every measured thread, counted in the kernel.
+
+bpf/progress.bpf.c does the accounting; this module sets it up, tells it which threads to measure, and turns the memory
+that it shares into ledgers. Needs Linux 5.17 or later with BTF, CAP_BPF and CAP_PERFMON.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+from importlib import resources
+from pathlib import Path
+
+from headway.errors import HeadwayError, SelectionError
+from headway.model import Ledger, Overhead, Precision, Processor, Quality, Thread, Window
+
+from . import perf, processors, states
+from ._memory import Cells, Exits, Memory, pack_settings, system_calls
+from .libbpf import BpfError, Library, Object, Program, RingReader
+from .source import Selection
+
+__all__ = ["BpfSource"]
+
+BTF = Path("/sys/kernel/btf/vmlinux")
+RING_BYTES = 1 << 24
+"""Room for the totals of about 30,000 ended threads between two looks."""
+SERVICE_SECONDS = 0.1
+KEPT_EXITS = 1 << 17
+"""Ended threads listed one by one; later ones are added up by process and name."""
+
+_LOSSES = (
+    "threads_unmeasured",
+    "exits_lost",
+    "states_sharing_a_cell",
+    "interrupts_nested_too_deep",
+    "handlers_skipped",
+    "interrupt_ends_unmatched",
+    "stolen_ns_unplaced",
+    "threads_without_kernel_memory",
+)
+"""In the order of bpf/layout.h."""
+
+_NEEDED = ("switch_threads", "enter_call", "leave_call", "wake", "wake_new", "fork_thread", "exec_program")
+_FAULTS = ("fault_in_user", "fault_in_kernel", "fault_done", "deliver_signal")
+
+
+class BpfSource:
+    """Measures a selection of threads with eBPF (`headway.linux.source.LinuxSource`).
+
+    ``intervals``: `read` and `interval` will be called, not only `end`. ``max_threads``: how many threads can be measured
+    at the same time; memory for so many is set aside (about 3 KiB each, and 2 more with ``intervals``).
+    """
+
+    name = "bpf"
+
+    def __init__(self, selection: Selection, *, intervals: bool = False, max_threads: int = 8192) -> None:
+        self._selection = selection
+        self._intervals = intervals
+        self._max_slots = max_threads + 1
+        self._object: Object | None = None
+        self._ring: RingReader | None = None
+        self._exits = Exits()
+        self._ended: list[Thread] = []
+        self._fresh: list[Thread] = []
+        self._folded: dict[tuple[int, str], Thread] = {}
+        self._memory: Memory
+        self._maps: list[mmap.mmap] = []
+        self._start = 0
+        self._last = 0
+        self._before: dict[tuple[int, int], tuple[Cells, str]] = {}
+        self._processors_before: dict[int, Cells] = {}
+        self._losses_before: dict[str, int] = {}
+        self._events_before = 0
+        self._reasons: dict[str, str] = {}
+        self._per_event: float | None = None
+        self._steal_before: int | None = None
+        self._own: tuple[int, ...] = ()
+
+    # ---- setting up ----
+
+    def begin(self) -> None:
+        """Load, attach and start measuring. Raises HeadwayError; then nothing is left attached."""
+        try:
+            self._begin()
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self) -> None:
+        selection = self._selection
+        if not BTF.exists():
+            raise HeadwayError(
+                "this kernel has no type information (/sys/kernel/btf/vmlinux; CONFIG_DEBUG_INFO_BTF), which the eBPF "
+                "source needs: use --source proc"
+            )
+        library = Library()
+        self._check_ids()
+        without = system_calls(4000)
+        without = min(without, *(system_calls(4000) for _ in range(4)))
+        self._load(library)
+        assert self._object is not None
+        for program in self._object.programs.values():
+            if program.wanted and program.section.startswith("tp_btf/"):
+                self._object.attach(program)
+        self._start = self._last = self._memory.begin(None if selection.cpus is None else set(selection.cpus))
+        self._steal_before = _steal_of_all()
+        pids, tids = self._object.map("selected_pids"), self._object.map("selected_tids")
+        for pid in selection.pids:
+            pids.put(pid)
+        for tid in selection.tids:
+            tids.put(tid)
+        me = os.getpid()
+        if not selection.everything:
+            tids.put(me)  # this thread too: what measuring costs is measured on it
+            self._own = (me,)
+        living = self._object.programs["open_living"]
+        living.iterate()
+        living.iterate()  # threads created by one that the first pass came to later
+        self._visit_processors()
+        if selection.cpus is None:
+            with_ = min(system_calls(4000) for _ in range(5))
+            self._per_event = max(0.0, (with_ - without) / 8000)
+        if selection.command is not None:
+            self._memory.measure_command(selection.command)
+
+    def _check_ids(self) -> None:
+        for kind, ids in (("process", self._selection.pids), ("thread", self._selection.tids)):
+            for number in ids:
+                path = f"/proc/{number}/task" if kind == "process" else f"/proc/{number}/stat"
+                if not os.path.exists(path):
+                    raise SelectionError(f"there is no {kind} {number}: it may have ended; ps -eLf lists them")
+        for cpu in self._selection.cpus or ():
+            if cpu not in processors.online():
+                there = ",".join(map(str, processors.online()))
+                raise SelectionError(f"there is no processor {cpu} that is on; these are: {there}")
+
+    def _load(self, library: Library) -> None:
+        try:
+            image = (resources.files("headway.linux") / "bpf" / "progress.bpf.o").read_bytes()
+        except OSError as error:
+            raise HeadwayError(f"headway's eBPF object is missing ({error}): reinstall headway") from None
+        tracepoints = _tracepoints()
+        steal = b"prev_steal_time_rq" in BTF.read_bytes()
+        for has_prev_state in (True, False):
+            self._object = Object(library, image)
+            self._size_maps(self._object)
+            faults = self._open_fault_events()
+            for program in self._object.programs.values():
+                kind, _, hook = program.section.partition("/")
+                missing = kind == "tp_btf" and hook.encode() not in tracepoints
+                if missing and program.name in _NEEDED:
+                    raise HeadwayError(f"this kernel has no tracepoint {hook}, which headway needs: use --source proc")
+                needless = program.name == "enter_cgroup" and not self._selection.cgroup
+                if missing or needless or (program.name in _FAULTS and not faults):
+                    program.leave_out()
+            self._object.map(".rodata.settings").set_initial(self._settings(steal, has_prev_state))
+            try:
+                self._object.load()
+                break
+            except BpfError as error:
+                for _, fd in faults:
+                    os.close(fd)
+                self._object.close()
+                self._object = None
+                if not has_prev_state or error.number in (errno.EPERM, errno.EACCES) and not error.log:
+                    raise _explain(error) from None
+        assert self._object is not None
+        for program, fd in faults:
+            self._object.attach_perf_event(program, fd)
+        maps = [self._object.map(name) for name in ("processors", "saved_processors", "slots", "saved_slots", ".bss")]
+        self._maps = [each.map_memory() for each in maps]
+        self._memory = Memory(*self._maps, processors.possible(), self._max_slots)
+        self._ring = RingReader(library, self._object.map("exits"), self._exits.function, self._exits.context)
+        self._explain_figures(steal, bool(faults))
+
+    def _size_maps(self, target: Object) -> None:
+        cpus = processors.possible()
+        sizes = {
+            "processors": cpus,
+            "saved_processors": cpus if self._intervals else 1,
+            "slots": self._max_slots,
+            "saved_slots": self._max_slots if self._intervals else 1,
+            "free_slots": self._max_slots,
+            "exits": RING_BYTES,
+            "selected_pids": len(self._selection.pids) + 1,
+            "selected_tids": len(self._selection.tids) + 1,
+        }
+        for name, size in sizes.items():
+            target.map(name).max_entries = size
+
+    def _settings(self, steal: bool, has_prev_state: bool) -> bytes:
+        selection = self._selection
+        level, inum = _pid_namespace()
+        name = (selection.name or "").encode()
+        group, group_level = _cgroup(selection.cgroup) if selection.cgroup else (0, 0)
+        return pack_settings(
+            wait_of=states.wait_table(),
+            compat_call=states.compat_table(),
+            name=name.removesuffix(b"*"),
+            name_prefix=name.endswith(b"*"),
+            everything=selection.everything,
+            follow=selection.follow,
+            some_cpus=selection.cpus is not None,
+            intervals=self._intervals,
+            has_steal=steal,
+            has_prev_state=has_prev_state,
+            max_slots=self._max_slots,
+            namespace_inum=inum,
+            namespace_level=level,
+            cgroup=group,
+            cgroup_level=group_level,
+        )
+
+    def _open_fault_events(self) -> list[tuple[Program, int]]:
+        """Software events at the end of page faults, on every processor; none where they cannot be had."""
+        assert self._object is not None
+        program = self._object.programs["fault_done"]
+        fds: list[tuple[Program, int]] = []
+        try:
+            for cpu in processors.online():
+                for event in (perf.FAULTS_MINOR, perf.FAULTS_MAJOR):
+                    fds.append((program, perf.open_event(perf.SOFTWARE, event, cpu=cpu, period=1)))
+        except OSError:
+            for _, fd in fds:
+                os.close(fd)
+            return []
+        return fds
+
+    def _explain_figures(self, steal: bool, faults: bool) -> None:
+        self._reasons = {
+            "epi": "waiting for memory and other stalls are in it: they need hardware counters",
+            "mpi": "no hardware counters are read",
+            "iopi": "polling is not told from progress",
+        }
+        if not faults:
+            self._reasons["kpi"] = "page faults are in EPI: this kernel lets no software event be counted"
+        if not steal:
+            self._reasons["stolen"] = "this kernel does not say which thread it hit"
+
+    def _visit_processors(self) -> None:
+        """Go to each processor once, so that each has an event and finds out what it runs."""
+        self._memory.look_around()
+        allowed = os.sched_getaffinity(0)
+        try:
+            for cpu in sorted(allowed):
+                with suppress(OSError):
+                    os.sched_setaffinity(0, {cpu})
+        finally:
+            with suppress(OSError):
+                os.sched_setaffinity(0, allowed)
+
+    # ---- while it runs ----
+
+    def poll_fds(self) -> Iterable[int]:
+        """The ring buffer's: readable when many threads have ended."""
+        return (self._ring.fileno(),) if self._ring is not None else ()
+
+    def service(self) -> float | None:
+        """Take over the totals of threads that have ended."""
+        if self._ring is not None:
+            self._ring.consume()
+        return SERVICE_SECONDS
+
+    def read(self) -> Ledger:
+        """Everything since `begin`, as of now."""
+        return self._ledger(self._cut(last=False))
+
+    def interval(self) -> Ledger:
+        """What happened since the last `interval`, or since `begin`."""
+        return self._difference(self._cut(last=False))
+
+    def end(self) -> Ledger:
+        """Everything since `begin`, as of now; from now on nothing is measured."""
+        return self._ledger(self._cut(last=True))
+
+    def end_interval(self) -> Ledger:
+        """Like `interval`, and from now on nothing is measured."""
+        return self._difference(self._cut(last=True))
+
+    def close(self) -> None:
+        """Detach and free everything."""
+        if self._ring is not None:
+            self._ring.close()
+            self._ring = None
+        if self._object is not None:
+            self._object.close()
+            self._object = None
+
+    def _cut(self, *, last: bool) -> int:
+        at: int = self._memory.cut(last)
+        self.service()
+        self._take_exits(at)
+        return at
+
+    def _take_exits(self, at: int) -> None:
+        for tid, pid, name, birth, end, _, cells in self._exits.take(at):
+            if tid in self._own:
+                continue
+            thread = Thread(tid, pid, name, birth, birth, end, end, end - birth, cells)
+            if self._intervals:
+                self._fresh.append(thread)
+            if len(self._ended) < KEPT_EXITS:
+                self._ended.append(thread)
+            else:
+                self._fold(thread)
+
+    def _fold(self, thread: Thread) -> None:
+        key = thread.pid, thread.name
+        old = self._folded.get(key)
+        if old is None:
+            self._folded[key] = replace(thread, states=dict(thread.states))
+            return
+        total = dict(old.states)
+        for state, cell in thread.states.items():
+            total[state] = total[state] + cell if state in total else cell
+        self._folded[key] = replace(
+            old, end=thread.end, until=thread.until, span=old.span + thread.span, states=total
+        )
+
+    def _living(self, at: int) -> list[tuple[int, int, str, int, int, int, Cells]]:
+        rows = self._memory.read_threads(at)
+        return [row for row in rows if row[0] not in self._own]
+
+    def _processors(self, at: int) -> list[tuple[int, Cells]]:
+        on = processors.online()
+        chosen = self._selection.cpus
+        return [
+            (cpu, cells)
+            for cpu, cells in self._memory.read_processors(at)
+            if cpu in on and (chosen is None or cpu in chosen)
+        ]
+
+    def _ledger(self, at: int) -> Ledger:
+        threads = [*self._ended, *self._folded.values()]
+        for tid, pid, name, birth, _, _, cells in self._living(at):
+            threads.append(Thread(tid, pid, name, birth, birth, None, at, at - birth, cells))
+        start = self._start
+        rows = tuple(Processor(cpu, at - start, cells) for cpu, cells in self._processors(at))
+        losses, events = self._losses()
+        return self._make(Window(start, at), threads, rows, losses, events)
+
+    def _difference(self, at: int) -> Ledger:
+        start, self._last = self._last, at
+        threads = []
+        for thread in self._fresh:
+            old = self._before.pop((thread.tid, thread.birth), None)
+            if old is None:
+                threads.append(thread)
+            else:
+                since = max(start, thread.birth)
+                cells = thread.states.less(old[0])  # type: ignore[attr-defined]
+                threads.append(replace(thread, start=since, span=thread.until - since, states=cells))
+        self._fresh = []
+        before = self._before
+        self._before = {}
+        for tid, pid, name, birth, _, _, cells in self._living(at):
+            key = tid, birth
+            was = before.get(key)
+            since = max(start, birth)
+            self._before[key] = cells, name
+            new = cells.less(was[0]) if was is not None else cells
+            threads.append(Thread(tid, pid, name, birth, since, None, at, at - since, new))
+        rows = []
+        for cpu, cells in self._processors(at):
+            earlier = self._processors_before.get(cpu)
+            rows.append(Processor(cpu, at - start, cells.less(earlier) if earlier is not None else cells))
+            self._processors_before[cpu] = cells
+        losses, events = self._losses()
+        new_losses = {name: n - self._losses_before.get(name, 0) for name, n in losses.items()}
+        ledger = self._make(Window(start, at), threads, tuple(rows), new_losses, events - self._events_before)
+        self._losses_before, self._events_before = losses, events
+        return ledger
+
+    def _losses(self) -> tuple[dict[str, int], int]:
+        counts, events = self._memory.losses()
+        losses = dict(zip(_LOSSES, counts, strict=False))
+        losses["records_damaged"] = self._exits.damaged
+        losses["readings_torn"] = self._memory.torn
+        assert self._object is not None
+        losses["handlers_skipped"] += sum(p.misses() for p in self._object.programs.values() if p.wanted)
+        if self._folded:
+            losses["ended_threads_added_up"] = self._exits.count - len(self._ended)
+        return losses, events
+
+    def _make(
+        self, window: Window, threads: list[Thread], rows: tuple[Processor, ...], losses: dict[str, int], events: int
+    ) -> Ledger:
+        reasons = dict(self._reasons)
+        if "stolen" in reasons and self._steal_before is not None:
+            stolen = (_steal_of_all() or self._steal_before) - self._steal_before
+            reasons["stolen"] += f"; from all processors together /proc/stat says {stolen / 1e9:.2f} s"
+        return Ledger(
+            source=self.name,
+            window=window,
+            threads=tuple(threads),
+            processors=rows,
+            precision=Precision(
+                effective=Quality.BOUND, memory=Quality.UNAVAILABLE, poll=Quality.UNAVAILABLE, kernel=Quality.EXACT
+            ),
+            reasons=reasons,
+            losses=losses,
+            overhead=Overhead(None if self._per_event is None else round(events * self._per_event), events),
+        )
+
+
+def _tracepoints() -> set[bytes]:
+    """The tracepoints that a program can be attached to, by the types that the kernel has for them."""
+    return set(re.findall(rb"\0btf_trace_(\w+)", BTF.read_bytes()))
+
+
+def _pid_namespace() -> tuple[int, int]:
+    """Level and inode number of our pid namespace; level 0 is the initial one (inode 0xeffffffc)."""
+    inum = os.stat("/proc/self/ns/pid").st_ino
+    if inum == 0xEFFFFFFC:
+        return 0, inum
+    status = Path("/proc/self/status").read_text()
+    found = re.search(r"^NSpid:(.*)$", status, re.MULTILINE)
+    levels = len(found.group(1).split()) if found else 1
+    # A /proc mounted within the namespace shows ids from there on inward only: at least one level is above it.
+    return max(1, levels - 1), inum
+
+
+def _cgroup(path: str) -> tuple[int, int]:
+    """Id and level of a cgroup v2 directory. Raises HeadwayError."""
+    folder = Path(path)
+    roots = [Path(line.split()[1]) for line in Path("/proc/mounts").read_text().splitlines() if " cgroup2 " in line]
+    if not folder.is_absolute() and roots:
+        folder = roots[0] / folder
+    if not folder.is_dir():
+        raise SelectionError(f"there is no cgroup {folder}: give a directory below {roots[0] if roots else 'a cgroup2 mount'}")
+    for root in roots:
+        if folder.resolve().is_relative_to(root.resolve()):
+            level = len(folder.resolve().relative_to(root.resolve()).parts)
+            return folder.stat().st_ino, level
+    raise SelectionError(f"{folder} is not in a cgroup v2 hierarchy ({', '.join(map(str, roots)) or 'none is mounted'})")
+
+
+def _steal_of_all() -> int | None:
+    """Time stolen from all processors together since boot by /proc/stat, ns, in steps of 10 ms."""
+    try:
+        first = Path("/proc/stat").read_text().split("\n", 1)[0].split()
+        return int(first[8]) * (1_000_000_000 // os.sysconf("SC_CLK_TCK"))
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _explain(error: BpfError) -> HeadwayError:
+    """Why loading failed, and what to do."""
+    if error.number in (errno.EPERM, errno.EACCES) and "BEGIN PROG LOAD LOG" not in error.log:
+        lockdown = ""
+        with suppress(OSError):
+            lockdown = Path("/sys/kernel/security/lockdown").read_text()
+        if "[confidentiality]" in lockdown:
+            return HeadwayError(
+                "the kernel is locked down (confidentiality), which forbids eBPF to read it: use --source proc, or boot "
+                "with lockdown=integrity"
+            )
+        return HeadwayError("eBPF needs CAP_BPF and CAP_PERFMON: run as root (sudo headway ...), or use --source proc")
+    words = [line for line in error.log.splitlines() if line.strip()]
+    said = next((line for line in reversed(words) if "libbpf: prog" in line or "failed" in line), str(error))
+    return HeadwayError(f"the kernel refused headway's eBPF programs ({said.strip()}): use --source proc")

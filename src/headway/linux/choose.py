@@ -1,0 +1,55 @@
+"""Which source: eBPF where it is possible, else /proc."""
+
+from __future__ import annotations
+
+import os
+
+from headway.errors import HeadwayError
+
+from .source import LinuxSource, Selection
+
+__all__ = ["SOURCES", "start_source"]
+
+SOURCES = ("bpf", "proc")
+
+
+def _may_use_bpf() -> bool:
+    """Whether this process has CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN (capabilities(7)), in effect."""
+    admin, perfmon, bpf = 1 << 21, 1 << 38, 1 << 39
+    try:
+        with open("/proc/self/status") as status:
+            effective = next(int(line.split()[1], 16) for line in status if line.startswith("CapEff:"))
+    except (OSError, StopIteration, ValueError):
+        return os.geteuid() == 0
+    return bool(effective & admin) or effective & (bpf | perfmon) == bpf | perfmon
+
+
+def start_source(selection: Selection, prefer: str | None = None, *, intervals: bool = False) -> tuple[LinuxSource, str]:
+    """A source that measures the selection from now on, and why it is not the exact one (empty if it is).
+
+    ``prefer``: ``bpf`` or ``proc``, and no other; None: the best that works. ``intervals``: readings are wanted while it
+    runs, not only at the end. Raises HeadwayError where it cannot be measured; nothing is left attached then.
+    """
+    from .bpf import BpfSource
+    from .proc import ProcSource
+
+    why = ""
+    if prefer == "bpf" or (prefer is None and _may_use_bpf()):
+        exact = BpfSource(selection, intervals=intervals)
+        try:
+            exact.begin()
+        except HeadwayError as error:
+            if prefer == "bpf" or error.final:
+                raise
+            why = str(error)
+        else:
+            return exact, ""
+    elif prefer is None:
+        why = "eBPF needs CAP_BPF and CAP_PERFMON (sudo headway ...)"
+    sampled = ProcSource(selection)
+    try:
+        sampled.begin()
+    except BaseException:
+        sampled.close()
+        raise
+    return sampled, why

@@ -1,0 +1,106 @@
+"""A command that is held until it is measured.
+
+The child waits on a pipe; the observer attaches; then the child executes the command. A second pipe, closed by a
+successful exec, brings back the error of a failed one.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from collections.abc import Sequence
+
+from headway.errors import CommandFailedError
+
+__all__ = ["HeldCommand"]
+
+
+class HeldCommand:
+    """A child process that will execute a command when it is released, with our files, signals and environment.
+
+    ``stdout``: a descriptor to be its standard output instead of ours.
+    """
+
+    def __init__(self, command: Sequence[str], stdout: int | None = None) -> None:
+        self.command = tuple(command)
+        self._status: int | None = None
+        gate, self._gate = os.pipe()
+        self._failure, failure = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            self._child(gate, failure, stdout)
+        os.close(gate)
+        os.close(failure)
+        self.pidfd = os.pidfd_open(self.pid)
+
+    def _child(self, gate: int, failure: int, stdout: int | None) -> None:
+        """Never returns."""
+        status = 127
+        try:
+            os.close(self._gate)
+            if stdout is not None:
+                os.dup2(stdout, 1)
+            for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP):
+                if signal.getsignal(number) is not _IGNORED_BEFORE.get(number):
+                    signal.signal(number, signal.SIG_DFL)
+            if os.read(gate, 1):
+                os.execvp(self.command[0], self.command)
+        except OSError as error:
+            status = 127 if error.errno in (errno.ENOENT, errno.ENOTDIR) else 126
+            os.write(failure, str(error.errno).encode())
+        finally:
+            os._exit(status)
+
+    def release(self) -> None:
+        """Let it execute the command. Raises CommandFailedError where that fails: 127 not found, 126 not executable."""
+        os.write(self._gate, b"!")
+        os.close(self._gate)
+        self._gate = -1
+        said = os.read(self._failure, 16)
+        os.close(self._failure)
+        self._failure = -1
+        if said:
+            number = int(said)
+            self.wait()
+            name = self.command[0]
+            if number in (errno.ENOENT, errno.ENOTDIR):
+                there = os.path.exists(name) and "/" in name
+                why = "its interpreter was not found" if there else "not found: is it in PATH?"
+                raise CommandFailedError(f"{name}: {why}", 127)
+            raise CommandFailedError(f"{name}: cannot be executed ({os.strerror(number)})", 126)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has exited (it stays a zombie until `wait`)."""
+        return self._status is not None or os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+    def wait(self) -> int:
+        """Wait for its end and reap it. Its exit status, or minus the number of the signal that killed it."""
+        if self._status is None:
+            _, status = os.waitpid(self.pid, 0)
+            self._status = os.waitstatus_to_exitcode(status)
+            os.close(self.pidfd)
+        return self._status
+
+    def send(self, number: int) -> None:
+        """Send it a signal, unless it has ended."""
+        if not self.has_ended:
+            os.kill(self.pid, number)
+
+    def give_up(self) -> None:
+        """End it before it was released; nothing otherwise."""
+        for fd in (self._gate, self._failure):
+            if fd >= 0:
+                os.close(fd)
+        if self._gate >= 0:
+            self._gate = self._failure = -1
+            self.wait()
+
+
+_IGNORED_BEFORE = {
+    number: signal.SIG_IGN
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
+    if signal.getsignal(number) is signal.SIG_IGN
+}
+"""Signals that we were started with ignored (nohup, a background job): the command keeps them so."""

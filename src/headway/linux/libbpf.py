@@ -1,0 +1,316 @@
+"""A thin binding to libbpf (1.0 or later), loaded when it is first needed.
+
+Only what headway uses, with libbpf's own names. Every failure is a `BpfError` with the errno and what libbpf said about it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import mmap
+import os
+from collections.abc import Callable
+from ctypes import byref, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from types import TracebackType
+
+from headway.errors import HeadwayError
+
+__all__ = ["BpfError", "Library", "Map", "Object", "Program", "RingReader"]
+
+
+class BpfError(HeadwayError):
+    """An operation that libbpf or the kernel refused; ``number`` is the errno, ``log`` what libbpf printed."""
+
+    def __init__(self, what: str, number: int, log: str = "") -> None:
+        super().__init__(f"{what}: {os.strerror(number)}" if number else what)
+        self.number = number
+        self.log = log
+
+
+_PRINTER = ctypes.CFUNCTYPE(c_int, c_int, c_char_p, c_void_p)
+
+_SIGNATURES: dict[str, tuple[object, list[object]]] = {
+    "libbpf_major_version": (c_uint32, []),
+    "libbpf_version_string": (c_char_p, []),
+    "libbpf_set_print": (c_void_p, [c_void_p]),
+    "bpf_object__open_mem": (c_void_p, [c_char_p, c_size_t, c_void_p]),
+    "bpf_object__load": (c_int, [c_void_p]),
+    "bpf_object__close": (None, [c_void_p]),
+    "bpf_object__find_map_by_name": (c_void_p, [c_void_p, c_char_p]),
+    "bpf_object__next_program": (c_void_p, [c_void_p, c_void_p]),
+    "bpf_map__fd": (c_int, [c_void_p]),
+    "bpf_map__value_size": (c_uint32, [c_void_p]),
+    "bpf_map__max_entries": (c_uint32, [c_void_p]),
+    "bpf_map__set_max_entries": (c_int, [c_void_p, c_uint32]),
+    "bpf_map__set_initial_value": (c_int, [c_void_p, c_void_p, c_size_t]),
+    "bpf_map_update_elem": (c_int, [c_int, c_void_p, c_void_p, c_uint64]),
+    "bpf_program__name": (c_char_p, [c_void_p]),
+    "bpf_program__section_name": (c_char_p, [c_void_p]),
+    "bpf_program__set_autoload": (c_int, [c_void_p, ctypes.c_bool]),
+    "bpf_program__fd": (c_int, [c_void_p]),
+    "bpf_program__attach": (c_void_p, [c_void_p]),
+    "bpf_program__attach_iter": (c_void_p, [c_void_p, c_void_p]),
+    "bpf_program__attach_perf_event": (c_void_p, [c_void_p, c_int]),
+    "bpf_link__fd": (c_int, [c_void_p]),
+    "bpf_link__destroy": (c_int, [c_void_p]),
+    "bpf_iter_create": (c_int, [c_int]),
+    "bpf_obj_get_info_by_fd": (c_int, [c_int, c_void_p, c_void_p]),
+    "ring_buffer__new": (c_void_p, [c_int, c_void_p, c_void_p, c_void_p]),
+    "ring_buffer__free": (None, [c_void_p]),
+    "ring_buffer__consume": (c_int, [c_void_p]),
+    "ring_buffer__epoll_fd": (c_int, [c_void_p]),
+}
+
+
+class Library:
+    """libbpf itself. Raises HeadwayError where it is missing or too old."""
+
+    def __init__(self, name: str = "libbpf.so.1") -> None:
+        try:
+            self._library = ctypes.CDLL(name, use_errno=True)
+        except OSError:
+            raise HeadwayError(
+                f"{name} is not installed, and eBPF needs it: install libbpf 1.x "
+                "(Debian, Ubuntu: libbpf1; Fedora: libbpf; Arch: libbpf), or use --source proc"
+            ) from None
+        try:
+            for function, (result, arguments) in _SIGNATURES.items():
+                self._declare(function, result, arguments)
+        except AttributeError:
+            raise HeadwayError(
+                f"{name} is too old ({self.version}): headway needs libbpf 1.0 or later; update it, or use --source proc"
+            ) from None
+        self.log: list[str] = []
+        self._library.libbpf_set_print(None)
+
+    def _declare(self, function: str, result: object, arguments: list[object]) -> None:
+        entry = getattr(self._library, function)
+        entry.restype, entry.argtypes = result, arguments
+
+    @property
+    def version(self) -> str:
+        """For example ``v1.1``."""
+        try:
+            self._declare("libbpf_version_string", c_char_p, [])
+            return str(self._library.libbpf_version_string().decode())
+        except AttributeError:
+            return "before 0.6"
+
+    def call(self, function: str, *arguments: object) -> int:
+        """Call and return the result, an int or a pointer (0: none)."""
+        return getattr(self._library, function)(*arguments) or 0
+
+    def check(self, what: str, function: str, *arguments: object) -> int:
+        """Call a function that returns a negative errno, or NULL with errno set, on failure."""
+        ctypes.set_errno(0)
+        result = self.call(function, *arguments)
+        if getattr(self._library, function).restype is c_void_p:
+            if not result:
+                raise BpfError(what, ctypes.get_errno() or errno.EINVAL)
+        elif result < 0:
+            raise BpfError(what, -result)
+        return result
+
+    def text(self, function: str, *arguments: object) -> str:
+        """Call a function that returns a string."""
+        return str(getattr(self._library, function)(*arguments).decode())
+
+
+class Map:
+    """A map of an object. Sizes can be set before the object is loaded, the rest works after."""
+
+    def __init__(self, library: Library, handle: int, name: str) -> None:
+        self._library, self._handle, self.name = library, handle, name
+
+    @property
+    def fd(self) -> int:
+        """File descriptor; valid as long as the object."""
+        return self._library.call("bpf_map__fd", self._handle)
+
+    @property
+    def value_size(self) -> int:
+        """Bytes of one value."""
+        return self._library.call("bpf_map__value_size", self._handle)
+
+    @property
+    def max_entries(self) -> int:
+        """How many values there is room for."""
+        return self._library.call("bpf_map__max_entries", self._handle)
+
+    @max_entries.setter
+    def max_entries(self, entries: int) -> None:
+        self._library.check(f"setting the size of {self.name}", "bpf_map__set_max_entries", self._handle, entries)
+
+    def set_initial(self, value: bytes) -> None:
+        """The contents of a data section; before loading, of exactly its size."""
+        what = f"initialising {self.name}"
+        self._library.check(what, "bpf_map__set_initial_value", self._handle, value, len(value))
+
+    def put(self, key: int, value: int = 1) -> None:
+        """Set an entry of a map from u32 to u32."""
+        k, v = c_uint32(key), c_uint32(value)
+        self._library.check(f"writing {self.name}", "bpf_map_update_elem", self.fd, byref(k), byref(v), 0)
+
+    def map_memory(self) -> mmap.mmap:
+        """The values of an array made with BPF_F_MMAPABLE, shared with the kernel."""
+        stride = (self.value_size + 7) & ~7
+        size = -(-stride * self.max_entries // mmap.PAGESIZE) * mmap.PAGESIZE
+        return mmap.mmap(self.fd, size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+
+
+class _ProgramInfo(ctypes.Structure):
+    """The head of struct bpf_prog_info (include/uapi/linux/bpf.h), as far as recursion_misses."""
+
+    _fields_ = [  # noqa: RUF012
+        ("before", ctypes.c_uint8 * 192),
+        ("run_time_ns", c_uint64),
+        ("run_cnt", c_uint64),
+        ("recursion_misses", c_uint64),
+        ("verified_insns", c_uint32),
+        ("attach_btf_obj_id", c_uint32),
+        ("attach_btf_id", c_uint32),
+        ("padding", c_uint32),
+    ]
+
+
+class Program:
+    """A program of an object."""
+
+    def __init__(self, library: Library, handle: int) -> None:
+        self._library, self._handle = library, handle
+        self.name = library.text("bpf_program__name", handle)
+        self.section = library.text("bpf_program__section_name", handle)
+        self.wanted = True
+
+    def leave_out(self) -> None:
+        """Do not load it with its object."""
+        self._library.check(f"leaving out {self.name}", "bpf_program__set_autoload", self._handle, False)
+        self.wanted = False
+
+    def attach(self) -> int:
+        """Attach where its section says. Returns a link for `Object.detach`."""
+        return self._library.check(f"attaching {self.name}", "bpf_program__attach", self._handle)
+
+    def attach_perf_event(self, fd: int) -> int:
+        """Attach to a perf event; the link owns the descriptor from then on."""
+        return self._library.check(f"attaching {self.name}", "bpf_program__attach_perf_event", self._handle, fd)
+
+    def iterate(self) -> None:
+        """Run an iterator program over everything once."""
+        link = self._library.check(f"attaching {self.name}", "bpf_program__attach_iter", self._handle, None)
+        try:
+            fd = self._library.check(f"running {self.name}", "bpf_iter_create", self._library.call("bpf_link__fd", link))
+            try:
+                while os.read(fd, 4096):
+                    pass
+            finally:
+                os.close(fd)
+        finally:
+            self._library.call("bpf_link__destroy", link)
+
+    def misses(self) -> int:
+        """How often the kernel skipped it because it was running already on that processor (since 5.12)."""
+        info = _ProgramInfo()
+        length = c_uint32(ctypes.sizeof(info))
+        fd = self._library.call("bpf_program__fd", self._handle)
+        if self._library.call("bpf_obj_get_info_by_fd", fd, byref(info), byref(length)) < 0:
+            return 0
+        return int(info.recursion_misses) if length.value >= _ProgramInfo.verified_insns.offset else 0
+
+
+class RingReader:
+    """Takes records out of a BPF ring buffer and hands each to a C function (ring_buffer_sample_fn)."""
+
+    def __init__(self, library: Library, ring: Map, function: int, context: int) -> None:
+        self._library = library
+        what = f"opening {ring.name}"
+        self._handle = library.check(what, "ring_buffer__new", ring.fd, function, context, None)
+
+    def fileno(self) -> int:
+        """Readable when the programs asked for the reader."""
+        return self._library.call("ring_buffer__epoll_fd", self._handle)
+
+    def consume(self) -> int:
+        """Hand over all there is; how many records."""
+        return self._library.check("reading the ring buffer", "ring_buffer__consume", self._handle)
+
+    def close(self) -> None:
+        """Free it; may be called again."""
+        if self._handle:
+            self._library.call("ring_buffer__free", self._handle)
+            self._handle = 0
+
+
+class Object:
+    """An eBPF object: open it, set it up, load it, attach its programs; closing detaches and frees everything."""
+
+    def __init__(self, library: Library, image: bytes) -> None:
+        self.library = library
+        self._handle = library.check("opening the eBPF object", "bpf_object__open_mem", image, len(image), None)
+        self._links: list[int] = []
+        self.programs: dict[str, Program] = {}
+        handle = 0
+        while handle := library.call("bpf_object__next_program", self._handle, handle or None):
+            program = Program(library, handle)
+            self.programs[program.name] = program
+
+    def __enter__(self) -> Object:
+        """Nothing; closed on leaving."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: object, trace: TracebackType | None) -> None:
+        """Detach and free."""
+        self.close()
+
+    def map(self, name: str) -> Map:
+        """A map by its name; data sections by the section's."""
+        handle = self.library.check(f"finding {name}", "bpf_object__find_map_by_name", self._handle, name.encode())
+        return Map(self.library, handle, name)
+
+    def load(self) -> None:
+        """Verify and load what is wanted. Raises BpfError with libbpf's and the verifier's words as ``log``."""
+        self._printed(lambda: self.library.check("loading the eBPF programs", "bpf_object__load", self._handle))
+
+    def attach(self, program: Program) -> None:
+        """Attach a program until this object is closed."""
+        self._links.append(program.attach())
+
+    def attach_perf_event(self, program: Program, fd: int) -> None:
+        """Attach a program to a perf event until this object is closed."""
+        self._links.append(program.attach_perf_event(fd))
+
+    def detach(self) -> None:
+        """Detach every program."""
+        while self._links:
+            self.library.call("bpf_link__destroy", self._links.pop())
+
+    def close(self) -> None:
+        """Detach and free everything; may be called again."""
+        self.detach()
+        if self._handle:
+            self.library.call("bpf_object__close", self._handle)
+            self._handle = 0
+
+    def _printed(self, action: Callable[[], object]) -> None:
+        """Run with libbpf's messages kept for the error that may come of it."""
+        libc = ctypes.CDLL(None)
+        lines: list[str] = []
+
+        def keep(level: int, pattern: bytes, arguments: int) -> int:
+            if level <= 1:
+                buffer = ctypes.create_string_buffer(1 << 16)
+                libc.vsnprintf(buffer, c_size_t(len(buffer)), pattern, c_void_p(arguments))
+                lines.append(buffer.value.decode(errors="replace"))
+            return 0
+
+        printer = _PRINTER(keep)
+        self.library.call("libbpf_set_print", ctypes.cast(printer, c_void_p))
+        try:
+            action()
+        except BpfError as error:
+            error.log = "".join(lines)
+            raise
+        finally:
+            self.library.call("libbpf_set_print", None)
+
+

@@ -1,0 +1,39 @@
+"""The processors of this machine: which exist, which are on, which one may run on."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from headway.errors import SelectionError
+
+__all__ = ["online", "parse_list", "possible"]
+
+_FOLDER = Path("/sys/devices/system/cpu")
+
+
+def parse_list(text: str) -> tuple[int, ...]:
+    """Processors from a list in the kernel's notation (``0-3,8``), ascending. Raises SelectionError on anything else."""
+    cpus: set[int] = set()
+    for part in text.strip().split(","):
+        first, dash, last = part.strip().partition("-")
+        if not (first.isascii() and first.isdigit() and (not dash or (last.isascii() and last.isdigit()))):
+            raise SelectionError(f"{text!r} is no list of processors: write it like 0,2 or 0-3,8")
+        low, high = int(first), int(last) if dash else int(first)
+        if low > high or high > 65535:
+            raise SelectionError(f"{part!r} is no range of processors: write it like 0-3")
+        cpus.update(range(low, high + 1))
+    return tuple(sorted(cpus))
+
+
+def possible(folder: Path = _FOLDER) -> int:
+    """How many processors there can ever be: one more than the highest number."""
+    return parse_list((folder / "possible").read_text())[-1] + 1
+
+
+def online(folder: Path = _FOLDER) -> tuple[int, ...]:
+    """Those that are on."""
+    try:
+        return parse_list((folder / "online").read_text())
+    except OSError:
+        return tuple(range(os.cpu_count() or 1))

@@ -1,0 +1,91 @@
+"""The names of the states that the eBPF programs number (bpf/layout.h)."""
+
+from __future__ import annotations
+
+from . import _memory
+from .syscalls import BY_FILE, WAITS, compat_numbers, name_of, numbers
+
+__all__ = ["NAMES", "compat_table", "wait_table"]
+
+_FIXED = {
+    "USER": "user",
+    "READY": "ready",
+    "UNKNOWN": "unknown",
+    "STOLEN": "stolen",
+    "OVERHEAD": "overhead",
+    "IDLE": "idle",
+    "UNMEASURED": "unknown.unmeasured",
+    "ELSEWHERE": "unknown.elsewhere",
+    "STOPPED": "stopped",
+    "KERNEL_FAULT": "kernel.fault",
+    "KERNEL_THREAD": "kernel.thread",
+    "KERNEL_OTHER": "kernel.other",
+    "WAIT_FUTEX": "wait.futex",
+    "WAIT_DISK": "wait.disk",
+    "WAIT_NET": "wait.net",
+    "WAIT_PIPE": "wait.pipe",
+    "WAIT_POLL": "wait.poll",
+    "WAIT_EPOLL": "wait.epoll",
+    "WAIT_SLEEP": "wait.sleep",
+    "WAIT_CHILD": "wait.child",
+    "WAIT_FAULT": "wait.fault",
+    "WAIT_SIGNAL": "wait.signal",
+    "WAIT_IPC": "wait.ipc",
+    "WAIT_IO_URING": "wait.io_uring",
+    "WAIT_FLOCK": "wait.lock",
+    "WAIT_KTHREAD": "wait.work",
+    "WAIT_FILE": "wait.file",
+    "WAIT_OTHER": "wait.other",
+    "IRQ_DEVICE": "irq.device",
+    "IRQ_TIMER": "irq.timer",
+    "IRQ_RESCHEDULE": "irq.reschedule",
+    "IRQ_CALL_FUNCTION": "irq.call_function",
+    "IRQ_CALL_FUNCTION_SINGLE": "irq.call_function_single",
+    "IRQ_WORK": "irq.work",
+    "IRQ_THERMAL": "irq.thermal",
+    "IRQ_THRESHOLD": "irq.threshold",
+    "IRQ_ERROR": "irq.error",
+    "IRQ_SPURIOUS": "irq.spurious",
+    "IRQ_DEFERRED_ERROR": "irq.deferred_error",
+    "IRQ_PLATFORM": "irq.platform",
+    "IRQ_IPI": "irq.ipi",
+}
+_SOFTIRQS = ("hi", "timer", "net_tx", "net_rx", "block", "irq_poll", "tasklet", "sched", "hrtimer", "rcu")
+"""In the order of the vectors (include/linux/interrupt.h)."""
+
+
+def _names() -> tuple[str, ...]:
+    number = _memory.STATES
+    names = ["unknown"] * number["N_STATES"]
+    for state, name in _FIXED.items():
+        names[number[state]] = name
+    for vector, name in enumerate(_SOFTIRQS):
+        names[number["SOFTIRQ"] + vector] = f"softirq.{name}"
+    for call in range(number["N_CALLS"]):
+        names[number["KERNEL_CALL"] + call] = f"kernel.{name_of(call)}"
+        names[number["WAIT_CALL"] + call] = f"wait.{name_of(call)}"
+    return tuple(names)
+
+
+NAMES = _names()
+"""State number -> name."""
+
+_memory.name_states(NAMES)
+
+
+def wait_table() -> list[int]:
+    """System call number -> number of the state in which a thread is that sleeps in it; 0: ``wait.<call>``."""
+    state = {name: number for number, name in enumerate(NAMES)}
+    table = [0] * _memory.STATES["N_CALLS"]
+    for call, number in numbers().items():
+        if call in WAITS and number < len(table):
+            reason = WAITS[call]
+            table[number] = _memory.STATES["WAIT_BY_FILE"] if reason == BY_FILE else state[f"wait.{reason}"]
+    return table
+
+
+def compat_table() -> list[int]:
+    """32-bit system call number -> native number; N_CALLS where there is none."""
+    size = _memory.STATES["N_CALLS"]
+    same = compat_numbers()
+    return [min(same.get(number, size), size) for number in range(size)]

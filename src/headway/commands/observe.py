@@ -117,6 +117,8 @@ def observe(
             if held is not None:
                 held.release()
             _serve(source, held, targets, wakeup, received, seconds, interval, each)
+            if held is not None and held.has_ended:
+                source.settle(held.pid)
             ledger = source.end_interval() if interval is not None else source.end()
         except BaseException:
             if held is not None:

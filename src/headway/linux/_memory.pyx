@@ -455,6 +455,16 @@ cdef class Memory:
             if p.slot == 0:
                 p.slot = SLOT_UNSEEN
 
+    def is_measured(self, uint32_t tid):
+        """Whether a thread of this id is being measured and has not yet left a processor for the last time."""
+        cdef uint32_t number
+        cdef slot *s
+        for number in range(1, min(self.shared.slots, self.max_slots - 1) + 1):
+            s = <slot *>(self.slots + number * self.slot_stride)
+            if s.birth and s.tid == tid:
+                return True
+        return False
+
     def measure_command(self, uint32_t tid):
         """Measure this process of ours from the moment it executes a program."""
         self.shared.command = tid

@@ -10,6 +10,7 @@ import errno
 import mmap
 import os
 import re
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
@@ -265,6 +266,13 @@ class BpfSource:
         if self._ring is not None:
             self._ring.consume()
         return SERVICE_SECONDS
+
+    def settle(self, pid: int) -> None:
+        """Wait until the process's first thread has left its processor: it is a zombie a little before that."""
+        for _ in range(200):
+            if not self._memory.is_measured(pid):
+                return
+            time.sleep(0.0002)
 
     def read(self) -> Ledger:
         """Everything since `begin`, as of now."""

@@ -50,6 +50,9 @@ class LinuxSource(Protocol):
     def service(self) -> float | None:
         """Do the work that cannot wait for a reading; seconds until it wants to be called again, None: by its fds."""
 
+    def settle(self, pid: int) -> None:
+        """Wait, for a moment at most, until a process that has ended is seen to have ended."""
+
     def read(self) -> Ledger:
         """Everything since `begin`, as of now."""
 

@@ -1,0 +1,70 @@
+"""The command line. One file a subcommand: parse, choose source and view, connect them."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+from headway import __version__
+from headway.errors import HeadwayError
+
+__all__ = ["main"]
+
+_COMMANDS = {
+    "stat": "every thread's progress, and where the rest of its time went",
+    "doctor": "what can be measured here, what not, why, and what would change it",
+    "demo": "a small program with known behaviour, measured and explained",
+    "schema": "the JSON Schema of what stat --json prints",
+}
+_FAILED = 125
+
+
+class _Group(click.Group):
+    """Loads a subcommand when it is asked for, so that starting stays fast."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"headway.commands.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, "-V", "--version", message="headway %(version)s")
+def _headway() -> None:
+    """How much progress each thread of a real program makes, where the rest of its time goes and why.
+
+    \b
+    headway stat -- xz -T2 -k big.tar        measure a command
+    headway stat -p 4711 -d 10               a running process, for ten seconds
+    """
+
+
+def main() -> None:
+    """Entry point. A user's mistake is one sentence on standard error, and exit status 125."""
+    try:
+        status = _headway.main(prog_name="headway", standalone_mode=False)
+    except HeadwayError as error:
+        click.echo(f"headway: {error}", err=True)
+        status = error.exit_status
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        status = _FAILED
+    except click.ClickException as error:
+        click.echo(f"headway: {error.format_message()}", err=True)
+        status = _FAILED
+    except (click.Abort, KeyboardInterrupt):
+        status = 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        status = _FAILED
+    sys.exit(status if isinstance(status, int) else 0)

@@ -1,0 +1,90 @@
+"""``headway doctor``: what this machine and this user can measure, what not, why, and what would change it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from headway.linux.capabilities import Capability, bpf_verdict, capabilities
+
+__all__ = ["command", "render"]
+
+WIDTH = 80
+COLUMN = 28
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+def command(as_json: bool) -> None:
+    """Say what can be measured here, what not, why, and the command that would change it.
+
+    \b
+    Example:
+        headway doctor
+        sudo headway doctor
+    """
+    found = capabilities()
+    if as_json:
+        click.echo(json.dumps(document(found), indent=2))
+        return
+    console = Console(highlight=False)
+    for line in render(found):
+        console.print(line)
+
+
+def document(found: Sequence[Capability]) -> dict[str, object]:
+    """The findings as plain values, for JSON."""
+    return {
+        "schema": "headway.doctor/1",
+        "verdicts": [{"command": verb, "verdict": verdict} for verb, verdict, _good in verdicts(found)],
+        "capabilities": [asdict(capability) for capability in found],
+    }
+
+
+def verdicts(found: Sequence[Capability]) -> list[tuple[str, str, bool]]:
+    """What it comes to: (command, what it can do here, whether that is all it can do anywhere)."""
+    by_name = {capability.name: capability for capability in found}
+    lacking = bpf_verdict(found)
+    if lacking is None:
+        rows = [("headway stat", "exact, by eBPF", True)]
+    else:
+        rows = [("headway stat", f"sampled, by /proc, because {lacking.why}", False)]
+    counters = by_name.get("hardware counters")
+    if counters is not None and counters.available:
+        rows.append(("memory (MPI)", "by hardware counters", True))
+    elif counters is not None:
+        rows.append(("memory (MPI)", f"unavailable: {counters.why}", False))
+    return rows
+
+
+def render(found: Sequence[Capability]) -> Iterator[Text]:
+    """The table, line by line, each at most 80 columns wide: the verdicts first, then every capability."""
+    for subject, verdict, good in verdicts(found):
+        first, *rest = _wrap(verdict, WIDTH - 16)
+        yield Text.assemble((f"{subject:<14}", "bold"), "  ", (first, "green" if good else "yellow"))
+        for line in rest:
+            yield Text(" " * 16 + line, style="yellow")
+    yield Text()
+    for capability in found:
+        mark = ("✓ ", "green") if capability.available else ("✗ ", "red")
+        first, *rest = _wrap(capability.why, WIDTH - COLUMN)
+        yield Text.assemble(mark, f"{capability.name:<{COLUMN - 2}}", first)
+        for line in rest:
+            yield Text(" " * COLUMN + line)
+        if capability.remedy and not capability.available:
+            for number, line in enumerate(_wrap(capability.remedy, WIDTH - COLUMN - 2)):
+                yield Text(" " * COLUMN + ("→ " if number == 0 else "  ") + line, style="cyan")
+
+
+def _wrap(text: str, width: int) -> list[str]:
+    lines = [""]
+    for word in text.split():
+        if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
+            lines.append("")
+        lines[-1] += f" {word}" if lines[-1] else word
+    return lines

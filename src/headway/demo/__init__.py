@@ -1,0 +1,120 @@
+"""A small program whose threads know what they do, and the truth that it prints."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from headway.errors import HeadwayError
+
+__all__ = ["Figures", "ThreadTruth", "Truth", "program"]
+
+
+def program() -> Path:
+    """The executable. Raises HeadwayError where the package was installed without it."""
+    found = files(__name__).joinpath("threads")
+    if not isinstance(found, Path) or not found.is_file():
+        raise HeadwayError("the demo program is not in this installation of headway: install it again with pip")
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """What a thread measured of itself; None: it does not know. Times in nanoseconds."""
+
+    cpu_ns: int
+    """Processor time since its birth, by CLOCK_THREAD_CPUTIME_ID (what interrupts took while it ran is in it)."""
+    elapsed_ns: int
+    """How long it worked, by CLOCK_MONOTONIC."""
+    user_ns: int | None = None
+    """Processor time outside the kernel."""
+    kernel_ns: int | None = None
+    """Processor time in system calls."""
+    wait_ns: int | None = None
+    """Time from asking for a wait to the moment that should end it."""
+    lock_ns: int | None = None
+    """Of that: for the mutex."""
+    held_ns: int | None = None
+    """Time it had the mutex."""
+    ready_ns: int | None = None
+    """Time it was able to run and did not."""
+    away_ns: int | None = None
+    """Time off the processor in system calls, waiting or ready."""
+    calls: int | None = None
+    """System calls that it made in its loop."""
+    call_ns: float | None = None
+    """Processor time per call."""
+    locks: int | None = None
+    """How often it had the mutex."""
+    accesses: int | None = None
+    """Pointers followed."""
+    access_ns: float | None = None
+    """Processor time per pointer."""
+    buffer_bytes: int | None = None
+    cache_bytes: int | None = None
+    """The largest cache of the machine; 0: unknown."""
+    bursts: int | None = None
+    """How often it worked between two ticks."""
+    tick_user_ns: int | None = None
+    """User time as the kernel's own accounting has it, by getrusage."""
+    tick_kernel_ns: int | None = None
+    """System time, likewise."""
+    syncs: int | None = None
+    reads: int | None = None
+    written_bytes: int | None = None
+    in_memory: int | None = None
+    """1: its file is not on a disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadTruth:
+    """One thread of the program."""
+
+    name: str
+    tid: int
+    what: str
+    """What it does."""
+    aim: str
+    """The share that it aims at."""
+    figures: Figures | None
+    """None: it did nothing, see `skipped`."""
+    skipped: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """What the program printed."""
+
+    pid: int
+    elapsed_ns: int
+    interrupted: bool
+    tick_ns: int
+    """Between two ticks of the scheduler, as the program found it."""
+    threads: tuple[ThreadTruth, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Truth:
+        """Read the program's JSON document. Raises HeadwayError where it is none."""
+        try:
+            document = json.loads(text)
+            return cls(
+                pid=document["pid"],
+                elapsed_ns=document["elapsed_ns"],
+                interrupted=document["interrupted"],
+                tick_ns=document["tick_ns"],
+                threads=tuple(
+                    ThreadTruth(
+                        name=thread["name"],
+                        tid=thread["tid"],
+                        what=thread["what"],
+                        aim=thread["aim"],
+                        figures=Figures(**thread["truth"]) if thread["truth"] else None,
+                        skipped=thread.get("skipped"),
+                    )
+                    for thread in document["threads"]
+                ),
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise HeadwayError(f"the demo program printed no account of itself: {error}") from error

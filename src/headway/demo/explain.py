@@ -1,0 +1,213 @@
+"""What was measured of the demo program beside what its threads know themselves. Values in, values out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from headway.model import Kind, Ledger, Quality, Thread, kind_of
+
+from . import Figures, ThreadTruth, Truth
+
+__all__ = ["Account", "Comparison", "Part", "explain"]
+
+LEAST_WAIT = 0.02
+"""Waits shorter than this share of a thread's life are not named."""
+
+TICK_TOLERANCE = 0.1
+"""Accounting that is nearer to the truth than this was not deceived."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a thread's time as it was measured."""
+
+    what: str
+    time: int
+    quality: Quality = Quality.EXACT
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One figure as it was measured, beside what the thread itself knows."""
+
+    what: str
+    measured: int | None
+    """None: the source cannot tell."""
+    truth: int
+    counts: bool = False
+    """A number of times; otherwise nanoseconds."""
+
+    @property
+    def apart(self) -> int | None:
+        """Measured less truth."""
+        return None if self.measured is None else self.measured - self.truth
+
+    @property
+    def relative(self) -> float | None:
+        """How far apart, as a share of the truth; None where there is nothing to take a share of."""
+        return None if self.apart is None or not self.truth else self.apart / self.truth
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """One thread of the demo program, measured and compared."""
+
+    name: str
+    what: str
+    aim: str
+    parts: tuple[Part, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def explain(ledger: Ledger, truth: Truth) -> list[Account]:
+    """Every thread of the demo program that worked, in the program's order; then what was skipped or not seen."""
+    measured = {(t.tid, t.pid): t for t in sorted(ledger.threads, key=lambda t: t.birth)}
+    accounts = []
+    for thread in truth.threads:
+        seen = measured.get((thread.tid, truth.pid))
+        if thread.figures is None:
+            notes: tuple[str, ...] = (f"did not work: {thread.skipped or 'it does not say why'}",)
+            accounts.append(Account(thread.name, thread.what, thread.aim, notes=notes))
+        elif seen is None:
+            notes = ("was not seen by the measurement",)
+            accounts.append(Account(thread.name, thread.what, thread.aim, notes=notes))
+        else:
+            accounts.append(_account(ledger, seen, thread, thread.figures))
+    return accounts
+
+
+def _account(ledger: Ledger, seen: Thread, thread: ThreadTruth, figures: Figures) -> Account:
+    compare = _COMPARISONS.get(thread.name, _processor_time)
+    comparisons = tuple(compare(ledger, seen, figures))
+    notes = tuple(_NOTES[thread.name](ledger, seen, figures)) if thread.name in _NOTES else ()
+    return Account(thread.name, thread.what, thread.aim, tuple(_parts(ledger, seen)), comparisons, notes)
+
+
+def _parts(ledger: Ledger, thread: Thread) -> Iterator[Part]:
+    quality = ledger.indices(thread).quality
+    of_kind = {Kind.EFFECTIVE: "epi", Kind.MEMORY: "mpi", Kind.KERNEL: "kpi", Kind.POLL: "iopi"}
+    for kind, time in thread.times().items():
+        if kind in (Kind.WAIT, Kind.UNKNOWN):
+            continue
+        worth = quality[of_kind[kind]] if kind in of_kind else Quality.EXACT
+        if worth is not Quality.UNAVAILABLE and (time or kind in (Kind.EFFECTIVE, Kind.KERNEL, Kind.READY)):
+            yield Part(kind.value, time, worth)
+    off = [(state, cell.time) for state, cell in thread.states.items() if kind_of(state) in (Kind.WAIT, Kind.UNKNOWN)]
+    reasons = quality["epi"] if quality["epi"] is Quality.SAMPLED else Quality.EXACT  # told apart by the same samples
+    for state, time in sorted(off, key=lambda wait: -wait[1]):
+        if time >= LEAST_WAIT * max(thread.span, 1):
+            yield Part(state, time, reasons if "." in state else Quality.EXACT)
+
+
+def _sum(thread: Thread, *kinds: Kind) -> int:
+    times = thread.times()
+    return sum(times.get(kind, 0) for kind in kinds)
+
+
+def _states(thread: Thread, *names: str) -> int:
+    return sum(cell.time for state, cell in thread.states.items() if state in names)
+
+
+def _processor_time(ledger: Ledger, seen: Thread, figures: Figures) -> Iterator[Comparison]:
+    rpi = ledger.indices(seen).rpi
+    measured = None if rpi is None else rpi + _sum(seen, Kind.OVERHEAD)
+    yield Comparison("on the processor", measured, figures.cpu_ns)
+
+
+def _turn(ledger: Ledger, seen: Thread, figures: Figures) -> Iterator[Comparison]:
+    yield from _processor_time(ledger, seen, figures)
+    if figures.ready_ns is not None:
+        yield Comparison("waiting for its turn", _sum(seen, Kind.READY, Kind.STOLEN), figures.ready_ns)
+
+
+def _calls(ledger: Ledger, seen: Thread, figures: Figures) -> Iterator[Comparison]:
+    yield from _turn(ledger, seen, figures)
+    if figures.calls is not None:
+        cell = seen.states.get("kernel.getppid")
+        yield Comparison("calls of getppid", cell.count if cell else None, figures.calls, counts=True)
+
+
+def _lock(ledger: Ledger, seen: Thread, figures: Figures) -> Iterator[Comparison]:
+    if figures.lock_ns is not None:
+        told = any(state.startswith("wait.") for state in seen.states)
+        yield Comparison("waiting for the mutex", _states(seen, "wait.futex") if told else None, figures.lock_ns)
+    yield from _waits(ledger, seen, figures)
+
+
+def _waits(ledger: Ledger, seen: Thread, figures: Figures) -> Iterator[Comparison]:
+    if figures.wait_ns is not None:
+        yield Comparison("waiting, all in all", _sum(seen, Kind.WAIT), figures.wait_ns)
+    yield from _processor_time(ledger, seen, figures)
+
+
+def _away(ledger: Ledger, seen: Thread, figures: Figures) -> Iterator[Comparison]:
+    if figures.away_ns is not None:
+        away = _sum(seen, Kind.WAIT, Kind.READY, Kind.STOLEN)
+        yield Comparison("off the processor", away, figures.away_ns)
+    yield from _processor_time(ledger, seen, figures)
+
+
+def _dodger(ledger: Ledger, seen: Thread, figures: Figures) -> Iterator[Comparison]:
+    indices = ledger.indices(seen)
+    if figures.user_ns is not None:
+        yield Comparison("outside the kernel", indices.epi, figures.user_ns)
+    if figures.kernel_ns is not None:
+        kernel = None if indices.kpi is None else indices.kpi + _sum(seen, Kind.OVERHEAD)
+        yield Comparison("in the kernel", kernel, figures.kernel_ns)
+    yield from _processor_time(ledger, seen, figures)
+
+
+def _memory_notes(ledger: Ledger, seen: Thread, figures: Figures) -> Iterator[str]:
+    if figures.access_ns is not None and figures.buffer_bytes is not None:
+        cache = f"the caches hold {_bytes(figures.cache_bytes)}" if figures.cache_bytes else "the caches are unknown"
+        yield f"{figures.access_ns:.0f} ns per access in {_bytes(figures.buffer_bytes)}; {cache}"
+    if ledger.indices(seen).mpi is None:
+        yield "without hardware counters its stalls count as effective (headway doctor says why)"
+
+
+def _calls_notes(_ledger: Ledger, _seen: Thread, figures: Figures) -> Iterator[str]:
+    if figures.call_ns is not None:
+        yield f"{figures.call_ns:.0f} ns of processor time per call, observed"
+
+
+def _dodger_notes(ledger: Ledger, seen: Thread, figures: Figures) -> Iterator[str]:
+    user, kernel = figures.tick_user_ns, figures.tick_kernel_ns
+    if user is None or kernel is None or figures.user_ns is None or figures.kernel_ns is None:
+        return
+    wrong = abs(kernel - figures.kernel_ns)
+    yield f"the kernel's accounting (/proc, top, time) says: user {user / 1e9:.3f} s, system {kernel / 1e9:.3f} s"
+    if wrong <= TICK_TOLERANCE * figures.kernel_ns:
+        yield "which is right: this kernel's accounting does not go by the tick, or the dodging failed"
+        return
+    yield f"which is wrong by {wrong / 1e9:.3f} s of {figures.cpu_ns / 1e9:.3f} s, because it looks at the tick only"
+    if Quality.SAMPLED in (ledger.indices(seen).quality["epi"], ledger.indices(seen).quality["kpi"]):
+        yield "and so is this source, which has nothing else to go by; eBPF would see it (headway doctor)"
+
+
+def _disk_notes(_ledger: Ledger, _seen: Thread, figures: Figures) -> Iterator[str]:
+    yield f"{figures.syncs} syncs, {figures.reads} reads" + (" (its file is in memory)" if figures.in_memory else "")
+
+
+def _bytes(size: int | None) -> str:
+    return f"{(size or 0) / 2**20:.0f} MiB"
+
+
+_COMPARISONS: dict[str, Callable[[Ledger, Thread, Figures], Iterable[Comparison]]] = {
+    "compute": _turn,
+    "memory": _turn,
+    "syscalls": _calls,
+    "lock": _lock,
+    "holder": _waits,
+    "sleeper": _waits,
+    "dodger": _dodger,
+    "disk": _away,
+}
+
+_NOTES: dict[str, Callable[[Ledger, Thread, Figures], Iterable[str]]] = {
+    "memory": _memory_notes,
+    "syscalls": _calls_notes,
+    "dodger": _dodger_notes,
+    "disk": _disk_notes,
+}

@@ -1,0 +1,649 @@
+"""What this machine and this user can measure, what not, why, and what would change it.
+
+Each capability is probed by itself: by reading a file below `System.root`, or by asking the kernel for a thing and
+giving it back at once. No probe raises, changes anything or leaves anything open. Versions of the kernel are not asked
+for where the feature itself can be.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import errno
+import gzip
+import os
+import platform
+import re
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.resources import files
+from pathlib import Path
+
+__all__ = [
+    "BPF_NEEDS",
+    "OPTIONAL_TRACEPOINTS",
+    "TRACEPOINTS",
+    "Capability",
+    "Kernel",
+    "System",
+    "bpf_verdict",
+    "capabilities",
+]
+
+TRACEPOINTS = (
+    "sched_switch",
+    "sched_wakeup",
+    "sched_wakeup_new",
+    "sched_process_fork",
+    "sched_process_exec",
+    "sched_process_exit",
+    "sched_process_free",
+    "sys_enter",
+    "sys_exit",
+    "irq_handler_entry",
+    "irq_handler_exit",
+    "softirq_entry",
+    "softirq_exit",
+)
+"""Tracepoints without which the eBPF source cannot account for all time."""
+
+OPTIONAL_TRACEPOINTS: Mapping[str, Sequence[str]] = {
+    "x86_64": ("page_fault_user", "page_fault_kernel", "local_timer_entry", "reschedule_entry", "cpu_idle"),
+    "aarch64": ("ipi_entry", "ipi_exit", "cpu_idle"),
+}
+"""Tracepoints that tell more states apart, by architecture."""
+
+BPF_NEEDS = (
+    "kernel",
+    "eBPF object",
+    "libbpf",
+    "BTF",
+    "privileges",
+    "bpf system call",
+    "lockdown",
+    "tracepoints",
+    "ring buffer",
+    "task storage",
+)
+"""Capabilities that the eBPF source needs, in the order in which lacking them is worth mentioning."""
+
+ARCHITECTURES = ("x86_64", "aarch64")
+
+_CAP_SYS_RAWIO, _CAP_SYS_PTRACE, _CAP_SYS_ADMIN, _CAP_PERFMON, _CAP_BPF = 17, 19, 21, 38, 39
+_PERF_TYPE_HARDWARE, _PERF_TYPE_SOFTWARE = 0, 1
+_PERF_COUNT_HW_CPU_CYCLES = 0
+_PERF_COUNT_SW_PAGE_FAULTS_MIN, _PERF_COUNT_SW_PAGE_FAULTS_MAJ = 5, 6
+_SYSCALLS = {"x86_64": {"perf_event_open": 298, "bpf": 321}, "aarch64": {"perf_event_open": 241, "bpf": 280}}
+_SUDO = "sudo $(command -v headway) …"
+_PROC_PID_INIT_INO = 0xEFFFFFFC
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """One thing that can be measured, or is needed for it."""
+
+    name: str
+    available: bool
+    why: str
+    """What was found: one clause."""
+    remedy: str | None = None
+    """A command or a step that would make it available; None: nothing needs to or can be done."""
+
+
+class Kernel:
+    """The questions that only the running kernel answers. Tests put their own answers in its place."""
+
+    def release(self) -> str:
+        """The kernel's release, as in ``uname -r``."""
+        return platform.release()
+
+    def machine(self) -> str:
+        """The architecture, as in ``uname -m``."""
+        return platform.machine()
+
+    def libbpf(self) -> tuple[int, int] | None:
+        """Version of the libbpf that would be loaded; None: there is none. Older than 0.6 tells none: (0, 0)."""
+        for name in ("libbpf.so.1", "libbpf.so.0"):
+            try:
+                library = ctypes.CDLL(name)
+            except OSError:
+                continue
+            try:
+                return library.libbpf_major_version(), library.libbpf_minor_version()
+            except AttributeError:
+                return 0, 0
+        return None
+
+    def open_counter(self, kind: int, event: int, pid: int, cpu: int, exclude_kernel: bool = False) -> int:
+        """Open a perf event and close it again: 0, or the errno that says why not."""
+        flags = 1 | (exclude_kernel and (1 << 5 | 1 << 6))  # disabled; exclude_kernel, exclude_hv
+        attributes = struct.pack("=IIQQQQQ", kind, 64, event, 0, 0, 0, flags).ljust(64, b"\0")
+        return self._call("perf_event_open", ctypes.create_string_buffer(attributes, 64), pid, cpu, -1, 8)
+
+    def create_map(self) -> int:
+        """Create an eBPF map of one element and close it again: 0, or the errno that says why not."""
+        attributes = struct.pack("=IIII", 2, 4, 4, 1).ljust(72, b"\0")  # BPF_MAP_CREATE of BPF_MAP_TYPE_ARRAY
+        return self._call("bpf", 0, ctypes.create_string_buffer(attributes, 72), 72)
+
+    def _call(self, name: str, *arguments: object) -> int:
+        number = _SYSCALLS.get(self.machine(), {}).get(name)
+        if number is None:
+            return errno.ENOSYS
+        libc = ctypes.CDLL(None, use_errno=True)
+        words = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
+        fd: int = libc.syscall(ctypes.c_long(number), *words)
+        if fd < 0:
+            return ctypes.get_errno()
+        os.close(fd)
+        return 0
+
+
+def _packaged_object() -> Path | None:
+    found = files("headway.linux").joinpath("bpf", "progress.bpf.o")
+    return found if isinstance(found, Path) and found.is_file() else None
+
+
+@dataclass(frozen=True)
+class System:
+    """The machine that is probed: its file tree, and its kernel."""
+
+    root: Path = Path("/")
+    kernel: Kernel = field(default_factory=Kernel)
+    object: Path | None = field(default_factory=_packaged_object)
+    """The eBPF object of the package; None: it is not there."""
+
+    def path(self, name: str) -> Path:
+        """Where a file of the machine is."""
+        return self.root / name.lstrip("/")
+
+    def text(self, name: str) -> str | None:
+        """What a file says, without the final newline; None where it cannot be read."""
+        try:
+            return self.path(name).read_text(errors="replace").strip()
+        except OSError:
+            return None
+
+    def number(self, name: str) -> int | None:
+        """The number in a file; None where there is none."""
+        try:
+            return int(self.text(name) or "")
+        except ValueError:
+            return None
+
+    @cached_property
+    def status(self) -> Mapping[str, str]:
+        """The fields of /proc/self/status."""
+        lines = (self.text("/proc/self/status") or "").splitlines()
+        return {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
+
+    def capable(self, *numbers: int) -> bool:
+        """Whether all these capabilities(7) are effective."""
+        effective = int(self.status.get("CapEff", "0"), 16)
+        return all(effective >> number & 1 for number in numbers)
+
+    @cached_property
+    def configuration(self) -> str | None:
+        """The configuration that the kernel was built with; None where it is not to be found."""
+        try:
+            return gzip.decompress(self.path("/proc/config.gz").read_bytes()).decode(errors="replace")
+        except (OSError, EOFError):
+            release = self.kernel.release()
+            return self.text(f"/boot/config-{release}") or self.text(f"/lib/modules/{release}/config")
+
+    def configured(self, option: str) -> bool | None:
+        """Whether the kernel was built with this option (without CONFIG_); None where that is not known."""
+        if self.configuration is None:
+            return None
+        return re.search(rf"^CONFIG_{option}=[ym]", self.configuration, re.MULTILINE) is not None
+
+    @cached_property
+    def btf(self) -> bytes:
+        """The kernel's type information; empty where it cannot be read."""
+        try:
+            return self.path("/sys/kernel/btf/vmlinux").read_bytes()
+        except OSError:
+            return b""
+
+    def typed(self, name: str) -> bool:
+        """Whether the kernel's type information knows this name."""
+        return b"\0" + name.encode() + b"\0" in self.btf
+
+    @cached_property
+    def virtual(self) -> str | None:
+        """What says that this is a virtual machine; None where nothing does."""
+        if re.search(r"^flags\s*:.*\bhypervisor\b", self.text("/proc/cpuinfo") or "", re.MULTILINE):
+            return "processor flag hypervisor"
+        kind = self.text("/sys/hypervisor/type")
+        if kind:
+            return f"hypervisor {kind}"
+        product = self.text("/sys/class/dmi/id/product_name") or ""
+        known = re.search("KVM|QEMU|VirtualBox|VMware|Virtual Machine|HVM", product)
+        return product if known else None
+
+
+_PROBES: list[tuple[str, Callable[[System], Capability]]] = []
+
+
+def _probe(name: str) -> Callable[[Callable[[System], Capability]], Callable[[System], Capability]]:
+    def register(probe: Callable[[System], Capability]) -> Callable[[System], Capability]:
+        _PROBES.append((name, probe))
+        return probe
+
+    return register
+
+
+def capabilities(system: System | None = None) -> list[Capability]:
+    """Probe everything, in the order in which it is worth reading. Never raises."""
+    system = System() if system is None else system
+    found = []
+    for name, probe in _PROBES:
+        try:
+            found.append(probe(system))
+        except (OSError, ValueError, struct.error, ctypes.ArgumentError) as error:
+            found.append(Capability(name, False, f"could not be probed: {error}"))
+    return found
+
+
+def bpf_verdict(found: Sequence[Capability]) -> Capability | None:
+    """The first capability that the eBPF source lacks here; None: it can measure."""
+    by_name = {capability.name: capability for capability in found}
+    return next((by_name[name] for name in BPF_NEEDS if name in by_name and not by_name[name].available), None)
+
+
+def _rebuild(option: str) -> str:
+    return f"a kernel built with CONFIG_{option}=y"
+
+
+def _configured(system: System, name: str, option: str, there: str, missing: str) -> Capability:
+    built = system.configured(option)
+    if built is None:
+        remedy = f"make /boot/config-{system.kernel.release()} readable"
+        return Capability(name, False, f"not known: no configuration of the kernel to read CONFIG_{option} in", remedy)
+    return Capability(name, built, there, None) if built else Capability(name, False, missing, _rebuild(option))
+
+
+@_probe("kernel")
+def _kernel(system: System) -> Capability:
+    release, machine = system.kernel.release(), system.kernel.machine()
+    if machine in ARCHITECTURES:
+        return Capability("kernel", True, f"Linux {release} on {machine}")
+    return Capability("kernel", False, f"Linux {release} on {machine}; eBPF is supported on {', '.join(ARCHITECTURES)}")
+
+
+@_probe("BTF")
+def _btf(system: System) -> Capability:
+    path = "/sys/kernel/btf/vmlinux"
+    if not system.path(path).exists():
+        return Capability("BTF", False, f"there is no {path}", _rebuild("DEBUG_INFO_BTF"))
+    if not system.btf:
+        return Capability("BTF", False, f"{path} cannot be read", f"sudo chmod a+r {path}")
+    return Capability("BTF", True, f"{path}, {len(system.btf) / 1e6:.1f} MB")
+
+
+@_probe("privileges")
+def _privileges(system: System) -> Capability:
+    name = "privileges"
+    restraints = []
+    if system.status.get("NoNewPrivs") == "1":
+        restraints.append("no_new_privs is set: neither sudo nor file capabilities work in this session")
+    if system.status.get("Seccomp", "0") != "0":
+        restraints.append("a seccomp filter is active")
+    hint = "".join(f"; {restraint}" for restraint in restraints)
+    if system.capable(_CAP_BPF, _CAP_PERFMON):
+        return Capability(name, True, f"CAP_BPF and CAP_PERFMON are effective{hint}")
+    if system.capable(_CAP_SYS_ADMIN):
+        return Capability(name, True, f"CAP_SYS_ADMIN is effective{hint}")
+    if restraints and "no_new_privs" in restraints[0]:
+        remedy = "start from a session without no_new_privs (docker: drop --security-opt no-new-privileges)"
+    else:
+        remedy = f"{_SUDO} (or: sudo setcap cap_bpf,cap_perfmon+ep PYTHON, a copy that only you may run)"
+    return Capability(name, False, f"neither CAP_BPF with CAP_PERFMON nor CAP_SYS_ADMIN is effective{hint}", remedy)
+
+
+@_probe("bpf system call")
+def _bpf_call(system: System) -> Capability:
+    name = "bpf system call"
+    error = system.kernel.create_map()
+    if not error:
+        return Capability(name, True, "a map could be created")
+    if error == errno.ENOSYS:
+        return Capability(name, False, "the kernel has no bpf(2), or a filter hides it", _rebuild("BPF_SYSCALL"))
+    why = f"bpf(2) fails: {os.strerror(error)}"
+    if error in (errno.EPERM, errno.EACCES) and system.capable(_CAP_SYS_ADMIN):
+        return Capability(
+            name, False, f"{why}, in spite of the privileges", "docker run --security-opt seccomp=unconfined …"
+        )
+    return Capability(name, False, why, _SUDO)
+
+
+@_probe("lockdown")
+def _lockdown(system: System) -> Capability:
+    text = system.text("/sys/kernel/security/lockdown")
+    if text is None:
+        return Capability("lockdown", True, "no sign of it (/sys/kernel/security/lockdown is not there)")
+    mode = (re.search(r"\[(\w+)\]", text) or [text, text])[1]
+    if mode == "confidentiality":
+        why = "lockdown is in mode confidentiality: eBPF may not read the kernel's memory"
+        return Capability("lockdown", False, why, "boot with lockdown=integrity, or with Secure Boot off")
+    return Capability("lockdown", True, f"mode {mode}")
+
+
+@_probe("libbpf")
+def _libbpf(system: System) -> Capability:
+    version = system.kernel.libbpf()
+    remedy = "sudo apt install libbpf1   (Fedora: sudo dnf install libbpf)"
+    if version is None:
+        return Capability("libbpf", False, "libbpf.so.1 is not installed", remedy)
+    if version[0] < 1:
+        old = f"{version[0]}.{version[1]}" if version != (0, 0) else "before 0.6"
+        return Capability("libbpf", False, f"libbpf {old} is too old, 1.0 is needed", remedy)
+    return Capability("libbpf", True, f"version {version[0]}.{version[1]}")
+
+
+@_probe("eBPF object")
+def _object(system: System) -> Capability:
+    if system.object is not None:
+        return Capability("eBPF object", True, f"in the package, {system.object.stat().st_size // 1024} KiB")
+    remedy = "pip install --force-reinstall headway"
+    return Capability("eBPF object", False, "the package has no eBPF object (linux/bpf/progress.bpf.o)", remedy)
+
+
+def _missing_tracepoints(system: System, names: Sequence[str]) -> list[str]:
+    return [name for name in names if not system.typed(f"btf_trace_{name}")]
+
+
+@_probe("tracepoints")
+def _tracepoints(system: System) -> Capability:
+    if not system.btf:
+        return Capability("tracepoints", False, "not known without BTF")
+    missing = _missing_tracepoints(system, TRACEPOINTS)
+    if missing:
+        return Capability("tracepoints", False, f"the kernel has no {', '.join(missing)}", _rebuild("FTRACE_SYSCALLS"))
+    return Capability("tracepoints", True, f"all {len(TRACEPOINTS)} that are needed")
+
+
+@_probe("more tracepoints")
+def _more_tracepoints(system: System) -> Capability:
+    name = "more tracepoints"
+    wanted = OPTIONAL_TRACEPOINTS.get(system.kernel.machine(), ())
+    if not system.btf:
+        return Capability(name, False, "not known without BTF")
+    missing = _missing_tracepoints(system, wanted)
+    if missing:
+        why = f"the kernel has no {', '.join(missing)}: that time is in the state around it"
+        return Capability(name, False, why)
+    return Capability(name, True, ", ".join(wanted) or "none wanted on this architecture")
+
+
+def _btf_feature(system: System, name: str, symbol: str, there: str) -> Capability:
+    if not system.btf:
+        return Capability(name, False, "not known without BTF")
+    if system.typed(symbol):
+        return Capability(name, True, there)
+    return Capability(name, False, f"the kernel does not know {symbol}", "a newer kernel (5.11 has all of it)")
+
+
+@_probe("ring buffer")
+def _ring_buffer(system: System) -> Capability:
+    return _btf_feature(system, "ring buffer", "BPF_MAP_TYPE_RINGBUF", "transitions can be recorded")
+
+
+@_probe("task storage")
+def _task_storage(system: System) -> Capability:
+    return _btf_feature(system, "task storage", "BPF_MAP_TYPE_TASK_STORAGE", "cells can follow their thread")
+
+
+@_probe("task iterator")
+def _task_iterator(system: System) -> Capability:
+    return _btf_feature(
+        system, "task iterator", "bpf_iter__task", "threads that are there already can be opened exactly"
+    )
+
+
+@_probe("hardware counters")
+def _hardware_counters(system: System) -> Capability:
+    name = "hardware counters"
+    everywhere = system.kernel.open_counter(_PERF_TYPE_HARDWARE, _PERF_COUNT_HW_CPU_CYCLES, -1, 0)
+    if not everywhere:
+        return Capability(name, True, "cycles can be counted on each processor")
+    own = system.kernel.open_counter(_PERF_TYPE_HARDWARE, _PERF_COUNT_HW_CPU_CYCLES, 0, -1, exclude_kernel=True)
+    if own in (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP, errno.ENOSYS):
+        if system.virtual:
+            why = f"virtual machine without a performance monitoring unit ({system.virtual})"
+            return Capability(
+                name, False, why, "on the host: let the guest have one, e.g. qemu-system -cpu host,pmu=on"
+            )
+        return Capability(name, False, f"the kernel drives no performance monitoring unit ({os.strerror(own)})")
+    level = system.number("/proc/sys/kernel/perf_event_paranoid")
+    if not own:
+        why = f"only a thread's own, not per processor (perf_event_paranoid is {level})"
+        return Capability(name, False, why, "sudo sysctl kernel.perf_event_paranoid=0")
+    if own in (errno.EACCES, errno.EPERM):
+        why = f"not allowed: perf_event_paranoid is {level}" if level is not None and level > 2 else "not allowed"
+        hint = ", and a seccomp filter is active" if system.status.get("Seccomp", "0") != "0" else ""
+        return Capability(name, False, why + hint, "sudo sysctl kernel.perf_event_paranoid=0")
+    return Capability(name, False, f"perf_event_open fails: {os.strerror(own)}")
+
+
+@_probe("software counters")
+def _software_counters(system: System) -> Capability:
+    name = "software counters"
+    events = (_PERF_COUNT_SW_PAGE_FAULTS_MIN, _PERF_COUNT_SW_PAGE_FAULTS_MAJ)
+    errors = [system.kernel.open_counter(_PERF_TYPE_SOFTWARE, event, -1, 0) for event in events]
+    error = next((error for error in errors if error), 0)
+    if not error:
+        return Capability(name, True, "page faults, minor and major, on each processor")
+    remedy = "sudo sysctl kernel.perf_event_paranoid=0" if error in (errno.EACCES, errno.EPERM) else None
+    return Capability(name, False, f"page faults on a processor: {os.strerror(error)}", remedy)
+
+
+@_probe("perf_event_paranoid")
+def _paranoid(system: System) -> Capability:
+    name = "perf_event_paranoid"
+    level = system.number("/proc/sys/kernel/perf_event_paranoid")
+    if level is None:
+        return Capability(name, False, "the kernel has no perf events", _rebuild("PERF_EVENTS"))
+    if system.capable(_CAP_PERFMON) or system.capable(_CAP_SYS_ADMIN):
+        return Capability(name, True, f"{level}; does not matter with these privileges")
+    allows = {
+        -1: "everything",
+        0: "all but raw tracepoints",
+        1: "own threads, kernel too",
+        2: "own threads, user code only",
+    }
+    why = f"{level}: {allows.get(max(level, -1), 'nothing')}"
+    return Capability(name, level <= 0, why, None if level <= 0 else "sudo sysctl kernel.perf_event_paranoid=0")
+
+
+@_probe("steal accounting")
+def _steal(system: System) -> Capability:
+    name = "steal accounting"
+    if not system.virtual:
+        return Capability(name, True, "no hypervisor that could steal")
+    if system.typed("prev_steal_time_rq") or system.configured("PARAVIRT_TIME_ACCOUNTING"):
+        return Capability(name, True, "a thread's run time leaves stolen time out")
+    missing = "stolen time is known per processor only, and hides in the threads' run time"
+    return Capability(name, False, missing, _rebuild("PARAVIRT_TIME_ACCOUNTING"))
+
+
+@_probe("IRQ time accounting")
+def _irq_time(system: System) -> Capability:
+    return _configured(
+        system,
+        "IRQ time accounting",
+        "IRQ_TIME_ACCOUNTING",
+        "/proc tells interrupts from the threads that they hit",
+        "/proc counts interrupts as the thread that they hit (eBPF tells them apart)",
+    )
+
+
+@_probe("exact user/system split")
+def _split(system: System) -> Capability:
+    name = "exact user/system split"
+    for option in ("VIRT_CPU_ACCOUNTING_NATIVE", "VIRT_CPU_ACCOUNTING_GEN"):
+        if system.configured(option):
+            native = option.endswith("NATIVE") or "nohz_full=" in (system.text("/proc/cmdline") or "")
+            if native:
+                return Capability(name, True, f"/proc accounts at each transition (CONFIG_{option})")
+            why = "/proc samples it at the tick (CONFIG_VIRT_CPU_ACCOUNTING_GEN is off without nohz_full)"
+            return Capability(name, False, why, "boot with nohz_full=CPUS (eBPF needs none of it)")
+    if system.configured("TICK_CPU_ACCOUNTING"):
+        return Capability(name, False, "/proc samples it at the tick; only the sum is exact (eBPF needs none of it)")
+    return Capability(name, False, "not known: no configuration of the kernel to read")
+
+
+@_probe("/proc schedstat")
+def _schedstat(system: System) -> Capability:
+    name = "/proc schedstat"
+    fields = (system.text("/proc/self/schedstat") or "").split()
+    if len(fields) == 3 and fields != ["0", "0", "0"]:
+        return Capability(name, True, "run and ready time of each thread, in nanoseconds")
+    return Capability(name, False, "no exact run and ready time of a thread in /proc", _rebuild("SCHED_INFO"))
+
+
+@_probe("/proc of others")
+def _hidepid(system: System) -> Capability:
+    name = "/proc of others"
+    mounts = [line.split() for line in (system.text("/proc/self/mounts") or "").splitlines()]
+    options = next((m[3] for m in mounts if len(m) > 3 and m[1] == "/proc" and m[2] == "proc"), "")
+    hidden = re.search(r"\bhidepid=(\w+)", options)
+    if not hidden or hidden[1] in ("0", "off"):
+        return Capability(name, True, "threads of all users can be seen")
+    remedy = "sudo mount -o remount,hidepid=0 /proc"
+    return Capability(name, False, f"/proc is mounted with hidepid={hidden[1]}: only your own threads", remedy)
+
+
+def _own_file(system: System, name: str, file: str, there: str, option: str | None = None) -> Capability:
+    path = f"/proc/thread-self/{file}"
+    if not system.path(path).exists():
+        return Capability(name, False, f"no {path}", _rebuild(option) if option else None)
+    if system.text(path) is None:
+        return Capability(name, False, f"{path} cannot be read", _SUDO)
+    return Capability(name, True, there)
+
+
+@_probe("/proc syscall")
+def _syscall(system: System) -> Capability:
+    there = "what a thread waits in, by system call (of other users' threads: as root)"
+    return _own_file(system, "/proc syscall", "syscall", there)
+
+
+@_probe("/proc wchan")
+def _wchan(system: System) -> Capability:
+    return _own_file(system, "/proc wchan", "wchan", "what a thread waits in, by function of the kernel", "KALLSYMS")
+
+
+@_probe("/proc children")
+def _children(system: System) -> Capability:
+    there = "children are found at once"
+    return _own_file(system, "/proc children", "children", there, "PROC_CHILDREN")
+
+
+@_probe("delay accounting")
+def _delays(system: System) -> Capability:
+    name = "delay accounting"
+    switch = system.text("/proc/sys/kernel/task_delayacct")
+    if switch == "1" or (switch is None and "delayacct" in (system.text("/proc/cmdline") or "").split()):
+        return Capability(name, True, "time waited for disks, swap and memory, by the kernel")
+    if switch is None:
+        return Capability(name, False, "not in this kernel, or off", "boot with the parameter delayacct")
+    return Capability(name, False, "it is switched off", "sudo sysctl kernel.task_delayacct=1")
+
+
+@_probe("cgroup v2")
+def _cgroup(system: System) -> Capability:
+    mounts = [line.split() for line in (system.text("/proc/self/mounts") or "").splitlines()]
+    where = next((m[1] for m in mounts if len(m) > 2 and m[2] == "cgroup2"), None)
+    if where:
+        return Capability("cgroup v2", True, f"mounted at {where}")
+    remedy = "sudo mount -t cgroup2 none /sys/fs/cgroup"
+    return Capability("cgroup v2", False, "not mounted: --cgroup has nothing to choose from", remedy)
+
+
+@_probe("ptrace scope")
+def _ptrace(system: System) -> Capability:
+    scope = system.number("/proc/sys/kernel/yama/ptrace_scope")
+    if not scope:
+        return Capability("ptrace scope", True, "0, or no Yama: details of all your own processes can be read")
+    if scope == 3:
+        why = "3: nobody may read the system call of another process, until the next boot"
+        return Capability(
+            "ptrace scope", False, why, "remove kernel.yama.ptrace_scope from /etc/sysctl.d and boot again"
+        )
+    why = f"{scope}: wait reasons of processes that headway did not start need root"
+    return Capability("ptrace scope", system.capable(_CAP_SYS_PTRACE), why, "sudo sysctl kernel.yama.ptrace_scope=0")
+
+
+@_probe("model-specific registers")
+def _msr(system: System) -> Capability:
+    name = "model-specific registers"
+    if system.kernel.machine() != "x86_64":
+        return Capability(name, False, "only x86 has them")
+    device = system.path("/dev/cpu/0/msr")
+    if not device.exists():
+        built = system.configured("X86_MSR")
+        remedy = _rebuild("X86_MSR") if built is False else "sudo modprobe msr"
+        return Capability(name, False, "no /dev/cpu/0/msr", remedy)
+    if not os.access(device, os.R_OK) or not system.capable(_CAP_SYS_RAWIO):
+        return Capability(name, False, "/dev/cpu/0/msr may not be read", _SUDO)
+    return Capability(name, True, "/dev/cpu/0/msr can be read")
+
+
+@_probe("SMI counter")
+def _smi(system: System) -> Capability:
+    name = "SMI counter"
+    number = system.path("/sys/bus/event_source/devices/msr/events/smi")
+    if number.exists():
+        return Capability(name, True, "perf event msr/smi/")
+    vendor = re.search(r"^vendor_id\s*:\s*(\S+)", system.text("/proc/cpuinfo") or "", re.MULTILINE)
+    if vendor and vendor[1] == "GenuineIntel" and not system.virtual:
+        return Capability(name, False, "the kernel offers no perf event msr/smi/", _rebuild("PERF_EVENTS"))
+    return Capability(
+        name, False, "only Intel processors have one, outside of virtual machines; gaps are watched instead"
+    )
+
+
+@_probe("pid namespace")
+def _pid_namespace(system: System) -> Capability:
+    name = "pid namespace"
+    try:
+        inode = int(re.sub(r"\D", "", os.readlink(system.path("/proc/self/ns/pid"))))
+    except (OSError, ValueError):
+        return Capability(name, False, "not known: /proc/self/ns/pid cannot be read")
+    if inode == _PROC_PID_INIT_INO:
+        return Capability(name, True, "the initial one: all threads of the machine are in sight")
+    return Capability(name, False, "not the initial one: only threads in it are in sight", "docker run --pid=host …")
+
+
+@_probe("no container")
+def _container(system: System) -> Capability:
+    name = "no container"
+    signs = [path for path in ("/.dockerenv", "/run/.containerenv") if system.path(path).exists()]
+    variable = re.search(r"\0?container=([^\0]*)", system.text("/proc/1/environ") or "")
+    if variable:
+        signs.append(f"container={variable[1]}")
+    groups = re.search("docker|kubepods|containerd|libpod|lxc", system.text("/proc/1/cgroup") or "")
+    if groups:
+        signs.append(f"cgroup {groups[0]}")
+    if not signs:
+        return Capability(name, True, "no sign of one")
+    remedy = "docker run --privileged --pid=host …"
+    return Capability(name, False, f"it seems to be one ({signs[0]}): privileges and /proc may be limited", remedy)
+
+
+@_probe("clock")
+def _clock(system: System) -> Capability:
+    base = "/sys/devices/system/clocksource/clocksource0"
+    current = system.text(f"{base}/current_clocksource")
+    others = system.text(f"{base}/available_clocksource") or ""
+    if current is None:
+        return Capability("clock", False, "not known: sysfs does not tell the clocksource")
+    if current in ("tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page"):
+        return Capability("clock", True, f"{current}: read without a system call")
+    if "tsc" in others.split():
+        remedy = f"echo tsc | sudo tee {base}/current_clocksource"
+    else:
+        remedy = "boot with tsc=reliable, if the processor's clock can be trusted (dmesg says why it was not)"
+    return Capability("clock", False, f"{current}: slow to read, so every transition costs more", remedy)

@@ -1,0 +1,329 @@
+"""Every probe against a file tree and a kernel that are made up, and all of them once against the real ones."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import os
+from pathlib import Path
+
+import pytest
+
+from headway.linux.capabilities import (
+    BPF_NEEDS,
+    OPTIONAL_TRACEPOINTS,
+    TRACEPOINTS,
+    Capability,
+    Kernel,
+    System,
+    bpf_verdict,
+    capabilities,
+)
+
+SYMBOLS = (
+    *(f"btf_trace_{name}" for name in (*TRACEPOINTS, *OPTIONAL_TRACEPOINTS["x86_64"])),
+    "BPF_MAP_TYPE_RINGBUF",
+    "BPF_MAP_TYPE_TASK_STORAGE",
+    "bpf_iter__task",
+    "prev_steal_time_rq",
+)
+CONFIGURATION = "CONFIG_TICK_CPU_ACCOUNTING=y\n# CONFIG_IRQ_TIME_ACCOUNTING is not set\nCONFIG_X86_MSR=m\n"
+BPF_AND_PERFMON = f"{1 << 38 | 1 << 39:016x}"
+HARDWARE, SOFTWARE = 0, 1
+
+
+class FakeKernel(Kernel):
+    """A kernel that answers as told."""
+
+    def __init__(
+        self,
+        counter: int = 0,
+        own_counter: int = 0,
+        software: int = 0,
+        bpf: int = 0,
+        libbpf: tuple[int, int] | None = (1, 1),
+        machine: str = "x86_64",
+    ) -> None:
+        self.answers = {(HARDWARE, -1): counter, (HARDWARE, 0): own_counter, (SOFTWARE, -1): software}
+        self.bpf = bpf
+        self.version = libbpf
+        self.architecture = machine
+
+    def release(self) -> str:
+        return "6.1.0-test"
+
+    def machine(self) -> str:
+        return self.architecture
+
+    def libbpf(self) -> tuple[int, int] | None:
+        return self.version
+
+    def open_counter(self, kind: int, event: int, pid: int, cpu: int, exclude_kernel: bool = False) -> int:
+        return self.answers[kind, pid]
+
+    def create_map(self) -> int:
+        return self.bpf
+
+
+class Tree:
+    """A machine's files below a directory."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.object: Path | None = root / "progress.bpf.o"
+        self.object.write_bytes(b"\x7fELF")
+        self.write("/sys/kernel/btf/vmlinux", "\0" + "\0".join(SYMBOLS) + "\0")
+        self.write("/proc/self/status", f"Name:\tpython\nCapEff:\t{BPF_AND_PERFMON}\nNoNewPrivs:\t0\nSeccomp:\t0\n")
+        self.write("/proc/cpuinfo", "vendor_id\t: GenuineIntel\nflags\t\t: fpu tsc\n")
+        self.write("/proc/sys/kernel/perf_event_paranoid", "2\n")
+        self.write("/boot/config-6.1.0-test", CONFIGURATION)
+        self.write("/proc/self/mounts", "proc /proc proc rw,relatime 0 0\ncgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n")
+
+    def write(self, name: str, text: str) -> None:
+        path = self.root / name.lstrip("/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def remove(self, name: str) -> None:
+        (self.root / name.lstrip("/")).unlink()
+
+    def probe(self, kernel: Kernel | None = None) -> dict[str, Capability]:
+        found = capabilities(System(self.root, kernel or FakeKernel(), self.object))
+        assert len({capability.name for capability in found}) == len(found)
+        return {capability.name: capability for capability in found}
+
+    def verdict(self, kernel: Kernel | None = None) -> str | None:
+        lacking = bpf_verdict(list(self.probe(kernel).values()))
+        return lacking.name if lacking else None
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    return Tree(tmp_path)
+
+
+def test_a_machine_with_everything_measures_exactly(tree: Tree) -> None:
+    found = tree.probe()
+    assert [name for name in BPF_NEEDS if not found[name].available] == []
+    assert tree.verdict() is None
+
+
+def test_an_empty_machine_is_probed_without_an_exception(tmp_path: Path) -> None:
+    found = capabilities(
+        System(tmp_path, FakeKernel(errno.ENOENT, errno.ENOENT, errno.ENOENT, errno.ENOSYS, None), None)
+    )
+    assert not any(capability.why.startswith("could not be probed") for capability in found)
+    assert bpf_verdict(found) is not None
+
+
+def test_a_probe_that_fails_is_a_capability_that_is_not_there(tree: Tree) -> None:
+    tree.write("/proc/self/status", "CapEff:\tnonsense\n")
+    found = tree.probe()["privileges"]
+    assert not found.available
+    assert "could not be probed" in found.why
+
+
+def test_without_privileges_stat_is_sampled(tree: Tree) -> None:
+    tree.write("/proc/self/status", "CapEff:\t0000000000000000\nNoNewPrivs:\t0\nSeccomp:\t0\n")
+    assert tree.verdict(FakeKernel(bpf=errno.EPERM)) == "privileges"
+    assert "sudo" in (tree.probe()["privileges"].remedy or "")
+
+
+def test_no_new_privs_makes_sudo_no_remedy(tree: Tree) -> None:
+    tree.write("/proc/self/status", "CapEff:\t0\nNoNewPrivs:\t1\nSeccomp:\t2\n")
+    found = tree.probe()["privileges"]
+    assert "no_new_privs" in found.why
+    assert "seccomp" in found.why
+    assert not (found.remedy or "").startswith("sudo")
+
+
+@pytest.mark.parametrize(
+    ("effective", "available"),
+    [(1 << 39 | 1 << 38, True), (1 << 21, True), (1 << 39, False), (1 << 38, False), (0, False)],
+)
+def test_bpf_needs_perfmon_beside_it_or_the_old_capability(tree: Tree, effective: int, available: bool) -> None:
+    tree.write("/proc/self/status", f"CapEff:\t{effective:016x}\n")
+    assert tree.probe()["privileges"].available is available
+
+
+def test_a_kernel_without_type_information_cannot_be_measured_exactly(tree: Tree) -> None:
+    tree.remove("/sys/kernel/btf/vmlinux")
+    assert tree.verdict() == "BTF"
+    assert "CONFIG_DEBUG_INFO_BTF" in (tree.probe()["BTF"].remedy or "")
+
+
+def test_a_missing_tracepoint_is_named(tree: Tree) -> None:
+    names = [name for name in SYMBOLS if name != "btf_trace_softirq_exit"]
+    tree.write("/sys/kernel/btf/vmlinux", "\0" + "\0".join(names) + "\0")
+    assert tree.verdict() == "tracepoints"
+    assert "softirq_exit" in tree.probe()["tracepoints"].why
+
+
+def test_a_name_in_the_type_information_is_matched_as_a_whole(tree: Tree) -> None:
+    names = [name + "_x" if name == "btf_trace_sys_enter" else name for name in SYMBOLS]
+    tree.write("/sys/kernel/btf/vmlinux", "\0" + "\0".join(names) + "\0")
+    assert not tree.probe()["tracepoints"].available
+
+
+@pytest.mark.parametrize("version", [None, (0, 0), (0, 8)])
+def test_libbpf_missing_or_old_is_refused_with_the_package_to_install(
+    tree: Tree, version: tuple[int, int] | None
+) -> None:
+    kernel = FakeKernel(libbpf=version)
+    assert tree.verdict(kernel) == "libbpf"
+    assert "libbpf1" in (tree.probe(kernel)["libbpf"].remedy or "")
+
+
+def test_a_package_without_its_object_is_found_out(tree: Tree) -> None:
+    tree.object = None
+    assert tree.verdict() == "eBPF object"
+
+
+@pytest.mark.parametrize(
+    ("text", "available"),
+    [
+        ("[none] integrity confidentiality", True),
+        ("none [integrity] confidentiality", True),
+        ("none integrity [confidentiality]", False),
+    ],
+)
+def test_only_confidentiality_locks_ebpf_out(tree: Tree, text: str, available: bool) -> None:
+    tree.write("/sys/kernel/security/lockdown", text)
+    assert tree.probe()["lockdown"].available is available
+
+
+def test_a_filter_that_denies_bpf_in_spite_of_privileges_is_seen(tree: Tree) -> None:
+    tree.write("/proc/self/status", f"CapEff:\t{1 << 21:016x}\n")
+    kernel = FakeKernel(bpf=errno.EPERM)
+    assert tree.verdict(kernel) == "bpf system call"
+    assert "seccomp" in (tree.probe(kernel)["bpf system call"].remedy or "")
+
+
+@pytest.mark.parametrize(
+    ("everywhere", "own", "flags", "available", "why", "remedy"),
+    [
+        (0, 0, "fpu", True, "each processor", None),
+        (errno.ENOENT, errno.ENOENT, "fpu hypervisor", False, "virtual machine", "pmu=on"),
+        (errno.EACCES, errno.ENOENT, "fpu hypervisor", False, "virtual machine", "pmu=on"),
+        (errno.ENOENT, errno.ENOENT, "fpu", False, "no performance monitoring unit", None),
+        (errno.EACCES, 0, "fpu", False, "only a thread's own", "perf_event_paranoid=0"),
+        (errno.EACCES, errno.EACCES, "fpu", False, "not allowed", "perf_event_paranoid=0"),
+        (errno.EMFILE, errno.EMFILE, "fpu", False, "Too many open files", None),
+    ],
+)
+def test_why_there_are_no_hardware_counters(
+    tree: Tree, everywhere: int, own: int, flags: str, available: bool, why: str, remedy: str | None
+) -> None:
+    tree.write("/proc/cpuinfo", f"flags\t\t: {flags}\n")
+    found = tree.probe(FakeKernel(everywhere, own))["hardware counters"]
+    assert found.available is available
+    assert why in found.why
+    assert (remedy is None and found.remedy is None) or (remedy or "-") in (found.remedy or "")
+
+
+def test_stolen_time_matters_only_where_somebody_can_steal(tree: Tree) -> None:
+    assert tree.probe()["steal accounting"].available
+    names = [name for name in SYMBOLS if name != "prev_steal_time_rq"]
+    tree.write("/sys/kernel/btf/vmlinux", "\0" + "\0".join(names) + "\0")
+    assert tree.probe()["steal accounting"].available
+    tree.write("/proc/cpuinfo", "flags\t\t: fpu hypervisor\n")
+    assert not tree.probe()["steal accounting"].available
+
+
+def test_the_configuration_is_read_compressed_or_plain(tree: Tree) -> None:
+    assert not tree.probe()["IRQ time accounting"].available
+    (tree.root / "proc/config.gz").write_bytes(gzip.compress(b"CONFIG_IRQ_TIME_ACCOUNTING=y\n"))
+    assert tree.probe()["IRQ time accounting"].available
+    (tree.root / "proc/config.gz").write_bytes(b"not compressed")
+    assert not tree.probe()["IRQ time accounting"].available
+
+
+def test_an_unknown_configuration_is_said_to_be_unknown(tree: Tree) -> None:
+    tree.remove("/boot/config-6.1.0-test")
+    assert "not known" in tree.probe()["IRQ time accounting"].why
+
+
+@pytest.mark.parametrize(
+    ("option", "available"), [("", True), (",hidepid=0", True), (",hidepid=invisible", False), (",hidepid=2", False)]
+)
+def test_hidden_processes(tree: Tree, option: str, available: bool) -> None:
+    tree.write("/proc/self/mounts", f"proc /proc proc rw,relatime{option} 0 0\n")
+    assert tree.probe()["/proc of others"].available is available
+
+
+@pytest.mark.parametrize(("text", "available"), [("123 456 7", True), ("0 0 0", False)])
+def test_schedstat_of_zeros_is_no_schedstat(tree: Tree, text: str, available: bool) -> None:
+    tree.write("/proc/self/schedstat", text)
+    assert tree.probe()["/proc schedstat"].available is available
+
+
+def test_delay_accounting_that_is_off_can_be_switched_on(tree: Tree) -> None:
+    tree.write("/proc/sys/kernel/task_delayacct", "0\n")
+    assert tree.probe()["delay accounting"].remedy == "sudo sysctl kernel.task_delayacct=1"
+    tree.write("/proc/sys/kernel/task_delayacct", "1\n")
+    assert tree.probe()["delay accounting"].available
+
+
+@pytest.mark.parametrize(("inode", "available"), [("4026531836", True), ("4026532999", False)])
+def test_pid_namespace(tree: Tree, inode: str, available: bool) -> None:
+    (tree.root / "proc/self/ns").mkdir()
+    os.symlink(f"pid:[{inode}]", tree.root / "proc/self/ns/pid")
+    assert tree.probe()["pid namespace"].available is available
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("/.dockerenv", ""), ("/proc/1/environ", "PATH=/bin\0container=podman\0"), ("/proc/1/cgroup", "0::/docker/1")],
+)
+def test_signs_of_a_container(tree: Tree, name: str, text: str) -> None:
+    assert tree.probe()["no container"].available
+    tree.write(name, text)
+    assert not tree.probe()["no container"].available
+
+
+@pytest.mark.parametrize(
+    ("current", "available", "remedy"),
+    [("tsc", True, None), ("kvm-clock", True, None), ("hpet", False, "echo tsc"), ("acpi_pm", False, "echo tsc")],
+)
+def test_a_slow_clock_is_pointed_out(tree: Tree, current: str, available: bool, remedy: str | None) -> None:
+    base = "/sys/devices/system/clocksource/clocksource0"
+    tree.write(f"{base}/current_clocksource", current)
+    tree.write(f"{base}/available_clocksource", "tsc hpet acpi_pm")
+    found = tree.probe()["clock"]
+    assert found.available is available
+    assert found.remedy is None if remedy is None else remedy in (found.remedy or "")
+
+
+@pytest.mark.parametrize(("scope", "available"), [("0", True), ("1", False), ("3", False)])
+def test_ptrace_scope(tree: Tree, scope: str, available: bool) -> None:
+    tree.write("/proc/sys/kernel/yama/ptrace_scope", scope)
+    assert tree.probe()["ptrace scope"].available is available
+
+
+def test_msr_device_that_a_module_would_bring(tree: Tree) -> None:
+    assert tree.probe()["model-specific registers"].remedy == "sudo modprobe msr"
+    assert not tree.probe(FakeKernel(machine="aarch64"))["model-specific registers"].available
+
+
+def test_another_architecture_is_told(tree: Tree) -> None:
+    assert tree.verdict(FakeKernel(machine="riscv64")) == "kernel"
+
+
+def test_every_missing_capability_says_why(tree: Tree) -> None:
+    for capability in capabilities():
+        assert capability.why
+        assert "\n" not in capability.why
+        assert not capability.why.endswith(".")
+
+
+def test_probing_leaves_no_file_open() -> None:
+    capabilities()
+    before = os.listdir("/proc/self/fd")
+    capabilities()
+    assert os.listdir("/proc/self/fd") == before
+
+
+def test_the_real_kernel_answers_with_an_errno() -> None:
+    kernel = Kernel()
+    assert kernel.open_counter(99, 0, 0, -1) in (errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOSYS, errno.EINVAL)
+    assert kernel.create_map() in (0, errno.EPERM, errno.ENOSYS)

@@ -14,7 +14,7 @@ from headway.demo.explain import Account, Comparison, Part, explain
 from headway.errors import HeadwayError
 from headway.model import Ledger, Quality, violations
 
-from .run import observe_command
+from .observe import observe_command
 
 __all__ = ["command", "render"]
 

@@ -24,13 +24,15 @@ def _may_use_bpf() -> bool:
     return bool(effective & admin) or effective & (bpf | perfmon) == bpf | perfmon
 
 
-def start_source(selection: Selection, prefer: str | None = None, *, intervals: bool = False) -> tuple[LinuxSource, str]:
+def start_source(
+    selection: Selection, prefer: str | None = None, *, intervals: bool = False
+) -> tuple[LinuxSource, str]:
     """A source that measures the selection from now on, and why it is not the exact one (empty if it is).
 
     ``prefer``: ``bpf`` or ``proc``, and no other; None: the best that works. ``intervals``: readings are wanted while it
     runs, not only at the end. Raises HeadwayError where it cannot be measured; nothing is left attached then.
     """
-    from .bpf import BpfSource
+    from .ebpf import BpfSource
     from .proc import ProcSource
 
     why = ""

@@ -41,7 +41,14 @@ class HeldCommand:
             os.close(self._gate)
             if stdout is not None:
                 os.dup2(stdout, 1)
-            for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP):
+            for number in (
+                signal.SIGPIPE,
+                signal.SIGXFSZ,
+                signal.SIGINT,
+                signal.SIGQUIT,
+                signal.SIGTERM,
+                signal.SIGHUP,
+            ):
                 if signal.getsignal(number) is not _IGNORED_BEFORE.get(number):
                     signal.signal(number, signal.SIG_DFL)
             if os.read(gate, 1):
@@ -73,7 +80,9 @@ class HeldCommand:
     @property
     def has_ended(self) -> bool:
         """Whether it has exited (it stays a zombie until `wait`)."""
-        return self._status is not None or os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        return (
+            self._status is not None or os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        )
 
     def wait(self) -> int:
         """Wait for its end and reap it. Its exit status, or minus the number of the signal that killed it."""

@@ -199,7 +199,9 @@ class Program:
         """Run an iterator program over everything once."""
         link = self._library.check(f"attaching {self.name}", "bpf_program__attach_iter", self._handle, None)
         try:
-            fd = self._library.check(f"running {self.name}", "bpf_iter_create", self._library.call("bpf_link__fd", link))
+            fd = self._library.check(
+                f"running {self.name}", "bpf_iter_create", self._library.call("bpf_link__fd", link)
+            )
             try:
                 while os.read(fd, 4096):
                     pass
@@ -312,5 +314,3 @@ class Object:
             raise
         finally:
             self.library.call("libbpf_set_print", None)
-
-

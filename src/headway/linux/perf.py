@@ -25,7 +25,9 @@ def open_event(kind: int, config: int, *, cpu: int, period: int = 0, pid: int = 
     buffer = (ctypes.c_char * _SIZE).from_buffer(attributes)
     libc = ctypes.CDLL(None, use_errno=True)
     number = ctypes.c_long(_CALLS.get(platform.machine(), 241))
-    fd = int(libc.syscall(number, buffer, ctypes.c_int(pid), ctypes.c_int(cpu), ctypes.c_int(-1), ctypes.c_ulong(_CLOEXEC)))
+    fd = int(
+        libc.syscall(number, buffer, ctypes.c_int(pid), ctypes.c_int(cpu), ctypes.c_int(-1), ctypes.c_ulong(_CLOEXEC))
+    )
     if fd < 0:
         number_ = ctypes.get_errno()
         raise OSError(number_, os.strerror(number_))

@@ -25,7 +25,18 @@ WAITS: dict[str, str] = {
         ("msgrcv", "msgsnd", "semop", "semtimedop", "mq_timedsend", "mq_timedreceive", "semtimedop_time64"), "ipc"
     ),
     **dict.fromkeys(
-        ("accept", "accept4", "connect", "recvfrom", "recvmsg", "recvmmsg", "sendto", "sendmsg", "sendmmsg", "socketcall"),
+        (
+            "accept",
+            "accept4",
+            "connect",
+            "recvfrom",
+            "recvmsg",
+            "recvmmsg",
+            "sendto",
+            "sendmsg",
+            "sendmmsg",
+            "socketcall",
+        ),
         "net",
     ),
     **dict.fromkeys(("fsync", "fdatasync", "sync", "syncfs", "sync_file_range", "msync"), "disk"),
@@ -58,7 +69,13 @@ def compat_numbers() -> dict[int, int]:
     native = numbers()
     same = {}
     for number, name in COMPAT.items():
-        names = (name, _SAME_AS.get(name, ""), name.removesuffix("_time64"), name.removesuffix("64"), name.removesuffix("32"))
+        names = (
+            name,
+            _SAME_AS.get(name, ""),
+            name.removesuffix("_time64"),
+            name.removesuffix("64"),
+            name.removesuffix("32"),
+        )
         found = next((native[n] for n in names if n in native), None)
         if found is not None:
             same[number] = found

@@ -24,6 +24,7 @@ typedef _Bool bool;
 #define INLINE static inline __attribute__((always_inline))
 #define NOINLINE static __attribute__((noinline))
 #define CORE __attribute__((preserve_access_index))
+#define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define ORDER() asm volatile("" ::: "memory") /* the same processor's handlers see stores in program order */
 
@@ -55,19 +56,33 @@ static struct pt_regs *(*const task_registers)(struct task_struct *task) = (void
 #define FIELD_EXISTS(field) __builtin_preserve_field_info(field, 2)
 #define FIELD_BYTE_OFFSET 0
 #define FIELD_BYTE_SIZE 1
-#define FIELD_SIGNED 3
 #define FIELD_LSHIFT 4
 #define FIELD_RSHIFT 5
 
-/* A bit field of a structure that the verifier knows, read through a copy of the bytes around it. */
-#define BITFIELD(base, field)                                                                         \
-	({                                                                                                \
-		u64 bits = 0;                                                                                 \
-		read_kernel(&bits, __builtin_preserve_field_info((base)->field, FIELD_BYTE_SIZE),             \
-			(const char *)(base) + __builtin_preserve_field_info((base)->field, FIELD_BYTE_OFFSET));  \
-		bits <<= __builtin_preserve_field_info((base)->field, FIELD_LSHIFT);                          \
-		bits >>= __builtin_preserve_field_info((base)->field, FIELD_RSHIFT);                          \
-		bits;                                                                                         \
+/* A bit field of a structure that the verifier knows: the word around it is loaded and shifted. */
+#define BITFIELD(base, field)                                                                                      \
+	({                                                                                                             \
+		const char *word =                                                                                         \
+			(const char *)(base) + __builtin_preserve_field_info((base)->field, FIELD_BYTE_OFFSET);                \
+		u64 bits = 0;                                                                                              \
+		asm volatile("" : "+r"(word)); /* the load's offset stays a relocation */                                  \
+		switch (__builtin_preserve_field_info((base)->field, FIELD_BYTE_SIZE)) {                                   \
+		case 1:                                                                                                    \
+			bits = *(const u8 *)word;                                                                              \
+			break;                                                                                                 \
+		case 2:                                                                                                    \
+			bits = *(const u16 *)word;                                                                             \
+			break;                                                                                                 \
+		case 4:                                                                                                    \
+			bits = *(const u32 *)word;                                                                             \
+			break;                                                                                                 \
+		case 8:                                                                                                    \
+			bits = *(const u64 *)word;                                                                             \
+			break;                                                                                                 \
+		}                                                                                                          \
+		bits <<= __builtin_preserve_field_info((base)->field, FIELD_LSHIFT);                                       \
+		bits >>= __builtin_preserve_field_info((base)->field, FIELD_RSHIFT);                                       \
+		bits;                                                                                                      \
 	})
 
 /* Follow a pointer that the verifier does not vouch for. */

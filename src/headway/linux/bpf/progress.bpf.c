@@ -269,6 +269,8 @@ static int absorb_one(u32 i, struct absorption *a)
 NOINLINE int absorb(struct processor *p, u32 number)
 {
 	struct absorption a = {.number = number};
+	if (p->deferred_total == p->absorbed_total)
+		return 0;
 	loop(N_INTERRUPTS, absorb_one, &a, 0);
 	p->absorbed_total += a.total;
 	p->since += a.total;
@@ -313,7 +315,7 @@ NOINLINE int cross(struct processor *p, u32 number, u64 now)
 		return true;
 	}
 	/* Interrupts that came while the last handler was at work, before the cut, belong before it. */
-	if (p->deferred_total != p->absorbed_total && p->deferred_since < control.cut_at)
+	if (p->deferred_since < control.cut_at)
 		absorb(p, number);
 	struct slot *s = number ? slot_at(number) : NULL;
 	if (s && s->cut != control.cut)
@@ -566,23 +568,43 @@ INLINE void take_stolen(struct processor *p, struct slot *s)
 
 /* ---- the frame of a handler ---- */
 
+enum { NOT_NOW = 0xfffffffe };
+
+/* What is seldom to be done before a handler's work: the slot to charge, or NOT_NOW. */
+NOINLINE u32 prepare(struct processor *p, u32 state)
+{
+	u32 number = p->slot;
+	u64 now = clock_ns();
+	if (!p->since || (s64)(now - p->since) < 0 || over(now))
+		return NOT_NOW;
+	if (number == SLOT_UNSEEN) {
+		absorb(p, 0);
+		number = look(p, clock_ns(), state);
+	}
+	if (p->cut != control.cut && !cross(p, number, now))
+		return NOT_NOW;
+	absorb(p, number);
+	return number;
+}
+
 /* Charges what ends now. False: nothing is measured here, or not yet, or no more. */
 INLINE bool begin(struct processor *p, struct slot **s, u64 *at, u32 state, u64 left)
 {
 	u32 number = p->slot;
 	u64 now = clock_ns();
-	if (UNLIKELY(number == SLOT_UNSEEN)) {
-		if (!p->since || (s64)(now - p->since) < 0)
+	ORDER();
+	/* An interrupt deferred before the clock was read is taken over first; one that comes later is the next handler's. */
+	for (u32 tries = 0; tries < 3; tries++) {
+		if (LIKELY(number != SLOT_UNSEEN && p->deferred_total == p->absorbed_total) &&
+		    LIKELY(p->cut == control.cut || now < control.cut_at))
+			break;
+		number = prepare(p, state);
+		if (number == NOT_NOW)
 			return false;
-		if (over(now))
-			return false;
-		number = look(p, now, state);
+		now = clock_ns();
+		ORDER();
 	}
 	*s = number ? slot_at(number) : NULL;
-	if (UNLIKELY(p->cut != control.cut) && !cross(p, number, now))
-		return false;
-	if (UNLIKELY(p->deferred_total != p->absorbed_total))
-		absorb(p, number);
 	charge(p, *s, now, left);
 	*at = now;
 	return true;
@@ -706,6 +728,14 @@ INLINE u32 wait_state(struct task_struct *task, u32 doing)
 	return doing == KERNEL_THREAD ? WAIT_KTHREAD : WAIT_OTHER;
 }
 
+/* A state that a thread ends in was entered too, and those it interrupted. */
+INLINE void count_last(struct processor *p, struct slot *s, u32 state)
+{
+	if (state < N_STATES)
+		p->cells[state].count++;
+	add(s, state, 0, 1);
+}
+
 static int forget_cell(u32 i, u32 *number)
 {
 	struct slot *s = slot_at(*number);
@@ -759,8 +789,6 @@ int switch_threads(u64 *ctx)
 		return 0;
 	ENTER(p);
 	u32 number = p->slot;
-	if (number == 0 && UNLIKELY(clock_ns() < p->since)) /* not begun */
-		goto out;
 	if (!begin(p, &s, &now, 0, number == 0))
 		goto out;
 	number = p->slot;
@@ -789,6 +817,7 @@ int switch_threads(u64 *ctx)
 			u32 *stored = task_storage(&tasks, prev, NULL, 0);
 			if (stored)
 				*stored = 0;
+			count_last(p, s, s->resume);
 			close(p, s, number, now);
 		}
 	} else if (settings.some_cpus && !p->selected && prev->pid) {
@@ -1039,11 +1068,8 @@ INLINE int begin_interrupt(u32 state)
 	if (UNLIKELY(p->busy))
 		return deferred_begin(p, state);
 	ENTER(p);
-	if (p->slot == 0 && UNLIKELY(clock_ns() < p->since))
-		goto out;
 	if (begin(p, &s, &now, 0, 0))
 		push(p, state);
-out:
 	LEAVE(p);
 	return 0;
 }
@@ -1062,7 +1088,7 @@ INLINE int end_interrupt(u32 state)
 		return 0;
 	}
 	if (UNLIKELY(p->state != state || !p->depth)) {
-		if (p->slot != SLOT_UNSEEN)
+		if (p->slot != SLOT_UNSEEN && !control.last) /* it began before or after the time for measuring */
 			lose(p, LOST_UNMATCHED, 1);
 		return 0;
 	}

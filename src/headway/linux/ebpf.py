@@ -76,7 +76,7 @@ class BpfSource:
         self._before: dict[tuple[int, int], tuple[Cells, str]] = {}
         self._processors_before: dict[int, Cells] = {}
         self._losses_before: dict[str, int] = {}
-        self._events_before = 0
+        self._events_at_start = self._events_before = 0
         self._reasons: dict[str, str] = {}
         self._per_event: float | None = None
         self._steal_before: int | None = None
@@ -126,6 +126,7 @@ class BpfSource:
         if selection.cpus is None:
             with_ = min(system_calls(4000) for _ in range(5))
             self._per_event = max(0.0, (with_ - without) / 8000)
+        self._events_at_start = self._events_before = self._memory.losses()[1]
         if selection.command is not None:
             self._memory.measure_command(selection.command)
 
@@ -326,9 +327,7 @@ class BpfSource:
         total = dict(old.states)
         for state, cell in thread.states.items():
             total[state] = total[state] + cell if state in total else cell
-        self._folded[key] = replace(
-            old, end=thread.end, until=thread.until, span=old.span + thread.span, states=total
-        )
+        self._folded[key] = replace(old, end=thread.end, until=thread.until, span=old.span + thread.span, states=total)
 
     def _living(self, at: int) -> list[tuple[int, int, str, int, int, int, Cells]]:
         rows = self._memory.read_threads(at)
@@ -350,7 +349,7 @@ class BpfSource:
         start = self._start
         rows = tuple(Processor(cpu, at - start, cells) for cpu, cells in self._processors(at))
         losses, events = self._losses()
-        return self._make(Window(start, at), threads, rows, losses, events)
+        return self._make(Window(start, at), threads, rows, losses, events - self._events_at_start)
 
     def _difference(self, at: int) -> Ledger:
         start, self._last = self._last, at
@@ -440,12 +439,16 @@ def _cgroup(path: str) -> tuple[int, int]:
     if not folder.is_absolute() and roots:
         folder = roots[0] / folder
     if not folder.is_dir():
-        raise SelectionError(f"there is no cgroup {folder}: give a directory below {roots[0] if roots else 'a cgroup2 mount'}")
+        raise SelectionError(
+            f"there is no cgroup {folder}: give a directory below {roots[0] if roots else 'a cgroup2 mount'}"
+        )
     for root in roots:
         if folder.resolve().is_relative_to(root.resolve()):
             level = len(folder.resolve().relative_to(root.resolve()).parts)
             return folder.stat().st_ino, level
-    raise SelectionError(f"{folder} is not in a cgroup v2 hierarchy ({', '.join(map(str, roots)) or 'none is mounted'})")
+    raise SelectionError(
+        f"{folder} is not in a cgroup v2 hierarchy ({', '.join(map(str, roots)) or 'none is mounted'})"
+    )
 
 
 def _steal_of_all() -> int | None:

@@ -1,0 +1,156 @@
+"""``headway stat``: the main job, every thread's progress and states, as a table or JSON."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+import click
+
+from headway.errors import HeadwayError
+from headway.linux.source import LinuxSource
+from headway.model import Ledger, advise
+
+from .observe import observe
+from .options import Milliseconds, Seconds, selection_of, selection_options
+
+__all__ = ["command"]
+
+
+@click.command("stat", context_settings={"ignore_unknown_options": False})
+@selection_options
+@click.option("-I", "--interval", type=Milliseconds(), metavar="MS", help="A report each MS milliseconds.")
+@click.option("-d", "--duration", type=Seconds(), metavar="SECONDS", help="Stop measuring after so long.")
+@click.option("-o", "--output", metavar="FILE", help="Write the report there instead of to standard error.")
+@click.option("--json", "as_json", is_flag=True, help="JSON (headway schema); with -I one document a line.")
+@click.option("-v", "--verbose", is_flag=True, help="Every state of every thread, and the processors.")
+@click.option("-q", "--quiet", is_flag=True, help="Only the figures: no advice, no hints.")
+@click.option(
+    "-n",
+    "--threads",
+    "limit",
+    type=click.IntRange(min=1),
+    default=25,
+    show_default=True,
+    metavar="N",
+    help="List the N threads with most processor time; the rest is added up.",
+)
+@click.option("--every-thread", is_flag=True, help="List them all.")
+@click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARG...]]")
+@click.pass_context
+def command(
+    context: click.Context,
+    interval: float | None,
+    duration: float | None,
+    output: str | None,
+    as_json: bool,
+    verbose: bool,
+    quiet: bool,
+    limit: int,
+    every_thread: bool,
+    argv: tuple[str, ...],
+    source: str | None,
+    **chosen: Any,
+) -> None:
+    """How much progress each thread makes, and where the rest of its time goes.
+
+    \b
+    headway stat -- xz -T2 -k big.tar        a command, from its beginning to its end
+    headway stat -p 4711 -d 10 -v            a process for ten seconds, every state
+    headway stat -a -I 1000                  the machine, a report each second
+
+    The report goes to standard error; the command's own output is untouched, and its exit status is the command's.
+    Effective time (EPI) is time in the program's own code, an upper bound (≤) where no hardware counter says how much
+    of it was waiting for memory. The exit status is 125 where headway itself fails, 126 where the command cannot be
+    executed, 127 where it is not found.
+    """
+    selection = selection_of(**chosen, command=argv)
+    with _report(output) as stream:
+        report = _Report(stream, argv, as_json, verbose, quiet, None if every_thread else limit)
+
+        def started(used: LinuxSource, why: str) -> None:
+            if why and not quiet:
+                click.echo(f"headway: measuring with /proc, sampled: {why}; headway doctor says more", err=True)
+
+        observation = observe(
+            selection,
+            argv,
+            prefer=source,
+            seconds=duration,
+            interval=interval,
+            each=report.show,
+            started=started,
+        )
+        report.show(observation.ledger, observation.exit_status)
+    status = observation.exit_status
+    if status is not None and status < 0:
+        _die_of(-status)
+    context.exit(status or 0)
+
+
+class _Report:
+    """Shows ledgers as the options say."""
+
+    def __init__(
+        self, stream: TextIO, argv: tuple[str, ...], as_json: bool, verbose: bool, quiet: bool, limit: int | None
+    ) -> None:
+        self._stream, self._argv, self._as_json = stream, argv, as_json
+        self._verbose, self._quiet, self._limit = verbose, quiet, limit
+
+    def show(self, ledger: Ledger, exit_status: int | None = None) -> None:
+        """Write one report. A reader that has gone away is no reason to stop measuring."""
+        try:
+            if self._as_json:
+                self._show_json(ledger, exit_status)
+            else:
+                self._show_table(ledger)
+            self._stream.flush()
+        except BrokenPipeError:
+            self._stream = open(os.devnull, "w")  # noqa: SIM115
+        except OSError as error:
+            raise HeadwayError(f"the report cannot be written ({error.strerror})") from None
+
+    def _show_json(self, ledger: Ledger, exit_status: int | None) -> None:
+        from headway.views.json import write_document
+
+        write_document(
+            self._stream, ledger, command=list(self._argv) or None, exit_status=exit_status, advice=advise(ledger)
+        )
+
+    def _show_table(self, ledger: Ledger) -> None:
+        from rich.console import Console
+
+        from headway.views.table import print_table
+
+        console = Console(file=self._stream, highlight=False, markup=False, emoji=False)
+        advice = () if self._quiet else advise(ledger)
+        print_table(console, ledger, advice=advice, limit=self._limit, verbose=self._verbose)
+
+
+@contextmanager
+def _report(output: str | None) -> Iterator[TextIO]:
+    """Where the report goes: opened before anything is measured, so that a mistake costs nothing."""
+    if output is None:
+        yield sys.stderr
+        return
+    try:
+        stream = open(output, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
+    except OSError as error:
+        raise HeadwayError(f"{output} cannot be written ({error.strerror}): give another file with -o") from None
+    with stream:
+        yield stream
+
+
+def _die_of(number: int) -> None:
+    """End as the command did: by the same signal, without a core dump of our own."""
+    sys.stderr.flush()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if number not in (signal.SIGKILL, signal.SIGSTOP):
+        signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+    os.kill(os.getpid(), number)

@@ -1,0 +1,1 @@
+"""The eBPF programs in C, and how they are compiled."""

@@ -8,12 +8,12 @@ from headway.errors import HeadwayError
 
 from .source import LinuxSource, Selection
 
-__all__ = ["SOURCES", "start_source"]
+__all__ = ["SOURCES", "may_use_bpf", "start_source"]
 
 SOURCES = ("bpf", "proc")
 
 
-def _may_use_bpf() -> bool:
+def may_use_bpf() -> bool:
     """Whether this process has CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN (capabilities(7)), in effect."""
     admin, perfmon, bpf = 1 << 21, 1 << 38, 1 << 39
     try:
@@ -36,7 +36,7 @@ def start_source(
     from .proc import ProcSource
 
     why = ""
-    if prefer == "bpf" or (prefer is None and _may_use_bpf()):
+    if prefer == "bpf" or (prefer is None and may_use_bpf()):
         exact = BpfSource(selection, intervals=intervals)
         try:
             exact.begin()

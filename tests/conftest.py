@@ -1,0 +1,42 @@
+"""What tests share: skipping what needs root, and programs made for one test."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from headway.linux.choose import may_use_bpf
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests marked ``root`` need the privileges of the eBPF source."""
+    if may_use_bpf() and os.path.exists("/sys/kernel/btf/vmlinux"):
+        return
+    skip = pytest.mark.skip(reason="needs root (CAP_BPF and CAP_PERFMON) and a kernel with BTF")
+    for item in items:
+        if item.get_closest_marker("root"):
+            item.add_marker(skip)
+
+
+@pytest.fixture(scope="session")
+def compile_c(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Path]:
+    """Compile a C program: ``compile_c(name, source)`` gives its path."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("needs a C compiler")
+    folder = tmp_path_factory.mktemp("programs")
+
+    def build(name: str, source: str) -> Path:
+        target = folder / name
+        if not target.exists():
+            path = folder / f"{name}.c"
+            path.write_text(source)
+            subprocess.run([compiler, "-O1", "-pthread", "-o", target, path], check=True)
+        return target
+
+    return build

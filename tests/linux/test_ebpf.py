@@ -1,0 +1,484 @@
+"""The eBPF source against programs whose behaviour is known, with the law of conservation asserted every time."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from headway.commands.observe import Observation, observe
+from headway.errors import CommandFailedError, HeadwayError
+from headway.linux.source import Selection
+from headway.model import Kind, Ledger, Thread, merge, violations
+
+pytestmark = pytest.mark.root
+
+Compiler = Callable[[str, str], Path]
+
+
+def measure(
+    command: Sequence[str | Path] = (), selection: Selection | None = None, seconds: float | None = None
+) -> Observation:
+    """Measure with eBPF and check the laws."""
+    observation = observe(
+        selection or Selection(), [str(word) for word in command], prefer="bpf", seconds=seconds
+    )
+    check(observation.ledger)
+    return observation
+
+
+def check(ledger: Ledger) -> None:
+    """The laws: conservation to the nanosecond, and nothing lost."""
+    assert violations(ledger) == []
+    assert {name: n for name, n in ledger.losses.items() if n} == {}
+    for thread in ledger.threads:
+        assert thread.span == thread.until - thread.start
+        assert (thread.end or ledger.window.end) == thread.until
+    for processor in ledger.processors:
+        assert processor.span == ledger.window.duration
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
+
+
+def one(ledger: Ledger, name: str | None = None) -> Thread:
+    """The only thread (of this name)."""
+    (thread,) = (t for t in ledger.threads if name in (None, t.name))
+    return thread
+
+
+GETPPID = """
+#include <unistd.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+int main(int argc, char **argv) { for (int n = atoi(argv[1]); n; n--) syscall(SYS_getppid); return 0; }
+"""
+
+
+def test_every_system_call_is_counted(compile_c: Compiler) -> None:
+    program = compile_c("getppid", GETPPID)
+    ledger = measure([program, "123457"]).ledger
+    assert one(ledger).states["kernel.getppid"].count == 123457
+
+
+def test_measuring_begins_with_the_commands_exec_and_ends_with_its_exit() -> None:
+    thread = one(measure(["true"]).ledger)
+    assert thread.name == "true"
+    assert thread.end is not None
+    assert thread.states["kernel.execve"].count == 1
+    assert thread.states["kernel.exit_group"].count == 1
+    assert "kernel.fork" not in thread.states
+
+
+def test_the_exit_status_and_the_signal_are_the_commands() -> None:
+    assert measure(["sh", "-c", "exit 7"]).exit_status == 7
+    assert measure(["sh", "-c", "kill -TERM $$"]).exit_status == -signal.SIGTERM
+
+
+def test_a_command_that_is_not_there_is_127_one_that_is_no_program_126(tmp_path: Path) -> None:
+    with pytest.raises(CommandFailedError) as missing:
+        measure([tmp_path / "nothing"])
+    assert missing.value.exit_status == 127
+    (tmp_path / "text").write_text("no program")
+    with pytest.raises(CommandFailedError) as text:
+        measure([tmp_path / "text"])
+    assert text.value.exit_status == 126
+
+
+def test_sleeping_is_waiting_for_sleep() -> None:
+    thread = one(measure(["sleep", "0.2"]).ledger)
+    assert thread.states["wait.sleep"].count == 1
+    assert thread.states["wait.sleep"].time >= 200_000_000
+    assert thread.states["wait.sleep"].time > 0.9 * thread.span
+
+
+@pytest.mark.parametrize(
+    ("code", "state"),
+    [
+        ("import os,time; r,w=os.pipe(); os.fork() or (time.sleep(.1), os.write(w,b'x'), os._exit(0)); os.read(r,1)", "pipe"),
+        ("import select; select.poll().poll(100)", "poll"),
+        ("import select; select.select([],[],[],0.1)", "poll"),
+        ("import select; select.epoll().poll(0.1)", "epoll"),
+        ("import os,time; p=os.fork(); p or (time.sleep(.1), os._exit(0)); os.waitpid(p,0)", "child"),
+        ("import signal; signal.sigtimedwait([signal.SIGUSR1], 0.1)", "signal"),
+        (
+            "import socket,os,time; a,b=socket.socketpair(); os.fork() or (time.sleep(.1), b.send(b'x'), os._exit(0)); a.recv(1)",
+            "net",
+        ),
+        (
+            "import socket,os,time; a,b=socket.socketpair(); os.fork() or (time.sleep(.1), b.send(b'x'), os._exit(0)); "
+            "os.read(a.fileno(),1)",
+            "net",
+        ),
+        ("import threading; threading.Event().wait(0.1)", "futex"),
+        (
+            "import fcntl,os,tempfile,time; f=tempfile.NamedTemporaryFile(); p=os.fork()\n"
+            "if p==0:\n g=open(f.name); fcntl.flock(g, fcntl.LOCK_EX); time.sleep(.2); os._exit(0)\n"
+            "time.sleep(.1); fcntl.flock(f, fcntl.LOCK_EX)",
+            "lock",
+        ),
+    ],
+)
+def test_the_reason_for_waiting_is_named(code: str, state: str) -> None:
+    ledger = measure(python(code)).ledger
+    first = next(t for t in ledger.threads if t.tid == t.pid and t.birth == min(t.birth for t in ledger.threads))
+    assert first.states[f"wait.{state}"].time >= 50_000_000
+
+
+def test_waiting_for_the_disk(tmp_path: Path) -> None:
+    folder = next((p for p in (Path("/var/tmp"), tmp_path) if os.access(p, os.W_OK)), tmp_path)
+    code = (
+        f"import os,tempfile\nfd,_=tempfile.mkstemp(dir={str(folder)!r}); os.unlink(_)\n"
+        "for i in range(30): os.write(fd, b'x'*65536); os.fsync(fd)"
+    )
+    thread = one(measure(python(code)).ledger)
+    if "wait.disk" not in thread.states:
+        pytest.skip(f"{folder} is on no disk that makes a writer wait")
+    assert thread.states["wait.disk"].count
+
+
+def test_a_stopped_process_is_stopped() -> None:
+    code = (
+        "import os,signal,time; p=os.getpid()\n"
+        "if os.fork()==0: time.sleep(.2); os.kill(p, signal.SIGCONT); os._exit(0)\n"
+        "os.kill(p, signal.SIGSTOP)"
+    )
+    ledger = measure(python(code)).ledger
+    assert max(t.states["stopped"].time for t in ledger.threads if "stopped" in t.states) > 100_000_000
+
+
+def test_forks_are_followed_and_vfork_waits_for_its_child() -> None:
+    ledger = measure(["sh", "-c", "/bin/true; /bin/true; (exec /bin/true)"]).ledger
+    assert sorted(t.name for t in ledger.threads) == ["sh", "true", "true", "true"]
+    assert all(t.end is not None for t in ledger.threads)
+
+
+def test_forks_are_not_followed_if_not_wanted() -> None:
+    ledger = measure(["sh", "-c", "/bin/true; /bin/true; exit 0"], Selection(follow=False)).ledger
+    assert [t.name for t in ledger.threads] == ["sh"]
+
+
+THREADS = """
+#include <pthread.h>
+#include <stdlib.h>
+static void *nothing(void *p) { return p; }
+int main(int argc, char **argv) {
+    for (int n = atoi(argv[1]); n; n--) {
+        pthread_t t;
+        if (pthread_create(&t, NULL, nothing, NULL)) return 1;
+        pthread_join(t, NULL);
+    }
+    return 0;
+}
+"""
+
+
+def test_threads_that_exit_keep_their_totals_and_their_slots_are_used_again(compile_c: Compiler) -> None:
+    ledger = measure([compile_c("threads", THREADS), "20000"]).ledger
+    assert len(ledger.threads) == 20001
+    assert all(t.end is not None for t in ledger.threads)
+    assert len({t.key for t in ledger.threads}) == 20001
+
+
+EXEC_BY_THREAD = """
+#include <pthread.h>
+#include <unistd.h>
+static void *run(void *p) { execl("/bin/sleep", "sleep", "0.1", (char *)0); return p; }
+static void *wait_for_ever(void *p) { pause(); return p; }
+int main(void) {
+    pthread_t t;
+    for (int i = 0; i < 3; i++) pthread_create(&t, 0, wait_for_ever, 0);
+    usleep(20000);
+    pthread_create(&t, 0, run, 0);
+    pause();
+}
+"""
+
+
+def test_a_thread_of_many_that_executes_a_program_becomes_the_leader(compile_c: Compiler) -> None:
+    ledger = measure([compile_c("exec_by_thread", EXEC_BY_THREAD)]).ledger
+    sleeper = one(ledger, "sleep")
+    assert sleeper.tid == sleeper.pid
+    assert sleeper.states["wait.sleep"].time >= 100_000_000
+    assert len(ledger.threads) == 5
+    assert all(t.end is not None for t in ledger.threads)
+
+
+def test_a_running_process_is_measured_from_outside_with_all_its_threads(compile_c: Compiler) -> None:
+    code = (
+        "import threading,time\n"
+        "def spin():\n while True: pass\n"
+        "for f in (spin, lambda: time.sleep(60), lambda: threading.Event().wait(60)): threading.Thread(target=f).start()\n"
+        "print(flush=True); time.sleep(60)"
+    )
+    target = subprocess.Popen(python(code), stdout=subprocess.PIPE)
+    try:
+        assert target.stdout is not None
+        target.stdout.readline()
+        time.sleep(0.1)
+        ledger = measure(selection=Selection(pids=(target.pid,)), seconds=0.5).ledger
+    finally:
+        target.kill()
+        target.wait()
+    assert len(ledger.threads) == 4
+    assert all(t.end is None for t in ledger.threads)
+    assert all(t.states["unknown"].time < 20_000_000 for t in ledger.threads if "unknown" in t.states)
+    spinner = max(ledger.threads, key=lambda t: t.times()[Kind.EFFECTIVE])
+    assert spinner.times()[Kind.EFFECTIVE] > 50_000_000
+    waits = sorted(s for t in ledger.threads if t is not spinner for s in t.states if s.startswith("wait"))
+    assert "wait.futex" in waits
+    assert "wait.sleep" in waits
+
+
+def test_a_single_thread_can_be_chosen() -> None:
+    code = "import threading,time\nt=threading.Thread(target=time.sleep,args=(60,)); t.start(); print(t.native_id,flush=True)"
+    target = subprocess.Popen(python(code), stdout=subprocess.PIPE)
+    try:
+        assert target.stdout is not None
+        tid = int(target.stdout.readline())
+        ledger = measure(selection=Selection(tids=(tid,)), seconds=0.2).ledger
+    finally:
+        target.kill()
+        target.wait()
+    assert one(ledger).tid == tid
+
+
+def test_threads_can_be_chosen_by_name() -> None:
+    code = "open('/proc/self/comm','w').write('headway-some'); import time; time.sleep(60)"
+    targets = [subprocess.Popen(python(code)) for _ in range(2)]
+    try:
+        time.sleep(0.3)
+        assert len(measure(selection=Selection(name="headway-some"), seconds=0.1).ledger.threads) == 2
+        assert len(measure(selection=Selection(name="headway-so*"), seconds=0.1).ledger.threads) == 2
+        assert len(measure(selection=Selection(name="headway-so"), seconds=0.1).ledger.threads) == 0
+    finally:
+        for target in targets:
+            target.kill()
+            target.wait()
+
+
+def test_everything_has_every_thread_and_every_processor() -> None:
+    target = subprocess.Popen(["sleep", "60"])
+    try:
+        ledger = measure(selection=Selection(everything=True), seconds=0.3).ledger
+    finally:
+        target.kill()
+        target.wait()
+    assert target.pid in {t.tid for t in ledger.threads}
+    assert any(t.states.get("wait.work") for t in ledger.threads), "kernel threads wait for work"
+    assert {p.cpu for p in ledger.processors} == os.sched_getaffinity(0)
+    assert all("idle" in p.states for p in ledger.processors)
+
+
+def test_only_the_processors_chosen() -> None:
+    cpus = sorted(os.sched_getaffinity(0))
+    if len(cpus) < 2:
+        pytest.skip("needs two processors")
+    spin = python("import os,time\nwhile True: pass")
+    targets = [subprocess.Popen(spin) for _ in cpus[:2]]
+    try:
+        for target, cpu in zip(targets, cpus, strict=False):
+            os.sched_setaffinity(target.pid, {cpu})
+        time.sleep(0.2)
+        pids = tuple(t.pid for t in targets)
+        ledger = measure(selection=Selection(pids=pids, cpus=(cpus[0],)), seconds=0.4).ledger
+    finally:
+        for target in targets:
+            target.kill()
+            target.wait()
+    here, there = (next(t for t in ledger.threads if t.tid == target.pid) for target in targets)
+    assert here.times()[Kind.EFFECTIVE] > 0.2 * here.span
+    assert there.times()[Kind.EFFECTIVE] == 0
+    assert there.states["unknown.elsewhere"].time > 0.2 * there.span
+    assert [p.cpu for p in ledger.processors] == [cpus[0]]
+
+
+def test_processor_time_agrees_with_the_threads_own_clock(compile_c: Compiler) -> None:
+    source = """
+    #include <stdio.h>
+    #include <time.h>
+    int main(void) {
+        struct timespec t, start;
+        volatile double x = 1;
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &start);
+        do {
+            for (int i = 0; i < 100000; i++) x *= 1.0000001;
+            clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+        } while (t.tv_sec < 1);
+        printf("%ld\\n", (t.tv_sec - start.tv_sec) * 1000000000L + t.tv_nsec - start.tv_nsec);
+        return 0;
+    }
+    """
+    read, write = os.pipe()
+    with os.fdopen(read) as output:
+        observation = observe(Selection(), [str(compile_c("clock", source))], prefer="bpf", stdout=write)
+        os.close(write)
+        own = int(output.readline())
+    check(observation.ledger)
+    thread = one(observation.ledger)
+    rpi = observation.ledger.indices(thread).rpi
+    assert rpi is not None
+    # The bounds are wide because the machine may be busy; benchmarks/accuracy.py has the figures.
+    assert rpi + thread.times()[Kind.STOLEN] == pytest.approx(own, rel=0.01, abs=2_000_000)
+
+
+def test_intervals_add_up_to_the_whole(compile_c: Compiler) -> None:
+    ledgers: list[Ledger] = []
+    code = (
+        "import threading,time,os\n"
+        "def work():\n"
+        " for i in range(40):\n"
+        "  for _ in range(300): os.getppid()\n"
+        "  time.sleep(.01)\n"
+        "for i in range(8): threading.Thread(target=work).start(); time.sleep(.03)\n"
+    )
+    observation = observe(
+        Selection(), python(code), prefer="bpf", interval=0.05, each=ledgers.append
+    )
+    ledgers.append(observation.ledger)
+    assert len(ledgers) > 5
+    for ledger in ledgers:
+        check(ledger)
+    for before, after in zip(ledgers, ledgers[1:], strict=False):
+        assert before.window.end == after.window.start
+    whole = ledgers[0]
+    for ledger in ledgers[1:]:
+        whole = merge(whole, ledger)
+    assert len(whole.threads) == 9
+    assert sum(t.states["kernel.getppid"].count or 0 for t in whole.threads if "kernel.getppid" in t.states) == 8 * 40 * 300
+    for thread in whole.threads:
+        assert thread.end is not None
+        assert thread.span == thread.end - thread.birth
+
+
+def test_interrupts_are_not_the_programs_own_time() -> None:
+    code = "import time\nwhile time.thread_time()<.5: pass"
+    thread = one(measure(python(code)).ledger)
+    assert any(state.startswith("irq.") for state in thread.states)
+
+
+def test_page_faults_are_kernel_time_and_counted(compile_c: Compiler) -> None:
+    source = """
+    #include <sys/mman.h>
+    int main(void) {
+        long n = 20000;
+        char *p = mmap(0, n * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        madvise(p, n * 4096, MADV_NOHUGEPAGE);
+        for (long i = 0; i < n; i++) p[i * 4096] = 1;
+        return 0;
+    }
+    """
+    thread = one(measure([compile_c("faults", source)]).ledger)
+    count = thread.states["kernel.fault"].count
+    assert count is not None
+    assert 20000 <= count <= 20400
+
+
+def test_a_fault_that_ends_in_a_signal_does_not_swallow_what_follows(compile_c: Compiler) -> None:
+    source = """
+    #include <setjmp.h>
+    #include <signal.h>
+    #include <time.h>
+    static sigjmp_buf back;
+    static void caught(int n) { siglongjmp(back, n); }
+    int main(void) {
+        struct timespec t;
+        signal(SIGSEGV, caught);
+        if (!sigsetjmp(back, 0)) *(volatile char *)8 = 1;
+        do clock_gettime(CLOCK_MONOTONIC, &t); while (0);
+        for (volatile long i = 0; i < 100000000; i++) ;
+        return 0;
+    }
+    """
+    thread = one(measure([compile_c("segv", source)]).ledger)
+    assert thread.states["kernel.fault"].time < 0.1 * thread.states["user"].time
+
+
+I386 = """
+    .globl _start
+_start:
+    mov $1000, %ebx
+1:  mov $64, %eax          # getppid
+    int $0x80
+    dec %ebx
+    jnz 1b
+    mov $1, %eax           # exit
+    xor %ebx, %ebx
+    int $0x80
+"""
+
+
+def test_32_bit_system_calls_have_their_names(tmp_path: Path) -> None:
+    (tmp_path / "p.s").write_text(I386)
+    try:
+        subprocess.run(["as", "--32", "-o", tmp_path / "p.o", tmp_path / "p.s"], check=True, capture_output=True)
+        subprocess.run(["ld", "-m", "elf_i386", "-o", tmp_path / "p", tmp_path / "p.o"], check=True, capture_output=True)
+        subprocess.run([tmp_path / "p"], check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"32-bit programs cannot be made or run here: {error}")
+    thread = one(measure([tmp_path / "p"]).ledger)
+    assert thread.states["kernel.getppid"].count == 1000
+    assert thread.states["kernel.exit"].count == 1
+
+
+def programs_loaded() -> set[int]:
+    """Ids of all eBPF programs in the kernel."""
+    libbpf = ctypes.CDLL("libbpf.so.1")
+    ids: set[int] = set()
+    number = ctypes.c_uint32(0)
+    while libbpf.bpf_prog_get_next_id(number, ctypes.byref(number)) == 0:
+        ids.add(number.value)
+    return ids
+
+
+def lingering(before: set[int]) -> set[int]:
+    """Programs that are still there when the kernel has had time to free what was let go."""
+    deadline = time.monotonic() + 10
+    while programs_loaded() - before and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return programs_loaded() - before
+
+
+def test_nothing_stays_attached() -> None:
+    before = programs_loaded()
+    measure(["true"])
+    with pytest.raises(HeadwayError):
+        measure(["/nonexistent/program"])
+    with pytest.raises(HeadwayError):
+        measure(selection=Selection(pids=(2**22 - 1,)))
+    assert not lingering(before)
+
+
+def test_a_killed_observer_harms_nobody(tmp_path: Path) -> None:
+    before = programs_loaded()
+    done = tmp_path / "done"
+    code = f"from headway.commands import main; import sys; sys.argv[1:]=['stat','--','sh','-c','sleep 1; echo yes > {done}']; main()"
+    observer = subprocess.Popen(python(code), stderr=subprocess.DEVNULL)
+    time.sleep(0.7)
+    assert programs_loaded() - before
+    observer.kill()
+    observer.wait()
+    deadline = time.monotonic() + 10
+    while not done.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert done.read_text() == "yes\n"
+    assert not lingering(before)
+
+
+def test_a_container_of_its_own_pid_namespace_is_measured_from_outside() -> None:
+    unshare = ["unshare", "--pid", "--fork", "--mount-proc", "sh", "-c", "sleep 0.2; true"]
+    try:
+        subprocess.run([*unshare[:-1], "true"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("needs unshare and permission to make a pid namespace")
+    ledger = measure(unshare).ledger
+    assert {"unshare", "sh", "sleep"} <= {t.name for t in ledger.threads}
+    assert all(t.tid > 10 for t in ledger.threads), "ids are those of our own namespace"

@@ -16,7 +16,7 @@ from .cell import Cell
 from .kinds import Kind, kind_of
 from .quality import Quality
 
-__all__ = ["EXACT", "Indices", "Precision", "indices_of", "time_by_kind"]
+__all__ = ["EXACT", "Indices", "Precision", "indices_of", "interrupt_time", "time_by_kind"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +73,27 @@ def time_by_kind(states: Mapping[str, Cell]) -> Mapping[Kind, int]:
     return times
 
 
+def interrupt_time(states: Mapping[str, Cell]) -> int:
+    """Time in interrupts and soft interrupts: the part of the kernel's time that mostly served somebody else.
+
+    Like `time_by_kind`, it takes the answer from an attribute of its name, if the mapping has one.
+    """
+    ready: int | None = getattr(states, "interrupt_time", None)
+    if ready is not None:
+        return ready
+    return sum(cell.time for state, cell in states.items() if state.partition(".")[0] in ("irq", "softirq"))
+
+
 def indices_of(times: Mapping[Kind, int], precision: Precision = EXACT) -> Indices:
     """The indices of a thread (or of many) from its time of each kind.
 
     RPI = EPI + MPI + KPI + IOPI + stall, exactly; an index that is unavailable counts as nothing there, because its
-    time is in EPI. Where EPI is only a bound, RPI - EPI is not Td but less, and Td, ME, KE and IOE, which rest on it,
-    are unavailable; TE is a bound like EPI.
+    time is in EPI, which makes EPI a bound at best. Where EPI is more than it should be, whether exactly known or
+    sampled, RPI - EPI is not Td but less, and Td, ME, KE and IOE, which rest on it, are unavailable; TE is as good as
+    EPI.
     """
+    hidden = Quality.UNAVAILABLE in (precision.memory, precision.kernel, precision.poll)
+    effective = precision.effective | (Quality.BOUND if hidden else Quality.EXACT)
     rpi = sum(time for kind, time in times.items() if kind.in_rpi)
     values: dict[str, int | float | None] = {
         "rpi": rpi,
@@ -90,13 +104,13 @@ def indices_of(times: Mapping[Kind, int], precision: Precision = EXACT) -> Indic
     }
     quality = {
         "rpi": precision.total,
-        "epi": precision.effective,
+        "epi": effective,
         "mpi": precision.memory,
         "kpi": precision.kernel,
         "iopi": precision.poll,
     }
-    quality["te"] = precision.effective | precision.total
-    lost = quality["te"] if quality["te"] is not Quality.BOUND else Quality.UNAVAILABLE
+    quality["te"] = effective | precision.total
+    lost = Quality.UNAVAILABLE if hidden or effective is Quality.BOUND else quality["te"]
     quality["td"] = lost
     td = rpi - times.get(Kind.EFFECTIVE, 0)
     values["td"] = td

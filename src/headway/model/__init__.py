@@ -1,5 +1,6 @@
-"""The vocabulary and the laws: states, kinds, cells, ledger, indices, quality. Imports nothing else of headway."""
+"""The vocabulary and the laws: states, cells, ledger, indices, quality, accounting. Imports nothing else of headway."""
 
+from .accounting import Accounts, Level, Position, Step, Tally, Transition, level_of
 from .cell import Cell
 from .indices import EXACT, Indices, Precision, indices_of, interrupt_time, time_by_kind
 from .kinds import Kind, kind_of
@@ -8,20 +9,27 @@ from .quality import Quality
 
 __all__ = [
     "EXACT",
+    "Accounts",
     "Cell",
     "Indices",
     "Kind",
     "Ledger",
+    "Level",
     "Overhead",
+    "Position",
     "Precision",
     "Processor",
     "Quality",
+    "Step",
+    "Tally",
     "Thread",
+    "Transition",
     "Window",
     "add_states",
     "indices_of",
     "interrupt_time",
     "kind_of",
+    "level_of",
     "merge",
     "since",
     "time_by_kind",

@@ -1,6 +1,7 @@
-"""The vocabulary and the laws: states, cells, ledger, indices, quality, accounting. Imports nothing else of headway."""
+"""The vocabulary and the laws: states, cells, ledger, indices, quality, advice. Imports nothing else of headway."""
 
 from .accounting import Accounts, Level, Position, Step, Tally, Transition, level_of
+from .advice import Advice, References, advise
 from .cell import Cell
 from .indices import EXACT, Indices, Precision, indices_of, interrupt_time, time_by_kind
 from .kinds import Kind, kind_of
@@ -10,6 +11,7 @@ from .quality import Quality
 __all__ = [
     "EXACT",
     "Accounts",
+    "Advice",
     "Cell",
     "Indices",
     "Kind",
@@ -20,12 +22,14 @@ __all__ = [
     "Precision",
     "Processor",
     "Quality",
+    "References",
     "Step",
     "Tally",
     "Thread",
     "Transition",
     "Window",
     "add_states",
+    "advise",
     "indices_of",
     "interrupt_time",
     "kind_of",

@@ -3,7 +3,7 @@
 from .accounting import Accounts, Level, Position, Step, Tally, Transition, level_of
 from .advice import Advice, References, advise
 from .cell import Cell
-from .indices import EXACT, Indices, Precision, indices_of, interrupt_time, time_by_kind
+from .indices import EXACT, Indices, Precision, indices_of, interrupt_time, processor_time, time_by_kind
 from .kinds import Kind, kind_of
 from .ledger import Ledger, Overhead, Processor, Thread, Window, add_states, merge, since, violations
 from .quality import Quality
@@ -35,6 +35,7 @@ __all__ = [
     "kind_of",
     "level_of",
     "merge",
+    "processor_time",
     "since",
     "time_by_kind",
     "violations",

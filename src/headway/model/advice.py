@@ -8,11 +8,11 @@ and what a thread mostly waits for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from .cell import Cell
-from .indices import interrupt_time
+from .indices import interrupt_time, processor_time
 from .kinds import Kind, kind_of
 from .ledger import Ledger, Thread
 
@@ -164,6 +164,9 @@ _WAITS = {
 _CLOSELY = 64
 
 
+_Rows = Sequence[tuple[Thread, Mapping[Kind, int]]]
+
+
 @dataclass(frozen=True, slots=True)
 class _Finding:
     lost: int
@@ -179,31 +182,30 @@ def advise(ledger: Ledger, references: References | None = None) -> tuple[Advice
     Threads of one process that lose time by the same cause are spoken of once, by the one that loses most.
     """
     r = references or References()
-    losses = sorted(_losses(ledger, r), key=lambda f: (-f.lost, f.thread.key, f.index))
+    rows = [(thread, thread.times()) for thread in ledger.threads]
+    losses = sorted(_losses(ledger, rows, r), key=lambda f: (-f.lost, f.thread.key, f.index))
     ranked = [(f.lost, f.thread.key, advice) for f, advice in _of_threads(ledger, losses)]
-    ranked += [(lost, (0, 0), advice) for lost, advice in _of_the_machine(ledger, r)]
+    ranked += [(lost, (0, 0), advice) for lost, advice in _of_the_machine(ledger, rows, r)]
     ranked.sort(key=lambda row: (-row[0], row[1]))
-    return (*(advice for _, _, advice in ranked), *_of_waiting(ledger, r))[: r.most]
+    return (*(advice for _, _, advice in ranked), *_of_waiting(ledger, rows, r))[: r.most]
 
 
 def _able(times: Mapping[Kind, int]) -> int:
     """Time in which a thread was able to run, whether it did or not."""
-    rpi = sum(time for kind, time in times.items() if kind.in_rpi)
-    return rpi + times.get(Kind.READY, 0) + times.get(Kind.STOLEN, 0) + times.get(Kind.OVERHEAD, 0)
+    return processor_time(times) + times[Kind.READY] + times[Kind.STOLEN] + times[Kind.OVERHEAD]
 
 
-def _losses(ledger: Ledger, r: References) -> Iterator[_Finding]:
+def _losses(ledger: Ledger, rows: _Rows, r: References) -> Iterator[_Finding]:
     least = r.interest * ledger.window.duration
-    for thread in ledger.threads:
-        times = thread.times()
+    for thread, times in rows:
         able = _able(times)
         if not able or able < least:
             continue
-        ready = times.get(Kind.READY, 0)
+        ready = times[Kind.READY]
         if ready > r.ready * able:
             yield _Finding(ready, thread, "ready", ready / able, r.ready)
-        rpi = sum(time for kind, time in times.items() if kind.in_rpi)
-        td = rpi - times.get(Kind.EFFECTIVE, 0)
+        rpi = processor_time(times)
+        td = rpi - times[Kind.EFFECTIVE]
         if td <= r.td * rpi:
             continue
         for index, kind, reference in (
@@ -211,7 +213,7 @@ def _losses(ledger: Ledger, r: References) -> Iterator[_Finding]:
             ("kpi", Kind.KERNEL, r.kpi),
             ("iopi", Kind.POLL, r.iopi),
         ):
-            part = times.get(kind, 0)
+            part = times[kind]
             if part > reference * td:
                 yield _Finding(part, thread, index, part / td, reference)
 
@@ -261,11 +263,10 @@ def _ready(ledger: Ledger, finding: _Finding) -> tuple[str, str]:
     return text, f"taskset -acp {thread.pid}"
 
 
-def _of_the_machine(ledger: Ledger, r: References) -> Iterator[tuple[int, Advice]]:
+def _of_the_machine(ledger: Ledger, rows: _Rows, r: References) -> Iterator[tuple[int, Advice]]:
     stolen = able = 0
-    for thread in ledger.threads:
-        times = thread.times()
-        stolen += times.get(Kind.STOLEN, 0)
+    for _, times in rows:
+        stolen += times[Kind.STOLEN]
         able += _able(times)
     if stolen > r.stolen * able:
         text = (
@@ -286,7 +287,7 @@ def _of_the_machine(ledger: Ledger, r: References) -> Iterator[tuple[int, Advice
             yield taken, _without_linux(ledger, advice)
 
 
-def _of_waiting(ledger: Ledger, r: References) -> Iterator[Advice]:
+def _of_waiting(ledger: Ledger, rows: _Rows, r: References) -> Iterator[Advice]:
     """One for each reason that is worth a word: the thread that did most beside waiting for it."""
     found: dict[str, tuple[int, Thread, float]] = {}
     mostly = [t for t in ledger.threads if t.span and t.times().get(Kind.WAIT, 0) > r.wait * t.span]

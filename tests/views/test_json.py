@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.ledgers import HOSTILE_NAMES, any_state_names, ledgers, names
 
 from headway.model import Cell, Ledger, Quality, Thread, Window, advise, merge
-from headway.views.json import dumps, schema, to_document
+from headway.views.json import dumps, schema, to_document, write
 
 VALIDATOR = jsonschema.Draft202012Validator(schema())
 
@@ -38,6 +38,7 @@ def test_every_ledger_makes_a_document_that_fits_the_schema(
     assert text.isascii()
     assert "\n" not in text
     assert json.loads(text) == document
+    assert write(ledger, command=command, exit_status=status, advice=advise(ledger)) == text
     text.encode()
 
 

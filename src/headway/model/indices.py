@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import lru_cache
+from operator import itemgetter
 
 from .cell import Cell
 from .kinds import Kind, kind_of
 from .quality import Quality
 
-__all__ = ["EXACT", "Indices", "Precision", "indices_of", "time_by_kind"]
+__all__ = ["EXACT", "Indices", "Precision", "indices_of", "interrupt_time", "processor_time", "time_by_kind"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,10 @@ class Indices:
     """The quality of each of the ten, by name."""
 
 
+_NO_TIME = dict.fromkeys(Kind, 0)
+_on_processor = itemgetter(*(kind for kind in Kind if kind.in_rpi))
+
+
 def time_by_kind(states: Mapping[str, Cell]) -> Mapping[Kind, int]:
     """Time of each kind, in the states' time unit; kinds without a state are 0.
 
@@ -67,38 +73,63 @@ def time_by_kind(states: Mapping[str, Cell]) -> Mapping[Kind, int]:
     ready: Mapping[Kind, int] | None = getattr(states, "time_by_kind", None)
     if ready is not None:
         return ready
-    times = dict.fromkeys(Kind, 0)
+    times = _NO_TIME.copy()
     for state, cell in states.items():
         times[kind_of(state)] += cell.time
     return times
+
+
+def interrupt_time(states: Mapping[str, Cell]) -> int:
+    """Time in interrupts and soft interrupts: the part of the kernel's time that mostly served somebody else.
+
+    Like `time_by_kind`, it takes the answer from an attribute of its name, if the mapping has one.
+    """
+    ready: int | None = getattr(states, "interrupt_time", None)
+    if ready is not None:
+        return ready
+    return sum([cell.time for state, cell in states.items() if _is_interrupt(state)])
+
+
+@lru_cache(maxsize=4096)
+def _is_interrupt(state: str) -> bool:
+    return state.partition(".")[0] in ("irq", "softirq")
+
+
+def processor_time(times: Mapping[Kind, int]) -> int:
+    """RPI, whatever its quality: all the processor time that a thread (or many) had, from its time of each kind."""
+    return sum(_on_processor(times))
 
 
 def indices_of(times: Mapping[Kind, int], precision: Precision = EXACT) -> Indices:
     """The indices of a thread (or of many) from its time of each kind.
 
     RPI = EPI + MPI + KPI + IOPI + stall, exactly; an index that is unavailable counts as nothing there, because its
-    time is in EPI. Where EPI is only a bound, RPI - EPI is not Td but less, and Td, ME, KE and IOE, which rest on it,
-    are unavailable; TE is a bound like EPI.
+    time is in EPI, which makes EPI a bound at best. Where EPI is more than it should be, whether exactly known or
+    sampled, RPI - EPI is not Td but less, and Td, ME, KE and IOE, which rest on it, are unavailable; TE is as good as
+    EPI.
     """
-    rpi = sum(time for kind, time in times.items() if kind.in_rpi)
+    hidden = Quality.UNAVAILABLE in (precision.memory, precision.kernel, precision.poll)
+    effective = precision.effective | (Quality.BOUND if hidden else Quality.EXACT)
+    times = {**_NO_TIME, **times}
+    rpi = processor_time(times)
     values: dict[str, int | float | None] = {
         "rpi": rpi,
-        "epi": times.get(Kind.EFFECTIVE, 0),
-        "mpi": times.get(Kind.MEMORY, 0),
-        "kpi": times.get(Kind.KERNEL, 0),
-        "iopi": times.get(Kind.POLL, 0),
+        "epi": times[Kind.EFFECTIVE],
+        "mpi": times[Kind.MEMORY],
+        "kpi": times[Kind.KERNEL],
+        "iopi": times[Kind.POLL],
     }
     quality = {
         "rpi": precision.total,
-        "epi": precision.effective,
+        "epi": effective,
         "mpi": precision.memory,
         "kpi": precision.kernel,
         "iopi": precision.poll,
     }
-    quality["te"] = precision.effective | precision.total
-    lost = quality["te"] if quality["te"] is not Quality.BOUND else Quality.UNAVAILABLE
+    quality["te"] = effective | precision.total
+    lost = Quality.UNAVAILABLE if hidden or effective is Quality.BOUND else quality["te"]
     quality["td"] = lost
-    td = rpi - times.get(Kind.EFFECTIVE, 0)
+    td = rpi - times[Kind.EFFECTIVE]
     values["td"] = td
     values["te"] = 1 - td / rpi if rpi else 1.0
     for efficiency, index in (("me", "mpi"), ("ke", "kpi"), ("ioe", "iopi")):

@@ -8,6 +8,7 @@ recording and every view agree on it without a table to keep in step.
 from __future__ import annotations
 
 from enum import Enum
+from functools import lru_cache
 
 __all__ = ["Kind", "kind_of"]
 
@@ -36,6 +37,9 @@ class Kind(Enum):
     UNKNOWN = "unknown"
     """Not seen."""
 
+    __hash__ = object.__hash__
+    """Members are single objects; the hash that Enum writes in Python is what adding up many threads would wait for."""
+
     @property
     def in_rpi(self) -> bool:
         """Whether time of this kind is processor time that the thread had (law 3)."""
@@ -63,6 +67,7 @@ _BY_FIRST_WORD = {
 }
 
 
+@lru_cache(maxsize=4096)
 def kind_of(state: str) -> Kind:
     """The kind of a state, from the first word of its name.
 

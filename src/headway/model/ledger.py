@@ -210,15 +210,12 @@ def since(later: Ledger, earlier: Ledger) -> Ledger:
     )
 
 
-_NOTHING = Cell(0, 0)
-
-
 def _subtract(later: States, earlier: States) -> dict[str, Cell]:
     difference = {}
     for state, cell in later.items():
         old = earlier.get(state)
         new = cell - old if old is not None else cell
-        if new.time or new.count:
+        if any((new.time, new.count, new.cycles, new.instructions, new.stall_cycles, new.memory_stall_cycles)):
             difference[state] = new
     return difference
 
@@ -226,8 +223,9 @@ def _subtract(later: States, earlier: States) -> dict[str, Cell]:
 def violations(ledger: Ledger) -> list[str]:
     """Where the ledger breaks the law of conservation, in words; an empty list where it keeps it.
 
-    Checked: no negative time or count; each thread's times add up to its span, and its span lies within the window;
-    each processor's times add up to its span, and its span is no longer than the window.
+    Checked: no negative time or count; each thread's times add up to its span, which is no longer than from its start
+    to the last moment that the figures speak for, and these lie within the window; each processor's times add up to
+    its span, and its span is no longer than the window.
     """
     broken = []
     rows: Iterable[tuple[str, int, States]] = [
@@ -242,4 +240,12 @@ def violations(ledger: Ledger) -> list[str]:
         broken += [f"{who}: {s} has count {c.count}" for s, c in states.items() if c.count is not None and c.count < 0]
         if not 0 <= span <= ledger.window.duration:
             broken.append(f"{who}: its span {span} does not fit a window of {ledger.window.duration}")
+    for t in ledger.threads:
+        who = f"thread {t.tid} ({t.name})"
+        if not ledger.window.start <= t.start <= t.until <= ledger.window.end:
+            broken.append(f"{who}: {t.start} to {t.until} is not within {ledger.window.start} to {ledger.window.end}")
+        elif t.span > t.until - t.start:
+            broken.append(f"{who}: its span {t.span} is longer than {t.start} to {t.until}")
+        if t.end not in (None, t.until):
+            broken.append(f"{who}: it ended at {t.end}, its figures speak for it until {t.until}")
     return broken

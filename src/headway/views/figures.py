@@ -1,0 +1,45 @@
+"""Figures in few columns, always the same number of them: three or four digits that count, and their unit."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+__all__ = ["NOTHING", "share", "with_unit"]
+
+NOTHING = "·"
+"""Exactly zero. Most cells of a good table are, and should not catch the eye."""
+
+_TIMES = (("ns", 1), ("µs", 10**3), ("ms", 10**6), ("s", 10**9), ("h", 3600 * 10**9))
+_NUMBERS = (("", 1), ("k", 10**3), ("M", 10**6), ("G", 10**9), ("T", 10**12))
+_LARGEST_OF = {"s": 10_000, "h": float("inf"), "": 1_000_000, "T": float("inf")}
+"""A unit is used below this; the next one from there. 1,000 for the others."""
+
+
+@lru_cache(maxsize=65536)
+def with_unit(value: int, unit: str, width: int, gap: str = "") -> str:
+    """A time (``unit`` is "ns") or a number of anything else, in at most ``width`` columns (5 at least).
+
+    ``gap`` stands between a time and its unit.
+
+
+    >>> with_unit(75_123_000, "ns", 5), with_unit(75_123_000, "ns", 7, " "), with_unit(0, "ns", 5)
+    ('75ms', '75.1 ms', '·')
+    >>> with_unit(9_412_345, "cycles", 5), with_unit(9_412, "cycles", 5)
+    ('9.41M', '9,412')
+    """
+    if value == 0:
+        return NOTHING
+    scales, gap = (_TIMES, gap) if unit == "ns" else (_NUMBERS, "")
+    for name, scale in scales:
+        tail = gap + name if name else ""
+        for digits in (3, 2, 1, 0) if scale > 1 else (0,):
+            text = f"{value / scale:,.{digits}f}" if not name else f"{value / scale:.{digits}f}"
+            fits = len(text) + len(tail) <= width
+            if fits and float(text.replace(",", "")) < _LARGEST_OF.get(name, 1_000):
+                return text + tail
+    return f"{value / scales[-1][1]:.0e}{scales[-1][0]}"[:width]
+
+
+def share(part: float | None) -> str:
+    """A share of one as per cent, in five columns at most."""
+    return "–" if part is None else f"{part * 100:.0f} %"

@@ -1,0 +1,159 @@
+"""A ledger as JSON: the document that ``headway stat --json`` prints (headway.stat/1).
+
+What each field means and in which unit it is stands in the schema beside this file (``headway schema``).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from headway.model import Advice, Cell, Ledger, Thread, indices_of, kind_of
+
+__all__ = ["dumps", "schema", "to_document", "write"]
+
+SCHEMA = "headway.stat/1"
+_INDICES = ("rpi", "epi", "mpi", "kpi", "iopi", "td", "te", "me", "ke", "ioe")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def to_document(
+    ledger: Ledger,
+    *,
+    command: Sequence[str] | None = None,
+    exit_status: int | None = None,
+    advice: Iterable[Advice] = (),
+) -> dict[str, Any]:
+    """The ledger as plain dicts and lists, in the order of the schema.
+
+    ``exit_status`` is None while the command runs, and where there is none.
+    """
+    window, cost = ledger.window, ledger.overhead
+    return {
+        "schema": SCHEMA,
+        "source": ledger.source,
+        "unit": ledger.unit,
+        "time_unit": ledger.time_unit,
+        "command": None if command is None else [_text(word) for word in command],
+        "exit_status": exit_status,
+        "window": {"start": window.start, "end": window.end, "duration": window.duration},
+        "threads": [_thread(ledger, thread) for thread in ledger.threads],
+        "processors": [{"cpu": p.cpu, "states": _states(p.states)} for p in ledger.processors],
+        "losses": {_text(name): count for name, count in ledger.losses.items()},
+        "overhead": {"time": cost.time, "events": cost.events, "per_event": cost.per_event},
+        "advice": [{**asdict(piece), "text": _text(piece.text)} for piece in advice],
+        "reasons": {_text(name): _text(reason) for name, reason in ledger.reasons.items()},
+    }
+
+
+def dumps(document: Mapping[str, Any]) -> str:
+    """The document as one line of ASCII, without a newline at its end."""
+    return json.dumps(document, separators=(",", ":"), allow_nan=False)
+
+
+def write(
+    ledger: Ledger,
+    *,
+    command: Sequence[str] | None = None,
+    exit_status: int | None = None,
+    advice: Iterable[Advice] = (),
+) -> str:
+    """What `dumps` makes of `to_document`, made at once: for thousands of threads every second."""
+    frame = to_document(
+        replace(ledger, threads=(), processors=()), command=command, exit_status=exit_status, advice=advice
+    )
+    quality = dumps({name: worth.value for name, worth in indices_of({}, ledger.precision).quality.items()})
+    parts = {name: dumps(value) for name, value in frame.items()}
+    threads = [_thread_text(ledger, thread, quality) for thread in ledger.threads]
+    processors = [f'{{"cpu":{p.cpu},"states":{_states_text(p.states)}}}' for p in ledger.processors]
+    parts |= {"threads": f"[{','.join(threads)}]", "processors": f"[{','.join(processors)}]"}
+    return "{" + ",".join([f'"{name}":{text}' for name, text in parts.items()]) + "}"
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of the document."""
+    found: dict[str, Any] = json.loads(files(__package__).joinpath("stat.schema.json").read_text(encoding="utf-8"))
+    return found
+
+
+def _thread(ledger: Ledger, thread: Thread) -> dict[str, Any]:
+    indices = ledger.indices(thread)
+    return {
+        "tid": thread.tid,
+        "pid": thread.pid,
+        "name": _text(thread.name),
+        "start": thread.start,
+        "end": thread.end,
+        "indices": {name: getattr(indices, name) for name in _INDICES},
+        "quality": {name: quality.value for name, quality in indices.quality.items()},
+        "states": _states(thread.states),
+    }
+
+
+def _states(states: Mapping[str, Cell]) -> list[dict[str, Any]]:
+    return [
+        {
+            **_state(state),
+            "count": cell.count,
+            "time": cell.time,
+            "cycles": cell.cycles,
+            "instructions": cell.instructions,
+            "stall_cycles": cell.stall_cycles,
+            "memory_stall_cycles": cell.memory_stall_cycles,
+        }
+        for state, cell in states.items()
+    ]
+
+
+@lru_cache(maxsize=4096)
+def _state(state: str) -> dict[str, str]:
+    return {"state": _text(state), "kind": kind_of(state).value}
+
+
+def _thread_text(ledger: Ledger, thread: Thread, quality: str) -> str:
+    i = ledger.indices(thread)
+    amounts = _AMOUNTS % tuple(["null" if x is None else x for x in (i.rpi, i.epi, i.mpi, i.kpi, i.iopi, i.td)])
+    shares = _SHARES % tuple(["null" if x is None else repr(x) for x in (i.te, i.me, i.ke, i.ioe)])
+    end = "null" if thread.end is None else thread.end
+    return (
+        f'{{"tid":{thread.tid},"pid":{thread.pid},"name":{json.dumps(_text(thread.name))},"start":{thread.start},'
+        f'"end":{end},"indices":{{{amounts},{shares}}},"quality":{quality},"states":{_states_text(thread.states)}}}'
+    )
+
+
+_AMOUNTS = '"rpi":%s,"epi":%s,"mpi":%s,"kpi":%s,"iopi":%s,"td":%s'
+_SHARES = '"te":%s,"me":%s,"ke":%s,"ioe":%s'
+_COUNTED = '"cycles":%s,"instructions":%s,"stall_cycles":%s,"memory_stall_cycles":%s}'
+_NOT_COUNTED = _COUNTED % (("null",) * 4)
+
+
+def _states_text(states: Mapping[str, Cell]) -> str:
+    texts = []
+    for state, cell in states.items():
+        count = "null" if cell.count is None else cell.count
+        figures = (cell.cycles, cell.instructions, cell.stall_cycles, cell.memory_stall_cycles)
+        rest = _NOT_COUNTED
+        if figures != (None, None, None, None):
+            rest = _COUNTED % tuple(["null" if figure is None else figure for figure in figures])
+        texts.append(f'{_state_text(state)}"count":{count},"time":{cell.time},{rest}')
+    return f"[{','.join(texts)}]"
+
+
+@lru_cache(maxsize=4096)
+def _state_text(state: str) -> str:
+    return dumps(_state(state))[:-1] + ","
+
+
+def _text(text: str) -> str:
+    """Text that every JSON parser takes: half characters and bytes that were no text are written as their number."""
+    return text if text.isascii() else _SURROGATE.sub(_number, text)
+
+
+def _number(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else f"\\u{code:04x}"

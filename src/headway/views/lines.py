@@ -1,0 +1,53 @@
+"""Lines that are laid out already, on their way to a console.
+
+rich's own tables measure and wrap every cell, several times; a screen of threads once a second must not cost that. So a
+view makes lines of exactly the width there is, and rich only colours them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.segment import Segment, Segments
+from rich.style import Style
+
+__all__ = ["Line", "show", "text_of"]
+
+Line = list[tuple[str, str]]
+"""Pieces of clean text with their styles; "" is plain."""
+
+_SIMPLER = str.maketrans("≤…·–│×µ─", "<~.-|xu-")
+
+
+def text_of(line: Line) -> str:
+    """The line without its styles."""
+    return "".join(text for text, _ in line).rstrip()
+
+
+def show(console: Console, lines: Iterable[Line]) -> None:
+    """Print the lines: coloured where the console is a terminal and NO_COLOR is not set, else not a byte of styling."""
+    coloured = console.is_terminal and not console.no_color
+    unicode = console.encoding.startswith("utf")
+    segments = []
+    for line in lines:
+        for text, style in line if coloured else [(text_of(line), "")]:
+            segments.append(Segment(text if unicode else _encodable(text, console.encoding), _style(style)))
+        segments.append(Segment.line())
+    console.print(Segments(segments), end="", crop=False, no_wrap=True, overflow="ignore", soft_wrap=True)
+
+
+@lru_cache
+def _style(name: str) -> Style | None:
+    return Style.parse(name) if name else None
+
+
+def _encodable(text: str, encoding: str) -> str:
+    text = text.translate(_SIMPLER)
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return "".join(c if c.isascii() else "?" * cell_len(c) for c in text)
+    return text

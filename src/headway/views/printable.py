@@ -1,0 +1,105 @@
+"""Names as they may be printed.
+
+A thread can call itself anything: escape sequences, half characters, letters that reorder the line. What would act on a
+terminal, cannot be seen, or has a width on which terminals do not agree is shown by its number instead.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+from rich.cells import cell_len
+
+__all__ = ["clean", "fit", "width_of", "wrap"]
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+# Variation selectors, regional indicators and skin tones join what is before them into one picture, or do not.
+_JOINING = re.compile("[\ufe00-\ufe0f\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff\U000e0100-\U000e01ef]")
+_RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
+_MARKS = 2
+"""So many marks on a letter; more would run into the lines above and below."""
+
+
+def _number(character: str) -> str:
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that was no text, as Python keeps it
+        code -= 0xDC00
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+@lru_cache(maxsize=8192)
+def clean(text: str, longest: int = 4096) -> str:
+    """The text with everything that could do harm shown by its number; what is longer than ``longest`` is cut."""
+    if text.isascii() and text.isprintable():
+        return text if len(text) <= longest else text[: longest - 1] + "…"
+    if len(text) > longest:
+        text = text[: longest - 1] + "…"
+    shown: list[str] = []
+    marks = _MARKS  # a mark with nothing before it would sit on the neighbouring column
+    for character in unicodedata.normalize("NFC", text):
+        if unicodedata.category(character) in ("Mn", "Me"):
+            marks += 1
+            harmless = marks <= _MARKS and not _JOINING.match(character)
+        else:
+            harmless = (
+                character.isprintable()
+                and unicodedata.bidirectional(character) not in _RIGHT_TO_LEFT
+                and not _JOINING.match(character)
+                and cell_len(character) > 0
+            )
+            marks = 0 if harmless and character.isalpha() else _MARKS
+        shown.append(character if harmless else _number(character))
+    return "".join(shown)
+
+
+def width_of(text: str) -> int:
+    """The columns that clean text takes."""
+    return len(text) if text.isascii() else sum(map(cell_len, text))
+
+
+def fit(text: str, width: int, right: bool = False) -> str:
+    """Clean text in exactly so many columns: filled up with spaces, or cut with an ellipsis."""
+    taken = width_of(text)
+    if taken > width:
+        text = _beginning(text, width - 1) + "…" if width else ""
+        taken = width_of(text)
+    space = " " * (width - taken)
+    return space + text if right else text + space
+
+
+def _beginning(text: str, width: int) -> str:
+    """As much of the text as there is room for."""
+    taken = 0
+    for at, character in enumerate(text):
+        taken += cell_len(character)
+        if taken > width:
+            return text[:at]
+    return text
+
+
+def wrap(text: str, width: int, end: str = "") -> list[str]:
+    """Clean text in lines of at most so many columns, broken between words if it can be; ``end`` ends all but the last.
+
+    >>> wrap("hold the lock for less time", 15)
+    ['hold the lock', 'for less time']
+    """
+    room = max(width - width_of(end), 1)
+    lines: list[str] = []
+    line, taken = "", 0
+    for word in text.split(" "):
+        size = width_of(word)
+        if line and taken + 1 + size <= room:
+            line, taken = f"{line} {word}", taken + 1 + size
+            continue
+        if line:
+            lines.append(line)
+        while size > room:
+            part = _beginning(word, room) or word[0]
+            lines.append(part)
+            word = word[len(part) :]
+            size = width_of(word)
+        line, taken = word, size
+    lines.append(line)
+    return [*(line + end for line in lines[:-1]), lines[-1]]

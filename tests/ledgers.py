@@ -1,0 +1,130 @@
+"""Ledgers to test with: any that keep the law, and some with names that mean harm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from hypothesis import strategies as st
+
+from headway.model import (
+    Cell,
+    Ledger,
+    Overhead,
+    Precision,
+    Processor,
+    Quality,
+    Thread,
+    Window,
+)
+
+STATES = (
+    "user",
+    "memory",
+    "kernel.read",
+    "kernel.fault",
+    "kernel.futex",
+    "irq.timer",
+    "softirq.net_rx",
+    "noneffective.parse",
+    "poll",
+    "stall",
+    "stolen",
+    "overhead",
+    "ready",
+    "wait.futex",
+    "wait.disk",
+    "stopped",
+    "idle",
+    "unknown",
+    "unknown.elsewhere",
+)
+HOSTILE_NAMES = (
+    "",
+    "[red]bold[/red]",
+    "\x1b[31mred\x1b[0m",
+    "a\nb\tc\r",
+    "\x9b2J",
+    "\x7f",
+    "日本語のスレッド",
+    "e\u0301" * 20,
+    "\u0301\u0301",
+    "z" + "\u0300" * 500,
+    "\u05e9\u05dc\u05d5\u05dd 123",
+    "\u202eevil",
+    "a\u200db",
+    "\U0001f468\u200d\U0001f469\u200d\U0001f467",
+    "\U0001f1e9\U0001f1ea",
+    "\udc80\udcff",
+    "\ud800",
+    "x" * 10_000,
+    "\u00a0\u3000",
+    ":smile:",
+    "\ufeff",
+    "\u2028",
+)
+
+qualities = st.sampled_from(Quality)
+precisions = st.builds(Precision, qualities, qualities, qualities, qualities, qualities)
+figures = st.none() | st.integers(0, 10**12)
+cells = st.builds(Cell, st.integers(0, 10**15), figures, figures, figures, figures, figures)
+names = st.sampled_from(HOSTILE_NAMES) | st.text(max_size=40) | st.sampled_from(["xz", "xz-worker", "kworker/0:1"])
+state_names = st.sampled_from(STATES)
+any_state_names = state_names | names.map("noneffective.{}".format) | names
+
+
+def states(keys: st.SearchStrategy[str] = state_names) -> st.SearchStrategy[Mapping[str, Cell]]:
+    return st.dictionaries(keys, cells, max_size=8)
+
+
+@st.composite
+def threads(draw: st.DrawFn, window: Window, tid: int, keys: st.SearchStrategy[str] = state_names) -> Thread:
+    """A thread that keeps the law: its states fill the time from its start to its end or the window's."""
+    start = draw(st.integers(window.start, window.end))
+    end = draw(st.none() | st.integers(start, window.end))
+    until = window.end if end is None else end
+    cuts = sorted(draw(st.lists(st.integers(start, until), max_size=6)))
+    parts = [b - a for a, b in zip([start, *cuts], [*cuts, until], strict=True)]
+    found: dict[str, Cell] = {}
+    for part in parts:
+        state = draw(keys)
+        piece = Cell(part, *(draw(st.integers(1, 10**6)) for _ in range(5)))
+        found[state] = found[state] + piece if state in found else piece
+    pid = draw(st.integers(1, tid))
+    return Thread(tid, pid, draw(names), draw(st.integers(0, start)), start, end, until, until - start, found)
+
+
+windows = st.builds(lambda start, length: Window(start, start + length), st.integers(0, 10**12), st.integers(0, 10**11))
+
+
+@st.composite
+def ledgers(
+    draw: st.DrawFn,
+    tids: Sequence[int] = (1, 4711, 4712, 4_194_304),
+    window: Window | None = None,
+    keys: st.SearchStrategy[str] = state_names,
+    time_unit: str | None = "ns",
+    precision: st.SearchStrategy[Precision] = precisions,
+) -> Ledger:
+    """A ledger that keeps the law of conservation."""
+    span = draw(windows) if window is None else window
+    unit = draw(st.sampled_from(["ns", "cycles"])) if time_unit is None else time_unit
+    chosen = draw(st.lists(st.sampled_from(tids), unique=True))
+    processors = []
+    for cpu in range(draw(st.integers(0, 3))):
+        busy = draw(st.integers(0, span.duration))
+        cells_there = {draw(keys): Cell(busy, 1), "idle": Cell(span.duration - busy, 1)}
+        processors.append(Processor(cpu, sum(c.time for c in cells_there.values()), cells_there))
+    return Ledger(
+        source=draw(st.sampled_from(["bpf", "proc", "machine", "recording"])),
+        window=span,
+        threads=tuple(draw(threads(span, tid, keys)) for tid in sorted(chosen)),
+        processors=tuple(processors),
+        precision=draw(precision),
+        reasons=draw(
+            st.dictionaries(st.sampled_from(["rpi", "epi", "mpi", "kpi", "iopi", "stolen"]), st.sampled_from("abc"))
+        ),
+        losses=draw(st.dictionaries(st.sampled_from(["transitions", "threads"]), st.integers(0, 1000))),
+        overhead=Overhead(draw(figures), draw(figures)),
+        unit=unit,
+        time_unit=unit,
+    )

@@ -1,0 +1,94 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.ledgers import precisions
+
+from headway.model import EXACT, Cell, Kind, Precision, Quality, indices_of, interrupt_time, time_by_kind
+
+times = st.fixed_dictionaries(dict.fromkeys(Kind, st.integers(0, 10**15)))
+INDICES = ("rpi", "epi", "mpi", "kpi", "iopi", "td", "te", "me", "ke", "ioe")
+
+
+@given(times)
+def test_rpi_is_the_sum_of_its_parts_exactly(t: dict[Kind, int]) -> None:
+    i = indices_of(t)
+    assert None not in (i.rpi, i.epi, i.mpi, i.kpi, i.iopi)
+    assert i.rpi == (i.epi or 0) + (i.mpi or 0) + (i.kpi or 0) + (i.iopi or 0) + t[Kind.STALL]
+
+
+@given(times)
+def test_the_efficiencies_follow_from_the_indices(t: dict[Kind, int]) -> None:
+    i = indices_of(t)
+    assert i.rpi is not None
+    assert i.epi is not None
+    assert i.td == i.rpi - i.epi
+    if i.rpi:
+        assert i.te == pytest.approx(1 - i.td / i.rpi)
+    for efficiency, part in ((i.me, i.mpi), (i.ke, i.kpi), (i.ioe, i.iopi)):
+        assert part is not None
+        assert efficiency == (pytest.approx(1 - part / i.td) if i.td else 1)
+        assert efficiency is not None
+        assert 0 <= efficiency <= 1
+
+
+@given(times)
+def test_time_that_the_thread_did_not_have_is_in_no_index(t: dict[Kind, int]) -> None:
+    without = {kind: time if kind.in_rpi else 0 for kind, time in t.items()}
+    assert indices_of(t) == indices_of(without)
+
+
+def test_where_nothing_was_lost_the_efficiencies_are_one() -> None:
+    for t in ({}, {Kind.EFFECTIVE: 5}):
+        i = indices_of(t)
+        assert (i.td, i.te, i.me, i.ke, i.ioe) == (0, 1, 1, 1, 1)
+
+
+@given(times, precisions)
+def test_what_is_unavailable_is_none_and_nothing_else_is(t: dict[Kind, int], precision: Precision) -> None:
+    i = indices_of(t, precision)
+    assert set(i.quality) == set(INDICES)
+    for name in INDICES:
+        assert (getattr(i, name) is None) == (i.quality[name] is Quality.UNAVAILABLE)
+
+
+@given(times, precisions)
+def test_where_epi_is_a_bound_nothing_that_rests_on_td_is_told(t: dict[Kind, int], precision: Precision) -> None:
+    hidden = Quality.UNAVAILABLE in (precision.memory, precision.kernel, precision.poll)
+    i = indices_of(t, precision)
+    if hidden or precision.effective is Quality.BOUND:
+        assert i.quality["epi"] is not Quality.EXACT
+        assert (i.td, i.me, i.ke, i.ioe) == (None, None, None, None)
+
+
+def test_te_is_a_bound_like_epi() -> None:
+    i = indices_of({Kind.EFFECTIVE: 3, Kind.KERNEL: 1}, Precision(effective=Quality.BOUND, memory=Quality.UNAVAILABLE))
+    assert (i.rpi, i.epi, i.mpi, i.kpi, i.te) == (4, 3, None, 1, 0.75)
+    assert (i.quality["te"], i.quality["epi"]) == (Quality.BOUND, Quality.BOUND)
+
+
+def test_what_one_source_cannot_see_makes_epi_a_bound_though_it_says_exact() -> None:
+    i = indices_of({Kind.EFFECTIVE: 3}, Precision(poll=Quality.UNAVAILABLE))
+    assert i.quality["epi"] is Quality.BOUND
+    assert i.ke is None
+
+
+@given(
+    st.dictionaries(st.sampled_from(["user", "kernel.read", "irq.timer", "softirq.rcu", "irqs"]), st.integers(0, 99))
+)
+def test_time_by_kind_and_in_interrupts(found: dict[str, int]) -> None:
+    states = {state: Cell(time) for state, time in found.items()}
+    by_kind = time_by_kind(states)
+    assert set(by_kind) == set(Kind)
+    assert sum(by_kind.values()) == sum(found.values())
+    assert by_kind[Kind.EFFECTIVE] == found.get("user", 0)
+    assert interrupt_time(states) == found.get("irq.timer", 0) + found.get("softirq.rcu", 0)
+
+
+def test_a_mapping_may_have_the_answers_ready() -> None:
+    class Ready(dict[str, Cell]):
+        time_by_kind = dict.fromkeys(Kind, 7)
+        interrupt_time = 9
+
+    assert time_by_kind(Ready()) is Ready.time_by_kind
+    assert interrupt_time(Ready()) == 9
+    assert indices_of(time_by_kind(Ready()), EXACT).rpi == 35

@@ -1,0 +1,141 @@
+from dataclasses import replace
+from functools import partial
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from tests.ledgers import ledgers, states
+
+from headway.model import (
+    EXACT,
+    Cell,
+    Ledger,
+    Overhead,
+    Processor,
+    Thread,
+    Window,
+    add_states,
+    merge,
+    since,
+    violations,
+)
+
+three = st.tuples(ledgers(), ledgers(), ledgers())
+
+
+@given(three)
+def test_merging_is_associative(found: tuple[Ledger, Ledger, Ledger]) -> None:
+    a, b, c = found
+    assert merge(merge(a, b), c) == merge(a, merge(b, c))
+
+
+@given(ledgers(), ledgers())
+def test_merging_is_commutative(a: Ledger, b: Ledger) -> None:
+    assert merge(a, b) == merge(b, a)
+
+
+@given(states(), states(), states())
+def test_adding_states_keeps_every_unit(a: dict[str, Cell], b: dict[str, Cell], c: dict[str, Cell]) -> None:
+    total = add_states(a, b, c)
+    assert sum(x.time for x in total.values()) == sum(x.time for s in (a, b, c) for x in s.values())
+    assert add_states(a, b, c) == add_states(c, a, b) == add_states(add_states(a, b), c)
+
+
+def test_of_two_names_the_later_one_is_kept_whichever_way_they_are_merged() -> None:
+    early = Thread(7, 7, "bash", 0, 0, None, 10, 10, {"user": Cell(10)})
+    late = Thread(7, 7, "xz", 0, 10, 15, 15, 5, {"user": Cell(5)})
+    one, two = Ledger("bpf", Window(0, 10), (early,)), Ledger("bpf", Window(10, 20), (late,))
+    for both in (merge(one, two), merge(two, one)):
+        (thread,) = both.threads
+        assert (thread.name, thread.start, thread.end, thread.until, thread.span) == ("xz", 0, 15, 15, 15)
+        assert violations(both) == []
+
+
+def test_ledgers_in_different_units_are_not_merged() -> None:
+    with pytest.raises(ValueError, match="cycles"):
+        merge(Ledger("bpf", Window(0, 1)), Ledger("machine", Window(0, 1), time_unit="cycles"))
+
+
+@given(st.data())
+def test_consecutive_windows_of_one_source_merge_into_one_that_keeps_the_law(data: st.DataObject) -> None:
+    middle, end = data.draw(st.integers(0, 10**6)), data.draw(st.integers(10**6, 10**7))
+    first = data.draw(ledgers(window=Window(0, middle), tids=(1, 2)))
+    second = data.draw(ledgers(window=Window(middle, end), tids=(3, 4)))
+    assert violations(first) == violations(second) == []
+    assert violations(merge(first, second)) == []
+
+
+def _continue(data: st.DataObject, earlier: Ledger) -> Ledger:
+    """A later cumulative reading of the same source."""
+    end = earlier.window.end + data.draw(st.integers(0, 10**9))
+    passed = end - earlier.window.end
+
+    def go_on(thread: Thread) -> Thread:
+        if thread.end is not None:
+            return thread
+        stop = data.draw(st.none() | st.integers(earlier.window.end, end))
+        until = end if stop is None else stop
+        more = {data.draw(st.sampled_from(["user", "wait.futex"])): Cell(until - thread.until, 1, 2, 3, 4, 5)}
+        states = add_states(thread.states, more)
+        return replace(thread, end=stop, until=until, span=thread.span + until - thread.until, states=states)
+
+    new = Thread(10**7, 1, "new", earlier.window.end, earlier.window.end, None, end, passed, {"ready": Cell(passed, 1)})
+    return replace(
+        earlier,
+        window=Window(earlier.window.start, end),
+        threads=(*map(go_on, earlier.threads), new),
+        processors=tuple(
+            Processor(p.cpu, p.span + passed, add_states(p.states, {"idle": Cell(passed, 1)}))
+            for p in earlier.processors
+        ),
+        losses={**earlier.losses, "more": 3},
+        overhead=earlier.overhead + Overhead(5, 1),
+    )
+
+
+@given(st.data(), ledgers(precision=st.just(EXACT)))
+def test_an_interval_merged_with_what_came_before_it_gives_the_whole(data: st.DataObject, earlier: Ledger) -> None:
+    later = _continue(data, earlier)
+    interval = since(later, earlier)
+    assert violations(later) == violations(interval) == []
+    assert interval.window == Window(earlier.window.end, later.window.end)
+    assert merge(interval, earlier) == merge(earlier, interval) == later
+
+
+def test_figures_that_changed_without_time_passing_are_in_the_interval() -> None:
+    def reading(cell: Cell) -> Ledger:
+        return Ledger("bpf", Window(0, 10), (Thread(1, 1, "a", 0, 0, None, 10, 10, {"user": cell}),))
+
+    (thread,) = since(reading(Cell(10, 1, instructions=7)), reading(Cell(10, 1, instructions=3))).threads
+    assert thread.states == {"user": Cell(0, 0, instructions=4)}
+
+
+@given(ledgers(), st.data())
+def test_any_single_cell_changed_is_found(ledger: Ledger, data: st.DataObject) -> None:
+    assert violations(ledger) == []
+    rows: list[Thread | Processor] = [*ledger.threads, *ledger.processors]
+    assume(rows)
+    row = data.draw(st.sampled_from(rows))
+    state = data.draw(st.sampled_from(sorted(row.states)))
+    by = data.draw(st.integers(-(10**15), 10**15).filter(bool))
+    cell = row.states[state]
+    changed = replace(row, states={**row.states, state: replace(cell, time=cell.time + by)})
+    swap = partial(map, lambda r: changed if r is row else r)
+    assert violations(replace(ledger, threads=tuple(swap(ledger.threads)), processors=tuple(swap(ledger.processors))))
+
+
+THREAD = Thread(1, 1, "a", 0, 0, 10, 10, 10, {"user": Cell(10)})
+
+
+@pytest.mark.parametrize(
+    ("thread", "word"),
+    [
+        (replace(THREAD, states={"user": Cell(12), "poll": Cell(-2)}), "poll has time -2"),
+        (replace(THREAD, states={"user": Cell(10, -1)}), "count -1"),
+        (replace(THREAD, start=5), "longer than"),
+        (replace(THREAD, until=30, end=30), "not within"),
+        (replace(THREAD, end=8), "ended at 8"),
+    ],
+)
+def test_each_way_of_breaking_the_law_is_named(thread: Thread, word: str) -> None:
+    assert word in " ".join(violations(Ledger("bpf", Window(0, 20), (thread,))))

@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+from tests.ledgers import HOSTILE_NAMES, any_state_names, ledgers
+
+from headway.model import (
+    Cell,
+    Ledger,
+    Overhead,
+    Precision,
+    Processor,
+    Quality,
+    Thread,
+    Window,
+    advise,
+)
+from headway.views.interval import heading
+from headway.views.lines import show, text_of
+from headway.views.printable import width_of
+from headway.views.table import print_table, table
+
+HERE = Path(__file__).parent
+WINDOW = 9_870_000_000
+
+
+def thread(tid: int, name: str, **microseconds: tuple[int, int]) -> Thread:
+    """A thread that was there all the time; ``__`` for a dot; the rest of the window it slept."""
+    cells = {state.replace("__", "."): Cell(time * 1_000, count) for state, (time, count) in microseconds.items()}
+    cells["wait.sleep"] = Cell(WINDOW - sum(cell.time for cell in cells.values()), 3)
+    return Thread(tid, 4711, name, 0, 0, None, WINDOW, WINDOW, cells)
+
+
+LEDGER = Ledger(
+    source="bpf",
+    window=Window(0, WINDOW),
+    threads=(
+        thread(
+            4711,
+            "xz",
+            user=(13_000, 40),
+            kernel__read=(6_000, 2_113),
+            kernel__futex=(2_000, 30),
+            ready=(1_000, 9),
+            wait__futex=(9_830_000, 30),
+        ),
+        thread(
+            4712,
+            "xz-worker",
+            user=(9_337_000, 1),
+            kernel__fault=(60_000, 9_000),
+            kernel__write=(13_000, 100),
+            irq__timer=(2_000, 2_400),
+            stolen=(11_000, 7),
+            ready=(118_000, 312),
+            wait__futex=(300_000, 12),
+        ),
+        thread(
+            4713,
+            "xz-worker",
+            user=(5_300_000, 1),
+            kernel__futex=(2_400_000, 812_345),
+            kernel__fault=(60_000, 9_000),
+            irq__timer=(2_000, 2_400),
+            softirq__net_rx=(100, 1),
+            stolen=(11_000, 7),
+            ready=(1_518_000, 312),
+            wait__futex=(300_000, 12),
+        ),
+        thread(4714, "日本語のスレッド", user=(412, 1), ready=(100, 1)),
+        thread(4715, "\x1b[31m[red]evil", user=(412, 1), ready=(100, 1), wait__epoll=(4_200_000, 9), unknown=(5, 0)),
+    ),
+    processors=tuple(
+        Processor(
+            cpu,
+            WINDOW,
+            {
+                "user": Cell(7_000_000_000, 1),
+                "irq.timer": Cell(2_000_000, 2_400),
+                "unknown.unmeasured": Cell(100_000_000, 9),
+                "idle": Cell(2_768_000_000, 70),
+            },
+        )
+        for cpu in range(2)
+    ),
+    precision=Precision(effective=Quality.BOUND, memory=Quality.UNAVAILABLE),
+    reasons={"mpi": "no hardware counters in this virtual machine: headway doctor"},
+    losses={"transitions": 0},
+    overhead=Overhead(3_100_000, 41_233),
+)
+
+
+def printed(console_width: int, ledger: Ledger = LEDGER, verbose: bool = False, limit: int | None = 25) -> str:
+    out = io.StringIO()
+    console = Console(file=out, width=console_width)
+    print_table(console, ledger, advice=advise(ledger), verbose=verbose, limit=limit)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(("width", "verbose"), [(80, False), (80, True), (120, False), (200, False)])
+def test_the_table_looks_as_it_should(width: int, verbose: bool) -> None:
+    expected = HERE / f"table-{width}{'-verbose' if verbose else ''}.txt"
+    assert printed(width, verbose=verbose) == expected.read_text(encoding="utf-8")
+
+
+@given(ledgers(keys=any_state_names, time_unit=None), st.integers(2, 220), st.booleans(), st.none() | st.integers(0, 3))
+def test_no_line_is_wider_than_there_is_room(ledger: Ledger, width: int, verbose: bool, limit: int | None) -> None:
+    for line in table(ledger, advice=advise(ledger), width=width, limit=limit, verbose=verbose):
+        assert width_of(text_of(line)) <= width
+        assert text_of(line).isprintable()
+
+
+@given(st.lists(st.sampled_from(HOSTILE_NAMES), min_size=1), st.sampled_from([80, 100, 120, 140, 200]))
+def test_no_name_moves_the_columns(names: list[str], width: int) -> None:
+    threads = tuple(thread(1000 + i, name, user=(i + 1, 1)) for i, name in enumerate(names))
+    lines = [text_of(line) for line in table(Ledger("bpf", Window(0, WINDOW), threads), width=width, limit=None)]
+    bars = {width_of(line.partition("│")[0]) for line in lines[: len(names) + 1]}
+    assert len(bars) == 1
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 120])
+def test_the_thread_with_the_most_processor_time_comes_first(width: int) -> None:
+    lines = [text_of(line) for line in table(LEDGER, width=width)]
+    assert lines[1].startswith("xz-worker")
+    assert lines[3].startswith("xz ")
+
+
+def test_threads_that_are_not_shown_are_summed_up() -> None:
+    many = tuple(thread(1000 + i, "worker", user=(1_000 * (i + 1), 1), irq__timer=(10, 1)) for i in range(2_000))
+    lines = printed(80, Ledger("bpf", Window(0, WINDOW), many), limit=3).splitlines()
+    assert [line.split()[1] for line in lines[1:4]] == ["2999", "2998", "2997"]
+    assert lines[4].startswith("… 1,997 more threads 1995s 1995s")
+    assert lines[5].startswith("all 2,000 threads    2001s 2001s")
+    assert "20ms" in lines[4]
+
+
+def test_what_is_not_exact_carries_a_mark_and_a_reason() -> None:
+    sampled = replace(
+        LEDGER,
+        source="proc",
+        precision=Precision(
+            effective=Quality.SAMPLED, kernel=Quality.SAMPLED, memory=Quality.UNAVAILABLE, poll=Quality.UNAVAILABLE
+        ),
+        reasons={**dict.fromkeys(("kpi", "epi"), "the kernel samples it at 250 Hz"), "stolen": "per CPU"},
+    )
+    text = printed(80, sampled)
+    assert "~9.34s" in text
+    assert "~75ms" in text
+    assert "EPI, kernel: sampled (the kernel samples it at 250 Hz)" in text
+    assert "memory, poll: unavailable" in text
+    assert "stolen: per CPU" in text
+
+
+def test_what_cannot_be_had_is_not_zero() -> None:
+    nothing = replace(LEDGER, precision=Precision(total=Quality.UNAVAILABLE, effective=Quality.UNAVAILABLE))
+    line = printed(80, nothing).splitlines()[1]
+    assert line.split()[2:5] == ["–", "–", "–"]
+
+
+def test_every_loss_is_named() -> None:
+    text = printed(80, replace(LEDGER, losses={"ring_full": 1_200, "threads": 0, "skipped handlers": 3}))
+    assert "lost 1,203: ring full 1,200, skipped handlers 3" in text
+
+
+def test_a_cost_that_was_not_measured_is_not_nothing() -> None:
+    assert "cost not known, lost 0" in printed(80, replace(LEDGER, overhead=Overhead()))
+
+
+def test_a_ledger_in_cycles() -> None:
+    ledger = replace(LEDGER, source="machine", unit="cycles", time_unit="cycles")
+    line = printed(140, ledger).splitlines()[1]
+    assert "9.412G" in line
+    assert "cost 3.100M" in printed(80, ledger)
+
+
+def test_nothing_measured() -> None:
+    assert printed(80, Ledger("proc", Window(0, 1))).startswith("no thread was measured\n")
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_no_colour_means_no_escape_byte(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.StringIO()
+    monkeypatch.setenv("NO_COLOR", "1")
+    print_table(Console(file=out, width=80, force_terminal=terminal), LEDGER, advice=advise(LEDGER), verbose=True)
+    assert "\x1b" not in out.getvalue()
+    assert "│" in out.getvalue()
+
+
+def test_a_file_gets_no_escape_byte_and_a_terminal_the_same_text_in_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    out = io.StringIO()
+    console = Console(file=out, width=80, force_terminal=True, color_system="standard", record=True)
+    print_table(console, LEDGER, advice=advise(LEDGER))
+    assert "\x1b[1;32m" in out.getvalue()
+    plain = [line.rstrip() for line in console.export_text().splitlines()]
+    assert plain == printed(80).splitlines()
+    assert "\x1b" not in printed(80)
+
+
+def test_a_terminal_that_knows_only_ascii() -> None:
+    raw = io.BytesIO()
+    file = io.TextIOWrapper(raw, encoding="ascii", write_through=True)
+    print_table(Console(file=file, width=80), LEDGER, verbose=True)
+    lines = raw.getvalue().decode("ascii").splitlines()
+    assert "<9.34s" in lines[1]
+    assert max(map(len, lines)) <= 80
+
+
+@given(st.integers(0, 10**15), st.integers(0, 10**15), st.integers(1, 100))
+def test_the_heading_of_an_interval_fits(start: int, length: int, width: int) -> None:
+    line = text_of(heading(Ledger("bpf", Window(start, start + length)), 0, width))
+    assert width_of(line) <= width
+
+
+def test_the_heading_of_an_interval_says_when_it_was() -> None:
+    out = io.StringIO()
+    show(Console(file=out, width=60), [heading(Ledger("bpf", Window(7 * 10**9, 8 * 10**9)), 5 * 10**9, 60)])
+    assert out.getvalue().startswith("after 3.000 s, an interval of 1.000 s ────")

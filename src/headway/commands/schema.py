@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import click
 
 __all__ = ["command"]
@@ -14,6 +16,6 @@ def command() -> None:
     \b
     headway schema > stat.schema.json
     """
-    from headway.views.schema import schema_text
+    from headway.views.json import schema
 
-    click.echo(schema_text())
+    click.echo(json.dumps(schema(), indent=2))

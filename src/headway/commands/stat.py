@@ -71,7 +71,15 @@ def command(
     """
     selection = selection_of(**chosen, command=argv)
     with _report(output) as stream:
-        report = _Report(stream, argv, as_json, verbose, quiet, None if every_thread else limit)
+        report = _Report(
+            stream,
+            argv,
+            interval=interval is not None,
+            as_json=as_json,
+            verbose=verbose,
+            quiet=quiet,
+            limit=None if every_thread else limit,
+        )
 
         def started(used: LinuxSource, why: str) -> None:
             if why and not quiet:
@@ -97,10 +105,19 @@ class _Report:
     """Shows ledgers as the options say."""
 
     def __init__(
-        self, stream: TextIO, argv: tuple[str, ...], as_json: bool, verbose: bool, quiet: bool, limit: int | None
+        self,
+        stream: TextIO,
+        argv: tuple[str, ...],
+        *,
+        interval: bool,
+        as_json: bool,
+        verbose: bool,
+        quiet: bool,
+        limit: int | None,
     ) -> None:
         self._stream, self._argv, self._as_json = stream, argv, as_json
         self._verbose, self._quiet, self._limit = verbose, quiet, limit
+        self._interval, self._began = interval, 0
 
     def show(self, ledger: Ledger, exit_status: int | None = None) -> None:
         """Write one report. A reader that has gone away is no reason to stop measuring."""
@@ -116,20 +133,26 @@ class _Report:
             raise HeadwayError(f"the report cannot be written ({error.strerror})") from None
 
     def _show_json(self, ledger: Ledger, exit_status: int | None) -> None:
-        from headway.views.json import write_document
+        from headway.views.json import write
 
-        write_document(
-            self._stream, ledger, command=list(self._argv) or None, exit_status=exit_status, advice=advise(ledger)
-        )
+        text = write(ledger, command=list(self._argv) or None, exit_status=exit_status, advice=advise(ledger))
+        self._stream.write(text + "\n")
 
     def _show_table(self, ledger: Ledger) -> None:
         from rich.console import Console
 
+        from headway.views.interval import heading
+        from headway.views.lines import show
         from headway.views.table import print_table
 
         console = Console(file=self._stream, highlight=False, markup=False, emoji=False)
-        advice = () if self._quiet else advise(ledger)
+        if self._interval:
+            self._began = self._began or ledger.window.start
+            show(console, [heading(ledger, self._began, console.width)])
+        advice = () if self._quiet or self._interval else advise(ledger)
         print_table(console, ledger, advice=advice, limit=self._limit, verbose=self._verbose)
+        if self._interval:
+            self._stream.write("\n")
 
 
 @contextmanager

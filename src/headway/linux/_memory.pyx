@@ -66,7 +66,7 @@ cdef extern from "bpf/layout.h" nogil:
 
     struct control:
         uint64_t cut_at
-        uint32_t cut, last, command, slots
+        uint32_t cut, last, command, only, slots
 
 cdef extern from *:
     """
@@ -244,6 +244,16 @@ cdef class Cells:
         for i in range(self.used):
             times[kind_index[self.states[i]]] += self.cells[i].time
         return {kinds[i]: <int64_t>times[i] for i in range(len(kinds))}
+
+    @property
+    def interrupt_time(self):
+        """Time in interrupts and soft interrupts, ns (`headway.model.interrupt_time`)."""
+        cdef uint64_t total = 0
+        cdef int i
+        for i in range(self.used):
+            if IRQ_DEVICE <= self.states[i] < IRQ_DEVICE + N_INTERRUPTS:
+                total += self.cells[i].time
+        return total
 
     cdef dict expand(self):
         cdef int i
@@ -455,6 +465,22 @@ cdef class Memory:
             if p.slot == 0:
                 p.slot = SLOT_UNSEEN
 
+    def reset(self):
+        """Stop the clock on every processor and forget what they did; `begin` starts it again.
+
+        Threads must not be open: they would be charged for the time in between.
+        """
+        cdef int cpu
+        cdef uint64_t until
+        for cpu in range(self.n_cpus):
+            self.processor_at(cpu).since = 0
+        until = headway_clock() + 100_000 # handlers at work are done by then
+        with nogil:
+            while headway_clock() < until:
+                pass
+        for cpu in range(self.n_cpus):
+            memset(self.processors + cpu * self.processor_stride, 0, self.processor_stride)
+
     def is_measured(self, uint32_t tid):
         """Whether a thread of this id is being measured and has not yet left a processor for the last time."""
         cdef uint32_t number
@@ -464,6 +490,10 @@ cdef class Memory:
             if s.birth and s.tid == tid:
                 return True
         return False
+
+    def measure_only(self, uint32_t tid):
+        """From now on no thread but this one is selected; 0: as the settings say."""
+        self.shared.only = tid
 
     def measure_command(self, uint32_t tid):
         """Measure this process of ours from the moment it executes a program."""

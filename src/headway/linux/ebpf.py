@@ -21,7 +21,8 @@ from headway.errors import HeadwayError, SelectionError
 from headway.model import Ledger, Overhead, Precision, Processor, Quality, Thread, Window
 
 from . import perf, processors, states
-from ._memory import Cells, Exits, Memory, pack_settings, system_calls
+from ._memory import Cells, Exits, Memory, pack_settings
+from .calling import CallingProcess
 from .libbpf import BpfError, Library, Object, Program, RingReader
 from .source import Selection
 
@@ -76,11 +77,10 @@ class BpfSource:
         self._before: dict[tuple[int, int], tuple[Cells, str]] = {}
         self._processors_before: dict[int, Cells] = {}
         self._losses_before: dict[str, int] = {}
-        self._events_at_start = self._events_before = 0
+        self._events_before = 0
         self._reasons: dict[str, str] = {}
         self._per_event: float | None = None
         self._steal_before: int | None = None
-        self._own: tuple[int, ...] = ()
 
     # ---- setting up ----
 
@@ -101,32 +101,35 @@ class BpfSource:
             )
         library = Library()
         self._check_ids()
-        without = system_calls(4000)
-        without = min(without, *(system_calls(4000) for _ in range(4)))
-        self._load(library)
-        assert self._object is not None
-        for program in self._object.programs.values():
-            if program.wanted and program.section.startswith("tp_btf/"):
-                self._object.attach(program)
-        self._start = self._last = self._memory.begin(None if selection.cpus is None else set(selection.cpus))
-        self._steal_before = _steal_of_all()
+        with CallingProcess() as caller:
+            without = caller.nanoseconds_per_call()
+            self._load(library)
+            assert self._object is not None
+            for program in self._object.programs.values():
+                if program.wanted and program.section.startswith("tp_btf/"):
+                    self._object.attach(program)
+            # What an event costs is measured on a process of our own, before the time that is reported.
+            self._memory.measure_only(caller.pid)
+            self._memory.begin()
+            living = self._object.programs["open_living"]
+            living.iterate()
+            self._memory.look_around()
+            self._per_event = max(0.0, (caller.nanoseconds_per_call() - without) / 2)
+        self.settle(caller.pid)
+        self.service()
+        self._exits.take(self._memory.now())
+        self._memory.reset()
+        self._memory.measure_only(0)
         pids, tids = self._object.map("selected_pids"), self._object.map("selected_tids")
         for pid in selection.pids:
             pids.put(pid)
         for tid in selection.tids:
             tids.put(tid)
-        me = os.getpid()
-        if not selection.everything:
-            tids.put(me)  # this thread too: what measuring costs is measured on it
-            self._own = (me,)
-        living = self._object.programs["open_living"]
+        self._start = self._last = self._memory.begin(None if selection.cpus is None else set(selection.cpus))
+        self._steal_before = _steal_of_all()
         living.iterate()
         living.iterate()  # threads created by one that the first pass came to later
         self._visit_processors()
-        if selection.cpus is None:
-            with_ = min(system_calls(4000) for _ in range(5))
-            self._per_event = max(0.0, (with_ - without) / 8000)
-        self._events_at_start = self._events_before = self._memory.losses()[1]
         if selection.command is not None:
             self._memory.measure_command(selection.command)
 
@@ -308,8 +311,6 @@ class BpfSource:
 
     def _take_exits(self, at: int) -> None:
         for tid, pid, name, birth, end, _, cells in self._exits.take(at):
-            if tid in self._own:
-                continue
             thread = Thread(tid, pid, name, birth, birth, end, end, end - birth, cells)
             if self._intervals:
                 self._fresh.append(thread)
@@ -329,10 +330,6 @@ class BpfSource:
             total[state] = total[state] + cell if state in total else cell
         self._folded[key] = replace(old, end=thread.end, until=thread.until, span=old.span + thread.span, states=total)
 
-    def _living(self, at: int) -> list[tuple[int, int, str, int, int, int, Cells]]:
-        rows = self._memory.read_threads(at)
-        return [row for row in rows if row[0] not in self._own]
-
     def _processors(self, at: int) -> list[tuple[int, Cells]]:
         on = processors.online()
         chosen = self._selection.cpus
@@ -344,12 +341,12 @@ class BpfSource:
 
     def _ledger(self, at: int) -> Ledger:
         threads = [*self._ended, *self._folded.values()]
-        for tid, pid, name, birth, _, _, cells in self._living(at):
+        for tid, pid, name, birth, _, _, cells in self._memory.read_threads(at):
             threads.append(Thread(tid, pid, name, birth, birth, None, at, at - birth, cells))
         start = self._start
         rows = tuple(Processor(cpu, at - start, cells) for cpu, cells in self._processors(at))
         losses, events = self._losses()
-        return self._make(Window(start, at), threads, rows, losses, events - self._events_at_start)
+        return self._make(Window(start, at), threads, rows, losses, events)
 
     def _difference(self, at: int) -> Ledger:
         start, self._last = self._last, at
@@ -365,7 +362,7 @@ class BpfSource:
         self._fresh = []
         before = self._before
         self._before = {}
-        for tid, pid, name, birth, _, _, cells in self._living(at):
+        for tid, pid, name, birth, _, _, cells in self._memory.read_threads(at):
             key = tid, birth
             was = before.get(key)
             since = max(start, birth)

@@ -39,6 +39,8 @@ class References:
     """Waiting for one thing, of the time that the thread was measured."""
     interest: float = 0.01
     """A thread that was able to run for less than this share of the window is not spoken of, unless for its waiting."""
+    least_ns: int = 10_000_000
+    """Neither is one that was able to run for less than this, where times are in ns: there is little to gain."""
     most: int = 5
     """Pieces of advice at most."""
 
@@ -197,6 +199,8 @@ def _able(times: Mapping[Kind, int]) -> int:
 
 def _losses(ledger: Ledger, rows: _Rows, r: References) -> Iterator[_Finding]:
     least = r.interest * ledger.window.duration
+    if ledger.time_unit == "ns":
+        least = max(least, r.least_ns)
     for thread, times in rows:
         able = _able(times)
         if not able or able < least:

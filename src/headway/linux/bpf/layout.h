@@ -188,6 +188,7 @@ struct control {
 	__u32 cut; /* its number */
 	__u32 last; /* it is the last one: nothing after it is measured */
 	__u32 command; /* a process of ours to be measured from its exec on; 0: none */
+	__u32 only; /* measure no other thread than this one; 0: as selected */
 	__u32 slots; /* slots handed out so far; written by the programs */
 };
 

@@ -409,6 +409,8 @@ INLINE bool in_cgroup(struct task_struct *task)
 
 INLINE bool selected(struct task_struct *task, u32 tid, u32 pid)
 {
+	if (control.only)
+		return tid == control.only;
 	if (settings.everything)
 		return true;
 	if (settings.cgroup && in_cgroup(task))
@@ -449,7 +451,7 @@ INLINE u32 state_by_registers(struct task_struct *task)
 }
 
 /* Begin measuring a thread: its slot's number, 0 if that is not possible or it is not of our pid namespace. */
-NOINLINE u32 open(struct task_struct *task, u64 now, u32 state, u32 resume, u32 flags)
+NOINLINE u32 open(struct task_struct *task, u32 state, u32 resume, u32 flags)
 {
 	u32 number = 0, tid = 0, pid = 0;
 	struct processor *p = here();
@@ -482,10 +484,11 @@ NOINLINE u32 open(struct task_struct *task, u64 now, u32 state, u32 resume, u32 
 	s->resume = resume;
 	s->depth = 0;
 	s->flags = flags | (task->flags & PF_KTHREAD ? SLOT_KERNEL_THREAD : 0);
-	s->cut = control.cut - (now < control.cut_at); /* born after the cut: not part of it */
 	s->runtime = 0;
 	s->runtime_before = task->se.sum_exec_runtime;
 	read_kernel(s->name, sizeof(s->name), &task->comm);
+	u64 now = clock_ns(); /* finding room may have taken a while */
+	s->cut = control.cut - (now < control.cut_at); /* born after the cut: not part of it */
 	s->since = now;
 	ORDER();
 	s->birth = now;
@@ -911,22 +914,21 @@ int fork_thread(u64 *ctx)
 	u32 tid = 0, pid = 0;
 	if (!p || !p->since)
 		return 0;
-	u64 now = clock_ns();
-	if (over(now))
+	if (over(clock_ns()))
 		return 0;
 	bool measure = settings.follow && slot_of(parent);
 	if (!measure && (settings.everything || settings.cgroup || settings.name_length))
 		measure = in_namespace(child, &tid, &pid) && selected(child, tid, pid);
 	if (measure) /* it will go on with the end of the call that created it */
-		open(child, now, READY, state_by_registers(child), SLOT_NEW);
+		open(child, READY, state_by_registers(child), SLOT_NEW);
 	return 0;
 }
 
 /* A thread to be measured from now on, while it runs here or elsewhere. */
-INLINE void open_running(struct task_struct *task, u64 now)
+INLINE void open_running(struct task_struct *task)
 {
 	struct processor *p = here();
-	if (open(task, now, UNKNOWN, state_by_registers(task), 0) && p && task->pid == current_task()->pid)
+	if (open(task, UNKNOWN, state_by_registers(task), 0) && p && task->pid == current_task()->pid)
 		p->slot = SLOT_UNSEEN;
 }
 
@@ -938,8 +940,7 @@ int exec_program(u64 *ctx)
 	u32 number, tid = 0, pid = 0;
 	if (!p || !p->since)
 		return 0;
-	u64 now = clock_ns();
-	if (over(now))
+	if (over(clock_ns()))
 		return 0;
 	number = slot_of(task);
 	if (!number) {
@@ -947,7 +948,7 @@ int exec_program(u64 *ctx)
 			return 0;
 		if ((control.command && control.command == tid) || (settings.name_length && selected(task, tid, pid))) {
 			control.command = 0;
-			open_running(task, now);
+			open_running(task);
 		}
 		return 0;
 	}
@@ -975,9 +976,8 @@ int rename_thread(u64 *ctx)
 	} else if (settings.name_length) {
 		char fresh[16] = {};
 		read_kernel(fresh, sizeof(fresh), comm);
-		u64 now = clock_ns();
-		if (name_matches(fresh) && !over(now))
-			open_running(task, now);
+		if (name_matches(fresh) && !control.only && !over(clock_ns()))
+			open_running(task);
 	}
 	return 0;
 }
@@ -989,9 +989,8 @@ int enter_cgroup(u64 *ctx)
 	struct processor *p = here();
 	if (!p || !p->since || !settings.cgroup)
 		return 0;
-	u64 now = clock_ns();
-	if (!over(now) && !slot_of(task) && in_cgroup(task))
-		open_running(task, now);
+	if (!control.only && !over(clock_ns()) && !slot_of(task) && in_cgroup(task))
+		open_running(task);
 	return 0;
 }
 
@@ -1142,7 +1141,7 @@ int open_living(struct bpf_iter__task *ctx)
 		return 0;
 	/* Before its first event nothing is known, unless it sleeps or waits for a processor: then it says so itself. */
 	u32 resume = state_by_registers(task);
-	u32 number = open(task, clock_ns(), UNKNOWN, resume, 0);
+	u32 number = open(task, UNKNOWN, resume, 0);
 	struct slot *s = number ? slot_at(number) : NULL;
 	if (!s || task->on_cpu)
 		return 0;

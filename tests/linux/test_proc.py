@@ -30,6 +30,7 @@ from headway.linux._procfs import (
 )
 from headway.linux.proc import ProcSource, reason_of_wchan
 from headway.linux.source import LinuxSource, Selection
+from headway.linux.syscalls import numbers
 from headway.model import Ledger, Quality, Thread, since, violations
 
 TICK = 4_000_000
@@ -734,18 +735,33 @@ def test_threads_starting_and_ending_all_the_time_break_nothing(program: Program
 
 def test_another_thread_executes_a_program(program: Program) -> None:
     """The first thread's id goes to the thread that executes: what that did under its own id is not counted twice."""
+    much = 500_000_000
     with measuring(pids=(program.pid,)) as source:
-        go = "on_thread(lambda: (burn(200_000_000), go.wait(), os.execv('/bin/sleep', ['sleep', '1000'])))"
-        program.do(f"go = threading.Event(); {go}")
-        eventually(lambda: lawful(source.read()) and cpu_time(program.pid) > 200_000_000)
+        go = f"on_thread(lambda: (burn({much}), burnt.set(), go.wait(), os.execv('/bin/sleep', ['sleep', '1000'])))"
+        program.do(f"burnt, go = threading.Event(), threading.Event(); {go}; burnt.wait()")
         tasks = Path(f"/proc/{program.pid}/task")
-        eventually(lambda: all(b") S " in stat.read_bytes() for stat in tasks.glob("*/stat")))
-        lawful(source.read())
+        eventually(lambda: lawful(source.read()) and all(b") S " in s.read_bytes() for s in tasks.glob("*/stat")))
         program.tell("go.set(); time.sleep(1000)")
-        eventually(lambda: len(os.listdir(f"/proc/{program.pid}/task")) == 1)
-        eventually(lambda: Path(f"/proc/{program.pid}/comm").read_text() == "sleep\n")
+        eventually(lambda: len(lawful(source.read()).threads) == 2 and len(os.listdir(tasks)) == 1)
+        executed = source.read().window.end
+        eventually(lambda: lawful(source.read()).window.end > executed + much)  # there would be room to count it twice
         ledger = lawful(source.end())
     first = next(t for t in ledger.threads if t.tid == program.pid)
     assert first.end is None
     assert first.name == "sleep"
-    assert (ledger.indices(first).rpi or 0) < 200_000_000
+    assert (ledger.indices(first).rpi or 0) < much // 2
+    assert run_of(ledger) >= much
+
+
+def test_a_process_outlives_its_first_thread(program: Program) -> None:
+    program.do("go = threading.Event(); sleeper = on_thread(time.sleep, 1000); import ctypes")
+    with measuring(pids=(program.pid,)) as source:
+        program.tell(f"ctypes.CDLL(None).syscall({numbers()['exit']}, 0)")
+        stat = Path(f"/proc/{program.pid}/task/{program.pid}/stat")
+        eventually(lambda: b") Z " in stat.read_bytes())
+        assert [t.end for t in lawful(source.read()).threads] == [None, None]
+        program.process.kill()
+        eventually(lambda: os.waitid(os.P_PID, program.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT))
+        ledger = lawful(source.end())
+    assert all(t.end is not None for t in ledger.threads)
+    assert ledger.losses["hidden"] == 0

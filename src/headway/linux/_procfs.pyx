@@ -502,6 +502,7 @@ cdef class Task:
     cdef readonly bint ended
     """Seen dead, or not there any more."""
     cdef bint looked, fresh, first_fresh, no_call, no_children
+    cdef bint undead                             # a zombie whose id is still in use, see _is_over
     cdef int64_t run, ready, switches, user, system
     cdef int condition
     cdef int32_t reason
@@ -750,7 +751,7 @@ cdef class Scanner:
                 return self._missed(task, now, n)
             if task.ended:
                 return _SAME
-            if (task.looked and task.condition == _WAITING and figures[0] == task.run and figures[1] == task.ready
+            if (task.looked and not task.undead and task.condition == _WAITING and figures[0] == task.run and figures[1] == task.ready
                     and figures[2] == task.switches):
                 # It was on no processor since the last look, so it waits for what it waited for then.
                 task.account.advance(now, task.run, task.ready, task.switches, task.user, task.system,
@@ -767,11 +768,14 @@ cdef class Scanner:
         process.children = max(process.children, stat.children * self.clock_tick)
         if task.tid == process.pid:
             process.ppid = <int>min(max(stat.ppid, 0), 0x7FFFFFFF)
+        task.undead = False
         if stat.state == c'R':
             condition = _RUNNABLE
         elif stat.state == c'Z' or stat.state == c'X' or stat.state == c'x':
             condition = _WAITING
-            task.ended = True
+            task.reason = _WAIT
+            task.ended = task.tid != process.pid or self._is_over(task, &stat, text)
+            task.undead = not task.ended
         else:
             condition = _WAITING
             task.reason = self._reason(task, &stat, text)
@@ -805,6 +809,19 @@ cdef class Scanner:
         if self.follow_single and not process.whole and not task.no_children:
             self._look_for_children(task, text)
         return _CHANGED
+
+    cdef bint _is_over(self, Task task, Stat *stat, char *into) noexcept:
+        """Whether a process is over whose first thread is a zombie.
+
+        Not as long as it has other threads: one of them may execute a program, and go on under the first one's id.
+        """
+        cdef char path[32]
+        cdef Py_ssize_t n
+        snprintf(path, sizeof(path), "%d/task", task.pid)
+        if headway_links(self.root, path) > 3:  # two, and one for each thread
+            return False
+        n = self._read(task, "stat", &task.fd_stat, into)  # again: it may have happened in between
+        return n < 0 or not _parse_stat(into, n, stat) or stat.state == c'Z' or stat.state == c'X'
 
     cdef bint _taken_over(self, Process process, Task task, int64_t run) noexcept:
         """Whether another thread took over this one's id: the first thread's goes to the one that executes a program.

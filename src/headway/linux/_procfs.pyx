@@ -6,9 +6,10 @@ What is read, and what the kernel says about it:
 - ``schedstat`` of a thread (Documentation/scheduler/sched-stats.rst): time on the processor in ns, time in a run queue
   in ns, number of times it was put on a processor. The first is brought up to date at the scheduler's tick and when the
   thread leaves the processor, the second when it gets there.
-- ``stat`` (proc_pid_stat(5)): name, state, user and system time in clock ticks (sampled at the tick, scaled by the kernel
-  to the exact run time), CPU time of the children that were waited for, start time in ticks since boot.
-- ``syscall``, ``wchan``, ``fd/N`` (proc_pid_syscall(5), proc_pid_wchan(5), proc_pid_fd(5)): what a sleeping thread waits for.
+- ``stat`` (proc_pid_stat(5)): name, state, user and system time in clock ticks (sampled at the tick, scaled by the
+  kernel to the exact run time), CPU time of the children that were waited for, start time in ticks since boot.
+- ``syscall``, ``wchan``, ``fd/N`` (proc_pid_syscall(5), proc_pid_wchan(5), proc_pid_fd(5)): what a sleeping thread
+  waits for.
 - the process's CPU clock (clock_getcpuclockid(3)): the CPU time of all its threads, of those that have ended too.
 
 A file that is kept open costs 0.5 to 2.7 microseconds a reading, one that is opened each time 3 more. So files are kept
@@ -33,7 +34,7 @@ cdef extern from *:
 
     #define HEADWAY_LARGEST (1LL << 60)  /* ns; nothing real is larger, and sums of two stay in 64 bits */
 
-    /* The CPU clock of a whole process; which: 0 user and system, 1 user (both as sampled), 2 exact. -1: no such process. */
+    /* CPU clock of a process; which: 0 user and system, 1 user (both as sampled), 2 exact. -1: no such process. */
     static long long headway_process_clock(int pid, int which) {
         struct timespec t;
         if (pid <= 0 || clock_gettime((clockid_t)((~(unsigned)pid << 3) | (unsigned)which), &t)) return -1;
@@ -164,7 +165,7 @@ cdef bint _number(const char **at, const char *end, int64_t *value) noexcept nog
 
 
 cdef bint _parse_stat(const char *text, Py_ssize_t length, Stat *into) noexcept nogil:
-    """proc_pid_stat(5), up to field 22. The name may hold blanks, parentheses and newlines: it ends at the last ``)``."""
+    """proc_pid_stat(5), up to field 22. The name may hold blanks, parentheses, newlines: it ends at the last ``)``."""
     cdef const char *end = text + length
     cdef const char *first = text
     cdef const char *last = end - 1
@@ -301,9 +302,9 @@ cdef class Account:
     the thread runs), the queue time appears when the stay in the queue is over. Cells never go back, so
 
     - what a reading tells beyond the time that has passed is *due*, and given as soon as there is time to give it;
-    - a thread that is seen able to run, twice in a row, is held to have run since the scheduler's last update, a tick at
-      most; if it was not on a processor anew in between, the rest to have been in the queue. Both are *lent*, and what
-      later readings tell is first paid back with.
+    - a thread that is seen able to run, twice in a row, is held to have run since the scheduler's last update, a tick
+      at most; if it was not on a processor anew in between, the rest to have been in the queue. Both are *lent*: what
+      later readings tell pays back the loan first.
 
     So the run time never differs from what the kernel said by more than a tick, and is equal to it once ``settled``.
     """
@@ -372,7 +373,7 @@ cdef class Account:
 
     cpdef void advance(self, int64_t now, int64_t run, int64_t ready, int64_t switches, int64_t user, int64_t system,
                        int64_t share, int condition, int reason):
-        """A reading: at ``now`` the thread's figures were these, and it was RUNNABLE, WAITING for ``reason``, or UNREADABLE.
+        """At ``now`` the thread's figures were these, and it was RUNNABLE, WAITING for ``reason``, or UNREADABLE.
 
         ``run`` and ``ready`` in ns, ``user`` and ``system`` in clock ticks, ``share`` of user time in the process's
         sampled CPU time, of WHOLE_SHARE.
@@ -542,7 +543,7 @@ cdef class Task:
 
     @property
     def exact(self) -> bool:
-        """Whether its processor time is exactly the kernel's, and that was up to date at the first look and the last."""
+        """Whether its processor time is exactly the kernel's, and that up to date at the first look and the last."""
         return self.first_fresh and self.fresh and self.account.settled
 
 
@@ -614,7 +615,7 @@ cdef class Scanner:
 
     def __cinit__(self, int root, *, int64_t tick, int64_t clock_tick, int64_t boot_offset, int64_t start, int budget,
                   bint schedstat, bint follow_single, reason_of_call, reason_of_wchan):
-        """``root``: /proc, open. Times in ns: the scheduler's tick, the unit of ``stat``, boot time less monotonic time.
+        """``root``: /proc, open. In ns: the scheduler's tick, the unit of ``stat``, boot time less monotonic time.
 
         ``reason_of_call(number)`` and ``reason_of_wchan(bytes)`` name a state. None from the first: it depends on the
         file that the call is about; from the second: by the thread's state letter.
@@ -723,7 +724,7 @@ cdef class Scanner:
         return _DISK if stat.state == c'D' else _FILE
 
     cdef int64_t _share_of(self, Process process, int64_t now) noexcept:
-        """User time's share of the process's CPU time as the tick samples it (clocks CPUCLOCK_VIRT and CPUCLOCK_PROF)."""
+        """User time's share of the process's CPU time, as the tick samples it (CPUCLOCK_VIRT and CPUCLOCK_PROF)."""
         cdef int64_t both, user
         if process.share_at != now:
             process.share_at = now
@@ -751,8 +752,8 @@ cdef class Scanner:
                 return self._missed(task, now, n)
             if task.ended:
                 return _SAME
-            if (task.looked and not task.undead and task.condition == _WAITING and figures[0] == task.run and figures[1] == task.ready
-                    and figures[2] == task.switches):
+            if (task.looked and not task.undead and task.condition == _WAITING and figures[0] == task.run
+                    and figures[1] == task.ready and figures[2] == task.switches):
                 # It was on no processor since the last look, so it waits for what it waited for then.
                 task.account.advance(now, task.run, task.ready, task.switches, task.user, task.system,
                                      process.share, _WAITING, task.reason)

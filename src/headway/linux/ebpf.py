@@ -43,6 +43,7 @@ _LOSSES = (
     "handlers_skipped",
     "interrupt_ends_unmatched",
     "stolen_ns_unplaced",
+    "switches_unseen",
     "threads_without_kernel_memory",
 )
 """In the order of bpf/layout.h."""

@@ -172,6 +172,7 @@ struct css_set {
 } CORE;
 
 struct rq {
+	u64 clock;
 	u64 prev_steal_time_rq; /* CONFIG_PARAVIRT_TIME_ACCOUNTING */
 } CORE;
 
@@ -184,7 +185,12 @@ struct sched_entity {
 	struct cfs_rq *cfs_rq;
 } CORE;
 
+struct sched_info {
+	u64 last_arrival; /* CONFIG_SCHED_INFO: the run queue's clock when it last came onto a processor */
+} CORE;
+
 struct task_struct {
+	struct sched_info sched_info;
 	unsigned int __state; /* `state` before commit 2f064a59a11f, 5.14 */
 	unsigned int flags;
 	int on_cpu;

@@ -84,6 +84,7 @@ enum { /* what can be lost, each counted */
 	LOST_SKIPPED, /* handlers that met another one at work twice over: likewise */
 	LOST_UNMATCHED, /* ends of interrupts whose beginning was not seen */
 	LOST_STEAL, /* ns stolen that no state could be found for */
+	LOST_SWITCHES, /* switches from a measured thread that did not show */
 	LOST_STORAGE, /* threads not measured for want of kernel memory */
 };
 
@@ -144,6 +145,8 @@ struct processor {
 	__u64 events;
 	__u64 steal; /* the kernel's own count of stolen time at the last look */
 	__u64 debt; /* stolen time not yet taken out of a state */
+	__u64 task; /* the thread that we take to be running */
+	__u64 switched, switched_clock; /* when it came, on our clock and on the run queue's */
 	__u64 longest; /* the longest stretch since the last look, and its state */
 	__u64 floor; /* stretches count from here on for `longest` */
 	__u32 longest_state;

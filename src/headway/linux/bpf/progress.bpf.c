@@ -496,32 +496,68 @@ NOINLINE u32 open(struct task_struct *task, u32 state, u32 resume, u32 flags)
 	return number;
 }
 
+/* When the running thread came onto this processor, on our clock: from the run queue's clock then and at our last switch. */
+INLINE u64 arrival(struct processor *p, struct task_struct *task, u64 now)
+{
+	u64 since = p->since;
+	if (!FIELD_EXISTS(task->sched_info.last_arrival) || p->switched != since)
+		return since;
+	s64 later = task->sched_info.last_arrival - p->switched_clock;
+	return later <= 0 ? since : since + later > now ? now : since + later;
+}
+
 /*
- * Which thread runs here? Asked when measuring begins and when a thread was opened while it ran: the answer holds for the
- * whole stretch that is open, because what ends a stretch is a handler, and none came.
+ * A kernel may keep some threads from being traced (a hypervisor's agent, say): their own events do not show, nor does
+ * the switch from them to the next thread. Then the thread we took for running has left unseen.
+ */
+NOINLINE int left_unseen(struct processor *p, u32 number, u64 now)
+{
+	struct slot *s = slot_at(number);
+	u64 at = arrival(p, current_task(), now);
+	if (!s)
+		return 0;
+	lose(p, LOST_SWITCHES, 1);
+	save_if_due(s, number, now);
+	add(s, UNKNOWN, at - p->since, 1);
+	p->cells[UNKNOWN].time += at - p->since;
+	p->since = at;
+	s->since = at;
+	s->state = UNKNOWN;
+	ORDER();
+	s->cpu = 0;
+	return 0;
+}
+
+/*
+ * Which thread runs here? Asked when measuring begins, when a thread was opened while it ran, and at the first event
+ * after a switch to a thread that is not measured. What it does has been so for the whole stretch that is open, because
+ * what ends a stretch is a handler, and none came.
  */
 NOINLINE u32 look(struct processor *p, u64 now, u32 state)
 {
 	struct task_struct *task = current_task();
 	u32 number = task->pid ? slot_of(task) : 0;
 	u32 cpu = processor_id();
+	p->task = (u64)task;
 	if (settings.some_cpus && !p->selected)
 		number = 0;
 	struct slot *s = number ? slot_at(number) : NULL;
 	if (!s) {
-		if (!p->slot || p->slot == SLOT_UNSEEN)
-			p->state = task->pid ? UNMEASURED : IDLE;
+		p->state = task->pid ? UNMEASURED : IDLE;
+		p->depth = 0;
 		p->slot = 0;
 		return 0;
 	}
 	if (s->cpu != cpu + 1) {
-		u64 from = s->since > p->since ? s->since : p->since;
+		u64 from = arrival(p, task, now);
+		if (s->since > from)
+			from = s->since;
 		if (from > now)
 			from = now;
 		save_if_due(s, number, now);
 		if (from > s->since)
 			add(s, s->state, from - s->since, 1);
-		if (p->state < N_STATES && from > p->since) { /* before it was opened */
+		if (p->state < N_STATES && from > p->since) { /* before it came, or was opened */
 			u32 before = p->state == UNKNOWN ? UNMEASURED : p->state;
 			if (before < N_STATES)
 				p->cells[before].time += from - p->since;
@@ -580,9 +616,13 @@ NOINLINE u32 prepare(struct processor *p, u32 state)
 	u64 now = clock_ns();
 	if (!p->since || (s64)(now - p->since) < 0 || over(now))
 		return NOT_NOW;
-	if (number == SLOT_UNSEEN) {
-		absorb(p, 0);
-		number = look(p, clock_ns(), state);
+	if (number == SLOT_UNSEEN || p->task != (u64)current_task()) {
+		bool seen = number == SLOT_UNSEEN || !number;
+		absorb(p, seen ? 0 : number);
+		now = clock_ns();
+		if (!seen)
+			left_unseen(p, number, now);
+		number = look(p, now, state);
 	}
 	if (p->cut != control.cut && !cross(p, number, now))
 		return NOT_NOW;
@@ -598,7 +638,8 @@ INLINE bool begin(struct processor *p, struct slot **s, u64 *at, u32 state, u64 
 	ORDER();
 	/* An interrupt deferred before the clock was read is taken over first; one that comes later is the next handler's. */
 	for (u32 tries = 0; tries < 3; tries++) {
-		if (LIKELY(number != SLOT_UNSEEN && p->deferred_total == p->absorbed_total) &&
+		if (LIKELY(number != SLOT_UNSEEN && p->task == (u64)current_task()) &&
+		    LIKELY(p->deferred_total == p->absorbed_total) &&
 		    LIKELY(p->cut == control.cut || now < control.cut_at))
 			break;
 		number = prepare(p, state);
@@ -841,14 +882,19 @@ int switch_threads(u64 *ctx)
 	}
 	number = next->pid ? slot_of(next) : 0;
 	s = number ? slot_at(number) : NULL;
-	p->slot = 0;
+	p->slot = next->pid && !s ? SLOT_UNSEEN : 0; /* see who is there at its first event, if it has any */
 	p->depth = 0;
 	p->state = next->pid ? UNMEASURED : IDLE;
+	p->task = (u64)next;
+	p->switched = now;
+	if (FIELD_EXISTS(prev->se.cfs_rq) && FIELD_EXISTS(prev->sched_info.last_arrival))
+		p->switched_clock = prev->se.cfs_rq->rq->clock;
 	if (s) {
 		save_if_due(s, number, now);
 		charge_away(s, now);
 		if (settings.some_cpus && !p->selected) {
 			s->state = ELSEWHERE;
+			p->slot = SLOT_UNSEEN;
 		} else {
 			s->cpu = processor_id() + 1;
 			p->slot = number;

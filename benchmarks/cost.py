@@ -1,7 +1,7 @@
 """What measuring adds to a system call and to a context switch, beside the floor and beside other tools.
 
 The floor is two (or, with the scheduler's hooks, four) programs that are empty, or that only read the clock. Each
-configuration is run in turn, many times over, so that a machine whose speed drifts does not favour one; medians are shown.
+configuration is run in turn, many times over, so that a machine whose speed drifts favours none; medians are shown.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from headway.linux._memory import system_calls
-from headway.linux.ebpf import BpfSource
 from headway.linux.bpf.compile import compile_bpf
+from headway.linux.ebpf import BpfSource
 from headway.linux.libbpf import Library, Object
 from headway.linux.source import Selection
 
@@ -125,7 +125,7 @@ class Worker:
 def compare(work: Callable[[], float], hooks: tuple[str, ...], image: bytes) -> dict[str, float]:
     """Median cost of the work under each configuration."""
     worker, other = Worker(work), Worker(work)
-    configurations = {
+    configurations: dict[str, Callable[[], AbstractContextManager[None]]] = {
         "nothing": nothing,
         "empty programs": lambda: floor(image, "empty", hooks),
         "clock read only": lambda: floor(image, "clock", hooks),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import signal
 import subprocess
@@ -27,9 +28,7 @@ def measure(
     command: Sequence[str | Path] = (), selection: Selection | None = None, seconds: float | None = None
 ) -> Observation:
     """Measure with eBPF and check the laws."""
-    observation = observe(
-        selection or Selection(), [str(word) for word in command], prefer="bpf", seconds=seconds
-    )
+    observation = observe(selection or Selection(), [str(word) for word in command], prefer="bpf", seconds=seconds)
     check(observation.ledger)
     return observation
 
@@ -103,14 +102,18 @@ def test_sleeping_is_waiting_for_sleep() -> None:
 @pytest.mark.parametrize(
     ("code", "state"),
     [
-        ("import os,time; r,w=os.pipe(); os.fork() or (time.sleep(.1), os.write(w,b'x'), os._exit(0)); os.read(r,1)", "pipe"),
+        (
+            "import os,time; r,w=os.pipe(); os.fork() or (time.sleep(.1), os.write(w,b'x'), os._exit(0)); os.read(r,1)",
+            "pipe",
+        ),
         ("import select; select.poll().poll(100)", "poll"),
         ("import select; select.select([],[],[],0.1)", "poll"),
         ("import select; select.epoll().poll(0.1)", "epoll"),
         ("import os,time; p=os.fork(); p or (time.sleep(.1), os._exit(0)); os.waitpid(p,0)", "child"),
         ("import signal; signal.sigtimedwait([signal.SIGUSR1], 0.1)", "signal"),
         (
-            "import socket,os,time; a,b=socket.socketpair(); os.fork() or (time.sleep(.1), b.send(b'x'), os._exit(0)); a.recv(1)",
+            "import socket,os,time; a,b=socket.socketpair(); os.fork() or (time.sleep(.1), b.send(b'x'), os._exit(0)); "
+            "a.recv(1)",
             "net",
         ),
         (
@@ -216,7 +219,8 @@ def test_a_running_process_is_measured_from_outside_with_all_its_threads(compile
     code = (
         "import threading,time\n"
         "def spin():\n while True: pass\n"
-        "for f in (spin, lambda: time.sleep(60), lambda: threading.Event().wait(60)): threading.Thread(target=f).start()\n"
+        "for f in (spin, lambda: time.sleep(60), lambda: threading.Event().wait(60)):\n"
+        " threading.Thread(target=f).start()\n"
         "print(flush=True); time.sleep(60)"
     )
     target = subprocess.Popen(python(code), stdout=subprocess.PIPE)
@@ -239,7 +243,10 @@ def test_a_running_process_is_measured_from_outside_with_all_its_threads(compile
 
 
 def test_a_single_thread_can_be_chosen() -> None:
-    code = "import threading,time\nt=threading.Thread(target=time.sleep,args=(60,)); t.start(); print(t.native_id,flush=True)"
+    code = (
+        "import threading,time\n"
+        "t=threading.Thread(target=time.sleep,args=(60,)); t.start(); print(t.native_id,flush=True)"
+    )
     target = subprocess.Popen(python(code), stdout=subprocess.PIPE)
     try:
         assert target.stdout is not None
@@ -340,20 +347,21 @@ def test_intervals_add_up_to_the_whole(compile_c: Compiler) -> None:
         "  time.sleep(.01)\n"
         "for i in range(8): threading.Thread(target=work).start(); time.sleep(.03)\n"
     )
-    observation = observe(
-        Selection(), python(code), prefer="bpf", interval=0.05, each=ledgers.append
-    )
+    observation = observe(Selection(), python(code), prefer="bpf", interval=0.05, each=ledgers.append)
     ledgers.append(observation.ledger)
     assert len(ledgers) > 5
     for ledger in ledgers:
         check(ledger)
-    for before, after in zip(ledgers, ledgers[1:], strict=False):
+    for before, after in itertools.pairwise(ledgers):
         assert before.window.end == after.window.start
     whole = ledgers[0]
     for ledger in ledgers[1:]:
         whole = merge(whole, ledger)
     assert len(whole.threads) == 9
-    assert sum(t.states["kernel.getppid"].count or 0 for t in whole.threads if "kernel.getppid" in t.states) == 8 * 40 * 300
+    assert (
+        sum(t.states["kernel.getppid"].count or 0 for t in whole.threads if "kernel.getppid" in t.states)
+        == 8 * 40 * 300
+    )
     for thread in whole.threads:
         assert thread.end is not None
         assert thread.span == thread.end - thread.birth
@@ -420,7 +428,9 @@ def test_32_bit_system_calls_have_their_names(tmp_path: Path) -> None:
     (tmp_path / "p.s").write_text(I386)
     try:
         subprocess.run(["as", "--32", "-o", tmp_path / "p.o", tmp_path / "p.s"], check=True, capture_output=True)
-        subprocess.run(["ld", "-m", "elf_i386", "-o", tmp_path / "p", tmp_path / "p.o"], check=True, capture_output=True)
+        subprocess.run(
+            ["ld", "-m", "elf_i386", "-o", tmp_path / "p", tmp_path / "p.o"], check=True, capture_output=True
+        )
         subprocess.run([tmp_path / "p"], check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         pytest.skip(f"32-bit programs cannot be made or run here: {error}")
@@ -460,7 +470,8 @@ def test_nothing_stays_attached() -> None:
 def test_a_killed_observer_harms_nobody(tmp_path: Path) -> None:
     before = programs_loaded()
     done = tmp_path / "done"
-    code = f"from headway.commands import main; import sys; sys.argv[1:]=['stat','--','sh','-c','sleep 1; echo yes > {done}']; main()"
+    command = ["stat", "--", "sh", "-c", f"sleep 1; echo yes > {done}"]
+    code = f"from headway.commands import main; import sys; sys.argv[1:] = {command!r}; main()"
     observer = subprocess.Popen(python(code), stderr=subprocess.DEVNULL)
     time.sleep(0.7)
     assert programs_loaded() - before

@@ -1,7 +1,7 @@
 """Measuring from beginning to end: hold the command, start a source, serve it, wait, read, let go.
 
-The observed program is not harmed: it gets its own signals, it is released only when the source is attached, and it goes
-on if the observer dies.
+The observed program is not harmed: it gets its own signals, it is released only when the source is attached, and it
+goes on if the observer dies.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Observation", "observe", "observe_command"]
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What came of it: the last ledger, the command's exit status (minus the signal that killed it; None: no command)."""
+    """What came of it: the last ledger, the command's exit status (minus the signal that killed it; None: none)."""
 
     ledger: Ledger
     exit_status: int | None

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from headway.linux import processors
 from headway.errors import HeadwayError
+from headway.linux import processors
 from headway.linux.source import Selection
 
 __all__ = ["Ids", "Milliseconds", "ProcessorList", "Seconds", "selection_of", "selection_options"]

@@ -45,6 +45,7 @@ __all__ = ["command"]
 @click.pass_context
 def command(
     context: click.Context,
+    /,
     interval: float | None,
     duration: float | None,
     output: str | None,

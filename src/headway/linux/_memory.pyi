@@ -1,5 +1,5 @@
 from collections.abc import Container, Iterator, Mapping, Sequence
-from typing import Any
+from mmap import mmap
 
 from headway.model import Cell, Kind
 
@@ -37,16 +37,7 @@ class Exits:
 
 class Memory:
     torn: int
-    def __init__(
-        self,
-        processors: Any,
-        saved_processors: Any,
-        slots: Any,
-        saved_slots: Any,
-        control_: Any,
-        n_cpus: int,
-        max_slots: int,
-    ) -> None: ...
+    def __init__(self, maps: tuple[mmap, ...], n_cpus: int, max_slots: int) -> None: ...
     def begin(self, cpus: Container[int] | None = ...) -> int: ...
     def look_around(self) -> None: ...
     def reset(self) -> None: ...

@@ -396,7 +396,10 @@ cdef int take_exit(void *context, void *data, size_t size) noexcept nogil:
 
 
 cdef class Memory:
-    """The maps of the eBPF programs (buffers over their mappings), and how to read them."""
+    """The maps of the eBPF programs and how to read them.
+
+    ``maps``: writable buffers over `processors`, `saved_processors`, `slots`, `saved_slots` and `control`.
+    """
 
     cdef object buffers
     cdef char *processors
@@ -411,8 +414,9 @@ cdef class Memory:
     cdef readonly int torn
     """Readings in which a thread's or a processor's times did not add up, even after waiting: 0 unless there is a bug."""
 
-    def __cinit__(self, processors, saved_processors, slots, saved_slots, control_, int n_cpus, uint32_t max_slots):
-        self.buffers = (processors, saved_processors, slots, saved_slots, control_)
+    def __cinit__(self, tuple maps, int n_cpus, uint32_t max_slots):
+        self.buffers = maps
+        processors, saved_processors, slots, saved_slots, control_ = maps
         cdef unsigned char[::1] view
         view = processors
         self.processors = <char *>&view[0]

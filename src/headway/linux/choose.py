@@ -29,8 +29,8 @@ def start_source(
 ) -> tuple[LinuxSource, str]:
     """A source that measures the selection from now on, and why it is not the exact one (empty if it is).
 
-    ``prefer``: ``bpf`` or ``proc``, and no other; None: the best that works. ``intervals``: readings are wanted while it
-    runs, not only at the end. Raises HeadwayError where it cannot be measured; nothing is left attached then.
+    ``prefer``: ``bpf`` or ``proc``, and no other; None: the best that works. ``intervals``: readings are wanted while
+    it runs, not only at the end. Raises HeadwayError where it cannot be measured; nothing is left attached then.
     """
     from .ebpf import BpfSource
     from .proc import ProcSource

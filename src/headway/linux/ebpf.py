@@ -55,8 +55,8 @@ _FAULTS = ("fault_in_user", "fault_in_kernel", "fault_done", "deliver_signal")
 class BpfSource:
     """Measures a selection of threads with eBPF (`headway.linux.source.LinuxSource`).
 
-    ``intervals``: `read` and `interval` will be called, not only `end`. ``max_threads``: how many threads can be measured
-    at the same time; memory for so many is set aside (about 3 KiB each, and 2 more with ``intervals``).
+    ``intervals``: `read` and `interval` will be called, not only `end`. ``max_threads``: how many threads can be
+    measured at the same time; memory for so many is set aside (about 3 KiB each, and 2 more with ``intervals``).
     """
 
     name = "bpf"
@@ -173,14 +173,14 @@ class BpfSource:
                     os.close(fd)
                 self._object.close()
                 self._object = None
-                if not has_prev_state or error.number in (errno.EPERM, errno.EACCES) and not error.log:
+                if not has_prev_state or (error.number in (errno.EPERM, errno.EACCES) and not error.log):
                     raise _explain(error) from None
         assert self._object is not None
         for program, fd in faults:
             self._object.attach_perf_event(program, fd)
         maps = [self._object.map(name) for name in ("processors", "saved_processors", "slots", "saved_slots", ".bss")]
         self._maps = [each.map_memory() for each in maps]
-        self._memory = Memory(*self._maps, processors.possible(), self._max_slots)
+        self._memory = Memory(tuple(self._maps), processors.possible(), self._max_slots)
         self._ring = RingReader(library, self._object.map("exits"), self._exits.function, self._exits.context)
         self._explain_figures(steal, bool(faults))
 
@@ -466,8 +466,8 @@ def _explain(error: BpfError) -> HeadwayError:
             lockdown = Path("/sys/kernel/security/lockdown").read_text()
         if "[confidentiality]" in lockdown:
             return HeadwayError(
-                "the kernel is locked down (confidentiality), which forbids eBPF to read it: use --source proc, or boot "
-                "with lockdown=integrity"
+                "the kernel is locked down (confidentiality), which forbids eBPF to read it: use --source proc, or "
+                "boot with lockdown=integrity"
             )
         return HeadwayError("eBPF needs CAP_BPF and CAP_PERFMON: run as root (sudo headway ...), or use --source proc")
     words = [line for line in error.log.splitlines() if line.strip()]

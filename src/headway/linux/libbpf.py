@@ -1,6 +1,6 @@
 """A thin binding to libbpf (1.0 or later), loaded when it is first needed.
 
-Only what headway uses, with libbpf's own names. Every failure is a `BpfError` with the errno and what libbpf said about it.
+Only what headway uses, with libbpf's own names. Every failure is a `BpfError` with the errno and what libbpf said.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ class Library:
                 self._declare(function, result, arguments)
         except AttributeError:
             raise HeadwayError(
-                f"{name} is too old ({self.version}): headway needs libbpf 1.0 or later; update it, or use --source proc"
+                f"{name} is too old ({self.version}): headway needs libbpf 1.0 or later: update it, "
+                "or use --source proc"
             ) from None
         self.log: list[str] = []
         self._library.libbpf_set_print(None)
@@ -161,7 +162,7 @@ class Map:
 class _ProgramInfo(ctypes.Structure):
     """The head of struct bpf_prog_info (include/uapi/linux/bpf.h), as far as recursion_misses."""
 
-    _fields_ = [  # noqa: RUF012
+    _fields_ = [
         ("before", ctypes.c_uint8 * 192),
         ("run_time_ns", c_uint64),
         ("run_cnt", c_uint64),

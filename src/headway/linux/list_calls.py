@@ -1,7 +1,7 @@
 """List this architecture's system calls: ``list_calls.py OUTPUT CC...``, run by meson at build time.
 
-The numbers come from the kernel's own headers as the C compiler finds them. Calls newer than the headers are added: from
-424 on a number means the same call on every architecture (commit 1aa1ffe3c6ba).
+The numbers come from the kernel's own headers as the C compiler finds them. Calls newer than the headers are added:
+from 424 on a number means the same call on every architecture (commit 1aa1ffe3c6ba).
 """
 
 from __future__ import annotations
@@ -12,10 +12,26 @@ import sys
 from pathlib import Path
 
 NEWER = (
-    "cachestat fchmodat2 map_shadow_stack futex_wake futex_wait futex_requeue statmount listmount lsm_get_self_attr "
-    "lsm_set_self_attr lsm_list_modules mseal setxattrat getxattrat listxattrat removexattrat open_tree_attr "
-    "file_getattr file_setattr"
-).split()
+    "cachestat",
+    "fchmodat2",
+    "map_shadow_stack",
+    "futex_wake",
+    "futex_wait",
+    "futex_requeue",
+    "statmount",
+    "listmount",
+    "lsm_get_self_attr",
+    "lsm_set_self_attr",
+    "lsm_list_modules",
+    "mseal",
+    "setxattrat",
+    "getxattrat",
+    "listxattrat",
+    "removexattrat",
+    "open_tree_attr",
+    "file_getattr",
+    "file_setattr",
+)
 FIRST_NEWER = 451
 
 

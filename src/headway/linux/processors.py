@@ -13,7 +13,7 @@ _FOLDER = Path("/sys/devices/system/cpu")
 
 
 def parse_list(text: str) -> tuple[int, ...]:
-    """Processors from a list in the kernel's notation (``0-3,8``), ascending. Raises SelectionError on anything else."""
+    """Processors from a list in the kernel's notation (``0-3,8``), ascending. Raises SelectionError on another."""
     cpus: set[int] = set()
     for part in text.strip().split(","):
         first, dash, last = part.strip().partition("-")

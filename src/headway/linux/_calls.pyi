@@ -1,0 +1,2 @@
+NATIVE: dict[int, str]
+COMPAT: dict[int, str]

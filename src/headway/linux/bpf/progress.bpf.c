@@ -521,6 +521,7 @@ NOINLINE int left_unseen(struct processor *p, u32 number, u64 now)
 	add(s, UNKNOWN, at - p->since, 1);
 	p->cells[UNKNOWN].time += at - p->since;
 	p->since = at;
+	p->longest = 0;
 	s->since = at;
 	s->state = UNKNOWN;
 	ORDER();
@@ -563,6 +564,7 @@ NOINLINE u32 look(struct processor *p, u64 now, u32 state)
 				p->cells[before].time += from - p->since;
 		}
 		s->since = p->since = from;
+		p->longest = 0; /* that was somebody else's */
 		s->cpu = cpu + 1;
 		p->state = state ? state : state_by_registers(task);
 		p->depth = 0;

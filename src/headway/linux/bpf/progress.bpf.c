@@ -499,11 +499,15 @@ NOINLINE u32 open(struct task_struct *task, u32 state, u32 resume, u32 flags)
 /* When the running thread came onto this processor, on our clock: from the run queue's clock then and at our last switch. */
 INLINE u64 arrival(struct processor *p, struct task_struct *task, u64 now)
 {
-	u64 since = p->since;
-	if (!FIELD_EXISTS(task->sched_info.last_arrival) || p->switched != since)
-		return since;
-	s64 later = task->sched_info.last_arrival - p->switched_clock;
-	return later <= 0 ? since : since + later > now ? now : since + later;
+	u64 at = p->since;
+	if (FIELD_EXISTS(task->sched_info.last_arrival) && p->switched == at) {
+		s64 later = task->sched_info.last_arrival - p->switched_clock;
+		if (later > 0)
+			at += later;
+	}
+	if (settings.intervals && at < control.cut_at && control.cut_at <= now) /* what a reader has been told stands */
+		at = control.cut_at;
+	return at > now ? now : at;
 }
 
 /*
@@ -618,17 +622,17 @@ NOINLINE u32 prepare(struct processor *p, u32 state)
 	u64 now = clock_ns();
 	if (!p->since || (s64)(now - p->since) < 0 || over(now))
 		return NOT_NOW;
-	if (number == SLOT_UNSEEN || p->task != (u64)current_task()) {
-		bool seen = number == SLOT_UNSEEN || !number;
-		absorb(p, seen ? 0 : number);
-		now = clock_ns();
-		if (!seen)
-			left_unseen(p, number, now);
-		number = look(p, now, state);
-	}
+	if (number == SLOT_UNSEEN)
+		number = 0;
 	if (p->cut != control.cut && !cross(p, number, now))
 		return NOT_NOW;
 	absorb(p, number);
+	if (p->slot == SLOT_UNSEEN || p->task != (u64)current_task()) {
+		now = clock_ns();
+		if (number)
+			left_unseen(p, number, now);
+		number = look(p, now, state);
+	}
 	return number;
 }
 

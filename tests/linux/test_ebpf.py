@@ -349,7 +349,7 @@ def test_intervals_add_up_to_the_whole(compile_c: Compiler) -> None:
     )
     observation = observe(Selection(), python(code), prefer="bpf", interval=0.05, each=ledgers.append)
     ledgers.append(observation.ledger)
-    assert len(ledgers) > 5
+    assert len(ledgers) > 2
     for ledger in ledgers:
         check(ledger)
     for before, after in itertools.pairwise(ledgers):

@@ -295,6 +295,8 @@ NOINLINE int save_slot(struct slot *s, u32 number)
 		if (p) {
 			s->since = p->since;
 			s->state = p->state;
+			s->depth = p->depth;
+			__builtin_memcpy(s->nested, p->nested, sizeof(s->nested));
 		}
 	}
 	read_kernel(copy, size, s);
@@ -520,8 +522,14 @@ NOINLINE int left_unseen(struct processor *p, u32 number, u64 now)
 	u64 at = arrival(p, current_task(), now);
 	if (!s)
 		return 0;
+	u64 cut = control.cut_at;
+	u32 state = p->state;
 	lose(p, LOST_SWITCHES, 1);
-	save_if_due(s, number, now);
+	if (settings.intervals && p->since < cut && cut <= at && state < N_STATES) { /* as a reader has been told */
+		add(s, state, cut - p->since, 0);
+		p->cells[state].time += cut - p->since;
+		p->since = cut;
+	}
 	add(s, UNKNOWN, at - p->since, 1);
 	p->cells[UNKNOWN].time += at - p->since;
 	p->since = at;
@@ -548,7 +556,14 @@ NOINLINE u32 look(struct processor *p, u64 now, u32 state)
 		number = 0;
 	struct slot *s = number ? slot_at(number) : NULL;
 	if (!s) {
-		p->state = task->pid ? UNMEASURED : IDLE;
+		u32 before = p->state, state_now = task->pid ? UNMEASURED : IDLE;
+		if (before < N_STATES && before != state_now) {
+			u64 at = arrival(p, task, now);
+			p->cells[before].time += at - p->since;
+			p->since = at;
+			p->longest = 0;
+		}
+		p->state = state_now;
 		p->depth = 0;
 		p->slot = 0;
 		return 0;
@@ -563,7 +578,7 @@ NOINLINE u32 look(struct processor *p, u64 now, u32 state)
 		if (from > s->since)
 			add(s, s->state, from - s->since, 1);
 		if (p->state < N_STATES && from > p->since) { /* before it came, or was opened */
-			u32 before = p->state == UNKNOWN ? UNMEASURED : p->state;
+			u32 before = p->state == UNKNOWN && !control.cut ? UNMEASURED : p->state;
 			if (before < N_STATES)
 				p->cells[before].time += from - p->since;
 		}

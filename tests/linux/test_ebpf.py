@@ -17,7 +17,7 @@ import pytest
 from headway.commands.observe import Observation, observe
 from headway.errors import CommandFailedError, HeadwayError
 from headway.linux.source import Selection
-from headway.model import Kind, Ledger, Thread, merge, violations
+from headway.model import Kind, Ledger, Thread, interrupt_time, merge, violations
 
 pytestmark = pytest.mark.root
 
@@ -333,8 +333,9 @@ def test_processor_time_agrees_with_the_threads_own_clock(compile_c: Compiler) -
     thread = one(observation.ledger)
     rpi = observation.ledger.indices(thread).rpi
     assert rpi is not None
-    # The bounds are wide because the machine may be busy; benchmarks/accuracy.py has the figures.
-    assert rpi + thread.times()[Kind.STOLEN] == pytest.approx(own, rel=0.01, abs=2_000_000)
+    # When an interrupt wakes a thread that preempts this one, the kernel charges part of it to the woken thread.
+    # The margin is for what this thread did before and after; benchmarks/accuracy.py has the figures.
+    assert rpi - interrupt_time(thread.states) - 2_000_000 <= own <= rpi + 2_000_000
 
 
 def test_intervals_add_up_to_the_whole(compile_c: Compiler) -> None:

@@ -10,9 +10,10 @@ from rich.console import Console
 from rich.text import Text
 
 from headway.demo import Truth, program
-from headway.demo.explain import Account, Comparison, Part, explain
+from headway.demo.explain import ON_THE_PROCESSOR, Account, Comparison, Part, explain
 from headway.errors import HeadwayError
-from headway.model import Ledger, Quality, violations
+from headway.model import Ledger, Quality, interrupt_time, violations
+from headway.views.losses import named_losses
 
 from .observe import observe_command
 
@@ -70,6 +71,7 @@ def render(ledger: Ledger, truth: Truth) -> Iterator[Text]:
         yield Text()
         yield from _account_lines(account)
     yield Text()
+    yield from _sum_lines(ledger, accounts)
     yield from _closing_lines(ledger, accounts)
 
 
@@ -134,6 +136,24 @@ def _colour(comparison: Comparison) -> str:
     return "yellow" if apart <= 0.05 else "red"
 
 
+def _sum_lines(ledger: Ledger, accounts: list[Account]) -> Iterator[Text]:
+    """All threads' processor time together, and why a single thread's may be further apart."""
+    pairs = [(c.measured, c.truth) for a in accounts for c in a.comparisons if c.what == ON_THE_PROCESSOR]
+    measured = [time for time, _ in pairs if time is not None]
+    if not pairs or len(measured) < len(pairs):
+        return
+    yield Text("all together", style="bold")
+    yield _comparison_line(Comparison(ON_THE_PROCESSOR, sum(measured), sum(truth for _, truth in pairs)))
+    if ledger.source == "bpf":
+        taken = sum(interrupt_time(thread.states) for thread in ledger.threads)
+        yield from _note_lines(
+            f"Interrupts took {taken / 1e9:.3f} s of the measured time. The kernel's clock, by which a thread knows its "
+            "truth, gives part of the interrupt that wakes a thread to the woken one; headway gives all of it to the "
+            "thread that was interrupted."
+        )
+    yield Text()
+
+
 def _closing_lines(ledger: Ledger, accounts: list[Account]) -> Iterator[Text]:
     if any(part.quality is not Quality.EXACT for account in accounts for part in account.parts):
         yield Text("≤ at most   ~ sampled", style="dim")
@@ -145,9 +165,8 @@ def _closing_lines(ledger: Ledger, accounts: list[Account]) -> Iterator[Text]:
             yield from _note_lines(f"not conserved: {violation}")
     else:
         yield Text(f"The times of each of {len(ledger.threads)} threads add up to its span, to the nanosecond.")
-    lost = {name: number for name, number in ledger.losses.items() if number}
-    if lost:
-        yield from _note_lines("lost: " + ", ".join(f"{number:,} {name}" for name, number in lost.items()))
+    if lost := named_losses(ledger.losses):
+        yield from _note_lines(f"lost: {lost}")
     if ledger.overhead.events is not None and ledger.overhead.time is not None:
         cost = f"{ledger.overhead.events:,} transitions, which cost {ledger.overhead.time / 1e6:.1f} ms in all"
         yield from _note_lines(f"Seen: {cost}.")

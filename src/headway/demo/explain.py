@@ -9,7 +9,10 @@ from headway.model import Kind, Ledger, Quality, Thread, kind_of
 
 from . import Figures, ThreadTruth, Truth
 
-__all__ = ["Account", "Comparison", "Part", "explain"]
+__all__ = ["ON_THE_PROCESSOR", "Account", "Comparison", "Part", "explain"]
+
+ON_THE_PROCESSOR = "on the processor"
+"""What the comparison of a thread's processor time is called."""
 
 LEAST_WAIT = 0.02
 """Waits shorter than this share of a thread's life are not named."""
@@ -113,7 +116,7 @@ def _states(thread: Thread, *names: str) -> int:
 def _processor_time(ledger: Ledger, seen: Thread, figures: Figures) -> Iterator[Comparison]:
     rpi = ledger.indices(seen).rpi
     measured = None if rpi is None else rpi + _sum(seen, Kind.OVERHEAD)
-    yield Comparison("on the processor", measured, figures.cpu_ns)
+    yield Comparison(ON_THE_PROCESSOR, measured, figures.cpu_ns)
 
 
 def _turn(ledger: Ledger, seen: Thread, figures: Figures) -> Iterator[Comparison]:

@@ -29,6 +29,7 @@ from headway.model import (
 
 from .figures import NOTHING, share, with_unit
 from .lines import Line, show
+from .losses import named_losses
 from .printable import clean, fit, width_of, wrap
 
 __all__ = ["print_table", "table"]
@@ -352,13 +353,12 @@ def _notes(ledger: Ledger, unseen: int, width: int) -> Iterator[Line]:
     cost = ledger.overhead
     text = f"measured {cost.events:,} transitions, " if cost.events is not None else ""
     text += f"cost {with_unit(cost.time, ledger.time_unit, 7, ' ')}" if cost.time else f"cost {_cost(cost.time)}"
-    lost = {name: count for name, count in ledger.losses.items() if count}
+    lost = named_losses(ledger.losses)
     if not lost:
         yield from ([(line, _DIM)] for line in _indented(text + ", lost 0", width, "", "  "))
         return
-    named = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in lost.items())
     yield from ([(line, _DIM)] for line in _indented(text, width, "", "  "))
-    yield from ([(line, _WORST)] for line in _indented(f"lost {sum(lost.values()):,}: {named}", width, "", "  "))
+    yield from ([(line, _WORST)] for line in _indented(f"lost: {lost}", width, "", "  "))
 
 
 def _cost(time: int | None) -> str:

@@ -34,9 +34,9 @@ def measure(
 
 
 def check(ledger: Ledger) -> None:
-    """The laws: conservation to the nanosecond, and nothing lost."""
+    """The laws: conservation to the nanosecond, and nothing lost but what a hypervisor may take at an unseen moment."""
     assert violations(ledger) == []
-    assert {name: n for name, n in ledger.losses.items() if n} == {}
+    assert {name: n for name, n in ledger.losses.items() if n and name != "stolen_ns_unplaced"} == {}
     for thread in ledger.threads:
         assert thread.span == thread.until - thread.start
         assert (thread.end or ledger.window.end) == thread.until

@@ -577,9 +577,7 @@ cdef class Memory:
                                   copy.deferred[i].count - copy.absorbed[i].count)
                         deferred += copy.deferred[i].time - copy.absorbed[i].time
             state = checked(copy.state)
-            cells.put(state, at - copy.since - deferred, 1)
-            for i in range(min(copy.depth, N_NESTED)):
-                cells.put(checked(copy.nested[i]), 0, 1)
+            cells.put(state, at - copy.since - deferred, 0) # a processor counts what was left there for good
             return cells
         finally:
             free(copy)

@@ -56,15 +56,16 @@ class BpfSource:
     """Measures a selection of threads with eBPF (`headway.linux.source.LinuxSource`).
 
     ``intervals``: `read` and `interval` will be called, not only `end`. ``max_threads``: how many threads can be
-    measured at the same time; memory for so many is set aside (about 3 KiB each, and 2 more with ``intervals``).
+    measured at the same time (None: as many as live now and half as many again, at least 8,192); memory for so many is
+    set aside, about 3 KiB each, and 2 more with ``intervals``.
     """
 
     name = "bpf"
 
-    def __init__(self, selection: Selection, *, intervals: bool = False, max_threads: int = 8192) -> None:
+    def __init__(self, selection: Selection, *, intervals: bool = False, max_threads: int | None = None) -> None:
         self._selection = selection
         self._intervals = intervals
-        self._max_slots = max_threads + 1
+        self._max_slots = (max_threads or max(8192, _living_threads() * 3 // 2)) + 1
         self._object: Object | None = None
         self._ring: RingReader | None = None
         self._exits = Exits()
@@ -416,6 +417,14 @@ class BpfSource:
 def _tracepoints() -> set[bytes]:
     """The tracepoints that a program can be attached to, by the types that the kernel has for them."""
     return set(re.findall(rb"\0btf_trace_(\w+)", BTF.read_bytes()))
+
+
+def _living_threads() -> int:
+    """How many threads there are (proc_loadavg(5), fourth field)."""
+    try:
+        return int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def _pid_namespace() -> tuple[int, int]:

@@ -599,7 +599,7 @@ NOINLINE u32 look(struct processor *p, u64 now, u32 state)
  * the stretches since the last look, and it made the one that it hit long: it is taken out of the longest. The run queue
  * is reached through the running thread, because not every kernel lists its per-processor symbols.
  */
-INLINE void take_stolen(struct processor *p, struct slot *s)
+INLINE void take_stolen(struct processor *p, struct slot *s, bool last)
 {
 	if (!settings.has_steal)
 		return;
@@ -621,6 +621,10 @@ INLINE void take_stolen(struct processor *p, struct slot *s)
 				add(s, state, -time, 0);
 				add(s, STOLEN, time, 1);
 			}
+		}
+		if (last && p->debt) { /* the thread leaves: nothing of it is left to take from */
+			lose(p, LOST_STEAL, p->debt);
+			p->debt = 0;
 		}
 	}
 	p->longest = 0;
@@ -857,7 +861,7 @@ int switch_threads(u64 *ctx)
 	if (!begin(p, &s, &now, 0, number == 0))
 		goto out;
 	number = p->slot;
-	take_stolen(p, s);
+	take_stolen(p, s, true);
 	u32 why;
 	if (settings.has_prev_state)
 		why = ctx[3];
@@ -1162,7 +1166,7 @@ INLINE int end_interrupt(u32 state)
 	if (begin(p, &s, &now, 0, 1)) {
 		pop(p);
 		if (state == IRQ_TIMER)
-			take_stolen(p, s);
+			take_stolen(p, s, false);
 	}
 	LEAVE(p);
 	return 0;

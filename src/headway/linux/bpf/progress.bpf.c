@@ -279,7 +279,7 @@ NOINLINE int absorb(struct processor *p, u32 number)
 
 /* ---- cuts ---- */
 
-NOINLINE int save_slot(struct slot *s, u32 number)
+NOINLINE int save_slot(struct slot *s, u32 number, u32 cut)
 {
 	u32 size = __builtin_offsetof(struct record, cells) + (s->used & 255) * sizeof(struct cell);
 	struct record *copy = map_lookup(&saved_slots, &number);
@@ -301,27 +301,29 @@ NOINLINE int save_slot(struct slot *s, u32 number)
 	}
 	read_kernel(copy, size, s);
 	ORDER();
-	copy->cut = s->cut = control.cut;
+	copy->cut = s->cut = cut;
 	return 0;
 }
 
 /* The first handler since a cut was announced: false if the time for measuring is over. */
 NOINLINE int cross(struct processor *p, u32 number, u64 now)
 {
+	u32 cut = control.cut; /* before its moment, which is announced first: the next one may be announced meanwhile */
+	ORDER();
 	if (now < control.cut_at)
 		return true;
 	if (control.last)
 		return false;
 	if (!settings.intervals) {
-		p->cut = control.cut;
+		p->cut = cut;
 		return true;
 	}
 	/* Interrupts that came while the last handler was at work, before the cut, belong before it. */
 	if (p->deferred_since < control.cut_at)
 		absorb(p, number);
 	struct slot *s = number ? slot_at(number) : NULL;
-	if (s && s->cut != control.cut)
-		save_slot(s, number);
+	if (s && s->cut != cut)
+		save_slot(s, number, cut);
 	u32 cpu = processor_id();
 	struct processor *copy = map_lookup(&saved_processors, &cpu);
 	if (copy) {
@@ -329,9 +331,9 @@ NOINLINE int cross(struct processor *p, u32 number, u64 now)
 		ORDER();
 		read_kernel(copy, sizeof(*copy), p);
 		ORDER();
-		copy->cut = control.cut;
+		copy->cut = cut;
 	}
-	p->cut = control.cut;
+	p->cut = cut;
 	p->floor = control.cut_at;
 	p->longest = 0;
 	return true;
@@ -344,8 +346,12 @@ INLINE bool over(u64 now)
 
 INLINE void save_if_due(struct slot *s, u32 number, u64 now)
 {
-	if (settings.intervals && UNLIKELY(s->cut != control.cut) && now >= control.cut_at)
-		save_slot(s, number);
+	if (!settings.intervals)
+		return;
+	u32 cut = control.cut;
+	ORDER();
+	if (UNLIKELY(s->cut != cut) && now >= control.cut_at)
+		save_slot(s, number, cut);
 }
 
 /* ---- which thread ---- */

@@ -170,6 +170,12 @@ INLINE void charge(struct processor *p, struct slot *s, u64 now, u64 left)
 /* Off the processor. */
 INLINE void charge_away(struct slot *s, u64 now)
 {
+	if (UNLIKELY((s64)(now - s->since) < 0)) { /* opened after this handler had read its clock */
+		if (s->birth == s->since)
+			s->birth = now;
+		s->since = now;
+		return;
+	}
 	add(s, s->state, now - s->since, 1);
 	s->since = now;
 }

@@ -148,8 +148,8 @@ def _sum_lines(ledger: Ledger, accounts: list[Account]) -> Iterator[Text]:
         taken = sum(interrupt_time(thread.states) for thread in ledger.threads)
         yield from _note_lines(
             f"Interrupts took {taken / 1e9:.3f} s of the measured time. The kernel's clock, by which a thread knows "
-            "its truth, gives part of the interrupt that wakes a thread to the woken one; headway gives all of it to the "
-            "thread that was interrupted."
+            "its truth, gives part of the interrupt that wakes a thread to the woken one; headway gives all of it to "
+            "the thread that was interrupted."
         )
     yield Text()
 

@@ -151,8 +151,10 @@ class BpfSource:
             image = (resources.files("headway.linux") / "bpf" / "progress.bpf.o").read_bytes()
         except OSError as error:
             raise HeadwayError(f"headway's eBPF object is missing ({error}): reinstall headway") from None
-        tracepoints = _tracepoints()
-        steal = b"prev_steal_time_rq" in BTF.read_bytes()
+        types = BTF.read_bytes()
+        tracepoints = set(re.findall(rb"\0btf_trace_(\w+)", types))
+        # CONFIG_PARAVIRT_TIME_ACCOUNTING, and CONFIG_FAIR_GROUP_SCHED: a thread leads to its run queue.
+        steal = b"\0prev_steal_time_rq\0" in types and b"\0my_q\0" in types
         for has_prev_state in (True, False):
             self._object = Object(library, image)
             self._size_maps(self._object)
@@ -412,11 +414,6 @@ class BpfSource:
             losses=losses,
             overhead=Overhead(None if self._per_event is None else round(events * self._per_event), events),
         )
-
-
-def _tracepoints() -> set[bytes]:
-    """The tracepoints that a program can be attached to, by the types that the kernel has for them."""
-    return set(re.findall(rb"\0btf_trace_(\w+)", BTF.read_bytes()))
 
 
 def _living_threads() -> int:

@@ -611,11 +611,12 @@ NOINLINE u32 look(struct processor *p, u64 now, u32 state)
  * the stretches since the last look, and it made the one that it hit long: it is taken out of the longest. The run queue
  * is reached through the running thread, because not every kernel lists its per-processor symbols.
  */
-INLINE void take_stolen(struct processor *p, struct slot *s, bool last)
+INLINE void take_stolen(struct processor *p, struct slot *s, struct task_struct *running, bool last)
 {
-	if (!settings.has_steal)
+	if (!settings.has_steal || !FIELD_EXISTS(running->se.cfs_rq) || !FIELD_EXISTS(running->se.cfs_rq->rq->prev_steal_time_rq))
 		return;
-	u64 steal = current_task()->se.cfs_rq->rq->prev_steal_time_rq, time = steal - p->steal;
+	struct rq *queue = running->se.cfs_rq->rq;
+	u64 steal = queue->prev_steal_time_rq, time = steal - p->steal;
 	if (UNLIKELY(time | p->debt)) {
 		u32 state = p->longest_state;
 		p->steal = steal;
@@ -873,7 +874,7 @@ int switch_threads(u64 *ctx)
 	if (!begin(p, &s, &now, 0, number == 0))
 		goto out;
 	number = p->slot;
-	take_stolen(p, s, true);
+	take_stolen(p, s, prev, true);
 	u32 why;
 	if (settings.has_prev_state)
 		why = ctx[3];
@@ -1178,7 +1179,7 @@ INLINE int end_interrupt(u32 state)
 	if (begin(p, &s, &now, 0, 1)) {
 		pop(p);
 		if (state == IRQ_TIMER)
-			take_stolen(p, s, false);
+			take_stolen(p, s, current_task(), false);
 	}
 	LEAVE(p);
 	return 0;

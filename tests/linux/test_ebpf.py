@@ -333,9 +333,11 @@ def test_processor_time_agrees_with_the_threads_own_clock(compile_c: Compiler) -
     thread = one(observation.ledger)
     rpi = observation.ledger.indices(thread).rpi
     assert rpi is not None
-    # When an interrupt wakes a thread that preempts this one, the kernel charges part of it to the woken thread.
-    # The margin is for what this thread did before and after; benchmarks/accuracy.py has the figures.
-    assert rpi - interrupt_time(thread.states) - 2_000_000 <= own <= rpi + 2_000_000
+    # When an interrupt wakes a thread that preempts this one, the kernel charges the rest of it and the path to the
+    # switch to the woken thread. The margin is for what this thread did before and after; benchmarks/accuracy.py has
+    # the figures.
+    margin = 2_000_000 + 10_000 * (thread.states["ready"].count or 0)
+    assert rpi - interrupt_time(thread.states) - margin <= own <= rpi + margin
 
 
 def test_intervals_add_up_to_the_whole(compile_c: Compiler) -> None:

@@ -83,7 +83,7 @@ def command(
         )
 
         def started(used: LinuxSource, why: str) -> None:
-            if why and not quiet:
+            if why and not quiet and not (as_json and output is None):  # JSON alone, where it goes
                 with suppress(OSError):
                     click.echo(f"headway: measuring with /proc, sampled: {why}; headway doctor says more", err=True)
 

@@ -369,14 +369,14 @@ INLINE bool in_namespace(struct task_struct *task, u32 *tid, u32 *pid)
 		u32 hole;
 		struct pid_namespace *ns;
 	} number = {};
-	u32 level = settings.namespace_level;
-	if (level == 0) { /* the initial one */
+	if (!settings.namespace_inum) { /* the initial one */
 		*tid = task->pid;
 		*pid = task->tgid;
 		return true;
 	}
 	struct pid *ids = task->thread_pid;
-	if (!ids || ids->level < level)
+	u32 level = control.namespace_level;
+	if (!ids || !level || ids->level < level)
 		return false;
 	read_kernel(&number, sizeof(number), (char *)&ids->numbers[0] + level * sizeof(number));
 	struct pid_namespace *space = number.ns;
@@ -403,22 +403,31 @@ INLINE bool name_matches(const char *comm)
 	return true;
 }
 
+/* In a cgroup namespace, whose root is some levels down, the reader sees fewer levels than there are. */
 INLINE bool in_cgroup(struct task_struct *task)
 {
 	struct css_set *set = task->cgroups;
 	struct cgroup *group = set->dfl_cgrp, *ancestor = NULL;
 	u32 level = settings.cgroup_level & 0xff;
-	if (!group || (u32)group->level < level)
+	if (!group)
 		return false;
 	if (FIELD_EXISTS(group->ancestors)) {
-		read_kernel(&ancestor, sizeof(ancestor), (char *)&group->ancestors[0] + level * sizeof(ancestor));
-		struct kernfs_node *node = FOLLOW(ancestor, kn);
-		return FOLLOW(node, id) == settings.cgroup;
+		for (u32 i = 0; i < 16 && (u32)group->level >= level + i; i++) {
+			read_kernel(&ancestor, sizeof(ancestor), (char *)&group->ancestors[0] + (level + i) * sizeof(ancestor));
+			struct kernfs_node *node = FOLLOW(ancestor, kn);
+			if (FOLLOW(node, id) == settings.cgroup)
+				return true;
+		}
+		return false;
 	}
 	struct cgroup___ids *old = (void *)group;
-	u64 id = 0;
-	read_kernel(&id, sizeof(id), (char *)&old->ancestor_ids[0] + level * sizeof(id));
-	return id == settings.cgroup;
+	for (u32 i = 0; i < 16 && (u32)group->level >= level + i; i++) {
+		u64 id = 0;
+		read_kernel(&id, sizeof(id), (char *)&old->ancestor_ids[0] + (level + i) * sizeof(id));
+		if (id == settings.cgroup)
+			return true;
+	}
+	return false;
 }
 
 INLINE bool selected(struct task_struct *task, u32 tid, u32 pid)
@@ -1220,6 +1229,11 @@ int open_living(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
 	u32 tid = 0, pid = 0;
+	if (settings.namespace_inum && !control.namespace_level) { /* the reader runs this, in its namespace */
+		struct pid *own = current_task()->thread_pid;
+		if (own)
+			control.namespace_level = own->level;
+	}
 	if (!task || !task->pid || !in_namespace(task, &tid, &pid) || !selected(task, tid, pid) || slot_of(task))
 		return 0;
 	/* Before its first event nothing is known, unless it sleeps or waits for a processor: then it says so itself. */

@@ -462,7 +462,7 @@ INLINE u32 call_state(long call)
 /* What a thread does on the processor when nothing else is known: from the registers with which it entered the kernel. */
 INLINE u32 state_by_registers(struct task_struct *task)
 {
-	if (task->flags & PF_KTHREAD)
+	if (task->flags & (PF_KTHREAD | PF_WORKER))
 		return KERNEL_THREAD;
 	struct pt_regs *regs = task_registers(task);
 	long call = CALL_IN_PROGRESS(regs);
@@ -728,6 +728,14 @@ INLINE void pop(struct processor *p)
 	p->state = p->nested[depth & (N_NESTED - 1)];
 }
 
+/* A state that ends while another one interrupts it, or with its thread, was entered too. */
+INLINE void count_last(struct processor *p, struct slot *s, u32 state)
+{
+	if (state < N_STATES)
+		p->cells[state].count++;
+	add(s, state, 0, 1);
+}
+
 /* ---- system calls ---- */
 
 SEC("tp_btf/sys_enter")
@@ -744,6 +752,8 @@ int enter_call(u64 *ctx)
 		long call = ctx[1];
 		if (UNLIKELY(COMPAT_CALL(regs)))
 			call = (u64)call < N_CALLS ? settings.compat_call[call] : N_CALLS;
+		if (UNLIKELY(p->depth))
+			count_last(p, s, p->nested[0]);
 		p->depth = 0;
 		p->state = call_state(call);
 	}
@@ -762,6 +772,8 @@ int leave_call(u64 *ctx)
 		return 0;
 	ENTER(p);
 	if (begin(p, &s, &now, 0, 1) && s) {
+		if (UNLIKELY(p->depth)) /* in a fault that is never done: the call fails with EFAULT */
+			count_last(p, s, p->nested[0]);
 		p->depth = 0;
 		p->state = USER;
 	}
@@ -816,14 +828,6 @@ INLINE u32 wait_state(struct task_struct *task, u32 doing)
 	if (disk)
 		return WAIT_DISK;
 	return doing == KERNEL_THREAD ? WAIT_KTHREAD : WAIT_OTHER;
-}
-
-/* A state that a thread ends in was entered too, and those it interrupted. */
-INLINE void count_last(struct processor *p, struct slot *s, u32 state)
-{
-	if (state < N_STATES)
-		p->cells[state].count++;
-	add(s, state, 0, 1);
 }
 
 static int forget_cell(u32 i, u32 *number)
@@ -954,12 +958,26 @@ out:
 	return 0;
 }
 
+/* Threads that the kernel makes for a process (io_uring's workers) are not forked: they first show when they are woken. */
+NOINLINE u32 new_worker(struct task_struct *task)
+{
+	u32 tid = 0, pid = 0;
+	if (!(task->flags & PF_WORKER) || over(clock_ns()))
+		return 0;
+	bool measure = settings.follow && slot_of(current_task());
+	if (!measure && (settings.everything || settings.cgroup))
+		measure = in_namespace(task, &tid, &pid) && selected(task, tid, pid);
+	return measure ? open(task, READY, KERNEL_THREAD, SLOT_NEW) : 0;
+}
+
 INLINE int woken(struct task_struct *task, bool new)
 {
 	struct processor *p = here();
 	if (!p || !p->since)
 		return 0;
 	u32 number = slot_of(task);
+	if (new && UNLIKELY(!number))
+		number = new_worker(task);
 	struct slot *s = number ? slot_at(number) : NULL;
 	if (!s || s->cpu)
 		return 0;

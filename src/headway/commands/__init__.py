@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
+from contextlib import suppress
 
 import click
 
@@ -51,20 +53,50 @@ def _headway() -> None:
 
 def main() -> None:
     """Entry point. A user's mistake is one sentence on standard error, and exit status 125."""
+    _open_standard_streams()
     try:
         status = _headway.main(prog_name="headway", standalone_mode=False)
     except HeadwayError as error:
-        click.echo(f"headway: {error}", err=True)
+        _say(f"headway: {error}")
         status = error.exit_status
     except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message(), err=True)
+        _say(error.format_message())
         status = _FAILED
     except click.ClickException as error:
-        click.echo(f"headway: {error.format_message()}", err=True)
+        _say(f"headway: {error.format_message()}")
         status = _FAILED
     except (click.Abort, KeyboardInterrupt):
         status = 130
-    except BrokenPipeError:
-        sys.stderr.close()
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):  # a reader that has gone away needs no words
+            _say(f"headway: {error}")
         status = _FAILED
+    _finish_writing()
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _open_standard_streams() -> None:
+    """Where we were started with one closed, let no file of ours take its number; a command has it closed as before."""
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(fd)
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+
+
+def _say(text: str) -> None:
+    with suppress(OSError):
+        click.echo(text, err=True)
+
+
+def _finish_writing() -> None:
+    """What cannot be written now must not fail again when Python ends: the exit status would be another."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from types import FrameType
 
+from headway.errors import CommandFailedError, SelectionError
 from headway.linux.choose import start_source
 from headway.linux.held import HeldCommand
 from headway.linux.source import LinuxSource, Selection
@@ -47,6 +48,8 @@ def _signals() -> Iterator[tuple[int, list[int]]]:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
             if signal.getsignal(number) is not signal.SIG_IGN:
                 old[number] = signal.signal(number, note)
+        if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:  # then nobody could wait for a child
+            old[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         yield read, received
     finally:
         for number, handler in old.items():
@@ -120,9 +123,12 @@ def observe(
             if held is not None and held.has_ended:
                 source.settle(held.pid)
             ledger = source.end_interval() if interval is not None else source.end()
-        except BaseException:
+        except BaseException as error:
             if held is not None:
+                ended = held.ended_early
                 held.give_up()
+                if ended and isinstance(error, SelectionError):  # it is not there because a signal ended it
+                    raise CommandFailedError(f"{command[0]}: ended by a signal before it was executed", ended) from None
             raise
         finally:
             if source is not None:

@@ -108,7 +108,7 @@ def selection_of(
     """What these options select. Raises UsageError where that is nothing, or contradictory."""
     if name is not None:
         plain = name.removesuffix("*").encode(errors="surrogateescape")
-        if not name or len(plain) > 15 or "*" in name[:-1]:
+        if not plain or len(plain) > 15 or "*" in name[:-1]:
             raise click.UsageError(f"{name!r} is no thread's name: up to 15 bytes, with a * only at the end")
     if command and (pids or tids or name or cgroup):
         raise click.UsageError("give a command or threads to measure (-p, -t, --name, --cgroup), not both")

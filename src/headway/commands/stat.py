@@ -7,7 +7,7 @@ import resource
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
 import click
@@ -83,8 +83,9 @@ def command(
         )
 
         def started(used: LinuxSource, why: str) -> None:
-            if why and not quiet:
-                click.echo(f"headway: measuring with /proc, sampled: {why}; headway doctor says more", err=True)
+            if why and not quiet and not (as_json and output is None):  # JSON alone, where it goes
+                with suppress(OSError):
+                    click.echo(f"headway: measuring with /proc, sampled: {why}; headway doctor says more", err=True)
 
         observation = observe(
             selection,
@@ -96,6 +97,8 @@ def command(
             started=started,
         )
         report.show(observation.ledger, observation.exit_status)
+        if report.error:
+            raise HeadwayError(report.error)
     status = observation.exit_status
     if status is not None and status < 0:
         _die_of(-status)
@@ -119,19 +122,21 @@ class _Report:
         self._stream, self._argv, self._as_json = stream, argv, as_json
         self._verbose, self._quiet, self._limit = verbose, quiet, limit
         self._interval, self._began = interval, 0
+        self.error = ""
+        """Why nothing more could be written; empty if all was."""
 
     def show(self, ledger: Ledger, exit_status: int | None = None) -> None:
-        """Write one report. A reader that has gone away is no reason to stop measuring."""
+        """Write one report. That it cannot be written is no reason to leave the command alone: `error` tells."""
         try:
             if self._as_json:
                 self._show_json(ledger, exit_status)
             else:
                 self._show_table(ledger)
             self._stream.flush()
-        except BrokenPipeError:
-            self._stream = open(os.devnull, "w")  # noqa: SIM115
         except OSError as error:
-            raise HeadwayError(f"the report cannot be written ({error.strerror})") from None
+            if not isinstance(error, BrokenPipeError):  # a reader that has gone away is no error
+                self.error = f"the report cannot be written ({error.strerror})"
+            self._stream = open(os.devnull, "w")  # noqa: SIM115
 
     def _show_json(self, ledger: Ledger, exit_status: int | None) -> None:
         from headway.views.json import write
@@ -166,8 +171,13 @@ def _report(output: str | None) -> Iterator[TextIO]:
         stream = open(output, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
     except OSError as error:
         raise HeadwayError(f"{output} cannot be written ({error.strerror}): give another file with -o") from None
-    with stream:
+    try:
         yield stream
+    except BaseException:
+        with suppress(OSError):
+            stream.close()
+        raise
+    stream.close()
 
 
 def _die_of(number: int) -> None:

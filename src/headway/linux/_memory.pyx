@@ -57,7 +57,7 @@ cdef extern from "bpf/layout.h" nogil:
 
     struct settings:
         uint32_t everything, follow, some_cpus, intervals, has_steal, has_prev_state, max_slots
-        uint32_t namespace_inum, namespace_level, cgroup_level
+        uint32_t namespace_inum, cgroup_level
         uint64_t cgroup
         uint32_t name_length, name_prefix
         char name[16]
@@ -145,7 +145,6 @@ def pack_settings(*, wait_of, compat_call, bytes name=b"", **numbers):
     s.has_prev_state = numbers.pop("has_prev_state", 0)
     s.max_slots = numbers.pop("max_slots")
     s.namespace_inum = numbers.pop("namespace_inum", 0)
-    s.namespace_level = numbers.pop("namespace_level", 0)
     s.cgroup = numbers.pop("cgroup", 0)
     s.cgroup_level = numbers.pop("cgroup_level", 0)
     s.name_prefix = numbers.pop("name_prefix", 0)

@@ -10,11 +10,13 @@ import errno
 import mmap
 import os
 import re
+import resource
 import time
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from importlib import resources
+from itertools import pairwise
 from pathlib import Path
 
 from headway.errors import HeadwayError, SelectionError
@@ -89,7 +91,11 @@ class BpfSource:
     def begin(self) -> None:
         """Load, attach and start measuring. Raises HeadwayError; then nothing is left attached."""
         try:
-            self._begin()
+            with _files_as_allowed():
+                self._begin()
+        except BpfError as error:
+            self.close()
+            raise _explain(error) from None
         except BaseException:
             self.close()
             raise
@@ -141,6 +147,11 @@ class BpfSource:
                 path = f"/proc/{number}/task" if kind == "process" else f"/proc/{number}/stat"
                 if not os.path.exists(path):
                     raise SelectionError(f"there is no {kind} {number}: it may have ended; ps -eLf lists them")
+                leader = _process_of(number) if kind == "process" else number
+                if leader != number:
+                    raise SelectionError(
+                        f"{number} is a thread of process {leader}: choose it with -t {number}, or all with -p {leader}"
+                    )
         for cpu in self._selection.cpus or ():
             if cpu not in processors.online():
                 there = ",".join(map(str, processors.online()))
@@ -204,8 +215,7 @@ class BpfSource:
 
     def _settings(self, steal: bool, has_prev_state: bool) -> bytes:
         selection = self._selection
-        level, inum = _pid_namespace()
-        name = (selection.name or "").encode()
+        name = os.fsencode(selection.name or "")
         group, group_level = _cgroup(selection.cgroup) if selection.cgroup else (0, 0)
         return pack_settings(
             wait_of=states.wait_table(),
@@ -219,8 +229,7 @@ class BpfSource:
             has_steal=steal,
             has_prev_state=has_prev_state,
             max_slots=self._max_slots,
-            namespace_inum=inum,
-            namespace_level=level,
+            namespace_inum=_pid_namespace(),
             cgroup=group,
             cgroup_level=group_level,
         )
@@ -424,22 +433,26 @@ def _living_threads() -> int:
         return 0
 
 
-def _pid_namespace() -> tuple[int, int]:
-    """Level and inode number of our pid namespace; level 0 is the initial one (inode 0xeffffffc)."""
+def _process_of(tid: int) -> int:
+    """The process that a thread belongs to; if that is not to be had, the thread's own id."""
+    with suppress(OSError):
+        found = re.search(r"^Tgid:\s*(\d+)", Path(f"/proc/{tid}/status").read_text(errors="replace"), re.MULTILINE)
+        if found:
+            return int(found.group(1))
+    return tid
+
+
+def _pid_namespace() -> int:
+    """Inode number of our pid namespace; 0 if it is the initial one (0xeffffffc, PROC_PID_INIT_INO)."""
     inum = os.stat("/proc/self/ns/pid").st_ino
-    if inum == 0xEFFFFFFC:
-        return 0, inum
-    status = Path("/proc/self/status").read_text()
-    found = re.search(r"^NSpid:(.*)$", status, re.MULTILINE)
-    levels = len(found.group(1).split()) if found else 1
-    # A /proc mounted within the namespace shows ids from there on inward only: at least one level is above it.
-    return max(1, levels - 1), inum
+    return 0 if inum == 0xEFFFFFFC else inum
 
 
 def _cgroup(path: str) -> tuple[int, int]:
     """Id and level of a cgroup v2 directory. Raises HeadwayError."""
     folder = Path(path)
-    roots = [Path(line.split()[1]) for line in Path("/proc/mounts").read_text().splitlines() if " cgroup2 " in line]
+    mounts = [line.split() for line in Path("/proc/mounts").read_text(errors="surrogateescape").splitlines()]
+    roots = [Path(_unescape(at)) for _, at, kind, *_ in mounts if kind == "cgroup2"]
     if not folder.is_absolute() and roots:
         folder = roots[0] / folder
     if not folder.is_dir():
@@ -455,6 +468,11 @@ def _cgroup(path: str) -> tuple[int, int]:
     )
 
 
+def _unescape(path: str) -> str:
+    """A path as in /proc/mounts, where blanks and the like are written in octal."""
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found.group(1), 8)), path)
+
+
 def _steal_of_all() -> int | None:
     """Time stolen from all processors together since boot by /proc/stat, ns, in steps of 10 ms."""
     try:
@@ -464,8 +482,32 @@ def _steal_of_all() -> int | None:
         return None
 
 
+@contextmanager
+def _files_as_allowed() -> Iterator[None]:
+    """Files can be opened up to the hard limit meanwhile: each program and each processor needs a few."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise _too_many_files() from None
+        raise
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def _too_many_files() -> HeadwayError:
+    return HeadwayError(
+        f"eBPF needs about {100 + 2 * len(processors.online())} open files, more than are allowed: "
+        "raise the limit (ulimit -n), or use --source proc"
+    )
+
+
 def _explain(error: BpfError) -> HeadwayError:
     """Why loading failed, and what to do."""
+    if error.number in (errno.EMFILE, errno.ENFILE) or "Too many open files" in error.log:
+        return _too_many_files()
     if error.number in (errno.EPERM, errno.EACCES) and "BEGIN PROG LOAD LOG" not in error.log:
         lockdown = ""
         with suppress(OSError):
@@ -477,5 +519,8 @@ def _explain(error: BpfError) -> HeadwayError:
             )
         return HeadwayError("eBPF needs CAP_BPF and CAP_PERFMON: run as root (sudo headway ...), or use --source proc")
     words = [line for line in error.log.splitlines() if line.strip()]
-    said = next((line for line in reversed(words) if "libbpf: prog" in line or "failed" in line), str(error))
+    said = next((line for line in words if "libbpf: prog" in line or "failed" in line), str(error))
+    for line, after in pairwise(words):
+        if after.startswith("processed "):  # the verifier's last words before its statistics are its reason
+            said = f"{said.removeprefix('libbpf: ')}: {line}"
     return HeadwayError(f"the kernel refused headway's eBPF programs ({said.strip()}): use --source proc")

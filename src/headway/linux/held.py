@@ -10,6 +10,7 @@ import errno
 import os
 import signal
 from collections.abc import Sequence
+from contextlib import suppress
 
 from headway.errors import CommandFailedError
 
@@ -27,31 +28,31 @@ class HeldCommand:
         self._status: int | None = None
         gate, self._gate = os.pipe()
         self._failure, failure = os.pipe()
-        self.pid = os.fork()
-        if self.pid == 0:
-            self._child(gate, failure, stdout)
+        # A signal that comes before the child has its own way to take it is not lost: it waits.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_OR_SHARED)
+        try:
+            self.pid = os.fork()
+            if self.pid == 0:
+                self._child(gate, failure, stdout, mask)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         os.close(gate)
         os.close(failure)
         self.pidfd = os.pidfd_open(self.pid)
 
-    def _child(self, gate: int, failure: int, stdout: int | None) -> None:
+    def _child(self, gate: int, failure: int, stdout: int | None, mask: set[signal.Signals | int]) -> None:
         """Never returns."""
         status = 127
         try:
             os.close(self._gate)
             if stdout is not None:
                 os.dup2(stdout, 1)
-            for number in (
-                signal.SIGPIPE,
-                signal.SIGXFSZ,
-                signal.SIGINT,
-                signal.SIGQUIT,
-                signal.SIGTERM,
-                signal.SIGHUP,
-            ):
-                if signal.getsignal(number) is not _IGNORED_BEFORE.get(number):
-                    signal.signal(number, signal.SIG_DFL)
+            for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, *_PASSED_OR_SHARED):
+                signal.signal(number, signal.SIG_IGN if number in _IGNORED_BEFORE else signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             if os.read(gate, 1):
+                if not self.command[0]:
+                    raise FileNotFoundError(errno.ENOENT, "")
                 os.execvp(self.command[0], self.command)
         except OSError as error:
             status = 127 if error.errno in (errno.ENOENT, errno.ENOTDIR) else 126
@@ -60,8 +61,12 @@ class HeldCommand:
             os._exit(status)
 
     def release(self) -> None:
-        """Let it execute the command. Raises CommandFailedError where that fails: 127 not found, 126 not executable."""
-        os.write(self._gate, b"!")
+        """Let it execute the command. Raises CommandFailedError where that fails: 127 not found, 126 not executable.
+
+        If a signal has ended it already, nothing happens: `wait` tells.
+        """
+        with suppress(BrokenPipeError):
+            os.write(self._gate, b"!")
         os.close(self._gate)
         self._gate = -1
         said = os.read(self._failure, 16)
@@ -70,12 +75,13 @@ class HeldCommand:
         if said:
             number = int(said)
             self.wait()
-            name = self.command[0]
+            name = self.command[0] or "''"
             if number in (errno.ENOENT, errno.ENOTDIR):
                 there = os.path.exists(name) and "/" in name
                 why = "its interpreter was not found" if there else "not found: is it in PATH?"
                 raise CommandFailedError(f"{name}: {why}", 127)
-            raise CommandFailedError(f"{name}: cannot be executed ({os.strerror(number)})", 126)
+            why = "is a directory" if os.path.isdir(name) else f"cannot be executed ({os.strerror(number)})"
+            raise CommandFailedError(f"{name}: {why}", 126)
 
     @property
     def has_ended(self) -> bool:
@@ -83,6 +89,11 @@ class HeldCommand:
         return (
             self._status is not None or os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
         )
+
+    @property
+    def ended_early(self) -> int:
+        """128 + the number of the signal that ended it before it was released; 0: none did."""
+        return 128 - self.wait() if self._gate >= 0 and self.has_ended else 0
 
     def wait(self) -> int:
         """Wait for its end and reap it. Its exit status, or minus the number of the signal that killed it."""
@@ -93,9 +104,10 @@ class HeldCommand:
         return self._status
 
     def send(self, number: int) -> None:
-        """Send it a signal, unless it has ended."""
+        """Send it a signal, unless it has ended or has become another user's."""
         if not self.has_ended:
-            os.kill(self.pid, number)
+            with suppress(PermissionError):
+                os.kill(self.pid, number)
 
     def give_up(self) -> None:
         """End it before it was released; nothing otherwise."""
@@ -107,9 +119,8 @@ class HeldCommand:
             self.wait()
 
 
-_IGNORED_BEFORE = {
-    number: signal.SIG_IGN
-    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
-    if signal.getsignal(number) is signal.SIG_IGN
-}
+_PASSED_OR_SHARED = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
+_IGNORED_BEFORE = frozenset(
+    number for number in (*_PASSED_OR_SHARED, signal.SIGCHLD) if signal.getsignal(number) is signal.SIG_IGN
+)
 """Signals that we were started with ignored (nohup, a background job): the command keeps them so."""

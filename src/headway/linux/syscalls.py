@@ -17,7 +17,7 @@ WAITS: dict[str, str] = {
     **dict.fromkeys(("poll", "ppoll", "select", "pselect6", "_newselect", "ppoll_time64", "pselect6_time64"), "poll"),
     **dict.fromkeys(("epoll_wait", "epoll_pwait", "epoll_pwait2"), "epoll"),
     **dict.fromkeys(("nanosleep", "clock_nanosleep", "clock_nanosleep_time64"), "sleep"),
-    **dict.fromkeys(("wait4", "waitid", "waitpid", "vfork"), "child"),
+    **dict.fromkeys(("wait4", "waitid", "waitpid", "vfork", "clone", "clone3"), "child"),
     **dict.fromkeys(("rt_sigtimedwait", "rt_sigsuspend", "pause", "sigsuspend", "rt_sigtimedwait_time64"), "signal"),
     **dict.fromkeys(("flock",), "lock"),
     **dict.fromkeys(("io_uring_enter", "io_getevents", "io_pgetevents"), "io_uring"),

@@ -212,7 +212,7 @@ struct bpf_iter__task {
 	struct task_struct *task;
 } CORE;
 
-enum { PF_KTHREAD = 0x00200000 }; /* include/linux/sched.h */
+enum { PF_KTHREAD = 0x00200000, PF_WORKER = 0x00004010 }; /* include/linux/sched.h; PF_IO_WORKER and PF_USER_WORKER */
 enum { TASK_STATE_STOPPED = 4, TASK_STATE_TRACED = 8, TASK_STATE_DEAD = 0x80 };
 enum { MODE_TYPE = 0170000, MODE_SOCKET = 0140000, MODE_REGULAR = 0100000, MODE_BLOCK = 0060000, MODE_FIFO = 0010000 };
 

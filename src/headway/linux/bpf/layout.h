@@ -174,9 +174,8 @@ struct settings {
 	__u32 has_steal; /* the kernel accounts for stolen time */
 	__u32 has_prev_state; /* sched_switch says why the thread leaves: commit fa2c3254d7cf, 5.18 */
 	__u32 max_slots;
-	__u32 namespace_inum; /* the reader's pid namespace; level 0: the initial one */
-	__u32 namespace_level;
-	__u32 cgroup_level;
+	__u32 namespace_inum; /* the reader's pid namespace; 0: the initial one */
+	__u32 cgroup_level; /* at this level below the root, or deeper */
 	__u64 cgroup; /* 0: not by cgroup */
 	__u32 name_length; /* 0: not by name */
 	__u32 name_prefix;
@@ -193,6 +192,7 @@ struct control {
 	__u32 command; /* a process of ours to be measured from its exec on; 0: none */
 	__u32 only; /* measure no other thread than this one; 0: as selected */
 	__u32 slots; /* slots handed out so far; written by the programs */
+	__u32 namespace_level; /* of the reader's pid namespace; written by the programs */
 };
 
 #endif

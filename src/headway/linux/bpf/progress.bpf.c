@@ -369,14 +369,14 @@ INLINE bool in_namespace(struct task_struct *task, u32 *tid, u32 *pid)
 		u32 hole;
 		struct pid_namespace *ns;
 	} number = {};
-	u32 level = settings.namespace_level;
-	if (level == 0) { /* the initial one */
+	if (!settings.namespace_inum) { /* the initial one */
 		*tid = task->pid;
 		*pid = task->tgid;
 		return true;
 	}
 	struct pid *ids = task->thread_pid;
-	if (!ids || ids->level < level)
+	u32 level = control.namespace_level;
+	if (!ids || !level || ids->level < level)
 		return false;
 	read_kernel(&number, sizeof(number), (char *)&ids->numbers[0] + level * sizeof(number));
 	struct pid_namespace *space = number.ns;
@@ -403,22 +403,31 @@ INLINE bool name_matches(const char *comm)
 	return true;
 }
 
+/* In a cgroup namespace, whose root is some levels down, the reader sees fewer levels than there are. */
 INLINE bool in_cgroup(struct task_struct *task)
 {
 	struct css_set *set = task->cgroups;
 	struct cgroup *group = set->dfl_cgrp, *ancestor = NULL;
 	u32 level = settings.cgroup_level & 0xff;
-	if (!group || (u32)group->level < level)
+	if (!group)
 		return false;
 	if (FIELD_EXISTS(group->ancestors)) {
-		read_kernel(&ancestor, sizeof(ancestor), (char *)&group->ancestors[0] + level * sizeof(ancestor));
-		struct kernfs_node *node = FOLLOW(ancestor, kn);
-		return FOLLOW(node, id) == settings.cgroup;
+		for (u32 i = 0; i < 16 && (u32)group->level >= level + i; i++) {
+			read_kernel(&ancestor, sizeof(ancestor), (char *)&group->ancestors[0] + (level + i) * sizeof(ancestor));
+			struct kernfs_node *node = FOLLOW(ancestor, kn);
+			if (FOLLOW(node, id) == settings.cgroup)
+				return true;
+		}
+		return false;
 	}
 	struct cgroup___ids *old = (void *)group;
-	u64 id = 0;
-	read_kernel(&id, sizeof(id), (char *)&old->ancestor_ids[0] + level * sizeof(id));
-	return id == settings.cgroup;
+	for (u32 i = 0; i < 16 && (u32)group->level >= level + i; i++) {
+		u64 id = 0;
+		read_kernel(&id, sizeof(id), (char *)&old->ancestor_ids[0] + (level + i) * sizeof(id));
+		if (id == settings.cgroup)
+			return true;
+	}
+	return false;
 }
 
 INLINE bool selected(struct task_struct *task, u32 tid, u32 pid)
@@ -453,7 +462,7 @@ INLINE u32 call_state(long call)
 /* What a thread does on the processor when nothing else is known: from the registers with which it entered the kernel. */
 INLINE u32 state_by_registers(struct task_struct *task)
 {
-	if (task->flags & PF_KTHREAD)
+	if (task->flags & (PF_KTHREAD | PF_WORKER))
 		return KERNEL_THREAD;
 	struct pt_regs *regs = task_registers(task);
 	long call = CALL_IN_PROGRESS(regs);
@@ -720,6 +729,14 @@ INLINE void pop(struct processor *p)
 	p->state = p->nested[depth & (N_NESTED - 1)];
 }
 
+/* A state that ends while another one interrupts it, or with its thread, was entered too. */
+INLINE void count_last(struct processor *p, struct slot *s, u32 state)
+{
+	if (state < N_STATES)
+		p->cells[state].count++;
+	add(s, state, 0, 1);
+}
+
 /* ---- system calls ---- */
 
 SEC("tp_btf/sys_enter")
@@ -736,6 +753,8 @@ int enter_call(u64 *ctx)
 		long call = ctx[1];
 		if (UNLIKELY(COMPAT_CALL(regs)))
 			call = (u64)call < N_CALLS ? settings.compat_call[call] : N_CALLS;
+		if (UNLIKELY(p->depth))
+			count_last(p, s, p->nested[0]);
 		p->depth = 0;
 		p->state = call_state(call);
 	}
@@ -754,6 +773,8 @@ int leave_call(u64 *ctx)
 		return 0;
 	ENTER(p);
 	if (begin(p, &s, &now, 0, 1) && s) {
+		if (UNLIKELY(p->depth)) /* in a fault that is never done: the call fails with EFAULT */
+			count_last(p, s, p->nested[0]);
 		p->depth = 0;
 		p->state = USER;
 	}
@@ -808,14 +829,6 @@ INLINE u32 wait_state(struct task_struct *task, u32 doing)
 	if (disk)
 		return WAIT_DISK;
 	return doing == KERNEL_THREAD ? WAIT_KTHREAD : WAIT_OTHER;
-}
-
-/* A state that a thread ends in was entered too, and those it interrupted. */
-INLINE void count_last(struct processor *p, struct slot *s, u32 state)
-{
-	if (state < N_STATES)
-		p->cells[state].count++;
-	add(s, state, 0, 1);
 }
 
 static int forget_cell(u32 i, u32 *number)
@@ -946,12 +959,26 @@ out:
 	return 0;
 }
 
+/* Threads that the kernel makes for a process (io_uring's workers) are not forked: they first show when they are woken. */
+NOINLINE u32 new_worker(struct task_struct *task)
+{
+	u32 tid = 0, pid = 0;
+	if (!(task->flags & PF_WORKER) || over(clock_ns()))
+		return 0;
+	bool measure = settings.follow && slot_of(current_task());
+	if (!measure && (settings.everything || settings.cgroup))
+		measure = in_namespace(task, &tid, &pid) && selected(task, tid, pid);
+	return measure ? open(task, READY, KERNEL_THREAD, SLOT_NEW) : 0;
+}
+
 INLINE int woken(struct task_struct *task, bool new)
 {
 	struct processor *p = here();
 	if (!p || !p->since)
 		return 0;
 	u32 number = slot_of(task);
+	if (new && UNLIKELY(!number))
+		number = new_worker(task);
 	struct slot *s = number ? slot_at(number) : NULL;
 	if (!s || s->cpu)
 		return 0;
@@ -1221,6 +1248,11 @@ int open_living(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
 	u32 tid = 0, pid = 0;
+	if (settings.namespace_inum && !control.namespace_level) { /* the reader runs this, in its namespace */
+		struct pid *own = current_task()->thread_pid;
+		if (own)
+			control.namespace_level = own->level;
+	}
 	if (!task || !task->pid || !in_namespace(task, &tid, &pid) || !selected(task, tid, pid) || slot_of(task))
 		return 0;
 	/* Before its first event nothing is known, unless it sleeps or waits for a processor: then it says so itself. */

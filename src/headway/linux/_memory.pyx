@@ -637,7 +637,7 @@ cdef class Memory:
         else:
             self.torn += 1
         cells = Cells.__new__(Cells)
-        cells.reserve(used + N_NESTED + 3 + N_INTERRUPTS)
+        cells.reserve(used + min(copy.depth, N_NESTED) + 2 + (N_INTERRUPTS if deferred else 0))
         for i in range(used):
             cells.append(checked(copy.cells[i].count >> COUNT_BITS), copy.cells[i].time, copy.cells[i].count & COUNT_MASK)
         if deferred:

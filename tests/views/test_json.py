@@ -38,7 +38,7 @@ def test_every_ledger_makes_a_document_that_fits_the_schema(
     assert text.isascii()
     assert "\n" not in text
     assert json.loads(text) == document
-    assert write(ledger, command=command, exit_status=status, advice=advise(ledger)) == text
+    assert "".join(write(ledger, command=command, exit_status=status, advice=advise(ledger))) == text
     text.encode()
 
 

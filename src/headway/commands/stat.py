@@ -141,8 +141,9 @@ class _Report:
     def _show_json(self, ledger: Ledger, exit_status: int | None) -> None:
         from headway.views.json import write
 
-        text = write(ledger, command=list(self._argv) or None, exit_status=exit_status, advice=advise(ledger))
-        self._stream.write(text + "\n")
+        pieces = write(ledger, command=list(self._argv) or None, exit_status=exit_status, advice=advise(ledger))
+        self._stream.writelines(pieces)
+        self._stream.write("\n")
 
     def _show_table(self, ledger: Ledger) -> None:
         from rich.console import Console

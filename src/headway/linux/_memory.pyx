@@ -254,16 +254,24 @@ cdef class Cells:
                 total += self.cells[i].time
         return total
 
-    cdef dict expand(self):
+    cdef dict build(self):
         cdef int i
+        cdef dict found = {}
+        for i in range(self.used):
+            new = Cell(<int64_t>self.cells[i].time, <int64_t>self.cells[i].count)
+            name = names[self.states[i]]
+            old = found.get(name)
+            found[name] = new if old is None else old + new
+        return found
+
+    cdef dict expand(self):
         if self.as_dict is None:
-            self.as_dict = {}
-            for i in range(self.used):
-                new = Cell(<int64_t>self.cells[i].time, <int64_t>self.cells[i].count)
-                name = names[self.states[i]]
-                old = self.as_dict.get(name)
-                self.as_dict[name] = new if old is None else old + new
+            self.as_dict = self.build()
         return self.as_dict
+
+    cdef dict passing(self):
+        """For one pass over all of it, which most threads see only once: the objects are not kept."""
+        return self.build() if self.as_dict is None else self.as_dict
 
     def __getitem__(self, state):
         return self.expand()[state]
@@ -283,15 +291,15 @@ cdef class Cells:
 
     def keys(self):
         """The states' names."""
-        return self.expand().keys()
+        return self.passing().keys()
 
     def values(self):
         """The cells."""
-        return self.expand().values()
+        return self.passing().values()
 
     def items(self):
         """States' names and cells."""
-        return self.expand().items()
+        return self.passing().items()
 
     def __eq__(self, other):
         return dict(self.items()) == dict(other.items()) if isinstance(other, (Cells, dict)) else NotImplemented
@@ -636,7 +644,7 @@ cdef class Memory:
         else:
             self.torn += 1
         cells = Cells.__new__(Cells)
-        cells.reserve(used + N_NESTED + 3 + N_INTERRUPTS)
+        cells.reserve(used + min(copy.depth, N_NESTED) + 2 + (N_INTERRUPTS if deferred else 0))
         for i in range(used):
             cells.append(checked(copy.cells[i].count >> COUNT_BITS), copy.cells[i].time, copy.cells[i].count & COUNT_MASK)
         if deferred:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
 from importlib.resources import files
@@ -62,17 +62,35 @@ def write(
     command: Sequence[str] | None = None,
     exit_status: int | None = None,
     advice: Iterable[Advice] = (),
-) -> str:
-    """What `dumps` makes of `to_document`, made at once: for thousands of threads every second."""
+) -> Iterator[str]:
+    """What `dumps` makes of `to_document`, in pieces: for thousands of threads every second, or a hundred thousand."""
     frame = to_document(
         replace(ledger, threads=(), processors=()), command=command, exit_status=exit_status, advice=advice
     )
     quality = dumps({name: worth.value for name, worth in indices_of({}, ledger.precision).quality.items()})
-    parts = {name: dumps(value) for name, value in frame.items()}
-    threads = [_thread_text(ledger, thread, quality) for thread in ledger.threads]
-    processors = [f'{{"cpu":{p.cpu},"states":{_states_text(p.states)}}}' for p in ledger.processors]
-    parts |= {"threads": f"[{','.join(threads)}]", "processors": f"[{','.join(processors)}]"}
-    return "{" + ",".join([f'"{name}":{text}' for name, text in parts.items()]) + "}"
+    rows: dict[str, Iterable[str]] = {
+        "threads": (_thread_text(ledger, thread, quality) for thread in ledger.threads),
+        "processors": (f'{{"cpu":{p.cpu},"states":{_states_text(p.states)}}}' for p in ledger.processors),
+    }
+    before = "{"
+    for name, value in frame.items():
+        yield f'{before}"{name}":'
+        before = ","
+        if name in rows:
+            yield "["
+            yield from _between(rows[name])
+            yield "]"
+        else:
+            yield dumps(value)
+    yield "}"
+
+
+def _between(texts: Iterable[str]) -> Iterator[str]:
+    """The texts with commas between them."""
+    comma = ""
+    for text in texts:
+        yield comma + text
+        comma = ","
 
 
 def schema() -> dict[str, Any]:

@@ -154,10 +154,9 @@ def _threads(
         yield [(fit("no thread was measured", min(width, 22)), "")]
         return
     had = [processor_time(found) for found in times]
-    order = sorted(range(len(times)), key=lambda i: (-had[i], ledger.threads[i].key))
-    shown, rest = (order, []) if limit is None or len(order) <= limit else (order[:limit], order[limit:])
+    shown = _most(had, ledger.threads, limit)
     names = {i: clean(ledger.threads[i].name, 64) for i in shown}
-    digits = max(5, *(len(str(max(t.tid, t.pid))) for t in ledger.threads))
+    digits = max(5, len(str(max([t.tid if t.tid > t.pid else t.pid for t in ledger.threads]))))
     longest = max((width_of(name) for name in names.values()), default=0)
     layout = _layout(ledger, width, digits, min(longest, 32))
     yield from _heading(layout, width)
@@ -171,19 +170,29 @@ def _threads(
         yield _crop([*label, *_cells(layout, row, thread.pid), *reason], width)
         if verbose:
             yield from _states(thread, ledger.time_unit, width)
-    if len(order) == 1:
+    if len(had) == 1:
         return
     room = layout.name + (layout.tid + 1 if layout.tid else 0)
     total = {kind: sum(map(itemgetter(kind), times)) for kind in Kind}
     interrupts = sum([interrupt_time(thread.states) for thread in ledger.threads])
+    rest = len(had) - len(shown)
     if rest:
         more = {kind: total[kind] - sum([times[i][kind] for i in shown]) for kind in Kind}
         of_rest = interrupts - sum([interrupt_time(ledger.threads[i].states) for i in shown])
         row = _Row(more, of_rest, indices_of(more, ledger.precision))
-        text = f"… {len(rest):,} more threads" if len(rest) > 1 else "… 1 more thread"
+        text = f"… {rest:,} more threads" if rest > 1 else "… 1 more thread"
         yield _crop([(fit(text, room), _DIM), *_cells(layout, row, None)], width)
     row = _Row(total, interrupts, indices_of(total, ledger.precision))
-    yield _crop([(fit(f"all {len(order):,} threads", room), _HEAD), *_cells(layout, row, None)], width)
+    yield _crop([(fit(f"all {len(had):,} threads", room), _HEAD), *_cells(layout, row, None)], width)
+
+
+def _most(had: Sequence[int], threads: Sequence[Thread], limit: int | None) -> list[int]:
+    """The threads with most processor time, most first; those with the same in the order of their keys."""
+    order: Iterable[int] = range(len(had))
+    if limit is not None and limit < len(had):
+        least = sorted(had, reverse=True)[limit - 1]
+        order = [i for i in order if had[i] >= least]
+    return sorted(order, key=lambda i: (-had[i], threads[i].key))[:limit]
 
 
 def _heading(layout: _Layout, width: int) -> Iterator[Line]:

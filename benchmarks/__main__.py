@@ -1,0 +1,41 @@
+"""All benchmarks, one after the other, as Markdown: ``python -m benchmarks > results.md`` as root."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from . import accuracy, cost, scale
+from .common import heading, load
+
+
+def _apart(measure: Callable[[], None]) -> None:
+    """In a process of its own: one benchmark leaves no affinity and no memory to the next."""
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            measure()
+            status = 0
+        finally:
+            os._exit(status)
+    _, status = os.waitpid(pid, 0)
+    if status:
+        raise SystemExit(f"{measure.__module__} failed")
+
+
+def _cost() -> None:
+    print("\n## Cost\n\n```", flush=True)
+    cost.main()
+    print("```", flush=True)
+
+
+def main() -> None:
+    """Run them all."""
+    print(f"# {heading()}\n\n({load()} at the beginning)", flush=True)
+    for measure in (_cost, accuracy.main, scale.main):
+        _apart(measure)
+
+
+if __name__ == "__main__":
+    main()

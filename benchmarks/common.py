@@ -1,0 +1,54 @@
+"""What the benchmarks share: programs compiled for them, tables in Markdown, the machine in one line."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import date
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+__all__ = ["compiled", "heading", "load", "table"]
+
+
+@contextmanager
+def compiled(name: str) -> Iterator[Path]:
+    """The program of one of the C files beside this one."""
+    with TemporaryDirectory() as scratch:
+        target = Path(scratch) / name
+        source = Path(__file__).parent / f"{name}.c"
+        subprocess.run(["cc", "-O2", "-pthread", "-o", target, source], check=True)
+        yield target
+
+
+def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown; all columns but the first to the right."""
+    cells = [list(titles), *(list(row) for row in rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(titles))]
+    lines = [
+        [text.rjust(w) if i else text.ljust(w) for i, (text, w) in enumerate(zip(r, widths, strict=True))]
+        for r in cells
+    ]
+    lines.insert(1, ["-" * (w - 1) + ":" if i else "-" * w for i, w in enumerate(widths)])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+@cache
+def _processor() -> str:
+    found = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return found.group(1) if found else platform.machine()
+
+
+def heading() -> str:
+    """Date, kernel, processor and how many of it."""
+    return f"{date.today()}, Linux {platform.release()}, {_processor()}, {os.cpu_count()} processors"
+
+
+def load() -> str:
+    """How busy the machine was with everything, this included."""
+    return f"load average {os.getloadavg()[0]:.2f}"

@@ -58,12 +58,12 @@ def command(
     source: str | None,
     **chosen: Any,
 ) -> None:
-    """How much progress each thread makes, and where the rest of its time goes.
-
-    \b
+    """\b
     headway stat -- xz -T2 -k big.tar        a command, from its beginning to its end
     headway stat -p 4711 -d 10 -v            a process for ten seconds, every state
     headway stat -a -I 1000                  the machine, a report each second
+
+    How much progress each thread makes, and where the rest of its time goes.
 
     The report goes to standard error; the command's own output is untouched, and its exit status is the command's.
     Effective time (EPI) is time in the program's own code, an upper bound (≤) where no hardware counter says how much

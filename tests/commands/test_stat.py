@@ -567,7 +567,8 @@ def test_in_a_pid_namespace_ids_are_those_of_the_namespace(source: str, nested: 
 def test_two_at_the_same_time_and_one_measuring_the_other(source: str, tmp_path: Path) -> None:
     stat = [*STAT, "--source", source, "--json", "-o"]
     pair = [
-        subprocess.Popen([*stat, str(tmp_path / f"report{i}"), "--", "sh", "-c", f"sleep 0.5; exit {i}"]) for i in (5, 6)
+        subprocess.Popen([*stat, str(tmp_path / f"report{i}"), "--", "sh", "-c", f"sleep 0.5; exit {i}"])
+        for i in (5, 6)
     ]
     assert [process.wait(60) for process in pair] == [5, 6]
     for i in (5, 6):
@@ -593,4 +594,4 @@ def test_a_headway_that_is_suspended_for_a_while_loses_nothing(tmp_path: Path) -
     assert process.wait(120) == 0
     (document,) = checked(report)
     assert len(document["threads"]) == 1502  # one is touch
-    assert not any(document["losses"].values())
+    assert not any(lost for name, lost in document["losses"].items() if name != "stolen_ns_unplaced")

@@ -471,16 +471,17 @@ def test_nothing_stays_attached() -> None:
 
 def test_a_killed_observer_harms_nobody(tmp_path: Path) -> None:
     before = programs_loaded()
-    done = tmp_path / "done"
-    command = ["stat", "--", "sh", "-c", f"sleep 1; echo yes > {done}"]
+    ready, done = tmp_path / "ready", tmp_path / "done"
+    command = ["stat", "--", "sh", "-c", f"echo > {ready}; sleep 1; echo yes > {done}"]
     code = f"from headway.commands import main; import sys; sys.argv[1:] = {command!r}; main()"
     observer = subprocess.Popen(python(code), stderr=subprocess.DEVNULL)
-    time.sleep(0.7)
+    deadline = time.monotonic() + 30
+    while not ready.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
     assert programs_loaded() - before
     observer.kill()
     observer.wait()
-    deadline = time.monotonic() + 10
-    while not done.exists() and time.monotonic() < deadline:
+    while not (done.exists() and done.read_text()) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert done.read_text() == "yes\n"
     assert not lingering(before)

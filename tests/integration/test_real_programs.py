@@ -1,4 +1,4 @@
-"""Real programs that nobody here wrote, measured with the laws asserted: with eBPF where it may be used, and with /proc."""
+"""Real programs that nobody here wrote, measured with the laws asserted: with eBPF where that is possible, and /proc."""
 
 from __future__ import annotations
 
@@ -173,6 +173,7 @@ def test_a_web_server_under_load(source: str, tmp_path: Path) -> None:
     served: list[int] = []
 
     def ask() -> None:
+        time.sleep(0.7)
         for _ in range(requests):
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/page", timeout=30) as answer:
                 served.append(len(answer.read()))
@@ -180,7 +181,7 @@ def test_a_web_server_under_load(source: str, tmp_path: Path) -> None:
 
     try:
         _until_it_answers(port)
-        client = threading.Thread(target=lambda: (time.sleep(0.7), ask()))
+        client = threading.Thread(target=ask)
         client.start()
         observation = measure(source, seconds=2.5, pids=(server.pid,))
         client.join()

@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -37,10 +38,10 @@ def lost(ledger: Ledger, *allowed: str) -> dict[str, int]:
     return {name: n for name, n in ledger.losses.items() if n and name not in (*allowed, "stolen_ns_unplaced")}
 
 
-def measure(*command: str | Path, **options: int) -> Ledger:
+def measure(*command: str | Path, max_threads: int = 8192) -> Ledger:
     """A command, by a source of its own: its ledger, which keeps the law."""
     held = HeldCommand([str(word) for word in command])
-    source = BpfSource(Selection(command=held.pid), **options)
+    source = BpfSource(Selection(command=held.pid), max_threads=max_threads)
     try:
         source.begin()
         held.release()
@@ -113,12 +114,12 @@ def test_few_open_files_are_made_more_or_said() -> None:
         "assert resource.getrlimit(resource.RLIMIT_NOFILE) == limits"
     )
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    for limits, works in (((30, hard), True), ((30, 30), False), ((12, 12), False)):
+    for soft, most, works in ((30, hard, True), (30, 30, False), (12, 12, False)):
         done = subprocess.run(
             [sys.executable, "-c", code],
             capture_output=True,
             text=True,
-            preexec_fn=lambda limits=limits: resource.setrlimit(resource.RLIMIT_NOFILE, limits),
+            preexec_fn=partial(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, most)),
         )
         assert (done.returncode == 0) == works, done.stderr
         assert works or "more than are allowed: raise the limit (ulimit -n)" in done.stderr

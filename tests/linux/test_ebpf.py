@@ -10,13 +10,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from headway.commands.observe import Observation, observe
 from headway.errors import CommandFailedError, HeadwayError
-from headway.linux.source import Selection
+from headway.linux.source import LinuxSource, Selection
 from headway.model import Kind, Ledger, Thread, interrupt_time, merge, violations
 
 pytestmark = pytest.mark.root
@@ -451,39 +452,55 @@ def programs_loaded() -> set[int]:
     return ids
 
 
-def lingering(before: set[int]) -> set[int]:
-    """Programs that are still there when the kernel has had time to free what was let go."""
+def programs_of(pid: int) -> set[int]:
+    """Ids of the eBPF programs that a process holds (others may be measuring on this machine too)."""
+    ids = set()
+    for path in Path(f"/proc/{pid}/fdinfo").iterdir():
+        with suppress(OSError):
+            ids.update(int(line.split()[1]) for line in path.read_text().splitlines() if line.startswith("prog_id:"))
+    return ids
+
+
+def lingering(ids: set[int]) -> set[int]:
+    """Those that are still there when the kernel has had time to free what was let go."""
     deadline = time.monotonic() + 10
-    while programs_loaded() - before and time.monotonic() < deadline:
+    while ids & programs_loaded() and time.monotonic() < deadline:
         time.sleep(0.05)
-    return programs_loaded() - before
+    return ids & programs_loaded()
 
 
 def test_nothing_stays_attached() -> None:
-    before = programs_loaded()
-    measure(["true"])
+    ids: set[int] = set()
+
+    def started(source: LinuxSource, why: str) -> None:
+        ids.update(programs_of(os.getpid()))
+
+    observe(Selection(), ["true"], prefer="bpf", started=started)
     with pytest.raises(HeadwayError):
-        measure(["/nonexistent/program"])
+        observe(Selection(), ["/nonexistent/program"], prefer="bpf", started=started)
     with pytest.raises(HeadwayError):
         measure(selection=Selection(pids=(2**22 - 1,)))
-    assert not lingering(before)
+    assert len(ids) > 20
+    assert not lingering(ids)
+    assert not programs_of(os.getpid())
 
 
 def test_a_killed_observer_harms_nobody(tmp_path: Path) -> None:
-    before = programs_loaded()
-    done = tmp_path / "done"
-    command = ["stat", "--", "sh", "-c", f"sleep 1; echo yes > {done}"]
+    ready, done = tmp_path / "ready", tmp_path / "done"
+    command = ["stat", "--", "sh", "-c", f"echo > {ready}; sleep 1; echo yes > {done}"]
     code = f"from headway.commands import main; import sys; sys.argv[1:] = {command!r}; main()"
     observer = subprocess.Popen(python(code), stderr=subprocess.DEVNULL)
-    time.sleep(0.7)
-    assert programs_loaded() - before
+    deadline = time.monotonic() + 30
+    while not ready.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    ids = programs_of(observer.pid)
+    assert ids
     observer.kill()
     observer.wait()
-    deadline = time.monotonic() + 10
-    while not done.exists() and time.monotonic() < deadline:
+    while not (done.exists() and done.read_text()) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert done.read_text() == "yes\n"
-    assert not lingering(before)
+    assert not lingering(ids)
 
 
 def test_a_container_of_its_own_pid_namespace_is_measured_from_outside() -> None:

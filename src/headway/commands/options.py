@@ -14,6 +14,10 @@ from headway.linux.source import Selection
 __all__ = ["Ids", "Milliseconds", "ProcessorList", "Seconds", "selection_of", "selection_options"]
 
 
+_MOST_IDS = 1 << 22
+"""PID_MAX_LIMIT of 64-bit kernels (include/linux/threads.h)."""
+
+
 class Ids(click.ParamType[tuple[int, ...]]):
     """Process or thread ids: ``PID[,PID...]``."""
 
@@ -25,7 +29,10 @@ class Ids(click.ParamType[tuple[int, ...]]):
             return value
         if not re.fullmatch(r"[1-9]\d{0,9}(,[1-9]\d{0,9})*", value, re.ASCII):
             self.fail(f"{value!r} is no list of ids: write it like 4711 or 4711,4712", param, ctx)
-        return tuple(dict.fromkeys(int(part) for part in value.split(",")))
+        ids = tuple(dict.fromkeys(int(part) for part in value.split(",")))
+        if max(ids) > _MOST_IDS:
+            self.fail(f"{max(ids)} is no id: they go up to {_MOST_IDS}", param, ctx)
+        return ids
 
 
 class ProcessorList(click.ParamType[tuple[int, ...]]):

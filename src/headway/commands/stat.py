@@ -152,7 +152,11 @@ class _Report:
         from headway.views.lines import show
         from headway.views.table import print_table
 
-        console = Console(file=self._stream, highlight=False, markup=False, emoji=False)
+        class Terminal(Console):
+            def on_broken_pipe(self) -> None:  # instead of ending this process in the midst of measuring
+                raise BrokenPipeError
+
+        console = Terminal(file=self._stream, highlight=False, markup=False, emoji=False)
         if self._interval:
             self._began = self._began or ledger.window.start
             show(console, [heading(ledger, self._began, console.width)])

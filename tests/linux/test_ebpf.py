@@ -454,7 +454,7 @@ def programs_loaded() -> set[int]:
 
 def programs_of(pid: int) -> set[int]:
     """Ids of the eBPF programs that a process holds (others may be measuring on this machine too)."""
-    ids = set()
+    ids: set[int] = set()
     for path in Path(f"/proc/{pid}/fdinfo").iterdir():
         with suppress(OSError):
             ids.update(int(line.split()[1]) for line in path.read_text().splitlines() if line.startswith("prog_id:"))

@@ -725,6 +725,8 @@ INLINE bool push(struct processor *p, u32 state)
 INLINE void pop(struct processor *p)
 {
 	u32 depth = p->depth - 1;
+	if (!p->depth) /* looking who runs here has emptied the stack meanwhile */
+		return;
 	p->depth = depth;
 	p->state = p->nested[depth & (N_NESTED - 1)];
 }

@@ -133,13 +133,17 @@ def processor_times(path: Path, checks: Conservation) -> None:
     """RPI + stolen beside the two clocks, thread by thread and all together."""
     rows = []
     details = []
+    beside = []
     for title, scenario, threads in SCENARIOS:
         runs = [run(path, scenario, threads, checks) for _ in range(3)]
         every = [thread for found in runs for thread in found]
         within = sum(_within(t.headway - t.own, t.own) for t in every)
         within_kernel = sum(_within(t.headway - t.kernel, t.kernel) for t in every)
         worst = max(every, key=lambda t: abs(t.headway - t.own) / t.own)
-        sums = [(sum(t.headway for t in r), sum(t.own for t in r), sum(t.kernel for t in r)) for r in runs]
+        sums = [
+            (sum(t.headway for t in r), sum(t.own for t in r), sum(t.kernel for t in r), sum(t.stolen for t in r))
+            for r in runs
+        ]
         middle = sorted(sums, key=lambda s: (s[0] - s[1]) / s[1])[1]
         rows.append(
             [
@@ -148,6 +152,7 @@ def processor_times(path: Path, checks: Conservation) -> None:
                 f"{within_kernel} / {len(every)}",
                 _difference(worst.headway - worst.own, worst.own),
                 _difference(middle[0] - middle[1], middle[1]),
+                f"{statistics.median((h - s - o) / o for h, o, _, s in sums) * 100:+.3f} %",
                 _difference(middle[0] - middle[2], middle[2]),
             ]
         )
@@ -166,6 +171,13 @@ def processor_times(path: Path, checks: Conservation) -> None:
                 f"{sum(interrupt_time(t.seen.states) for t in every) / 1e6:.1f} ms",
             ]
         )
+        if scenario == "beside":
+            wake_ups = sum(sleeper.wakes for _, sleeper in runs)
+            for who, number in (("the one computing", 0), ("the one sleeping", 1)):
+                had = [found[number] for found in runs]
+                apart = sum(t.headway - t.stolen - t.own for t in had)
+                own = statistics.median(t.own for t in had)
+                beside.append([who, f"{own / 1e6:,.1f} ms", f"{apart / wake_ups / 1000:+.2f} µs"])
     print("\n### RPI + stolen against the thread's own clock and sum_exec_runtime\n")
     print("Within: 0.1 % or 50 µs, whichever is more. All together: the median of three runs.\n")
     titles = [
@@ -174,6 +186,7 @@ def processor_times(path: Path, checks: Conservation) -> None:
         "within, kernel",
         "worst thread, own",
         "all together, own",
+        "…, RPI only",
         "…, sum_exec_runtime",
     ]
     print(table(titles, rows))
@@ -190,6 +203,8 @@ def processor_times(path: Path, checks: Conservation) -> None:
         "in interrupts",
     ]
     print(table(titles, details))
+    print("\nOne sleeping, one computing, one processor: RPI less own clock, for each time the sleeping one wakes:\n")
+    print(table(["thread", "had", "difference per wake-up"], beside))
 
 
 def split(checks: Conservation) -> None:
@@ -232,11 +247,13 @@ def split(checks: Conservation) -> None:
                 f"{errors[-1][1] * 100:+.2f} %",
                 f"{figures.tick_kernel_ns / 1e6:.0f} ({errors[-1][3] * 100:+.0f} %)",
                 f"{interrupts / 1e6:.2f}",
+                f"{times[Kind.READY] / 1e6:.2f}",
+                f"{(user - figures.user_ns) / 1000 / (figures.bursts or 1):.1f} µs",
             ]
         )
     print("\n### User and kernel time of a thread that works only between two ticks (ms)\n")
     titles = ["user: truth", "headway", "error", "getrusage", "kernel: truth", "headway", "error", "getrusage"]
-    print(table([*titles, "in interrupts"], rows))
+    print(table([*titles, "in interrupts", "ready", "user error per burst"], rows))
     medians = [statistics.median(abs(e[i]) for e in errors) * 100 for i in range(4)]
     print(
         f"\nMedian error of {ROUNDS} runs: user {medians[0]:.2f} %, kernel {medians[1]:.2f} %; "

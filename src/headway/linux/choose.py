@@ -8,9 +8,7 @@ from headway.errors import HeadwayError
 
 from .source import LinuxSource, Selection
 
-__all__ = ["SOURCES", "may_use_bpf", "start_source"]
-
-SOURCES = ("bpf", "proc")
+__all__ = ["may_use_bpf", "start_source"]
 
 
 def may_use_bpf() -> bool:

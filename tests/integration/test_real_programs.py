@@ -1,4 +1,4 @@
-"""Real programs that nobody here wrote, measured with the laws asserted: with eBPF where possible, and /proc."""
+"""Real programs that nobody here wrote, measured with the laws asserted: with eBPF where possible, and with /proc."""
 
 from __future__ import annotations
 

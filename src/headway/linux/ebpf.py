@@ -83,6 +83,7 @@ class BpfSource:
         self._losses_before: dict[str, int] = {}
         self._events_before = 0
         self._reasons: dict[str, str] = {}
+        self._kernel = Quality.EXACT
         self._per_event: float | None = None
         self._steal_before: int | None = None
 
@@ -256,6 +257,7 @@ class BpfSource:
             "iopi": "polling is not told from progress",
         }
         if not faults:
+            self._kernel = Quality.UNAVAILABLE
             self._reasons["kpi"] = "page faults are in EPI: this kernel lets no software event be counted"
         if not steal:
             self._reasons["stolen"] = "this kernel does not say which thread it hit"
@@ -417,7 +419,7 @@ class BpfSource:
             threads=tuple(threads),
             processors=rows,
             precision=Precision(
-                effective=Quality.BOUND, memory=Quality.UNAVAILABLE, poll=Quality.UNAVAILABLE, kernel=Quality.EXACT
+                effective=Quality.BOUND, memory=Quality.UNAVAILABLE, poll=Quality.UNAVAILABLE, kernel=self._kernel
             ),
             reasons=reasons,
             losses=losses,

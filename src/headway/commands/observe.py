@@ -19,7 +19,7 @@ from types import FrameType
 from headway.errors import CommandFailedError, SelectionError
 from headway.linux.choose import start_source
 from headway.linux.held import HeldCommand
-from headway.linux.source import LinuxSource, Selection
+from headway.linux.source import Criteria, LinuxSource, Selection
 from headway.model import Ledger
 
 __all__ = ["Observation", "observe", "observe_command"]
@@ -108,6 +108,7 @@ def observe(
     selection: Selection,
     command: Sequence[str] = (),
     *,
+    criteria: Criteria = Criteria(),  # noqa: B008
     prefer: str | None = None,
     seconds: float | None = None,
     interval: float | None = None,
@@ -130,7 +131,7 @@ def observe(
                 held = HeldCommand(command, stdout)
                 if not selection.everything:
                     selection = replace(selection, command=held.pid)
-            source, why = start_source(selection, prefer, intervals=interval is not None)
+            source, why = start_source(selection, prefer, intervals=interval is not None, criteria=criteria)
             targets = _Targets(selection)
             if started is not None:
                 started(source, why)

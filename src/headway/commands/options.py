@@ -9,9 +9,18 @@ import click
 
 from headway.errors import HeadwayError
 from headway.linux import processors
-from headway.linux.source import Selection
+from headway.linux.source import Criteria, Selection
 
-__all__ = ["Ids", "Milliseconds", "ProcessorList", "Seconds", "selection_of", "selection_options"]
+__all__ = [
+    "Ids",
+    "Milliseconds",
+    "ProcessorList",
+    "Seconds",
+    "criteria_of",
+    "criteria_options",
+    "selection_of",
+    "selection_options",
+]
 
 
 _MOST_IDS = 1 << 22
@@ -99,6 +108,37 @@ def selection_options(function: Any) -> Any:
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
+
+
+_CRITERIA = (
+    click.option("--checks", metavar="FILE", help="More system calls that ask whether something is ready (TOML)."),
+    click.option(
+        "--noneffective",
+        "functions",
+        multiple=True,
+        metavar="LIB:FUNCTION",
+        help="Time in this function is no progress; malloc: a ready-made set. May be repeated.",
+    ),
+    click.option("-e", "--event", "events", multiple=True, metavar="EVENT[,EVENT]", help="Count these by state."),
+    click.option(
+        "--why",
+        type=click.Choice(["kernel", "poll", "wait", "ready", "stolen"]),
+        multiple=True,
+        help="What is behind this part of the time. May be repeated.",
+    ),
+)
+
+
+def criteria_options(function: Any) -> Any:
+    """Add the options that say what counts as progress and what is recorded."""
+    for option in reversed(_CRITERIA):
+        function = option(function)
+    return function
+
+
+def criteria_of(*, checks: str | None, functions: tuple[str, ...], events: tuple[str, ...], why: bool) -> Criteria:
+    """What these options ask for."""
+    return Criteria(checks=checks, functions=functions, events=events, why=why)
 
 
 def selection_of(

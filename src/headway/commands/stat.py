@@ -17,13 +17,14 @@ from headway.linux.source import LinuxSource
 from headway.model import Ledger, advise
 
 from .observe import observe
-from .options import Milliseconds, Seconds, selection_of, selection_options
+from .options import Milliseconds, Seconds, criteria_of, criteria_options, selection_of, selection_options
 
 __all__ = ["command"]
 
 
 @click.command("stat", context_settings={"ignore_unknown_options": False})
 @selection_options
+@criteria_options
 @click.option("-I", "--interval", type=Milliseconds(), metavar="MS", help="A report each MS milliseconds.")
 @click.option("-d", "--duration", type=Seconds(), metavar="SECONDS", help="Stop measuring after so long.")
 @click.option("-o", "--output", metavar="FILE", help="Write the report there instead of to standard error.")
@@ -56,6 +57,10 @@ def command(
     every_thread: bool,
     argv: tuple[str, ...],
     source: str | None,
+    checks: str | None,
+    functions: tuple[str, ...],
+    events: tuple[str, ...],
+    why: tuple[str, ...],
     **chosen: Any,
 ) -> None:
     """\b
@@ -71,6 +76,7 @@ def command(
     executed, 127 where it is not found.
     """
     selection = selection_of(**chosen, command=argv)
+    criteria = criteria_of(checks=checks, functions=functions, events=events, why=bool(why) or verbose)
     with _report(output) as stream:
         report = _Report(
             stream,
@@ -90,6 +96,7 @@ def command(
         observation = observe(
             selection,
             argv,
+            criteria=criteria,
             prefer=source,
             seconds=duration,
             interval=interval,

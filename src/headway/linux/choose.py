@@ -6,7 +6,7 @@ import os
 
 from headway.errors import HeadwayError
 
-from .source import LinuxSource, Selection
+from .source import Criteria, LinuxSource, Selection
 
 __all__ = ["may_use_bpf", "start_source"]
 
@@ -23,7 +23,11 @@ def may_use_bpf() -> bool:
 
 
 def start_source(
-    selection: Selection, prefer: str | None = None, *, intervals: bool = False
+    selection: Selection,
+    prefer: str | None = None,
+    *,
+    intervals: bool = False,
+    criteria: Criteria = Criteria(),  # noqa: B008
 ) -> tuple[LinuxSource, str]:
     """A source that measures the selection from now on, and why it is not the exact one (empty if it is).
 
@@ -35,7 +39,7 @@ def start_source(
 
     why = ""
     if prefer == "bpf" or (prefer is None and may_use_bpf()):
-        exact = BpfSource(selection, intervals=intervals)
+        exact = BpfSource(selection, criteria, intervals=intervals)
         try:
             exact.begin()
         except HeadwayError as error:
@@ -46,7 +50,7 @@ def start_source(
             return exact, ""
     elif prefer is None:
         why = "eBPF needs CAP_BPF and CAP_PERFMON (sudo headway ...)"
-    sampled = ProcSource(selection)
+    sampled = ProcSource(selection, criteria)
     try:
         sampled.begin()
     except BaseException:

@@ -26,7 +26,7 @@ from . import perf, processors, states
 from ._memory import Cells, Exits, Memory, pack_settings
 from .calling import CallingProcess
 from .libbpf import BpfError, Library, Object, Program, RingReader
-from .source import Selection
+from .source import Criteria, Selection
 
 __all__ = ["BpfSource"]
 
@@ -64,8 +64,16 @@ class BpfSource:
 
     name = "bpf"
 
-    def __init__(self, selection: Selection, *, intervals: bool = False, max_threads: int | None = None) -> None:
+    def __init__(
+        self,
+        selection: Selection,
+        criteria: Criteria = Criteria(),  # noqa: B008
+        *,
+        intervals: bool = False,
+        max_threads: int | None = None,
+    ) -> None:
         self._selection = selection
+        self._criteria = criteria
         self._intervals = intervals
         self._max_slots = (max_threads or max(8192, _living_threads() * 3 // 2)) + 1
         self._object: Object | None = None

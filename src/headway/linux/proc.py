@@ -26,7 +26,7 @@ from headway.errors import HeadwayError, SelectionError
 from headway.model import Cell, Ledger, Overhead, Precision, Quality, Thread, Window, since
 
 from ._procfs import Scanner, Task, parse_schedstat
-from .source import Selection
+from .source import Criteria, Selection
 from .syscalls import BY_FILE, WAITS, name_of
 
 __all__ = ["ProcSource"]
@@ -112,6 +112,7 @@ class ProcSource:
     def __init__(
         self,
         selection: Selection,
+        criteria: Criteria = Criteria(),  # noqa: B008
         *,
         proc: str = "/proc",
         clock: Callable[[], int] = time.monotonic_ns,
@@ -119,6 +120,7 @@ class ProcSource:
     ) -> None:
         """``clock`` gives ns of CLOCK_MONOTONIC; ``descriptors``: files to keep open at most (None: as can be)."""
         self._selection = selection
+        self._criteria = criteria
         self._path = proc
         self._clock = clock
         self._descriptors = descriptors

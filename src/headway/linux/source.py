@@ -8,7 +8,7 @@ from typing import Protocol
 
 from headway.model import Ledger
 
-__all__ = ["LinuxSource", "Selection"]
+__all__ = ["Criteria", "LinuxSource", "Selection"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,20 @@ class Selection:
     cpus: tuple[int, ...] | None = None
     """Only what happens on these processors; None: all."""
     follow: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Criteria:
+    """What counts as progress, and what is recorded beside time (T2): the user's to read and to change."""
+
+    checks: str | None = None
+    """A TOML file of status checks beside the ready-made ones (`headway.linux.checks`); None: only those."""
+    functions: tuple[str, ...] = ()
+    """Functions whose time is not progress: ``LIB:FUNCTION``, or the name of a ready-made set."""
+    events: tuple[str, ...] = ()
+    """Events to be counted by state, in perf's words."""
+    why: bool = False
+    """Record what is behind the waits, and who held the processor."""
 
 
 class LinuxSource(Protocol):

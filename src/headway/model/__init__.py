@@ -2,6 +2,7 @@
 
 from .accounting import Accounts, Level, Position, Step, Tally, Transition, level_of
 from .advice import Advice, References, advise
+from .cause import Behind, Cause
 from .cell import Cell
 from .indices import EXACT, Indices, Precision, indices_of, interrupt_time, processor_time, time_by_kind
 from .kinds import Kind, kind_of
@@ -12,6 +13,8 @@ __all__ = [
     "EXACT",
     "Accounts",
     "Advice",
+    "Behind",
+    "Cause",
     "Cell",
     "Indices",
     "Kind",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from .cause import Cause
 from .cell import Cell
 from .indices import EXACT, Indices, Precision, indices_of, time_by_kind
 from .kinds import Kind
@@ -49,6 +50,8 @@ class Thread:
     until: int
     span: int
     states: States
+    causes: tuple[Cause, ...] = ()
+    """What is behind the states, where it was recorded."""
 
     @property
     def key(self) -> tuple[int, int]:

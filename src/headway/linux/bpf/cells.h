@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Cells: charging the stretch that ends, and what interrupts leave behind that meet a handler at work. */
+#ifndef HEADWAY_CELLS_H
+#define HEADWAY_CELLS_H
+
+#include "memory.h"
+
+/* ---- cells ---- */
+
+INLINE struct processor *here(void)
+{
+	u32 cpu = processor_id();
+	return map_lookup(&processors, &cpu);
+}
+
+INLINE struct slot *slot_at(u32 number)
+{
+	return map_lookup(&slots, &number);
+}
+
+INLINE void lose(struct processor *p, u32 what, u64 much)
+{
+	p->losses[what & (N_LOSSES - 1)] += much;
+}
+
+/* The cell for a state that the thread is in for the first time: 1 + its number. */
+NOINLINE u32 new_cell(struct slot *s, u32 state)
+{
+	u32 used = s->used;
+	if (state >= N_STATES)
+		return N_CELLS;
+	if (used >= N_CELLS - 1) {
+		struct processor *p = here();
+		if (p)
+			lose(p, LOST_STATES, 1);
+		if (used == N_CELLS - 1) {
+			s->cells[N_CELLS - 1].count = (u64)UNKNOWN << COUNT_BITS;
+			s->used = N_CELLS;
+		}
+		s->index[state] = N_CELLS;
+		return N_CELLS;
+	}
+	s->cells[used & (N_CELLS - 1)].time = 0;
+	s->cells[used & (N_CELLS - 1)].count = (u64)state << COUNT_BITS;
+	s->used = used + 1;
+	s->index[state] = used + 1;
+	return used + 1;
+}
+
+INLINE void add(struct slot *s, u32 state, u64 time, u64 count)
+{
+	if (state >= N_STATES)
+		return;
+	u32 cell = s->index[state];
+	if (UNLIKELY(!cell))
+		cell = new_cell(s, state);
+	struct cell *c = &s->cells[(cell - 1) & (N_CELLS - 1)];
+	c->time += time;
+	c->count += count;
+}
+
+/* The stretch that ends now goes to the state it was spent in; `left`: 1 if that is over, 0 if only interrupted. */
+INLINE void charge(struct processor *p, struct slot *s, u64 now, u64 left)
+{
+	u32 state = p->state;
+	u64 since = p->since, time = now - since;
+	if (state >= N_STATES)
+		return;
+	p->since = now;
+	p->cells[state].time += time;
+	p->cells[state].count += left;
+	if (settings.has_steal && time > p->longest) {
+		u64 from = since > p->floor ? since : p->floor;
+		if (now - from > p->longest) {
+			p->longest = now - from;
+			p->longest_state = state;
+		}
+	}
+	if (s)
+		add(s, state, time, left);
+	p->events++;
+}
+
+/* Off the processor. */
+INLINE void charge_away(struct slot *s, u64 now)
+{
+	if (UNLIKELY((s64)(now - s->since) < 0)) { /* opened after this handler had read its clock */
+		if (s->birth == s->since)
+			s->birth = now;
+		s->since = now;
+		return;
+	}
+	add(s, s->state, now - s->since, 1);
+	s->since = now;
+}
+
+/* ---- interrupts that meet a handler at work ---- */
+
+/*
+ * A handler marks its processor busy from before it reads the clock until it is done. An interrupt that comes in between
+ * begins and ends before the handler goes on; its time is gathered apart, and the next handler takes it over: it lies
+ * after the handler's moment (or within the stretch that it has not charged yet), so it is in the stretch that is open
+ * then. Each counter has one writer: `deferred` the interrupts', `absorbed` the handlers'.
+ */
+INLINE void defer(struct processor *p, u64 now, u64 left)
+{
+	u32 i = p->deferred_state - IRQ_DEVICE;
+	u64 time = now - p->deferred_since;
+	p->deferred_since = now;
+	if (i >= N_INTERRUPTS)
+		return;
+	p->deferred[i].time += time;
+	p->deferred[i].count += left;
+	p->deferred_total += time;
+}
+
+NOINLINE int deferred_begin(struct processor *p, u32 state)
+{
+	if (p->busy > 1) {
+		lose(p, LOST_SKIPPED, 1);
+		return 0;
+	}
+	p->busy = 2;
+	ORDER();
+	u64 now = clock_ns();
+	if (p->deferred_depth) {
+		defer(p, now, 0);
+		p->deferred_nested[p->deferred_depth & (N_NESTED - 1)] = p->deferred_state;
+	}
+	p->deferred_depth++;
+	p->deferred_state = state;
+	p->deferred_since = now;
+	ORDER();
+	p->busy = 1;
+	return 0;
+}
+
+NOINLINE int deferred_end(struct processor *p, u32 state)
+{
+	if (p->busy > 1)
+		return 0;
+	if (!p->deferred_depth || p->deferred_state != state) {
+		lose(p, LOST_UNMATCHED, 1);
+		return 0;
+	}
+	p->busy = 2;
+	ORDER();
+	defer(p, clock_ns(), 1);
+	p->deferred_depth--;
+	p->deferred_state = p->deferred_nested[p->deferred_depth & (N_NESTED - 1)];
+	ORDER();
+	p->busy = 1;
+	return 0;
+}
+
+/* A slot looked up where it is used: the verifier follows no pointer that may be null through a loop. */
+NOINLINE int add_to(u32 number, u32 state, u64 time, u64 count)
+{
+	struct slot *s = slot_at(number);
+	if (s)
+		add(s, state, time, count);
+	return 0;
+}
+
+struct absorption {
+	u32 number;
+	u64 total;
+};
+
+static int absorb_one(u32 i, struct absorption *a)
+{
+	struct processor *p = here();
+	if (!p || i >= N_INTERRUPTS)
+		return 1;
+	u64 time = p->deferred[i].time - p->absorbed[i].time;
+	u64 count = p->deferred[i].count - p->absorbed[i].count;
+	if (!time && !count)
+		return 0;
+	p->absorbed[i].time += time;
+	p->absorbed[i].count += count;
+	p->cells[IRQ_DEVICE + i].time += time;
+	p->cells[IRQ_DEVICE + i].count += count;
+	if (a->number)
+		add_to(a->number, IRQ_DEVICE + i, time, count);
+	a->total += time;
+	return 0;
+}
+
+NOINLINE int absorb(struct processor *p, u32 number)
+{
+	struct absorption a = {.number = number};
+	if (p->deferred_total == p->absorbed_total)
+		return 0;
+	loop(N_INTERRUPTS, absorb_one, &a, 0);
+	p->absorbed_total += a.total;
+	p->since += a.total;
+	return 0;
+}
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Cuts: a reader names a moment in the future; the first handler after it copies what is there. */
+#ifndef HEADWAY_CUTS_H
+#define HEADWAY_CUTS_H
+
+#include "cells.h"
+
+/* ---- cuts ---- */
+
+NOINLINE int save_slot(struct slot *s, u32 number, u32 cut)
+{
+	u32 size = __builtin_offsetof(struct record, cells) + (s->used & 255) * sizeof(struct cell);
+	struct record *copy = map_lookup(&saved_slots, &number);
+	if (!copy)
+		return 0;
+	if (size > sizeof(struct record))
+		size = sizeof(struct record);
+	copy->cut = 0;
+	ORDER();
+	if (s->cpu) { /* running: its state and moment are the processor's */
+		u32 cpu = s->cpu - 1;
+		struct processor *p = map_lookup(&processors, &cpu);
+		if (p) {
+			s->since = p->since;
+			s->state = p->state;
+			s->depth = p->depth;
+			__builtin_memcpy(s->nested, p->nested, sizeof(s->nested));
+		}
+	}
+	read_kernel(copy, size, s);
+	ORDER();
+	copy->cut = s->cut = cut;
+	return 0;
+}
+
+/* The first handler since a cut was announced: false if the time for measuring is over. */
+NOINLINE int cross(struct processor *p, u32 number, u64 now)
+{
+	u32 cut = control.cut; /* before its moment, which is announced first: the next one may be announced meanwhile */
+	ORDER();
+	if (now < control.cut_at)
+		return true;
+	if (control.last)
+		return false;
+	if (!settings.intervals) {
+		p->cut = cut;
+		return true;
+	}
+	/* Interrupts that came while the last handler was at work, before the cut, belong before it. */
+	if (p->deferred_since < control.cut_at)
+		absorb(p, number);
+	struct slot *s = number ? slot_at(number) : NULL;
+	if (s && s->cut != cut)
+		save_slot(s, number, cut);
+	u32 cpu = processor_id();
+	struct processor *copy = map_lookup(&saved_processors, &cpu);
+	if (copy) {
+		copy->cut = 0;
+		ORDER();
+		read_kernel(copy, sizeof(*copy), p);
+		ORDER();
+		copy->cut = cut;
+	}
+	p->cut = cut;
+	p->floor = control.cut_at;
+	p->longest = 0;
+	return true;
+}
+
+INLINE bool over(u64 now)
+{
+	return control.last && now >= control.cut_at;
+}
+
+INLINE void save_if_due(struct slot *s, u32 number, u64 now)
+{
+	if (!settings.intervals)
+		return;
+	u32 cut = control.cut;
+	ORDER();
+	if (UNLIKELY(s->cut != cut) && now >= control.cut_at)
+		save_slot(s, number, cut);
+}
+
+#endif

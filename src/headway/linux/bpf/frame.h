@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The frame of a handler: charge what ends now, then set what begins. And what the hypervisor stole of it. */
+#ifndef HEADWAY_FRAME_H
+#define HEADWAY_FRAME_H
+
+#include "threads.h"
+
+/* ---- what was stolen ---- */
+
+/*
+ * The kernel learns from the hypervisor how long the processor was away, at each tick and each switch. That time lies in
+ * the stretches since the last look, and it made the one that it hit long: it is taken out of the longest. The run queue
+ * is reached through the running thread, because not every kernel lists its per-processor symbols.
+ */
+INLINE void take_stolen(struct processor *p, struct slot *s, struct task_struct *running, bool last)
+{
+	if (!settings.has_steal || !FIELD_EXISTS(running->se.cfs_rq) || !FIELD_EXISTS(running->se.cfs_rq->rq->prev_steal_time_rq))
+		return;
+	struct rq *queue = running->se.cfs_rq->rq;
+	u64 steal = queue->prev_steal_time_rq, time = steal - p->steal;
+	if (UNLIKELY(time | p->debt)) {
+		u32 state = p->longest_state;
+		p->steal = steal;
+		if (!p->steal_known)
+			p->steal_known = 1; /* all since boot */
+		else
+			p->debt += time;
+		time = p->debt < p->longest ? p->debt : p->longest;
+		if (time && state < N_STATES) {
+			p->debt -= time;
+			p->cells[state].time -= time;
+			p->cells[STOLEN].time += time;
+			p->cells[STOLEN].count++;
+			if (s) {
+				add(s, state, -time, 0);
+				add(s, STOLEN, time, 1);
+			}
+		}
+		if (last && p->debt) { /* the thread leaves: nothing of it is left to take from */
+			lose(p, LOST_STEAL, p->debt);
+			p->debt = 0;
+		}
+	}
+	p->longest = 0;
+}
+
+/* ---- the frame of a handler ---- */
+
+enum { NOT_NOW = 0xfffffffe };
+
+/* What is seldom to be done before a handler's work: the slot to charge, or NOT_NOW. */
+NOINLINE u32 prepare(struct processor *p, u32 state)
+{
+	u32 number = p->slot;
+	u64 now = clock_ns();
+	if (!p->since || (s64)(now - p->since) < 0 || over(now))
+		return NOT_NOW;
+	if (number == SLOT_UNSEEN)
+		number = 0;
+	if (p->cut != control.cut && !cross(p, number, now))
+		return NOT_NOW;
+	absorb(p, number);
+	if (p->slot == SLOT_UNSEEN || p->task != (u64)current_task()) {
+		now = clock_ns();
+		if (number)
+			left_unseen(p, number, now);
+		number = look(p, now, state);
+	}
+	return number;
+}
+
+/* Charges what ends now. False: nothing is measured here, or not yet, or no more. */
+INLINE bool begin(struct processor *p, struct slot **s, u64 *at, u32 state, u64 left)
+{
+	u32 number = p->slot;
+	u64 now = clock_ns();
+	ORDER();
+	/* An interrupt deferred before the clock was read is taken over first; one that comes later is the next handler's. */
+	for (u32 tries = 0; tries < 3; tries++) {
+		if (LIKELY(number != SLOT_UNSEEN && p->task == (u64)current_task()) &&
+		    LIKELY(p->deferred_total == p->absorbed_total) &&
+		    LIKELY(p->cut == control.cut || now < control.cut_at))
+			break;
+		number = prepare(p, state);
+		if (number == NOT_NOW)
+			return false;
+		now = clock_ns();
+		ORDER();
+	}
+	*s = number ? slot_at(number) : NULL;
+	charge(p, *s, now, left);
+	*at = now;
+	return true;
+}
+
+#define ENTER(p)    \
+	(p)->busy = 1;  \
+	ORDER()
+#define LEAVE(p)    \
+	ORDER();        \
+	(p)->busy = 0
+
+INLINE bool push(struct processor *p, u32 state)
+{
+	u32 depth = p->depth;
+	if (depth >= N_NESTED) {
+		p->overflow++;
+		lose(p, LOST_NESTED, 1);
+		return false;
+	}
+	p->nested[depth & (N_NESTED - 1)] = p->state;
+	p->depth = depth + 1;
+	p->state = state;
+	return true;
+}
+
+INLINE void pop(struct processor *p)
+{
+	u32 depth = p->depth - 1;
+	if (!p->depth) /* looking who runs here has emptied the stack meanwhile */
+		return;
+	p->depth = depth;
+	p->state = p->nested[depth & (N_NESTED - 1)];
+}
+
+/* A state that ends while another one interrupts it, or with its thread, was entered too. */
+INLINE void count_last(struct processor *p, struct slot *s, u32 state)
+{
+	if (state < N_STATES)
+		p->cells[state].count++;
+	add(s, state, 0, 1);
+}
+
+#endif

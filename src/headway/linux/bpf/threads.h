@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Which threads are measured, and which of them a processor is running. */
+#ifndef HEADWAY_THREADS_H
+#define HEADWAY_THREADS_H
+
+#include "cuts.h"
+
+/* ---- which thread ---- */
+
+INLINE bool in_namespace(struct task_struct *task, u32 *tid, u32 *pid)
+{
+	struct {
+		s32 nr;
+		u32 hole;
+		struct pid_namespace *ns;
+	} number = {};
+	if (!settings.namespace_inum) { /* the initial one */
+		*tid = task->pid;
+		*pid = task->tgid;
+		return true;
+	}
+	struct pid *ids = task->thread_pid;
+	u32 level = control.namespace_level;
+	if (!ids || !level || ids->level < level)
+		return false;
+	read_kernel(&number, sizeof(number), (char *)&ids->numbers[0] + level * sizeof(number));
+	struct pid_namespace *space = number.ns;
+	if (FOLLOW(space, ns.inum) != settings.namespace_inum)
+		return false;
+	*tid = number.nr;
+	struct task_struct *leader = task->group_leader;
+	ids = leader->thread_pid;
+	if (!ids)
+		return false;
+	read_kernel(&number, sizeof(number), (char *)&ids->numbers[0] + level * sizeof(number));
+	*pid = number.nr;
+	return true;
+}
+
+INLINE bool name_matches(const char *comm)
+{
+	for (u32 i = 0; i < 16; i++) {
+		if (i >= settings.name_length)
+			return settings.name_prefix || comm[i] == 0;
+		if (comm[i] != settings.name[i])
+			return false;
+	}
+	return true;
+}
+
+/* In a cgroup namespace, whose root is some levels down, the reader sees fewer levels than there are. */
+INLINE bool in_cgroup(struct task_struct *task)
+{
+	struct css_set *set = task->cgroups;
+	struct cgroup *group = set->dfl_cgrp, *ancestor = NULL;
+	u32 level = settings.cgroup_level & 0xff;
+	if (!group)
+		return false;
+	if (FIELD_EXISTS(group->ancestors)) {
+		for (u32 i = 0; i < 16 && (u32)group->level >= level + i; i++) {
+			read_kernel(&ancestor, sizeof(ancestor), (char *)&group->ancestors[0] + (level + i) * sizeof(ancestor));
+			struct kernfs_node *node = FOLLOW(ancestor, kn);
+			if (FOLLOW(node, id) == settings.cgroup)
+				return true;
+		}
+		return false;
+	}
+	struct cgroup___ids *old = (void *)group;
+	for (u32 i = 0; i < 16 && (u32)group->level >= level + i; i++) {
+		u64 id = 0;
+		read_kernel(&id, sizeof(id), (char *)&old->ancestor_ids[0] + (level + i) * sizeof(id));
+		if (id == settings.cgroup)
+			return true;
+	}
+	return false;
+}
+
+INLINE bool selected(struct task_struct *task, u32 tid, u32 pid)
+{
+	if (control.only)
+		return tid == control.only;
+	if (settings.everything)
+		return true;
+	if (settings.cgroup && in_cgroup(task))
+		return true;
+	if (settings.name_length) {
+		char comm[16];
+		read_kernel(comm, sizeof(comm), &task->comm);
+		if (name_matches(comm))
+			return true;
+	}
+	return map_lookup(&selected_pids, &pid) || map_lookup(&selected_tids, &tid);
+}
+
+INLINE u32 slot_of(struct task_struct *task)
+{
+	u32 *number = task_storage(&tasks, task, NULL, 0);
+	return number ? *number : 0;
+}
+
+/* The state of a thread that is in the kernel for this call. */
+INLINE u32 call_state(long call)
+{
+	return (u64)call < N_CALLS ? KERNEL_CALL + (u32)call : KERNEL_OTHER;
+}
+
+/* What a thread does on the processor when nothing else is known: from the registers with which it entered the kernel. */
+INLINE u32 state_by_registers(struct task_struct *task)
+{
+	if (task->flags & (PF_KTHREAD | PF_WORKER))
+		return KERNEL_THREAD;
+	struct pt_regs *regs = task_registers(task);
+	long call = CALL_IN_PROGRESS(regs);
+	if (call < 0 || call > 0xffff) /* interrupt vectors stand there complemented: not a call */
+		return USER;
+	if (COMPAT_CALL(regs))
+		call = (u64)call < N_CALLS ? settings.compat_call[call] : N_CALLS;
+	return call_state(call);
+}
+
+/* Begin measuring a thread: its slot's number, 0 if that is not possible or it is not of our pid namespace. */
+NOINLINE u32 open(struct task_struct *task, u32 state, u32 resume, u32 flags)
+{
+	u32 number = 0, tid = 0, pid = 0;
+	struct processor *p = here();
+	if (!p || !in_namespace(task, &tid, &pid))
+		return 0;
+	u32 *stored = task_storage(&tasks, task, NULL, STORAGE_CREATE);
+	if (!stored) {
+		lose(p, LOST_STORAGE, 1);
+		return 0;
+	}
+	if (*stored)
+		return *stored;
+	if (map_pop(&free_slots, &number)) {
+		number = 0;
+		if (control.slots < settings.max_slots - 1)
+			number = __sync_fetch_and_add(&control.slots, 1) + 1;
+		if (!number || number >= settings.max_slots) {
+			lose(p, LOST_THREADS, 1);
+			return 0;
+		}
+	}
+	struct slot *s = slot_at(number);
+	if (!s)
+		return 0;
+	s->end = 0;
+	s->tid = tid;
+	s->pid = pid;
+	s->cpu = 0;
+	s->state = state;
+	s->resume = resume;
+	s->depth = 0;
+	s->flags = flags | (task->flags & PF_KTHREAD ? SLOT_KERNEL_THREAD : 0);
+	s->runtime = 0;
+	s->runtime_before = task->se.sum_exec_runtime;
+	read_kernel(s->name, sizeof(s->name), &task->comm);
+	u64 now = clock_ns(); /* finding room may have taken a while */
+	s->cut = control.cut - (now < control.cut_at); /* born after the cut: not part of it */
+	s->since = now;
+	ORDER();
+	s->birth = now;
+	*stored = number;
+	return number;
+}
+
+/* When the running thread came onto this processor, on our clock: from the run queue's clock then and at our last switch. */
+INLINE u64 arrival(struct processor *p, struct task_struct *task, u64 now)
+{
+	u64 at = p->since;
+	if (FIELD_EXISTS(task->sched_info.last_arrival) && p->switched == at) {
+		s64 later = task->sched_info.last_arrival - p->switched_clock;
+		if (later > 0)
+			at += later;
+	}
+	if (settings.intervals && at < control.cut_at && control.cut_at <= now) /* what a reader has been told stands */
+		at = control.cut_at;
+	return at > now ? now : at;
+}
+
+/*
+ * A kernel may keep some threads from being traced (a hypervisor's agent, say): their own events do not show, nor does
+ * the switch from them to the next thread. Then the thread we took for running has left unseen.
+ */
+NOINLINE int left_unseen(struct processor *p, u32 number, u64 now)
+{
+	struct slot *s = slot_at(number);
+	u64 at = arrival(p, current_task(), now);
+	if (!s)
+		return 0;
+	u64 cut = control.cut_at;
+	u32 state = p->state;
+	lose(p, LOST_SWITCHES, 1);
+	if (settings.intervals && p->since < cut && cut <= at && state < N_STATES) { /* as a reader has been told */
+		add(s, state, cut - p->since, 0);
+		p->cells[state].time += cut - p->since;
+		p->since = cut;
+	}
+	add(s, UNKNOWN, at - p->since, 1);
+	p->cells[UNKNOWN].time += at - p->since;
+	p->since = at;
+	p->longest = 0;
+	s->since = at;
+	s->state = UNKNOWN;
+	ORDER();
+	s->cpu = 0;
+	return 0;
+}
+
+/*
+ * Which thread runs here? Asked when measuring begins, when a thread was opened while it ran, and at the first event
+ * after a switch to a thread that is not measured. What it does has been so for the whole stretch that is open, because
+ * what ends a stretch is a handler, and none came.
+ */
+NOINLINE u32 look(struct processor *p, u64 now, u32 state)
+{
+	struct task_struct *task = current_task();
+	u32 number = task->pid ? slot_of(task) : 0;
+	u32 cpu = processor_id();
+	p->task = (u64)task;
+	if (settings.some_cpus && !p->selected)
+		number = 0;
+	struct slot *s = number ? slot_at(number) : NULL;
+	if (!s) {
+		u32 before = p->state, state_now = task->pid ? UNMEASURED : IDLE;
+		if (before < N_STATES && before != state_now) {
+			u64 at = arrival(p, task, now);
+			p->cells[before].time += at - p->since;
+			p->since = at;
+			p->longest = 0;
+		}
+		p->state = state_now;
+		p->depth = 0;
+		p->slot = 0;
+		return 0;
+	}
+	if (s->cpu != cpu + 1) {
+		u64 from = arrival(p, task, now);
+		if (s->since > from)
+			from = s->since;
+		if (from > now)
+			from = now;
+		save_if_due(s, number, now);
+		if (from > s->since)
+			add(s, s->state, from - s->since, 1);
+		if (p->state < N_STATES && from > p->since) { /* before it came, or was opened */
+			u32 before = p->state == UNKNOWN && !control.cut ? UNMEASURED : p->state;
+			if (before < N_STATES)
+				p->cells[before].time += from - p->since;
+		}
+		s->since = p->since = from;
+		p->longest = 0; /* that was somebody else's */
+		s->cpu = cpu + 1;
+		p->state = state ? state : state_by_registers(task);
+		p->depth = 0;
+	}
+	p->slot = number;
+	return number;
+}
+
+#endif

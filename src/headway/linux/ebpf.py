@@ -22,7 +22,7 @@ from pathlib import Path
 from headway.errors import HeadwayError, SelectionError
 from headway.model import Ledger, Overhead, Precision, Processor, Quality, Thread, Window
 
-from . import perf, processors, states
+from . import checks, perf, processors, states
 from ._memory import Cells, Exits, Memory, pack_settings
 from .calling import CallingProcess
 from .libbpf import BpfError, Library, Object, Program, RingReader
@@ -34,6 +34,8 @@ BTF = Path("/sys/kernel/btf/vmlinux")
 RING_BYTES = 1 << 24
 """Room for the totals of about 30,000 ended threads between two looks."""
 SERVICE_SECONDS = 0.1
+CAUSES = 1 << 16
+"""Causes that there is room for."""
 KEPT_EXITS = 1 << 17
 """Ended threads listed one by one; later ones are added up by process and name."""
 
@@ -47,10 +49,17 @@ _LOSSES = (
     "stolen_ns_unplaced",
     "switches_unseen",
     "threads_without_kernel_memory",
+    "region_blocks_unread",
+    "region_times_impossible",
+    "tags_sharing_a_state",
+    "functions_nested_too_deep",
+    "causes_without_room",
 )
 """In the order of bpf/layout.h."""
 
+_SHARED = ("processors", "saved_processors", "slots", "saved_slots", ".bss", "tag_names")
 _NEEDED = ("switch_threads", "enter_call", "leave_call", "wake", "wake_new", "fork_thread", "exec_program")
+_FUNCTIONS = ("enter_function", "leave_function")
 _FAULTS = ("fault_in_user", "fault_in_kernel", "fault_done", "deliver_signal")
 
 
@@ -84,6 +93,7 @@ class BpfSource:
         self._folded: dict[tuple[int, str], Thread] = {}
         self._memory: Memory
         self._maps: list[mmap.mmap] = []
+        self._checks = checks.load(criteria.checks)
         self._start = 0
         self._last = 0
         self._before: dict[tuple[int, int], tuple[Cells, str]] = {}
@@ -134,7 +144,7 @@ class BpfSource:
             self._per_event = max(0.0, (caller.nanoseconds_per_call() - without) / 2)
         self.settle(caller.pid)
         self.service()
-        self._exits.take(self._memory.now())
+        self._exits.take(self._memory.now(), self._memory)
         self._memory.reset()
         self._memory.measure_only(0)
         pids, tids = self._object.map("selected_pids"), self._object.map("selected_tids")
@@ -185,6 +195,7 @@ class BpfSource:
                 if missing and program.name in _NEEDED:
                     raise HeadwayError(f"this kernel has no tracepoint {hook}, which headway needs: use --source proc")
                 needless = program.name == "enter_cgroup" and not self._selection.cgroup
+                needless |= program.name in _FUNCTIONS and not self._criteria.functions
                 if missing or needless or (program.name in _FAULTS and not faults):
                     program.leave_out()
             self._object.map(".rodata.settings").set_initial(self._settings(steal, has_prev_state))
@@ -201,9 +212,10 @@ class BpfSource:
         assert self._object is not None
         for program, fd in faults:
             self._object.attach_perf_event(program, fd)
-        maps = [self._object.map(name) for name in ("processors", "saved_processors", "slots", "saved_slots", ".bss")]
-        self._maps = [each.map_memory() for each in maps]
-        self._memory = Memory(tuple(self._maps), processors.possible(), self._max_slots)
+        self._maps = [self._object.map(name).map_memory() for name in _SHARED]
+        self._memory = Memory(
+            tuple(self._maps), processors.possible(), self._max_slots, checks.state_names(self._checks)
+        )
         self._ring = RingReader(library, self._object.map("exits"), self._exits.function, self._exits.context)
         self._explain_figures(steal, bool(faults))
 
@@ -216,6 +228,8 @@ class BpfSource:
             "saved_slots": self._max_slots if self._intervals else 1,
             "free_slots": self._max_slots,
             "exits": RING_BYTES,
+            "causes": CAUSES if self._criteria.why else 1,
+            "histories": cpus if self._criteria.why else 1,
             "selected_pids": len(self._selection.pids) + 1,
             "selected_tids": len(self._selection.tids) + 1,
         }
@@ -229,6 +243,8 @@ class BpfSource:
         return pack_settings(
             wait_of=states.wait_table(),
             compat_call=states.compat_table(),
+            checks=self._checks,
+            why=self._criteria.why,
             name=name.removesuffix(b"*"),
             name_prefix=name.endswith(b"*"),
             everything=selection.everything,
@@ -333,7 +349,7 @@ class BpfSource:
         return at
 
     def _take_exits(self, at: int) -> None:
-        for tid, pid, name, birth, end, _, cells in self._exits.take(at):
+        for tid, pid, name, birth, end, _, cells in self._exits.take(at, self._memory):
             thread = Thread(tid, pid, name, birth, birth, end, end, end - birth, cells)
             if self._intervals:
                 self._fresh.append(thread)

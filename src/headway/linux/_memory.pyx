@@ -100,16 +100,10 @@ cdef extern from *:
         return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
     }
     static inline void headway_fence(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-    static uint64_t headway_calls(unsigned n) {
-        uint64_t start = headway_clock();
-        while (n--) syscall(SYS_getppid);
-        return headway_clock() - start;
-    }
     """
     size_t RECORD_HEAD
     uint64_t headway_clock() nogil
     void headway_fence() nogil
-    uint64_t headway_calls(unsigned n) nogil
 
 STATES = {
     "N_CALLS": N_CALLS, "KERNEL_CALL": KERNEL_CALL, "WAIT_CALL": WAIT_CALL, "N_STATES": N_STATES,
@@ -160,14 +154,6 @@ cdef uint16_t number_for(str name):
         names.append(name)
         kind_index[number] = order[kind_of(name)]
     return number
-
-
-def system_calls(unsigned int times):
-    """Make as many getppid calls and return how long they took, in ns: what a handler costs shows in the difference."""
-    cdef uint64_t taken
-    with nogil:
-        taken = headway_calls(times)
-    return taken
 
 
 def pack_settings(*, wait_of, compat_call, checks=(), bytes name=b"", **numbers):
@@ -609,9 +595,9 @@ cdef class Memory:
                 return True
         return False
 
-    def measure_only(self, uint32_t tid):
-        """From now on no thread but this one is selected; 0: as the settings say."""
-        self.shared.only = tid
+    def measure_only(self, uint32_t pid):
+        """From now on no process but this one is selected; 0: as the settings say."""
+        self.shared.only = pid
 
     def measure_command(self, uint32_t tid):
         """Measure this process of ours from the moment it executes a program."""

@@ -21,10 +21,11 @@ from pathlib import Path
 
 from headway.errors import HeadwayError, SelectionError
 from headway.model import Ledger, Overhead, Precision, Processor, Quality, Thread, Window
+from headway.model.ledger import States
 
 from . import checks, perf, processors, states
 from ._memory import Cells, Exits, Memory, pack_settings
-from .calling import CallingProcess
+from .cost import Costs, ExercisingProcess, costs
 from .libbpf import BpfError, Library, Object, Program, RingReader
 from .source import Criteria, Selection
 
@@ -102,7 +103,7 @@ class BpfSource:
         self._events_before = 0
         self._reasons: dict[str, str] = {}
         self._kernel = Quality.EXACT
-        self._per_event: float | None = None
+        self._costs = Costs({})
         self._steal_before: int | None = None
 
     # ---- setting up ----
@@ -128,21 +129,21 @@ class BpfSource:
             )
         library = Library()
         self._check_ids()
-        with CallingProcess() as caller:
-            without = caller.nanoseconds_per_call()
+        with ExercisingProcess() as exerciser:
+            without = exerciser.exercise()
             self._load(library)
             assert self._object is not None
             for program in self._object.programs.values():
                 if program.wanted and program.section.startswith("tp_btf/"):
                     self._object.attach(program)
-            # What an event costs is measured on a process of our own, before the time that is reported.
-            self._memory.measure_only(caller.pid)
+            self._memory.measure_only(exerciser.pid)
             self._memory.begin()
             living = self._object.programs["open_living"]
             living.iterate()
             self._memory.look_around()
-            self._per_event = max(0.0, (caller.nanoseconds_per_call() - without) / 2)
-        self.settle(caller.pid)
+            self._costs = costs(without, exerciser.exercise(), self._run_times(exerciser))
+        self._memory.set_costs(self._costs.before(), self._costs.after())
+        self.settle(exerciser.pid)
         self.service()
         self._exits.take(self._memory.now(), self._memory)
         self._memory.reset()
@@ -159,6 +160,14 @@ class BpfSource:
         self._visit_processors()
         if selection.command is not None:
             self._memory.measure_command(selection.command)
+
+    def _run_times(self, exerciser: ExercisingProcess) -> dict[str, float]:
+        """The mean time of a run of each program, ns, as far as the kernel tells."""
+        assert self._object is not None
+        with self._object.statistics():
+            exerciser.exercise()
+        times = {p.name: p.run_time() for p in self._object.programs.values() if p.wanted}
+        return {name: time / count for name, (time, count) in times.items() if count}
 
     def _check_ids(self) -> None:
         for kind, ids in (("process", self._selection.pids), ("thread", self._selection.tids)):
@@ -278,7 +287,6 @@ class BpfSource:
         self._reasons = {
             "epi": "waiting for memory and other stalls are in it: they need hardware counters",
             "mpi": "no hardware counters are read",
-            "iopi": "polling is not told from progress",
         }
         if not faults:
             self._kernel = Quality.UNAVAILABLE
@@ -442,13 +450,16 @@ class BpfSource:
             window=window,
             threads=tuple(threads),
             processors=rows,
-            precision=Precision(
-                effective=Quality.BOUND, memory=Quality.UNAVAILABLE, poll=Quality.UNAVAILABLE, kernel=self._kernel
-            ),
+            precision=Precision(effective=Quality.BOUND, memory=Quality.UNAVAILABLE, kernel=self._kernel),
             reasons=reasons,
             losses=losses,
-            overhead=Overhead(None if self._per_event is None else round(events * self._per_event), events),
+            overhead=Overhead(sum(_overhead_of(row.states) for row in rows), events),
         )
+
+
+def _overhead_of(states: States) -> int:
+    cell = states.get("overhead")
+    return cell.time if cell is not None else 0
 
 
 def _living_threads() -> int:

@@ -9,7 +9,8 @@ import ctypes
 import errno
 import mmap
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from ctypes import byref, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 from types import TracebackType
 
@@ -53,6 +54,7 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "bpf_program__attach_perf_event": (c_void_p, [c_void_p, c_int]),
     "bpf_link__fd": (c_int, [c_void_p]),
     "bpf_link__destroy": (c_int, [c_void_p]),
+    "bpf_enable_stats": (c_int, [c_int]),
     "bpf_iter_create": (c_int, [c_int]),
     "bpf_obj_get_info_by_fd": (c_int, [c_int, c_void_p, c_void_p]),
     "ring_buffer__new": (c_void_p, [c_int, c_void_p, c_void_p, c_void_p]),
@@ -211,14 +213,23 @@ class Program:
         finally:
             self._library.call("bpf_link__destroy", link)
 
-    def misses(self) -> int:
-        """How often the kernel skipped it because it was running already on that processor (since 5.12)."""
+    def _info(self) -> tuple[_ProgramInfo, int]:
+        """What the kernel says of it, and how many bytes of that it filled."""
         info = _ProgramInfo()
         length = c_uint32(ctypes.sizeof(info))
         fd = self._library.call("bpf_program__fd", self._handle)
-        if self._library.call("bpf_obj_get_info_by_fd", fd, byref(info), byref(length)) < 0:
-            return 0
-        return int(info.recursion_misses) if length.value >= _ProgramInfo.verified_insns.offset else 0
+        failed = self._library.call("bpf_obj_get_info_by_fd", fd, byref(info), byref(length)) < 0
+        return info, 0 if failed else length.value
+
+    def misses(self) -> int:
+        """How often the kernel skipped it because it was running already on that processor (since 5.12)."""
+        info, length = self._info()
+        return int(info.recursion_misses) if length >= _ProgramInfo.verified_insns.offset else 0
+
+    def run_time(self) -> tuple[int, int]:
+        """Time in it, ns, and how often it ran, while the kernel kept statistics (`Object.statistics`)."""
+        info, length = self._info()
+        return (int(info.run_time_ns), int(info.run_cnt)) if length >= _ProgramInfo.recursion_misses.offset else (0, 0)
 
 
 class RingReader:
@@ -281,6 +292,16 @@ class Object:
     def attach_perf_event(self, program: Program, fd: int) -> None:
         """Attach a program to a perf event until this object is closed."""
         self._links.append(program.attach_perf_event(fd))
+
+    @contextmanager
+    def statistics(self) -> Iterator[None]:
+        """Have the kernel count how often and how long programs run meanwhile, where it can and may (since 5.8)."""
+        fd = self.library.call("bpf_enable_stats", 0)
+        try:
+            yield
+        finally:
+            if fd >= 0:
+                os.close(fd)
 
     def detach(self) -> None:
         """Detach every program."""

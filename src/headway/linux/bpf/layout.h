@@ -156,7 +156,7 @@ struct slot {
 	struct cell cells[N_CELLS]; /* as far as used, in order of first use */
 	__u8 index[N_STATES]; /* state -> 1 + its cell; 0: none yet */
 	__u16 asks; /* the state of polling for the check that it is making */
-	__u16 polling; /* its last check was not the first in a row to find nothing */
+	__u16 polling; /* OTHERS or REPEATED (polling.h): its last check was not the first in a row to find nothing */
 	__u32 object_kind; /* what it waits for, see OBJECT_NONE */
 	__u64 about; /* what its last check asked about */
 	__u64 asked_at; /* when that returned */
@@ -312,7 +312,7 @@ struct control {
 	__u32 cut; /* its number */
 	__u32 last; /* it is the last one: nothing after it is measured */
 	__u32 command; /* a process of ours to be measured from its exec on; 0: none */
-	__u32 only; /* measure no other thread than this one; 0: as selected */
+	__u32 only; /* measure no other process than this one; 0: as selected */
 	__u32 slots; /* slots handed out so far; written by the programs */
 	__u32 namespace_level; /* of the reader's pid namespace; written by the programs */
 	__u32 tags; /* names in use; written by the programs */

@@ -5,7 +5,7 @@
  * A status check is a system call that asks whether something is ready without waiting for it; which calls are, and by
  * which arguments and answers, the settings say. One that found nothing, and the time after it, are polling if the next
  * call is a check of the same thing; or of another one that finds nothing either; and from then on whatever is checked,
- * until something is ready. What that turns out to be is known later than it is charged, so it is moved. A check that finds
+ * until something is ready, or a call that is no check ends it. What that turns out to be is known later than it is charged, so it is moved. A check that finds
  * something is progress of the kernel's kind, and so is a single one that finds nothing before a wait: that is how an event
  * loop empties a socket.
  */
@@ -14,6 +14,11 @@
 
 #include "files.h"
 #include "regions.h"
+
+enum { /* slot.polling: the last check was not the first in a row to find nothing */
+	OTHERS = 1, /* others were of other things */
+	REPEATED, /* one was of the same thing */
+};
 
 INLINE bool has_no_time(u64 address) /* a timespec or a timeval */
 {
@@ -65,7 +70,11 @@ u64 ask(u32 number, u32 check, u64 now)
 	if (check && c->about_file && (!again || c->if_nonblocking))
 		file = file_of(task, about);
 	if (!check || !does_not_wait(c, regs, file)) {
+		c = &settings.checks[((asked - POLL) / N_FILES) & (N_CHECKS - 1)];
+		if (s->polling == REPEATED && (!c->gap || now - s->asked_at <= c->gap))
+			confirm(p, s, number, p->stretch);
 		s->asked = 0;
+		s->polling = 0;
 		p->pending_state = 0;
 		return 0;
 	}
@@ -82,6 +91,8 @@ u64 ask(u32 number, u32 check, u64 now)
 	}
 	if (again || s->polling) {
 		confirm(p, s, number, p->stretch);
+		if (again)
+			s->polling = REPEATED;
 		return state;
 	}
 	p->pending_user = p->stretch;
@@ -113,12 +124,13 @@ u64 answer(u32 number, u64 now, s64 result)
 		return 0;
 	}
 	if (state == s->asks) {
-		s->polling = 1;
+		if (!s->polling)
+			s->polling = OTHERS;
 	} else if (s->asked) { /* another thing, which was not ready either */
 		u64 stretch = p->stretch;
 		confirm(p, s, number, p->pending_user);
 		move(number, call, s->asks, stretch, 1);
-		s->polling = 1;
+		s->polling = OTHERS;
 	} else {
 		p->pending_state = call;
 		p->pending_call = p->stretch;

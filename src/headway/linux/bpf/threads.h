@@ -78,7 +78,7 @@ INLINE bool in_cgroup(struct task_struct *task)
 INLINE bool selected(struct task_struct *task, u32 tid, u32 pid)
 {
 	if (control.only)
-		return tid == control.only;
+		return pid == control.only;
 	if (settings.everything)
 		return true;
 	if (settings.cgroup && in_cgroup(task))

@@ -110,8 +110,9 @@ enum { N_FRAMES = 16 };
 
 struct marks {
 	u64 at; /* when the block was last read */
-	u32 n_tags;
+	u64 away; /* time since then and since it last changed that was not the thread's own code */
 	u32 n_frames;
+	u32 spare;
 	struct mark tags[N_BLOCK_TAGS];
 	struct frame frames[N_FRAMES];
 	struct block block; /* as read */

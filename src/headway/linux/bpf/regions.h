@@ -65,6 +65,7 @@ struct region_stretch {
 	u64 since, until, now;
 	u64 left; /* of the stretch, still to be given away */
 	u32 number;
+	u32 changed;
 };
 
 static int charge_tag(u32 i, struct region_stretch *x)
@@ -86,8 +87,9 @@ static int charge_tag(u32 i, struct region_stretch *x)
 	mark->last = 0;
 	if (first)
 		return 0;
-	/* A moment that was read, but not written down before an interruption, is off by the length of that. */
-	s64 slack = x->since - m->at + CLOCK_SLACK;
+	/* A moment that was read, but not written down before interruptions, is off by the length of them. */
+	s64 slack = m->away + CLOCK_SLACK;
+	x->changed |= time != (on ? all : 0) || entered;
 	if ((s64)time < -slack || (s64)time > (s64)all + slack || entered >> 32)
 		lose(p, LOST_LIES, 1);
 	if (entered >> 32)
@@ -149,10 +151,12 @@ u64 regions(u32 number, u64 since, u64 until, u64 now, u64 time)
 		lose(p, LOST_BLOCKS, 1);
 		return 0;
 	}
-	m->n_tags = n;
+	m->away += m->at ? since - m->at : 0;
 	struct region_stretch x = {.since = since, .until = until, .now = now, .left = time, .number = number};
 	loop(n, charge_tag, &x, 0);
 	m->at = until;
+	if (x.changed)
+		m->away = 0;
 	return time - x.left;
 }
 

@@ -11,11 +11,12 @@ import mmap
 import os
 from collections.abc import Callable
 from ctypes import byref, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from pathlib import Path
 from types import TracebackType
 
 from headway.errors import HeadwayError
 
-__all__ = ["BpfError", "Library", "Map", "Object", "Program", "RingReader"]
+__all__ = ["UPROBES", "BpfError", "Library", "Map", "Object", "Program", "RingReader"]
 
 
 class BpfError(HeadwayError):
@@ -26,6 +27,9 @@ class BpfError(HeadwayError):
         self.number = number
         self.log = log
 
+
+UPROBES = Path("/sys/bus/event_source/devices/uprobe/type")
+"""Through perf_event_open(2) since Linux 4.17."""
 
 _PRINTER = ctypes.CFUNCTYPE(c_int, c_int, c_char_p, c_void_p)
 
@@ -51,6 +55,7 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "bpf_program__attach": (c_void_p, [c_void_p]),
     "bpf_program__attach_iter": (c_void_p, [c_void_p, c_void_p]),
     "bpf_program__attach_perf_event": (c_void_p, [c_void_p, c_int]),
+    "bpf_program__attach_uprobe_opts": (c_void_p, [c_void_p, c_int, c_char_p, c_size_t, c_void_p]),
     "bpf_link__fd": (c_int, [c_void_p]),
     "bpf_link__destroy": (c_int, [c_void_p]),
     "bpf_iter_create": (c_int, [c_int]),
@@ -174,6 +179,18 @@ class _ProgramInfo(ctypes.Structure):
     ]
 
 
+class _UprobeOptions(ctypes.Structure):
+    """The head of struct bpf_uprobe_opts (libbpf.h of 1.0; later ones only append, and ``sz`` says what is here)."""
+
+    _fields_ = [
+        ("sz", c_size_t),
+        ("ref_ctr_offset", c_size_t),
+        ("bpf_cookie", c_uint64),
+        ("retprobe", ctypes.c_bool),
+        ("func_name", c_char_p),
+    ]
+
+
 class Program:
     """A program of an object."""
 
@@ -195,6 +212,17 @@ class Program:
     def attach_perf_event(self, fd: int) -> int:
         """Attach to a perf event; the link owns the descriptor from then on."""
         return self._library.check(f"attaching {self.name}", "bpf_program__attach_perf_event", self._handle, fd)
+
+    def attach_uprobe(self, path: str, offset: int, *, ret: bool, cookie: int, pid: int = -1) -> int:
+        """Attach to an instruction of a file, or (``ret``) to the return from the function that begins there.
+
+        ``cookie``: what bpf_get_attach_cookie returns in the program. ``pid``: in this process only; -1: in all. Raises
+        BpfError; without the kernel's uprobes, or for a file that cannot have any, its words are those of perf_event_open(2).
+        """
+        options = _UprobeOptions(ctypes.sizeof(_UprobeOptions), 0, cookie, ret, None)
+        what = f"probing {'the return of ' * ret}{path} at {offset:#x}"
+        attach = "bpf_program__attach_uprobe_opts"
+        return self._library.check(what, attach, self._handle, pid, os.fsencode(path), offset, byref(options))
 
     def iterate(self) -> None:
         """Run an iterator program over everything once."""
@@ -281,6 +309,16 @@ class Object:
     def attach_perf_event(self, program: Program, fd: int) -> None:
         """Attach a program to a perf event until this object is closed."""
         self._links.append(program.attach_perf_event(fd))
+
+    def attach_uprobe(self, program: Program, path: str, offset: int, *, ret: bool, cookie: int, pid: int = -1) -> None:
+        """Attach a program to a place in a file until this object is closed; see `Program.attach_uprobe`."""
+        if not UPROBES.exists():
+            raise BpfError(
+                f"this kernel has no uprobes ({UPROBES}; CONFIG_UPROBE_EVENTS), which marked functions need: measure "
+                "without --noneffective",
+                0,
+            )
+        self._links.append(program.attach_uprobe(path, offset, ret=ret, cookie=cookie, pid=pid))
 
     def detach(self) -> None:
         """Detach every program."""

@@ -2,8 +2,8 @@
 
 pyelftools reads headers, sections, segments and notes, through a stream that has a budget, so a file that lies about
 its counts and sizes costs a bounded amount of work and ends in one sentence. Symbol tables, which may have a million
-entries, are unpacked whole. Symbols come from .dynsym, .symtab and, for stripped files, from .gnu_debugdata and from the
-separate debug file (by build id, or by .gnu_debuglink), as gdb looks for it ("Debugging Information in Separate Files").
+entries, are unpacked whole. Symbols come from .dynsym, .symtab and, for stripped files, from .gnu_debugdata and from
+the separate debug file (by build id, or by .gnu_debuglink), looked for as gdb does (manual: "Separate Debug Files").
 
 Source of the formats: the ELF gABI and elf(5); .gnu.version: "ELF symbol versioning", U. Drepper.
 """

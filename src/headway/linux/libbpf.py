@@ -217,7 +217,7 @@ class Program:
         """Attach to an instruction of a file, or (``ret``) to the return from the function that begins there.
 
         ``cookie``: what bpf_get_attach_cookie returns in the program. ``pid``: in this process only; -1: in all. Raises
-        BpfError; without the kernel's uprobes, or for a file that cannot have any, its words are those of perf_event_open(2).
+        BpfError with the errno of perf_event_open(2).
         """
         options = _UprobeOptions(ctypes.sizeof(_UprobeOptions), 0, cookie, ret, None)
         what = f"probing {'the return of ' * ret}{path} at {offset:#x}"

@@ -173,7 +173,7 @@ class Locks:
 
 
 def _read_data(image: Image) -> _Data:
-    image.holds(0)
+    image.holds(0)  # its segments are read while it is open
     symbols: set[tuple[int, int, str]] = set()
     runtime: tuple[int, int] | None = None
     version: tuple[int, int] | None = None
@@ -197,8 +197,8 @@ def _read_data(image: Image) -> _Data:
 def _offsets(head: bytes) -> _Offsets | None:
     """From the beginning of ``_PyRuntime``; None where it is no such table, or one that cannot be right.
 
-    The table grew between releases, so the GIL's part is known by its form: the offsets of the struct, of ``enabled``, of
-    ``locked``, and of ``last_holder``, which is the word before ``locked`` and the second of the struct, or the third
+    The table grew between releases, so the GIL's part is known by its form: the offsets of the struct, ``enabled``,
+    ``locked`` and ``last_holder``, which is the word before ``locked`` and the second of the struct, or the third
     where ``enabled`` comes first.
     """
     if not head.startswith(_COOKIE) or len(head) < 256:

@@ -26,6 +26,7 @@ cdef extern from "bpf/layout.h" nogil:
         N_CHECKS, N_FILES, POLL, N_TAGS, TAG, TAG_LENGTH, N_EVENTS
         AT_ENTER, AT_LEAVE, AT_SWITCH, AT_WAKE, AT_FAULT, AT_FAULT_END, AT_INTERRUPT, AT_INTERRUPT_END
         AT_FUNCTION, AT_FUNCTION_END
+        OBJECT_ADDRESS, OBJECT_FILE, OBJECT_LINE, OBJECT_STATE, WAKER_THREAD, WAKER_STATE, HOLDER_THREAD
 
     struct cell:
         uint64_t time
@@ -121,6 +122,13 @@ STATES = {
     "N_CHECKS": N_CHECKS, "N_FILES": N_FILES, "POLL": POLL, "N_TAGS": N_TAGS, "TAG": TAG,
 }
 """The numbers of the states (bpf/layout.h), by their names there."""
+
+CAUSES = {
+    "OBJECT_ADDRESS": OBJECT_ADDRESS, "OBJECT_FILE": OBJECT_FILE, "OBJECT_LINE": OBJECT_LINE,
+    "OBJECT_STATE": OBJECT_STATE, "WAKER_THREAD": WAKER_THREAD, "WAKER_STATE": WAKER_STATE,
+    "HOLDER_THREAD": HOLDER_THREAD,
+}
+"""The numbers of the kinds of causes (bpf/layout.h)."""
 
 cdef uint64_t COUNT_MASK = (<uint64_t>1 << COUNT_BITS) - 1
 EVENTS = {
@@ -509,6 +517,10 @@ cdef class Memory:
                 given = tag_state(name[:TAG_LENGTH])
             self.numbers[state - POLL] = number_for(given)
         return self.numbers[state - POLL]
+
+    def state_name(self, uint64_t state):
+        """The name of a state of the programs."""
+        return names[self.state_of(state)]
 
     cdef int put(self, Cells cells, uint64_t state, uint64_t time, uint64_t count) except -1:
         """Add a cell, for which room was reserved; only states that have names of their own can be there already."""

@@ -20,11 +20,12 @@ from itertools import pairwise
 from pathlib import Path
 
 from headway.errors import HeadwayError, SelectionError
-from headway.model import Ledger, Overhead, Precision, Processor, Quality, Thread, Window
+from headway.model import Cell, Ledger, Overhead, Precision, Processor, Quality, Thread, Window
 from headway.model.ledger import States
 
 from . import checks, perf, processors, states
 from ._memory import Cells, Exits, Memory, pack_settings
+from .causes import GIL, CauseReader, Causes, within
 from .cost import Costs, ExercisingProcess, costs
 from .libbpf import BpfError, Library, Object, Program, RingReader
 from .source import Criteria, Selection
@@ -35,6 +36,8 @@ BTF = Path("/sys/kernel/btf/vmlinux")
 RING_BYTES = 1 << 24
 """Room for the totals of about 30,000 ended threads between two looks."""
 SERVICE_SECONDS = 0.1
+NAMING_SECONDS = 0.25
+"""Between two looks at what threads wait for, which is named while its process lives."""
 CAUSES = 1 << 16
 """Causes that there is room for."""
 KEPT_EXITS = 1 << 17
@@ -104,6 +107,9 @@ class BpfSource:
         self._reasons: dict[str, str] = {}
         self._kernel = Quality.EXACT
         self._costs = Costs({})
+        self._causes: CauseReader | None = None
+        self._causes_before: Causes | None = None
+        self._named = 0.0
         self._steal_before: int | None = None
 
     # ---- setting up ----
@@ -225,6 +231,8 @@ class BpfSource:
         self._memory = Memory(
             tuple(self._maps), processors.possible(), self._max_slots, checks.state_names(self._checks)
         )
+        if self._criteria.why:
+            self._causes = CauseReader(self._object.map("causes"), self._memory)
         self._ring = RingReader(library, self._object.map("exits"), self._exits.function, self._exits.context)
         self._explain_figures(steal, bool(faults))
 
@@ -316,6 +324,9 @@ class BpfSource:
         """Take over the totals of threads that have ended."""
         if self._ring is not None:
             self._ring.consume()
+        if self._causes is not None and time.monotonic() - self._named > NAMING_SECONDS:
+            self._causes.look()
+            self._named = time.monotonic()
         return SERVICE_SECONDS
 
     def settle(self, pid: int) -> None:
@@ -393,6 +404,7 @@ class BpfSource:
         start = self._start
         rows = tuple(Processor(cpu, at - start, cells) for cpu, cells in self._processors(at))
         losses, events = self._losses()
+        threads = self._with_causes(threads, None)
         return self._make(Window(start, at), threads, rows, losses, events)
 
     def _difference(self, at: int) -> Ledger:
@@ -421,11 +433,28 @@ class BpfSource:
             earlier = self._processors_before.get(cpu)
             rows.append(Processor(cpu, at - start, cells.less(earlier) if earlier is not None else cells))
             self._processors_before[cpu] = cells
+        threads = self._with_causes(threads, self._causes_before)
         losses, events = self._losses()
         new_losses = {name: n - self._losses_before.get(name, 0) for name, n in losses.items()}
         ledger = self._make(Window(start, at), threads, tuple(rows), new_losses, events - self._events_before)
         self._losses_before, self._events_before = losses, events
         return ledger
+
+    def _with_causes(self, threads: list[Thread], before: Causes | None) -> list[Thread]:
+        """The threads with what is behind their states, where that is recorded; waits for the GIL named as such."""
+        if self._causes is None:
+            return threads
+        causes = self._causes_before = self._causes.read()
+        found = []
+        for thread in threads:
+            states: States = thread.states
+            time, count = causes.gil_of(thread.key, before)
+            futex = states.get("wait.futex")
+            if time and futex is not None:
+                time, count = min(time, futex.time), min(count, futex.count or 0)
+                states = {**states, "wait.futex": futex - Cell(time, count), GIL: Cell(time, count)}
+            found.append(replace(thread, states=states, causes=within(states, causes.listed(thread.key, before))))
+        return found
 
     def _losses(self) -> tuple[dict[str, int], int]:
         counts, events = self._memory.losses()

@@ -28,6 +28,8 @@ GIL = "wait.gil"
 _KEY = struct.Struct("=QQIHH")
 _VALUE = struct.Struct("=QQ32s")
 _KIND = _memory.CAUSES
+_WAKERS = (_KIND["WAKER_THREAD"], _KIND["WAKER_STATE"])
+_LOWER = 0xFFFFFFFF
 
 Key = tuple[int, int]
 """A thread: (tid, birth)."""
@@ -73,7 +75,7 @@ def within(states: Mapping[str, Cell], causes: Iterable[Cause]) -> tuple[Cause, 
             room[key] = states[cause.state].time if cause.state in states else 0
         time = min(cause.time, room[key])
         room[key] -= time
-        if time or cause.count:
+        if time:
             rows.append(replace(cause, time=time))
     return tuple(rows)
 
@@ -86,6 +88,7 @@ class CauseReader:
         self._locks = Locks()
         self._names: dict[tuple[int, int], LockName | None] = {}
         self._lines: dict[int, str] = {}
+        self._gils: set[tuple[int, int]] = set()
 
     def look(self) -> None:
         """Name the futexes that are new, while their processes are there."""
@@ -99,7 +102,9 @@ class CauseReader:
             with suppress(OSError):
                 names = self._locks.names(tid, addresses)
             for address in addresses:
-                self._names[tid, address] = names.get(address)
+                self._names[tid, address] = lock = names.get(address)
+                if lock is not None and lock.is_gil:
+                    self._gils.add((tid, address & _LOWER))
 
     def read(self) -> Causes:
         """All causes so far."""
@@ -114,10 +119,9 @@ class CauseReader:
             state = self._memory.state_name(number)
             name, behind, of = self._describe(tid, kind, thing, text.partition(b"\0")[0].decode(errors="replace"))
             rows = causes.of.setdefault(thread, {})
-            if kind == _KIND["OBJECT_ADDRESS"]:
-                lock = self._names.get((tid, thing))
-                if lock is not None and lock.is_gil:
-                    state = GIL
+            if self._is_gil(tid, kind, thing):
+                state = GIL
+                if kind == _KIND["OBJECT_ADDRESS"]:
                     old = causes.gil.get(thread, (0, 0))
                     causes.gil[thread] = old[0] + time, old[1] + count
             what = state, behind, name, of
@@ -125,14 +129,21 @@ class CauseReader:
             rows[what] = old[0] + time, old[1] + count
         return causes
 
+    def _is_gil(self, tid: int, kind: int, thing: int) -> bool:
+        """Whether a wait was for the GIL: by its futex's address, or by the lower half, which is with the waker."""
+        if kind == _KIND["OBJECT_ADDRESS"]:
+            lock = self._names.get((tid, thing))
+            return lock is not None and lock.is_gil
+        return kind in _WAKERS and (tid, thing >> 32) in self._gils
+
     def _describe(self, tid: int, kind: int, thing: int, text: str) -> tuple[str, Behind, int | None]:
         if kind == _KIND["OBJECT_ADDRESS"]:
             lock = self._names.get((tid, thing))
             return lock.text if lock is not None else f"futex {thing:#x}", Behind.OBJECT, None
         if kind == _KIND["WAKER_THREAD"]:
-            return text or "a thread that is not visible here", Behind.WAKER, thing or None
+            return text or "a thread that is not visible here", Behind.WAKER, thing & _LOWER or None
         if kind == _KIND["WAKER_STATE"]:
-            return self._memory.state_name(thing), Behind.WAKER, None
+            return self._memory.state_name(thing & _LOWER), Behind.WAKER, None
         if kind == _KIND["HOLDER_THREAD"]:
             return text or "a thread that is not visible here", Behind.HOLDER, thing or None
         if kind == _KIND["OBJECT_LINE"]:

@@ -452,7 +452,10 @@ class BpfSource:
             futex = states.get("wait.futex")
             if time and futex is not None:
                 time, count = min(time, futex.time), min(count, futex.count or 0)
-                states = {**states, "wait.futex": futex - Cell(time, count), GIL: Cell(time, count)}
+                rest = futex - Cell(time, count)
+                states = {**states, "wait.futex": rest, GIL: Cell(time, count)}
+                if not rest.time:
+                    del states["wait.futex"]
             found.append(replace(thread, states=states, causes=within(states, causes.listed(thread.key, before))))
         return found
 

@@ -58,16 +58,17 @@ NOINLINE int note_wait(struct processor *p, struct slot *s, u32 number, u64 now)
 	(void)number;
 	if ((s64)time < 0)
 		return 0;
+	u64 lock = s->object_kind == OBJECT_ADDRESS ? s->object << 32 : 0; /* so that a reader can tell by which */
 	if (s->object_kind)
 		blame(s, state, s->object_kind, s->object, time, 1, NULL);
 	if (doing >= IRQ_DEVICE && doing < IRQ_DEVICE + N_INTERRUPTS) {
-		blame(s, state, WAKER_STATE, doing, time, 1, NULL);
+		blame(s, state, WAKER_STATE, doing | lock, time, 1, NULL);
 		return 0;
 	}
 	u32 tid = 0, pid = 0;
 	if (!in_namespace(waker, &tid, &pid))
 		tid = 0;
-	blame(s, state, WAKER_THREAD, tid, time, 1, &waker->comm);
+	blame(s, state, WAKER_THREAD, tid | lock, time, 1, &waker->comm);
 	return 0;
 }
 

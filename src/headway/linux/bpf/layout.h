@@ -235,8 +235,8 @@ enum { /* what a cause is */
 	OBJECT_FILE, /* + kind of file, see FILE_NONE; the object is its inode's number and device */
 	OBJECT_LINE = OBJECT_FILE + N_FILES, /* an interrupt's number */
 	OBJECT_STATE, /* the state that time was taken from */
-	WAKER_THREAD, /* its id */
-	WAKER_STATE, /* the interrupt that ended the wait, by its state */
+	WAKER_THREAD, /* its id, and above it the lower half of the address, if it was for one */
+	WAKER_STATE, /* the interrupt that ended the wait, by its state, and likewise */
 	HOLDER_THREAD,
 };
 

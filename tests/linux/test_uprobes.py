@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
 import subprocess
 from collections.abc import Callable, Iterator
@@ -118,6 +119,40 @@ def test_a_process_that_runs_already_is_seen_from_then_on(
     attach(probes, places)
     finish(process)
     assert counts(probes, places) == {"leave": (6, 3)}, "what is left by a long jump does not return"
+
+
+def test_a_program_that_was_deleted_while_it_runs_can_still_be_probed(
+    compile_c: Callable[[str, str], Path], library: Path, probes: Object, tmp_path: Path
+) -> None:
+    copy = tmp_path / "gone"
+    shutil.copy(compile_c("caller", CALLER), copy)
+    process = start(copy, library, 5)
+    copy.unlink()
+    places = [*resolve(["gone:leave"], pids=[process.pid])]
+    attach(probes, places)
+    finish(process)
+    assert counts(probes, places) == {"leave": (6, 3)}
+
+
+def test_a_process_in_a_file_system_of_its_own_is_probed_in_its_own_files(probes: Object, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    source = tmp_path / "inside.c"
+    source.write_text(
+        "#include <unistd.h>\n"
+        '__attribute__((noinline)) void step(void) { __asm__ volatile("" ::: "memory"); }\n'
+        'int main(void) { char c; write(1, "ready\\n", 6); read(0, &c, 1); for (int i = 0; i < 8; i++) step(); }\n'
+    )
+    built = subprocess.run(["cc", "-w", "-O1", "-static", "-o", root / "inside", source], capture_output=True)
+    if built.returncode:
+        pytest.skip("needs a static C library")
+    process = subprocess.Popen(["chroot", root, "/inside"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    places = [*resolve(["inside:step"], pids=[process.pid])]
+    attach(probes, places)
+    finish(process)
+    assert counts(probes, places) == {"step": (8, 8)}
 
 
 def test_a_probe_in_one_process_is_not_hit_by_another(

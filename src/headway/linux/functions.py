@@ -117,7 +117,7 @@ class _Scope:
             program = os.readlink(f"/proc/{pid}/exe").removesuffix(" (deleted)")
             with open(f"/proc/{pid}/cmdline", "rb") as file:
                 called = os.path.basename(os.fsdecode(file.read(4096).partition(b"\0")[0]))
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):
             return  # it has ended meanwhile
         except OSError as error:
             words = f"the libraries of process {pid} cannot be seen ({error.strerror}), so none of its functions can be"

@@ -56,6 +56,26 @@ cdef extern from *:
         return pthread_create(&partner, NULL, exercise_partner, NULL);
     }
 
+    /* Functions that do nothing, by how the kernel carries out their first instruction when a probe stands on it. */
+    void exercise_emulated(void);
+    void exercise_endbr(void);
+    void exercise_other(void);
+    #if defined(__x86_64__)
+    __asm__(".text; exercise_emulated: push %rbp; pop %rbp; ret;"
+            "exercise_endbr: .byte 0xf3, 0x0f, 0x1e, 0xfa; ret;"
+            "exercise_other: test %eax, %eax; ret;");
+    #elif defined(__aarch64__)
+    __asm__(".text; exercise_emulated: nop; ret; exercise_endbr: nop; ret; exercise_other: mov x9, x9; ret");
+    #endif
+    static void (*const exercise_table[])(void) = {exercise_emulated, exercise_endbr, exercise_other};
+
+    static unsigned long exercise_address(int which) { return (unsigned long)exercise_table[which]; }
+
+    static void exercise_functions(int which, int n) {
+        void (*volatile function)(void) = exercise_table[which];
+        while (n--) function();
+    }
+
     static uint64_t exercise_handovers(int n) {
         char byte = 0;
         uint64_t start = exercise_clock();
@@ -65,6 +85,8 @@ cdef extern from *:
     }
     """
     int exercise_prepare() nogil
+    unsigned long exercise_address(int which) nogil
+    void exercise_functions(int which, int n) nogil
     unsigned long exercise_calls(int n) nogil
     unsigned long exercise_faults(int n) nogil
     unsigned long exercise_handovers(int n) nogil
@@ -89,3 +111,13 @@ def faults(int n):
 def handovers(int n):
     """Hand over to the partner and back, n times: two switches, two wake-ups and four calls each; the time taken, ns."""
     return exercise_handovers(n)
+
+
+def address(int which):
+    """Where the function of a kind is in this process's memory: 0 emulated, 1 endbr64, 2 any other instruction first."""
+    return exercise_address(which)
+
+
+def functions(int which, int n):
+    """Call it n times."""
+    exercise_functions(which, n)

@@ -82,8 +82,8 @@ cdef extern from "bpf/layout.h" nogil:
     struct control:
         uint64_t cut_at
         uint32_t cut, last, command, only, slots, tags
-        uint32_t before[10]
-        uint32_t after[10]
+        uint32_t before[12]
+        uint32_t after[12]
 
 cdef extern from *:
     """
@@ -133,8 +133,8 @@ CAUSES = {
 cdef uint64_t COUNT_MASK = (<uint64_t>1 << COUNT_BITS) - 1
 EVENTS = {
     "enter": AT_ENTER, "leave": AT_LEAVE, "switch": AT_SWITCH, "wake": AT_WAKE, "fault": AT_FAULT,
-    "fault_end": AT_FAULT_END, "interrupt": AT_INTERRUPT, "interrupt_end": AT_INTERRUPT_END, "function": AT_FUNCTION,
-    "function_end": AT_FUNCTION_END,
+    "fault_end": AT_FAULT_END, "interrupt": AT_INTERRUPT, "interrupt_end": AT_INTERRUPT_END, "function_end": AT_FUNCTION_END,
+    "function": AT_FUNCTION, "function_endbr": AT_FUNCTION + 1, "function_other": AT_FUNCTION + 2,
 }
 """The numbers of the kinds of events whose cost is known apart (bpf/layout.h)."""
 
@@ -465,7 +465,7 @@ cdef class Memory:
     cdef tag_name *tags
     cdef uint16_t numbers[1024]
     """State number from POLL on -> our own; 0: not known yet."""
-    cdef tuple polls
+    cdef tuple polls, functions
     cdef int n_cpus
     cdef uint32_t max_slots
     cdef size_t processor_stride, slot_stride, record_stride
@@ -476,6 +476,7 @@ cdef class Memory:
     def __cinit__(self, tuple maps, int n_cpus, uint32_t max_slots, polls=(), functions=()):
         self.buffers = maps
         self.polls = tuple(polls)
+        self.functions = tuple(functions)
         processors, saved_processors, slots, saved_slots, control_, tags = maps
         cdef unsigned char[::1] view
         view = processors
@@ -512,6 +513,8 @@ cdef class Memory:
         if not self.numbers[state - POLL]:
             if state < <uint64_t>TAG:
                 given = self.polls[state - POLL] if state - POLL < <uint64_t>len(self.polls) else "poll"
+            elif 0 < state - TAG <= <uint64_t>len(self.functions):
+                given = self.functions[state - TAG - 1]
             else:
                 name = self.tags[state - TAG].name
                 given = tag_state(name[:TAG_LENGTH])
@@ -650,6 +653,17 @@ cdef class Memory:
             return False
         s = <slot *>(self.slots + p.slot * self.slot_stride)
         return s.block != 0
+
+    def times_of(self, uint32_t tid):
+        """What a thread that is off the processor has gathered so far: state -> ns."""
+        cdef uint32_t number
+        cdef record *s
+        cdef int i
+        for number in range(1, min(self.shared.slots, self.max_slots - 1) + 1):
+            s = <record *>(self.slots + number * self.slot_stride)
+            if s.birth and s.tid == tid:
+                return {self.state_name(s.cells[i].count >> COUNT_BITS): s.cells[i].time for i in range(s.used)}
+        return {}
 
     def read_processors(self, uint64_t at):
         """Every processor as of the cut: a list of (cpu, Cells) whose times add up to the time since `begin`."""

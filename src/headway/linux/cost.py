@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 
 from . import _exercise
@@ -24,7 +24,7 @@ lies in the state that begins. Entry, clock and work weigh about the same; how t
 from one state of a thread to the next, and changes no sum."""
 
 _ROUNDS = 7
-_CALLS, _FAULTS, _HANDOVERS = 2000, 64, 100
+_CALLS, _FAULTS, _HANDOVERS, _FUNCTION_CALLS = 2000, 64, 100, 400
 _WAKE = 0.3
 """A wake-up's part of what a switch and a wake-up cost together, where the kernel's statistics do not tell."""
 
@@ -43,14 +43,25 @@ class Costs:
     """The observer's part in an event, ns, by kind (`_memory.EVENTS`)."""
 
     of: Mapping[str, float]
+    functions: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """What a call of a marked function costs, by `FUNCTIONS`: in the function's time, and in its caller's."""
 
     def before(self) -> list[float]:
         """The parts before the handlers' clocks, in the order of the kinds."""
-        return [BEFORE * self.of[kind] for kind in EVENTS]
+        inside, outside = self.functions.get(FUNCTIONS[0], (0.0, 0.0))
+        parts = {kind: BEFORE * cost for kind, cost in self.of.items()}
+        return _ordered(parts | dict.fromkeys(FUNCTIONS, outside / 2) | {"function_end": inside / 2})
 
     def after(self) -> list[float]:
-        """The parts after. A wake-up happens in the midst of what the waker does: all of it is before."""
-        return [(1 - BEFORE) * self.of[kind] for kind in EVENTS]
+        """The parts after."""
+        inside, outside = self.functions.get(FUNCTIONS[0], (0.0, 0.0))
+        parts = {kind: (1 - BEFORE) * cost for kind, cost in self.of.items()}
+        calls = {kind: both[0] - inside / 2 for kind, both in self.functions.items()}
+        return _ordered(parts | calls | {"function_end": outside / 2})
+
+
+def _ordered(parts: Mapping[str, float]) -> list[float]:
+    return [parts.get(kind, 0.0) for kind in sorted(EVENTS, key=lambda kind: EVENTS[kind])]
 
 
 def costs(without: Exercise, observed: Exercise, handlers: Mapping[str, float]) -> Costs:
@@ -79,10 +90,15 @@ def costs(without: Exercise, observed: Exercise, handlers: Mapping[str, float]) 
             "fault_end": fault,
             "interrupt": interrupt,
             "interrupt_end": interrupt_end,
-            "function": 0.0,
-            "function_end": 0.0,
         }
     )
+
+
+FUNCTIONS = ("function", "function_endbr", "function_other")
+"""Calls of marked functions, by how the kernel carries out the instruction that the probe is on (as in bpf/layout.h).
+
+It emulates some; others it has the processor carry out alone, which costs ten times as much.
+"""
 
 
 class ExercisingProcess:
@@ -101,8 +117,12 @@ class ExercisingProcess:
             try:
                 _exercise.prepare()
                 os.write(answer, b"\n")
-                while os.read(ask, 1):
-                    os.write(answer, b"%d %d %d\n" % _measure())
+                while asked := os.read(ask, 1):
+                    if asked == b"?":
+                        os.write(answer, b"%d %d %d\n" % _measure())
+                    else:
+                        _exercise.functions(int(asked), _FUNCTION_CALLS)
+                        os.write(answer, b"\n")
             finally:
                 os._exit(0)
         os.close(ask)
@@ -115,6 +135,12 @@ class ExercisingProcess:
         os.write(self._ask, b"?")
         call, fault, handover = map(int, os.read(self._answer, 128).split())
         return Exercise(call / _CALLS, fault / _FAULTS, handover / _HANDOVERS)
+
+    def call_functions(self, which: int) -> int:
+        """Call a function that does nothing, of the kind `FUNCTIONS[which]`; how often."""
+        os.write(self._ask, b"%d" % which)
+        os.read(self._answer, 1)
+        return _FUNCTION_CALLS
 
     def __exit__(self, kind: type[BaseException] | None, value: object, trace: TracebackType | None) -> None:
         """End it."""

@@ -27,7 +27,9 @@ from . import checks, perf, processors, states
 from ._memory import Cells, Exits, Memory, pack_settings
 from .causes import GIL, CauseReader, Causes, within
 from .cost import Costs, ExercisingProcess, costs
+from .ids import pid_namespace, process_of
 from .libbpf import BpfError, Library, Object, Program, RingReader
+from .marking import Marking
 from .source import Criteria, Selection
 
 __all__ = ["BpfSource"]
@@ -98,6 +100,7 @@ class BpfSource:
         self._memory: Memory
         self._maps: list[mmap.mmap] = []
         self._checks = checks.load(criteria.checks)
+        self._marking: Marking | None = None
         self._start = 0
         self._last = 0
         self._before: dict[tuple[int, int], tuple[Cells, str]] = {}
@@ -135,6 +138,8 @@ class BpfSource:
             )
         library = Library()
         self._check_ids()
+        if self._criteria.functions:
+            self._marking = Marking(self._criteria.functions, selection)
         with ExercisingProcess() as exerciser:
             without = exerciser.exercise()
             self._load(library)
@@ -148,6 +153,10 @@ class BpfSource:
             living.iterate()
             self._memory.look_around()
             self._costs = costs(without, exerciser.exercise(), self._run_times(exerciser))
+            if self._marking is not None:
+                calls = self._marking.calibrate(self._object, self._memory, exerciser)
+                self._costs = replace(self._costs, functions=calls)
+                self._reasons["marked functions"] = self._marking.describe(calls)
         self._memory.set_costs(self._costs.before(), self._costs.after())
         self.settle(exerciser.pid)
         self.service()
@@ -164,6 +173,8 @@ class BpfSource:
         living.iterate()
         living.iterate()  # threads created by one that the first pass came to later
         self._visit_processors()
+        if self._marking is not None:
+            self._marking.attach(self._object)
         if selection.command is not None:
             self._memory.measure_command(selection.command)
 
@@ -181,7 +192,7 @@ class BpfSource:
                 path = f"/proc/{number}/task" if kind == "process" else f"/proc/{number}/stat"
                 if not os.path.exists(path):
                     raise SelectionError(f"there is no {kind} {number}: it may have ended; ps -eLf lists them")
-                leader = _process_of(number) if kind == "process" else number
+                leader = process_of(number) if kind == "process" else number
                 if leader != number:
                     raise SelectionError(
                         f"{number} is a thread of process {leader}: choose it with -t {number}, or all with -p {leader}"
@@ -229,7 +240,11 @@ class BpfSource:
             self._object.attach_perf_event(program, fd)
         self._maps = [self._object.map(name).map_memory() for name in _SHARED]
         self._memory = Memory(
-            tuple(self._maps), processors.possible(), self._max_slots, checks.state_names(self._checks)
+            tuple(self._maps),
+            processors.possible(),
+            self._max_slots,
+            polls=checks.state_names(self._checks),
+            functions=self._marking.states if self._marking is not None else (),
         )
         if self._criteria.why:
             self._causes = CauseReader(self._object.map("causes"), self._memory)
@@ -262,6 +277,7 @@ class BpfSource:
             compat_call=states.compat_table(),
             checks=self._checks,
             why=self._criteria.why,
+            functions=self._marking is not None,
             name=name.removesuffix(b"*"),
             name_prefix=name.endswith(b"*"),
             everything=selection.everything,
@@ -271,7 +287,7 @@ class BpfSource:
             has_steal=steal,
             has_prev_state=has_prev_state,
             max_slots=self._max_slots,
-            namespace_inum=_pid_namespace(),
+            namespace_inum=pid_namespace(),
             cgroup=group,
             cgroup_level=group_level,
         )
@@ -500,21 +516,6 @@ def _living_threads() -> int:
         return int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
     except (OSError, ValueError, IndexError):
         return 0
-
-
-def _process_of(tid: int) -> int:
-    """The process that a thread belongs to; if that is not to be had, the thread's own id."""
-    with suppress(OSError):
-        found = re.search(r"^Tgid:\s*(\d+)", Path(f"/proc/{tid}/status").read_text(errors="replace"), re.MULTILINE)
-        if found:
-            return int(found.group(1))
-    return tid
-
-
-def _pid_namespace() -> int:
-    """Inode number of our pid namespace; 0 if it is the initial one (0xeffffffc, PROC_PID_INIT_INO)."""
-    inum = os.stat("/proc/self/ns/pid").st_ino
-    return 0 if inum == 0xEFFFFFFC else inum
 
 
 def _cgroup(path: str) -> tuple[int, int]:

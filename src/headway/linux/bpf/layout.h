@@ -24,7 +24,7 @@ enum {
 	N_CHECKS = 32, /* system calls that ask whether something is ready */
 	N_FILES = 8, /* kinds of files, see FILE_NONE */
 	POLL = WAIT_CALL + N_CALLS, /* poll.<call>.<kind of file>: + check * N_FILES + kind */
-	N_TAGS = 64, /* names of marked regions and functions, over all programs measured */
+	N_TAGS = 128, /* names of marked regions and functions, over all programs measured */
 	TAG = POLL + N_CHECKS * N_FILES, /* noneffective.<tag>, poll.<tag> */
 	N_STATES = TAG + N_TAGS,
 	N_CELLS = 128, /* states that one thread can be in before the rest share its last cell */
@@ -101,9 +101,9 @@ enum { /* events: what a handler was called for, as far as its cost differs */
 	AT_FAULT_END,
 	AT_INTERRUPT,
 	AT_INTERRUPT_END,
-	AT_FUNCTION,
 	AT_FUNCTION_END,
-	N_EVENTS,
+	AT_FUNCTION, /* + how the kernel carries out the instruction that the probe is on */
+	N_EVENTS = AT_FUNCTION + 3,
 };
 
 enum { /* what can be lost, each counted */

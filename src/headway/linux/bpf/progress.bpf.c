@@ -46,6 +46,8 @@ int enter_call(u64 *ctx)
 			state = ask(p->slot, check, now);
 		else if (UNLIKELY(call == CALL_PRCTL) && (u32)argument(regs, 1) == REGISTER_CALL)
 			register_block(p->slot, argument(regs, 2));
+		if (UNLIKELY(is_probe(call)))
+			state = OVERHEAD;
 		if (UNLIKELY(p->depth))
 			count_last(p, s, p->nested[0]);
 		p->depth = 0;
@@ -541,7 +543,7 @@ INTERRUPT(ipi, IRQ_IPI)
 
 /* ---- marked functions ---- */
 
-INLINE int at_function(u32 kind, u32 state)
+INLINE int at_function(u32 kind, u32 state, u32 instruction)
 {
 	struct processor *p = here();
 	struct slot *s;
@@ -549,9 +551,12 @@ INLINE int at_function(u32 kind, u32 state)
 	if (!p || !p->slot || p->busy)
 		return 0;
 	ENTER(p);
-	if (begin(p, &s, &now, kind, USER, kind == AT_FUNCTION_END) && s && is_user(p->state)) {
+	if (begin(p, &s, &now, kind, USER, kind == AT_FUNCTION_END) && s && (is_user(p->state) || p->state == OVERHEAD)) {
 		step_function(p->slot, state);
-		p->state = s->user;
+		if (p->state != OVERHEAD) /* otherwise the call that brought us here goes on */
+			p->state = s->user;
+		if (kind == AT_FUNCTION && instruction < N_EVENTS - AT_FUNCTION)
+			p->tax = control.after[AT_FUNCTION + instruction];
 	}
 	LEAVE(p);
 	return 0;
@@ -560,14 +565,15 @@ INLINE int at_function(u32 kind, u32 state)
 SEC("uprobe")
 int enter_function(void *ctx)
 {
-	return at_function(AT_FUNCTION, TAG + (attach_cookie(ctx) & (N_TAGS - 1)));
+	u64 cookie = attach_cookie(ctx);
+	return at_function(AT_FUNCTION, TAG + (cookie & (N_TAGS - 1)), cookie >> 16);
 }
 
 SEC("uretprobe")
 int leave_function(void *ctx)
 {
 	(void)ctx;
-	return at_function(AT_FUNCTION_END, 0);
+	return at_function(AT_FUNCTION_END, 0, 0);
 }
 
 /* ---- threads that are alive when measuring begins ---- */

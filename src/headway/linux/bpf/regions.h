@@ -19,10 +19,16 @@ enum { N_READ_FIRST = 4 }; /* tags read at once with the head of a block: few pr
 enum { CLOCK_SLACK = 1000 }; /* ns by which the two clocks may differ */
 
 #if defined(__TARGET_ARCH_x86)
-enum { CALL_PRCTL = 157 };
+enum { CALL_PRCTL = 157, CALL_URETPROBE = 335, CALL_UPROBE = 336 };
 #else
-enum { CALL_PRCTL = 167 };
+enum { CALL_PRCTL = 167, CALL_URETPROBE = -1, CALL_UPROBE = -2 };
 #endif
+
+/* Calls that the kernel has a probed function make (x86: commit ff474a78cef5, 6.11; ba2bfc97b462, 6.18). */
+INLINE bool is_probe(long call)
+{
+	return settings.functions && (call == CALL_URETPROBE || call == CALL_UPROBE);
+}
 
 struct search {
 	struct tag_name name;

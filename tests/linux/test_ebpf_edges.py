@@ -201,7 +201,7 @@ int main(void) { /* numbers that no kernel gives away, and so that fail; then th
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers are those of x86-64")
 def test_states_beyond_a_threads_cells_share_one_and_nothing_is_lost_of_the_time(compile_c: Compiler) -> None:
     (thread,) = (ledger := measure(compile_c("many_calls", MANY_CALLS))).threads
-    assert len(thread.states) <= 128
+    assert len(thread.states) <= 128 + 1  # the observer's part is no cell
     assert ledger.losses["states_sharing_a_cell"] > 0
     assert lost(ledger, "states_sharing_a_cell") == {}
     count = sum(cell.count or 0 for state, cell in thread.states.items() if state.startswith(("kernel.", "unknown")))

@@ -73,7 +73,7 @@ cdef extern from "bpf/layout.h" nogil:
         uint64_t cgroup
         uint32_t name_length, name_prefix
         char name[16]
-        uint32_t why, functions
+        uint32_t why, functions, n_counted, spare
         uint8_t check_of[512]
         check checks[32]
         uint16_t wait_of[512]

@@ -3,7 +3,7 @@
 #ifndef HEADWAY_CELLS_H
 #define HEADWAY_CELLS_H
 
-#include "memory.h"
+#include "counts.h"
 
 /* ---- cells ---- */
 
@@ -90,6 +90,8 @@ INLINE void charge_stretch(struct processor *p, struct slot *s, u64 until, u64 n
 	}
 	if (s)
 		add(s, state, time, left);
+	if (settings.n_counted && until == now)
+		count_events(s ? p->slot : 0, state);
 }
 
 /* The stretch that ends now; `left`: 1 if its state is over, 0 if only interrupted. The observer's part is its own. */

@@ -28,6 +28,11 @@ NOINLINE int save_slot(struct slot *s, u32 number, u32 cut)
 		}
 	}
 	read_kernel(copy, size, s);
+	if (settings.n_counted) {
+		struct thread_counts *counts = map_lookup(&slot_counts, &number), *kept = map_lookup(&saved_slot_counts, &number);
+		if (counts && kept)
+			read_kernel(kept, sizeof(*kept), counts);
+	}
 	ORDER();
 	copy->cut = s->cut = cut;
 	return 0;
@@ -74,6 +79,12 @@ NOINLINE int cross(struct processor *p, u32 number, u64 now)
 		copy->cut = 0;
 		ORDER();
 		read_kernel(copy, sizeof(*copy), p);
+		if (settings.n_counted) {
+			struct processor_counts *counts = map_lookup(&processor_counts, &cpu);
+			struct processor_counts *kept = map_lookup(&saved_processor_counts, &cpu);
+			if (counts && kept)
+				read_kernel(kept, sizeof(*kept), counts);
+		}
 		ORDER();
 		copy->cut = cut;
 	}

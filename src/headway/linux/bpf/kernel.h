@@ -35,11 +35,15 @@ typedef _Bool bool;
 #define UINT(name, value) int(*name)[value]
 #define TYPE(name, type) type *name
 
-enum { MAP_HASH = 1, MAP_ARRAY = 2, MAP_STACK = 23, MAP_RINGBUF = 27, MAP_TASK_STORAGE = 29 };
+enum { MAP_HASH = 1, MAP_ARRAY = 2, MAP_PERF_EVENTS = 4, MAP_STACK = 23, MAP_RINGBUF = 27, MAP_TASK_STORAGE = 29 };
 enum { F_NO_PREALLOC = 1 << 0, F_MMAPABLE = 1 << 10 };
 
 static void *(*const map_lookup)(const void *map, const void *key) = (void *)1;
 static u64 (*const clock_ns)(void) = (void *)5; /* CLOCK_MONOTONIC */
+struct event_value {
+	u64 counter, enabled, running;
+};
+static long (*const read_event)(const void *events, u64 index, struct event_value *value, u32 size) = (void *)55;
 static u32 (*const processor_id)(void) = (void *)8;
 static long (*const map_push)(const void *map, const void *value, u64 flags) = (void *)87;
 static long (*const map_pop)(const void *map, void *value) = (void *)88;

@@ -30,6 +30,7 @@ enum {
 	N_CELLS = 128, /* states that one thread can be in before the rest share its last cell */
 	N_NESTED = 8, /* states that can be interrupted one within the other */
 	N_LOSSES = 16,
+	N_COUNTED = 8, /* events that can be counted by state */
 };
 
 enum {
@@ -229,6 +230,23 @@ struct check {
 	__u32 gap; /* ns: a longer time until the next check was for something else; 0: there is no limit */
 };
 
+/* What was counted of a thread, cell by cell as in its slot; sent to the reader as it is when the thread ends. */
+struct thread_counts {
+	__u64 zero; /* where a slot has its birth: so that the two are told apart */
+	__u64 birth;
+	__u32 tid;
+	__u32 used;
+	__u64 cells[N_CELLS][N_COUNTED];
+};
+
+struct processor_counts {
+	__u64 last[N_COUNTED]; /* at the last reading */
+	__u64 enabled[N_COUNTED], running[N_COUNTED]; /* ns, then: less running than enabled is sharing a counter */
+	__u64 stretch[N_COUNTED]; /* of the stretch charged last; of the last check and the time after it, see `pending_call` */
+	__u64 pending_call[N_COUNTED], pending_user[N_COUNTED];
+	__u64 cells[N_STATES][N_COUNTED];
+};
+
 enum { /* what a cause is */
 	OBJECT_NONE,
 	OBJECT_ADDRESS, /* in the thread's memory: a futex */
@@ -300,6 +318,8 @@ struct settings {
 	char name[16];
 	__u32 why; /* record causes */
 	__u32 functions; /* functions are marked */
+	__u32 n_counted; /* events counted */
+	__u32 spare;
 	__u8 check_of[N_CALLS]; /* call -> 1 + its check; 0: none */
 	struct check checks[N_CHECKS];
 	__u16 wait_of[N_CALLS]; /* call -> its state when it waits; 0: one of its own */

@@ -62,6 +62,46 @@ struct {
 	TYPE(value, u32); /* slot */
 } tasks SEC(".maps");
 
+/* Events of every processor: + processor * N_COUNTED. */
+struct {
+	UINT(type, MAP_PERF_EVENTS);
+	UINT(max_entries, 1);
+	TYPE(key, u32);
+	TYPE(value, u32);
+} events SEC(".maps");
+
+struct {
+	UINT(type, MAP_ARRAY);
+	UINT(map_flags, F_MMAPABLE);
+	UINT(max_entries, 1);
+	TYPE(key, u32);
+	TYPE(value, struct thread_counts);
+} slot_counts SEC(".maps");
+
+struct {
+	UINT(type, MAP_ARRAY);
+	UINT(map_flags, F_MMAPABLE);
+	UINT(max_entries, 1);
+	TYPE(key, u32);
+	TYPE(value, struct thread_counts);
+} saved_slot_counts SEC(".maps");
+
+struct {
+	UINT(type, MAP_ARRAY);
+	UINT(map_flags, F_MMAPABLE);
+	UINT(max_entries, 1);
+	TYPE(key, u32);
+	TYPE(value, struct processor_counts);
+} processor_counts SEC(".maps");
+
+struct {
+	UINT(type, MAP_ARRAY);
+	UINT(map_flags, F_MMAPABLE);
+	UINT(max_entries, 1);
+	TYPE(key, u32);
+	TYPE(value, struct processor_counts);
+} saved_processor_counts SEC(".maps");
+
 struct {
 	UINT(type, MAP_HASH);
 	UINT(max_entries, 1);

@@ -40,15 +40,18 @@ INLINE bool does_not_wait(const volatile struct check *c, struct pt_regs *regs, 
 }
 
 /* It was polling: the last check, if that is not known yet, and the time since. */
-INLINE void confirm(struct processor *p, struct slot *s, u32 number, u64 user)
+INLINE void confirm(struct processor *p, struct slot *s, u32 number, u64 user, u32 counts)
 {
 	move_user(s, number, s->asked, user);
+	move_counts(number, s->user, s->asked, counts);
 	if (user) { /* nor was it an occurrence of user code */
 		p->cells[USER].count -= s->user == USER;
 		add(s, s->user, 0, s->user == USER ? -1 : 0);
 	}
-	if (p->pending_state)
+	if (p->pending_state) {
 		move(number, p->pending_state, s->asked, p->pending_call, 1);
+		move_counts(number, p->pending_state, s->asked, COUNTS_PENDING_CALL);
+	}
 	p->pending_state = 0;
 	p->pending_user = 0;
 }
@@ -72,7 +75,7 @@ u64 ask(u32 number, u32 check, u64 now)
 	if (!check || !does_not_wait(c, regs, file)) {
 		c = &settings.checks[((asked - POLL) / N_FILES) & (N_CHECKS - 1)];
 		if (s->polling == REPEATED && (!c->gap || now - s->asked_at <= c->gap))
-			confirm(p, s, number, p->stretch);
+			confirm(p, s, number, p->stretch, COUNTS_STRETCH);
 		s->asked = 0;
 		s->polling = 0;
 		p->pending_state = 0;
@@ -90,12 +93,13 @@ u64 ask(u32 number, u32 check, u64 now)
 		return 0;
 	}
 	if (again || s->polling) {
-		confirm(p, s, number, p->stretch);
+		confirm(p, s, number, p->stretch, COUNTS_STRETCH);
 		if (again)
 			s->polling = REPEATED;
 		return state;
 	}
 	p->pending_user = p->stretch;
+	keep_counts(COUNTS_PENDING_USER);
 	return 0;
 }
 
@@ -116,8 +120,10 @@ u64 answer(u32 number, u64 now, s64 result)
 	}
 	s->asking = 0;
 	if (ready) {
-		if (state == s->asks)
+		if (state == s->asks) {
 			move(number, state, call, p->stretch, 1);
+			move_counts(number, state, call, COUNTS_STRETCH);
+		}
 		s->asked = 0;
 		s->polling = 0;
 		p->pending_state = 0;
@@ -128,12 +134,14 @@ u64 answer(u32 number, u64 now, s64 result)
 			s->polling = OTHERS;
 	} else if (s->asked) { /* another thing, which was not ready either */
 		u64 stretch = p->stretch;
-		confirm(p, s, number, p->pending_user);
+		confirm(p, s, number, p->pending_user, COUNTS_PENDING_USER);
 		move(number, call, s->asks, stretch, 1);
+		move_counts(number, call, s->asks, COUNTS_STRETCH);
 		s->polling = OTHERS;
 	} else {
 		p->pending_state = call;
 		p->pending_call = p->stretch;
+		keep_counts(COUNTS_PENDING_CALL);
 	}
 	s->asked = s->asks;
 	s->asked_at = now;

@@ -143,6 +143,8 @@ NOINLINE int close(struct processor *p, struct slot *s, u32 number, u64 now)
 	if (size > sizeof(struct record))
 		size = sizeof(struct record);
 	s->end = now;
+	if (settings.n_counted)
+		send_counts(number);
 	/* Wake the reader for a good load, not for each. */
 	u64 flags = ring_query(&exits, RING_AVAILABLE) > (1 << 20) ? RING_FORCE_WAKEUP : RING_NO_WAKEUP;
 	if (ring_output(&exits, s, size, flags))

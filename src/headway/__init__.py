@@ -1,7 +1,7 @@
 """headway: how much progress each thread of a real program makes, where the rest of its time goes and why.
 
-Programs mark regions with `noneffective`, `poll` and the bare pair `set_noneffective` and `clear_noneffective`; those in
-C and other languages with the header in the folder that `get_include` names.
+Programs mark regions with `noneffective`, `poll` and the bare pair `set_noneffective` and `clear_noneffective`; those
+in C and other languages with the header in the folder that `get_include` names.
 """
 
 from __future__ import annotations

@@ -191,7 +191,8 @@ static inline uint64_t headway_now_(void) {
    - what is wanted is charged when a handler returns, because it settled, too. So wherever it came in, the thread finds
      either its own work to do as it left it (no handler), or done (a handler: its word has changed). A word is changed by
      one instruction, and only if it is as it was before the clock was read; otherwise the thread looks again.
-     No time is charged twice or to nobody: a handler stops what is charged at the time when it begins its own.
+     No time is charged twice: a handler stops what is charged when it begins its own. What it takes to deliver a signal
+     that comes just between two regions, when one has ended and the other not begun, is charged to neither.
 
    A word cannot change and change back unnoticed: that it was open means that time has passed in it.
    The one writer is this thread; so no instruction needs the bus, only to be one. At each of them an outside reader finds

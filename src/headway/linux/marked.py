@@ -2,9 +2,9 @@
 
 The time W that a thread was in regions between two looks is exact, but it is time on the wall. What of it was off the
 processor, or in the kernel, is not known; all of the thread's time of these kinds may have been. So of W only what is
-left for certain, max(0, W - time that was not user), moves from ``user`` to the regions, divided among them as W is. The
-user time that remains is at least the progress made, a bound, and the sum is what it was. The shorter the time between
-two looks, the closer.
+left for certain, max(0, W - time that was not user), moves from ``user`` to the regions, divided among them as W is.
+The user time that remains is at least the progress made, a bound, and the sum is what it was. The shorter the time
+between two looks, the closer.
 """
 
 from __future__ import annotations

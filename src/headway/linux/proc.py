@@ -4,7 +4,7 @@ How much of it is exact. Run time and run-queue time come from ``schedstat``, in
 (a tick ago at most, for a thread that is on a processor; complete for every other). Time that is neither is waiting. So
 the division of a thread's life into running, ready and waiting is the kernel's own; what is sampled is the division of
 the running into user and kernel (the kernel samples it at its tick) and that of the waiting by reason (what the thread
-was found waiting for at a look). Regions that the program marks are taken out of the user time: see `headway.linux.marked`.
+was found waiting for at a look). Regions that the program marks are taken out of user time (`headway.linux.marked`).
 
 What cannot be seen is counted. Threads come and go between two looks, and the last slice of a thread that ends may be
 missed; but the clock of their process holds their time too, and a parent is told the time of the children that it waits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -181,7 +182,11 @@ static void handler(int number) {
     headway_clear_noneffective();
     least += c - b; most += headway_now_() - a; signals++;
 }
+static int charged(headway_tag_t tag) {
+    return HEADWAY_LOAD_(headway_self_->open) == tag + 1 && HEADWAY_LOAD_(headway_self_->tags[tag].word) & 1;
+}
 int main(void) {
+    uint64_t wrong = 0;
     headway_tag_t all = headway_tag("all"), x = headway_tag("x"), y = headway_tag("y");
     sig = headway_tag("signal"); sig2 = headway_tag("signal2");
     uint64_t rounds = 0, begin, end, first, last;
@@ -195,9 +200,10 @@ int main(void) {
     struct itimerval every = {{0, 30}, {0, 30}}, never = {{0, 0}, {0, 0}};
     setitimer(ITIMER_REAL, &every, 0);
     while (signals < 10000 || rounds < 1000000) {
-        headway_set_noneffective(x);
-        headway_set_noneffective(y); headway_clear_noneffective();
-        headway_clear_noneffective();
+        headway_set_noneffective(x); wrong += !charged(x);
+        headway_set_noneffective(y); wrong += !charged(y); headway_clear_noneffective();
+        wrong += !charged(x); headway_clear_noneffective();
+        wrong += !charged(all);
         rounds++;
     }
     setitimer(ITIMER_REAL, &never, 0);
@@ -207,6 +213,7 @@ int main(void) {
     last = headway_now_();
     report("end");
     for (uint32_t i = 0; i < headway_self_->n_tags; i++) sum += headway_self_->tags[i].word / 2;
+    printf("wrong=%llu\n", (unsigned long long)wrong);
     printf("rounds=%llu\n", (unsigned long long)rounds);
     printf("signals=%llu\n", (unsigned long long)signals);
     printf("least=%llu\n", (unsigned long long)least);
@@ -226,6 +233,7 @@ def test_signals_that_mark_regions_in_the_midst_of_a_mark_leave_it_right(compile
     end = blocks["end"]
     assert (end.depth, end.open, end.errors) == (0, 0, 0)
     assert all(spent >= 0 for spent in end.times.values()), "every word is closed"
+    assert figures["wrong"] == 0, "what was set is what is charged"
     assert end.entries["noneffective.signal"] == end.entries["noneffective.signal2"] == figures["signals"]
     assert end.entries["noneffective.x"] == end.entries["noneffective.y"] == figures["rounds"]
     in_signals = end.times["noneffective.signal"] + end.times["noneffective.signal2"]
@@ -235,6 +243,92 @@ def test_signals_that_mark_regions_in_the_midst_of_a_mark_leave_it_right(compile
     assert lost <= figures["inside"] // 20, (
         "only the delivery of a signal just between two regions is charged to neither"
     )
+
+
+STEP = (
+    "#define _GNU_SOURCE\n"
+    + REPORT
+    + r"""
+#include <signal.h>
+static headway_tag_t sig, sig2;
+static volatile uint64_t steps, least, most, wrong;
+static int charged(headway_tag_t tag) {
+    return HEADWAY_LOAD_(headway_self_->open) == tag + 1 && HEADWAY_LOAD_(headway_self_->tags[tag].word) & 1;
+}
+static int odd(void) {
+    int n = 0;
+    for (uint32_t i = 0; i < headway_self_->n_tags; i++) n += headway_self_->tags[i].word & 1;
+    return n;
+}
+static void handler(int number) {
+    (void)number;
+    uint64_t a = headway_now_();
+    wrong += odd() > 1;
+    headway_set_noneffective(sig);
+    uint64_t b = headway_now_();
+    wrong += !charged(sig);
+    headway_set_noneffective(sig); headway_set_noneffective(sig2);
+    wrong += !charged(sig2) || odd() != 1;
+    headway_clear_noneffective(); headway_clear_noneffective();
+    wrong += !charged(sig);
+    uint64_t c = headway_now_();
+    headway_clear_noneffective();
+    least += c - b; most += headway_now_() - a; steps++;
+}
+static inline void trap(void) { __asm__ __volatile__("pushfq\n\torq $0x100, (%%rsp)\n\tpopfq" : : : "memory", "cc"); }
+static inline void run(void) { __asm__ __volatile__("pushfq\n\tandq $~0x100, (%%rsp)\n\tpopfq" : : : "memory", "cc"); }
+#define SET(tag) do { trap(); headway_set_noneffective(tag); run(); wrong += !charged(tag) || odd() != 1; } while (0)
+#define CLEAR(tag) do { trap(); headway_clear_noneffective(); run(); wrong += !charged(tag) || odd() != 1; } while (0)
+int main(void) {
+    headway_tag_t all = headway_tag("all"), x = headway_tag("x"), y = headway_tag("y");
+    sig = headway_tag("signal"); sig2 = headway_tag("signal2");
+    struct sigaction action = {.sa_handler = handler};
+    sigaction(SIGTRAP, &action, 0);
+    uint64_t sum = 0, first, last;
+    headway_depth();
+    first = headway_now_();
+    trap(); headway_set_noneffective(all); run();
+    for (int i = 0; i < 20; i++) {
+        SET(x); SET(x); SET(y); CLEAR(x); CLEAR(x); SET(x); SET(y); CLEAR(x); CLEAR(x); CLEAR(all);
+        SET(y); SET(all); SET(y);
+        headway_clear_noneffective();
+        trap(); headway_restore(1); run();
+        wrong += !charged(all) || headway_depth() != 1;
+    }
+    trap(); headway_clear_noneffective(); run();
+    last = headway_now_();
+    wrong += odd() || headway_self_->open;
+    report("end");
+    for (uint32_t i = 0; i < headway_self_->n_tags; i++) sum += headway_self_->tags[i].word / 2;
+    printf("wrong=%llu\n", (unsigned long long)wrong);
+    printf("steps=%llu\n", (unsigned long long)steps);
+    printf("least=%llu\n", (unsigned long long)least);
+    printf("most=%llu\n", (unsigned long long)most);
+    printf("sum=%llu\n", (unsigned long long)sum);
+    printf("outside=%llu\n", (unsigned long long)(last - first));
+    return 0;
+}
+"""
+)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="steps through instructions by the trap flag of x86")
+@pytest.mark.parametrize("optimise", ["-O0", "-O2"])
+def test_a_signal_after_every_single_instruction_of_a_mark_leaves_it_right(
+    compile_marked: Compile, optimise: str
+) -> None:
+    """The processor itself raises a signal after each instruction, and each handler marks regions of its own."""
+    blocks, figures = run(compile_marked(STEP, flags=("-std=gnu11", "-mno-red-zone", optimise)))
+    end = blocks["end"]
+    assert figures["steps"] > 5000
+    assert figures["wrong"] == 0, "what was set is what is charged, and nothing else"
+    assert (end.depth, end.open, end.errors) == (0, 0, 0)
+    assert all(spent >= 0 for spent in end.times.values()), "every word is closed"
+    assert end.entries["noneffective.signal"] == end.entries["noneffective.signal2"] == figures["steps"]
+    assert (end.entries["noneffective.x"], end.entries["noneffective.y"]) == (20, 80)
+    in_signals = end.times["noneffective.signal"] + end.times["noneffective.signal2"]
+    assert figures["least"] <= in_signals <= figures["most"]
+    assert figures["sum"] <= figures["outside"], "nothing was charged twice"
 
 
 def test_unbalanced_and_too_deep_regions_are_counted_and_do_no_harm(compile_marked: Compile) -> None:

@@ -57,8 +57,8 @@ def run(program: Path, *arguments: str) -> tuple[dict[str, Reported], dict[str, 
             name, _, number = line.partition("=")
             figures[name] = int(number)
         else:
-            numbers = [int(word) for word in words[1:]]
-            blocks[words[0]] = Reported(*numbers, {}, {})
+            tid, depth, opened, errors, n_tags = map(int, words[1:])
+            blocks[words[0]] = Reported(tid, depth, opened, errors, n_tags, {}, {})
     return blocks, figures
 
 

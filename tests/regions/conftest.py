@@ -46,7 +46,7 @@ def compile_marked(tmp_path_factory: pytest.TempPathFactory) -> Compile:
             paths.append(str(path))
         warnings = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
         options = ["-O2", "-pthread", *warnings, f"-I{headway.get_include()}", "-o", str(target)]
-        subprocess.run([*command, *options, *flags, *paths, "-ldl"], check=True)
+        subprocess.run([*command, *options, *flags, *paths, *([] if "-c" in flags else ["-ldl"])], check=True)
         made[key] = target
         return target
 

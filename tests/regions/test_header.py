@@ -111,6 +111,23 @@ int main(void) {
     }
 
 
+@pytest.mark.parametrize(
+    "target",
+    ["aarch64-linux-gnu", "riscv64-linux-musl", "s390x-linux-gnu", "x86-linux-gnu", "x86_64-windows-gnu"],
+)
+def test_it_compiles_for_other_machines(compile_marked: Compile, target: str) -> None:
+    text = """
+#include <headway.h>
+int main(void) {
+    HEADWAY_NONEFFECTIVE("a") { HEADWAY_POLL("b") { headway_set_noneffective(headway_tag("c")); } }
+    headway_clear_noneffective();
+    headway_restore(0);
+    return (int)(headway_depth() + headway_poll_tag("d"));
+}
+"""
+    compile_marked(text, flags=("-c", "-target", target), compiler="clang")
+
+
 def test_cpp_scopes_end_their_regions_when_something_is_thrown(compile_marked: Compile) -> None:
     text = r"""
 #include <headway.h>
@@ -528,6 +545,47 @@ int main(int n, char **arguments) {
     assert blocks["inside"].depth == 2
     assert blocks["end"].entries == {"noneffective.main": 1, "noneffective.plugin": 1}
     assert blocks["child"].depth == 1
+
+
+def test_objects_that_begin_at_the_same_moment_agree_on_one_arena(compile_marked: Compile) -> None:
+    shared = r"""
+#include <headway.h>
+void *first(void);
+void *first(void) { headway_depth(); return headway_arena_; }
+"""
+    text = (
+        "#define _GNU_SOURCE\n"
+        + REPORT
+        + r"""
+#include <dlfcn.h>
+static int together;
+static void *begin(void *function) {
+    void *(*first)(void) = __extension__(void *(*)(void))function;
+    __atomic_fetch_add(&together, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&together, __ATOMIC_SEQ_CST) < 4) {}
+    return first();
+}
+static void *own(void) { headway_depth(); return headway_arena_; }
+int main(int n, char **arguments) {
+    (void)n;
+    pthread_t ids[4];
+    void *arenas[4];
+    for (int i = 0; i < 4; i++) {
+        void *library = i ? dlopen(arguments[i], RTLD_NOW | RTLD_LOCAL) : 0;
+        void *function = i ? dlsym(library, "first") : __extension__(void *)own;
+        pthread_create(&ids[i], 0, begin, function);
+    }
+    for (int i = 0; i < 4; i++) pthread_join(ids[i], &arenas[i]);
+    printf("same=%d\n", arenas[0] && arenas[0] == arenas[1] && arenas[1] == arenas[2] && arenas[2] == arenas[3]);
+    return 0;
+}
+"""
+    )
+    flags = ("-shared", "-fPIC")
+    libraries = [str(compile_marked(shared + f"/* {i} */", flags=flags)) for i in range(3)]
+    program = compile_marked(text, flags=("-std=gnu11",))
+    for _ in range(30):
+        assert run(program, *libraries)[1] == {"same": 1}
 
 
 def test_a_static_program(compile_marked: Compile) -> None:

@@ -18,7 +18,7 @@
    `headway_restore(depth)`, with the depth that `headway_depth()` gave where setjmp was called.
 
    For other languages, one C file with `#define HEADWAY_IMPLEMENTATION` before the #include makes plain functions of all
-   this. Where there is no Linux, everything here compiles to nothing.
+   this. Where there is no 64-bit Linux, everything here compiles to nothing.
 
    How it works, and why it stays right when signal handlers mark regions in the midst of it: see "The mark" below.
 
@@ -59,7 +59,7 @@ HEADWAY_API_ void headway_restore(uint32_t depth);
 }
 #endif
 
-#if !defined(__linux__) || !defined(__GNUC__)
+#if !defined(__linux__) || !defined(__GNUC__) || __SIZEOF_POINTER__ < 8
 
 #ifdef __cplusplus
 extern "C" {
@@ -652,7 +652,7 @@ static inline void headway_leave_(struct headway_region_ *region) {
              headway_enter_(__extension__({ static uint32_t headway_known_; &headway_known_; }), look_up, "" name ""); \
          headway_region_##number##_.on; headway_region_##number##_.on = 0)
 
-#endif /* Linux */
+#endif /* 64-bit Linux */
 
 #ifdef __cplusplus
 namespace headway {

@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from headway import get_include
+
 __all__ = ["compiled", "heading", "load", "table"]
 
 
@@ -22,7 +24,7 @@ def compiled(name: str) -> Iterator[Path]:
     with TemporaryDirectory() as scratch:
         target = Path(scratch) / name
         source = Path(__file__).parent / f"{name}.c"
-        subprocess.run(["cc", "-O2", "-pthread", "-o", target, source], check=True)
+        subprocess.run(["cc", "-O2", "-pthread", f"-I{get_include()}", "-o", target, source], check=True)
         yield target
 
 

@@ -4,7 +4,7 @@ How much of it is exact. Run time and run-queue time come from ``schedstat``, in
 (a tick ago at most, for a thread that is on a processor; complete for every other). Time that is neither is waiting. So
 the division of a thread's life into running, ready and waiting is the kernel's own; what is sampled is the division of
 the running into user and kernel (the kernel samples it at its tick) and that of the waiting by reason (what the thread
-was found waiting for at a look).
+was found waiting for at a look). Regions that the program marks are taken out of user time (`headway.linux.marked`).
 
 What cannot be seen is counted. Threads come and go between two looks, and the last slice of a thread that ends may be
 missed; but the clock of their process holds their time too, and a parent is told the time of the children that it waits
@@ -26,6 +26,7 @@ from headway.errors import HeadwayError, SelectionError
 from headway.model import Cell, Ledger, Overhead, Precision, Quality, Thread, Window, since
 
 from ._procfs import Scanner, Task, parse_schedstat
+from .marked import Marked
 from .source import Criteria, Selection
 from .syscalls import BY_FILE, WAITS, name_of
 
@@ -127,6 +128,7 @@ class ProcSource:
         self._root = -1
         self._loadavg = -1
         self._scanner: Scanner | None = None
+        self._marked = Marked(proc, clock)
         self._window_start = 0
         self._ended: list[Thread] = []
         self._ended_exactly = True
@@ -274,6 +276,7 @@ class ProcSource:
         if chosen.cgroup is not None:
             self._cgroup = _cgroup_directory(chosen.cgroup)
         self._sweep(scanner, now, opening=True)
+        self._marked.look(scanner, now)
         self._complete = now
 
     def _open_processes(self, scanner: Scanner, chosen: Selection, now: int) -> None:
@@ -364,6 +367,7 @@ class ProcSource:
         now = self._clock()
         scanner.scan(now, created=created)
         self._discover(scanner, now, created)
+        self._marked.look(scanner, now)
         self._close_ended(scanner)
         cost = time.thread_time_ns() - before
         self._cost += cost
@@ -470,7 +474,9 @@ class ProcSource:
             end=until if task.ended else None,
             until=until,
             span=account.span,
-            states={state: Cell(t, None) for state, t in account.states(scanner.names).items()},
+            states=self._marked.split(
+                task, {state: Cell(t, None) for state, t in account.states(scanner.names).items()}
+            ),
         )
 
     def _ledger(self, scanner: Scanner, now: int, threads: list[Thread]) -> Ledger:
@@ -479,6 +485,7 @@ class ProcSource:
             "unseen_ends": scanner.ends_unseen,
             "hidden": len(scanner.hidden),
         }
+        marks = self._marked.losses
         exact = (
             self._has_schedstat
             and self._ended_exactly
@@ -497,7 +504,7 @@ class ProcSource:
                 poll=Quality.UNAVAILABLE,
             ),
             reasons=self._reasons(exact),
-            losses=losses,
+            losses={**losses, **marks},
             overhead=Overhead(time=self._cost, events=scanner.looks),
         )
 
@@ -520,6 +527,13 @@ class ProcSource:
                 f"the run time of a thread on a processor is up to {tick} old, "
                 "and what a thread ran between the last look and its end is not in it"
             )
+        if self._marked.seen:
+            reasons["regions"] = (
+                "of a marked region only that is charged which was certainly in user code: what the thread was off the "
+                "processor or in the kernel between two looks is taken to have been in it; the rest is in EPI"
+            )
+        if self._marked.reason is not None:
+            reasons["regions_unread"] = self._marked.reason
         if self._selection.follow:
             reasons["follow"] = (
                 "/proc does not tell whose child a process was whose parent ended before it was first seen"

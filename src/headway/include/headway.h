@@ -1,0 +1,685 @@
+/* headway.h: mark regions of a program whose time is not progress, or is polling.
+
+   One header, no library, C99 and C++11 and later, gcc and clang. A mark is two readings of the clock and a few stores to
+   memory of the thread's own, whether anybody observes or not; `headway stat` sees it from outside.
+
+       #include <headway.h>
+
+       HEADWAY_NONEFFECTIVE("parse") { ... }              // right on return and break, too
+       HEADWAY_POLL("ring") { ... }
+
+       static headway_tag_t parse;                        // or the bare pair, with the tag looked up once
+       parse = headway_tag("parse");
+       headway_set_noneffective(parse);  ...  headway_clear_noneffective();
+
+       headway::noneffective region{"parse"};             // C++: until the end of the scope
+
+   Regions nest; the innermost is charged. What leaves a region by longjmp says how deep it is afterwards:
+   `headway_restore(depth)`, with the depth that `headway_depth()` gave where setjmp was called.
+
+   For other languages, one C file with `#define HEADWAY_IMPLEMENTATION` before the #include makes plain functions of all
+   this. Where there is no 64-bit Linux, everything here compiles to nothing.
+
+   How it works, and why it stays right when signal handlers mark regions in the midst of it: see "The mark" below.
+
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef HEADWAY_H
+#define HEADWAY_H
+
+#include <stdint.h>
+
+typedef uint32_t headway_tag_t;
+
+#ifdef HEADWAY_IMPLEMENTATION
+#define HEADWAY_API_ __attribute__((visibility("default")))
+#else
+#define HEADWAY_API_ static inline __attribute__((unused))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The number of the state `noneffective.NAME` (`noneffective` if the name is empty); keep it, looking it up takes a while.
+   Characters other than [A-Za-z0-9_.-] become `_`, and the whole is cut to 31. A process has room for 31 tags; the time of
+   more is charged to `noneffective.other`. */
+HEADWAY_API_ headway_tag_t headway_tag(const char *name);
+/* The same for `poll.NAME`, or `poll`. */
+HEADWAY_API_ headway_tag_t headway_poll_tag(const char *name);
+/* From here on this thread is in that region, inside the ones that it is in already. */
+HEADWAY_API_ void headway_set_noneffective(headway_tag_t tag);
+/* The innermost region of this thread ends. Without one nothing happens, but that it is counted. */
+HEADWAY_API_ void headway_clear_noneffective(void);
+/* How many regions this thread is in. */
+HEADWAY_API_ uint32_t headway_depth(void);
+/* End regions until this thread is in no more than that many. */
+HEADWAY_API_ void headway_restore(uint32_t depth);
+
+#ifdef __cplusplus
+}
+#endif
+
+#if !defined(__linux__) || !defined(__GNUC__) || __SIZEOF_POINTER__ < 8
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+HEADWAY_API_ headway_tag_t headway_tag(const char *name) { (void)name; return 0; }
+HEADWAY_API_ headway_tag_t headway_poll_tag(const char *name) { (void)name; return 0; }
+HEADWAY_API_ void headway_set_noneffective(headway_tag_t tag) { (void)tag; }
+HEADWAY_API_ void headway_clear_noneffective(void) {}
+HEADWAY_API_ uint32_t headway_depth(void) { return 0; }
+HEADWAY_API_ void headway_restore(uint32_t depth) { (void)depth; }
+#ifdef __cplusplus
+}
+#endif
+
+#define HEADWAY_NONEFFECTIVE(name)
+#define HEADWAY_POLL(name)
+
+#else
+
+#include <errno.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- What an observer reads ---------------------------------------------------------------------------------------------
+
+   All regions of a process are in one arena: a private mapping of a memfd called "headway", so that anybody who may read
+   the process finds it in /proc/PID/maps, and that a child has its own after fork. In it each thread has a block, which
+   only that thread writes.
+
+   `word` holds the time R that the thread has been in the state, as a function of CLOCK_MONOTONIC: R(t) = A + n t, with
+   n = 1 while the state is charged, else 0; word = 2 A + n. So entering a state at t adds 1 - 2 t, leaving it 2 t - 1, and
+   a single load of the word tells R at any moment, whatever the thread is doing just then. */
+
+#define HEADWAY_VERSION_ 1u
+#define HEADWAY_TAGS_ 32u
+#define HEADWAY_NAME_ 32u  /* bytes, the final zero included */
+#define HEADWAY_STACK_ 16u
+#define HEADWAY_ARENA_MAGIC_ UINT64_C(0x31616e6572617768) /* "hwarena1" */
+#define HEADWAY_BLOCK_MAGIC_ UINT64_C(0x316b636f6c627768) /* "hwblock1" */
+#define HEADWAY_BLOCKS_AT_ 4096u
+#ifndef HEADWAY_BLOCKS
+#define HEADWAY_BLOCKS 65536u /* threads that can be marked at a time; blocks that were never used take no memory */
+#endif
+#define HEADWAY_REGISTER_ 0x48574159 /* prctl option "HWAY": fails with EINVAL, but an observer of system calls has seen it */
+
+struct headway_block {
+    uint64_t magic;   /* 0: HEADWAY_BLOCK_MAGIC_ */
+    uint32_t tid;     /* 8: its thread, by gettid; 0: free */
+    uint32_t n_tags;  /* 12: the tags used in this block are below this */
+    uint64_t names;   /* 16: address of the arena's names */
+    uint64_t since;   /* 24: when its thread took it, with all words 0; of two blocks of one tid the later is the thread's */
+    uint32_t depth;   /* 32: of nesting */
+    uint32_t open;    /* 36: 1 + tag that is charged; 0: none */
+    uint32_t errors;  /* 40: clears without a set, sets nested deeper than the stack */
+    uint32_t spare;   /* 44 */
+    uint8_t stack[HEADWAY_STACK_]; /* 48: the regions' tags, outermost first; HEADWAY_NOTHING_: free, or about to be */
+    struct { uint64_t word, entries; } tags[HEADWAY_TAGS_]; /* 64 */
+};
+
+struct headway_arena {
+    uint64_t magic;           /* 0: HEADWAY_ARENA_MAGIC_, stored last */
+    uint32_t version;         /* 8 */
+    uint32_t pid;             /* 12: by getpid */
+    uint32_t n_blocks;        /* 16: there is room for */
+    uint32_t n_tags;          /* 20: names that are there */
+    uint32_t refused_threads; /* 24: for which there was no block */
+    uint32_t refused_tags;    /* 28: for which there was no name */
+    char names[HEADWAY_TAGS_][HEADWAY_NAME_]; /* 32: full names of states, by tag */
+    uint32_t used;            /* 1056: blocks from this one on were never used */
+    uint32_t hand;            /* 1060: where the next search for a free block begins */
+    uint64_t created;         /* 1064: CLOCK_MONOTONIC; of several arenas the first is the process's */
+    uint32_t key;             /* 1072: pthread_key_t, of the calling thread's block */
+    uint32_t lock;            /* 1076: of names */
+};
+
+typedef char headway_blocks_are_at_most_65536_[HEADWAY_BLOCKS >= 1 && HEADWAY_BLOCKS <= 65536 ? 1 : -1];
+typedef char headway_layout_is_as_documented_[
+    sizeof(struct headway_block) == 576 && offsetof(struct headway_block, tags) == 64
+    && offsetof(struct headway_arena, names) == 32 && offsetof(struct headway_arena, used) == 1056
+    && sizeof(struct headway_arena) <= HEADWAY_BLOCKS_AT_ ? 1 : -1];
+
+/* ---- What there is once in each program and each shared object ----------------------------------------------------------
+
+   Hidden, so that objects compiled with different versions of this header do not get in each other's way. They share the
+   arena, which the second finds as an observer would, and each thread's block, by a key in the arena. */
+
+#define HEADWAY_ONCE_ __attribute__((weak, visibility("hidden")))
+#define HEADWAY_SLOW_ HEADWAY_ONCE_ __attribute__((noinline, cold))
+#define HEADWAY_NONE_ ((uintptr_t)1) /* in place of an address: there is none to be had, do not try again */
+#define HEADWAY_NOTHING_ 0xff
+
+extern HEADWAY_ONCE_ __thread struct headway_block *headway_self_;
+extern HEADWAY_ONCE_ struct headway_arena *headway_arena_;
+extern HEADWAY_ONCE_ uint32_t headway_lock_;
+HEADWAY_ONCE_ __thread struct headway_block *headway_self_ = 0;
+HEADWAY_ONCE_ struct headway_arena *headway_arena_ = 0;
+HEADWAY_ONCE_ uint32_t headway_lock_ = 0;
+
+/* Functions of libc that a strict -std=c99 hides. */
+struct headway_timespec_ { long seconds, nanoseconds; };
+extern int headway_clock_gettime_(int clock, struct headway_timespec_ *into) __asm__("clock_gettime");
+extern int headway_ftruncate_(int fd, long size) __asm__("ftruncate");
+extern long headway_syscall_(long number, ...) __asm__("syscall");
+
+static inline uint64_t headway_now_(void) {
+    struct headway_timespec_ t;
+    headway_clock_gettime_(1 /* CLOCK_MONOTONIC */, &t);
+    return (uint64_t)t.seconds * 1000000000u + (uint64_t)t.nanoseconds;
+}
+
+/* ---- The mark -----------------------------------------------------------------------------------------------------------
+
+   A thread's regions are its stack: the wanted state is the innermost there. The state that is charged is another thing:
+   the one whose word is odd, and `open` says which that can be. Marking is two steps: change the stack, then settle: stop
+   charging what is not wanted, and charge what is.
+
+   Signal handlers may come in between any two instructions, and mark regions, as long as they end those they began. Then
+
+   - the stack is as before when a handler returns. Each change of it is one store: a region begins when its tag is stored
+     in a place that counts already but holds nothing, and ends when that place holds nothing again. A handler in between
+     uses the place above;
+   - what is wanted is charged when a handler returns, because it settled, too. So wherever it came in, the thread finds
+     either its own work to do as it left it (no handler), or done (a handler: its word has changed). A word is changed by
+     one instruction, and only if it is as it was before the clock was read; otherwise the thread looks again.
+     No time is charged twice: a handler stops what is charged when it begins its own. What it takes to deliver a signal
+     that comes just between two regions, when one has ended and the other not begun, is charged to neither.
+
+   A word cannot change and change back unnoticed: that it was open means that time has passed in it.
+   The one writer is this thread; so no instruction needs the bus, only to be one. At each of them an outside reader finds
+   at most one odd word, that of the region that began last, or of the one around it, or none for some nanoseconds. */
+
+/* Store `is` if `was` is still there, in one instruction as far as this thread's signal handlers can see. */
+static inline int headway_swap_(uint64_t *at, uint64_t was, uint64_t is) {
+#if defined(__x86_64__)
+    unsigned char done;
+    __asm__ __volatile__("cmpxchgq %3, %1\n\tsete %0" : "=q"(done), "+m"(*at), "+a"(was) : "r"(is) : "memory", "cc");
+    return done;
+#else
+    return __atomic_compare_exchange_n(at, &was, is, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+#endif
+}
+
+static inline void headway_count_(uint64_t *at) {
+#if defined(__x86_64__)
+    __asm__ __volatile__("addq $1, %0" : "+m"(*at) : : "memory", "cc");
+#else
+    __atomic_fetch_add(at, 1, __ATOMIC_RELAXED);
+#endif
+}
+
+/* In the order of the program, as signal handlers see it; and as observers on other processors do, nearly. */
+#define HEADWAY_LOAD_(place) __atomic_load_n(&(place), __ATOMIC_RELAXED)
+#define HEADWAY_STORE_(place, value)                          \
+    do {                                                      \
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);              \
+        __atomic_store_n(&(place), (value), __ATOMIC_RELAXED); \
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);              \
+    } while (0)
+
+/* 1 + tag of the innermost region; 0: in none. */
+static inline uint32_t headway_wanted_(struct headway_block *self) {
+    uint32_t depth = HEADWAY_LOAD_(self->depth);
+    if (depth > HEADWAY_STACK_) depth = HEADWAY_STACK_;
+    while (depth && HEADWAY_LOAD_(self->stack[depth - 1]) == HEADWAY_NOTHING_) depth--;
+    return depth ? (HEADWAY_LOAD_(self->stack[depth - 1]) & (HEADWAY_TAGS_ - 1)) + 1u : 0;
+}
+
+static inline void headway_settle_(struct headway_block *self) {
+    for (;;) {
+        uint32_t wanted = headway_wanted_(self), open = HEADWAY_LOAD_(self->open);
+        uint64_t now, word, *at;
+        if (open == wanted && (!wanted || HEADWAY_LOAD_(self->tags[wanted - 1].word) & 1)) return;
+        now = headway_now_();
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        if (open != wanted) {
+            if (open) {
+                at = &self->tags[open - 1].word;
+                word = HEADWAY_LOAD_(*at);
+                if (word & 1 && !headway_swap_(at, word, word + 2 * now - 1)) continue;
+            }
+            HEADWAY_STORE_(self->open, wanted);
+            if (!wanted) return;
+        }
+        at = &self->tags[wanted - 1].word;
+        word = HEADWAY_LOAD_(*at);
+        if (word & 1 || headway_swap_(at, word, word + 1 - 2 * now)) return;
+    }
+}
+
+static inline void headway_begin_(struct headway_block *self, headway_tag_t tag) {
+    uint32_t around = headway_wanted_(self), depth = HEADWAY_LOAD_(self->depth), n = HEADWAY_LOAD_(self->n_tags);
+    if (tag >= HEADWAY_TAGS_) tag = 0;
+    while (tag >= n && !__atomic_compare_exchange_n(&self->n_tags, &n, tag + 1, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
+    HEADWAY_STORE_(self->depth, depth + 1);
+    if (depth >= HEADWAY_STACK_) {
+        __atomic_fetch_add(&self->errors, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    HEADWAY_STORE_(self->stack[depth], (uint8_t)tag);
+    if (around != tag + 1) headway_count_(&self->tags[tag].entries);
+    headway_settle_(self); /* even then: a handler may have come before it was done */
+}
+
+static inline void headway_end_(struct headway_block *self) {
+    uint32_t depth = HEADWAY_LOAD_(self->depth);
+    if (!depth) {
+        __atomic_fetch_add(&self->errors, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    if (depth <= HEADWAY_STACK_) HEADWAY_STORE_(self->stack[depth - 1], HEADWAY_NOTHING_);
+    HEADWAY_STORE_(self->depth, depth - 1);
+    headway_settle_(self);
+}
+
+/* ---- The arena ----------------------------------------------------------------------------------------------------------
+
+   All of this happens once in a process, or once in a thread, with its signals blocked. */
+
+/* rt_sigprocmask, whose set is 64 signals, 128 on MIPS. */
+static inline void headway_signals_(int how, const uint64_t *set, uint64_t *old) {
+#ifdef __mips__
+    headway_syscall_(SYS_rt_sigprocmask, how == 0 ? 1 : 3, set, old, (size_t)16);
+#else
+    headway_syscall_(SYS_rt_sigprocmask, how, set, old, (size_t)8);
+#endif
+}
+
+static inline uintptr_t headway_hexadecimal_(const char **text) {
+    uintptr_t n = 0;
+    for (;; ++*text) {
+        char c = **text;
+        if (c >= '0' && c <= '9') n = n << 4 | (uintptr_t)(c - '0');
+        else if (c >= 'a' && c <= 'f') n = n << 4 | (uintptr_t)(c - 'a' + 10);
+        else return n;
+    }
+}
+
+/* The arena in a line of /proc/self/maps, NULL if that is another mapping. */
+static inline struct headway_arena *headway_arena_of_(const char *line, size_t length) {
+    static const char name[] = "/memfd:headway (deleted)";
+    const char *at = line;
+    uintptr_t start, end;
+    struct headway_arena *arena;
+    int patience;
+    if (length < sizeof name || memcmp(line + length - (sizeof name - 1), name, sizeof name - 1)) return 0;
+    start = headway_hexadecimal_(&at);
+    if (*at++ != '-') return 0;
+    end = headway_hexadecimal_(&at);
+    if (memcmp(at, " rw-p ", 6) || end < start + HEADWAY_BLOCKS_AT_ + sizeof(struct headway_block)) return 0;
+    arena = (struct headway_arena *)start;
+    /* Another object may be about to make it, and has reserved its turn by mapping it. */
+    for (patience = 0; patience < 1000 && !__atomic_load_n(&arena->magic, __ATOMIC_ACQUIRE); patience++)
+        headway_syscall_(SYS_sched_yield);
+    if (__atomic_load_n(&arena->magic, __ATOMIC_ACQUIRE) != HEADWAY_ARENA_MAGIC_ || arena->version != HEADWAY_VERSION_
+        || HEADWAY_BLOCKS_AT_ + (uint64_t)arena->n_blocks * sizeof(struct headway_block) > end - start)
+        return 0;
+    return arena;
+}
+
+/* The arena of this process, as far as there is one: the first, if objects that began at the same time made several. */
+HEADWAY_SLOW_ struct headway_arena *headway_arena_find_(void);
+HEADWAY_SLOW_ struct headway_arena *headway_arena_find_(void) {
+    struct headway_arena *first = 0, *arena;
+    char text[4352];
+    size_t length = 0;
+    long n;
+    int fd = (int)headway_syscall_(SYS_openat, -100 /* AT_FDCWD */, "/proc/self/maps", 02000000 /* O_CLOEXEC */, 0);
+    if (fd < 0) return 0;
+    while ((n = headway_syscall_(SYS_read, fd, text + length, sizeof text - length)) > 0) {
+        char *line = text, *end;
+        length += (size_t)n;
+        while ((end = (char *)memchr(line, '\n', length))) {
+            arena = headway_arena_of_(line, (size_t)(end - line));
+            if (arena && (!first || arena->created < first->created
+                          || (arena->created == first->created && arena < first)))
+                first = arena;
+            length -= (size_t)(end + 1 - line);
+            line = end + 1;
+        }
+        if (length == sizeof text) length = 0; /* no path is that long */
+        memmove(text, line, length);
+    }
+    headway_syscall_(SYS_close, fd);
+    return first;
+}
+
+HEADWAY_SLOW_ struct headway_arena *headway_arena_make_(void);
+HEADWAY_SLOW_ struct headway_arena *headway_arena_make_(void) {
+#ifdef SYS_memfd_create
+    size_t size = HEADWAY_BLOCKS_AT_ + (size_t)HEADWAY_BLOCKS * sizeof(struct headway_block);
+    struct headway_arena *arena;
+    pthread_key_t key;
+    void *at;
+    int fd = (int)headway_syscall_(SYS_memfd_create, "headway", 1u | 8u /* MFD_CLOEXEC | MFD_NOEXEC_SEAL */);
+    if (fd < 0) fd = (int)headway_syscall_(SYS_memfd_create, "headway", 1u); /* before Linux 6.3 */
+    if (fd < 0) return 0;
+#ifndef MAP_NORESERVE
+#define MAP_NORESERVE 0
+#endif
+    at = headway_ftruncate_(fd, (long)size)
+             ? MAP_FAILED : mmap(0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0);
+    headway_syscall_(SYS_close, fd);
+    if (at == MAP_FAILED) return 0;
+    if (pthread_key_create(&key, 0)) {
+        munmap(at, size);
+        return 0;
+    }
+    arena = (struct headway_arena *)at;
+    arena->version = HEADWAY_VERSION_;
+    arena->pid = (uint32_t)headway_syscall_(SYS_getpid);
+    arena->n_blocks = HEADWAY_BLOCKS;
+    arena->n_tags = 1;
+    memcpy(arena->names[0], "noneffective", sizeof "noneffective");
+    arena->key = (uint32_t)key;
+    arena->created = headway_now_(); /* after it is mapped: who maps one later has a later time, and sees this one */
+    __atomic_store_n(&arena->magic, HEADWAY_ARENA_MAGIC_, __ATOMIC_RELEASE);
+    return arena;
+#else
+    return 0;
+#endif
+}
+
+/* In a child, after fork: the one thread there has new ids, and its time in regions begins. The others are gone. */
+HEADWAY_SLOW_ void headway_forked_(void);
+HEADWAY_SLOW_ void headway_forked_(void) {
+    struct headway_arena *arena = headway_arena_;
+    struct headway_block *blocks = (struct headway_block *)((char *)arena + HEADWAY_BLOCKS_AT_), *self;
+    uint32_t pid = (uint32_t)headway_syscall_(SYS_getpid), i;
+    int saved = errno;
+    uint64_t all[2] = {~UINT64_C(0), ~UINT64_C(0)}, mask[2], now;
+    __atomic_store_n(&headway_lock_, 0, __ATOMIC_RELAXED); /* another thread may have held it */
+    if (arena->pid == pid) return; /* another shared object's handler was here first */
+    headway_signals_(0, all, mask);
+    arena->pid = pid;
+    arena->lock = 0;
+    self = (struct headway_block *)pthread_getspecific((pthread_key_t)arena->key);
+    for (i = 0; i < arena->used && i < arena->n_blocks; i++)
+        if (&blocks[i] != self && blocks[i].tid) blocks[i].tid = 0;
+    if (self) {
+        now = headway_now_();
+        for (i = 0; i < HEADWAY_TAGS_; i++)
+            if (self->tags[i].word || self->tags[i].entries) {
+                self->tags[i].word = self->tags[i].word & 1 ? 1 - 2 * now : 0;
+                self->tags[i].entries = 0;
+            }
+        self->since = now;
+        self->errors = 0;
+        self->tid = (uint32_t)headway_syscall_(SYS_gettid);
+        headway_syscall_(SYS_prctl, HEADWAY_REGISTER_, self, (long)HEADWAY_VERSION_, 0L, 0L);
+    }
+    headway_signals_(2, mask, 0);
+    errno = saved;
+}
+
+/* Take a lock that is never held for long, but may be held for ever in a child of a process with threads. */
+static inline int headway_lock_take_(uint32_t *lock) {
+    int patience;
+    for (patience = 0; patience < 100000; patience++) {
+        if (!__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE)) return 1;
+        headway_syscall_(SYS_sched_yield);
+    }
+    return 0;
+}
+
+/* The arena of this process; NULL: there is none to be had. */
+HEADWAY_SLOW_ struct headway_arena *headway_arena_get_(void);
+HEADWAY_SLOW_ struct headway_arena *headway_arena_get_(void) {
+    struct headway_arena *arena = __atomic_load_n(&headway_arena_, __ATOMIC_ACQUIRE), *made;
+    if (!arena && headway_lock_take_(&headway_lock_)) {
+        arena = __atomic_load_n(&headway_arena_, __ATOMIC_ACQUIRE);
+        if (!arena) {
+            arena = headway_arena_find_();
+            if (!arena) {
+                made = headway_arena_make_();
+                arena = headway_arena_find_();
+                if (!arena) arena = made; /* there is no /proc */
+            }
+            if (!arena || pthread_atfork(0, 0, headway_forked_)) arena = (struct headway_arena *)HEADWAY_NONE_;
+            __atomic_store_n(&headway_arena_, arena, __ATOMIC_RELEASE);
+        }
+        __atomic_store_n(&headway_lock_, 0, __ATOMIC_RELEASE);
+    }
+    return (uintptr_t)arena == HEADWAY_NONE_ ? 0 : arena;
+}
+
+/* A block that is free, or whose thread is dead, from among those used before: NULL if there is none where it looked.
+   Looks at `most` of them, and asks the kernel about `asked` at most. */
+static inline struct headway_block *headway_block_used_(struct headway_arena *arena, uint32_t me, uint32_t most,
+                                                        uint32_t asked) {
+    struct headway_block *blocks = (struct headway_block *)((char *)arena + HEADWAY_BLOCKS_AT_), *block;
+    uint32_t used = __atomic_load_n(&arena->used, __ATOMIC_RELAXED), hand, owner;
+    if (used > arena->n_blocks) used = arena->n_blocks;
+    if (most > used) most = used;
+    for (; most; most--) {
+        hand = __atomic_fetch_add(&arena->hand, 1, __ATOMIC_RELAXED);
+        block = &blocks[hand % used];
+        owner = __atomic_load_n(&block->tid, __ATOMIC_RELAXED);
+        if (owner && owner != me) { /* with this thread's id: of one before it */
+            if (!asked) continue;
+            asked--;
+            if (!headway_syscall_(SYS_tgkill, (long)arena->pid, (long)owner, 0L) || errno != ESRCH) continue;
+        }
+        if (__atomic_compare_exchange_n(&block->tid, &owner, me, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return block;
+    }
+    return 0;
+}
+
+/* A block for this thread; NULL: they are all taken. Costs a thread a few dozen looks, however many there are. */
+HEADWAY_SLOW_ struct headway_block *headway_block_take_(struct headway_arena *arena);
+HEADWAY_SLOW_ struct headway_block *headway_block_take_(struct headway_arena *arena) {
+    struct headway_block *block;
+    uint32_t me = (uint32_t)headway_syscall_(SYS_gettid), used;
+    block = headway_block_used_(arena, me, 64, 8);
+    if (!block) {
+        used = __atomic_load_n(&arena->used, __ATOMIC_RELAXED);
+        while (used < arena->n_blocks
+               && !__atomic_compare_exchange_n(&arena->used, &used, used + 1, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
+        if (used < arena->n_blocks) {
+            block = (struct headway_block *)((char *)arena + HEADWAY_BLOCKS_AT_) + used;
+            block->tid = me;
+        } else {
+            block = headway_block_used_(arena, me, used, used);
+        }
+    }
+    if (!block) {
+        __atomic_fetch_add(&arena->refused_threads, 1, __ATOMIC_RELAXED);
+        return 0;
+    }
+    HEADWAY_STORE_(block->magic, 0);
+    block->n_tags = block->depth = block->open = block->errors = block->spare = 0;
+    block->names = (uintptr_t)arena->names;
+    memset(block->tags, 0, sizeof block->tags);
+    memset(block->stack, HEADWAY_NOTHING_, sizeof block->stack);
+    block->since = headway_now_();
+    __atomic_store_n(&block->magic, HEADWAY_BLOCK_MAGIC_, __ATOMIC_RELEASE);
+    return block;
+}
+
+/* The calling thread's block, the first time; NULL: it has none. */
+HEADWAY_SLOW_ struct headway_block *headway_register_(void);
+HEADWAY_SLOW_ struct headway_block *headway_register_(void) {
+    uint64_t all[2] = {~UINT64_C(0), ~UINT64_C(0)}, mask[2];
+    struct headway_arena *arena;
+    struct headway_block *self;
+    int saved = errno;
+    if ((uintptr_t)headway_self_ == HEADWAY_NONE_) return 0;
+    headway_signals_(0, all, mask);
+    self = headway_self_; /* a handler may have done it, just before they were blocked */
+    if (!self) {
+        arena = headway_arena_get_();
+        self = arena ? (struct headway_block *)pthread_getspecific((pthread_key_t)arena->key) : 0;
+        if (arena && !self) {
+            self = headway_block_take_(arena);
+            if (self && pthread_setspecific((pthread_key_t)arena->key, self)) {
+                __atomic_store_n(&self->tid, 0, __ATOMIC_RELEASE);
+                self = 0;
+            }
+            if (self) headway_syscall_(SYS_prctl, HEADWAY_REGISTER_, self, (long)HEADWAY_VERSION_, 0L, 0L);
+        }
+        headway_self_ = self ? self : (struct headway_block *)HEADWAY_NONE_;
+    }
+    headway_signals_(2, mask, 0);
+    errno = saved;
+    return (uintptr_t)self == HEADWAY_NONE_ ? 0 : self;
+}
+
+static inline struct headway_block *headway_block_(void) {
+    struct headway_block *self = headway_self_;
+    return __builtin_expect((uintptr_t)self > HEADWAY_NONE_, 1) ? self : headway_register_();
+}
+
+static inline int headway_tag_find_(struct headway_arena *arena, const char *state) {
+    uint32_t n = __atomic_load_n(&arena->n_tags, __ATOMIC_ACQUIRE), i;
+    for (i = 0; i < n && i < HEADWAY_TAGS_; i++)
+        if (!strcmp(arena->names[i], state)) return (int)i;
+    return -1;
+}
+
+HEADWAY_SLOW_ headway_tag_t headway_tag_add_(struct headway_arena *arena, const char *state);
+HEADWAY_SLOW_ headway_tag_t headway_tag_add_(struct headway_arena *arena, const char *state) {
+    static const char other[] = "noneffective.other";
+    int tag;
+    if (!headway_lock_take_(&arena->lock)) return 0;
+    tag = headway_tag_find_(arena, state);
+    if (tag < 0) {
+        tag = (int)arena->n_tags;
+        if (tag >= (int)HEADWAY_TAGS_ - 1) {
+            tag = (int)HEADWAY_TAGS_ - 1;
+            if (strcmp(state, other)) arena->refused_tags++;
+            state = other;
+        }
+        memcpy(arena->names[tag], state, strlen(state) + 1);
+        __atomic_store_n(&arena->n_tags, (uint32_t)tag + 1, __ATOMIC_RELEASE);
+    }
+    __atomic_store_n(&arena->lock, 0, __ATOMIC_RELEASE);
+    return (headway_tag_t)tag;
+}
+
+HEADWAY_SLOW_ headway_tag_t headway_tag_named_(const char *kind, const char *name);
+HEADWAY_SLOW_ headway_tag_t headway_tag_named_(const char *kind, const char *name) {
+    uint64_t all[2] = {~UINT64_C(0), ~UINT64_C(0)}, mask[2];
+    struct headway_arena *arena;
+    char state[HEADWAY_NAME_];
+    size_t length = strlen(kind);
+    int saved = errno, tag = 0;
+    memcpy(state, kind, length);
+    if (name && *name) state[length++] = '.';
+    for (; name && *name && length < HEADWAY_NAME_ - 1; name++) {
+        char c = *name;
+        int kept = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == '-';
+        state[length++] = kept ? c : '_';
+    }
+    state[length] = 0;
+    arena = __atomic_load_n(&headway_arena_, __ATOMIC_ACQUIRE);
+    if ((uintptr_t)arena > HEADWAY_NONE_ && (tag = headway_tag_find_(arena, state)) >= 0) return (headway_tag_t)tag;
+    headway_signals_(0, all, mask);
+    tag = 0;
+    arena = headway_arena_get_();
+    if (arena) {
+        tag = headway_tag_find_(arena, state);
+        if (tag < 0) tag = (int)headway_tag_add_(arena, state);
+    }
+    headway_signals_(2, mask, 0);
+    errno = saved;
+    return (headway_tag_t)tag;
+}
+
+/* ---- The interface ------------------------------------------------------------------------------------------------------ */
+
+HEADWAY_API_ headway_tag_t headway_tag(const char *name) { return headway_tag_named_("noneffective", name); }
+
+HEADWAY_API_ headway_tag_t headway_poll_tag(const char *name) { return headway_tag_named_("poll", name); }
+
+HEADWAY_API_ void headway_set_noneffective(headway_tag_t tag) {
+    struct headway_block *self = headway_block_();
+    if (self) headway_begin_(self, tag);
+}
+
+HEADWAY_API_ void headway_clear_noneffective(void) {
+    struct headway_block *self = headway_block_();
+    if (self) headway_end_(self);
+}
+
+HEADWAY_API_ uint32_t headway_depth(void) {
+    struct headway_block *self = headway_block_();
+    return self ? HEADWAY_LOAD_(self->depth) : 0;
+}
+
+HEADWAY_API_ void headway_restore(uint32_t depth) {
+    struct headway_block *self = headway_block_();
+    if (!self) return;
+    while (HEADWAY_LOAD_(self->depth) > depth) headway_end_(self);
+    headway_settle_(self); /* the jump may have left a mark half done */
+}
+
+struct headway_region_ { int on; };
+
+/* `known` is 1 + the tag once that has been looked up. */
+static inline struct headway_region_ headway_enter_(uint32_t *known, headway_tag_t (*look_up)(const char *),
+                                                    const char *name) {
+    struct headway_region_ region = {1};
+    uint32_t tag = __atomic_load_n(known, __ATOMIC_RELAXED);
+    if (!tag) __atomic_store_n(known, tag = look_up(name) + 1, __ATOMIC_RELAXED);
+    headway_set_noneffective(tag - 1);
+    return region;
+}
+
+static inline void headway_leave_(struct headway_region_ *region) {
+    (void)region;
+    headway_clear_noneffective();
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+/* The statement that follows is a region; the name is a literal. `break` and `continue` in it leave it, and no more. */
+#define HEADWAY_NONEFFECTIVE(name) HEADWAY_BLOCK_(headway_tag, name, __LINE__)
+#define HEADWAY_POLL(name) HEADWAY_BLOCK_(headway_poll_tag, name, __LINE__)
+#define HEADWAY_BLOCK_(look_up, name, number) HEADWAY_BLOCK2_(look_up, name, number)
+#define HEADWAY_BLOCK2_(look_up, name, number)                                                                \
+    for (struct headway_region_ headway_region_##number##_ __attribute__((cleanup(headway_leave_))) =         \
+             headway_enter_(__extension__({ static uint32_t headway_known_; &headway_known_; }), look_up, "" name ""); \
+         headway_region_##number##_.on; headway_region_##number##_.on = 0)
+
+#endif /* 64-bit Linux */
+
+#ifdef __cplusplus
+namespace headway {
+
+/* A region of this thread, until the end of the scope. */
+class region {
+public:
+    explicit region(headway_tag_t tag) { headway_set_noneffective(tag); }
+    ~region() { headway_clear_noneffective(); }
+    region(const region &) = delete;
+    region &operator=(const region &) = delete;
+};
+
+/* By name it is looked up each time; a tag kept in a static spares that. */
+class noneffective : public region {
+public:
+    explicit noneffective(const char *name = "") : region(headway_tag(name)) {}
+    explicit noneffective(headway_tag_t tag) : region(tag) {}
+};
+
+class poll : public region {
+public:
+    explicit poll(const char *name = "") : region(headway_poll_tag(name)) {}
+    explicit poll(headway_tag_t tag) : region(tag) {}
+};
+
+} /* namespace headway */
+#endif
+
+#endif /* HEADWAY_H */

@@ -1,0 +1,295 @@
+"""The blocks of marked regions, read from outside: what ``headway.h`` keeps in the memory of the program that uses it.
+
+An arena is found in /proc/PID/maps by its name and read through /proc/PID/mem (proc_pid_mem(5)); the program takes no
+part in it and is not stopped. A word of a block tells how long the thread has been in a state at any moment: 2 A + n
+stands for A + n t, where t is CLOCK_MONOTONIC in ns, and n is 1 while the state is charged.
+
+All of it is the program's own writing, and may be anything. So there is a limit to how much is read, names are those of
+regions or not used, and a time is no less than 0 and no more than the age of its block; what had to be bent is counted.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["Block", "Blocks", "Reading", "Spent", "arenas_in"]
+
+ARENA_NAME = b"/memfd:headway (deleted)"
+ARENA_MAGIC = int.from_bytes(b"hwarena1", "little")
+BLOCK_MAGIC = int.from_bytes(b"hwblock1", "little")
+VERSION = 1
+N_TAGS = 32
+NAME_SIZE = 32
+BLOCKS_AT = 4096
+MOST_ARENAS = 16
+"""In one process; there is one, or a few if shared objects made them at the same moment."""
+MOST_BLOCKS = 65536
+"""In one arena, as in ``headway.h``."""
+AT_ONCE = 1024
+"""Blocks read in one go."""
+
+_ARENA = struct.Struct(f"=Q6I{N_TAGS * NAME_SIZE}s2IQ")
+_BLOCK = struct.Struct("=QIIQQ4I16s")
+_WORDS = struct.Struct(f"={2 * N_TAGS}Q")
+BLOCK_SIZE = _BLOCK.size + _WORDS.size
+
+_STATE = re.compile(rb"(?:noneffective|poll)(?:\.[A-Za-z0-9_.-]+)?")
+_RANGE = re.compile(rb"([0-9a-f]{1,16})-([0-9a-f]{1,16}) rw-p ")
+OTHER = "noneffective.other"
+"""The state of a tag whose name makes no sense."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """In one state, since the block's thread took it."""
+
+    time: int
+    """ns."""
+    entries: int
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The regions of one thread."""
+
+    tid: int
+    """As the observer knows it."""
+    address: int
+    """In the program's memory."""
+    since: int
+    """When the thread took the block; ns of CLOCK_MONOTONIC."""
+    open: str | None
+    """The state that is charged."""
+    depth: int
+    errors: int
+    """Regions that were ended without having begun, or that began deeper than can be kept."""
+    times: Mapping[str, Spent] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """All blocks of one process at one moment."""
+
+    at: int
+    """ns of CLOCK_MONOTONIC, right after the memory was read."""
+    blocks: Mapping[int, Block] = field(default_factory=dict)
+    """By tid."""
+    refused_threads: int = 0
+    """For which there was no room."""
+    refused_tags: int = 0
+    """For which there was no room: their time is in `OTHER`."""
+    lies: int = 0
+    """Values that cannot be true."""
+    reason: str | None = None
+    """Why there is nothing to be told; None: there is, or there are no regions."""
+
+
+def arenas_in(maps: bytes) -> list[tuple[int, int]]:
+    """Address and size in bytes of what may be arenas, from the text of /proc/PID/maps."""
+    found: list[tuple[int, int]] = []
+    at = maps.find(ARENA_NAME)
+    while at >= 0 and len(found) < MOST_ARENAS:
+        line = maps[maps.rfind(b"\n", 0, at) + 1 : at]
+        limits = _RANGE.match(line)
+        ends = maps[at + len(ARENA_NAME) :][:1] in (b"", b"\n")
+        if limits and ends:
+            start, end = int(limits[1], 16), int(limits[2], 16)
+            if end - start >= BLOCKS_AT + BLOCK_SIZE and end < 1 << 63:
+                found.append((start, end - start))
+        at = maps.find(ARENA_NAME, at + 1)
+    return found
+
+
+@dataclass(slots=True)
+class _Found:
+    """What one reading gathers."""
+
+    blocks: dict[int, Block] = field(default_factory=dict)
+    refused_threads: int = 0
+    refused_tags: int = 0
+    lies: int = 0
+
+
+class Blocks:
+    """The blocks of one process."""
+
+    def __init__(self, pid: int, *, proc: str = "/proc", clock: Callable[[], int] = time.monotonic_ns) -> None:
+        """``pid`` as in ``proc``; ``clock`` gives ns of CLOCK_MONOTONIC."""
+        self._pid = pid
+        self._path = f"{proc}/{pid}"
+        self._clock = clock
+        self._arenas: list[tuple[int, int]] = []
+        self._own_pid = pid
+        self._own_tids: dict[int, int] | None = None
+        self._listed = False
+        self._reason: str | None = None
+
+    def find(self) -> bool:
+        """Whether the process has arenas now, or may have: its maps cannot be read. Costs one reading of its maps."""
+        self._reason = None
+        try:
+            self._arenas = arenas_in(_contents(f"{self._path}/maps"))
+        except PermissionError:
+            self._arenas = []
+            self._reason = f"this user may not see whether process {self._pid} marks regions"
+        except OSError:
+            self._arenas = []
+        if self._arenas:
+            ids = self._ids(self._path)
+            self._own_pid = ids[-1] if ids else self._pid
+            self._own_tids = {} if len(ids) > 1 else None
+        return bool(self._arenas)
+
+    def read(self, tids: Collection[int] | None = None) -> Reading:
+        """Every block that belongs to one of these threads (None: the process's), by what `find` found last.
+
+        Of a process that has executed another program, or ended, there are none.
+        """
+        if not self._arenas:
+            return Reading(self._clock(), reason=self._reason)
+        found = _Found()
+        self._listed = False
+        try:
+            fd = os.open(f"{self._path}/mem", os.O_RDONLY | os.O_CLOEXEC)
+        except PermissionError:
+            why = f"this user may not read the memory of process {self._pid} (ptrace(2), access mode checking)"
+            return Reading(self._clock(), reason=why)
+        except OSError:
+            return Reading(self._clock())
+        try:
+            wanted = self._threads() if tids is None else tids
+            for address, size in self._arenas:
+                self._read_arena(fd, address, size, wanted, found)
+        finally:
+            os.close(fd)
+        return Reading(
+            self._clock(),
+            found.blocks,
+            refused_threads=found.refused_threads,
+            refused_tags=found.refused_tags,
+            lies=found.lies,
+        )
+
+    def _read_arena(self, fd: int, address: int, size: int, tids: Collection[int], found: _Found) -> None:
+        head = _read(fd, address, _ARENA.size)
+        if len(head) < _ARENA.size:
+            return
+        magic, version, pid, capacity, n_tags, threads, tags, text, used, _, _ = _ARENA.unpack(head)
+        if magic != ARENA_MAGIC or version != VERSION or pid != self._own_pid:
+            return  # nothing yet, or of another version, or a copy that nobody has taken over after a fork
+        room = min((size - BLOCKS_AT) // BLOCK_SIZE, MOST_BLOCKS)
+        found.refused_threads += threads
+        found.refused_tags += tags
+        found.lies += (n_tags > N_TAGS) + (capacity > room) + (used > capacity)
+        names = _names(text, min(n_tags, N_TAGS), found)
+        used = min(used, capacity, room)
+        for first in range(0, used, AT_ONCE):
+            start = address + BLOCKS_AT + first * BLOCK_SIZE
+            piece = _read(fd, start, min(AT_ONCE, used - first) * BLOCK_SIZE)
+            now = self._clock()
+            for at in range(0, len(piece) - BLOCK_SIZE + 1, BLOCK_SIZE):
+                block = self._block(piece, at, start + at, names, now, tids, found)
+                if block is not None:
+                    known = found.blocks.get(block.tid)
+                    if known is None or known.since < block.since:
+                        found.blocks[block.tid] = block
+
+    def _block(
+        self, piece: bytes, at: int, address: int, names: list[str], now: int, tids: Collection[int], found: _Found
+    ) -> Block | None:
+        magic, own_tid, n_tags, _, since, depth, opened, errors, _, _ = _BLOCK.unpack_from(piece, at)
+        if not own_tid or magic != BLOCK_MAGIC:
+            return None  # free, or just being taken
+        tid = self._tid(own_tid, tids)
+        if tid not in tids:
+            return None  # of a thread that has ended, or of another process
+        lies = (n_tags > N_TAGS) + (opened > N_TAGS) + (since > now)
+        age = max(now - since, 0)
+        words = _WORDS.unpack_from(piece, at + _BLOCK.size)
+        times: dict[str, Spent] = {}
+        left, charged = age, 0
+        for tag in range(min(n_tags, N_TAGS)):
+            word, entries = words[2 * tag : 2 * tag + 2]
+            if not word and not entries:
+                continue
+            charged += word & 1
+            passed = time_of(word, now)
+            lies += not 0 <= passed <= left
+            lies += entries > age + 1  # each takes a nanosecond at least
+            passed = min(max(passed, 0), left)
+            left -= passed
+            state = names[tag] if tag < len(names) else OTHER
+            more = times.get(state, Spent(0, 0))
+            times[state] = Spent(more.time + passed, more.entries + min(entries, age + 1))
+        found.lies += lies + (charged > 1)
+        state_open = None
+        if 0 < opened <= N_TAGS:
+            state_open = names[opened - 1] if opened <= len(names) else OTHER
+        return Block(tid, address, since, state_open, depth, errors, times)
+
+    # -- ids ----------------------------------------------------------------------------------------------------------
+
+    def _threads(self) -> set[int]:
+        try:
+            return {int(name) for name in os.listdir(f"{self._path}/task") if name.isdigit()}
+        except OSError:
+            return set()
+
+    def _tid(self, own: int, tids: Collection[int]) -> int:
+        """The observer's id of the thread that has this id in its own, innermost pid namespace."""
+        if self._own_tids is None:
+            return own
+        if self._own_tids.get(own, 0) not in tids and not self._listed:
+            self._listed = True
+            self._own_tids = {ids[-1]: tid for tid in self._threads() if (ids := self._ids(f"{self._path}/task/{tid}"))}
+        return self._own_tids.get(own, 0)
+
+    def _ids(self, path: str) -> list[int]:
+        """Ids in all pid namespaces from that of /proc inwards (NSpid in proc_pid_status(5))."""
+        try:
+            status = _contents(f"{path}/status")
+        except OSError:
+            return []
+        found = re.search(rb"^NSpid:((?:\s+\d{1,10})+)$", status, re.MULTILINE)
+        return [int(number) for number in found[1].split()] if found else []
+
+
+def time_of(word: int, now: int) -> int:
+    """What a word says that was spent until ``now``; anything, if it lies."""
+    signed = word - (1 << 64) if word >> 63 else word
+    charged = word & 1
+    return (signed - charged) // 2 + charged * now
+
+
+def _names(text: bytes, n: int, found: _Found) -> list[str]:
+    names = []
+    for tag in range(n):
+        name = text[tag * NAME_SIZE : (tag + 1) * NAME_SIZE].partition(b"\0")[0]
+        sensible = _STATE.fullmatch(name)
+        found.lies += not sensible
+        names.append(name.decode("ascii") if sensible else OTHER)
+    return names
+
+
+def _read(fd: int, address: int, size: int) -> bytes:
+    """Of a memory, what can be read."""
+    try:
+        return os.pread(fd, size, address)
+    except (OSError, OverflowError):
+        return b""
+
+
+def _contents(path: str) -> bytes:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        parts = []
+        while part := os.read(fd, 1 << 16):
+            parts.append(part)
+        return b"".join(parts)
+    finally:
+        os.close(fd)

@@ -1,0 +1,169 @@
+"""Charging marked regions out of user time, for a source that sees threads only now and then.
+
+The time W that a thread was in regions between two looks is exact, but it is time on the wall. What of it was off the
+processor, or in the kernel, is not known; all of the thread's time of these kinds may have been. So of W only what is
+left for certain, max(0, W - time that was not user), moves from ``user`` to the regions, divided among them as W is.
+The user time that remains is at least the progress made, a bound, and the sum is what it was. The shorter the time
+between two looks, the closer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from headway.model import Cell
+
+from ._procfs import Scanner, Task
+from .blocks import OTHER, Block, Blocks
+
+__all__ = ["Marked"]
+
+FIND_SHARE = 0.01
+"""Of one processor, that looking for arenas may take."""
+FIND_LONGEST = 1_000_000_000
+"""Between two searches of one process, in ns, if that does not cost more than `FIND_SHARE`."""
+
+MOST_STATES = 64
+"""Regions of one thread that are told apart: a program may change their names, and execute others."""
+
+
+@dataclass(slots=True)
+class _Process:
+    blocks: Blocks
+    first: int
+    due: int = 0
+    cost: int = 0
+    has_arenas: bool = False
+    refused_threads: int = 0
+    refused_tags: int = 0
+    lies: int = 0
+
+
+@dataclass(slots=True)
+class _Thread:
+    """What was found at the last look, and what has been charged."""
+
+    span: int = 0
+    user: int = 0
+    address: int = 0
+    since: int = 0
+    seen: dict[str, int] = field(default_factory=dict)
+    entered: dict[str, int] = field(default_factory=dict)
+    cells: dict[str, Cell] = field(default_factory=dict)
+
+    def add(self, state: str, cell: Cell) -> None:
+        """Charge a region, under its name as long as there are not too many."""
+        if not cell.time and not cell.count:
+            return
+        if state not in self.cells and len(self.cells) >= MOST_STATES:
+            state = OTHER
+        self.cells[state] = self.cells.get(state, Cell()) + cell
+
+
+class Marked:
+    """The marked regions of all threads under observation."""
+
+    def __init__(self, proc: str, clock: Callable[[], int]) -> None:
+        """``clock`` gives ns of CLOCK_MONOTONIC."""
+        self._proc = proc
+        self._clock = clock
+        self._processes: dict[int, _Process] = {}
+        self._threads: dict[Task, _Thread] = {}
+        self._gone = [0, 0, 0]
+        self._find_cost = 0
+        self.seen = False
+        """Whether there were any."""
+        self.reason: str | None = None
+        """Why those of some process could not be read."""
+
+    def look(self, scanner: Scanner, now: int) -> None:
+        """Charge what happened since the last look; the scanner has just looked, at ``now``."""
+        if self._processes.keys() - scanner.processes.keys():
+            for pid in [pid for pid in self._processes if pid not in scanner.processes]:
+                self._forget(self._processes.pop(pid))
+        for pid in scanner.processes:
+            process = self._processes.get(pid)
+            if process is None:
+                process = self._processes[pid] = _Process(Blocks(pid, proc=self._proc, clock=self._clock), now)
+            if now >= process.due:
+                self._find(process, now)
+            if process.has_arenas:
+                self._look(process, pid, scanner)
+
+    def split(self, task: Task, states: dict[str, Cell]) -> dict[str, Cell]:
+        """The thread's states with its regions apart from ``user``; of a thread that has ended, for the last time."""
+        thread = self._threads.pop(task, None) if task.ended else self._threads.get(task)
+        if thread is None or not thread.cells:
+            return states
+        left = states.get("user", Cell(0, None)).time - sum(cell.time for cell in thread.cells.values())
+        apart = {state: cell for state, cell in states.items() if state != "user"}
+        return {**({"user": Cell(left, None)} if left else {}), **apart, **thread.cells}
+
+    @property
+    def losses(self) -> dict[str, int]:
+        """Threads and tags for which the programs had no room, and values in their blocks that cannot be true."""
+        there = self._processes.values()
+        return {
+            "unmarked_threads": self._gone[0] + sum(process.refused_threads for process in there),
+            "unnamed_regions": self._gone[1] + sum(process.refused_tags for process in there),
+            "untrue_marks": self._gone[2] + sum(process.lies for process in there),
+        }
+
+    def _forget(self, process: _Process) -> None:
+        self._find_cost -= process.cost
+        for i, number in enumerate((process.refused_threads, process.refused_tags, process.lies)):
+            self._gone[i] += number
+
+    def _find(self, process: _Process, now: int) -> None:
+        """Look for arenas: soon again in a young process, later in one that is known; never too often in all."""
+        before = time.thread_time_ns()
+        process.has_arenas = process.blocks.find()
+        cost = time.thread_time_ns() - before
+        self._find_cost += cost - process.cost
+        process.cost = cost
+        process.due = now + max(min(now - process.first, FIND_LONGEST), round(self._find_cost / FIND_SHARE))
+
+    def _look(self, process: _Process, pid: int, scanner: Scanner) -> None:
+        reading = process.blocks.read(scanner.tasks)
+        if reading.reason is not None:
+            self.reason = reading.reason
+            return
+        process.refused_threads = max(process.refused_threads, reading.refused_threads)
+        process.refused_tags = max(process.refused_tags, reading.refused_tags)
+        process.lies = max(process.lies, reading.lies)
+        for tid, block in reading.blocks.items():
+            task = scanner.tasks[tid]
+            if task.pid == pid and not task.ended:
+                self.seen = True
+                self._charge(task, block, scanner.names)
+
+    def _charge(self, task: Task, block: Block, names: list[str]) -> None:
+        span = task.account.span
+        user = task.account.states(names).get("user", 0)
+        thread = self._threads.get(task)
+        if thread is None:
+            thread = self._threads[task] = _Thread()
+        if (block.address, block.since) != (thread.address, thread.since):
+            thread.address, thread.since = block.address, block.since
+            # It began at 0 when the thread took it. If that was before the last look, part of it is not ours.
+            known = block.since >= task.account.start + thread.span
+            thread.seen = {} if known else {state: spent.time for state, spent in block.times.items()}
+            thread.entered = {} if known else {state: spent.entries for state, spent in block.times.items()}
+        passed = {state: max(spent.time - thread.seen.get(state, 0), 0) for state, spent in block.times.items()}
+        for state, spent in block.times.items():
+            thread.add(state, Cell(0, max(spent.entries - thread.entered.get(state, 0), 0)))
+        # Never less than before, whatever is told, and of no more states than a block has.
+        thread.seen = {state: max(spent.time, thread.seen.get(state, 0)) for state, spent in block.times.items()}
+        thread.entered = {
+            state: max(spent.entries, thread.entered.get(state, 0)) for state, spent in block.times.items()
+        }
+        gained, total = user - thread.user, sum(passed.values())
+        certain = min(max(total - (span - thread.span - gained), 0), gained)
+        for state, part in passed.items():  # exactly: what is left over is given out of what is left
+            if total:
+                share = certain * part // total
+                certain, total = certain - share, total - part
+                thread.add(state, Cell(share, 0))
+        thread.span, thread.user = span, user

@@ -1,0 +1,69 @@
+"""The examples of every language: each marks what it says, as an observer sees it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import headway
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "regions"
+
+
+def needs(*programs: str) -> None:
+    for program in programs:
+        if shutil.which(program) is None:
+            pytest.skip(f"needs {program}")
+
+
+def marked(command: list[str], folder: Path) -> set[str]:
+    """The regions that the /proc source finds in the program."""
+    report = folder / "report.json"
+    headway_stat = [sys.executable, "-c", "from headway.commands import main; main()", "stat"]
+    options = ["--source", "proc", "--json", "-o", str(report), "--"]
+    subprocess.run([*headway_stat, *options, *command], check=True, timeout=120)
+    states = {state["state"] for thread in json.loads(report.read_text())["threads"] for state in thread["states"]}
+    return {state for state in states if state.startswith(("noneffective", "poll"))}
+
+
+def test_c(tmp_path: Path) -> None:
+    needs("cc")
+    include = f"-I{headway.get_include()}"
+    subprocess.run(["cc", "-O2", "-pthread", include, EXAMPLES / "regions.c", "-o", tmp_path / "c"], check=True)
+    assert marked([str(tmp_path / "c")], tmp_path) == {"noneffective.parse", "poll.ring"}
+
+
+def test_cpp(tmp_path: Path) -> None:
+    needs("c++")
+    include = f"-I{headway.get_include()}"
+    subprocess.run(["c++", "-O2", "-pthread", include, EXAMPLES / "regions.cc", "-o", tmp_path / "cc"], check=True)
+    assert marked([str(tmp_path / "cc")], tmp_path) == {"noneffective.parse", "poll.ring"}
+
+
+def test_rust(tmp_path: Path) -> None:
+    needs("cc", "rustc")
+    functions = tmp_path / "functions.o"
+    include = f"-I{headway.get_include()}"
+    subprocess.run(["cc", "-O2", "-c", include, EXAMPLES / "functions.c", "-o", functions], check=True)
+    target = ["-C", f"link-arg={functions}", "-o", str(tmp_path / "rs")]
+    subprocess.run(["rustc", "-O", "--edition", "2021", *target, EXAMPLES / "regions.rs"], check=True, cwd=tmp_path)
+    assert marked([str(tmp_path / "rs")], tmp_path) == {"noneffective.parse", "poll.ring"}
+
+
+def test_go(tmp_path: Path) -> None:
+    needs("cc", "go")
+    environment = {**os.environ, "CGO_CFLAGS": f"-I{headway.get_include()}", "CGO_ENABLED": "1"}
+    build = ["go", "build", "-o", str(tmp_path / "go"), str(EXAMPLES / "regions.go")]
+    subprocess.run(build, check=True, env=environment)
+    assert marked([str(tmp_path / "go")], tmp_path) == {"noneffective.parse", "poll.ring"}
+
+
+def test_python(tmp_path: Path) -> None:
+    command = [sys.executable, str(EXAMPLES / "regions.py")]
+    assert marked(command, tmp_path) == {"noneffective.parse", "poll.ring"}

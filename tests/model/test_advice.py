@@ -6,7 +6,22 @@ import pytest
 from hypothesis import given
 from tests.ledgers import ledgers
 
-from headway.model import Advice, Cell, Kind, Ledger, Processor, References, Thread, Window, advise
+from headway.model import (
+    Advice,
+    Behind,
+    Cause,
+    Cell,
+    Facilities,
+    Interrupt,
+    Kind,
+    Ledger,
+    Processor,
+    References,
+    Remedy,
+    Thread,
+    Window,
+    advise,
+)
 
 SECOND = 10**9
 

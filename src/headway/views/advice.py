@@ -14,9 +14,9 @@ __all__ = ["what_would_help"]
 
 _DIM, _HEAD, _COMMAND, _FIGURES = "dim", "bold", "cyan", "yellow"
 _OF = {
-    "mpi": ("MPI", "of the time lost on the processor (Td)"),
-    "kpi": ("KPI", "of the time lost on the processor (Td)"),
-    "iopi": ("IOPI", "of the time lost on the processor (Td)"),
+    "mpi": ("MPI", "of the lost time (Td)"),
+    "kpi": ("KPI", "of the lost time (Td)"),
+    "iopi": ("IOPI", "of the lost time (Td)"),
     "ready": ("ready", "of the time it could run"),
     "stolen": ("stolen", "of the time the threads could run"),
     "wait": ("waiting", "of the time measured"),
@@ -56,4 +56,4 @@ def _named(who: str, text: str, style: str, width: int) -> Iterator[Line]:
 
 def _figures(piece: Advice) -> str:
     name, of = _INTERRUPTS if piece.index == "kpi" and piece.thread is None else _OF[piece.index]
-    return f"{name} is {share(piece.value)} {of}, the reference {share(piece.reference)}"
+    return f"{name} is {share(piece.value)} {of}, reference {share(piece.reference)}"

@@ -104,7 +104,7 @@ def test_who_waits_behind_others_is_to_have_processors_of_its_own() -> None:
     (advice,) = advise(found)
     assert advice.index == "ready"
     assert advice.value == pytest.approx(0.375)
-    assert (advice.command, advice.undo) == ("sudo headway advise --apply -p 4711", "sudo headway advise --undo")
+    assert (advice.command, advice.undo) == ("sudo headway advise --apply -a -p 4711", "sudo headway advise --undo")
     assert advice.remedy == Remedy("partition", 4711, 1, ())
 
 

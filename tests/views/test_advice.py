@@ -53,7 +53,7 @@ def shown(ledger: Ledger, width: int = 80, *, figures: bool = True, **options: o
     return out.getvalue()
 
 
-@given(ledgers(keys=any_state_names), st.integers(1, 200), st.booleans())
+@given(ledgers(keys=any_state_names), st.integers(2, 200), st.booleans())
 def test_no_line_is_wider_than_there_is_room(ledger: Ledger, width: int, figures: bool) -> None:
     for line in what_would_help(ledger, advise(ledger, EVERYTHING, HERE), width, figures=figures):
         text = text_of(line)
@@ -103,7 +103,7 @@ what would help
     30% of the time it could run, it waited for a processor: others want the
     same ones; keep 1 for this process alone (the command shows its plan, and
     asks)
-    $ sudo headway advise --apply -p 4711
+    $ sudo headway advise --apply -a -p 4711
     to undo: $ sudo headway advise --undo
   worker 4712: IOPI is 100 % of the lost time (Td), reference 25 %
     100% of the lost time is polling, most in epoll_wait of epoll: with a
@@ -131,6 +131,6 @@ def test_every_index_has_its_words() -> None:
     assert {f.name for f in fields(Advice)} >= {"index", "value", "reference", "command", "undo", "remedy"}
     for index in ("mpi", "kpi", "iopi", "ready", "stolen", "wait"):
         advice = Advice(None, index, 0.5, 0.1, "text", None)
-        (_, line, *_) = what_would_help(LEDGER, [advice], 80, figures=True)
+        (_, line, *_) = what_would_help(LEDGER, [advice], 120, figures=True)
         assert "50 %" in text_of(line)
         assert "10 %" in text_of(line)

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, TextIO
 
 import click
@@ -18,7 +18,7 @@ from headway.linux.cpuset import Plan, plan
 from headway.linux.facilities import facilities
 from headway.linux.journal import Journal, journal_folder
 from headway.linux.source import LinuxSource
-from headway.model import Advice, Ledger, References, advise
+from headway.model import MOST, Advice, Ledger, References, advise
 
 from .observe import observe
 from .options import Seconds, criteria_of, criteria_options, selection_of, selection_options
@@ -78,13 +78,14 @@ def command(
     """\b
     headway advise -p 4711                   what would help this process
     headway advise --from saved.json         ... those that headway stat --json saw
-    sudo headway advise --apply -p 4711      show a plan, ask, and do it
+    sudo headway advise --apply -a -p 4711   show a plan for this process, ask, do it
     sudo headway advise --undo               take it back
 
     What would help, and what says so: index, value, reference, cause and a command.
 
-    --apply gives a process that waits for a processor behind others processors of its own (a cpuset partition; where
-    control groups do not allow one, processor affinity). Every file and value is shown before it is written.
+    --apply gives the processes of -p that wait for a processor behind others processors of their own (a cpuset
+    partition; where control groups allow none, processor affinity, which needs -a to know the others). Every file and
+    value is shown before it is written.
     """
     if print_references:
         click.echo(defaults_text(), nl=False)
@@ -93,7 +94,7 @@ def command(
         _undo(undo)
         return
     apply_it = apply_it or dry_run
-    _check(apply_it and not dry_run and not yes, apply_it, saved, argv)
+    _check(apply_it and not dry_run and not yes, apply_it, saved, argv, chosen["pids"])
     references = load_references(references_file)
     status = None
     with report_to(output) as stream:
@@ -126,13 +127,15 @@ def command(
             if not isinstance(error, BrokenPipeError):
                 raise HeadwayError(f"the report cannot be written ({error.strerror})") from None
     if apply_it:
-        _apply(advice, dry_run=dry_run, yes=yes)
+        # All of it: what is to be done for these processes must not be cut off by what could be said of others.
+        advice = advise(ledger, replace(references, most=MOST), facilities())
+        _apply(advice, chosen["pids"], dry_run=dry_run, yes=yes)
     if status is not None and status < 0:
         die_of(-status)
     context.exit(status or 0)
 
 
-def _check(will_ask: bool, apply_it: bool, saved: str | None, argv: Sequence[str]) -> None:
+def _check(will_ask: bool, apply_it: bool, saved: str | None, argv: Sequence[str], pids: Sequence[int]) -> None:
     """Mistakes that should not cost a measurement."""
     if saved is not None and argv:
         raise click.UsageError("give a saved document (--from) or a command, not both")
@@ -140,6 +143,8 @@ def _check(will_ask: bool, apply_it: bool, saved: str | None, argv: Sequence[str
         raise click.UsageError("--apply is for processes that run now: measure them (-p PID) instead of --from")
     if apply_it and argv:
         raise click.UsageError("--apply is for processes that go on: give -p PID, not a command that ends")
+    if apply_it and not pids:  # whose work comes first is for nobody else to say
+        raise click.UsageError("--apply is for processes that you name: -p PID, with -a to see who else wants to run")
     if will_ask and not sys.stdin.isatty():
         raise HeadwayError("--apply asks before it changes anything, and there is no terminal to ask on: add --yes")
 
@@ -210,11 +215,11 @@ def _say(stream: TextIO, texts: Sequence[str], first: str = "", others: str = " 
 # --- doing it, and taking it back -------------------------------------------------------------------------------------
 
 
-def _apply(advice: Sequence[Advice], *, dry_run: bool, yes: bool) -> None:
+def _apply(advice: Sequence[Advice], pids: Sequence[int], *, dry_run: bool, yes: bool) -> None:
     controls = Controls()
-    remedies = [piece.remedy for piece in advice if piece.remedy is not None]
+    remedies = [piece.remedy for piece in advice if piece.remedy is not None and piece.remedy.pid in pids]
     if not remedies:
-        _say(sys.stderr, ["nothing to apply: no process waits for a processor behind others"])
+        _say(sys.stderr, ["nothing to apply: none of these processes waits for a processor behind others"])
         return
     found = plan(remedies, controls, _ourselves(controls))
     if not found.changes:

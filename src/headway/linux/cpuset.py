@@ -208,7 +208,10 @@ def _affinity(draft: _Draft, remedy: Remedy, untouched: frozenset[int], why_not:
             continue
         neighbours[pid] = None
     if not neighbours:
-        raise _Refused(f"{why_not}; and without knowing who it waits for, binding it to a processor would not help")
+        raise _Refused(
+            f"{why_not}; and without knowing who it waits for, binding it to a processor would not help: "
+            "measure the others too (-a)"
+        )
     leader = controls.affinity(remedy.pid)
     chosen = frozenset(_chosen(draft, draft.free & (leader or frozenset()), remedy.processors))
     mine = _bind(controls, remedy.pid, lambda before: before & chosen)

@@ -9,11 +9,12 @@ from .indices import EXACT, Indices, Precision, indices_of, interrupt_time, proc
 from .kinds import Kind, kind_of
 from .ledger import Ledger, Overhead, Processor, Thread, Window, add_states, merge, since, violations
 from .quality import Quality
-from .references import References
+from .references import MOST, References
 from .remedy import Remedy
 
 __all__ = [
     "EXACT",
+    "MOST",
     "Accounts",
     "Advice",
     "Behind",

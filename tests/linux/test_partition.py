@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.linux.changes import MakeGroup, Move
+from headway.linux.changes import Change, MakeGroup, Move
 from headway.linux.controls import Controls
 from headway.linux.cpuset import _cpuset_root, _Refused, plan
 from headway.linux.journal import Journal
@@ -120,7 +120,7 @@ def test_a_process_is_moved_and_comes_back_with_its_children(tmp_path: Path) -> 
         birth = CONTROLS.birth(process.pid)
         assert birth is not None
         group = f"{root}/headway-test-{process.pid}"
-        changes = [MakeGroup(group), Move(process.pid, birth, group, (root + before).rstrip("/"), root)]
+        changes: list[Change] = [MakeGroup(group), Move(process.pid, birth, group, (root + before).rstrip("/"), root)]
         journal = Journal(tmp_path / "j", CONTROLS)
         journal.apply("test", changes)
         process.stdin.write(b"\n")

@@ -20,6 +20,8 @@ from .json import SCHEMA
 __all__ = ["from_documents"]
 
 _LARGEST = 1 << 63
+_LONGEST = 100_000
+"""Characters of a name; the kernel's have 15, those of marks are the program's own."""
 _SOURCES = {"bpf", "proc", "machine", "recording"}
 
 
@@ -128,7 +130,7 @@ def _thread(row: Mapping[str, Any], window: Window) -> Thread:
     return Thread(
         tid=_integer(row, "tid", 1),
         pid=_integer(row, "pid", 0),
-        name=_text(row, "name", 10_000),
+        name=_text(row, "name", _LONGEST),
         birth=start,
         start=start,
         end=end,
@@ -147,7 +149,7 @@ def _states(row: Mapping[str, Any]) -> dict[str, Cell]:
     states: dict[str, Cell] = {}
     for item in _list(row, "states"):
         found = _table(item, "a state")
-        name = _text(found, "state", 10_000)
+        name = _text(found, "state", _LONGEST)
         if name in states:
             raise _WrongError(f"the state {_shown(name)} is there twice")
         counted = (_optional(found, key) for key in ("cycles", "instructions", "stall_cycles", "memory_stall_cycles"))
@@ -168,7 +170,7 @@ def _qualities(row: Mapping[str, Any]) -> dict[str, str]:
     found = _table(row.get("quality"), "quality")
     words = {quality.value for quality in Quality}
     for index in ("rpi", "epi", "mpi", "kpi", "iopi"):
-        if found.get(index) not in words:
+        if not isinstance(found.get(index), str) or found[index] not in words:
             raise _WrongError(f"the quality of {index} is {_shown(found.get(index))}")
     return {index: found[index] for index in ("rpi", "epi", "mpi", "kpi", "iopi")}
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from headway.linux._memory import system_calls
+from headway.linux._exercise import calls
 from headway.linux.bpf.compile import compile_bpf
 from headway.linux.ebpf import BpfSource
 from headway.linux.libbpf import Library, Object
@@ -69,7 +69,7 @@ def nothing() -> Iterator[None]:
 
 def call() -> float:
     """Nanoseconds of one getppid call."""
-    return system_calls(CALLS) / CALLS
+    return calls(CALLS) / CALLS
 
 
 def switch() -> float:
@@ -191,7 +191,7 @@ def _loop_time(command: list[str]) -> float:
 def main() -> None:
     """Print the tables."""
     if "--loop" in sys.argv:
-        print("loop", min(system_calls(20_000) for _ in range(3)))
+        print("loop", min(calls(20_000) for _ in range(3)))
         return
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     image = _floor_object()

@@ -108,6 +108,14 @@ def test_a_machine_with_everything_measures_exactly(tree: Tree) -> None:
     assert tree.verdict() is None
 
 
+def test_marked_functions_need_uprobes_and_the_privilege_to_set_them(tree: Tree) -> None:
+    assert "CONFIG_UPROBE_EVENTS" in (tree.probe()["marked functions"].remedy or "")
+    tree.write("/sys/bus/event_source/devices/uprobe/type", "8\n")
+    assert tree.probe()["marked functions"].available
+    tree.write("/proc/self/status", "CapEff:\t0000000000000000\n")
+    assert "sudo" in (tree.probe()["marked functions"].remedy or "")
+
+
 def test_an_empty_machine_is_probed_without_an_exception(tmp_path: Path) -> None:
     found = capabilities(
         System(tmp_path, FakeKernel(errno.ENOENT, errno.ENOENT, errno.ENOENT, errno.ENOSYS, None), None)

@@ -129,6 +129,7 @@ def observe(
         try:
             if command:
                 held = HeldCommand(command, stdout)
+                selection = replace(selection, argv=held.command)
                 if not selection.everything:
                     selection = replace(selection, command=held.pid)
             source, why = start_source(selection, prefer, intervals=interval is not None, criteria=criteria)

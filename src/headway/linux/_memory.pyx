@@ -23,25 +23,28 @@ cdef extern from "bpf/layout.h" nogil:
         IRQ_DEVICE, IRQ_TIMER, IRQ_RESCHEDULE, IRQ_CALL_FUNCTION, IRQ_CALL_FUNCTION_SINGLE, IRQ_WORK, IRQ_THERMAL
         IRQ_THRESHOLD, IRQ_ERROR, IRQ_SPURIOUS, IRQ_DEFERRED_ERROR, IRQ_PLATFORM, IRQ_IPI
         SOFTIRQ, N_INTERRUPTS, SLOT_NEW, SLOT_KERNEL_THREAD, SLOT_UNSEEN
+        N_CHECKS, N_FILES, POLL, N_TAGS, TAG, TAG_LENGTH, N_EVENTS
+        AT_ENTER, AT_LEAVE, AT_SWITCH, AT_WAKE, AT_FAULT, AT_FAULT_END, AT_INTERRUPT, AT_INTERRUPT_END
+        AT_FUNCTION, AT_FUNCTION_END
+        OBJECT_ADDRESS, OBJECT_FILE, OBJECT_LINE, OBJECT_STATE, WAKER_THREAD, WAKER_STATE, HOLDER_THREAD
 
     struct cell:
         uint64_t time
         uint64_t count
 
     struct record:
-        uint64_t birth, end, since, runtime, runtime_before
+        uint64_t birth, end, since, runtime, runtime_before, overhead, block
         uint32_t tid, pid, cpu, cut
         uint16_t state, resume, depth, used
-        uint32_t flags, spare
+        uint16_t flags, user, asking, asked
         uint16_t nested[8]
         char name[16]
         cell cells[128]
 
     struct slot:
-        uint64_t birth, end, since
+        uint64_t birth, end, since, block
         uint32_t tid, pid, cpu, cut
-        uint16_t used
-        uint32_t flags
+        uint16_t used, flags
 
     struct processor:
         uint64_t since
@@ -55,18 +58,32 @@ cdef extern from "bpf/layout.h" nogil:
         uint64_t losses[16]
         cell cells[1]
 
+    struct check:
+        uint16_t call
+        uint8_t always, if_zero, if_no_time, if_flag, if_nonblocking, about, about_file, zero
+        uint16_t errors[4]
+        uint32_t flag, gap
+
+    struct tag_name:
+        char name[32]
+
     struct settings:
         uint32_t everything, follow, some_cpus, intervals, has_steal, has_prev_state, max_slots
         uint32_t namespace_inum, cgroup_level
         uint64_t cgroup
         uint32_t name_length, name_prefix
         char name[16]
+        uint32_t why, functions
+        uint8_t check_of[512]
+        check checks[32]
         uint16_t wait_of[512]
         uint16_t compat_call[512]
 
     struct control:
         uint64_t cut_at
-        uint32_t cut, last, command, only, slots
+        uint32_t cut, last, command, only, slots, tags
+        uint32_t before[12]
+        uint32_t after[12]
 
 cdef extern from *:
     """
@@ -84,16 +101,10 @@ cdef extern from *:
         return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
     }
     static inline void headway_fence(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-    static uint64_t headway_calls(unsigned n) {
-        uint64_t start = headway_clock();
-        while (n--) syscall(SYS_getppid);
-        return headway_clock() - start;
-    }
     """
     size_t RECORD_HEAD
     uint64_t headway_clock() nogil
     void headway_fence() nogil
-    uint64_t headway_calls(unsigned n) nogil
 
 STATES = {
     "N_CALLS": N_CALLS, "KERNEL_CALL": KERNEL_CALL, "WAIT_CALL": WAIT_CALL, "N_STATES": N_STATES,
@@ -108,33 +119,56 @@ STATES = {
     "IRQ_CALL_FUNCTION_SINGLE": IRQ_CALL_FUNCTION_SINGLE, "IRQ_WORK": IRQ_WORK, "IRQ_THERMAL": IRQ_THERMAL,
     "IRQ_THRESHOLD": IRQ_THRESHOLD, "IRQ_ERROR": IRQ_ERROR, "IRQ_SPURIOUS": IRQ_SPURIOUS,
     "IRQ_DEFERRED_ERROR": IRQ_DEFERRED_ERROR, "IRQ_PLATFORM": IRQ_PLATFORM, "IRQ_IPI": IRQ_IPI, "SOFTIRQ": SOFTIRQ,
+    "N_CHECKS": N_CHECKS, "N_FILES": N_FILES, "POLL": POLL, "N_TAGS": N_TAGS, "TAG": TAG,
 }
 """The numbers of the states (bpf/layout.h), by their names there."""
 
+CAUSES = {
+    "OBJECT_ADDRESS": OBJECT_ADDRESS, "OBJECT_FILE": OBJECT_FILE, "OBJECT_LINE": OBJECT_LINE,
+    "OBJECT_STATE": OBJECT_STATE, "WAKER_THREAD": WAKER_THREAD, "WAKER_STATE": WAKER_STATE,
+    "HOLDER_THREAD": HOLDER_THREAD,
+}
+"""The numbers of the kinds of causes (bpf/layout.h)."""
+
 cdef uint64_t COUNT_MASK = (<uint64_t>1 << COUNT_BITS) - 1
+EVENTS = {
+    "enter": AT_ENTER, "leave": AT_LEAVE, "switch": AT_SWITCH, "wake": AT_WAKE, "fault": AT_FAULT,
+    "fault_end": AT_FAULT_END, "interrupt": AT_INTERRUPT, "interrupt_end": AT_INTERRUPT_END, "function_end": AT_FUNCTION_END,
+    "function": AT_FUNCTION, "function_endbr": AT_FUNCTION + 1, "function_other": AT_FUNCTION + 2,
+}
+"""The numbers of the kinds of events whose cost is known apart (bpf/layout.h)."""
+
 cdef list names = ["unknown"] * N_STATES
+cdef dict number_of_name = {}
 cdef list kinds = list(Kind)
-cdef uint8_t kind_index[1152]
+cdef dict order = {kind: i for i, kind in enumerate(kinds)}
+cdef uint8_t kind_index[65536]
 
 
 def name_states(given):
-    """Set the name of every state number; once, before anything is read."""
+    """Set the names of the states whose numbers are the same in every source; once, before anything is read."""
     names[:] = given
-    order = {kind: i for i, kind in enumerate(kinds)}
     for number, name in enumerate(names):
         kind_index[number] = order[kind_of(name)]
 
 
-def system_calls(unsigned int times):
-    """Make as many getppid calls and return how long they took, in ns: what a handler costs shows in the difference."""
-    cdef uint64_t taken
-    with nogil:
-        taken = headway_calls(times)
-    return taken
+cdef uint16_t number_for(str name):
+    """A number, beyond those that the programs use, for a name that only some sources have."""
+    number = number_of_name.get(name)
+    if number is None:
+        if len(names) >= 65535:
+            return UNKNOWN
+        number = number_of_name[name] = len(names)
+        names.append(name)
+        kind_index[number] = order[kind_of(name)]
+    return number
 
 
-def pack_settings(*, wait_of, compat_call, bytes name=b"", **numbers):
-    """The settings of the programs as bytes (struct settings)."""
+def pack_settings(*, wait_of, compat_call, checks=(), bytes name=b"", **numbers):
+    """The settings of the programs as bytes (struct settings).
+
+    ``checks``: `headway.linux.checks.Check`, in the order of their states.
+    """
     cdef settings s
     memset(&s, 0, sizeof(s))
     s.everything = numbers.pop("everything", 0)
@@ -148,6 +182,8 @@ def pack_settings(*, wait_of, compat_call, bytes name=b"", **numbers):
     s.cgroup = numbers.pop("cgroup", 0)
     s.cgroup_level = numbers.pop("cgroup_level", 0)
     s.name_prefix = numbers.pop("name_prefix", 0)
+    s.why = numbers.pop("why", 0)
+    s.functions = numbers.pop("functions", 0)
     if numbers:
         raise TypeError(f"no such settings: {', '.join(numbers)}")
     name = name[:15]
@@ -157,6 +193,20 @@ def pack_settings(*, wait_of, compat_call, bytes name=b"", **numbers):
     for i in range(N_CALLS):
         s.wait_of[i] = wait_of[i]
         s.compat_call[i] = compat_call[i]
+    for i, given in enumerate(checks):
+        s.check_of[given.number] = i + 1
+        s.checks[i].call = given.number
+        s.checks[i].always = given.always
+        s.checks[i].if_zero = given.if_zero
+        s.checks[i].if_no_time = given.if_no_time
+        s.checks[i].if_flag, s.checks[i].flag = given.if_flag
+        s.checks[i].if_nonblocking = given.if_nonblocking
+        s.checks[i].about = given.about
+        s.checks[i].about_file = given.about_file
+        s.checks[i].zero = given.zero
+        for j, number in enumerate(given.errors):
+            s.checks[i].errors[j] = number
+        s.checks[i].gap = given.gap_ns
     return bytes((<char *>&s)[:sizeof(s)])
 
 
@@ -311,10 +361,6 @@ cdef class Cells:
 Mapping.register(Cells)
 
 
-cdef inline uint16_t checked(uint64_t state) noexcept nogil:
-    return <uint16_t>state if state < <uint64_t>N_STATES else <uint16_t>UNKNOWN
-
-
 cdef object name_of(const char *name):
     cdef int n = 0
     while n < 15 and name[n]:
@@ -348,8 +394,8 @@ cdef class Exits:
         """Its first argument."""
         return <uintptr_t><void *>self
 
-    def take(self, uint64_t until):
-        """The threads that ended before this moment and were not taken yet: a list of rows as `Memory.read` returns."""
+    def take(self, uint64_t until, Memory memory):
+        """The threads that ended before this moment and were not taken yet: a list of rows as `Memory.read_threads`."""
         cdef size_t at = 0, keep = 0, size
         cdef record *r
         cdef Cells cells
@@ -360,10 +406,11 @@ cdef class Exits:
             size = RECORD_HEAD + r.used * sizeof(cell)
             if r.end < until:
                 cells = Cells.__new__(Cells)
-                cells.reserve(r.used)
+                cells.reserve(r.used + 1)
                 for i in range(r.used):
-                    cells.append(checked(r.cells[i].count >> COUNT_BITS), r.cells[i].time,
-                                 r.cells[i].count & COUNT_MASK)
+                    memory.put(cells, r.cells[i].count >> COUNT_BITS, r.cells[i].time, r.cells[i].count & COUNT_MASK)
+                if r.overhead:
+                    cells.put(OVERHEAD, r.overhead, 0)
                 rows.append((r.tid, r.pid, name_of(r.name), r.birth, r.end, r.runtime, cells))
             else:
                 if keep != at:
@@ -405,7 +452,8 @@ cdef int take_exit(void *context, void *data, size_t size) noexcept nogil:
 cdef class Memory:
     """The maps of the eBPF programs and how to read them.
 
-    ``maps``: writable buffers over `processors`, `saved_processors`, `slots`, `saved_slots` and `control`.
+    ``maps``: writable buffers over `processors`, `saved_processors`, `slots`, `saved_slots`, `control` and `tag_names`.
+    ``polls``: the names of the states of polling, in the order of their numbers; ``functions``: of marked functions.
     """
 
     cdef object buffers
@@ -414,6 +462,10 @@ cdef class Memory:
     cdef char *slots
     cdef char *saved_slots
     cdef control *shared
+    cdef tag_name *tags
+    cdef uint16_t numbers[1024]
+    """State number from POLL on -> our own; 0: not known yet."""
+    cdef tuple polls, functions
     cdef int n_cpus
     cdef uint32_t max_slots
     cdef size_t processor_stride, slot_stride, record_stride
@@ -421,9 +473,11 @@ cdef class Memory:
     cdef readonly int torn
     """Readings in which a thread's or a processor's times did not add up, even after waiting: 0 unless there is a bug."""
 
-    def __cinit__(self, tuple maps, int n_cpus, uint32_t max_slots):
+    def __cinit__(self, tuple maps, int n_cpus, uint32_t max_slots, polls=(), functions=()):
         self.buffers = maps
-        processors, saved_processors, slots, saved_slots, control_ = maps
+        self.polls = tuple(polls)
+        self.functions = tuple(functions)
+        processors, saved_processors, slots, saved_slots, control_, tags = maps
         cdef unsigned char[::1] view
         view = processors
         self.processors = <char *>&view[0]
@@ -435,11 +489,65 @@ cdef class Memory:
         self.saved_slots = <char *>&view[0]
         view = control_
         self.shared = <control *>&view[0]
+        view = tags
+        self.tags = <tag_name *>&view[0]
+        memset(self.numbers, 0, sizeof(self.numbers))
+        cdef int i
+        for i, name in enumerate((OTHER_TAG, *functions)):
+            encoded = name.encode()[:TAG_LENGTH - 1]
+            memcpy(self.tags[i].name, <const char *>encoded, len(encoded))
+        self.shared.tags = 1 + len(functions)
         self.n_cpus = n_cpus
         self.max_slots = max_slots
         self.processor_stride = PROCESSOR_SIZE
         self.slot_stride = SLOT_SIZE
         self.record_stride = RECORD_SIZE
+
+    cdef uint16_t state_of(self, uint64_t state):
+        """Our number of a state of the programs."""
+        cdef const char *name
+        if state < <uint64_t>POLL:
+            return <uint16_t>state
+        if state >= <uint64_t>N_STATES:
+            return UNKNOWN
+        if not self.numbers[state - POLL]:
+            if state < <uint64_t>TAG:
+                given = self.polls[state - POLL] if state - POLL < <uint64_t>len(self.polls) else "poll"
+            elif 0 < state - TAG <= <uint64_t>len(self.functions):
+                given = self.functions[state - TAG - 1]
+            else:
+                name = self.tags[state - TAG].name
+                given = tag_state(name[:TAG_LENGTH])
+            self.numbers[state - POLL] = number_for(given)
+        return self.numbers[state - POLL]
+
+    def state_name(self, uint64_t state):
+        """The name of a state of the programs."""
+        return names[self.state_of(state)]
+
+    cdef int put(self, Cells cells, uint64_t state, uint64_t time, uint64_t count) except -1:
+        """Add a cell, for which room was reserved; only states that have names of their own can be there already."""
+        if state < <uint64_t>POLL:
+            cells.append(<uint16_t>state, time, count)
+        else:
+            cells.put(self.state_of(state), time, count)
+        return 0
+
+    def set_costs(self, before, after):
+        """What the observer's part of the events is, ns each: before the handler reads its clock, and after (`EVENTS`)."""
+        cdef int i
+        for i in range(N_EVENTS):
+            self.shared.before[i] = max(0, round(before[i]))
+            self.shared.after[i] = max(0, round(after[i]))
+
+    def mark(self, uint32_t tid, uint64_t address):
+        """Tell the programs where a thread has its block of marked regions, unless it has told them itself."""
+        cdef uint32_t number
+        cdef slot *s
+        for number in range(1, min(self.shared.slots, self.max_slots - 1) + 1):
+            s = <slot *>(self.slots + number * self.slot_stride)
+            if s.birth and s.tid == tid and not s.block:
+                s.block = address
 
     cdef processor *processor_at(self, int cpu) noexcept:
         return <processor *>(self.processors + cpu * self.processor_stride)
@@ -502,9 +610,9 @@ cdef class Memory:
                 return True
         return False
 
-    def measure_only(self, uint32_t tid):
-        """From now on no thread but this one is selected; 0: as the settings say."""
-        self.shared.only = tid
+    def measure_only(self, uint32_t pid):
+        """From now on no process but this one is selected; 0: as the settings say."""
+        self.shared.only = pid
 
     def measure_command(self, uint32_t tid):
         """Measure this process of ours from the moment it executes a program."""
@@ -538,6 +646,25 @@ cdef class Memory:
                 lost[i] += p.losses[i]
         return lost, events
 
+    cdef bint undivided(self, processor *p, uint64_t at) noexcept:
+        """Whether a stretch of user code runs across the cut of which marked regions may have a part not yet known."""
+        cdef slot *s
+        if not p.slot or p.slot >= self.max_slots or p.since >= at or not (p.state == USER or p.state >= TAG):
+            return False
+        s = <slot *>(self.slots + p.slot * self.slot_stride)
+        return s.block != 0
+
+    def times_of(self, uint32_t tid):
+        """What a thread that is off the processor has gathered so far: state -> ns."""
+        cdef uint32_t number
+        cdef record *s
+        cdef int i
+        for number in range(1, min(self.shared.slots, self.max_slots - 1) + 1):
+            s = <record *>(self.slots + number * self.slot_stride)
+            if s.birth and s.tid == tid:
+                return {self.state_name(s.cells[i].count >> COUNT_BITS): s.cells[i].time for i in range(s.used)}
+        return {}
+
     def read_processors(self, uint64_t at):
         """Every processor as of the cut: a list of (cpu, Cells) whose times add up to the time since `begin`."""
         cdef int cpu
@@ -553,7 +680,6 @@ cdef class Memory:
         cdef processor *copy = <processor *>malloc(self.processor_stride)
         cdef Cells cells = Cells.__new__(Cells)
         cdef int attempt, i
-        cdef uint16_t state
         cdef uint64_t deferred
         cells.reserve(N_STATES + 1)
         try:
@@ -567,10 +693,13 @@ cdef class Memory:
                     headway_fence()
                     if has_saved and saved.cut == self.shared.cut:
                         continue
+                    if self.undivided(copy, at):
+                        wait_for(cpu, attempt)
+                        continue
                 cells.used = 0
                 for i in range(N_STATES):
                     if (&copy.cells[0])[i].time or (&copy.cells[0])[i].count:
-                        cells.append(i, (&copy.cells[0])[i].time, (&copy.cells[0])[i].count)
+                        self.put(cells, i, (&copy.cells[0])[i].time, (&copy.cells[0])[i].count)
                 if cells.sum() == copy.since - self.started and copy.since <= at:
                     break
                 pause(attempt)
@@ -583,8 +712,7 @@ cdef class Memory:
                         cells.put(IRQ_DEVICE + i, copy.deferred[i].time - copy.absorbed[i].time,
                                   copy.deferred[i].count - copy.absorbed[i].count)
                         deferred += copy.deferred[i].time - copy.absorbed[i].time
-            state = checked(copy.state)
-            cells.put(state, at - copy.since - deferred, 0) # a processor counts what was left there for good
+            cells.put(self.state_of(copy.state), at - copy.since - deferred, 0) # a processor counts what was left there for good
             return cells
         finally:
             free(copy)
@@ -616,15 +744,18 @@ cdef class Memory:
                 memcpy(&copy, saved, RECORD_HEAD)
                 used = min(copy.used, N_CELLS)
                 memcpy(copy.cells, saved.cells, used * sizeof(cell))
-                since, state = copy.since, checked(copy.state)
+                since, state = copy.since, copy.state
             else:
                 memcpy(&copy, live, RECORD_HEAD)
                 used = min(copy.used, N_CELLS)
                 memcpy(copy.cells, live.cells, used * sizeof(cell))
-                since, state = copy.since, checked(copy.state)
+                since, state = copy.since, copy.state
                 if copy.cpu and copy.cpu <= <uint32_t>self.n_cpus:
                     p = self.processor_at(copy.cpu - 1)
-                    since, state, copy.depth = p.since, checked(p.state), p.depth
+                    since, state, copy.depth = p.since, p.state, p.depth
+                    if self.undivided(p, at):
+                        wait_for(copy.cpu - 1, attempt)
+                        continue
                     memcpy(copy.nested, p.nested, sizeof(copy.nested))
                     if p.deferred_total != p.absorbed_total and p.deferred_since <= at:
                         deferred = p.deferred_total - p.absorbed_total
@@ -635,7 +766,7 @@ cdef class Memory:
                     continue
             if copy.birth == 0 or copy.birth >= at or copy.flags & SLOT_NEW:
                 return None
-            total = 0
+            total = copy.overhead
             for i in range(used):
                 total += copy.cells[i].time
             if total == since - copy.birth and since <= at:
@@ -644,20 +775,22 @@ cdef class Memory:
         else:
             self.torn += 1
         cells = Cells.__new__(Cells)
-        cells.reserve(used + min(copy.depth, N_NESTED) + 2 + (N_INTERRUPTS if deferred else 0))
+        cells.reserve(used + min(copy.depth, N_NESTED) + 3 + (N_INTERRUPTS if deferred else 0))
         for i in range(used):
-            cells.append(checked(copy.cells[i].count >> COUNT_BITS), copy.cells[i].time, copy.cells[i].count & COUNT_MASK)
+            self.put(cells, copy.cells[i].count >> COUNT_BITS, copy.cells[i].time, copy.cells[i].count & COUNT_MASK)
+        if copy.overhead:
+            cells.put(OVERHEAD, copy.overhead, 0)
         if deferred:
             p = self.processor_at(copy.cpu - 1)
             for i in range(N_INTERRUPTS):
                 if p.deferred[i].time != p.absorbed[i].time:
                     cells.put(IRQ_DEVICE + i, p.deferred[i].time - p.absorbed[i].time,
                               p.deferred[i].count - p.absorbed[i].count)
-        cells.put(state, at - since - deferred, 1)
+        cells.put(self.state_of(state), at - since - deferred, 1)
         for i in range(min(copy.depth, N_NESTED)):
-            cells.put(checked(copy.nested[i]), 0, 1)
+            cells.put(self.state_of(copy.nested[i]), 0, 1)
         if not copy.cpu and state != UNKNOWN:
-            cells.put(checked(copy.resume), 0, 1)
+            cells.put(self.state_of(copy.resume), 0, 1)
         return copy.tid, copy.pid, name_of(copy.name), copy.birth, 0, copy.runtime, cells
 
 
@@ -673,12 +806,42 @@ cdef extern from *:
         if (attempt < 20) sched_yield();
         else nanosleep(&t, NULL);
     }
+    static void headway_visit(int cpu) { /* being dispatched there is an event */
+        cpu_set_t before, there;
+        if (cpu >= CPU_SETSIZE || sched_getaffinity(0, sizeof before, &before)) return;
+        CPU_ZERO(&there);
+        CPU_SET(cpu, &there);
+        if (!sched_setaffinity(0, sizeof there, &there)) sched_setaffinity(0, sizeof before, &before);
+    }
     """
     size_t PROCESSOR_SIZE, SLOT_SIZE, RECORD_SIZE
     int MAX_ATTEMPTS
     void headway_pause(int attempt) nogil
+    void headway_visit(int cpu) nogil
 
 
 cdef inline void pause(int attempt) noexcept:
     with nogil:
         headway_pause(attempt)
+
+
+cdef inline void wait_for(int cpu, int attempt) noexcept:
+    """A processor's next handler is awaited: its timer's, mostly; where that does not tick, one is provoked."""
+    with nogil:
+        if attempt % 200 == 199:
+            headway_visit(cpu)
+        headway_pause(attempt)
+
+
+OTHER_TAG = "noneffective.other"
+"""What tags share that there is no room for, or whose names cannot be read."""
+
+
+cdef str tag_state(bytes given):
+    """The state of a name that a program gave: of the kind that it says, and of no other."""
+    cdef str name = given.partition(b"\0")[0].decode("ascii", "replace")
+    cdef str clean = "".join([c if c.isascii() and (c.isalnum() or c in "_.-") else "_" for c in name])
+    first, _, rest = clean.partition(".")
+    if first not in ("noneffective", "poll"):
+        return "noneffective." + clean if clean else OTHER_TAG
+    return clean if rest else first

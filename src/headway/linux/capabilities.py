@@ -439,6 +439,18 @@ def _software_counters(system: System) -> Capability:
     return Capability(name, False, f"page faults on a processor: {os.strerror(error)}", remedy)
 
 
+@_probe("marked functions")
+def _uprobes(system: System) -> Capability:
+    name = "marked functions"
+    if system.text("/sys/bus/event_source/devices/uprobe/type") is None:
+        return Capability(
+            name, False, "the kernel has no uprobes, which --noneffective needs", _rebuild("UPROBE_EVENTS")
+        )
+    if not (system.capable(_CAP_PERFMON) or system.capable(_CAP_SYS_ADMIN)):
+        return Capability(name, False, "uprobes need CAP_PERFMON or CAP_SYS_ADMIN", _SUDO)
+    return Capability(name, True, "uprobes, at entry and return")
+
+
 @_probe("perf_event_paranoid")
 def _paranoid(system: System) -> Capability:
     name = "perf_event_paranoid"

@@ -20,12 +20,16 @@ from itertools import pairwise
 from pathlib import Path
 
 from headway.errors import HeadwayError, SelectionError
-from headway.model import Ledger, Overhead, Precision, Processor, Quality, Thread, Window
+from headway.model import Cell, Ledger, Overhead, Precision, Processor, Quality, Thread, Window
+from headway.model.ledger import States
 
-from . import perf, processors, states
+from . import checks, perf, processors, states
 from ._memory import Cells, Exits, Memory, pack_settings
-from .calling import CallingProcess
+from .causes import GIL, CauseReader, Causes, within
+from .cost import Costs, ExercisingProcess, costs
+from .ids import pid_namespace, process_of
 from .libbpf import BpfError, Library, Object, Program, RingReader
+from .marking import Marking
 from .source import Criteria, Selection
 
 __all__ = ["BpfSource"]
@@ -34,6 +38,10 @@ BTF = Path("/sys/kernel/btf/vmlinux")
 RING_BYTES = 1 << 24
 """Room for the totals of about 30,000 ended threads between two looks."""
 SERVICE_SECONDS = 0.1
+NAMING_SECONDS = 0.25
+"""Between two looks at what threads wait for, which is named while its process lives."""
+CAUSES = 1 << 16
+"""Causes that there is room for."""
 KEPT_EXITS = 1 << 17
 """Ended threads listed one by one; later ones are added up by process and name."""
 
@@ -47,10 +55,17 @@ _LOSSES = (
     "stolen_ns_unplaced",
     "switches_unseen",
     "threads_without_kernel_memory",
+    "region_blocks_unread",
+    "region_times_impossible",
+    "tags_sharing_a_state",
+    "functions_nested_too_deep",
+    "causes_without_room",
 )
 """In the order of bpf/layout.h."""
 
+_SHARED = ("processors", "saved_processors", "slots", "saved_slots", ".bss", "tag_names")
 _NEEDED = ("switch_threads", "enter_call", "leave_call", "wake", "wake_new", "fork_thread", "exec_program")
+_FUNCTIONS = ("enter_function", "leave_function")
 _FAULTS = ("fault_in_user", "fault_in_kernel", "fault_done", "deliver_signal")
 
 
@@ -84,6 +99,8 @@ class BpfSource:
         self._folded: dict[tuple[int, str], Thread] = {}
         self._memory: Memory
         self._maps: list[mmap.mmap] = []
+        self._checks = checks.load(criteria.checks)
+        self._marking: Marking | None = None
         self._start = 0
         self._last = 0
         self._before: dict[tuple[int, int], tuple[Cells, str]] = {}
@@ -92,7 +109,10 @@ class BpfSource:
         self._events_before = 0
         self._reasons: dict[str, str] = {}
         self._kernel = Quality.EXACT
-        self._per_event: float | None = None
+        self._costs = Costs({})
+        self._causes: CauseReader | None = None
+        self._causes_before: Causes | None = None
+        self._named = 0.0
         self._steal_before: int | None = None
 
     # ---- setting up ----
@@ -118,23 +138,29 @@ class BpfSource:
             )
         library = Library()
         self._check_ids()
-        with CallingProcess() as caller:
-            without = caller.nanoseconds_per_call()
+        if self._criteria.functions:
+            self._marking = Marking(self._criteria.functions, selection)
+        with ExercisingProcess() as exerciser:
+            without = exerciser.exercise()
             self._load(library)
             assert self._object is not None
             for program in self._object.programs.values():
                 if program.wanted and program.section.startswith("tp_btf/"):
                     self._object.attach(program)
-            # What an event costs is measured on a process of our own, before the time that is reported.
-            self._memory.measure_only(caller.pid)
+            self._memory.measure_only(exerciser.pid)
             self._memory.begin()
             living = self._object.programs["open_living"]
             living.iterate()
             self._memory.look_around()
-            self._per_event = max(0.0, (caller.nanoseconds_per_call() - without) / 2)
-        self.settle(caller.pid)
+            self._costs = costs(without, exerciser.exercise(), self._run_times(exerciser))
+            if self._marking is not None:
+                calls = self._marking.calibrate(self._object, self._memory, exerciser)
+                self._costs = replace(self._costs, functions=calls)
+                self._reasons["marked functions"] = self._marking.describe(calls)
+        self._memory.set_costs(self._costs.before(), self._costs.after())
+        self.settle(exerciser.pid)
         self.service()
-        self._exits.take(self._memory.now())
+        self._exits.take(self._memory.now(), self._memory)
         self._memory.reset()
         self._memory.measure_only(0)
         pids, tids = self._object.map("selected_pids"), self._object.map("selected_tids")
@@ -147,8 +173,18 @@ class BpfSource:
         living.iterate()
         living.iterate()  # threads created by one that the first pass came to later
         self._visit_processors()
+        if self._marking is not None:
+            self._marking.attach(self._object)
         if selection.command is not None:
             self._memory.measure_command(selection.command)
+
+    def _run_times(self, exerciser: ExercisingProcess) -> dict[str, float]:
+        """The mean time of a run of each program, ns, as far as the kernel tells."""
+        assert self._object is not None
+        with self._object.statistics():
+            exerciser.exercise()
+        times = {p.name: p.run_time() for p in self._object.programs.values() if p.wanted}
+        return {name: time / count for name, (time, count) in times.items() if count}
 
     def _check_ids(self) -> None:
         for kind, ids in (("process", self._selection.pids), ("thread", self._selection.tids)):
@@ -156,7 +192,7 @@ class BpfSource:
                 path = f"/proc/{number}/task" if kind == "process" else f"/proc/{number}/stat"
                 if not os.path.exists(path):
                     raise SelectionError(f"there is no {kind} {number}: it may have ended; ps -eLf lists them")
-                leader = _process_of(number) if kind == "process" else number
+                leader = process_of(number) if kind == "process" else number
                 if leader != number:
                     raise SelectionError(
                         f"{number} is a thread of process {leader}: choose it with -t {number}, or all with -p {leader}"
@@ -185,6 +221,7 @@ class BpfSource:
                 if missing and program.name in _NEEDED:
                     raise HeadwayError(f"this kernel has no tracepoint {hook}, which headway needs: use --source proc")
                 needless = program.name == "enter_cgroup" and not self._selection.cgroup
+                needless |= program.name in _FUNCTIONS and not self._criteria.functions
                 if missing or needless or (program.name in _FAULTS and not faults):
                     program.leave_out()
             self._object.map(".rodata.settings").set_initial(self._settings(steal, has_prev_state))
@@ -201,9 +238,16 @@ class BpfSource:
         assert self._object is not None
         for program, fd in faults:
             self._object.attach_perf_event(program, fd)
-        maps = [self._object.map(name) for name in ("processors", "saved_processors", "slots", "saved_slots", ".bss")]
-        self._maps = [each.map_memory() for each in maps]
-        self._memory = Memory(tuple(self._maps), processors.possible(), self._max_slots)
+        self._maps = [self._object.map(name).map_memory() for name in _SHARED]
+        self._memory = Memory(
+            tuple(self._maps),
+            processors.possible(),
+            self._max_slots,
+            polls=checks.state_names(self._checks),
+            functions=self._marking.states if self._marking is not None else (),
+        )
+        if self._criteria.why:
+            self._causes = CauseReader(self._object.map("causes"), self._memory)
         self._ring = RingReader(library, self._object.map("exits"), self._exits.function, self._exits.context)
         self._explain_figures(steal, bool(faults))
 
@@ -216,6 +260,8 @@ class BpfSource:
             "saved_slots": self._max_slots if self._intervals else 1,
             "free_slots": self._max_slots,
             "exits": RING_BYTES,
+            "causes": CAUSES if self._criteria.why else 1,
+            "histories": cpus if self._criteria.why else 1,
             "selected_pids": len(self._selection.pids) + 1,
             "selected_tids": len(self._selection.tids) + 1,
         }
@@ -229,6 +275,9 @@ class BpfSource:
         return pack_settings(
             wait_of=states.wait_table(),
             compat_call=states.compat_table(),
+            checks=self._checks,
+            why=self._criteria.why,
+            functions=self._marking is not None,
             name=name.removesuffix(b"*"),
             name_prefix=name.endswith(b"*"),
             everything=selection.everything,
@@ -238,7 +287,7 @@ class BpfSource:
             has_steal=steal,
             has_prev_state=has_prev_state,
             max_slots=self._max_slots,
-            namespace_inum=_pid_namespace(),
+            namespace_inum=pid_namespace(),
             cgroup=group,
             cgroup_level=group_level,
         )
@@ -262,7 +311,6 @@ class BpfSource:
         self._reasons = {
             "epi": "waiting for memory and other stalls are in it: they need hardware counters",
             "mpi": "no hardware counters are read",
-            "iopi": "polling is not told from progress",
         }
         if not faults:
             self._kernel = Quality.UNAVAILABLE
@@ -292,6 +340,9 @@ class BpfSource:
         """Take over the totals of threads that have ended."""
         if self._ring is not None:
             self._ring.consume()
+        if self._causes is not None and time.monotonic() - self._named > NAMING_SECONDS:
+            self._causes.look()
+            self._named = time.monotonic()
         return SERVICE_SECONDS
 
     def settle(self, pid: int) -> None:
@@ -333,7 +384,7 @@ class BpfSource:
         return at
 
     def _take_exits(self, at: int) -> None:
-        for tid, pid, name, birth, end, _, cells in self._exits.take(at):
+        for tid, pid, name, birth, end, _, cells in self._exits.take(at, self._memory):
             thread = Thread(tid, pid, name, birth, birth, end, end, end - birth, cells)
             if self._intervals:
                 self._fresh.append(thread)
@@ -369,6 +420,7 @@ class BpfSource:
         start = self._start
         rows = tuple(Processor(cpu, at - start, cells) for cpu, cells in self._processors(at))
         losses, events = self._losses()
+        threads = self._with_causes(threads, None)
         return self._make(Window(start, at), threads, rows, losses, events)
 
     def _difference(self, at: int) -> Ledger:
@@ -397,11 +449,31 @@ class BpfSource:
             earlier = self._processors_before.get(cpu)
             rows.append(Processor(cpu, at - start, cells.less(earlier) if earlier is not None else cells))
             self._processors_before[cpu] = cells
+        threads = self._with_causes(threads, self._causes_before)
         losses, events = self._losses()
         new_losses = {name: n - self._losses_before.get(name, 0) for name, n in losses.items()}
         ledger = self._make(Window(start, at), threads, tuple(rows), new_losses, events - self._events_before)
         self._losses_before, self._events_before = losses, events
         return ledger
+
+    def _with_causes(self, threads: list[Thread], before: Causes | None) -> list[Thread]:
+        """The threads with what is behind their states, where that is recorded; waits for the GIL named as such."""
+        if self._causes is None:
+            return threads
+        causes = self._causes_before = self._causes.read()
+        found = []
+        for thread in threads:
+            states: States = thread.states
+            time, count = causes.gil_of(thread.key, before)
+            futex = states.get("wait.futex")
+            if time and futex is not None:
+                time, count = min(time, futex.time), min(count, futex.count or 0)
+                rest = futex - Cell(time, count)
+                states = {**states, "wait.futex": rest, GIL: Cell(time, count)}
+                if not rest.time:
+                    del states["wait.futex"]
+            found.append(replace(thread, states=states, causes=within(states, causes.listed(thread.key, before))))
+        return found
 
     def _losses(self) -> tuple[dict[str, int], int]:
         counts, events = self._memory.losses()
@@ -426,13 +498,16 @@ class BpfSource:
             window=window,
             threads=tuple(threads),
             processors=rows,
-            precision=Precision(
-                effective=Quality.BOUND, memory=Quality.UNAVAILABLE, poll=Quality.UNAVAILABLE, kernel=self._kernel
-            ),
+            precision=Precision(effective=Quality.BOUND, memory=Quality.UNAVAILABLE, kernel=self._kernel),
             reasons=reasons,
             losses=losses,
-            overhead=Overhead(None if self._per_event is None else round(events * self._per_event), events),
+            overhead=Overhead(sum(_overhead_of(row.states) for row in rows), events),
         )
+
+
+def _overhead_of(states: States) -> int:
+    cell = states.get("overhead")
+    return cell.time if cell is not None else 0
 
 
 def _living_threads() -> int:
@@ -441,21 +516,6 @@ def _living_threads() -> int:
         return int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
     except (OSError, ValueError, IndexError):
         return 0
-
-
-def _process_of(tid: int) -> int:
-    """The process that a thread belongs to; if that is not to be had, the thread's own id."""
-    with suppress(OSError):
-        found = re.search(r"^Tgid:\s*(\d+)", Path(f"/proc/{tid}/status").read_text(errors="replace"), re.MULTILINE)
-        if found:
-            return int(found.group(1))
-    return tid
-
-
-def _pid_namespace() -> int:
-    """Inode number of our pid namespace; 0 if it is the initial one (0xeffffffc, PROC_PID_INIT_INO)."""
-    inum = os.stat("/proc/self/ns/pid").st_ino
-    return 0 if inum == 0xEFFFFFFC else inum
 
 
 def _cgroup(path: str) -> tuple[int, int]:

@@ -9,13 +9,15 @@ import ctypes
 import errno
 import mmap
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from ctypes import byref, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from pathlib import Path
 from types import TracebackType
 
 from headway.errors import HeadwayError
 
-__all__ = ["BpfError", "Library", "Map", "Object", "Program", "RingReader"]
+__all__ = ["UPROBES", "BpfError", "Library", "Map", "Object", "Program", "RingReader"]
 
 
 class BpfError(HeadwayError):
@@ -26,6 +28,12 @@ class BpfError(HeadwayError):
         self.number = number
         self.log = log
 
+
+UPROBES = Path("/sys/bus/event_source/devices/uprobe/type")
+"""Through perf_event_open(2) since Linux 4.17."""
+
+_BATCH = 4096
+"""Entries of a hash map read at once; none of its buckets has as many."""
 
 _PRINTER = ctypes.CFUNCTYPE(c_int, c_int, c_char_p, c_void_p)
 
@@ -43,6 +51,8 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "bpf_map__max_entries": (c_uint32, [c_void_p]),
     "bpf_map__set_max_entries": (c_int, [c_void_p, c_uint32]),
     "bpf_map__set_initial_value": (c_int, [c_void_p, c_void_p, c_size_t]),
+    "bpf_map__key_size": (c_uint32, [c_void_p]),
+    "bpf_map_lookup_batch": (c_int, [c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "bpf_map_update_elem": (c_int, [c_int, c_void_p, c_void_p, c_uint64]),
     "bpf_program__name": (c_char_p, [c_void_p]),
     "bpf_program__section_name": (c_char_p, [c_void_p]),
@@ -51,8 +61,10 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "bpf_program__attach": (c_void_p, [c_void_p]),
     "bpf_program__attach_iter": (c_void_p, [c_void_p, c_void_p]),
     "bpf_program__attach_perf_event": (c_void_p, [c_void_p, c_int]),
+    "bpf_program__attach_uprobe_opts": (c_void_p, [c_void_p, c_int, c_char_p, c_size_t, c_void_p]),
     "bpf_link__fd": (c_int, [c_void_p]),
     "bpf_link__destroy": (c_int, [c_void_p]),
+    "bpf_enable_stats": (c_int, [c_int]),
     "bpf_iter_create": (c_int, [c_int]),
     "bpf_obj_get_info_by_fd": (c_int, [c_int, c_void_p, c_void_p]),
     "ring_buffer__new": (c_void_p, [c_int, c_void_p, c_void_p, c_void_p]),
@@ -152,6 +164,26 @@ class Map:
         k, v = c_uint32(key), c_uint32(value)
         self._library.check(f"writing {self.name}", "bpf_map_update_elem", self.fd, byref(k), byref(v), 0)
 
+    def items(self) -> Iterator[tuple[bytes, bytes]]:
+        """The entries of a hash map, key and value; those that come and go meanwhile may or may not be among them."""
+        keys = ctypes.create_string_buffer(_BATCH * (key := self._library.call("bpf_map__key_size", self._handle)))
+        values = ctypes.create_string_buffer(_BATCH * (value := self.value_size))
+        at, after = c_uint64(), c_uint64()
+        first = True
+        while True:
+            count = c_uint32(_BATCH)
+            start = None if first else byref(at)
+            result = self._library.call(
+                "bpf_map_lookup_batch", self.fd, start, byref(after), keys, values, byref(count), None
+            )
+            if result < 0 and result != -errno.ENOENT:
+                raise BpfError(f"reading {self.name}", -result)
+            for i in range(count.value):
+                yield keys.raw[i * key : (i + 1) * key], values.raw[i * value : (i + 1) * value]
+            if result < 0:
+                return
+            first, at.value = False, after.value
+
     def map_memory(self) -> mmap.mmap:
         """The values of an array made with BPF_F_MMAPABLE, shared with the kernel."""
         stride = (self.value_size + 7) & ~7
@@ -171,6 +203,18 @@ class _ProgramInfo(ctypes.Structure):
         ("attach_btf_obj_id", c_uint32),
         ("attach_btf_id", c_uint32),
         ("padding", c_uint32),
+    ]
+
+
+class _UprobeOptions(ctypes.Structure):
+    """The head of struct bpf_uprobe_opts (libbpf.h of 1.0; later ones only append, and ``sz`` says what is here)."""
+
+    _fields_ = [
+        ("sz", c_size_t),
+        ("ref_ctr_offset", c_size_t),
+        ("bpf_cookie", c_uint64),
+        ("retprobe", ctypes.c_bool),
+        ("func_name", c_char_p),
     ]
 
 
@@ -196,6 +240,17 @@ class Program:
         """Attach to a perf event; the link owns the descriptor from then on."""
         return self._library.check(f"attaching {self.name}", "bpf_program__attach_perf_event", self._handle, fd)
 
+    def attach_uprobe(self, path: str, offset: int, *, ret: bool, cookie: int, pid: int = -1) -> int:
+        """Attach to an instruction of a file, or (``ret``) to the return from the function that begins there.
+
+        ``cookie``: what bpf_get_attach_cookie returns in the program. ``pid``: in this process only; -1: in all. Raises
+        BpfError with the errno of perf_event_open(2).
+        """
+        options = _UprobeOptions(ctypes.sizeof(_UprobeOptions), 0, cookie, ret, None)
+        what = f"probing {'the return of ' * ret}{path} at {offset:#x}"
+        attach = "bpf_program__attach_uprobe_opts"
+        return self._library.check(what, attach, self._handle, pid, os.fsencode(path), offset, byref(options))
+
     def iterate(self) -> None:
         """Run an iterator program over everything once."""
         link = self._library.check(f"attaching {self.name}", "bpf_program__attach_iter", self._handle, None)
@@ -211,14 +266,23 @@ class Program:
         finally:
             self._library.call("bpf_link__destroy", link)
 
-    def misses(self) -> int:
-        """How often the kernel skipped it because it was running already on that processor (since 5.12)."""
+    def _info(self) -> tuple[_ProgramInfo, int]:
+        """What the kernel says of it, and how many bytes of that it filled."""
         info = _ProgramInfo()
         length = c_uint32(ctypes.sizeof(info))
         fd = self._library.call("bpf_program__fd", self._handle)
-        if self._library.call("bpf_obj_get_info_by_fd", fd, byref(info), byref(length)) < 0:
-            return 0
-        return int(info.recursion_misses) if length.value >= _ProgramInfo.verified_insns.offset else 0
+        failed = self._library.call("bpf_obj_get_info_by_fd", fd, byref(info), byref(length)) < 0
+        return info, 0 if failed else length.value
+
+    def misses(self) -> int:
+        """How often the kernel skipped it because it was running already on that processor (since 5.12)."""
+        info, length = self._info()
+        return int(info.recursion_misses) if length >= _ProgramInfo.verified_insns.offset else 0
+
+    def run_time(self) -> tuple[int, int]:
+        """Time in it, ns, and how often it ran, while the kernel kept statistics (`Object.statistics`)."""
+        info, length = self._info()
+        return (int(info.run_time_ns), int(info.run_cnt)) if length >= _ProgramInfo.recursion_misses.offset else (0, 0)
 
 
 class RingReader:
@@ -281,6 +345,26 @@ class Object:
     def attach_perf_event(self, program: Program, fd: int) -> None:
         """Attach a program to a perf event until this object is closed."""
         self._links.append(program.attach_perf_event(fd))
+
+    @contextmanager
+    def statistics(self) -> Iterator[None]:
+        """Have the kernel count how often and how long programs run meanwhile, where it can and may (since 5.8)."""
+        fd = self.library.call("bpf_enable_stats", 0)
+        try:
+            yield
+        finally:
+            if fd >= 0:
+                os.close(fd)
+
+    def attach_uprobe(self, program: Program, path: str, offset: int, *, ret: bool, cookie: int, pid: int = -1) -> None:
+        """Attach a program to a place in a file until this object is closed; see `Program.attach_uprobe`."""
+        if not UPROBES.exists():
+            raise BpfError(
+                f"this kernel has no uprobes ({UPROBES}; CONFIG_UPROBE_EVENTS), which marked functions need: measure "
+                "without --noneffective",
+                0,
+            )
+        self._links.append(program.attach_uprobe(path, offset, ret=ret, cookie=cookie, pid=pid))
 
     def detach(self) -> None:
         """Detach every program."""

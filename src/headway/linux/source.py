@@ -31,6 +31,8 @@ class Selection:
     """Every thread of the machine (of the pid namespace)."""
     command: int | None = None
     """A process of ours that is held until it is released: measured from the moment it executes its program."""
+    argv: tuple[str, ...] = ()
+    """That program and its arguments."""
     cpus: tuple[int, ...] | None = None
     """Only what happens on these processors; None: all."""
     follow: bool = True

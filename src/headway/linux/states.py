@@ -75,7 +75,7 @@ _memory.name_states(NAMES)
 
 def wait_table() -> list[int]:
     """System call number -> number of the state in which a thread is that sleeps in it; 0: ``wait.<call>``."""
-    state = {name: number for number, name in enumerate(NAMES)}
+    state = {name: _memory.STATES[fixed] for fixed, name in _FIXED.items()}  # a call may have the same name
     table = [0] * _memory.STATES["N_CALLS"]
     for call, number in numbers().items():
         if call in WAITS and number < len(table):

@@ -13,7 +13,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-from headway.model import Advice, Cell, Ledger, Thread, indices_of, kind_of
+from headway.model import Advice, Cause, Cell, Ledger, Thread, indices_of, kind_of
 
 __all__ = ["advice_document", "dumps", "schema", "to_document", "write"]
 
@@ -61,7 +61,11 @@ def advice_document(advice: Advice) -> dict[str, Any]:
 
 def dumps(document: Mapping[str, Any]) -> str:
     """The document as one line of ASCII, without a newline at its end."""
-    return json.dumps(document, separators=(",", ":"), allow_nan=False)
+    return _dumps(document)
+
+
+def _dumps(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
 def write(
@@ -118,6 +122,17 @@ def _thread(ledger: Ledger, thread: Thread) -> dict[str, Any]:
         "indices": {name: getattr(indices, name) for name in _INDICES},
         "quality": {name: quality.value for name, quality in indices.quality.items()},
         "states": _states(thread.states),
+    } | ({"causes": [_cause(cause) for cause in thread.causes]} if thread.causes else {})
+
+
+def _cause(cause: Cause) -> dict[str, Any]:
+    return {
+        "state": _text(cause.state),
+        "behind": cause.behind.value,
+        "name": _text(cause.name),
+        "tid": cause.tid,
+        "time": cause.time,
+        "count": cause.count,
     }
 
 
@@ -146,9 +161,11 @@ def _thread_text(ledger: Ledger, thread: Thread, quality: str) -> str:
     amounts = _AMOUNTS % tuple(["null" if x is None else x for x in (i.rpi, i.epi, i.mpi, i.kpi, i.iopi, i.td)])
     shares = _SHARES % tuple(["null" if x is None else repr(x) for x in (i.te, i.me, i.ke, i.ioe)])
     end = "null" if thread.end is None else thread.end
+    causes = f',"causes":{_dumps([_cause(cause) for cause in thread.causes])}' if thread.causes else ""
     return (
         f'{{"tid":{thread.tid},"pid":{thread.pid},"name":{json.dumps(_text(thread.name))},"start":{thread.start},'
-        f'"end":{end},"indices":{{{amounts},{shares}}},"quality":{quality},"states":{_states_text(thread.states)}}}'
+        f'"end":{end},"indices":{{{amounts},{shares}}},"quality":{quality},"states":{_states_text(thread.states)}'
+        f"{causes}}}"
     )
 
 

@@ -59,26 +59,69 @@ INLINE void add(struct slot *s, u32 state, u64 time, u64 count)
 	c->count += count;
 }
 
-/* The stretch that ends now goes to the state it was spent in; `left`: 1 if that is over, 0 if only interrupted. */
-INLINE void charge(struct processor *p, struct slot *s, u64 now, u64 left)
+/* On the processor and outside the kernel. */
+INLINE bool is_user(u32 state)
+{
+	return state == USER || state >= TAG;
+}
+
+u64 regions(u32 number, u64 since, u64 until, u64 now, u64 time);
+
+/* A stretch to the state it was spent in, less what marked regions had of it. */
+INLINE void charge_stretch(struct processor *p, struct slot *s, u64 until, u64 now, u64 time, u64 left)
 {
 	u32 state = p->state;
-	u64 since = p->since, time = now - since;
+	u64 since = p->since;
 	if (state >= N_STATES)
 		return;
-	p->since = now;
+	p->since = until;
+	if (s && UNLIKELY(s->block) && is_user(state))
+		time -= regions(p->slot, since, until, now, time);
+	p->stretch = time;
 	p->cells[state].time += time;
 	p->cells[state].count += left;
 	if (settings.has_steal && time > p->longest) {
 		u64 from = since > p->floor ? since : p->floor;
-		if (now - from > p->longest) {
-			p->longest = now - from;
+		u64 longest = until - from < time ? until - from : time;
+		if (longest > p->longest) {
+			p->longest = longest;
 			p->longest_state = state;
 		}
 	}
 	if (s)
 		add(s, state, time, left);
+}
+
+/* The stretch that ends now; `left`: 1 if its state is over, 0 if only interrupted. The observer's part is its own. */
+INLINE void charge(struct processor *p, struct slot *s, u64 now, u64 left, u32 at)
+{
+	u64 time = now - p->since, tax = p->tax + control.before[at];
+	if (tax > time)
+		tax = time;
+	p->tax = control.after[at];
+	p->cells[OVERHEAD].time += tax;
+	if (s)
+		s->overhead += tax;
+	charge_stretch(p, s, now, now, time - tax, left);
 	p->events++;
+}
+
+/* What was charged to one state belongs to another. Within what this processor charged since the last cut and switch. */
+u64 move(u32 number, u32 from, u32 to, u64 time, u64 count)
+{
+	struct processor *p = here();
+	struct slot *s = slot_at(number);
+	if (!p || !s || from >= N_STATES || to >= N_STATES || from == to)
+		return 0;
+	p->cells[from].time -= time;
+	p->cells[from].count -= count;
+	p->cells[to].time += time;
+	p->cells[to].count += count;
+	add(s, from, -time, -count);
+	add(s, to, time, count);
+	if (p->longest_state == from && p->longest <= time)
+		p->longest_state = to;
+	return 0;
 }
 
 /* Off the processor. */

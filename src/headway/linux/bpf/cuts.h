@@ -33,6 +33,21 @@ NOINLINE int save_slot(struct slot *s, u32 number, u32 cut)
 	return 0;
 }
 
+/* What lies before the cut is charged as if a handler had come then. */
+INLINE void charge_until_cut(struct processor *p, u32 number, u64 now)
+{
+	u64 at = control.cut_at;
+	/* Interrupts that came while the last handler was at work, before the cut, belong before it. */
+	if (p->deferred_since < at)
+		absorb(p, number);
+	p->pending_state = 0;
+	p->pending_user = 0;
+	if (p->since >= at)
+		return;
+	struct slot *s = number ? slot_at(number) : NULL;
+	charge_stretch(p, s, at, now, at - p->since, 0);
+}
+
 /* The first handler since a cut was announced: false if the time for measuring is over. */
 NOINLINE int cross(struct processor *p, u32 number, u64 now)
 {
@@ -40,15 +55,16 @@ NOINLINE int cross(struct processor *p, u32 number, u64 now)
 	ORDER();
 	if (now < control.cut_at)
 		return true;
-	if (control.last)
+	if (control.last) {
+		if (number && p->task == (u64)current_task())
+			charge_until_cut(p, number, now);
 		return false;
+	}
 	if (!settings.intervals) {
 		p->cut = cut;
 		return true;
 	}
-	/* Interrupts that came while the last handler was at work, before the cut, belong before it. */
-	if (p->deferred_since < control.cut_at)
-		absorb(p, number);
+	charge_until_cut(p, number, now);
 	struct slot *s = number ? slot_at(number) : NULL;
 	if (s && s->cut != cut)
 		save_slot(s, number, cut);

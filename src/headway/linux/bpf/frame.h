@@ -3,7 +3,7 @@
 #ifndef HEADWAY_FRAME_H
 #define HEADWAY_FRAME_H
 
-#include "threads.h"
+#include "causes.h"
 
 /* ---- what was stolen ---- */
 
@@ -34,6 +34,8 @@ INLINE void take_stolen(struct processor *p, struct slot *s, struct task_struct 
 			if (s) {
 				add(s, state, -time, 0);
 				add(s, STOLEN, time, 1);
+				if (settings.why)
+					blame(s, STOLEN, OBJECT_STATE, state, time, 1, NULL);
 			}
 		}
 		if (last && p->debt) { /* the thread leaves: nothing of it is left to take from */
@@ -53,7 +55,7 @@ NOINLINE u32 prepare(struct processor *p, u32 state)
 {
 	u32 number = p->slot;
 	u64 now = clock_ns();
-	if (!p->since || (s64)(now - p->since) < 0 || over(now))
+	if (!p->since || (s64)(now - p->since) < 0)
 		return NOT_NOW;
 	if (number == SLOT_UNSEEN)
 		number = 0;
@@ -70,7 +72,7 @@ NOINLINE u32 prepare(struct processor *p, u32 state)
 }
 
 /* Charges what ends now. False: nothing is measured here, or not yet, or no more. */
-INLINE bool begin(struct processor *p, struct slot **s, u64 *at, u32 state, u64 left)
+INLINE bool begin(struct processor *p, struct slot **s, u64 *at, u32 kind, u32 state, u64 left)
 {
 	u32 number = p->slot;
 	u64 now = clock_ns();
@@ -88,7 +90,7 @@ INLINE bool begin(struct processor *p, struct slot **s, u64 *at, u32 state, u64 
 		ORDER();
 	}
 	*s = number ? slot_at(number) : NULL;
-	charge(p, *s, now, left);
+	charge(p, *s, now, left, kind);
 	*at = now;
 	return true;
 }

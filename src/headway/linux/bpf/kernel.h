@@ -28,6 +28,9 @@ typedef _Bool bool;
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define ORDER() asm volatile("" ::: "memory") /* the same processor's handlers see stores in program order */
 
+/* What is compared is what is used: not a narrower copy, of which the verifier would know nothing. */
+#define OPAQUE(value) asm volatile("" : "+r"(value))
+
 /* Map definitions as libbpf reads them from BTF. */
 #define UINT(name, value) int(*name)[value]
 #define TYPE(name, type) type *name
@@ -40,10 +43,16 @@ static u64 (*const clock_ns)(void) = (void *)5; /* CLOCK_MONOTONIC */
 static u32 (*const processor_id)(void) = (void *)8;
 static long (*const map_push)(const void *map, const void *value, u64 flags) = (void *)87;
 static long (*const map_pop)(const void *map, void *value) = (void *)88;
+static long (*const map_update)(const void *map, const void *key, const void *value, u64 flags) = (void *)2;
+static long (*const read_user)(void *to, u32 size, const void *from) = (void *)112;
+static long (*const read_user_text)(void *to, u32 size, const void *from) = (void *)114;
+static long (*const read_kernel_text)(void *to, u32 size, const void *from) = (void *)115;
 static long (*const read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 static long (*const ring_output)(const void *ring, const void *data, u64 size, u64 flags) = (void *)130;
 static u64 (*const ring_query)(const void *ring, u64 what) = (void *)134;
 static void *(*const task_storage)(const void *map, void *task, const void *value, u64 flags) = (void *)156;
+static long (*const storage_delete)(const void *map, void *task) = (void *)157;
+static u64 (*const attach_cookie)(void *ctx) = (void *)174;
 static long (*const loop)(u32 times, void *body, void *context, u64 flags) = (void *)181; /* since 5.17 */
 enum { STORAGE_CREATE = 1, RING_AVAILABLE = 0, RING_NO_WAKEUP = 1, RING_FORCE_WAKEUP = 2 };
 
@@ -97,21 +106,60 @@ static struct pt_regs *(*const task_registers)(struct task_struct *task) = (void
 
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
-	unsigned long di;
+	unsigned long di, si, dx, r10, r8, r9;
+	unsigned long sp;
 	unsigned long orig_ax;
 	unsigned long cs;
 } CORE;
 #define CALL_IN_PROGRESS(regs) ((long)(regs)->orig_ax) /* -1: entered the kernel by an interrupt or a fault */
-#define FIRST_ARGUMENT(regs) ((regs)->di)
+#define STACK(regs) ((regs)->sp)
+INLINE u64 argument(struct pt_regs *regs, u32 number) /* of a system call, from 1 */
+{
+	switch (number) {
+	case 1:
+		return regs->di;
+	case 2:
+		return regs->si;
+	case 3:
+		return regs->dx;
+	case 4:
+		return regs->r10;
+	case 5:
+		return regs->r8;
+	case 6:
+		return regs->r9;
+	}
+	return 0;
+}
 #define COMPAT_CALL(regs) (((regs)->cs & 0xffff) == 0x23) /* __USER32_CS */
 #elif defined(__TARGET_ARCH_arm64)
 struct pt_regs {
 	u64 orig_x0;
+	u64 regs[31];
+	u64 sp;
 	s32 syscallno;
 	u64 pstate;
 } CORE;
 #define CALL_IN_PROGRESS(regs) ((long)(regs)->syscallno) /* NO_SYSCALL is -1 */
-#define FIRST_ARGUMENT(regs) ((regs)->orig_x0)
+#define STACK(regs) ((regs)->sp)
+INLINE u64 argument(struct pt_regs *regs, u32 number) /* of a system call, from 1 */
+{
+	switch (number) {
+	case 1:
+		return regs->orig_x0;
+	case 2:
+		return regs->regs[1];
+	case 3:
+		return regs->regs[2];
+	case 4:
+		return regs->regs[3];
+	case 5:
+		return regs->regs[4];
+	case 6:
+		return regs->regs[5];
+	}
+	return 0;
+}
 #define COMPAT_CALL(regs) ((regs)->pstate & 0x10) /* PSR_MODE32_BIT */
 #else
 #error "headway's eBPF programs know x86-64 and arm64"
@@ -119,10 +167,25 @@ struct pt_regs {
 
 struct inode {
 	unsigned short i_mode;
+	unsigned long i_ino;
+} CORE;
+
+struct qstr {
+	const unsigned char *name;
+} CORE;
+
+struct dentry {
+	struct qstr d_name;
+} CORE;
+
+struct path {
+	struct dentry *dentry;
 } CORE;
 
 struct file {
 	struct inode *f_inode;
+	struct path f_path;
+	unsigned int f_flags;
 } CORE;
 
 struct fdtable {
@@ -205,6 +268,7 @@ struct task_struct {
 	struct task_struct *group_leader;
 	struct files_struct *files;
 	struct css_set *cgroups;
+	struct mm_struct *mm;
 } CORE;
 
 struct bpf_iter__task {
@@ -214,6 +278,7 @@ struct bpf_iter__task {
 
 enum { PF_KTHREAD = 0x00200000, PF_WORKER = 0x00004010 }; /* include/linux/sched.h; PF_IO_WORKER and PF_USER_WORKER */
 enum { TASK_STATE_STOPPED = 4, TASK_STATE_TRACED = 8, TASK_STATE_DEAD = 0x80 };
-enum { MODE_TYPE = 0170000, MODE_SOCKET = 0140000, MODE_REGULAR = 0100000, MODE_BLOCK = 0060000, MODE_FIFO = 0010000 };
+enum { MODE_TYPE = 0170000, MODE_SOCKET = 0140000, MODE_REGULAR = 0100000, MODE_BLOCK = 0060000, MODE_DEVICE = 0020000, MODE_FIFO = 0010000 };
+enum { OPEN_NONBLOCK = 04000 };
 
 #endif

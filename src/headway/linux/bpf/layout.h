@@ -21,7 +21,12 @@ enum {
 	N_CALLS = 512, /* system call numbers that have a state of their own; higher ones share KERNEL_OTHER */
 	KERNEL_CALL = 128, /* kernel.<call> */
 	WAIT_CALL = KERNEL_CALL + N_CALLS, /* wait.<call>, for calls without a reason of their own */
-	N_STATES = WAIT_CALL + N_CALLS,
+	N_CHECKS = 32, /* system calls that ask whether something is ready */
+	N_FILES = 8, /* kinds of files, see FILE_NONE */
+	POLL = WAIT_CALL + N_CALLS, /* poll.<call>.<kind of file>: + check * N_FILES + kind */
+	N_TAGS = 128, /* names of marked regions and functions, over all programs measured */
+	TAG = POLL + N_CHECKS * N_FILES, /* noneffective.<tag>, poll.<tag> */
+	N_STATES = TAG + N_TAGS,
 	N_CELLS = 128, /* states that one thread can be in before the rest share its last cell */
 	N_NESTED = 8, /* states that can be interrupted one within the other */
 	N_LOSSES = 16,
@@ -76,6 +81,31 @@ enum {
 	N_INTERRUPTS = 32, /* states from IRQ_DEVICE on */
 };
 
+enum { /* kinds of files */
+	FILE_NONE, /* the call is about no file */
+	FILE_PIPE,
+	FILE_SOCKET,
+	FILE_DISK,
+	FILE_DEVICE,
+	FILE_EPOLL,
+	FILE_EVENT, /* eventfd, timerfd, signalfd, inotify */
+	FILE_OTHER,
+};
+
+enum { /* events: what a handler was called for, as far as its cost differs */
+	AT_ENTER,
+	AT_LEAVE,
+	AT_SWITCH,
+	AT_WAKE,
+	AT_FAULT,
+	AT_FAULT_END,
+	AT_INTERRUPT,
+	AT_INTERRUPT_END,
+	AT_FUNCTION_END,
+	AT_FUNCTION, /* + how the kernel carries out the instruction that the probe is on */
+	N_EVENTS = AT_FUNCTION + 3,
+};
+
 enum { /* what can be lost, each counted */
 	LOST_THREADS, /* threads not measured for want of a slot */
 	LOST_EXITS, /* threads whose totals did not fit the ring when they ended */
@@ -86,6 +116,11 @@ enum { /* what can be lost, each counted */
 	LOST_STEAL, /* ns stolen that no state could be found for */
 	LOST_SWITCHES, /* switches from a measured thread that did not show */
 	LOST_STORAGE, /* threads not measured for want of kernel memory */
+	LOST_BLOCKS, /* blocks of marked regions that were refused, or could not be read when it mattered */
+	LOST_LIES, /* times of marked regions that cannot be: cut to what can */
+	LOST_TAGS, /* tags beyond N_TAGS: they share noneffective.other */
+	LOST_FRAMES, /* marked functions nested too deep */
+	LOST_CAUSES, /* causes for which there was no room */
 };
 
 struct cell {
@@ -102,6 +137,8 @@ struct slot {
 	__u64 since; /* since when it is in `state`, when off the processor */
 	__u64 runtime; /* the kernel's sum_exec_runtime when it last left a processor, less what it had before */
 	__u64 runtime_before;
+	__u64 overhead; /* taken out of its cells: the observer's */
+	__u64 block; /* address of its marked regions in its own memory; 0: none */
 	__u32 tid;
 	__u32 pid;
 	__u32 cpu; /* the processor that it runs on, + 1; 0: on none */
@@ -110,22 +147,30 @@ struct slot {
 	__u16 resume; /* what it goes on with when it is dispatched */
 	__u16 depth; /* of `nested` */
 	__u16 used; /* cells in use */
-	__u32 flags;
-	__u32 spare;
+	__u16 flags;
+	__u16 user; /* what its own code is: USER, or a marked function's state */
+	__u16 asking; /* 1 + the status check that it is making; 0: none */
+	__u16 asked; /* the state of polling for its last call: a check that found nothing ready; 0: something else */
 	__u16 nested[N_NESTED]; /* states interrupted by `resume`, outermost first */
 	char name[16];
 	struct cell cells[N_CELLS]; /* as far as used, in order of first use */
 	__u8 index[N_STATES]; /* state -> 1 + its cell; 0: none yet */
+	__u16 asks; /* the state of polling for the check that it is making */
+	__u16 polling; /* OTHERS or REPEATED (polling.h): its last check was not the first in a row to find nothing */
+	__u32 object_kind; /* what it waits for, see OBJECT_NONE */
+	__u64 about; /* what its last check asked about */
+	__u64 asked_at; /* when that returned */
+	__u64 object;
 };
 
 enum { SLOT_NEW = 1, SLOT_KERNEL_THREAD = 2 };
 
 /* What of a slot is copied for a reader: all but the index. */
 struct record {
-	__u64 birth, end, since, runtime, runtime_before;
+	__u64 birth, end, since, runtime, runtime_before, overhead, block;
 	__u32 tid, pid, cpu, cut;
 	__u16 state, resume, depth, used;
-	__u32 flags, spare;
+	__u16 flags, user, asking, asked;
 	__u16 nested[N_NESTED];
 	char name[16];
 	struct cell cells[N_CELLS];
@@ -143,6 +188,11 @@ struct processor {
 	__u32 overflow; /* interrupts begun beyond N_NESTED */
 	__u32 selected; /* threads are measured here */
 	__u64 events;
+	__u64 tax; /* of the observer's time, what falls into the stretch that is open */
+	__u64 stretch; /* what was charged last, to the state it was spent in */
+	__u64 pending_call, pending_user; /* of the last check and after it, charged as if it were no polling */
+	__u32 pending_state;
+	__u32 spare_;
 	__u64 steal; /* the kernel's own count of stolen time at the last look */
 	__u64 debt; /* stolen time not yet taken out of a state */
 	__u64 task; /* the thread that we take to be running */
@@ -163,7 +213,75 @@ struct processor {
 	struct cell cells[N_STATES];
 };
 
+/* A system call that asks whether something is ready. Arguments are numbered from 1; 0: none. */
+struct check {
+	__u16 call;
+	__u8 always;
+	__u8 if_zero; /* it is a check if this argument is 0, */
+	__u8 if_no_time; /* or this one points to a length of time of 0, */
+	__u8 if_flag; /* or this one has a bit of `flag`, */
+	__u8 if_nonblocking; /* or the file `about` does not block */
+	__u8 about; /* this argument says what is asked for */
+	__u8 about_file; /* which is a file */
+	__u8 zero; /* a return value of 0 means: not ready */
+	__u16 errors[4]; /* so do these errors */
+	__u32 flag;
+	__u32 gap; /* ns: a longer time until the next check was for something else; 0: there is no limit */
+};
+
+enum { /* what a cause is */
+	OBJECT_NONE,
+	OBJECT_ADDRESS, /* in the thread's memory: a futex */
+	OBJECT_FILE, /* + kind of file, see FILE_NONE; the object is its inode's number and device */
+	OBJECT_LINE = OBJECT_FILE + N_FILES, /* an interrupt's number */
+	OBJECT_STATE, /* the state that time was taken from */
+	WAKER_THREAD, /* its id, and above it the lower half of the address, if it was for one */
+	WAKER_STATE, /* the interrupt that ended the wait, by its state, and likewise */
+	HOLDER_THREAD,
+};
+
+struct cause_key {
+	__u64 birth;
+	__u64 object;
+	__u32 tid; /* with `birth`: the thread */
+	__u16 state;
+	__u16 kind;
+};
+
+struct cause {
+	__u64 time, count;
+	char name[32];
+};
+
 enum { SLOT_UNSEEN = 0xffffffff }; /* processor.slot: find out which thread is running */
+
+/* The memory in which a program marks its regions: headway.h, which explains it. */
+enum { N_BLOCK_TAGS = 32, TAG_LENGTH = 32 };
+#define BLOCK_MAGIC 0x316b636f6c627768ull /* "hwblock1" */
+enum { REGISTER_CALL = 0x48574159 }; /* prctl(2)'s first argument; the second is the address, the third the version */
+
+struct block_tag {
+	__u64 word; /* 2 A + n modulo 2^64: the time in it until t is A + n t, n being 1 while it is charged */
+	__u64 entries;
+};
+
+struct block {
+	__u64 magic;
+	__u32 tid;
+	__u32 n_tags;
+	__u64 names;
+	__u64 spare;
+	__u32 depth;
+	__u32 open;
+	__u32 errors;
+	__u32 spare2;
+	__u8 stack[16];
+	struct block_tag tags[N_BLOCK_TAGS];
+};
+
+struct tag_name {
+	char name[TAG_LENGTH];
+};
 
 /* Fixed before the programs are loaded: the verifier removes what is then unused. */
 struct settings {
@@ -180,6 +298,10 @@ struct settings {
 	__u32 name_length; /* 0: not by name */
 	__u32 name_prefix;
 	char name[16];
+	__u32 why; /* record causes */
+	__u32 functions; /* functions are marked */
+	__u8 check_of[N_CALLS]; /* call -> 1 + its check; 0: none */
+	struct check checks[N_CHECKS];
 	__u16 wait_of[N_CALLS]; /* call -> its state when it waits; 0: one of its own */
 	__u16 compat_call[N_CALLS]; /* 32-bit call -> the native one of the same name; N_CALLS: none */
 };
@@ -190,9 +312,13 @@ struct control {
 	__u32 cut; /* its number */
 	__u32 last; /* it is the last one: nothing after it is measured */
 	__u32 command; /* a process of ours to be measured from its exec on; 0: none */
-	__u32 only; /* measure no other thread than this one; 0: as selected */
+	__u32 only; /* measure no other process than this one; 0: as selected */
 	__u32 slots; /* slots handed out so far; written by the programs */
 	__u32 namespace_level; /* of the reader's pid namespace; written by the programs */
+	__u32 tags; /* names in use; written by the programs */
+	/* What an event costs, ns: before the handler reads its clock, and after. */
+	__u32 before[N_EVENTS];
+	__u32 after[N_EVENTS];
 };
 
 #endif

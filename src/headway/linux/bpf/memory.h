@@ -65,6 +65,77 @@ struct {
 struct {
 	UINT(type, MAP_HASH);
 	UINT(max_entries, 1);
+	TYPE(key, struct cause_key);
+	TYPE(value, struct cause);
+} causes SEC(".maps");
+
+/* Who had the processor lately. */
+struct held {
+	u64 from, until;
+	u32 tid, spare;
+	char name[16];
+};
+
+enum { N_HELD = 64 };
+
+struct history {
+	u64 next;
+	struct held held[N_HELD];
+};
+
+struct {
+	UINT(type, MAP_ARRAY);
+	UINT(max_entries, 1);
+	TYPE(key, u32);
+	TYPE(value, struct history);
+} histories SEC(".maps");
+
+/* What is known of a thread's marked regions, once it has any, and of the marked functions that it is in. */
+struct mark {
+	u64 value; /* the time in it, as of `at` */
+	u64 entries;
+	u64 last; /* of the stretch charged last */
+	u16 state;
+	u16 on; /* it is being charged */
+	u32 spare;
+};
+
+struct frame {
+	u64 stack; /* the stack pointer when it was called */
+	u32 outer; /* the state that it was called in */
+	u32 spare;
+};
+
+enum { N_FRAMES = 16 };
+
+struct marks {
+	u64 at; /* when the block was last read */
+	u64 away; /* time since then and since it last changed that was not the thread's own code */
+	u32 n_frames;
+	u32 spare;
+	struct mark tags[N_BLOCK_TAGS];
+	struct frame frames[N_FRAMES];
+	struct block block; /* as read */
+};
+
+struct {
+	UINT(type, MAP_TASK_STORAGE);
+	UINT(map_flags, F_NO_PREALLOC);
+	TYPE(key, int);
+	TYPE(value, struct marks);
+} marks SEC(".maps");
+
+struct {
+	UINT(type, MAP_ARRAY);
+	UINT(map_flags, F_MMAPABLE);
+	UINT(max_entries, N_TAGS);
+	TYPE(key, u32);
+	TYPE(value, struct tag_name);
+} tag_names SEC(".maps");
+
+struct {
+	UINT(type, MAP_HASH);
+	UINT(max_entries, 1);
 	TYPE(key, u32);
 	TYPE(value, u32);
 } selected_pids SEC(".maps");

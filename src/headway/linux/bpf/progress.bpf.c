@@ -16,7 +16,10 @@
  * Readers in user space name a moment in the future, the cut. The first handler to come after it on a processor, or to
  * touch a thread, first copies what is there; so a reader gets everything as of one instant while it all goes on.
  */
+#include "causes.h"
 #include "frame.h"
+#include "polling.h"
+#include "regions.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -31,15 +34,24 @@ int enter_call(u64 *ctx)
 	if (!p || !p->slot)
 		return 0;
 	ENTER(p);
-	if (begin(p, &s, &now, USER, 1) && s) {
+	if (begin(p, &s, &now, AT_ENTER, USER, 1) && s) {
 		struct pt_regs *regs = (void *)ctx[0];
 		long call = ctx[1];
+		u32 check = 0, state = 0;
 		if (UNLIKELY(COMPAT_CALL(regs)))
 			call = (u64)call < N_CALLS ? settings.compat_call[call] : N_CALLS;
+		else if ((u64)call < N_CALLS)
+			check = settings.check_of[call];
+		if (UNLIKELY(check | s->asked))
+			state = ask(p->slot, check, now);
+		else if (UNLIKELY(call == CALL_PRCTL) && (u32)argument(regs, 1) == REGISTER_CALL)
+			register_block(p->slot, argument(regs, 2));
+		if (UNLIKELY(is_probe(call)))
+			state = OVERHEAD;
 		if (UNLIKELY(p->depth))
 			count_last(p, s, p->nested[0]);
 		p->depth = 0;
-		p->state = call_state(call);
+		p->state = state ? state : call_state(call);
 	}
 	LEAVE(p);
 	return 0;
@@ -51,15 +63,16 @@ int leave_call(u64 *ctx)
 	struct processor *p = here();
 	struct slot *s;
 	u64 now;
-	(void)ctx;
 	if (!p || !p->slot)
 		return 0;
 	ENTER(p);
-	if (begin(p, &s, &now, 0, 1) && s) {
+	if (begin(p, &s, &now, AT_LEAVE, 0, 1) && s) {
 		if (UNLIKELY(p->depth)) /* in a fault that is never done: the call fails with EFAULT */
 			count_last(p, s, p->nested[0]);
+		else if (UNLIKELY(s->asking))
+			answer(p->slot, now, ctx[1]);
 		p->depth = 0;
-		p->state = USER;
+		p->state = s->user;
 	}
 	LEAVE(p);
 	return 0;
@@ -70,25 +83,12 @@ int leave_call(u64 *ctx)
 /* Why the thread that leaves the processor waits, from the file that its system call is about. */
 INLINE u32 wait_by_file(struct task_struct *task)
 {
-	struct pt_regs *regs = task_registers(task);
-	u32 number = FIRST_ARGUMENT(regs);
-	struct files_struct *files = task->files;
-	if (!files)
-		return WAIT_FILE;
-	struct fdtable *table = files->fdt;
-	struct file *file = NULL;
-	if (!table || number >= table->max_fds)
-		return WAIT_FILE;
-	struct file **entries = table->fd;
-	read_kernel(&file, sizeof(file), (char *)entries + (u64)number * sizeof(file));
-	struct inode *inode = FOLLOW(file, f_inode);
-	switch (FOLLOW(inode, i_mode) & MODE_TYPE) {
-	case MODE_FIFO:
+	switch (file_kind(file_of(task, argument(task_registers(task), 1)))) {
+	case FILE_PIPE:
 		return WAIT_PIPE;
-	case MODE_SOCKET:
+	case FILE_SOCKET:
 		return WAIT_NET;
-	case MODE_REGULAR:
-	case MODE_BLOCK:
+	case FILE_DISK:
 		return WAIT_DISK;
 	}
 	return WAIT_FILE;
@@ -99,6 +99,8 @@ INLINE u32 wait_state(struct task_struct *task, u32 doing)
 	bool disk = BITFIELD(task, in_iowait);
 	if (doing == KERNEL_FAULT)
 		return WAIT_FAULT;
+	if (doing >= POLL && doing < TAG)
+		doing = KERNEL_CALL + settings.checks[((doing - POLL) / N_FILES) & (N_CHECKS - 1)].call;
 	if (doing >= KERNEL_CALL && doing < WAIT_CALL) {
 		u32 call = doing - KERNEL_CALL, reason = settings.wait_of[call & (N_CALLS - 1)];
 		if (reason == WAIT_IO_URING)
@@ -167,9 +169,11 @@ int switch_threads(u64 *ctx)
 		return 0;
 	ENTER(p);
 	u32 number = p->slot;
-	if (!begin(p, &s, &now, 0, number == 0))
+	if (!begin(p, &s, &now, AT_SWITCH, 0, number == 0))
 		goto out;
 	number = p->slot;
+	p->pending_state = 0;
+	p->pending_user = 0;
 	take_stolen(p, s, prev, true);
 	u32 why;
 	if (settings.has_prev_state)
@@ -189,6 +193,8 @@ int switch_threads(u64 *ctx)
 			s->state = STOPPED;
 		else if (!(why & TASK_STATE_DEAD))
 			s->state = wait_state(prev, p->state);
+		if (settings.why)
+			note_object(prev, s);
 		ORDER();
 		s->cpu = 0;
 		if (!preempted && (why & TASK_STATE_DEAD)) {
@@ -220,11 +226,15 @@ int switch_threads(u64 *ctx)
 	p->depth = 0;
 	p->state = next->pid ? UNMEASURED : IDLE;
 	p->task = (u64)next;
-	p->switched = now;
 	if (FIELD_EXISTS(prev->se.cfs_rq) && FIELD_EXISTS(prev->sched_info.last_arrival))
 		p->switched_clock = prev->se.cfs_rq->rq->clock;
+	if (settings.why)
+		note_holder(prev, p->switched, now);
+	p->switched = now;
 	if (s) {
 		save_if_due(s, number, now);
+		if (settings.why && s->state == READY)
+			blame_holders(number, now);
 		charge_away(s, now);
 		if (settings.some_cpus && !p->selected) {
 			s->state = ELSEWHERE;
@@ -280,8 +290,11 @@ INLINE int woken(struct task_struct *task, bool new)
 	if (s->state == READY || s->state == ELSEWHERE || (s->state == UNKNOWN && task->on_cpu))
 		return 0;
 	save_if_due(s, number, now);
+	if (settings.why)
+		note_wait(p, s, number, now);
 	charge_away(s, now);
 	s->state = READY;
+	p->tax += control.before[AT_WAKE];
 	p->events++;
 	return 0;
 }
@@ -314,7 +327,7 @@ int fork_thread(u64 *ctx)
 	if (!measure && (settings.everything || settings.cgroup || settings.name_length))
 		measure = in_namespace(child, &tid, &pid) && selected(child, tid, pid);
 	if (measure) /* it will go on with the end of the call that created it */
-		open(child, READY, state_by_registers(child), SLOT_NEW);
+		inherit_block(parent, child, open(child, READY, state_by_registers(child), SLOT_NEW));
 	return 0;
 }
 
@@ -351,6 +364,9 @@ int exec_program(u64 *ctx)
 		s->tid = tid;
 		s->pid = pid;
 		read_kernel(s->name, sizeof(s->name), &task->comm);
+		s->user = USER; /* its memory is a new one */
+		s->block = 0;
+		storage_delete(&marks, task);
 	}
 	return 0;
 }
@@ -398,7 +414,7 @@ INLINE int begin_fault(void)
 	if (!p || !p->slot || p->busy)
 		return 0;
 	ENTER(p);
-	if (begin(p, &s, &now, 0, p->state == KERNEL_FAULT) && s && p->state != KERNEL_FAULT)
+	if (begin(p, &s, &now, AT_FAULT, 0, p->state == KERNEL_FAULT) && s && p->state != KERNEL_FAULT)
 		push(p, KERNEL_FAULT);
 	LEAVE(p);
 	return 0;
@@ -427,7 +443,7 @@ INLINE int end_fault(void)
 	if (!p || !p->slot || p->state != KERNEL_FAULT || !p->depth || p->busy)
 		return 0;
 	ENTER(p);
-	if (begin(p, &s, &now, 0, 1))
+	if (begin(p, &s, &now, AT_FAULT_END, 0, 1))
 		pop(p);
 	LEAVE(p);
 	return 0;
@@ -461,13 +477,13 @@ INLINE int begin_interrupt(u32 state)
 	if (UNLIKELY(p->busy))
 		return deferred_begin(p, state);
 	ENTER(p);
-	if (begin(p, &s, &now, 0, 0))
+	if (begin(p, &s, &now, AT_INTERRUPT, 0, 0))
 		push(p, state);
 	LEAVE(p);
 	return 0;
 }
 
-INLINE int end_interrupt(u32 state)
+INLINE int end_interrupt(u32 state, u64 line)
 {
 	struct processor *p = here();
 	struct slot *s;
@@ -486,10 +502,12 @@ INLINE int end_interrupt(u32 state)
 		return 0;
 	}
 	ENTER(p);
-	if (begin(p, &s, &now, 0, 1)) {
+	if (begin(p, &s, &now, AT_INTERRUPT_END, 0, 1)) {
 		pop(p);
 		if (state == IRQ_TIMER)
 			take_stolen(p, s, current_task(), false);
+		if (settings.why && state == IRQ_DEVICE && s)
+			note_line(p, s, line);
 	}
 	LEAVE(p);
 	return 0;
@@ -505,8 +523,7 @@ INLINE int end_interrupt(u32 state)
 	SEC("tp_btf/" #tracepoint "_exit")   \
 	int tracepoint##_end(u64 *ctx)       \
 	{                                    \
-		(void)ctx;                       \
-		return end_interrupt(state);     \
+		return end_interrupt(state, ctx[0]); \
 	}
 
 INTERRUPT(irq_handler, IRQ_DEVICE)
@@ -523,6 +540,41 @@ INTERRUPT(spurious_apic, IRQ_SPURIOUS)
 INTERRUPT(deferred_error_apic, IRQ_DEFERRED_ERROR)
 INTERRUPT(x86_platform_ipi, IRQ_PLATFORM)
 INTERRUPT(ipi, IRQ_IPI)
+
+/* ---- marked functions ---- */
+
+INLINE int at_function(u32 kind, u32 state, u32 instruction)
+{
+	struct processor *p = here();
+	struct slot *s;
+	u64 now;
+	if (!p || !p->slot || p->busy)
+		return 0;
+	ENTER(p);
+	if (begin(p, &s, &now, kind, USER, kind == AT_FUNCTION_END) && s && (is_user(p->state) || p->state == OVERHEAD)) {
+		step_function(p->slot, state);
+		if (p->state != OVERHEAD) /* otherwise the call that brought us here goes on */
+			p->state = s->user;
+		if (kind == AT_FUNCTION && instruction < N_EVENTS - AT_FUNCTION)
+			p->tax = control.after[AT_FUNCTION + instruction];
+	}
+	LEAVE(p);
+	return 0;
+}
+
+SEC("uprobe")
+int enter_function(void *ctx)
+{
+	u64 cookie = attach_cookie(ctx);
+	return at_function(AT_FUNCTION, TAG + (cookie & (N_TAGS - 1)), cookie >> 16);
+}
+
+SEC("uretprobe")
+int leave_function(void *ctx)
+{
+	(void)ctx;
+	return at_function(AT_FUNCTION_END, 0, 0);
+}
 
 /* ---- threads that are alive when measuring begins ---- */
 

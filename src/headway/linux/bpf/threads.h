@@ -78,7 +78,7 @@ INLINE bool in_cgroup(struct task_struct *task)
 INLINE bool selected(struct task_struct *task, u32 tid, u32 pid)
 {
 	if (control.only)
-		return tid == control.only;
+		return pid == control.only;
 	if (settings.everything)
 		return true;
 	if (settings.cgroup && in_cgroup(task))
@@ -152,6 +152,11 @@ NOINLINE u32 open(struct task_struct *task, u32 state, u32 resume, u32 flags)
 	s->resume = resume;
 	s->depth = 0;
 	s->flags = flags | (task->flags & PF_KTHREAD ? SLOT_KERNEL_THREAD : 0);
+	s->user = USER;
+	s->asking = 0;
+	s->asked = 0;
+	s->block = 0;
+	s->overhead = 0;
 	s->runtime = 0;
 	s->runtime_before = task->se.sum_exec_runtime;
 	read_kernel(s->name, sizeof(s->name), &task->comm);

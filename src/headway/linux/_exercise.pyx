@@ -1,0 +1,123 @@
+# cython: language_level=3, embedsignature=True
+"""What a process of ours does, over and over, so that the cost of observing it shows: calls, faults, hand-overs."""
+
+cdef extern from *:
+    """
+    #include <pthread.h>
+    #include <sched.h>
+    #include <stdint.h>
+    #include <sys/mman.h>
+    #include <sys/syscall.h>
+    #include <time.h>
+    #include <unistd.h>
+
+    static uint64_t exercise_clock(void) {
+        struct timespec t;
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    }
+
+    static uint64_t exercise_calls(int n) {
+        uint64_t start = exercise_clock();
+        while (n--) syscall(SYS_getppid);
+        return exercise_clock() - start;
+    }
+
+    static uint64_t exercise_faults(int n) {
+        size_t page = (size_t)sysconf(_SC_PAGESIZE), size = (size_t)n * page;
+        char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        uint64_t start, taken;
+        if (memory == MAP_FAILED) return 0;
+        madvise(memory, size, MADV_NOHUGEPAGE);
+        start = exercise_clock();
+        for (size_t i = 0; i < size; i += page) *(volatile char *)(memory + i) = 1;
+        taken = exercise_clock() - start;
+        munmap(memory, size);
+        return taken;
+    }
+
+    static int exercise_there[2], exercise_back[2];
+
+    static void *exercise_partner(void *nothing) {
+        char byte;
+        while (read(exercise_there[0], &byte, 1) == 1 && write(exercise_back[1], &byte, 1) == 1) ;
+        return nothing;
+    }
+
+    /* A partner thread on the same processor, to hand over to. */
+    static int exercise_prepare(void) {
+        pthread_t partner;
+        cpu_set_t here;
+        int cpu = sched_getcpu();
+        if (cpu < 0 || cpu >= CPU_SETSIZE) return -1;
+        CPU_ZERO(&here);
+        CPU_SET(cpu, &here);
+        if (sched_setaffinity(0, sizeof here, &here) || pipe(exercise_there) || pipe(exercise_back)) return -1;
+        return pthread_create(&partner, NULL, exercise_partner, NULL);
+    }
+
+    /* Functions that do nothing, by how the kernel carries out their first instruction when a probe stands on it. */
+    void exercise_emulated(void);
+    void exercise_endbr(void);
+    void exercise_other(void);
+    #if defined(__x86_64__)
+    __asm__(".text; exercise_emulated: push %rbp; pop %rbp; ret;"
+            "exercise_endbr: .byte 0xf3, 0x0f, 0x1e, 0xfa; ret;"
+            "exercise_other: test %eax, %eax; ret;");
+    #elif defined(__aarch64__)
+    __asm__(".text; exercise_emulated: nop; ret; exercise_endbr: nop; ret; exercise_other: mov x9, x9; ret");
+    #endif
+    static void (*const exercise_table[])(void) = {exercise_emulated, exercise_endbr, exercise_other};
+
+    static unsigned long exercise_address(int which) { return (unsigned long)exercise_table[which]; }
+
+    static void exercise_functions(int which, int n) {
+        void (*volatile function)(void) = exercise_table[which];
+        while (n--) function();
+    }
+
+    static uint64_t exercise_handovers(int n) {
+        char byte = 0;
+        uint64_t start = exercise_clock();
+        while (n--)
+            if (write(exercise_there[1], &byte, 1) != 1 || read(exercise_back[0], &byte, 1) != 1) return 0;
+        return exercise_clock() - start;
+    }
+    """
+    int exercise_prepare() nogil
+    unsigned long exercise_address(int which) nogil
+    void exercise_functions(int which, int n) nogil
+    unsigned long exercise_calls(int n) nogil
+    unsigned long exercise_faults(int n) nogil
+    unsigned long exercise_handovers(int n) nogil
+
+
+def prepare():
+    """Start the partner thread, on this processor. Raises OSError where that cannot be."""
+    if exercise_prepare():
+        raise OSError("no partner thread")
+
+
+def calls(int n):
+    """Make n getppid calls; the time taken, ns."""
+    return exercise_calls(n)
+
+
+def faults(int n):
+    """Touch n pages for the first time; the time taken, ns."""
+    return exercise_faults(n)
+
+
+def handovers(int n):
+    """Hand over to the partner and back, n times: two switches, two wake-ups and four calls each; the time taken, ns."""
+    return exercise_handovers(n)
+
+
+def address(int which):
+    """Where the function of a kind is in this process's memory: 0 emulated, 1 endbr64, 2 any other instruction first."""
+    return exercise_address(which)
+
+
+def functions(int which, int n):
+    """Call it n times."""
+    exercise_functions(which, n)

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What is behind a state, recorded if it is asked for: what a thread waits for and who ends the wait, who has the processor
+ * while it is ready, which device interrupts it, and from which state time is stolen.
+ */
+#ifndef HEADWAY_CAUSES_H
+#define HEADWAY_CAUSES_H
+
+#include "files.h"
+#include "threads.h"
+
+/* Time of a thread in a state to a cause; `name` may be NULL, and is read when the cause is first seen. */
+INLINE void blame(struct slot *s, u32 state, u32 kind, u64 object, u64 time, u64 count, const void *name)
+{
+	struct cause_key key = {.birth = s->birth, .object = object, .tid = s->tid, .state = state, .kind = kind};
+	struct cause *known = map_lookup(&causes, &key);
+	if (known) {
+		__sync_fetch_and_add(&known->time, time);
+		__sync_fetch_and_add(&known->count, count);
+		return;
+	}
+	struct cause fresh = {.time = time, .count = count};
+	if (name)
+		read_kernel_text(fresh.name, sizeof(fresh.name), name);
+	struct processor *p = here();
+	if (map_update(&causes, &key, &fresh, 0) && p)
+		lose(p, LOST_CAUSES, 1);
+}
+
+/* The thread begins to wait: for what? Its name is read now, while it is there. */
+NOINLINE int note_object(struct task_struct *task, struct slot *s)
+{
+	u32 state = s->state;
+	struct pt_regs *regs = task_registers(task);
+	s->object_kind = OBJECT_NONE;
+	if (state == WAIT_FUTEX) {
+		s->object_kind = OBJECT_ADDRESS;
+		s->object = argument(regs, 1);
+	} else if (state == WAIT_PIPE || state == WAIT_NET || state == WAIT_FILE || state == WAIT_EPOLL ||
+		   (state == WAIT_DISK && s->resume >= KERNEL_CALL && s->resume < WAIT_CALL)) {
+		struct file *file = file_of(task, argument(regs, 1));
+		struct inode *inode = FOLLOW(file, f_inode);
+		if (!inode)
+			return 0;
+		s->object_kind = OBJECT_FILE + file_kind(file);
+		s->object = FOLLOW(inode, i_ino);
+		blame(s, state, s->object_kind, s->object, 0, 0, file_name(file));
+	}
+	return 0;
+}
+
+/* The wait is over: what it was for, and who ended it. */
+NOINLINE int note_wait(struct processor *p, struct slot *s, u32 number, u64 now)
+{
+	u64 time = now - s->since;
+	u32 state = s->state, doing = p->state;
+	struct task_struct *waker = current_task();
+	(void)number;
+	if ((s64)time < 0)
+		return 0;
+	u64 lock = s->object_kind == OBJECT_ADDRESS ? s->object << 32 : 0; /* so that a reader can tell by which */
+	if (s->object_kind)
+		blame(s, state, s->object_kind, s->object, time, 1, NULL);
+	if (doing >= IRQ_DEVICE && doing < IRQ_DEVICE + N_INTERRUPTS) {
+		blame(s, state, WAKER_STATE, doing | lock, time, 1, NULL);
+		return 0;
+	}
+	u32 tid = 0, pid = 0;
+	if (!in_namespace(waker, &tid, &pid))
+		tid = 0;
+	blame(s, state, WAKER_THREAD, tid | lock, time, 1, &waker->comm);
+	return 0;
+}
+
+/* A thread leaves the processor: that it had it is kept for a while. */
+NOINLINE int note_holder(struct task_struct *task, u64 from, u64 until)
+{
+	u32 cpu = processor_id(), tid = 0, pid = 0;
+	struct history *h = map_lookup(&histories, &cpu);
+	if (!h || !task->pid)
+		return 0;
+	if (!in_namespace(task, &tid, &pid))
+		tid = 0;
+	struct held *held = &h->held[h->next & (N_HELD - 1)];
+	h->next++;
+	held->from = from;
+	held->until = until;
+	held->tid = tid;
+	read_kernel(held->name, sizeof(held->name), &task->comm);
+	return 0;
+}
+
+struct blaming {
+	u64 now;
+	u32 number;
+};
+
+static int blame_holder(u32 i, struct blaming *x)
+{
+	u32 cpu = processor_id();
+	struct slot *s = slot_at(x->number);
+	struct history *h = map_lookup(&histories, &cpu);
+	if (!s || !h || i >= h->next)
+		return 1;
+	struct held *held = &h->held[(h->next - 1 - i) & (N_HELD - 1)];
+	u64 from = held->from > s->since ? held->from : s->since, until = held->until < x->now ? held->until : x->now;
+	if (held->until <= s->since)
+		return 1;
+	if (from < until)
+		blame(s, READY, HOLDER_THREAD, held->tid, until - from, 1, held->name);
+	return 0;
+}
+
+/* The thread gets this processor: who had it while the thread was ready? */
+NOINLINE int blame_holders(u32 number, u64 now)
+{
+	struct blaming x = {.now = now, .number = number};
+	loop(N_HELD, blame_holder, &x, 0);
+	return 0;
+}
+
+NOINLINE int note_line(struct processor *p, struct slot *s, u64 line)
+{
+	blame(s, IRQ_DEVICE, OBJECT_LINE, line, p->stretch, 1, NULL);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Polling: asking again and again for what is not there.
+ *
+ * A status check is a system call that asks whether something is ready without waiting for it; which calls are, and by
+ * which arguments and answers, the settings say. One that found nothing, and the time after it, are polling if the next
+ * call is a check of the same thing; or of another one that finds nothing either; and from then on whatever is checked,
+ * until something is ready, or a call that is no check ends it. What that turns out to be is known later than it is charged, so it is moved. A check that finds
+ * something is progress of the kernel's kind, and so is a single one that finds nothing before a wait: that is how an event
+ * loop empties a socket.
+ */
+#ifndef HEADWAY_POLLING_H
+#define HEADWAY_POLLING_H
+
+#include "files.h"
+#include "regions.h"
+
+enum { /* slot.polling: the last check was not the first in a row to find nothing */
+	OTHERS = 1, /* others were of other things */
+	REPEATED, /* one was of the same thing */
+};
+
+INLINE bool has_no_time(u64 address) /* a timespec or a timeval */
+{
+	u64 time[2] = {};
+	return address && !read_user(time, sizeof(time), (void *)address) && !time[0] && !time[1];
+}
+
+INLINE bool does_not_wait(const volatile struct check *c, struct pt_regs *regs, struct file *file)
+{
+	if (c->always)
+		return true;
+	if (c->if_zero && !(u32)argument(regs, c->if_zero))
+		return true;
+	if (c->if_flag && argument(regs, c->if_flag) & c->flag)
+		return true;
+	if (c->if_no_time && has_no_time(argument(regs, c->if_no_time)))
+		return true;
+	return c->if_nonblocking && FOLLOW(file, f_flags) & OPEN_NONBLOCK;
+}
+
+/* It was polling: the last check, if that is not known yet, and the time since. */
+INLINE void confirm(struct processor *p, struct slot *s, u32 number, u64 user)
+{
+	move_user(s, number, s->asked, user);
+	if (user) { /* nor was it an occurrence of user code */
+		p->cells[USER].count -= s->user == USER;
+		add(s, s->user, 0, s->user == USER ? -1 : 0);
+	}
+	if (p->pending_state)
+		move(number, p->pending_state, s->asked, p->pending_call, 1);
+	p->pending_state = 0;
+	p->pending_user = 0;
+}
+
+/* A system call begins: `check` says which one it may be. The state that it is in, or 0: what the call says. */
+u64 ask(u32 number, u32 check, u64 now)
+{
+	struct processor *p = here();
+	struct slot *s = slot_at(number);
+	struct task_struct *task = current_task();
+	struct pt_regs *regs = task_registers(task);
+	if (!p || !s)
+		return 0;
+	u32 which = (check - 1) & (N_CHECKS - 1), base = POLL + which * N_FILES;
+	const volatile struct check *c = &settings.checks[which];
+	u64 about = check && c->about ? argument(regs, c->about) : 0, asked = s->asked;
+	bool again = asked >= base && asked < base + N_FILES && s->about == about;
+	struct file *file = NULL;
+	if (check && c->about_file && (!again || c->if_nonblocking))
+		file = file_of(task, about);
+	if (!check || !does_not_wait(c, regs, file)) {
+		c = &settings.checks[((asked - POLL) / N_FILES) & (N_CHECKS - 1)];
+		if (s->polling == REPEATED && (!c->gap || now - s->asked_at <= c->gap))
+			confirm(p, s, number, p->stretch);
+		s->asked = 0;
+		s->polling = 0;
+		p->pending_state = 0;
+		return 0;
+	}
+	u32 state = again ? asked : base + file_kind(file);
+	s->asking = check;
+	s->asks = state;
+	s->about = about;
+	if (asked && c->gap && now - s->asked_at > c->gap)
+		s->asked = asked = 0;
+	if (!asked) {
+		s->polling = 0;
+		p->pending_state = 0;
+		return 0;
+	}
+	if (again || s->polling) {
+		confirm(p, s, number, p->stretch);
+		if (again)
+			s->polling = REPEATED;
+		return state;
+	}
+	p->pending_user = p->stretch;
+	return 0;
+}
+
+/* A status check returns. */
+u64 answer(u32 number, u64 now, s64 result)
+{
+	struct processor *p = here();
+	struct slot *s = slot_at(number);
+	if (!p || !s)
+		return 0;
+	u32 which = (s->asking - 1) & (N_CHECKS - 1), state = p->state;
+	const volatile struct check *c = &settings.checks[which];
+	u32 call = KERNEL_CALL + (c->call & (N_CALLS - 1));
+	bool ready = result ? true : !c->zero;
+	if (result < 0 && result >= -4095) {
+		u16 error = -result;
+		ready = error != c->errors[0] && error != c->errors[1] && error != c->errors[2] && error != c->errors[3];
+	}
+	s->asking = 0;
+	if (ready) {
+		if (state == s->asks)
+			move(number, state, call, p->stretch, 1);
+		s->asked = 0;
+		s->polling = 0;
+		p->pending_state = 0;
+		return 0;
+	}
+	if (state == s->asks) {
+		if (!s->polling)
+			s->polling = OTHERS;
+	} else if (s->asked) { /* another thing, which was not ready either */
+		u64 stretch = p->stretch;
+		confirm(p, s, number, p->pending_user);
+		move(number, call, s->asks, stretch, 1);
+		s->polling = OTHERS;
+	} else {
+		p->pending_state = call;
+		p->pending_call = p->stretch;
+	}
+	s->asked = s->asks;
+	s->asked_at = now;
+	return 0;
+}
+
+#endif

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Regions of its own code that a thread has marked, and functions that the user has.
+ *
+ * The thread keeps a block in its own memory (headway.h): for each tag a word that says how long it has been in its
+ * regions until any moment. At the end of each stretch of user code the block is read, and each tag gets what its time has
+ * grown by since the stretch began. The block cannot change while the thread does not run its own code, so what was read at
+ * the end of one stretch holds at the beginning of the next. Nothing in it is believed further than it is possible.
+ *
+ * A marked function's time is between the probe at its entry and the one at its return. Frames that were left in another
+ * way (longjmp) are recognised by the stack pointer.
+ */
+#ifndef HEADWAY_REGIONS_H
+#define HEADWAY_REGIONS_H
+
+#include "threads.h"
+
+enum { N_READ_FIRST = 4 }; /* tags read at once with the head of a block: few programs have more */
+enum { CLOCK_SLACK = 1000 }; /* ns by which the two clocks may differ */
+
+#if defined(__TARGET_ARCH_x86)
+enum { CALL_PRCTL = 157, CALL_URETPROBE = 335, CALL_UPROBE = 336 };
+#else
+enum { CALL_PRCTL = 167, CALL_URETPROBE = -1, CALL_UPROBE = -2 };
+#endif
+
+/* Calls that the kernel has a probed function make (x86: commit ff474a78cef5, 6.11; ba2bfc97b462, 6.18). */
+INLINE bool is_probe(long call)
+{
+	return settings.functions && (call == CALL_URETPROBE || call == CALL_UPROBE);
+}
+
+struct search {
+	struct tag_name name;
+	u32 found;
+};
+
+static int compare_tag(u32 i, struct search *x)
+{
+	struct tag_name *known = map_lookup(&tag_names, &i);
+	if (!known)
+		return 1;
+	const u64 *a = (const u64 *)known->name, *b = (const u64 *)x->name.name;
+	if (a[0] != b[0] || a[1] != b[1] || a[2] != b[2] || a[3] != b[3])
+		return 0;
+	x->found = i + 1;
+	return 1;
+}
+
+/* The state of a tag that a thread uses for the first time. */
+u64 name_tag(u64 names, u32 tag)
+{
+	struct search x = {};
+	struct processor *p = here();
+	if (!p || read_user_text(x.name.name, TAG_LENGTH, (void *)(names + tag * TAG_LENGTH)) <= 1)
+		return TAG;
+	loop(N_TAGS, compare_tag, &x, 0);
+	if (x.found)
+		return TAG + x.found - 1;
+	u32 number = control.tags < N_TAGS ? __sync_fetch_and_add(&control.tags, 1) : N_TAGS;
+	struct tag_name *room = map_lookup(&tag_names, &number);
+	if (!room) {
+		lose(p, LOST_TAGS, 1);
+		return TAG;
+	}
+	__builtin_memcpy(room->name, x.name.name, sizeof(x.name.name));
+	return TAG + number;
+}
+
+struct region_stretch {
+	u64 since, until, now;
+	u64 left; /* of the stretch, still to be given away */
+	u32 number;
+	u32 changed;
+};
+
+static int charge_tag(u32 i, struct region_stretch *x)
+{
+	struct processor *p = here();
+	struct slot *s = slot_at(x->number);
+	struct marks *m = task_storage(&marks, current_task(), NULL, 0);
+	if (!p || !s || !m || i >= N_BLOCK_TAGS)
+		return 1;
+	struct mark *mark = &m->tags[i];
+	u64 word = m->block.tags[i].word, entries = m->block.tags[i].entries;
+	u64 on = word & 1, value = (u64)((s64)word >> 1) + (on ? x->now : 0);
+	u64 entered = entries - mark->entries, all = x->now - x->since;
+	u64 time = value - mark->value - (mark->on ? x->since - m->at : 0);
+	bool first = !m->at;
+	mark->value = value;
+	mark->on = on;
+	mark->entries = entries;
+	mark->last = 0;
+	if (first)
+		return 0;
+	/* A moment that was read, but not written down before interruptions, is off by the length of them. */
+	s64 slack = m->away + CLOCK_SLACK;
+	x->changed |= time != (on ? all : 0) || entered;
+	if ((s64)time < -slack || (s64)time > (s64)all + slack || entered >> 32)
+		lose(p, LOST_LIES, 1);
+	if (entered >> 32)
+		entered = 0;
+	if ((s64)time < 0)
+		time = 0;
+	if (time > all)
+		time = all;
+	if (x->until != x->now && time) { /* a cut lies in the stretch: what is after it, is charged next time */
+		u64 before = x->until - x->since;
+		u64 part = time == all ? before : time * (before >> 10) / ((all >> 10) + 1);
+		mark->value -= time - part;
+		time = part;
+	}
+	if (time > x->left)
+		time = x->left;
+	if (!time && !entered)
+		return 0;
+	if (!mark->state)
+		mark->state = name_tag(m->block.names, i);
+	u64 state = mark->state;
+	OPAQUE(state);
+	if (state >= N_STATES)
+		return 0;
+	x->left -= time;
+	mark->last = time;
+	p->cells[state].time += time;
+	p->cells[state].count += entered;
+	add(s, state, time, entered);
+	return 0;
+}
+
+/*
+ * A stretch of user code from `since` to `until` ends now, and `time` of it is to be charged: that of marked regions is,
+ * here. Returns how much that was.
+ */
+u64 regions(u32 number, u64 since, u64 until, u64 now, u64 time)
+{
+	struct processor *p = here();
+	struct slot *s = slot_at(number);
+	struct task_struct *task = current_task();
+	if (!p || !s || p->task != (u64)task)
+		return 0;
+	struct marks *m = task_storage(&marks, task, NULL, STORAGE_CREATE);
+	u64 address = s->block;
+	if (!m) {
+		lose(p, LOST_STORAGE, 1);
+		s->block = 0;
+		return 0;
+	}
+	if (read_user(&m->block, __builtin_offsetof(struct block, tags[N_READ_FIRST]), (void *)address) ||
+	    m->block.magic != BLOCK_MAGIC) {
+		lose(p, LOST_BLOCKS, 1);
+		return 0;
+	}
+	u32 n = m->block.n_tags < N_BLOCK_TAGS ? m->block.n_tags : N_BLOCK_TAGS;
+	if (n > N_READ_FIRST && read_user(&m->block.tags[N_READ_FIRST], (N_BLOCK_TAGS - N_READ_FIRST) * sizeof(struct block_tag),
+					  (void *)(address + __builtin_offsetof(struct block, tags[N_READ_FIRST])))) {
+		lose(p, LOST_BLOCKS, 1);
+		return 0;
+	}
+	m->away += m->at ? since - m->at : 0;
+	struct region_stretch x = {.since = since, .until = until, .now = now, .left = time, .number = number};
+	loop(n, charge_tag, &x, 0);
+	m->at = until;
+	if (x.changed)
+		m->away = 0;
+	return time - x.left;
+}
+
+/* The thread says where its block is. */
+u64 register_block(u32 number, u64 address)
+{
+	struct {
+		u64 magic;
+		u32 tid;
+		u32 n_tags;
+	} head = {};
+	struct processor *p = here();
+	struct slot *s = slot_at(number);
+	struct task_struct *task = current_task();
+	if (!p || !s)
+		return 0;
+	struct pid *ids = task->thread_pid;
+	struct {
+		s32 nr;
+		u32 hole;
+		u64 space;
+	} innermost = {};
+	if (ids)
+		read_kernel(&innermost, sizeof(innermost), (char *)&ids->numbers[0] + ids->level * sizeof(innermost));
+	if (address >> 48 || address & 7 || read_user(&head, sizeof(head), (void *)address) || head.magic != BLOCK_MAGIC ||
+	    head.tid != (u32)innermost.nr) {
+		lose(p, LOST_BLOCKS, 1);
+		return 0;
+	}
+	storage_delete(&marks, task);
+	s->block = address;
+	s->user = USER;
+	regions(number, p->since, p->since, p->since, 0); /* what it says now is where it begins */
+	return 0;
+}
+
+struct region_move {
+	u32 number, from, to;
+};
+
+static int move_tag(u32 i, struct region_move *x)
+{
+	struct marks *m = task_storage(&marks, current_task(), NULL, 0);
+	if (!m || i >= N_BLOCK_TAGS)
+		return 1;
+	if (m->tags[i].last)
+		move(x->number, m->tags[i].state, x->to, m->tags[i].last, 0);
+	m->tags[i].last = 0;
+	return 0;
+}
+
+/* The stretch of user code that was charged last was something else, marked or not. */
+INLINE void move_user(struct slot *s, u32 number, u32 to, u64 time)
+{
+	if (s->block) {
+		struct region_move x = {.number = number, .to = to};
+		loop(N_BLOCK_TAGS, move_tag, &x, 0);
+	}
+	move(number, s->user, to, time, 0);
+}
+
+/* A child that gets a copy of its parent's memory gets a copy of the block too. */
+INLINE void inherit_block(struct task_struct *parent, struct task_struct *child, u32 number)
+{
+	u32 of_parent = slot_of(parent);
+	struct slot *from = of_parent ? slot_at(of_parent) : NULL, *to = number ? slot_at(number) : NULL;
+	if (!from || !to || !from->block || parent->mm == child->mm)
+		return;
+	struct marks *m = task_storage(&marks, parent, NULL, 0);
+	if (m && task_storage(&marks, child, m, STORAGE_CREATE))
+		to->block = from->block;
+}
+
+/* ---- marked functions ---- */
+
+/* Forget frames that the stack has been cut back beyond: the state that the last of them was called in. */
+static int drop_frame(u32 i, struct region_move *x)
+{
+	struct marks *m = task_storage(&marks, current_task(), NULL, 0);
+	u32 n = m ? m->n_frames : 0;
+	if (!m || !n || n > N_FRAMES)
+		return 1;
+	(void)i;
+	struct frame *frame = &m->frames[(n - 1) & (N_FRAMES - 1)];
+	if (frame->stack > ((u64)x->from << 32 | x->number))
+		return 1;
+	x->to = frame->outer;
+	m->n_frames = n - 1;
+	return 0;
+}
+
+/* A marked function is called (`state` is its own) or has returned (0). What the thread's own code is now. */
+u64 step_function(u32 number, u32 state)
+{
+	struct processor *p = here();
+	struct slot *s = slot_at(number);
+	struct task_struct *task = current_task();
+	u64 stack = STACK(task_registers(task));
+	if (!p || !s)
+		return 0;
+	struct marks *m = task_storage(&marks, task, NULL, STORAGE_CREATE);
+	if (!m) {
+		lose(p, LOST_STORAGE, 1);
+		return 0;
+	}
+	struct region_move x = {.number = (u32)stack, .from = stack >> 32, .to = s->user};
+	loop(N_FRAMES, drop_frame, &x, 0);
+	u32 n = m->n_frames;
+	if (state && n >= N_FRAMES) {
+		lose(p, LOST_FRAMES, 1);
+		state = x.to;
+	} else if (state) {
+		struct frame *frame = &m->frames[n & (N_FRAMES - 1)];
+		frame->stack = stack;
+		frame->outer = x.to;
+		m->n_frames = n + 1;
+	} else {
+		state = x.to;
+	}
+	s->user = state;
+	return 0;
+}
+
+#endif

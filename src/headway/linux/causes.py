@@ -1,0 +1,168 @@
+"""What is behind the states, from the memory of the eBPF programs (bpf/causes.h), with names that people know.
+
+A futex is an address in a process that may be gone when the report is made: what is there is asked for while it
+lives, each time that the source is served.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from headway.model import Behind, Cause, Cell
+
+from . import _memory
+from .checks import FILES
+from .libbpf import Map
+from .locks import LockName, Locks
+
+__all__ = ["GIL", "CauseReader", "Causes", "within"]
+
+GIL = "wait.gil"
+"""The state that waiting for Python's global interpreter lock is named."""
+
+_KEY = struct.Struct("=QQIHH")
+_VALUE = struct.Struct("=QQ32s")
+_KIND = _memory.CAUSES
+_WAKERS = (_KIND["WAKER_THREAD"], _KIND["WAKER_STATE"])
+_LOWER = 0xFFFFFFFF
+
+Key = tuple[int, int]
+"""A thread: (tid, birth)."""
+
+
+@dataclass(slots=True)
+class Causes:
+    """Causes of threads, by (tid, birth), and how much of ``wait.futex`` was for the GIL: time in ns, and count."""
+
+    of: dict[Key, dict[tuple[str, Behind, str, int | None], tuple[int, int]]]
+    gil: dict[Key, tuple[int, int]]
+
+    def listed(self, key: Key, earlier: Causes | None = None) -> tuple[Cause, ...]:
+        """A thread's causes, most time first; with ``earlier``, what came since."""
+        before: Mapping[tuple[str, Behind, str, int | None], tuple[int, int]]
+        before = earlier.of.get(key, {}) if earlier is not None else {}
+        rows = []
+        for what, (time, count) in self.of.get(key, {}).items():
+            old_time, old_count = before.get(what, (0, 0))
+            if time - old_time or count - old_count:
+                state, behind, name, tid = what
+                rows.append(Cause(state, behind, name, time - old_time, count - old_count, tid))
+        return tuple(sorted(rows, key=_order))
+
+    def gil_of(self, key: Key, earlier: Causes | None = None) -> tuple[int, int]:
+        """How much of a thread's waiting was for the GIL: time in ns, and count."""
+        time, count = self.gil.get(key, (0, 0))
+        old_time, old_count = earlier.gil.get(key, (0, 0)) if earlier is not None else (0, 0)
+        return time - old_time, count - old_count
+
+
+def _order(cause: Cause) -> tuple[int, str, str, str, int]:
+    return -cause.time, cause.state, cause.behind.value, cause.name, cause.tid or 0
+
+
+def within(states: Mapping[str, Cell], causes: Iterable[Cause]) -> tuple[Cause, ...]:
+    """No more than the states have: a wait that began before an interval has its cause counted when it ends."""
+    room: dict[tuple[str, Behind], int] = {}
+    rows = []
+    for cause in causes:
+        key = cause.state, cause.behind
+        if key not in room:
+            room[key] = states[cause.state].time if cause.state in states else 0
+        time = min(cause.time, room[key])
+        room[key] -= time
+        if time:
+            rows.append(replace(cause, time=time))
+    return tuple(rows)
+
+
+class CauseReader:
+    """Reads the map of causes, and remembers the names of what threads wait for."""
+
+    def __init__(self, causes: Map, memory: _memory.Memory) -> None:
+        self._map, self._memory = causes, memory
+        self._locks = Locks()
+        self._names: dict[tuple[int, int], LockName | None] = {}
+        self._lines: dict[int, str] = {}
+        self._gils: set[tuple[int, int]] = set()
+
+    def look(self) -> None:
+        """Name the futexes that are new, while their processes are there."""
+        fresh: dict[int, list[int]] = {}
+        for key, _ in self._map.items():
+            _, address, tid, _, kind = _KEY.unpack(key)
+            if kind == _KIND["OBJECT_ADDRESS"] and (tid, address) not in self._names:
+                fresh.setdefault(tid, []).append(address)
+        for tid, addresses in fresh.items():
+            names: Mapping[int, LockName] = {}
+            with suppress(OSError):
+                names = self._locks.names(tid, addresses)
+            for address in addresses:
+                self._names[tid, address] = lock = names.get(address)
+                if lock is not None and lock.is_gil:
+                    self._gils.add((tid, address & _LOWER))
+
+    def read(self) -> Causes:
+        """All causes so far."""
+        self.look()
+        causes = Causes({}, {})
+        for key, value in self._map.items():
+            birth, thing, tid, number, kind = _KEY.unpack(key)
+            time, count, text = _VALUE.unpack(value)
+            if not count:
+                continue
+            thread = tid, birth
+            state = self._memory.state_name(number)
+            name, behind, of = self._describe(tid, kind, thing, text.partition(b"\0")[0].decode(errors="replace"))
+            rows = causes.of.setdefault(thread, {})
+            if self._is_gil(tid, kind, thing):
+                state = GIL
+                if kind == _KIND["OBJECT_ADDRESS"]:
+                    old = causes.gil.get(thread, (0, 0))
+                    causes.gil[thread] = old[0] + time, old[1] + count
+            what = state, behind, name, of
+            old = rows.get(what, (0, 0))
+            rows[what] = old[0] + time, old[1] + count
+        return causes
+
+    def _is_gil(self, tid: int, kind: int, thing: int) -> bool:
+        """Whether a wait was for the GIL: by its futex's address, or by the lower half, which is with the waker."""
+        if kind == _KIND["OBJECT_ADDRESS"]:
+            lock = self._names.get((tid, thing))
+            return lock is not None and lock.is_gil
+        return kind in _WAKERS and (tid, thing >> 32) in self._gils
+
+    def _describe(self, tid: int, kind: int, thing: int, text: str) -> tuple[str, Behind, int | None]:
+        if kind == _KIND["OBJECT_ADDRESS"]:
+            lock = self._names.get((tid, thing))
+            return lock.text if lock is not None else f"futex {thing:#x}", Behind.OBJECT, None
+        if kind == _KIND["WAKER_THREAD"]:
+            return text or "a thread that is not visible here", Behind.WAKER, thing & _LOWER or None
+        if kind == _KIND["WAKER_STATE"]:
+            return self._memory.state_name(thing & _LOWER), Behind.WAKER, None
+        if kind == _KIND["HOLDER_THREAD"]:
+            return text or "a thread that is not visible here", Behind.HOLDER, thing or None
+        if kind == _KIND["OBJECT_LINE"]:
+            return self._line(thing), Behind.OBJECT, None
+        if kind == _KIND["OBJECT_STATE"]:
+            return self._memory.state_name(thing), Behind.OBJECT, None
+        file = FILES[(kind - _KIND["OBJECT_FILE"]) % len(FILES)]
+        return (f"{file}:[{thing}]" if file in ("pipe", "socket") or not text else text), Behind.OBJECT, None
+
+    def _line(self, number: int) -> str:
+        """The devices of an interrupt line (proc_interrupts(5))."""
+        if not self._lines:
+            self._lines = dict(_interrupt_lines())
+        return self._lines.get(number, f"interrupt {number}")
+
+
+def _interrupt_lines() -> Iterator[tuple[int, str]]:
+    with suppress(OSError):
+        for line in Path("/proc/interrupts").read_text(errors="replace").splitlines():
+            found = re.match(r"\s*(\d+):(?:\s+\d+)+\s+\S.*?(\S+)$", line)
+            if found:
+                yield int(found.group(1)), f"{found.group(2)} (irq {found.group(1)})"

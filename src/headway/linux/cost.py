@@ -1,0 +1,157 @@
+"""What the observer costs (T6): found before the time that is reported, on a process of our own, and taken out of it.
+
+The process does one thing over and over, first unobserved, then observed; the difference, divided by the events that
+each round has, is what an event costs. Interrupts cannot be had at will: what their handlers cost is taken from the
+kernel's own statistics of eBPF programs where it keeps them (BPF_ENABLE_STATS, since 5.8), else to be that of a system
+call's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+
+from . import _exercise
+from ._memory import EVENTS
+
+__all__ = ["BEFORE", "Costs", "Exercise", "ExercisingProcess", "costs"]
+
+BEFORE = 0.4
+"""The part of an event's cost that lies before the handler reads its clock, and so in the state that ends; the rest
+lies in the state that begins. Entry, clock and work weigh about the same; how they are divided moves some nanoseconds
+from one state of a thread to the next, and changes no sum."""
+
+_ROUNDS = 7
+_CALLS, _FAULTS, _HANDOVERS, _FUNCTION_CALLS = 2000, 64, 100, 400
+_WAKE = 0.3
+"""A wake-up's part of what a switch and a wake-up cost together, where the kernel's statistics do not tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exercise:
+    """What a round takes, ns: one call, one fault, one hand-over and back (four calls, two switches, two wake-ups)."""
+
+    call: float
+    fault: float
+    handover: float
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """The observer's part in an event, ns, by kind (`_memory.EVENTS`)."""
+
+    of: Mapping[str, float]
+    functions: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """What a call of a marked function costs, by `FUNCTIONS`: in the function's time, and in its caller's."""
+
+    def before(self) -> list[float]:
+        """The parts before the handlers' clocks, in the order of the kinds."""
+        inside, outside = self.functions.get(FUNCTIONS[0], (0.0, 0.0))
+        parts = {kind: BEFORE * cost for kind, cost in self.of.items()}
+        return _ordered(parts | dict.fromkeys(FUNCTIONS, outside / 2) | {"function_end": inside / 2})
+
+    def after(self) -> list[float]:
+        """The parts after."""
+        inside, outside = self.functions.get(FUNCTIONS[0], (0.0, 0.0))
+        parts = {kind: (1 - BEFORE) * cost for kind, cost in self.of.items()}
+        calls = {kind: both[0] - inside / 2 for kind, both in self.functions.items()}
+        return _ordered(parts | calls | {"function_end": outside / 2})
+
+
+def _ordered(parts: Mapping[str, float]) -> list[float]:
+    return [parts.get(kind, 0.0) for kind in sorted(EVENTS, key=lambda kind: EVENTS[kind])]
+
+
+def costs(without: Exercise, observed: Exercise, handlers: Mapping[str, float]) -> Costs:
+    """What each kind of event costs.
+
+    ``handlers``: the mean time of a run of the programs, ns, as the kernel counted it, by their names; those that did
+    not run are missing.
+    """
+    call = max(0.0, observed.call - without.call) / 2
+    fault = max(0.0, observed.fault - without.fault) / 2
+    both = max(0.0, (observed.handover - without.handover - 8 * call) / 2)
+    wake, switch = handlers.get("wake"), handlers.get("switch_threads")
+    part = wake / (wake + switch) if wake and switch else _WAKE
+    # What comes to a run beside the program itself: the way to it and back, less the statistics' own clock.
+    own = handlers.get("enter_call")
+    way = call - own if own else 0.0
+    interrupt = max(0.0, handlers["local_timer_begin"] + way) if "local_timer_begin" in handlers else call
+    interrupt_end = max(0.0, handlers["local_timer_end"] + way) if "local_timer_end" in handlers else call
+    return Costs(
+        {
+            "enter": call,
+            "leave": call,
+            "switch": both * (1 - part),
+            "wake": both * part / BEFORE,  # all of it lies in what the waker does
+            "fault": fault,
+            "fault_end": fault,
+            "interrupt": interrupt,
+            "interrupt_end": interrupt_end,
+        }
+    )
+
+
+FUNCTIONS = ("function", "function_endbr", "function_other")
+"""Calls of marked functions, by how the kernel carries out the instruction that the probe is on (as in bpf/layout.h).
+
+It emulates some; others it has the processor carry out alone, which costs ten times as much.
+"""
+
+
+class ExercisingProcess:
+    """A process of ours with two threads: started when entered, gone when left."""
+
+    pid: int
+
+    def __enter__(self) -> ExercisingProcess:
+        """Start it."""
+        ask, self._ask = os.pipe()
+        self._answer, answer = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(self._ask)
+            os.close(self._answer)
+            try:
+                _exercise.prepare()
+                os.write(answer, b"\n")
+                while asked := os.read(ask, 1):
+                    if asked == b"?":
+                        os.write(answer, b"%d %d %d\n" % _measure())
+                    else:
+                        _exercise.functions(int(asked), _FUNCTION_CALLS)
+                        os.write(answer, b"\n")
+            finally:
+                os._exit(0)
+        os.close(ask)
+        os.close(answer)
+        os.read(self._answer, 1)
+        return self
+
+    def exercise(self) -> Exercise:
+        """How long it takes now: the best of a few rounds each."""
+        os.write(self._ask, b"?")
+        call, fault, handover = map(int, os.read(self._answer, 128).split())
+        return Exercise(call / _CALLS, fault / _FAULTS, handover / _HANDOVERS)
+
+    def call_functions(self, which: int) -> int:
+        """Call a function that does nothing, of the kind `FUNCTIONS[which]`; how often."""
+        os.write(self._ask, b"%d" % which)
+        os.read(self._answer, 1)
+        return _FUNCTION_CALLS
+
+    def __exit__(self, kind: type[BaseException] | None, value: object, trace: TracebackType | None) -> None:
+        """End it."""
+        os.close(self._ask)
+        os.close(self._answer)
+        os.waitpid(self.pid, 0)
+
+
+def _measure() -> tuple[int, int, int]:
+    return (
+        min(_exercise.calls(_CALLS) for _ in range(_ROUNDS)),
+        min(_exercise.faults(_FAULTS) for _ in range(_ROUNDS)),
+        min(_exercise.handovers(_HANDOVERS) for _ in range(_ROUNDS)),
+    )

@@ -1,0 +1,386 @@
+"""Marked functions: from the user's words to the places in files where probes go.
+
+``LIB:FUNCTION`` names a function of a library or of the program; a bare name is a ready-made set (functions.toml). What
+comes out is, for each function, a file and the offset of its first instruction in it: a uprobe belongs to a file, not
+to a process, so one probe serves every process that maps the file, now or later.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from importlib import resources
+
+from headway.errors import HeadwayError, SelectionError
+
+from .elf import ElfError, Image, Kind, Symbol
+from .libraries import cached, loaded_by, program_of, search
+from .maps import file_of, mappings
+
+__all__ = ["MOST_FUNCTIONS", "MOST_PROBES", "Probe", "Set", "resolve", "sets"]
+
+MOST_FUNCTIONS = 64
+"""Different functions that can be marked at once: each is a state of its own."""
+MOST_PROBES = 1024
+"""Places in files: a function of a library of which containers have their own copies has several."""
+_GLOB = re.compile(r"[*?\[]")
+_NEAR = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Where a marked function begins."""
+
+    path: str
+    """Of the file, as this process can open it."""
+    offset: int
+    """Of the function's first instruction in the file, bytes."""
+    name: str
+    """The function's symbol, without its version."""
+    state: str
+    """What a thread in it is doing: ``noneffective.<function>``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """A ready-made set of functions."""
+
+    about: str
+    libraries: tuple[str, ...]
+    functions: tuple[str, ...]
+
+
+@cache
+def sets() -> Mapping[str, Set]:
+    """The ready-made sets by name, from functions.toml of this package."""
+    text = resources.files("headway.linux").joinpath("functions.toml").read_text()
+    return {
+        name: Set(table["about"], tuple(table["libraries"]), tuple(table["functions"]))
+        for name, table in tomllib.loads(text).items()
+    }
+
+
+class _File:
+    """A program or library in which functions may be marked."""
+
+    def __init__(self, path: str, shown: str | None = None, names: Iterable[str] = (), root: str = "/") -> None:
+        self.path, self.shown, self.root = path, shown or path, root
+        self.names = {os.path.basename(self.shown), *names}
+
+    def image(self) -> Image:
+        """Opened, to be closed by the caller."""
+        return Image(self.path, self.shown, self.root)
+
+    @property
+    def soname(self) -> str | None:
+        """DT_SONAME, where the file can be read."""
+        try:
+            with self.image() as image:
+                return image.soname
+        except ElfError:
+            return None
+
+
+class _Scope:
+    """The files that the measured programs use, as far as they are known."""
+
+    def __init__(self, pids: Sequence[int], command: Sequence[str], environment: Mapping[str, str]) -> None:
+        self.program: list[_File] = []
+        self.files: list[_File] = []
+        self.words = "this machine has"
+        seen: set[tuple[str, int]] = set()
+        for pid in pids:
+            self._process(pid, seen)
+        if pids:
+            some = f"process {pids[0]} has" if len(pids) == 1 else f"{len(pids)} processes have"
+            self.words = f"{some} loaded"
+        self.open = not pids
+        """Whether libraries that are not in sight may be searched for on the machine."""
+        program = program_of(command, environment) if command else None
+        if program is not None:
+            words = {os.path.basename(command[0])} if _same(command[0], program, environment) else set()
+            for index, path in enumerate(loaded_by(program, environment)):
+                file = _File(path, names=words if index == 0 else ())
+                self.files.append(file)
+                if index == 0:
+                    self.program.append(file)
+
+    def _process(self, pid: int, seen: set[tuple[str, int]]) -> None:
+        try:
+            found = mappings(pid)
+            program = os.readlink(f"/proc/{pid}/exe").removesuffix(" (deleted)")
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                called = os.path.basename(os.fsdecode(file.read(4096).partition(b"\0")[0]))
+        except (FileNotFoundError, ProcessLookupError):
+            return  # it has ended meanwhile
+        except OSError as error:
+            words = f"the libraries of process {pid} cannot be seen ({error.strerror}), so none of its functions can be"
+            raise SelectionError(f"{words} marked: run headway as root") from None
+        for mapping in found:
+            key = mapping.path, mapping.inode
+            if "x" not in mapping.permissions or key in seen:
+                continue
+            path = file_of(pid, mapping)
+            if path is None:
+                continue
+            seen.add(key)
+            is_program = mapping.path == program
+            root = f"/proc/{pid}/root" if path.startswith("/proc/") else "/"
+            file_ = _File(path, mapping.path, (called,) if is_program and called else (), root)
+            self.files.append(file_)
+            if is_program:
+                self.program.append(file_)
+
+    def named(self, library: str) -> list[_File]:
+        """The files that a user may mean by a name or a path. Raises SelectionError where there are none."""
+        if "/" in library:
+            return self._at(library)
+        found = self._matching(library, exact=True) or self._matching(library, exact=False)
+        if not found and self.open:
+            found = _installed(library)
+        if found:
+            return found
+        known = {name for file in self.files for name in file.names}
+        if self.open:
+            known |= set(cached())
+        near = _near(library, known)
+        hint = near or "give a path to mark a library that is loaded later" * (not self.open)
+        raise SelectionError(f"--noneffective: {self.words} no library or program {library!r}: {hint or 'give a path'}")
+
+    def _at(self, path: str) -> list[_File]:
+        absolute = os.path.abspath(path)
+        found = [file for file in self.files if file.shown in (absolute, os.path.realpath(absolute))]
+        if found:
+            return found
+        if not os.path.exists(path):
+            folder = os.path.dirname(path)
+            try:
+                near = _near(os.path.basename(path), os.listdir(folder or "."))
+            except OSError:
+                near = ""
+            raise SelectionError(f"--noneffective: there is no file {path}: {near or 'give the path of a library'}")
+        return [_File(absolute)]
+
+    def _matching(self, library: str, *, exact: bool) -> list[_File]:
+        if not exact:  # libc for libc.so.6
+            return [file for file in self.files if any(name.startswith(f"{library}.so") for name in file.names)]
+        found = [file for file in self.files if any(fnmatchcase(name, library) for name in file.names)]
+        return found or [file for file in self.files if fnmatchcase(file.soname or "", library)]
+
+
+def _same(called: str, program: str, environment: Mapping[str, str]) -> bool:
+    """Whether a command is the program itself, not a script that it runs."""
+    path = program_of([called], environment)
+    return path == program and os.path.basename(called) != "env"
+
+
+def _installed(library: str) -> list[_File]:
+    names = [
+        library,
+        *sorted(name for name in cached() if name.startswith(f"{library}.so") or fnmatchcase(name, library)),
+    ]
+    for path in (path for name in names for path in search(name)):
+        try:
+            Image(path).close()
+        except ElfError:
+            continue
+        return [_File(path)]
+    path_ = program_of([library], os.environ)
+    return [_File(path_, names=(library,))] if path_ is not None else []
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    """The known names that are like one that is not, as the end of a sentence; nothing where none is."""
+    close = difflib.get_close_matches(name, sorted(set(known))[:200_000], _NEAR, 0.6)
+    return f"did you mean {', '.join(close)}?" if close else ""
+
+
+def resolve(
+    marked: Sequence[str],
+    pids: Sequence[int] = (),
+    command: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> tuple[Probe, ...]:
+    """The probes for what a user marked, each place once.
+
+    ``marked``: ``LIB:FUNCTION`` texts, or names of sets. ``pids``: processes whose loaded files are meant. ``command``:
+    arguments of a program that is to be started with ``environment`` (None: ours); its files are those it will load.
+    With neither, and for a library that a command does not name, files are searched for as the dynamic linker does.
+    Raises SelectionError, in one sentence, where a text, a library or a function is not what it should be.
+    """
+    if not marked:
+        return ()
+    scope = _Scope(pids, command, os.environ if environment is None else environment)
+    found: dict[tuple[int, int, int], Probe] = {}
+    try:
+        for text in marked:
+            for place, probe in _probes(text, scope):
+                found.setdefault(place, probe)
+    except ElfError as error:
+        raise SelectionError(f"--noneffective: {error}") from None
+    functions = {probe.state for probe in found.values()}
+    if len(functions) > MOST_FUNCTIONS:
+        raise SelectionError(
+            f"--noneffective: {len(functions)} functions are marked, {MOST_FUNCTIONS} are possible: choose fewer"
+        )
+    if len(found) > MOST_PROBES:
+        raise SelectionError(
+            f"--noneffective: {len(found)} places would be probed, {MOST_PROBES} are possible: choose fewer"
+        )
+    return tuple(found.values())
+
+
+def _probes(text: str, scope: _Scope) -> Iterator[tuple[tuple[int, int, int], Probe]]:
+    library, colon, function = text.rpartition(":")
+    if not colon:
+        yield from _probes_of_set(text, scope)
+        return
+    if library.endswith(":"):
+        raise SelectionError(f"--noneffective {text}: give C++ functions by their symbols, as nm -D LIBRARY lists them")
+    if not library or not function or not text.isprintable():
+        raise SelectionError(f"--noneffective {text!r}: write it like libc.so.6:qsort, or ./prog:parse_*, or malloc")
+    files = scope.named(library)
+    several = bool(_GLOB.search(function))
+    failed: HeadwayError | None = None
+    any_found = False
+    for file in files:
+        with file.image() as image:
+            try:
+                chosen = _matching(image, function) if several else _exact(image, function)
+                if any(image.throws for _ in chosen[:1]):
+                    raise SelectionError(
+                        f"--noneffective: exceptions or panics may pass through the functions of {image.shown}, and a "
+                        "return probe on the stack would then end the program: mark a region in the source instead"
+                    )
+            except SelectionError as error:
+                failed = failed or error
+                continue
+            any_found = True
+            yield from _places(image, chosen)
+    if failed is not None and not any_found:
+        raise failed
+
+
+def _probes_of_set(name: str, scope: _Scope) -> Iterator[tuple[tuple[int, int, int], Probe]]:
+    chosen = sets().get(name)
+    if chosen is None:
+        hint = _near(name, sets()) or f"the sets are: {', '.join(sets())}; a function is written LIB:FUNCTION"
+        raise SelectionError(f"--noneffective: there is no ready-made set {name!r}: {hint}")
+    files = list(scope.program)
+    for pattern in chosen.libraries:
+        files += scope._matching(pattern, exact=True)
+    if not files and scope.open:
+        files = [file for pattern in chosen.libraries for file in _installed(pattern)]
+    nothing = True
+    for file in files:
+        try:
+            image = file.image()
+        except ElfError:
+            if file in scope.program:  # a program that may only be executed: its libraries do
+                continue
+            raise
+        with image:
+            if image.is_go:
+                continue
+            order = {function: number for number, function in enumerate(chosen.functions)}
+            there = [symbol for symbol in _functions(image) if symbol.name in order and symbol.default]
+            for place in _places(image, sorted(there, key=lambda symbol: order[symbol.name])):
+                nothing = False
+                yield place
+    if nothing:
+        raise SelectionError(
+            f"--noneffective {name}: no library that the program uses has these functions: name one as LIB:FUNCTION"
+        )
+
+
+def _functions(image: Image) -> Iterator[Symbol]:
+    """What can be probed. An assembler's function may lack its type: being in the code is enough then."""
+    for symbol in image.symbols():
+        if (
+            symbol.defined
+            and symbol.kind in (Kind.FUNCTION, Kind.OTHER)
+            and image.file_offset(symbol.address) is not None
+        ):
+            yield symbol
+
+
+def _exact(image: Image, function: str) -> list[Symbol]:
+    name, _, version = function.partition("@")
+    version = version.lstrip("@")
+    same = [symbol for symbol in image.symbols() if symbol.name == name]
+    defined = [symbol for symbol in same if symbol.defined]
+    if not defined:
+        if same:
+            raise SelectionError(f"--noneffective: {image.shown} only calls {name}: name the library that has it")
+        raise SelectionError(f"--noneffective: {image.shown} has no function {name!r}: {_near_function(image, name)}")
+    if version:
+        right = [symbol for symbol in defined if symbol.version == version]
+        if not right:
+            there = ", ".join(sorted({symbol.version for symbol in defined if symbol.version}) or ["none"])
+            raise SelectionError(f"--noneffective: {image.shown} has no {name} of version {version}; there: {there}")
+    else:
+        right = [symbol for symbol in defined if symbol.default] or defined
+    if any(symbol.kind is Kind.CHOOSER for symbol in right):
+        raise SelectionError(
+            f"--noneffective: {name} of {image.shown} stands for several functions of which one is chosen when the "
+            "program starts (IFUNC), and a probe would hit the choosing only: name the one that is used, or a caller"
+        )
+    code = [s for s in right if image.file_offset(s.address) is not None and s.kind is not Kind.DATA]
+    if not code:
+        raise SelectionError(
+            f"--noneffective: {name} of {image.shown} is not a function: its symbol is not in the code"
+        )
+    _refuse_go(image)
+    # Static functions of one name in several files of the program are all meant; versions are not.
+    return code if not any(symbol.version for symbol in code) else code[:1]
+
+
+def _near_function(image: Image, name: str) -> str:
+    names = {symbol.name for symbol in _functions(image)}
+    if not names:
+        return "it names no functions at all (it is stripped): install its debug symbols"
+    return _near(name, names) or "nm -D lists its functions; one that was inlined has none"
+
+
+def _matching(image: Image, pattern: str) -> list[Symbol]:
+    found = [s for s in _functions(image) if s.kind is Kind.FUNCTION and s.default and fnmatchcase(s.name, pattern)]
+    if not found:
+        raise SelectionError(f"--noneffective: no function of {image.shown} is like {pattern!r}: nm -D lists them")
+    _refuse_go(image)
+    by_address: dict[int, Symbol] = {}
+    for symbol in sorted(found, key=lambda s: (s.name.startswith("_"), len(s.name), s.name)):
+        by_address.setdefault(symbol.address, symbol)
+    names = {symbol.name for symbol in by_address.values()}
+    if len(names) > MOST_FUNCTIONS:
+        raise SelectionError(
+            f"--noneffective: {len(names)} functions of {image.shown} are like {pattern!r}, {MOST_FUNCTIONS} are "
+            "possible: use a narrower pattern"
+        )
+    return list(by_address.values())
+
+
+def _refuse_go(image: Image) -> None:
+    if image.is_go:
+        raise SelectionError(
+            f"--noneffective: {image.shown} is a Go program: Go moves stacks, and a return probe would crash it: mark "
+            "a region in the source instead"
+        )
+
+
+def _places(image: Image, symbols: Iterable[Symbol]) -> Iterator[tuple[tuple[int, int, int], Probe]]:
+    for symbol in symbols:
+        offset = image.file_offset(symbol.address)
+        if offset is not None:
+            state = f"noneffective.{_word(symbol.name)}"
+            yield (*image.identity, offset), Probe(image.path, offset, symbol.name, state)
+
+
+def _word(name: str) -> str:
+    """A symbol as part of a state's name."""
+    return re.sub(r"[^\w.$~]", "?", name, flags=re.ASCII)[:80]

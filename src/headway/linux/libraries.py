@@ -1,0 +1,139 @@
+"""Which libraries a program will load, found without running anything: what the dynamic linker would look at.
+
+DT_NEEDED, from program to library to library; each looked for as ld.so(8) does: LD_PRELOAD, DT_RUNPATH or DT_RPATH,
+LD_LIBRARY_PATH, /etc/ld.so.cache, the default directories. Libraries that a program opens later (dlopen(3)) do not
+show here.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from .elf import ElfError, Image
+
+__all__ = ["loaded_by", "program_of", "search"]
+
+_CACHE = Path("/etc/ld.so.cache")
+_CACHE_MAGIC = b"glibc-ld.so.cache1.1"
+_MOST_CACHE = 16 << 20
+_MOST_LIBRARIES = 512
+_MOST_SCRIPTS = 5
+"""How often a script's interpreter may be a script (BINPRM_MAX_RECURSION, fs/exec.c)."""
+_DIRECTORIES = (
+    f"/lib/{platform.machine()}-linux-gnu",
+    f"/usr/lib/{platform.machine()}-linux-gnu",
+    "/lib64",
+    "/usr/lib64",
+    "/lib",
+    "/usr/lib",
+    "/usr/local/lib",
+)
+
+
+@cache
+def cached(path: Path = _CACHE) -> dict[str, tuple[str, ...]]:
+    """The files by the names in ld.so's cache (glibc, sysdeps/generic/dl-cache.h); nothing where there is none."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(_MOST_CACHE)
+    except OSError:
+        return {}
+    base = data.find(_CACHE_MAGIC)  # an old format may come before it
+    found: dict[str, list[str]] = {}
+    if base < 0 or len(data) < base + 48:
+        return {}
+    count = struct.unpack_from("<I", data, base + 20)[0]
+    for _, key, value, _, _ in struct.iter_unpack(
+        "<iIIIQ", data[base + 48 : base + 48 + 24 * count][: _whole(data, base)]
+    ):
+        name, file_name = _string(data, base + key), _string(data, base + value)
+        if name and file_name.startswith("/"):
+            found.setdefault(name, []).append(file_name)
+    return {name: tuple(files) for name, files in found.items()}
+
+
+def _whole(data: bytes, base: int) -> int:
+    return (len(data) - base - 48) // 24 * 24
+
+
+def _string(data: bytes, at: int) -> str:
+    end = data.find(b"\0", at, at + 4096)
+    return os.fsdecode(data[at:end]) if end > at else ""
+
+
+def search(name: str, directories: Sequence[str] = ()) -> Iterator[str]:
+    """Files by the name of a library: in these directories, in the cache, in the default directories."""
+    for directory in directories:
+        yield os.path.join(directory, name)
+    yield from cached().get(name, ())
+    for directory in _DIRECTORIES:
+        yield os.path.join(directory, name)
+
+
+def program_of(command: Sequence[str], environment: Mapping[str, str]) -> str | None:
+    """The ELF file that executing a command will run first, through scripts and env(1); None: not to be found."""
+    arguments = list(command)
+    for _ in range(_MOST_SCRIPTS):
+        path = shutil.which(arguments[0], path=environment.get("PATH", os.defpath)) if arguments else None
+        if path is None:
+            return None
+        if os.path.basename(path) == "env":
+            rest = [word for word in arguments[1:] if not word.startswith("-") and "=" not in word]
+            if rest and shutil.which(rest[0], path=environment.get("PATH", os.defpath)):
+                arguments = rest
+                continue
+        interpreter = _interpreter(path)
+        if not interpreter:
+            return os.path.realpath(path)
+        arguments = [*interpreter, path, *arguments[1:]]
+    return None
+
+
+def _interpreter(path: str) -> list[str]:
+    try:
+        with open(path, "rb") as file:
+            first = file.read(256).partition(b"\n")[0]
+    except OSError:
+        return []
+    return [os.fsdecode(word) for word in first[2:].split(None, 1)] if first.startswith(b"#!") else []
+
+
+def loaded_by(program: str, environment: Mapping[str, str]) -> list[str]:
+    """The program and every library that it will have loaded when it starts, each once, as far as they can be read."""
+    around = [part for part in environment.get("LD_LIBRARY_PATH", "").replace(";", ":").split(":") if part]
+    wanted: list[tuple[str, tuple[str, ...]]] = [(program, ())]
+    wanted += [(name, ()) for name in environment.get("LD_PRELOAD", "").replace(":", " ").split()]
+    asked: set[str] = set()
+    seen: set[tuple[int, int]] = set()
+    found: list[str] = []
+    while wanted and len(found) < _MOST_LIBRARIES:
+        name, own = wanted.pop(0)
+        for path in (name,) if "/" in name else search(name, (*own, *around)):
+            try:
+                image = Image(path)
+            except ElfError:
+                continue  # as the dynamic linker goes on to the next directory
+            with image:
+                if image.identity not in seen:
+                    seen.add(image.identity)
+                    found.append(path)
+                    try:
+                        directories = _own(image)
+                        fresh = [each for each in image.needed if each not in asked]
+                    except ElfError:
+                        continue
+                    asked.update(fresh)
+                    wanted += [(each, directories) for each in fresh]
+            break
+    return found
+
+
+def _own(image: Image) -> tuple[str, ...]:
+    origin = os.path.dirname(os.path.realpath(image.path))
+    return tuple(d.replace("${ORIGIN}", origin).replace("$ORIGIN", origin) for d in image.search_path)

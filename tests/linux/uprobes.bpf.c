@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Counts what arrives at probes, by the number that each was given when it was attached. */
+#include "kernel.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+#define PLACES 16
+
+static u64 (*const attach_cookie)(void *ctx) = (void *)174;
+
+struct {
+	u64 entries[PLACES], returns[PLACES];
+} counts SEC(".bss.counts");
+
+SEC("uprobe")
+int at_entry(void *ctx)
+{
+	u64 place = attach_cookie(ctx);
+
+	if (place < PLACES)
+		__sync_fetch_and_add(&counts.entries[place], 1);
+	return 0;
+}
+
+SEC("uretprobe")
+int at_return(void *ctx)
+{
+	u64 place = attach_cookie(ctx);
+
+	if (place < PLACES)
+		__sync_fetch_and_add(&counts.returns[place], 1);
+	return 0;
+}

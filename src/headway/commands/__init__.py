@@ -16,6 +16,7 @@ __all__ = ["main"]
 
 _COMMANDS = {
     "stat": "every thread's progress, and where the rest of its time went",
+    "advise": "what would help, and on request do it, and undo it",
     "doctor": "what can be measured here, what not, why, and what would change it",
     "demo": "a small program with known behaviour, measured and explained",
     "schema": "the JSON Schema of what stat --json prints",

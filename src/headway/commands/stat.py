@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import os
-import resource
-import signal
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any, TextIO
 
 import click
 
 from headway.errors import HeadwayError
+from headway.linux.facilities import facilities
 from headway.linux.source import LinuxSource
-from headway.model import Ledger, advise
+from headway.model import Advice, Ledger, References, advise
 
 from .observe import observe
 from .options import Milliseconds, Seconds, criteria_of, criteria_options, selection_of, selection_options
+from .references import load_references, references_option
+from .report import die_of, report_to
 
 __all__ = ["command"]
 
@@ -29,6 +28,7 @@ __all__ = ["command"]
 @click.option("-d", "--duration", type=Seconds(), metavar="SECONDS", help="Stop measuring after so long.")
 @click.option("-o", "--output", metavar="FILE", help="Write the report there instead of to standard error.")
 @click.option("--json", "as_json", is_flag=True, help="JSON (headway schema); with -I one document a line.")
+@references_option
 @click.option("-v", "--verbose", is_flag=True, help="Every state of every thread, and the processors.")
 @click.option("-q", "--quiet", is_flag=True, help="Only the figures: no advice, no hints.")
 @click.option(
@@ -55,6 +55,7 @@ def command(
     quiet: bool,
     limit: int,
     every_thread: bool,
+    references_file: str | None,
     argv: tuple[str, ...],
     source: str | None,
     checks: str | None,
@@ -77,7 +78,8 @@ def command(
     """
     selection = selection_of(**chosen, command=argv)
     criteria = criteria_of(checks=checks, functions=functions, events=events, why=bool(why) or verbose)
-    with _report(output) as stream:
+    references = load_references(references_file)
+    with report_to(output) as stream:
         report = _Report(
             stream,
             argv,
@@ -85,6 +87,7 @@ def command(
             as_json=as_json,
             verbose=verbose,
             quiet=quiet,
+            references=references,
             limit=None if every_thread else limit,
         )
 
@@ -108,7 +111,7 @@ def command(
             raise HeadwayError(report.error)
     status = observation.exit_status
     if status is not None and status < 0:
-        _die_of(-status)
+        die_of(-status)
     context.exit(status or 0)
 
 
@@ -124,11 +127,13 @@ class _Report:
         as_json: bool,
         verbose: bool,
         quiet: bool,
+        references: References,
         limit: int | None,
     ) -> None:
         self._stream, self._argv, self._as_json = stream, argv, as_json
         self._verbose, self._quiet, self._limit = verbose, quiet, limit
         self._interval, self._began = interval, 0
+        self._references, self._facilities = references, facilities()
         self.error = ""
         """Why nothing more could be written; empty if all was."""
 
@@ -145,10 +150,13 @@ class _Report:
                 self.error = f"the report cannot be written ({error.strerror})"
             self._stream = open(os.devnull, "w")  # noqa: SIM115
 
+    def _advice(self, ledger: Ledger) -> tuple[Advice, ...]:
+        return advise(ledger, self._references, self._facilities)
+
     def _show_json(self, ledger: Ledger, exit_status: int | None) -> None:
         from headway.views.json import write
 
-        pieces = write(ledger, command=list(self._argv) or None, exit_status=exit_status, advice=advise(ledger))
+        pieces = write(ledger, command=list(self._argv) or None, exit_status=exit_status, advice=self._advice(ledger))
         self._stream.writelines(pieces)
         self._stream.write("\n")
 
@@ -167,36 +175,7 @@ class _Report:
         if self._interval:
             self._began = self._began or ledger.window.start
             show(console, [heading(ledger, self._began, console.width)])
-        advice = () if self._quiet or self._interval else advise(ledger)
+        advice = () if self._quiet or self._interval else self._advice(ledger)
         print_table(console, ledger, advice=advice, limit=self._limit, verbose=self._verbose)
         if self._interval:
             self._stream.write("\n")
-
-
-@contextmanager
-def _report(output: str | None) -> Iterator[TextIO]:
-    """Where the report goes: opened before anything is measured, so that a mistake costs nothing."""
-    if output is None:
-        yield sys.stderr
-        return
-    try:
-        stream = open(output, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
-    except OSError as error:
-        raise HeadwayError(f"{output} cannot be written ({error.strerror}): give another file with -o") from None
-    try:
-        yield stream
-    except BaseException:
-        with suppress(OSError):
-            stream.close()
-        raise
-    stream.close()
-
-
-def _die_of(number: int) -> None:
-    """End as the command did: by the same signal, without a core dump of our own."""
-    sys.stderr.flush()
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if number not in (signal.SIGKILL, signal.SIGSTOP):
-        signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
-    os.kill(os.getpid(), number)

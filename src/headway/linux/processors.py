@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from headway.errors import SelectionError
 
-__all__ = ["online", "parse_list", "possible"]
+__all__ = ["as_list", "online", "parse_list", "possible"]
 
 _FOLDER = Path("/sys/devices/system/cpu")
 
@@ -37,3 +38,14 @@ def online(folder: Path = _FOLDER) -> tuple[int, ...]:
         return parse_list((folder / "online").read_text())
     except OSError:
         return tuple(range(os.cpu_count() or 1))
+
+
+def as_list(cpus: Iterable[int]) -> str:
+    """Processors in the kernel's notation: what `parse_list` reads."""
+    runs: list[list[int]] = []
+    for cpu in sorted(set(cpus)):
+        if runs and cpu == runs[-1][1] + 1:
+            runs[-1][1] = cpu
+        else:
+            runs.append([cpu, cpu])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)

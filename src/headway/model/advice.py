@@ -9,40 +9,20 @@ and what a thread mostly waits for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from . import patterns
+from .cause import Behind, Cause
 from .cell import Cell
+from .facilities import Facilities, Interrupt
 from .indices import interrupt_time, processor_time
 from .kinds import Kind, kind_of
 from .ledger import Ledger, Thread
+from .patterns import Pattern
+from .references import References
+from .remedy import Contentions, Remedy, able
 
-__all__ = ["Advice", "References", "advise"]
-
-
-@dataclass(frozen=True, slots=True)
-class References:
-    """From where on a figure is worth a word; shares from 0 to 1."""
-
-    td: float = 0.10
-    """Td of RPI."""
-    mpi: float = 0.25
-    """MPI of Td; likewise KPI and IOPI."""
-    kpi: float = 0.25
-    iopi: float = 0.25
-    ready: float = 0.10
-    """Waiting for a processor, of the time that the thread was able to run."""
-    stolen: float = 0.02
-    """Stolen by the hypervisor, of the time that the threads were able to run."""
-    interrupts: float = 0.20
-    """In interrupts, of a processor's time."""
-    wait: float = 0.50
-    """Waiting for one thing, of the time that the thread was measured."""
-    interest: float = 0.01
-    """A thread that was able to run for less than this share of the window is not spoken of, unless for its waiting."""
-    least_ns: int = 10_000_000
-    """Neither is one that was able to run for less than this, where times are in ns: there is little to gain."""
-    most: int = 5
-    """Pieces of advice at most."""
+__all__ = ["Advice", "advise"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,111 +39,17 @@ class Advice:
     text: str
     command: str | None
     """What to run to see the cause or to change it; None where no command can."""
+    undo: str | None = None
+    """What takes it back; None where the command changes nothing."""
+    remedy: Remedy | None = None
+    """What can be done by a program, safely and reversibly; None where nothing can."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Cause:
-    """Why a thread loses time, and what helps."""
-
-    text: str
-    command: str
-    """With {tid} and {pid}."""
-    calls: str = ""
-    """The system calls (or ``fault``) that tell of it."""
-
-
-def _stacks(event: str) -> str:
-    return f"sudo perf record -g -e {event} -t {{tid}} -- sleep 2 && sudo perf report --stdio"
-
-
-_CALLS = (
-    _Cause(
-        "threads contend for a lock: hold it for a shorter time, split it, or keep the data per thread",
-        _stacks("syscalls:sys_enter_futex"),
-        "futex futex_wait futex_wake futex_waitv futex_requeue",
-    ),
-    _Cause(
-        "memory is touched for the first time over and over: keep it (GLIBC_TUNABLES=glibc.malloc.trim_threshold=…), "
-        "fault it in at once (MAP_POPULATE), or use huge pages (glibc.malloc.hugetlb=1)",
-        _stacks("page-faults"),
-        "fault",
-    ),
-    _Cause(
-        "memory is taken from the kernel and given back again: keep it "
-        "(GLIBC_TUNABLES=glibc.malloc.trim_threshold=…:glibc.malloc.mmap_threshold=…)",
-        "sudo timeout 2 strace -c -e trace=%memory -p {tid}",
-        "mmap munmap mremap brk madvise mprotect",
-    ),
-    _Cause(
-        "every small write is forced to the disk: gather several and force them once",
-        "sudo timeout 2 strace -T -e trace=fsync,fdatasync,msync,sync_file_range -p {tid}",
-        "fsync fdatasync msync sync_file_range syncfs sync",
-    ),
-    _Cause(
-        "data moves in many calls: use larger buffers, or hand them to the kernel in batches (io_uring)",
-        "sudo timeout 2 strace -c -p {tid}",
-        "read write pread64 pwrite64 readv writev preadv pwritev preadv2 pwritev2 lseek sendfile splice recvfrom "
-        "sendto recvmsg sendmsg recvmmsg sendmmsg",
-    ),
-    _Cause(
-        "it spins and gives way instead of waiting: use a lock or a condition that blocks",
-        _stacks("syscalls:sys_enter_sched_yield"),
-        "sched_yield",
-    ),
-    _Cause(
-        "it wakes up often for little work: wait longer, or take more at each wake-up",
-        "sudo timeout 2 strace -r -p {tid}",
-        "poll ppoll select pselect6 epoll_wait epoll_pwait epoll_pwait2 nanosleep clock_nanosleep",
-    ),
-)
-_BY_CALL = {call: cause for cause in _CALLS for call in cause.calls.split()}
-_OTHER_CALL = _Cause("ask the kernel less often, or for more at once", "sudo timeout 2 strace -c -p {tid}")
-_REGION = _Cause(
-    "the program marks this part of its own code as no progress: make it shorter or call it less often",
-    _stacks("cpu-clock"),
-)
-_INTERRUPTS = _Cause(
-    "interrupts run on its processor: send them elsewhere (/proc/irq/*/smp_affinity_list), or move the thread",
-    "cat /proc/interrupts; taskset -cp {tid}",
-)
-_MEMORY = _Cause(
-    "it waits for memory that others use too: give it its own part of the cache, or processors that share no cache "
-    "with the others",
-    "sudo mount -t resctrl resctrl /sys/fs/resctrl; sudo mkdir -p /sys/fs/resctrl/own && "
-    "echo {tid} | sudo tee /sys/fs/resctrl/own/tasks",
-)
-_POLL = _Cause(
-    "it asks again and again for what is not there: block until it is (poll with a timeout, epoll_wait with -1, "
-    "io_uring), or ask less often",
-    "sudo timeout 2 strace -r -p {tid}",
-)
-_INTERRUPT_WORDS = ("irq", "softirq")
-_WAITS = {
-    "futex": _Cause(
-        "for a lock, or for another thread's work: if it should be working, see where it waits and who holds what",
-        _stacks("syscalls:sys_enter_futex"),
-    ),
-    "disk": _Cause(
-        "for the disk: read ahead (posix_fadvise), keep several requests on their way (io_uring), or keep the data in "
-        "memory",
-        "cat /proc/{pid}/io",
-    ),
-    "fault": _Cause(
-        "for pages of its own memory to come from the disk: it needs more memory, or to lock what it uses (mlock)",
-        "grep -E 'VmRSS|VmSwap' /proc/{pid}/status",
-    ),
-    "pipe": _Cause(
-        "for the other end of a pipe: measure what is there, it is the slower one",
-        "ls -l /proc/{pid}/fd",
-    ),
-    "net": _Cause(
-        "for the network: ask for several things at once, or measure the other end",
-        "sudo ss -tinp | grep -A1 'pid={pid},'",
-    ),
-}
 
 # So many of the worst threads are looked at closely; the others could hardly be among the worst pieces of advice.
 _CLOSELY = 64
+_INTERRUPT_WORDS = ("irq", "softirq")
+_NAME = 64
+"""Characters of a name in a sentence."""
 
 
 _Rows = Sequence[tuple[Thread, Mapping[Kind, int]]]
@@ -178,23 +64,33 @@ class _Finding:
     reference: float
 
 
-def advise(ledger: Ledger, references: References | None = None) -> tuple[Advice, ...]:
+@dataclass(frozen=True, slots=True)
+class _Helps:
+    """What helps against a finding: ``found`` says what it is, ``text`` what to do; commands as in `Pattern`."""
+
+    found: str
+    text: str
+    command: str
+    undo: str | None = None
+    remedy: Remedy | None = None
+
+
+def advise(
+    ledger: Ledger, references: References | None = None, facilities: Facilities | None = None
+) -> tuple[Advice, ...]:
     """What would help, the most time lost first; last, what threads mostly wait for.
 
     Threads of one process that lose time by the same cause are spoken of once, by the one that loses most.
+    ``facilities``: the machine on which the advice is to be followed; commands for what it does not have are not given.
     """
     r = references or References()
+    where = facilities or Facilities()
     rows = [(thread, thread.times()) for thread in ledger.threads]
     losses = sorted(_losses(ledger, rows, r), key=lambda f: (-f.lost, f.thread.key, f.index))
-    ranked = [(f.lost, f.thread.key, advice) for f, advice in _of_threads(ledger, losses)]
-    ranked += [(lost, (0, 0), advice) for lost, advice in _of_the_machine(ledger, rows, r)]
+    ranked = [(f.lost, f.thread.key, advice) for f, advice in _of_threads(ledger, losses, where)]
+    ranked += [(lost, (0, 0), advice) for lost, advice in _of_the_machine(ledger, rows, r, where)]
     ranked.sort(key=lambda row: (-row[0], row[1]))
     return (*(advice for _, _, advice in ranked), *_of_waiting(ledger, rows, r))[: r.most]
-
-
-def _able(times: Mapping[Kind, int]) -> int:
-    """Time in which a thread was able to run, whether it did or not."""
-    return processor_time(times) + times[Kind.READY] + times[Kind.STOLEN] + times[Kind.OVERHEAD]
 
 
 def _losses(ledger: Ledger, rows: _Rows, r: References) -> Iterator[_Finding]:
@@ -202,12 +98,12 @@ def _losses(ledger: Ledger, rows: _Rows, r: References) -> Iterator[_Finding]:
     if ledger.time_unit == "ns":
         least = max(least, r.least_ns)
     for thread, times in rows:
-        able = _able(times)
-        if not able or able < least:
+        could = able(times)
+        if not could or could < least:
             continue
         ready = times[Kind.READY]
-        if ready > r.ready * able:
-            yield _Finding(ready, thread, "ready", ready / able, r.ready)
+        if ready > r.ready * could:
+            yield _Finding(ready, thread, "ready", ready / could, r.ready)
         rpi = processor_time(times)
         td = rpi - times[Kind.EFFECTIVE]
         if td <= r.td * rpi:
@@ -222,108 +118,258 @@ def _losses(ledger: Ledger, rows: _Rows, r: References) -> Iterator[_Finding]:
                 yield _Finding(part, thread, index, part / td, reference)
 
 
-def _of_threads(ledger: Ledger, losses: list[_Finding]) -> Iterator[tuple[_Finding, Advice]]:
-    alike: dict[tuple[int, str], list[tuple[_Finding, str, str]]] = {}
+def _of_threads(ledger: Ledger, losses: list[_Finding], where: Facilities) -> Iterator[tuple[_Finding, Advice]]:
+    contentions: Contentions | None = None
+    living = _living(ledger)
+    alike: dict[tuple[int, str, str], list[tuple[_Finding, _Helps]]] = {}
     for finding in losses[:_CLOSELY]:
-        text, command = _ready(ledger, finding) if finding.index == "ready" else _lost(finding)
-        what_helps = text.partition(": ")[2]
-        alike.setdefault((finding.thread.pid, what_helps), []).append((finding, text, command))
+        if finding.index == "ready":
+            contentions = contentions or Contentions(ledger, _processors(ledger, where))
+            helps = _ready(finding, contentions, _processors(ledger, where))
+        else:
+            helps = _lost(ledger, finding, where)
+        alike.setdefault((finding.thread.pid, finding.index, helps.text), []).append((finding, helps))
     for group in alike.values():
-        finding, text, command = group[0]
-        others = len({f.thread.key for f, _, _ in group} - {finding.thread.key})
+        finding, helps = group[0]
+        text = f"{helps.found}: {helps.text}"
+        others = len({f.thread.key for f, _ in group} - {finding.thread.key})
         if others:
             least = "at least " if len(losses) > _CLOSELY else ""
             text += f" ({least}{others} more {'thread' if others == 1 else 'threads'} of this process alike)"
-        advice = Advice(finding.thread.tid, finding.index, finding.value, finding.reference, text, command)
+        advice = Advice(
+            finding.thread.tid,
+            finding.index,
+            finding.value,
+            finding.reference,
+            text,
+            _command(helps.command, finding.thread, living),
+            helps.undo,
+            helps.remedy,
+        )
         yield finding, _without_linux(ledger, advice)
 
 
-def _lost(finding: _Finding) -> tuple[str, str]:
-    thread, states = finding.thread, finding.thread.states
+def _processors(ledger: Ledger, where: Facilities) -> int:
+    return len(where.processors) or len(ledger.processors)
+
+
+def _lost(ledger: Ledger, finding: _Finding, where: Facilities) -> _Helps:
     share = f"{finding.value:.0%} of the lost time is "
     if finding.index == "mpi":
-        return f"{share}waiting for memory: {_MEMORY.text}", _command(_MEMORY, thread)
+        pattern = patterns.SHARED_CACHE
+        if where.resctrl:
+            pattern = patterns.CACHE_DIVIDED
+        elif where.nodes > 1:
+            pattern = patterns.NODES
+        return _helps(f"{share}waiting for memory", pattern)
     if finding.index == "iopi":
-        return f"{share}polling: {_POLL.text}", _command(_POLL, thread)
+        return _polling(share, finding.thread)
+    return _kernel(share, ledger, finding.thread, where)
+
+
+def _polling(share: str, thread: Thread) -> _Helps:
+    """By the call that asks, or the program's own mark; the descriptor's kind is the word after the call's."""
+    name, pattern = _most(thread.states, Kind.POLL, _poll_pattern)
+    _, _, detail = name.partition(".")
+    call, _, about = detail.partition(".")
+    found = f"{share}polling"
+    if patterns.of_poll(call) is not None:
+        found += f", most in {call}" + (f" of {about[:_NAME]}" if about else "")
+    elif detail:
+        found += f", most in {name[:_NAME]}, as the program marks it" if not about else f", most in {name[:_NAME]}"
+    return _helps(found + _behind(thread, name), pattern)
+
+
+def _poll_pattern(state: str) -> Pattern:
+    return patterns.of_poll(state.split(".")[1] if "." in state else "") or patterns.OTHER_POLL
+
+
+def _kernel(share: str, ledger: Ledger, thread: Thread, where: Facilities) -> _Helps:
+    name, pattern = _most(thread.states, Kind.KERNEL, _kernel_pattern)
+    first, _, tag = name.partition(".")
+    count = thread.states[name].count
+    times = f" ({count:,} times)" if count else ""
+    if first == "noneffective":
+        return _helps(f"{share}in the region {tag[:_NAME] or 'without a name'}{times}", pattern)
+    found = f"{share}in the kernel, most in {name[:_NAME]}{times}{_behind(thread, name)}"
+    if pattern is patterns.DEVICES:
+        cpu = (
+            max(ledger.processors, key=lambda p: (interrupt_time(p.states), -p.cpu)).cpu if ledger.processors else None
+        )
+        return _interrupted(found, cpu, where)
+    return _helps(found, pattern)
+
+
+def _kernel_pattern(state: str) -> Pattern:
+    first, _, call = state.partition(".")
+    if first in _INTERRUPT_WORDS:
+        return patterns.of_interrupt(state) or patterns.DEVICES
+    return patterns.REGION if first == "noneffective" else patterns.of_call(call)
+
+
+def _most(states: Mapping[str, Cell], kind: Kind, pattern_of: Callable[[str], Pattern]) -> tuple[str, Pattern]:
+    """The pattern with most time of this kind, and of its states the one with most."""
     groups: dict[str, int] = {}
     for state, cell in states.items():
-        if kind_of(state) is Kind.KERNEL:
-            text = _cause_of(state).text
+        if kind_of(state) is kind:
+            text = pattern_of(state).text
             groups[text] = groups.get(text, 0) + cell.time
     most = max(groups, key=lambda text: (groups[text], text))
-    name = _largest(states, lambda state: kind_of(state) is Kind.KERNEL and _cause_of(state).text == most)
-    count = states[name].count
-    times = f" ({count:,} times)" if count else ""
-    return f"{share}in the kernel, most in {name}{times}: {most}", _command(_cause_of(name), thread)
+    name = _largest(states, lambda state: kind_of(state) is kind and pattern_of(state).text == most)
+    return name, pattern_of(name)
 
 
-def _ready(ledger: Ledger, finding: _Finding) -> tuple[str, str]:
-    thread, processors = finding.thread, len(ledger.processors)
-    where = f"{processors} processors" if processors > 1 else "its processors"
+def _behind(thread: Thread, state: str) -> str:
+    """The lock, file or device that the time in a state was mostly about, where it was recorded."""
+    about = [c for c in thread.causes if c.state == state and c.behind is Behind.OBJECT]
+    time = thread.states[state].time
+    if not about or not time:
+        return ""
+    cause = max(about, key=lambda c: (c.time, c.name))
+    return f", {_part(cause, time)} of it on {cause.name[:_NAME]}"
+
+
+def _part(cause: Cause, time: int) -> str:
+    return f"{min(cause.time / time, 1):.0%}"
+
+
+def _interrupted(found: str, cpu: int | None, where: Facilities) -> _Helps:
+    """Against a device's interrupts: the one that comes most often, and processors that could take it."""
+    pattern = patterns.DEVICES
+
+    def often(interrupt: Interrupt) -> int:
+        return interrupt.counts.get(cpu, 0) if cpu is not None else sum(interrupt.counts.values())
+
+    worst = max(where.interrupts, key=lambda i: (often(i), -i.number), default=None)
+    elsewhere = [other for other in where.processors if other != cpu]
+    if worst is None or not often(worst) or cpu is None or not elsewhere:
+        return _Helps(found, pattern.text, pattern.command)
+    file = f"/proc/irq/{worst.number}/smp_affinity_list"
     text = (
-        f"{finding.value:.0%} of the time it could run, it waited for a processor: more runs on {where} than they can "
-        "take; start fewer threads, or allow it more processors"
+        f"on processor {cpu} most come from {worst.device[:_NAME]} (number {worst.number}): send it to other "
+        "processors (where irqbalance runs, it may send it back), or move the thread"
     )
-    return text, f"taskset -acp {thread.pid}"
+    return _Helps(
+        found,
+        text,
+        f"echo {_list(elsewhere)} | sudo tee {file}",
+        f"echo {worst.affinity} | sudo tee {file}",
+    )
 
 
-def _of_the_machine(ledger: Ledger, rows: _Rows, r: References) -> Iterator[tuple[int, Advice]]:
-    stolen = able = 0
+def _list(cpus: Sequence[int]) -> str:
+    """Processors in the kernel's notation."""
+    parts: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if parts and cpu == parts[-1][1] + 1:
+            parts[-1][1] = cpu
+        else:
+            parts.append([cpu, cpu])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
+
+
+def _ready(finding: _Finding, contentions: Contentions, processors: int) -> _Helps:
+    thread, shared = finding.thread, contentions.of(finding.thread)
+    where = f"{processors} processors" if processors > 1 else "its processors"
+    found = f"{finding.value:.0%} of the time it could run, it waited for a processor"
+    holder = shared.holder
+    if holder is not None:
+        part = _part(holder, thread.states["ready"].time) if "ready" in thread.states else "most"
+        found += f"; meanwhile {holder.name[:_NAME]} ({holder.tid}) had it for {part} of that time"
+    if shared.among_itself:
+        text = (
+            f"its own threads have work for {shared.demand:.1f} processors: start fewer, or allow it more than {where}"
+        )
+    elif shared.remedy is not None:
+        needs = shared.remedy.processors
+        text = f"others want the same ones; keep {needs} for this process alone (the command shows its plan, and asks)"
+        return _Helps(
+            found, text, "sudo headway advise --apply -a -p {pid}", "sudo headway advise --undo", shared.remedy
+        )
+    else:
+        text = f"more runs on {where} than they can take; start fewer threads, or allow it more processors"
+    return _Helps(found, text, "taskset -acp {pid}")
+
+
+def _of_the_machine(ledger: Ledger, rows: _Rows, r: References, where: Facilities) -> Iterator[tuple[int, Advice]]:
+    stolen = could = 0
     for _, times in rows:
         stolen += times[Kind.STOLEN]
-        able += _able(times)
-    if stolen > r.stolen * able:
+        could += able(times)
+    if stolen > r.stolen * could:
         text = (
-            f"the hypervisor took {stolen / able:.0%} of the time that the threads could run: the host has more to do "
+            f"the hypervisor took {stolen / could:.0%} of the time that the threads could run: the host has more to do "
             "than it can; ask for processors of your own, or for another host"
         )
-        yield stolen, _without_linux(ledger, Advice(None, "stolen", stolen / able, r.stolen, text, "vmstat -w 1 5"))
+        yield stolen, _without_linux(ledger, Advice(None, "stolen", stolen / could, r.stolen, text, "vmstat -w 1 5"))
     for processor in ledger.processors:
         taken = interrupt_time(processor.states)
         if taken and taken > r.interrupts * processor.span:
-            name = _largest(processor.states, lambda state: state.partition(".")[0] in _INTERRUPT_WORDS)
+            name = _largest(processor.states, _is_interrupt)
             share = taken / processor.span
-            text = (
-                f"processor {processor.cpu} spent {share:.0%} of its time in interrupts, most in {name}: spread them "
-                "over the processors (/proc/irq/*/smp_affinity_list), or keep the threads away from it"
-            )
-            advice = Advice(None, "kpi", share, r.interrupts, text, "cat /proc/interrupts")
+            found = f"processor {processor.cpu} spent {share:.0%} of its time in interrupts, most in {name[:_NAME]}"
+            pattern = patterns.of_interrupt(name)
+            helps = _helps(found, pattern) if pattern else _interrupted(found, processor.cpu, where)
+            text = f"{helps.found}: {helps.text}"
+            advice = Advice(None, "kpi", share, r.interrupts, text, helps.command, helps.undo)
             yield taken, _without_linux(ledger, advice)
+
+
+def _is_interrupt(state: str) -> bool:
+    return state.partition(".")[0] in _INTERRUPT_WORDS
 
 
 def _of_waiting(ledger: Ledger, rows: _Rows, r: References) -> Iterator[Advice]:
     """One for each reason that is worth a word: the thread that did most beside waiting for it."""
     found: dict[str, tuple[int, Thread, float]] = {}
-    mostly = [t for t in ledger.threads if t.span and t.times().get(Kind.WAIT, 0) > r.wait * t.span]
-    mostly.sort(key=lambda t: (-_able(t.times()), t.key))
-    for thread in mostly[:_CLOSELY]:
-        for reason in _WAITS:
+    mostly = [(t, times) for t, times in rows if t.span and times.get(Kind.WAIT, 0) > r.wait * t.span]
+    mostly.sort(key=lambda row: (-able(row[1]), row[0].key))
+    for thread, _ in mostly[:_CLOSELY]:
+        for reason in patterns.WAITS:
             cell = thread.states.get(f"wait.{reason}")
             if cell and cell.time > r.wait * thread.span and reason not in found:
                 found[reason] = cell.time, thread, cell.time / thread.span
+    living = _living(ledger) if found else frozenset()
     for reason, (_, thread, share) in sorted(found.items(), key=lambda item: -item[1][0]):
-        cause = _WAITS[reason]
-        text = f"it waits {share:.0%} of the time {cause.text}"
-        yield _without_linux(ledger, Advice(thread.tid, "wait", share, r.wait, text, _command(cause, thread)))
+        pattern = patterns.WAITS[reason]
+        what, _, helps = pattern.text.partition(": ")
+        text = f"it waits {share:.0%} of the time {what}{_waited(thread, f'wait.{reason}')}: {helps}"
+        command = _command(pattern.command, thread, living)
+        yield _without_linux(ledger, Advice(thread.tid, "wait", share, r.wait, text, command))
 
 
-def _cause_of(state: str) -> _Cause:
-    first, _, call = state.partition(".")
-    if first in _INTERRUPT_WORDS:
-        return _INTERRUPTS
-    return _REGION if first == "noneffective" else _BY_CALL.get(call, _OTHER_CALL)
+def _waited(thread: Thread, state: str) -> str:
+    """What it waited for and who ended it, where that was recorded."""
+    text = _behind(thread, state)
+    woken = [c for c in thread.causes if c.state == state and c.behind is Behind.WAKER and c.tid != thread.tid]
+    time = thread.states[state].time
+    if not woken or not time:
+        return text
+    cause = max(woken, key=lambda c: (c.time, c.name))
+    number = "" if cause.tid is None else f" ({cause.tid})"
+    return f"{text}, {_part(cause, time)} of it until {cause.name[:_NAME]}{number} woke it"
 
 
 def _largest(states: Mapping[str, Cell], belongs: Callable[[str], bool]) -> str:
     return max((state for state in states if belongs(state)), key=lambda state: (states[state].time, state))
 
 
-def _command(cause: _Cause, thread: Thread) -> str:
-    return cause.command.format(tid=thread.tid, pid=thread.pid)
+def _helps(found: str, pattern: Pattern) -> _Helps:
+    return _Helps(found, pattern.text, pattern.command, pattern.undo)
+
+
+def _living(ledger: Ledger) -> frozenset[int]:
+    """Processes with a thread that outlived the window."""
+    return frozenset(t.pid for t in ledger.threads if t.end is None)
+
+
+def _command(command: str, thread: Thread, living: frozenset[int]) -> str:
+    """With the thread's ids; with variables to be set where it has ended, as its ids may be another's by now."""
+    tid = str(thread.tid) if thread.end is None else '"$TID"'
+    pid = str(thread.pid) if thread.pid in living else '"$PID"'
+    return command.format(tid=tid, pid=pid)
 
 
 def _without_linux(ledger: Ledger, advice: Advice) -> Advice:
     """The reference machine has no shell to run a command in."""
-    if ledger.source != "machine":
-        return advice
-    return Advice(advice.thread, advice.index, advice.value, advice.reference, advice.text, None)
+    return replace(advice, command=None, undo=None, remedy=None) if ledger.source == "machine" else advice

@@ -15,7 +15,7 @@ from typing import Any
 
 from headway.model import Advice, Cause, Cell, Ledger, Thread, indices_of, kind_of
 
-__all__ = ["dumps", "schema", "to_document", "write"]
+__all__ = ["advice_document", "dumps", "schema", "to_document", "write"]
 
 SCHEMA = "headway.stat/1"
 _INDICES = ("rpi", "epi", "mpi", "kpi", "iopi", "td", "te", "me", "ke", "ioe")
@@ -46,9 +46,17 @@ def to_document(
         "processors": [{"cpu": p.cpu, "states": _states(p.states)} for p in ledger.processors],
         "losses": {_text(name): count for name, count in ledger.losses.items()},
         "overhead": {"time": cost.time, "events": cost.events, "per_event": cost.per_event},
-        "advice": [{**asdict(piece), "text": _text(piece.text)} for piece in advice],
+        "advice": [advice_document(piece) for piece in advice],
         "reasons": {_text(name): _text(reason) for name, reason in ledger.reasons.items()},
     }
+
+
+def advice_document(advice: Advice) -> dict[str, Any]:
+    """One piece of advice as it stands in the document."""
+    found = {**asdict(advice), "text": _text(advice.text)}
+    if advice.remedy is not None:
+        found["remedy"]["neighbours"] = list(advice.remedy.neighbours)
+    return found
 
 
 def dumps(document: Mapping[str, Any]) -> str:

@@ -14,12 +14,23 @@ from rich.console import Console
 from rich.segment import Segment, Segments
 from rich.style import Style
 
-__all__ = ["Line", "show", "text_of"]
+from .printable import clean, wrap
+
+__all__ = ["Line", "indented", "show", "text_of"]
 
 Line = list[tuple[str, str]]
 """Pieces of clean text with their styles; "" is plain."""
 
 _SIMPLER = str.maketrans("≤…·–│×µ─", "<~.-|xu-")
+
+
+def indented(text: str, width: int, first: str, others: str, end: str = "") -> Iterable[str]:
+    """Text in lines with an indent, which is left out where there is hardly any room."""
+    if width < len(others) + 20:
+        first = others = ""
+    room = width - max(len(first), len(others))
+    head, *tail = wrap(clean(text, 1000), max(room, 1), end if room > 20 else "")
+    return [first + head, *(others + line for line in tail)]
 
 
 def text_of(line: Line) -> str:

@@ -27,10 +27,11 @@ from headway.model import (
     processor_time,
 )
 
+from .advice import what_would_help
 from .figures import NOTHING, share, with_unit
-from .lines import Line, show
+from .lines import Line, indented, show
 from .losses import named_losses
-from .printable import clean, fit, width_of, wrap
+from .printable import clean, fit, width_of
 
 __all__ = ["print_table", "table"]
 
@@ -70,7 +71,7 @@ def table(
         lines += [[], *_processors(ledger, width)]
     lines += [[], *_notes(ledger, sum([found[Kind.UNKNOWN] for found in times]), width)]
     if advice:
-        lines += [[], *_advice(ledger, advice, width)]
+        lines += [[], *what_would_help(ledger, advice, width)]
     return lines
 
 
@@ -355,50 +356,23 @@ def _notes(ledger: Ledger, unseen: int, width: int) -> Iterator[Line]:
             alike.setdefault(("", reason), []).append(name)
     for (word, reason), names in alike.items():
         text = f"{', '.join(names)}: {word} ({reason})" if word and reason else f"{', '.join(names)}: {word or reason}"
-        yield from ([(line, _DIM)] for line in _indented(text, width, "", "  "))
+        yield from ([(line, _DIM)] for line in indented(text, width, "", "  "))
     if unseen:
         time = with_unit(unseen, ledger.time_unit, 7, " ")
-        yield from ([(line, _DIM)] for line in _indented(f"not seen: {time} of the threads' time", width, "", "  "))
+        yield from ([(line, _DIM)] for line in indented(f"not seen: {time} of the threads' time", width, "", "  "))
     cost = ledger.overhead
     text = f"measured {cost.events:,} transitions, " if cost.events is not None else ""
     text += f"cost {with_unit(cost.time, ledger.time_unit, 7, ' ')}" if cost.time else f"cost {_cost(cost.time)}"
     lost = named_losses(ledger.losses)
     if not lost:
-        yield from ([(line, _DIM)] for line in _indented(text + ", lost 0", width, "", "  "))
+        yield from ([(line, _DIM)] for line in indented(text + ", lost 0", width, "", "  "))
         return
-    yield from ([(line, _DIM)] for line in _indented(text, width, "", "  "))
-    yield from ([(line, _WORST)] for line in _indented(f"lost: {lost}", width, "", "  "))
+    yield from ([(line, _DIM)] for line in indented(text, width, "", "  "))
+    yield from ([(line, _WORST)] for line in indented(f"lost: {lost}", width, "", "  "))
 
 
 def _cost(time: int | None) -> str:
     return "not known" if time is None else "0"
-
-
-def _advice(ledger: Ledger, advice: Sequence[Advice], width: int) -> Iterator[Line]:
-    threads = {thread.tid: thread for thread in ledger.threads}
-    yield _crop([("what would help", _HEAD)], width)
-    for piece in advice:
-        who = "the machine"
-        if piece.thread is not None:
-            thread = threads.get(piece.thread)
-            name = fit(clean(thread.name, 64), 15).rstrip() if thread else ""
-            who = f"{name} {piece.thread}".lstrip()
-        first, *more = _indented(f"{who}: {piece.text}", width, "  ", "    ")
-        cut = len(first) - len(first[2 + len(who) :]) if first.startswith(f"  {who}") else 0
-        yield [(first[:cut], _HEAD), (first[cut:], "")]
-        yield from ([(line, "")] for line in more)
-        if piece.command is not None:
-            for line in _indented(piece.command, width, "    $ ", "        ", " \\"):
-                yield [(line, "cyan")]
-
-
-def _indented(text: str, width: int, first: str, others: str, end: str = "") -> Iterable[str]:
-    """Text in lines with an indent, which is left out where there is hardly any room."""
-    if width < len(others) + 20:
-        first = others = ""
-    room = width - max(len(first), len(others))
-    head, *tail = wrap(clean(text, 1000), max(room, 1), end if room > 20 else "")
-    return [first + head, *(others + line for line in tail)]
 
 
 def _crop(line: Line, width: int) -> Line:

@@ -1,0 +1,260 @@
+"""``headway advise``: what would help, with the figures that say so; on request do it, and take it back (T10)."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
+from typing import Any, TextIO
+
+import click
+
+from headway.errors import HeadwayError
+from headway.linux.controls import Controls
+from headway.linux.cpuset import Plan, plan
+from headway.linux.facilities import facilities
+from headway.linux.journal import Journal, journal_folder
+from headway.linux.source import LinuxSource
+from headway.model import MOST, Advice, Ledger, References, advise
+
+from .observe import observe
+from .options import Seconds, criteria_of, criteria_options, selection_of, selection_options
+from .references import defaults_text, load_references, references_option
+from .report import die_of, report_to
+
+__all__ = ["command"]
+
+_SECONDS = 5.0
+"""So long is measured where nothing says how long."""
+_LAST = "-"
+"""What --undo without a name stands for: every plan."""
+
+
+@click.command("advise")
+@selection_options
+@criteria_options
+@click.option(
+    "-d",
+    "--duration",
+    type=Seconds(),
+    metavar="SECONDS",
+    help=f"Stop measuring after so long ({_SECONDS:g} s unless there is a command).",
+)
+@references_option
+@click.option("--from", "saved", metavar="FILE", help="Advise on what headway stat --json has written.")
+@click.option("-o", "--output", metavar="FILE", help="Write the report there instead of to standard error.")
+@click.option("--json", "as_json", is_flag=True, help="JSON; each piece of advice as in headway schema.")
+@click.option("--apply", "apply_it", is_flag=True, help="Do what is safe and can be undone, after showing the plan.")
+@click.option("--dry-run", is_flag=True, help="Only show the plan of --apply.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("--undo", metavar="[ID]", is_flag=False, flag_value=_LAST, help="Take back what --apply did.")
+@click.option("--print-references", is_flag=True, help="Print the default reference values, to start one's own from.")
+@click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARG...]]")
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    duration: float | None,
+    references_file: str | None,
+    saved: str | None,
+    output: str | None,
+    as_json: bool,
+    apply_it: bool,
+    dry_run: bool,
+    yes: bool,
+    undo: str | None,
+    print_references: bool,
+    argv: tuple[str, ...],
+    source: str | None,
+    checks: str | None,
+    functions: tuple[str, ...],
+    events: tuple[str, ...],
+    why: tuple[str, ...],
+    **chosen: Any,
+) -> None:
+    """\b
+    headway advise -p 4711                   what would help this process
+    headway advise --from saved.json         ... those that headway stat --json saw
+    sudo headway advise --apply -a -p 4711   show a plan for this process, ask, do it
+    sudo headway advise --undo               take it back
+
+    What would help, and what says so: index, value, reference, cause and a command.
+
+    --apply gives the processes of -p that wait for a processor behind others processors of their own (a cpuset
+    partition; where control groups allow none, processor affinity, which needs -a to know the others). Every file and
+    value is shown before it is written.
+    """
+    if print_references:
+        click.echo(defaults_text(), nl=False)
+        return
+    if undo is not None:
+        _undo(undo)
+        return
+    apply_it = apply_it or dry_run
+    _check(apply_it and not dry_run and not yes, apply_it, saved, argv, chosen["pids"])
+    references = load_references(references_file)
+    status = None
+    with report_to(output) as stream:
+        if saved is not None:
+            if any(value for value in chosen.values()):
+                raise click.UsageError("--from takes what was measured before: leave out what to measure")
+            ledger = _load(saved)
+        else:
+            selection = selection_of(**chosen, command=argv)
+            criteria = criteria_of(checks=checks, functions=functions, events=events, why=True)
+
+            def started(used: LinuxSource, why_not: str) -> None:
+                if why_not and not (as_json and output is None):
+                    with suppress(OSError):
+                        click.echo(f"headway: measuring with /proc, sampled: {why_not}", err=True)
+
+            observation = observe(
+                selection,
+                argv,
+                criteria=criteria,
+                prefer=source,
+                seconds=duration if duration is not None or argv else _SECONDS,
+                started=started,
+            )
+            ledger, status = observation.ledger, observation.exit_status
+        advice = advise(ledger, references, facilities())
+        try:
+            _show(stream, ledger, advice, references, as_json)
+        except OSError as error:
+            if not isinstance(error, BrokenPipeError):
+                raise HeadwayError(f"the report cannot be written ({error.strerror})") from None
+    if apply_it:
+        # All of it: what is to be done for these processes must not be cut off by what could be said of others.
+        advice = advise(ledger, replace(references, most=MOST), facilities())
+        _apply(advice, chosen["pids"], dry_run=dry_run, yes=yes)
+    if status is not None and status < 0:
+        die_of(-status)
+    context.exit(status or 0)
+
+
+def _check(will_ask: bool, apply_it: bool, saved: str | None, argv: Sequence[str], pids: Sequence[int]) -> None:
+    """Mistakes that should not cost a measurement."""
+    if saved is not None and argv:
+        raise click.UsageError("give a saved document (--from) or a command, not both")
+    if apply_it and saved is not None:
+        raise click.UsageError("--apply is for processes that run now: measure them (-p PID) instead of --from")
+    if apply_it and argv:
+        raise click.UsageError("--apply is for processes that go on: give -p PID, not a command that ends")
+    if apply_it and not pids:  # whose work comes first is for nobody else to say
+        raise click.UsageError("--apply is for processes that you name: -p PID, with -a to see who else wants to run")
+    if will_ask and not sys.stdin.isatty():
+        raise HeadwayError("--apply asks before it changes anything, and there is no terminal to ask on: add --yes")
+
+
+def _load(file: str) -> Ledger:
+    from headway.views.saved import from_documents
+
+    try:
+        if file == "-":
+            return from_documents(sys.stdin, "standard input")
+        with open(file, encoding="utf-8") as stream:
+            return from_documents(stream, file)
+    except UnicodeDecodeError as error:
+        raise HeadwayError(
+            f"{file} is no text in UTF-8 (byte {error.start}): give what headway stat --json has written"
+        ) from None
+    except OSError as error:
+        raise HeadwayError(
+            f"{file} cannot be read ({error.strerror}): give a file that headway stat has written"
+        ) from None
+
+
+def _show(stream: TextIO, ledger: Ledger, advice: Sequence[Advice], references: References, as_json: bool) -> None:
+    if as_json:
+        from headway.views.json import advice_document
+
+        document = {
+            "schema": "headway.advise/1",
+            "source": ledger.source,
+            "references": asdict(references),
+            "advice": [advice_document(piece) for piece in advice],
+        }
+        stream.write(json.dumps(document) + "\n")
+        stream.flush()
+        return
+    from headway.views.advice import what_would_help
+
+    if advice:
+        _print(stream, lambda width: what_would_help(ledger, advice, width, figures=True))
+    else:
+        many = f"{len(ledger.threads):,} threads" if len(ledger.threads) != 1 else "one thread"
+        _say(stream, [f"{many} measured: none loses more than the reference values allow"])
+
+
+def _print(stream: TextIO, lines_for: Any) -> None:
+    from rich.console import Console
+
+    from headway.views.lines import show
+
+    class Terminal(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    console = Terminal(file=stream, highlight=False, markup=False, emoji=False)
+    show(console, lines_for(console.width))
+
+
+def _say(stream: TextIO, texts: Sequence[str], first: str = "", others: str = "  ") -> None:
+    from headway.views.lines import Line, indented
+
+    def lines(width: int) -> Iterator[Line]:
+        for text in texts:
+            yield from ([(line, "")] for line in indented(text, width, first, others))
+
+    _print(stream, lines)
+
+
+# --- doing it, and taking it back -------------------------------------------------------------------------------------
+
+
+def _apply(advice: Sequence[Advice], pids: Sequence[int], *, dry_run: bool, yes: bool) -> None:
+    controls = Controls()
+    remedies = [piece.remedy for piece in advice if piece.remedy is not None and piece.remedy.pid in pids]
+    if not remedies:
+        _say(sys.stderr, ["nothing to apply: none of these processes waits for a processor behind others"])
+        return
+    found = plan(remedies, controls, _ourselves(controls))
+    if not found.changes:
+        raise HeadwayError("; ".join(found.refused) or "nothing can be applied")
+    _say(sys.stderr, ["", f"plan {found.id}"])
+    for number, change in enumerate(found.changes, 1):
+        _say(sys.stderr, [f"{number}. {change.words()}"], "  ", "     ")
+        _say(sys.stderr, [f"to undo: {change.back()}"], "     ", "     ")
+    _say(sys.stderr, [*found.notes, *found.refused], "  ", "  ")
+    if dry_run:
+        return
+    if not yes and not click.confirm("do it?", err=True):
+        _say(sys.stderr, ["nothing was changed"])
+        return
+    _do(found, controls)
+
+
+def _do(found: Plan, controls: Controls) -> None:
+    Journal(journal_folder(), controls).apply(found.id, found.changes)
+    _say(sys.stderr, [f"done; to undo: headway advise --undo {found.id}"])
+
+
+def _undo(name: str) -> None:
+    journal = Journal(journal_folder(), Controls())
+    names = journal.ids()[::-1] if name == _LAST else [name]  # what was done last may rest on what was done before
+    if not names:
+        raise HeadwayError(f"there is nothing to take back ({journal_folder()} holds no plan)")
+    for each in names:
+        notes = journal.undo(each)
+        _say(sys.stderr, [f"plan {each} is taken back", *notes])
+
+
+def _ourselves(controls: Controls) -> Iterator[int]:
+    """This process, and all that it descends from."""
+    pid: int | None = os.getpid()
+    while pid:
+        yield pid
+        pid = controls.parent(pid)

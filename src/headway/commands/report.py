@@ -1,0 +1,44 @@
+"""Where a report goes, and how a command that was measured ends: what every measuring subcommand does alike."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TextIO
+
+from headway.errors import HeadwayError
+
+__all__ = ["die_of", "report_to"]
+
+
+@contextmanager
+def report_to(output: str | None) -> Iterator[TextIO]:
+    """Where the report goes: opened before anything is measured, so that a mistake costs nothing."""
+    if output is None:
+        yield sys.stderr
+        return
+    try:
+        stream = open(output, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
+    except OSError as error:
+        raise HeadwayError(f"{output} cannot be written ({error.strerror}): give another file with -o") from None
+    try:
+        yield stream
+    except BaseException:
+        with suppress(OSError):
+            stream.close()
+        raise
+    stream.close()
+
+
+def die_of(number: int) -> None:
+    """End as the command did: by the same signal, without a core dump of our own."""
+    sys.stderr.flush()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if number not in (signal.SIGKILL, signal.SIGSTOP):
+        signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+    os.kill(os.getpid(), number)

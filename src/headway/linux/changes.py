@@ -1,0 +1,344 @@
+"""Changes to where processes run, as values: each says what it does, does it, and can take it back.
+
+Taking back looks at what is there, not at what was meant: it may be asked of a step that was never done, half done, or
+taken back already, and leaves alone what somebody else has changed since.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from headway.errors import HeadwayError
+
+from .controls import Controls
+from .processors import as_list
+
+__all__ = ["Bind", "Bound", "Change", "Enable", "MakeGroup", "Move", "Partition", "change_of", "document_of"]
+
+PREFIX = "headway-"
+"""What the names of our groups begin with."""
+_ROUNDS = 100
+"""So often a group is emptied while its processes make new ones."""
+
+
+class Change(Protocol):
+    """One step."""
+
+    def words(self) -> str:
+        """What is written where."""
+
+    def back(self) -> str:
+        """How it is taken back."""
+
+    def do(self, controls: Controls) -> None:
+        """Do it. Raises HeadwayError, or the OSError of what failed."""
+
+    def undo(self, controls: Controls) -> list[str]:
+        """Take it back as far as it was done: sentences on what had to be left as it is, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Enable:
+    """Let the groups below ``root`` have processors of their own."""
+
+    root: str
+
+    @property
+    def _file(self) -> str:
+        return f"{self.root}/cgroup.subtree_control"
+
+    def words(self) -> str:
+        """What is written where."""
+        return f"write +cpuset to {self._file}"
+
+    def back(self) -> str:
+        """How it is taken back."""
+        return f"write -cpuset to {self._file}, unless others use it by then"
+
+    def do(self, controls: Controls) -> None:
+        """Do it."""
+        controls.write(self._file, "+cpuset")
+
+    def undo(self, controls: Controls) -> list[str]:
+        """Take it back."""
+        if "cpuset" not in (controls.read(self._file) or "").split():
+            return []
+        for group in controls.groups(self.root):
+            used = controls.read(f"{group}/cpuset.cpus") or "cpuset" in (
+                controls.read(f"{group}/cgroup.subtree_control") or ""
+            )
+            if used:
+                return [f"the cpuset controller stays on in {self.root}: {group} uses it"]
+        controls.write(self._file, "-cpuset")
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class MakeGroup:
+    """Make a control group."""
+
+    group: str
+
+    def words(self) -> str:
+        """What is written where."""
+        return f"make the group {self.group}"
+
+    def back(self) -> str:
+        """How it is taken back."""
+        return "remove it"
+
+    def do(self, controls: Controls) -> None:
+        """Do it."""
+        controls.make(self.group)
+
+    def undo(self, controls: Controls) -> list[str]:
+        """Take it back."""
+        try:
+            controls.remove(self.group)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise HeadwayError(f"{self.group} cannot be removed ({error.strerror})") from None
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Give a group processors that nobody else may use (a partition root: cgroup-v2.rst of the kernel)."""
+
+    group: str
+    cpus: tuple[int, ...]
+
+    def words(self) -> str:
+        """What is written where."""
+        return f"write {as_list(self.cpus)} to {self.group}/cpuset.cpus and root to {self.group}/cpuset.cpus.partition"
+
+    def back(self) -> str:
+        """How it is taken back."""
+        return f"write member to {self.group}/cpuset.cpus.partition"
+
+    def do(self, controls: Controls) -> None:
+        """Do it."""
+        file = f"{self.group}/cpuset.cpus.partition"
+        controls.write(f"{self.group}/cpuset.cpus", as_list(self.cpus))
+        controls.write(file, "root")
+        # The kernel takes the word, and says afterwards whether it could be done.
+        state = controls.read(file) or "nothing"
+        if state != "root":
+            raise HeadwayError(f"the kernel does not keep processors {as_list(self.cpus)} apart ({file}: {state})")
+
+    def undo(self, controls: Controls) -> list[str]:
+        """Take it back."""
+        file = f"{self.group}/cpuset.cpus.partition"
+        if controls.read(file) not in (None, "", "member"):
+            controls.write(file, "member")
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Move a process, with all its threads, to another group."""
+
+    pid: int
+    birth: int
+    group: str
+    former: str
+    root: str
+
+    def words(self) -> str:
+        """What is written where."""
+        return f"write {self.pid} to {self.group}/cgroup.procs"
+
+    def back(self) -> str:
+        """How it is taken back."""
+        return f"write it, and every process that it has started since, to {self.former}/cgroup.procs"
+
+    def do(self, controls: Controls) -> None:
+        """Do it."""
+        if controls.birth(self.pid) != self.birth:
+            raise HeadwayError(f"process {self.pid} has ended")
+        controls.write(f"{self.group}/cgroup.procs", str(self.pid))
+
+    def undo(self, controls: Controls) -> list[str]:
+        """Take it back."""
+        # Who is in the group is the process or descends from it; who has left it was moved by somebody else.
+        notes: dict[str, None] = {}
+        for _ in range(_ROUNDS):
+            # 0 is a process that cannot be seen from here; to the kernel it would mean ourselves.
+            present = [pid for pid in (controls.read(f"{self.group}/cgroup.procs") or "").split() if pid != "0"]
+            if not present:
+                break
+            for pid in present:
+                home = self._return(controls, pid)
+                if home != self.former:
+                    notes[f"{self.former} is gone or takes no process: {pid} went to {home}"] = None
+        return list(notes)
+
+    def _return(self, controls: Controls, pid: str) -> str:
+        """To its former group, or the nearest above it that takes it."""
+        home = self.former
+        while True:
+            try:
+                controls.write(f"{home}/cgroup.procs", pid)
+            except ProcessLookupError:
+                return self.former  # it has ended meanwhile
+            except OSError as error:
+                if home == self.root or error.errno not in (errno.ENOENT, errno.EBUSY, errno.EOPNOTSUPP, errno.ENODEV):
+                    raise HeadwayError(f"{pid} cannot be moved to {home} ({error.strerror})") from None
+                home = os.path.dirname(home)
+                if not home.startswith(self.root):
+                    home = self.root
+            else:
+                return home
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A thread and the processors that it may run on."""
+
+    tid: int
+    birth: int
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Let the threads of a process run on some processors only (sched_setaffinity(2))."""
+
+    pid: int
+    name: str
+    threads: tuple[Bound, ...]
+
+    def words(self) -> str:
+        """What is written where."""
+        sets = sorted({(t.before, t.after) for t in self.threads})
+        how = "; ".join(f"{as_list(after)} instead of {as_list(before)}" for before, after in sets)
+        many = f"{len(self.threads)} threads" if len(self.threads) > 1 else "the one thread"
+        return f"bind {many} of process {self.pid} ({self.name}) to processors {how}"
+
+    def back(self) -> str:
+        """How it is taken back."""
+        return "let each run where it might before"
+
+    def do(self, controls: Controls) -> None:
+        """Do it."""
+        leader = self.threads[0]
+        if controls.birth(leader.tid) != leader.birth:
+            raise HeadwayError(f"process {self.pid} has ended")
+        known = {t.tid: t for t in self.threads}
+        for _ in range(_ROUNDS):
+            # A thread made meanwhile has the affinity that its maker had.
+            now = {tid: known.get(tid, leader) for tid in controls.threads(self.pid)}
+            left = [tid for tid, bound in now.items() if controls.affinity(tid) == frozenset(bound.before)]
+            for tid in left:
+                controls.bind(tid, frozenset(now[tid].after))
+            if not left:
+                return
+
+    def undo(self, controls: Controls) -> list[str]:
+        """Take it back."""
+        leader = self.threads[0]
+        known = {(t.tid, t.birth): t for t in self.threads}
+        if controls.birth(leader.tid) != leader.birth:
+            return []
+        for pid in [self.pid, *_descendants(controls, self.pid)]:
+            for tid in controls.threads(pid):
+                birth = controls.birth(tid)
+                bound = known.get((tid, birth or 0))
+                if bound is None:
+                    if birth is None or birth < leader.birth:
+                        continue
+                    bound = leader
+                if bound.before != bound.after and controls.affinity(tid) == frozenset(bound.after):
+                    controls.bind(tid, frozenset(bound.before))
+        return []
+
+
+def _descendants(controls: Controls, pid: int) -> Iterable[int]:
+    """Its children, their children, and so on; not those whose parent has ended."""
+    of: dict[int, list[int]] = {}
+    for other in controls.processes():
+        parent = controls.parent(other)
+        if parent is not None:
+            of.setdefault(parent, []).append(other)
+    found = [pid]
+    for known in found:
+        found += of.get(known, [])
+    return found[1:]
+
+
+# --- as plain values --------------------------------------------------------------------------------------------------
+
+_KINDS = {"enable": Enable, "make": MakeGroup, "partition": Partition, "move": Move, "bind": Bind}
+
+
+def document_of(change: Change) -> dict[str, Any]:
+    """The change as plain values, for a file."""
+    (kind,) = (name for name, known in _KINDS.items() if type(change) is known)
+    return {"change": kind, **asdict(change)}  # type: ignore[call-overload]
+
+
+def change_of(found: object) -> Change:
+    """The change that a file speaks of. Raises ValueError where it speaks of none that we would have made."""
+    if not isinstance(found, dict):
+        raise ValueError("a change is no table")
+    kind = found.get("change")
+    if kind == "enable":
+        return Enable(_folder(found, "root"))
+    if kind == "make":
+        return MakeGroup(_ours(found))
+    if kind == "partition":
+        return Partition(_ours(found), _cpus(found, "cpus"))
+    if kind == "move":
+        return Move(
+            _number(found, "pid"),
+            _number(found, "birth"),
+            _ours(found),
+            _folder(found, "former"),
+            _folder(found, "root"),
+        )
+    if kind == "bind":
+        rows, name = found.get("threads"), found.get("name")
+        if not isinstance(rows, list) or not rows or not isinstance(name, str):
+            raise ValueError("a binding is not of threads")
+        return Bind(_number(found, "pid"), name[:64], tuple(_bound(row) for row in rows))
+    raise ValueError(f"there is no change of the kind {kind!r:.40}")
+
+
+def _bound(row: object) -> Bound:
+    if not isinstance(row, dict):
+        raise ValueError("a thread is no table")
+    return Bound(_number(row, "tid"), _number(row, "birth"), _cpus(row, "before"), _cpus(row, "after"))
+
+
+def _number(found: Mapping[str, Any], name: str) -> int:
+    value = found.get(name)
+    if type(value) is not int or not 0 < value < 1 << 63:
+        raise ValueError(f"{name} is {value!r:.40}")
+    return value
+
+
+def _folder(found: Mapping[str, Any], name: str) -> str:
+    value = found.get(name)
+    if not isinstance(value, str) or value != os.path.abspath(value) or "\0" in value:
+        raise ValueError(f"{name} is {value!r:.80}")
+    return value
+
+
+def _ours(found: Mapping[str, Any]) -> str:
+    value = _folder(found, "group")
+    if not os.path.basename(value).startswith(PREFIX):
+        raise ValueError(f"group is {value!r:.80}")
+    return value
+
+
+def _cpus(found: Mapping[str, Any], name: str) -> tuple[int, ...]:
+    value = found.get(name)
+    if not isinstance(value, list) or not value or not all(type(c) is int and 0 <= c < 65536 for c in value):
+        raise ValueError(f"{name} is {value!r:.80}")
+    return tuple(value)

@@ -1,0 +1,161 @@
+"""The files and calls by which Linux says, and is told, on which processors a process runs.
+
+Everything that places processes goes through an object of this class, so that what it does can be watched, and tried
+on a machine that is not there.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from headway.errors import HeadwayError
+
+from .processors import online, parse_list
+
+__all__ = ["Controls"]
+
+_KERNEL_THREAD = 0x0020_0000
+"""PF_KTHREAD (include/linux/sched.h)."""
+
+
+class Controls:
+    """This machine's. OSError comes through where it is not caught here; None: there is no such process or file."""
+
+    def __init__(self, proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> None:
+        self._proc, self._sys = proc, sys
+
+    # --- control groups -----------------------------------------------------------------------------------------------
+
+    def read(self, file: str) -> str | None:
+        """What stands in a control file, without white space around it."""
+        try:
+            return Path(file).read_text(errors="surrogateescape").strip()
+        except (FileNotFoundError, NotADirectoryError, ProcessLookupError):
+            return None
+        except OSError as error:
+            raise HeadwayError(f"{file} cannot be read ({error.strerror})") from None
+
+    def write(self, file: str, text: str) -> None:
+        """Write a control file, which must exist, in one piece."""
+        fd = os.open(file, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            os.write(fd, text.encode())
+        finally:
+            os.close(fd)
+
+    def may_write(self, file: str) -> bool:
+        """Whether this user may write the file, as far as can be told beforehand."""
+        return os.access(file, os.W_OK)
+
+    def make(self, folder: str) -> None:
+        """Make a group."""
+        os.mkdir(folder, 0o755)
+
+    def remove(self, folder: str) -> None:
+        """Remove a group."""
+        os.rmdir(folder)
+
+    def groups(self, folder: str) -> list[str]:
+        """The groups in a group; none where it is not there."""
+        try:
+            with os.scandir(folder) as entries:
+                return sorted(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
+        except OSError:
+            return []
+
+    def mounts(self) -> str:
+        """/proc/self/mountinfo."""
+        return (self._proc / "self/mountinfo").read_text(errors="surrogateescape")
+
+    def group_of(self, pid: int) -> str | None:
+        """The path of a process's group in the cgroup v2 hierarchy, from its root."""
+        for line in (self.read(f"{self._proc}/{pid}/cgroup") or "").splitlines():
+            if line.startswith("0::"):
+                return line[3:]
+        return None
+
+    # --- processes ----------------------------------------------------------------------------------------------------
+
+    def boot(self) -> str:
+        """What tells this start of the machine from every other."""
+        return self.read(f"{self._proc}/sys/kernel/random/boot_id") or ""
+
+    def birth(self, tid: int) -> int | None:
+        """When a process or thread was started, in ticks since the machine was; with its id it tells it from others."""
+        stat = self._stat(tid)
+        return int(stat[19]) if stat else None
+
+    def is_kernel_thread(self, pid: int) -> bool:
+        """Whether it is a thread of the kernel itself."""
+        stat = self._stat(pid)
+        return bool(stat and int(stat[6]) & _KERNEL_THREAD)
+
+    def parent(self, pid: int) -> int | None:
+        """The process's parent."""
+        stat = self._stat(pid)
+        return int(stat[1]) if stat else None
+
+    def _stat(self, tid: int) -> list[str]:
+        """The fields of proc_pid_stat(5) from the third on: after the name, which can hold anything."""
+        with suppress(OSError):
+            return (self._proc / str(tid) / "stat").read_text(errors="surrogateescape").rpartition(")")[2].split()
+        return []
+
+    def name(self, pid: int) -> str:
+        """What it calls itself."""
+        try:
+            return (self._proc / str(pid) / "comm").read_text(errors="surrogateescape").rstrip("\n")
+        except OSError:
+            return ""
+
+    def process_of(self, tid: int) -> int | None:
+        """The process that a thread belongs to."""
+        for line in (self.read(f"{self._proc}/{tid}/status") or "").splitlines():
+            if line.startswith("Tgid:"):
+                return int(line.split()[1])
+        return None
+
+    def threads(self, pid: int) -> list[int]:
+        """The threads of a process that there are now."""
+        with suppress(OSError):
+            return sorted(int(entry) for entry in os.listdir(self._proc / str(pid) / "task"))
+        return []
+
+    def processes(self) -> list[int]:
+        """All processes that can be seen."""
+        return sorted(int(entry) for entry in os.listdir(self._proc) if entry.isascii() and entry.isdigit())
+
+    def affinity(self, tid: int) -> frozenset[int] | None:
+        """The processors that a thread may run on."""
+        try:
+            return frozenset(os.sched_getaffinity(tid))
+        except ProcessLookupError:
+            return None
+
+    def bind(self, tid: int, cpus: frozenset[int]) -> None:
+        """Let a thread run on these processors only; nothing where it has ended."""
+        with suppress(ProcessLookupError):
+            os.sched_setaffinity(tid, cpus)
+
+    # --- processors ---------------------------------------------------------------------------------------------------
+
+    def online(self) -> frozenset[int]:
+        """The processors that are on."""
+        return frozenset(online(self._sys / "devices/system/cpu"))
+
+    def cores(self) -> list[tuple[int, ...]]:
+        """The processors of each core, cores that share a cache next to each other."""
+        found: dict[tuple[int, ...], int] = {}
+        for cpu in sorted(self.online()):
+            folder = f"{self._sys}/devices/system/cpu/cpu{cpu}"
+            together = self._list(f"{folder}/topology/thread_siblings_list") or (cpu,)
+            found.setdefault(together, min(self._list(f"{folder}/cache/index3/shared_cpu_list") or together))
+        return sorted(found, key=lambda core: (found[core], core))
+
+    def _list(self, file: str) -> tuple[int, ...]:
+        try:
+            return parse_list(self.read(file) or "")
+        except HeadwayError:
+            return ()

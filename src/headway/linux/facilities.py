@@ -1,0 +1,53 @@
+"""What this machine has that advice can draw on: processors, NUMA nodes, resctrl, devices' interrupts."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from headway.errors import HeadwayError
+from headway.model import Facilities, Interrupt
+
+from .processors import online, parse_list
+
+__all__ = ["facilities"]
+
+_ROW = re.compile(r"\s*(\d{1,6}):((?:\s+\d+)+)\s+(\S.*)", re.ASCII)
+
+
+def facilities(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> Facilities:
+    """What can be read of it; what cannot is taken as not there."""
+    try:
+        # Registered only where the processor can divide or watch its caches (arch/x86/kernel/cpu/resctrl/rdtgroup.c).
+        resctrl = "\tresctrl\n" in (proc / "filesystems").read_text()
+    except OSError:
+        resctrl = False
+    try:
+        nodes = len(parse_list((sys / "devices/system/node/online").read_text()))
+    except (OSError, HeadwayError):
+        nodes = 1
+    return Facilities(online(sys / "devices/system/cpu"), nodes, resctrl, _interrupts(proc))
+
+
+def _interrupts(proc: Path) -> tuple[Interrupt, ...]:
+    """The numbered rows of /proc/interrupts: counts by processor, then chip, type and device."""
+    try:
+        with open(proc / "interrupts", encoding="utf-8", errors="backslashreplace") as table:
+            heading, *rows = table.read().splitlines()
+    except (OSError, ValueError):
+        return ()
+    cpus = [int(number) for number in re.findall(r"\bCPU(\d+)", heading)]
+    found = []
+    for row in rows:
+        match = _ROW.fullmatch(row)
+        if match is None:
+            continue
+        number, counts = int(match[1]), [int(count) for count in match[2].split()]
+        try:
+            affinity = (proc / "irq" / str(number) / "smp_affinity_list").read_text().strip()
+            parse_list(affinity)
+        except (OSError, HeadwayError):
+            continue  # one that nobody may send elsewhere
+        device = match[3].split()[-1]
+        found.append(Interrupt(number, device, affinity, dict(zip(cpus, counts, strict=False))))
+    return tuple(found)

@@ -1,0 +1,226 @@
+"""The known patterns of lost time: by which state each is recognised, what helps, and what shows the cause.
+
+A command has ``{tid}`` and ``{pid}`` for the thread's ids. It looks and changes nothing, unless it has an ``undo``; and
+it has no space within quotes, so that a view can break it between words.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = [
+    "CACHE_DIVIDED",
+    "DEVICES",
+    "NODES",
+    "OTHER_CALL",
+    "OTHER_POLL",
+    "REGION",
+    "SHARED_CACHE",
+    "WAITS",
+    "Pattern",
+    "of_call",
+    "of_interrupt",
+    "of_poll",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """Why a thread loses time, and what helps."""
+
+    text: str
+    command: str
+    calls: str = ""
+    """The words after the first dot of the states that tell of it."""
+    undo: str | None = None
+    """The command that takes the other one back, where that one changes something."""
+
+
+def _stacks(event: str, whose: str = "-t {tid}") -> str:
+    return f"sudo perf record -g -e {event} {whose} -- sleep 2 && sudo perf report --stdio"
+
+
+def _seen(calls: str) -> str:
+    return f"sudo timeout 2 strace -r -e trace={calls} -p {{tid}}"
+
+
+_RECEIVE = "read readv pread64 recvfrom recvmsg recvmmsg"
+_SELECT = "poll ppoll select pselect6"
+_EPOLL = "epoll_wait epoll_pwait epoll_pwait2"
+
+_CALLS = (
+    Pattern(
+        "threads contend for a lock: hold it for a shorter time, split it, or keep the data per thread",
+        _stacks("syscalls:sys_enter_futex"),
+        "futex futex_wait futex_wake futex_waitv futex_requeue",
+    ),
+    Pattern(
+        "memory is touched for the first time over and over: keep it (GLIBC_TUNABLES=glibc.malloc.trim_threshold=…), "
+        "fault it in at once (MAP_POPULATE), or use huge pages (glibc.malloc.hugetlb=1)",
+        _stacks("page-faults"),
+        "fault",
+    ),
+    Pattern(
+        "memory is taken from the kernel and given back again: keep it "
+        "(GLIBC_TUNABLES=glibc.malloc.trim_threshold=…:glibc.malloc.mmap_threshold=…)",
+        "sudo timeout 2 strace -c -e trace=%memory -p {tid}",
+        "mmap munmap mremap brk madvise mprotect",
+    ),
+    Pattern(
+        "every small write is forced to the disk: gather several and force them once",
+        "sudo timeout 2 strace -T -e trace=fsync,fdatasync,msync,sync_file_range -p {tid}",
+        "fsync fdatasync msync sync_file_range syncfs sync",
+    ),
+    Pattern(
+        "data moves in many calls: use larger buffers, or hand them to the kernel in batches (io_uring)",
+        "sudo timeout 2 strace -c -p {tid}",
+        f"{_RECEIVE} write pwrite64 writev preadv pwritev preadv2 pwritev2 lseek sendfile splice "
+        "sendto sendmsg sendmmsg",
+    ),
+    Pattern(
+        "it spins and gives way instead of waiting: use a lock or a condition that blocks",
+        _stacks("syscalls:sys_enter_sched_yield"),
+        "sched_yield",
+    ),
+    Pattern(
+        "it wakes up often for little work: wait longer, or take more at each wake-up",
+        "sudo timeout 2 strace -r -p {tid}",
+        f"{_SELECT} {_EPOLL} nanosleep clock_nanosleep",
+    ),
+)
+_BY_CALL = {call: pattern for pattern in _CALLS for call in pattern.calls.split()}
+OTHER_CALL = Pattern("ask the kernel less often, or for more at once", "sudo timeout 2 strace -c -p {tid}")
+
+
+def of_call(call: str) -> Pattern:
+    """What time in a system call (or ``fault``) tells of."""
+    return _BY_CALL.get(call, OTHER_CALL)
+
+
+_POLLS = (
+    Pattern(
+        "with a timeout of 0 it comes back empty at once: give it the time until there is something else to do, or -1 "
+        "to wait as long as it takes",
+        _seen("epoll_wait,epoll_pwait,epoll_pwait2"),
+        _EPOLL,
+    ),
+    Pattern(
+        "with a timeout of 0 it comes back empty at once: give it the time until there is something else to do, and "
+        "none at all to wait as long as it takes",
+        _seen("poll,ppoll,select,pselect6"),
+        _SELECT,
+    ),
+    Pattern(
+        "there is nothing to receive (MSG_DONTWAIT, O_NONBLOCK): wait in poll or epoll, and read when they say so; on "
+        "a socket that must not wait for an interrupt, SO_BUSY_POLL has the kernel ask the device",
+        _seen("read,readv,recvfrom,recvmsg,recvmmsg"),
+        _RECEIVE,
+    ),
+    Pattern(
+        "nobody is there to be accepted: put the listening socket into epoll, and accept when it says so",
+        _seen("accept,accept4"),
+        "accept accept4",
+    ),
+    Pattern(
+        "it spins and gives way until another thread is done: wait with a futex or a condition variable, after a few "
+        "rounds of spinning at most",
+        _stacks("syscalls:sys_enter_sched_yield"),
+        "sched_yield",
+    ),
+    Pattern(
+        "no request is finished yet: let it wait for one (min_nr of 1 or more), or use io_uring",
+        _seen("io_getevents,io_pgetevents"),
+        "io_getevents io_pgetevents",
+    ),
+    Pattern(
+        "no request is finished yet: let it wait for one (io_uring_wait_cqe, min_complete of 1 or more)",
+        _seen("io_uring_enter"),
+        "io_uring_enter",
+    ),
+    Pattern(
+        "no child has ended yet (WNOHANG): wait without it, or for a pidfd in poll or epoll",
+        _seen("wait4,waitid"),
+        "wait4 waitid",
+    ),
+)
+_BY_POLL = {call: pattern for pattern in _POLLS for call in pattern.calls.split()}
+OTHER_POLL = Pattern(
+    "block until it is there (poll with a timeout, epoll_wait with -1, io_uring), or ask less often",
+    "sudo timeout 2 strace -r -p {tid}",
+)
+
+
+def of_poll(call: str) -> Pattern | None:
+    """What helps against asking with this system call again and again; None: it is none that is known."""
+    return _BY_POLL.get(call)
+
+
+REGION = Pattern(
+    "make it shorter or call it less often: the program itself marks it as no progress",
+    _stacks("cpu-clock"),
+)
+
+_IPIS = Pattern(
+    "other processors interrupt it, to wake threads or because mappings that it shares have changed: keep threads that "
+    "wake each other on one processor, and map and unmap less often",
+    "grep -E 'RES|CAL|TLB|IPI' /proc/interrupts",
+    "irq.reschedule irq.call_function irq.call_function_single irq.ipi irq.work",
+)
+_TIMERS = Pattern(
+    "timers run out often: sleep for longer, and gather what is due at about the same time (timer slack)",
+    _stacks("timer:hrtimer_start", "-a"),
+    "irq.timer softirq.timer softirq.hrtimer softirq.sched softirq.rcu",
+)
+DEVICES = Pattern(
+    "a device interrupts: send it to other processors (/proc/irq/*/smp_affinity_list), or move the thread",
+    "cat /proc/interrupts",
+)
+_BY_INTERRUPT = {state: pattern for pattern in (_IPIS, _TIMERS) for state in pattern.calls.split()}
+
+
+def of_interrupt(state: str) -> Pattern | None:
+    """What helps against interrupts of this kind; None: they come from a device, and it is a matter of which."""
+    return _BY_INTERRUPT.get(state)
+
+
+SHARED_CACHE = Pattern(
+    "it waits for memory that others use too: give it processors that share no cache with the others, or touch less "
+    "memory at a time",
+    "lscpu -e=CPU,CORE,SOCKET,NODE,CACHE",
+)
+CACHE_DIVIDED = Pattern(
+    "it waits for memory that others use too: give it a part of the shared cache of its own (resctrl; see which parts "
+    "there are, and what tells who uses how much)",
+    "sudo mount -t resctrl resctrl /sys/fs/resctrl; grep -r . /sys/fs/resctrl/schemata /sys/fs/resctrl/info",
+    undo="sudo umount /sys/fs/resctrl",
+)
+NODES = Pattern(
+    "it waits for memory, and this machine has several memories: see how much of it lies on another node than the "
+    "thread, and start it where it belongs (numactl --cpunodebind=N --membind=N)",
+    "numastat -p {pid}; taskset -acp {pid}",
+)
+
+WAITS = {
+    "futex": Pattern(
+        "for a lock, or for another thread's work: if it should be working, see where it waits and who holds what",
+        _stacks("syscalls:sys_enter_futex"),
+    ),
+    "disk": Pattern(
+        "for the disk: read ahead (posix_fadvise), keep several requests on their way (io_uring), or keep the data in "
+        "memory",
+        "cat /proc/{pid}/io",
+    ),
+    "fault": Pattern(
+        "for pages of its own memory to come from the disk: it needs more memory, or to lock what it uses (mlock)",
+        "grep -E 'VmRSS|VmSwap' /proc/{pid}/status",
+    ),
+    "pipe": Pattern(
+        "for the other end of a pipe: measure what is there, it is the slower one",
+        "ls -l /proc/{pid}/fd",
+    ),
+    "net": Pattern(
+        "for the network: ask for several things at once, or measure the other end",
+        "sudo ss -tinp | grep -A1 'pid={pid},'",
+    ),
+}
+"""By the word after ``wait.``; the other waits are the thread's own wish."""

@@ -1,0 +1,72 @@
+"""Reference values: from where on a figure is worth a word (T10).
+
+The defaults are those of the commented ``references.toml`` that comes with the command line; here is what each value
+means and which values make sense, so that no file can bring the policy into a state that it was not made for.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+__all__ = ["MOST", "References"]
+
+MOST = 1000
+"""Pieces of advice that can be asked for."""
+
+
+def _share(default: float) -> Any:
+    return field(default=default, metadata={"whole": False, "least": 0, "most": 1, "words": "a share from 0 to 1"})
+
+
+def _whole(default: int, least: int, most: int) -> Any:
+    words = f"a whole number from {least} to {most}"
+    return field(default=default, metadata={"whole": True, "least": least, "most": most, "words": words})
+
+
+@dataclass(frozen=True, slots=True)
+class References:
+    """From where on a figure is worth a word; shares from 0 to 1.
+
+    Raises ValueError, with the name of the value and what is allowed, for any other.
+    """
+
+    td: float = _share(0.10)
+    """Td of RPI."""
+    mpi: float = _share(0.25)
+    """MPI of Td; likewise KPI and IOPI."""
+    kpi: float = _share(0.25)
+    iopi: float = _share(0.25)
+    ready: float = _share(0.10)
+    """Waiting for a processor, of the time that the thread was able to run."""
+    stolen: float = _share(0.02)
+    """Stolen by the hypervisor, of the time that the threads were able to run."""
+    interrupts: float = _share(0.20)
+    """In interrupts, of a processor's time."""
+    wait: float = _share(0.50)
+    """Waiting for one thing, of the time that the thread was measured."""
+    interest: float = _share(0.01)
+    """A thread that was able to run for less than this share of the window is not spoken of, unless for its waiting."""
+    least_ns: int = _whole(10_000_000, 0, 10**18)
+    """Neither is one that was able to run for less than this, where times are in ns: there is little to gain."""
+    most: int = _whole(5, 1, MOST)
+    """Pieces of advice at most."""
+
+    def __post_init__(self) -> None:
+        for value in fields(self):
+            given, allowed = getattr(self, value.name), value.metadata
+            types = (int,) if allowed["whole"] else (int, float)
+            # True is an int to Python, and nobody's share; nan compares with nothing.
+            right = type(given) in types and math.isfinite(given) and allowed["least"] <= given <= allowed["most"]
+            if not right:
+                raise ValueError(f"{value.name} is {_shown(given)}, and must be {allowed['words']}")
+
+
+def _shown(given: object) -> str:
+    if isinstance(given, bool):
+        return str(given).lower()
+    if isinstance(given, int) and abs(given) >= 10**20:
+        return "a number of more than 20 digits"
+    text = repr(given)
+    return text if len(text) <= 40 else f"{text[:39]}…"

@@ -1,0 +1,201 @@
+"""``headway advise`` as a process: what it prints, what it refuses, and that it changes nothing unasked."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from headway.model import Cell, Ledger, Overhead, Processor, Thread, Window, advise
+from headway.views.json import dumps, schema, to_document
+
+HEADWAY = [sys.executable, "-c", "from headway.commands import main; main()"]
+SECOND = 10**9
+
+
+@pytest.fixture(autouse=True)
+def _nothing_of_the_users_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+@pytest.fixture
+def busy() -> Iterator[int]:
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
+        yield process.pid
+        process.kill()
+
+
+def run(*words: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    options = {"capture_output": True, "text": True, "timeout": 120, "stdin": subprocess.DEVNULL, **options}
+    done = subprocess.run([*HEADWAY, *map(str, words)], **options)
+    assert "Traceback" not in (done.stderr or "")
+    return done
+
+
+def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
+    assert done.returncode == 125, done.stderr
+    assert done.stderr.startswith("headway: ")
+    assert done.stderr.count("\n") == 1
+    for word in words:
+        assert word in done.stderr
+
+
+def saved(folder: Path, **shares: float) -> Path:
+    states = {name.replace("__", "."): Cell(round(share * SECOND), 9) for name, share in shares.items()}
+    span = sum(cell.time for cell in states.values())
+    thread = Thread(4712, 4711, "worker", 0, 0, None, span, span, states)
+    processors = tuple(Processor(cpu, span, {"user": Cell(span)}) for cpu in (0, 1))
+    ledger = Ledger("bpf", Window(0, span), (thread,), processors, overhead=Overhead(1, 1))
+    file = folder / "saved.json"
+    file.write_text(dumps(to_document(ledger, advice=advise(ledger))) + "\n")
+    return file
+
+
+def test_a_saved_document_gives_advice_with_figures_and_references_in_80_columns(tmp_path: Path) -> None:
+    done = run("advise", "--from", saved(tmp_path, user=0.5, poll__recvfrom__socket=0.3, kernel__recvfrom=0.2))
+    assert done.returncode == 0
+    assert done.stdout == ""
+    assert "worker 4712: IOPI is 60 % of the lost time (Td), reference 25 %" in done.stderr
+    assert "worker 4712: KPI is 40 % of the lost time (Td), reference 25 %" in done.stderr
+    assert "SO_BUSY_POLL" in done.stderr
+    assert all(len(line) <= 80 for line in done.stderr.splitlines())
+
+
+def test_it_is_the_same_by_standard_input(tmp_path: Path) -> None:
+    file = saved(tmp_path, user=0.5, kernel__read=0.5)
+    assert run("advise", "--from", "-", stdin=file.open()).stderr == run("advise", "--from", file).stderr
+
+
+def test_references_count(tmp_path: Path) -> None:
+    file = saved(tmp_path, user=0.5, kernel__read=0.5)
+    mine = tmp_path / "mine.toml"
+    mine.write_text("td = 0.6\n")
+    done = run("advise", "--from", file, "--references", mine)
+    assert done.stderr == "one thread measured: none loses more than the reference values allow\n"
+    mine.write_text("td = 2\n")
+    refused(run("advise", "--from", file, "--references", mine), str(mine), "td is 2", "a share from 0 to 1")
+    refused(run("stat", "--references", mine, "--", "true"), str(mine), "td is 2")
+
+
+def test_the_default_references_are_printed_to_start_from() -> None:
+    done = run("advise", "--print-references")
+    assert tomllib.loads(done.stdout)["td"] == 0.10
+    assert done.stdout.startswith("#")
+
+
+def test_json_has_the_advice_of_the_schema_and_the_references(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    done = run("advise", "--json", "-o", out, "--from", saved(tmp_path, user=0.5, ready=0.3))
+    assert (done.returncode, done.stderr) == (0, "")
+    document = json.loads(out.read_text())
+    assert document["schema"] == "headway.advise/1"
+    assert document["references"]["ready"] == 0.10
+    assert document["advice"][0]["remedy"] == {"action": "partition", "pid": 4711, "processors": 1, "neighbours": []}
+    jsonschema.validate(document["advice"], schema()["properties"]["advice"])
+
+
+def test_a_command_is_measured_and_its_exit_status_kept() -> None:
+    done = run("advise", "--", sys.executable, "-c", "print('out'); raise SystemExit(3)")
+    assert (done.returncode, done.stdout) == (3, "out\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ((), "say what to measure"),
+        (("--from", "/nonexistent"), "cannot be read"),
+        (("--from", "/"), "cannot be read"),
+        (("--from", "/dev/null"), "is empty"),
+        (("--from", "x", "-p", "1"), "leave out what to measure"),
+        (("--from", "x", "--", "true"), "not both"),
+        (("--from", "x", "--apply"), "run now"),
+        (("--apply", "--", "true"), "processes that go on"),
+        (("--apply", "-a", "--yes"), "that you name"),
+        (("--apply", "-p", "1"), "no terminal to ask on: add --yes"),
+        (("--undo", "../../etc/passwd"), "no plan's name"),
+        (("--undo", "ffffff"), "no plan ffffff"),
+        (("--references", "/nonexistent", "--", "true"), "cannot be read"),
+    ],
+)
+def test_mistakes_are_one_sentence(words: tuple[str, ...], sentence: str) -> None:
+    refused(run("advise", *words), sentence)
+
+
+def test_a_file_that_is_no_document_is_refused(tmp_path: Path) -> None:
+    for raw in (b"\xff", b"{}", b"[[", b"\x1b[31m"):
+        (tmp_path / "x").write_bytes(raw)
+        done = run("advise", "--from", tmp_path / "x")
+        refused(done, str(tmp_path / "x"))
+        assert "\x1b" not in done.stderr
+
+
+def test_a_process_without_neighbours_has_nothing_to_apply(busy: int) -> None:
+    references = "ready = 1.0\n"
+    file = Path(os.environ["XDG_CONFIG_HOME"]) / "headway/references.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text(references)
+    done = run("advise", "--apply", "--yes", "-p", str(busy), "-d", "0.3")
+    assert done.returncode == 0, done.stderr
+    assert "nothing to apply" in done.stderr
+
+
+def on_terminal(*words: str, **environment: str) -> str:
+    """Everything that is printed on a terminal of 80 columns, with no for an answer to every question."""
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.environ.update({"TERM": "xterm", "COLUMNS": "80", **environment})
+        os.execv(sys.executable, [*HEADWAY, *words])
+    os.write(fd, b"n\n")
+    text = b""
+    while True:
+        try:
+            piece = os.read(fd, 4096)
+        except OSError:
+            break
+        if not piece:
+            break
+        text += piece
+    os.waitpid(pid, 0)
+    os.close(fd)
+    return text.decode()
+
+
+def test_a_terminal_has_colours_unless_they_are_not_wanted(tmp_path: Path) -> None:
+    file = str(saved(tmp_path, user=0.5, kernel__read=0.5))
+    assert "\x1b[" in on_terminal("advise", "--from", file)
+    assert "\x1b[" not in on_terminal("advise", "--from", file, NO_COLOR="1")
+
+
+def test_a_plan_is_shown_and_nothing_is_changed_without_a_yes() -> None:
+    """Two processes that want one processor, told apart by affinity or by a partition, whatever is possible here."""
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("needs two processors")
+    count = len(os.sched_getaffinity(0)) + 2
+    started = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        pids = ",".join(str(p.pid) for p in started)
+        before = [os.sched_getaffinity(p.pid) for p in started]
+        text = on_terminal("advise", "--apply", "-p", pids, "-d", "1", NO_COLOR="1")
+        if "do it?" in text:
+            assert "to undo:" in text
+            assert "nothing was changed" in text
+        else:
+            assert "is left as it is" in text
+        dry = run("advise", "--dry-run", "-p", pids, "-d", "1")
+        assert "do it?" not in dry.stderr
+        assert [os.sched_getaffinity(p.pid) for p in started] == before
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()

@@ -1,0 +1,60 @@
+"""What the machine has, as its files say it; whatever they say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headway.linux.facilities import facilities
+from headway.model import Facilities, Interrupt
+
+TABLE = """\
+           CPU0       CPU2
+ 24:          1          0  IO-APIC   5-edge      ACPI:Ged
+ 36:          7     962967 PCI-MSIX-0000:00:02.0   1-edge      virtio1-req.0
+ 37:          7          1 PCI-MSIX-0000:00:02.0   1-edge      nobody
+NMI:          0          0   Non-maskable interrupts
+ERR:          0
+"""
+
+
+def machine(folder: Path, table: str | bytes = TABLE) -> tuple[Path, Path]:
+    proc, sys = folder / "proc", folder / "sys"
+    for number in ("24", "36"):
+        (proc / "irq" / number).mkdir(parents=True, exist_ok=True)
+        (proc / "irq" / number / "smp_affinity_list").write_text("0,2\n")
+    (proc / "interrupts").write_bytes(table.encode() if isinstance(table, str) else table)
+    (proc / "filesystems").write_text("nodev\tsysfs\nnodev\tresctrl\n")
+    for name, text in (("cpu", "0,2\n"), ("node", "0-1\n")):
+        (sys / f"devices/system/{name}").mkdir(parents=True, exist_ok=True)
+        (sys / f"devices/system/{name}/online").write_text(text)
+    return proc, sys
+
+
+def test_it_is_read_from_the_files(tmp_path: Path) -> None:
+    assert facilities(*machine(tmp_path)) == Facilities(
+        (0, 2),
+        2,
+        True,
+        (
+            Interrupt(24, "ACPI:Ged", "0,2", {0: 1, 2: 0}),
+            Interrupt(36, "virtio1-req.0", "0,2", {0: 7, 2: 962967}),
+        ),
+    )
+
+
+def test_what_cannot_be_read_is_not_there(tmp_path: Path) -> None:
+    found = facilities(tmp_path, tmp_path)
+    assert (found.nodes, found.resctrl, found.interrupts) == (1, False, ())
+
+
+def test_this_machine_has_processors() -> None:
+    assert facilities().processors
+
+
+@given(st.binary(max_size=200))
+def test_no_table_brings_it_down(tmp_path_factory: object, raw: bytes) -> None:
+    folder = tmp_path_factory.mktemp("m")  # type: ignore[attr-defined]
+    facilities(*machine(folder, raw))

@@ -1,0 +1,293 @@
+"""What is applied can be taken back: after a failure, after a kill at any moment, twice, and not by anybody's file."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from tests.linux.kernel import ROOT, FakeKernel, KilledError
+
+from headway.errors import HeadwayError
+from headway.linux.changes import change_of, document_of
+from headway.linux.cpuset import Plan, plan
+from headway.linux.journal import Journal
+from headway.model import Remedy
+
+REMEDY = Remedy("partition", 4711, 1, (50,))
+V1 = "30 20 0:26 / /cg/cpuset rw - cgroup cgroup rw,cpuset\n"
+HOW = pytest.mark.parametrize("how", ["partition", "affinity"])
+
+
+def kernel(how: str = "partition") -> FakeKernel:
+    found = FakeKernel() if how == "partition" else FakeKernel(mounts=V1)
+    found.add(4711, f"{ROOT}/app", threads=3)
+    found.add(50, f"{ROOT}/other", threads=2)
+    return found
+
+
+def planned(found: FakeKernel) -> Plan:
+    made = plan([REMEDY], found)
+    assert made.changes, made.refused
+    return made
+
+
+def operations(how: str) -> int:
+    found = kernel(how)
+    made = planned(found)
+    before = found.operations
+    Journal(Path("/nonexistent"), found)
+    for change in made.changes:
+        change.do(found)
+    return found.operations - before
+
+
+@HOW
+def test_what_is_done_is_undone(tmp_path: Path, how: str) -> None:
+    found = kernel(how)
+    before, made = found.state(), planned(found)
+    journal = Journal(tmp_path / "j", found)
+    journal.apply(made.id, made.changes)
+    assert found.state() != before
+    assert journal.ids() == [made.id]
+    assert journal.undo(made.id) == []
+    assert found.state() == before
+    assert journal.ids() == []
+    with pytest.raises(HeadwayError, match="no plan"):
+        journal.undo(made.id)
+
+
+@HOW
+def test_a_partition_is_exclusive_and_an_affinity_keeps_apart(tmp_path: Path, how: str) -> None:
+    found = kernel(how)
+    made = planned(found)
+    Journal(tmp_path, found).apply(made.id, made.changes)
+    if how == "partition":
+        group = f"{ROOT}/headway-{made.id}-4711"
+        assert found.all[group].procs == {4711}
+        assert found.all[group].files["cpuset.cpus"] == "1"
+        assert found.read(f"{ROOT}/cpuset.cpus.effective") == "0"
+    else:
+        assert {found.affinity(tid) for tid in (4711, 4712, 4713)} == {frozenset({1})}
+        assert {found.affinity(tid) for tid in (50, 51)} == {frozenset({0})}
+
+
+@HOW
+def test_a_step_that_fails_takes_everything_back(tmp_path: Path, how: str) -> None:
+    for step in range(operations(how)):
+        found = kernel(how)
+        before, made = found.state(), planned(found)
+        found.fail_at = found.operations + step
+        journal = Journal(tmp_path / f"{step}", found)
+        with pytest.raises(HeadwayError) as caught:
+            journal.apply(made.id, made.changes)
+        assert "Invalid argument; what was done before is taken back" in str(caught.value)
+        assert str(caught.value).count("\n") == 0
+        assert found.state() == before
+        assert journal.ids() == []
+
+
+@HOW
+@pytest.mark.parametrize("after", [False, True])
+def test_a_kill_at_any_moment_can_be_undone(tmp_path: Path, how: str, after: bool) -> None:
+    for step in range(operations(how)):
+        found = kernel(how)
+        before, made = found.state(), planned(found)
+        found.kill_at, found.kill_after = found.operations + step, after
+        folder = tmp_path / f"{step}"
+        with pytest.raises(KilledError):
+            Journal(folder, found).apply(made.id, made.changes)
+        found.revive()
+        assert Journal(folder, found).ids() == [made.id]
+        Journal(folder, found).undo(made.id)
+        assert found.state() == before
+
+
+@HOW
+@pytest.mark.parametrize("after", [False, True])
+def test_an_undo_that_is_killed_can_be_asked_again(tmp_path: Path, how: str, after: bool) -> None:
+    for step in range(20):
+        found = kernel(how)
+        before, made = found.state(), planned(found)
+        folder = tmp_path / f"{step}"
+        Journal(folder, found).apply(made.id, made.changes)
+        found.kill_at, found.kill_after = found.operations + step, after
+        try:
+            Journal(folder, found).undo(made.id)
+        except KilledError:
+            found.revive()
+            Journal(folder, found).undo(made.id)
+        else:
+            assert step >= 3, "it was never killed"
+        assert found.state() == before
+
+
+def test_a_partition_that_the_kernel_does_not_make_is_none(tmp_path: Path) -> None:
+    found = kernel()
+    found.invalid_partitions = True
+    before, made = found.state(), planned(found)
+    with pytest.raises(HeadwayError, match=r"Parent is not a partition root.*taken back"):
+        Journal(tmp_path, found).apply(made.id, made.changes)
+    assert found.state() == before
+
+
+def test_a_process_that_has_ended_meanwhile_is_not_mistaken_for_another(tmp_path: Path) -> None:
+    found = kernel()
+    made = planned(found)
+    found.table[4711].threads[4711] = (9999, found.cpus)
+    with pytest.raises(HeadwayError, match="process 4711 has ended"):
+        Journal(tmp_path, found).apply(made.id, made.changes)
+
+
+def test_what_was_started_since_goes_back_too(tmp_path: Path) -> None:
+    found = kernel()
+    made = planned(found)
+    journal = Journal(tmp_path, found)
+    journal.apply(made.id, made.changes)
+    found.add(4800, f"{ROOT}/headway-{made.id}-4711", parent=4711)
+    assert journal.undo(made.id) == []
+    assert found.all[f"{ROOT}/app"].procs == {4711, 4800}
+
+
+def test_what_somebody_moved_elsewhere_stays_there(tmp_path: Path) -> None:
+    found = kernel()
+    made = planned(found)
+    journal = Journal(tmp_path, found)
+    journal.apply(made.id, made.changes)
+    found.write(f"{ROOT}/other/cgroup.procs", "4711")
+    journal.undo(made.id)
+    assert found.group_of(4711) == "/other"
+
+
+def test_where_the_former_group_has_gone_the_next_above_is_taken_and_said(tmp_path: Path) -> None:
+    found = kernel()
+    made = planned(found)
+    journal = Journal(tmp_path, found)
+    journal.apply(made.id, made.changes)
+    del found.all[f"{ROOT}/app"]
+    (note,) = journal.undo(made.id)
+    assert "went to /cg" in note
+    assert found.group_of(4711) == "/"
+
+
+def test_threads_made_since_are_let_go_and_others_of_the_same_number_are_not_touched(tmp_path: Path) -> None:
+    found = kernel("affinity")
+    made = planned(found)
+    journal = Journal(tmp_path, found)
+    journal.apply(made.id, made.changes)
+    one, zero = frozenset({1}), frozenset({0})
+    found.table[4711].threads[4720] = (9000, one)
+    found.add(4800, parent=4711)
+    found.table[4800].threads[4800] = (9001, one)
+    found.table[50].threads[50] = (9002, zero)  # another process has the number by now
+    journal.undo(made.id)
+    assert found.affinity(4720) == found.affinity(4800) == found.cpus
+    assert found.affinity(50) == zero
+
+
+def test_the_controller_stays_on_while_another_plan_needs_it(tmp_path: Path) -> None:
+    found = FakeKernel(4)
+    found.add(4711)
+    found.add(50)
+    journal = Journal(tmp_path, found)
+    first = plan([Remedy("partition", 4711, 1, ())], found)
+    journal.apply(first.id, first.changes)
+    second = plan([Remedy("partition", 50, 1, ())], found)
+    journal.apply(second.id, second.changes)
+    (note,) = journal.undo(first.id)
+    assert "stays on" in note
+    assert found.read(f"{ROOT}/headway-{second.id}-50/cpuset.cpus.partition") == "root"
+
+
+def test_after_another_start_of_the_machine_nothing_is_touched(tmp_path: Path) -> None:
+    found = kernel("affinity")
+    made = planned(found)
+    journal = Journal(tmp_path, found)
+    journal.apply(made.id, made.changes)
+    file = tmp_path / f"{made.id}.json"
+    file.write_text(file.read_text().replace("this-boot", "that-boot"))
+    done = found.state()
+    (note,) = journal.undo(made.id)
+    assert "started again" in note
+    assert found.state() == done
+
+
+def test_the_journal_is_for_its_owners_eyes_and_hands(tmp_path: Path) -> None:
+    found = kernel()
+    made = planned(found)
+    folder = tmp_path / "j"
+    journal = Journal(folder, found)
+    journal.apply(made.id, made.changes)
+    file = folder / f"{made.id}.json"
+    assert (file.stat().st_mode & 0o777, folder.stat().st_mode & 0o777) == (0o600, 0o700)
+    file.chmod(0o666)
+    with pytest.raises(HeadwayError, match="written by others"):
+        journal.undo(made.id)
+    file.chmod(0o600)
+    moved = folder / "x.json"
+    file.rename(moved)
+    file.symlink_to(moved)
+    with pytest.raises(HeadwayError, match="cannot be read"):
+        journal.undo(made.id)
+    folder.chmod(0o777)
+    with pytest.raises(HeadwayError, match="can be written by others"):
+        journal.undo("x")
+
+
+@pytest.mark.parametrize("name", ["../x", "", "a/b", "A", "a" * 50, ".x"])
+def test_a_name_that_is_none_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(HeadwayError, match="no plan's name"):
+        Journal(tmp_path, kernel()).undo(name)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        None,
+        {},
+        {"change": "remove"},
+        {"change": "make", "group": "/cg/app"},
+        {"change": "make", "group": "headway-x"},
+        {"change": "make", "group": "/cg/../headway-x"},
+        {"change": "move", "pid": 0, "birth": 1, "group": "/cg/headway-x", "former": "/cg", "root": "/cg"},
+        {"change": "move", "pid": True, "birth": 1, "group": "/cg/headway-x", "former": "/cg", "root": "/cg"},
+        {"change": "partition", "group": "/cg/headway-x", "cpus": []},
+        {"change": "partition", "group": "/cg/headway-x", "cpus": [-1]},
+        {"change": "bind", "pid": 1, "name": "x", "threads": []},
+        {"change": "bind", "pid": 1, "name": "x", "threads": [3]},
+        {"change": "enable", "root": 7},
+    ],
+)
+def test_a_journal_that_lies_is_refused(tmp_path: Path, change: object) -> None:
+    document = {"schema": "headway.undo/1", "id": "x", "boot": "this-boot", "begun": 1, "changes": [change]}
+    (tmp_path / "x.json").write_text(json.dumps(document))
+    (tmp_path / "x.json").chmod(0o600)
+    with pytest.raises(HeadwayError, match="no undo journal"):
+        Journal(tmp_path, kernel()).undo("x")
+
+
+@pytest.mark.parametrize("raw", [b"", b"\xff", b"[]", b"{}", b"[" * 10**5, b'{"schema":"headway.undo/1"}'])
+def test_a_journal_that_is_none_is_refused(tmp_path: Path, raw: bytes) -> None:
+    (tmp_path / "x.json").write_bytes(raw)
+    (tmp_path / "x.json").chmod(0o600)
+    with pytest.raises(HeadwayError, match="no undo journal"):
+        Journal(tmp_path, kernel()).undo("x")
+
+
+@HOW
+def test_changes_survive_being_written_down(how: str) -> None:
+    for change in planned(kernel(how)).changes:
+        assert change_of(json.loads(json.dumps(document_of(change)))) == change
+
+
+def test_two_at_once_do_not_mix(tmp_path: Path) -> None:
+    import fcntl
+
+    fd = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    found = kernel()
+    made = planned(found)
+    with pytest.raises(HeadwayError, match="another headway advise"):
+        Journal(tmp_path, found).apply(made.id, made.changes)
+    os.close(fd)

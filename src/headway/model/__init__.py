@@ -4,18 +4,31 @@ from .accounting import Accounts, Level, Position, Step, Tally, Transition, leve
 from .advice import Advice, References, advise
 from .cause import Behind, Cause
 from .cell import Cell
-from .indices import EXACT, Indices, Precision, indices_of, interrupt_time, processor_time, time_by_kind
+from .counted import Counted
+from .indices import (
+    EXACT,
+    Amounts,
+    Indices,
+    Precision,
+    amounts_of,
+    indices_of,
+    interrupt_time,
+    processor_time,
+    time_by_kind,
+)
 from .kinds import Kind, kind_of
-from .ledger import Ledger, Overhead, Processor, Thread, Window, add_states, merge, since, violations
+from .ledger import Ledger, Overhead, Processor, Thread, Window, add_states, merge, since, unit_of, violations
 from .quality import Quality
 
 __all__ = [
     "EXACT",
     "Accounts",
     "Advice",
+    "Amounts",
     "Behind",
     "Cause",
     "Cell",
+    "Counted",
     "Indices",
     "Kind",
     "Ledger",
@@ -33,6 +46,7 @@ __all__ = [
     "Window",
     "add_states",
     "advise",
+    "amounts_of",
     "indices_of",
     "interrupt_time",
     "kind_of",
@@ -41,5 +55,6 @@ __all__ = [
     "processor_time",
     "since",
     "time_by_kind",
+    "unit_of",
     "violations",
 ]

@@ -139,8 +139,8 @@ def open_per_cpu(events: Sequence[Event], cpus: Iterable[int]) -> dict[int, list
     """Counters of everything that happens on these processors: cpu -> one file descriptor an event, in their order.
 
     The events are not a group: a group that does not fit into the counters together would never count, single events
-    take turns. -1 stands for an event that this type of core does not have. Raises HeadwayError, with nothing left
-    open, where one cannot be counted; OSError with EMFILE or ENFILE where there are too many files.
+    take turns. -1 stands for an event that this type of core does not have: it does not happen there. Raises
+    HeadwayError, with nothing left open, where one cannot be counted; OSError (EMFILE, ENFILE) for too many files.
     """
     opened: dict[int, list[int]] = {}
     try:

@@ -184,7 +184,7 @@ def advise(ledger: Ledger, references: References | None = None) -> tuple[Advice
     Threads of one process that lose time by the same cause are spoken of once, by the one that loses most.
     """
     r = references or References()
-    rows = [(thread, thread.times()) for thread in ledger.threads]
+    rows = [(thread, ledger.times(thread)) for thread in ledger.threads]
     losses = sorted(_losses(ledger, rows, r), key=lambda f: (-f.lost, f.thread.key, f.index))
     ranked = [(f.lost, f.thread.key, advice) for f, advice in _of_threads(ledger, losses)]
     ranked += [(lost, (0, 0), advice) for lost, advice in _of_the_machine(ledger, rows, r)]

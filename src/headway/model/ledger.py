@@ -141,6 +141,10 @@ class Ledger:
             return Amounts(thread.times())
         return amounts_of(thread.states, cycles=self.unit != self.time_unit)
 
+    def times(self, thread: Thread) -> Mapping[Kind, int]:
+        """Time of each kind; that of user code is divided as its cycles were, where hardware counted them."""
+        return amounts_of(thread.states, cycles=False).by_kind if self.counted else thread.times()
+
     def indices(self, thread: Thread) -> Indices:
         """The thread's indices at this ledger's precision."""
         had = self.amounts(thread)

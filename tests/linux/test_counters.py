@@ -25,7 +25,7 @@ from headway.linux.counters import (
     sharpen,
     table,
 )
-from headway.linux.events import EventError, Events
+from headway.linux.events import EventError
 from headway.linux.perf import Event, Reading
 from headway.model import Cell, Counted, Precision, Quality
 
@@ -255,7 +255,3 @@ def test_the_share_of_a_sum_is_that_of_all_its_events() -> None:
     chosen = Plan((event, replace(event, config=1)), {"stall_cycles": (0, 1)}, {"e": 1})
     shares = chosen.counted([Reading(0, 10, 10), Reading(0, 10, 5)])
     assert shares == {"stall_cycles": Counted(20, 15), "e": Counted(10, 5)}
-
-
-def test_the_names_that_a_processor_gives_its_events_are_in_sysfs(tmp_path: Path) -> None:
-    assert Events(skylake(tmp_path) / "sys").find("cpu/cpu-cycles/").config == 0x3C

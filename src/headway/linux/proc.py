@@ -256,7 +256,8 @@ class ProcSource:
         self._clock_tick = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
         self._boot_offset = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns()
         self._waited_for = _time_of_children()
-        counted = counters.plan(self._criteria.events, user_only=True)
+        here = self._path == "/proc"  # of another tree's threads the kernel of this machine can count nothing
+        counted = counters.plan(self._criteria.events, user_only=True) if here else counters.Plan()
         spare = _spare_descriptors() if self._descriptors is None else self._descriptors
         for_counters = spare // 2 if counted.events else 0
         self._counters = ThreadCounters(counted, for_counters)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from tests.ledgers import precisions
 from tests.linux.machines import AMD_UNIT, SKYLAKE_UNIT, alder_lake, arm, cpuinfo, machine, skylake
 
 from headway.errors import HeadwayError
+from headway.linux import processors
 from headway.linux.counters import (
     FIELDS,
     MAX_EVENTS,
@@ -26,7 +28,7 @@ from headway.linux.counters import (
     table,
 )
 from headway.linux.events import EventError
-from headway.linux.perf import Event, Reading
+from headway.linux.perf import Event, Reading, close_all
 from headway.model import Cell, Counted, Precision, Quality
 
 
@@ -228,6 +230,21 @@ def test_on_this_machine_software_events_can_be_planned() -> None:
     assert chosen.named["page-faults:u"] == len(chosen.events) - 1
 
 
+@pytest.mark.root
+def test_what_was_opened_on_each_processor_says_how_long_it_counted() -> None:
+    chosen = plan(["page-faults,context-switches"])
+    cpus = processors.online()
+    opened = chosen.open(cpus)
+    try:
+        time.sleep(0.02)
+        counted = chosen.counted_on(opened)
+    finally:
+        close_all(fd for fds in opened.values() for fd in fds)
+    assert list(counted) == list(chosen.names)
+    assert counted["page-faults"].whole
+    assert counted["page-faults"].enabled >= len(cpus) * 15_000_000
+
+
 # ---- how good it is --------------------------------------------------------------------------------------------------
 
 ALL = dict.fromkeys(FIELDS, Counted(10, 10))
@@ -255,3 +272,14 @@ def test_the_share_of_a_sum_is_that_of_all_its_events() -> None:
     chosen = Plan((event, replace(event, config=1)), {"stall_cycles": (0, 1)}, {"e": 1})
     shares = chosen.counted([Reading(0, 10, 10), Reading(0, 10, 5)])
     assert shares == {"stall_cycles": Counted(20, 15), "e": Counted(10, 5)}
+
+
+def test_the_documentation_has_every_processor_and_event() -> None:
+    text = Path(__file__).parents[2].joinpath("docs/counters.md").read_text(encoding="utf-8")
+    for entry in table():
+        (row,) = [line for line in text.splitlines() if line.startswith(f"| {entry.name} |")]
+        for figure in ("stall_cycles", "memory_stall_cycles", "external_stall_cycles"):
+            for code in entry.codes.get(figure, ()):
+                assert code["name"] in row
+                assert f"event={code['event']:#x}" in row
+        assert entry.document.rpartition(": ")[2] in row

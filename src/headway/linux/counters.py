@@ -24,7 +24,7 @@ from headway.model import Counted, Precision, Quality
 
 from . import processors
 from .events import EventError, Events, Pmu
-from .perf import SOFTWARE, TRACEPOINT, Event, Reading, open_counter, open_per_cpu, why_not
+from .perf import SOFTWARE, TRACEPOINT, Event, Reading, open_counter, open_per_cpu, read_counter, why_not
 
 __all__ = ["FIELDS", "MAX_EVENTS", "CounterSet", "Entry", "Plan", "default_set", "plan", "remarks", "sharpen", "table"]
 
@@ -252,6 +252,17 @@ class Plan:
         if self.named:
             found["events"] = {name: values[place] for name, place in self.named.items()}
         return found
+
+    def counted_on(self, opened: Mapping[int, Sequence[int]]) -> dict[str, Counted]:
+        """How much of the time each name was counted, as the counters that `open` gave say now."""
+        total = [Reading(0, 0, 0)] * len(self.events)
+        for fds in opened.values():
+            for place, fd in enumerate(fds):
+                found = read_counter(fd) if fd >= 0 else None
+                if found is not None:
+                    was = total[place]
+                    total[place] = Reading(0, was.enabled + found.enabled, was.running + found.running)
+        return self.counted(total)
 
     def counted(self, readings: Sequence[Reading]) -> dict[str, Counted]:
         """How much of the time each name was counted, from one reading (of times) an event."""

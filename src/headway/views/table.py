@@ -17,6 +17,7 @@ from rich.console import Console
 from headway.model import (
     Advice,
     Amounts,
+    Cell,
     Indices,
     Kind,
     Ledger,
@@ -111,6 +112,9 @@ class _Layout:
 _FIRST_TO_GO = ("pid", "memory", "poll", "reason", "stolen", "irq", "waiting", "ready", "kernel", "EPI", "RPI", "tid")
 """What is left out first where there is no room."""
 
+_FIRST_TO_GO_COUNTED = ("pid", "irq", "stolen", "poll", *(c for c in _FIRST_TO_GO[3:] if c not in ("irq", "stolen")))
+"""The same where hardware counted: then what memory cost is worth more room than interrupts."""
+
 
 def _layout(ledger: Ledger, width: int, digits: int, longest: int) -> _Layout:
     quality = indices_of({}, ledger.precision).quality
@@ -125,9 +129,13 @@ def _layout(ledger: Ledger, width: int, digits: int, longest: int) -> _Layout:
     if width >= 110:
         if quality["iopi"] is not Quality.UNAVAILABLE:
             on.insert(5, column("poll", "iopi"))
-        if quality["mpi"] is not Quality.UNAVAILABLE:
+        if quality["mpi"] is not Quality.UNAVAILABLE and not ledger.counted:
             on.insert(3, column("memory", "mpi"))
         on.insert(0, ("pid", digits))
+    order: Sequence[str] = _FIRST_TO_GO
+    if quality["mpi"] is not Quality.UNAVAILABLE and ledger.counted:
+        on.insert([title for title, _ in on].index("kernel"), column("memory", "mpi"))
+        order = _FIRST_TO_GO_COUNTED
     off = [column("ready"), ("waiting", figure)]
     tid, reason, least = digits, 7, 10
 
@@ -136,7 +144,7 @@ def _layout(ledger: Ledger, width: int, digits: int, longest: int) -> _Layout:
         taken = sum(w + 1 for w in (tid, reason) if w)
         return width - taken - bar - sum(w + 1 for _, w in (*on, *off))
 
-    for title in _FIRST_TO_GO:
+    for title in order:
         if left() >= least:
             break
         on = [c for c in on if c[0] != title]
@@ -304,7 +312,7 @@ def _waits_most_for(thread: Thread, layout: _Layout) -> Line:
 
 
 def _states(ledger: Ledger, thread: Thread, width: int) -> Iterator[Line]:
-    """Every state of a thread, by kind, most time first, with the events in it; and what its memory stalls were for."""
+    """Every state of a thread, by kind, most time first, with what was counted in it."""
     kinds = list(Kind)
     rows = sorted(thread.states.items(), key=lambda item: (kinds.index(kind_of(item[0])), -item[1].time, item[0]))
     name = max(12, min(28, width - 54))
@@ -327,15 +335,26 @@ def _states(ledger: Ledger, thread: Thread, width: int) -> Iterator[Line]:
                 line.append((f" {each.rjust(7)} each", _DIM))
         yield _crop(line, width)
         known = cell.events or {}
-        there = [f"{event} {known[event]:,}" for event in ledger.events if known.get(event)]
-        if there:
+        there = [*_counted(cell), *(f"{event} {known[event]:,}" for event in ledger.events if known.get(event))]
+        if there and ledger.counted:
             yield from ([(text, _DIM)] for text in _indented(" · ".join(there), width, " " * 14, " " * 14))
-    indices = ledger.indices(thread)
-    if indices.mpi:
-        for label, part in (("caches", indices.mpi_internal), ("DRAM", indices.mpi_external)):
-            if part is not None:
-                amount = with_unit(part, ledger.unit, 7, " ").rjust(7)
-                yield _crop([(f"  {'':<10}", _DIM), (fit(f"memory: {label}", name), ""), (" " + amount, "")], width)
+
+
+def _counted(cell: Cell) -> Iterator[str]:
+    """What hardware says of a state, as far as it is known: its cycles, and how many of them did nothing."""
+    cycles = cell.cycles
+    if not cycles:
+        return
+    yield f"{with_unit(cycles, 'cycles', 7)} cycles"
+    if cell.instructions is not None:
+        yield f"{cell.instructions / cycles:.2f} instructions each"
+    for words, part in (
+        ("stalled", cell.stall_cycles),
+        ("for memory", cell.memory_stall_cycles),
+        ("for DRAM", cell.external_stall_cycles),
+    ):
+        if part:
+            yield f"{words} {share(min(part / cycles, 1.0))}"
 
 
 # --- events -----------------------------------------------------------------------------------------------------------

@@ -192,13 +192,23 @@ def test_of_the_default_events_what_cannot_be_counted_is_left_out_with_the_reaso
 
     chosen = plan(root=skylake(tmp_path), opens=no_stalls)
     assert chosen.names == ("cycles", "instructions")
-    assert "CYCLE_ACTIVITY.STALLS_TOTAL cannot be counted" in remarks(chosen)["stall_cycles"]
+    assert "CYCLE_ACTIVITY.STALLS_TOTAL cannot be counted" in remarks(chosen, in_cycles=True)["stall_cycles"]
 
 
 def test_where_none_can_be_counted_there_is_one_reason(tmp_path: Path) -> None:
     chosen = plan(root=skylake(tmp_path), opens=lambda event, of_thread: errno.EACCES)
     assert chosen.names == ()
     assert list(chosen.reasons) == ["counters"]
+
+
+def test_the_report_says_where_mpi_comes_from_or_why_there_is_none(tmp_path: Path) -> None:
+    full = plan(root=skylake(tmp_path / "a"), opens=can)
+    assert "mpi" not in remarks(full, in_cycles=True)
+    assert "Skylake" in remarks(full, in_cycles=False)["mpi"]
+    n1 = plan(root=arm(tmp_path / "b"), opens=can)
+    assert "STALL_BACKEND_MEM" in remarks(n1, in_cycles=True)["mpi"]
+    none = plan(root=machine(tmp_path / "c", {}), opens=can)
+    assert "no performance monitoring unit" in remarks(none, in_cycles=True)["mpi"]
 
 
 def test_an_event_that_was_asked_for_must_be_counted(tmp_path: Path) -> None:
@@ -222,7 +232,7 @@ def test_of_threads_only_user_code_is_counted(tmp_path: Path) -> None:
             for form in (event, *event.alternatives):
                 assert form.exclude_kernel
                 assert form.exclude_hv
-        assert "kernel" in remarks(chosen)["task-clock"]
+        assert "kernel" in remarks(chosen, in_cycles=False)["task-clock"]
 
 
 def test_on_this_machine_software_events_can_be_planned() -> None:

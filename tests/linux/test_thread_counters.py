@@ -9,6 +9,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,14 +17,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.errors import HeadwayError
-from headway.linux import thread_counters
+from headway.linux import counters, thread_counters
 from headway.linux.counters import Plan, plan
 from headway.linux.events import EventError, Events
 from headway.linux.perf import Event, Reading
 from headway.linux.proc import ProcSource
 from headway.linux.source import Criteria, Selection
 from headway.linux.thread_counters import ThreadCounters
-from headway.model import Cell, Counted, Ledger, violations
+from headway.model import Cell, Counted, Ledger, Quality, violations
 
 NOBODY = 65534
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -258,6 +259,36 @@ def test_the_counter_of_a_sleeping_thread_stands_still() -> None:
         counters.charge(key, {}, ended=False)
         assert counters.counted()["page-faults"].enabled - before < 50_000_000
         counters.close()
+
+
+@needs_perf
+def test_indices_follow_from_what_was_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The way of hardware events, walked with software ones: a clock for cycles, page faults for stalls."""
+    clock, faults = Events().find_all(["task-clock,page-faults"])
+    stood_in = Plan(
+        events=tuple(replace(event, exclude_kernel=True, exclude_hv=True) for event in (clock, faults)),
+        fields={"cycles": (0,), "stall_cycles": (1,), "memory_stall_cycles": (1,)},
+        processors=("a processor",),
+    )
+    monkeypatch.setattr(counters, "plan", lambda *_, **__: stood_in)
+    with working() as worker, counting(worker) as source:
+        worker.do("burn(50_000_000); touch()")
+        ledger = source.read()
+    (thread,) = ledger.threads
+    i = ledger.indices(thread)
+    user = thread.states["user"]
+    assert i.rpi is not None
+    assert i.epi is not None
+    assert i.mpi is not None
+    assert i.kpi is not None
+    assert (user.memory_stall_cycles or 0) >= PAGES
+    assert i.mpi == user.time * (user.stall_cycles or 0) // (user.cycles or 1)
+    assert (
+        i.rpi == i.epi + i.mpi + i.kpi == sum(thread.states[s].time for s in ("user", "kernel") if s in thread.states)
+    )
+    assert i.quality["mpi"] is Quality.SAMPLED
+    assert "a processor" in ledger.reasons["mpi"]
+    assert ledger.unit == "ns"
 
 
 def test_without_anything_to_count_the_states_stay_as_they_are() -> None:

@@ -442,6 +442,7 @@ def _counters_of_progress(system: System) -> Capability:
     for figure, why in found.unavailable.items():
         whys.setdefault(why, []).append(_words(figure))
     text += "".join(f"; not {' or '.join(figures)} ({why})" for why, figures in whys.items())
+    text += "".join(f"; by {document}" for document in found.documents)
     own = system.kernel.open_counter(_PERF_TYPE_HARDWARE, _PERF_COUNT_HW_CPU_CYCLES, 0, -1, exclude_kernel=True)
     if own:
         return Capability(name, False, f"{text}; but no counter can be opened ({os.strerror(own)})")

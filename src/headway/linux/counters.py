@@ -406,6 +406,14 @@ def sharpen(base: Precision, counted: Mapping[str, Counted], *, in_cycles: bool)
     )
 
 
-def remarks(plan: Plan) -> dict[str, str]:
-    """What a ledger should say of what is counted: `Ledger.reasons` of figures that are not, and of some that are."""
-    return {name: text for name, text in plan.reasons.items() if name != "counters"}
+def remarks(plan: Plan, *, in_cycles: bool) -> dict[str, str]:
+    """`Ledger.reasons` of what is counted: where MPI comes from, why a figure is null, what to know of an event."""
+    found = dict(plan.reasons)
+    why = found.pop("memory_stall_cycles", None) or found.get("counters")
+    found.pop("counters", None)
+    if "memory_stall_cycles" not in plan.fields:
+        return {"mpi": why or "its stalls are not counted", **found}
+    if in_cycles:
+        return found
+    by = " and ".join(plan.processors)
+    return {"mpi": f"the time of user code, divided as its cycles were, by the events of {by}", **found}

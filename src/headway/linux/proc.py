@@ -260,7 +260,7 @@ class ProcSource:
         counted = counters.plan(self._criteria.events, user_only=True) if here else counters.Plan()
         spare = _spare_descriptors() if self._descriptors is None else self._descriptors
         for_counters = spare // 2 if counted.events else 0
-        self._counters = ThreadCounters(counted, for_counters)
+        self._counters = ThreadCounters(counted, for_counters, self._tick)
         self._window_start = now = self._clock()
         scanner = self._scanner = Scanner(
             self._root,
@@ -531,8 +531,7 @@ class ProcSource:
         reasons = {
             "epi": f"the kernel samples what is user and what is kernel time, at its tick of {tick}",
             "kpi": f"the kernel samples what is user and what is kernel time, at its tick of {tick}",
-            "mpi": self._counters.plan.reasons.get("counters", "divided as the cycles of user code were"),
-            **counters.remarks(self._counters.plan),
+            **counters.remarks(self._counters.plan, in_cycles=False),
             "iopi": "/proc does not tell what a system call returned",
             "wait": "a thread waits for what it was found waiting for at a look; the sum of its waits is not sampled",
             "irq": "/proc charges an interrupt to the thread that it hit",

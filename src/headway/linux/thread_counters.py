@@ -57,11 +57,13 @@ def _together(event: Event, readings: list[Reading | None]) -> Reading | None:
 class ThreadCounters:
     """The counters of the threads that are measured; a thread is (tid, birth).
 
-    ``budget``: file descriptors that may be used.
+    ``budget``: file descriptors that may be used; ``tick``: how old the run time of a thread on a processor may be,
+    ns: what was missed is told beyond that.
     """
 
-    def __init__(self, plan: Plan, budget: int) -> None:
+    def __init__(self, plan: Plan, budget: int, tick: int = 0) -> None:
         self.plan = plan
+        self._tick = tick
         self._budget = budget
         self._each = sum(1 + len(event.alternatives) for event in plan.events)
         self._open: dict[Key, _Counters] = {}
@@ -124,7 +126,7 @@ class ThreadCounters:
         # time_enabled of a thread's counter stands still while the thread is on no processor, so it says for how much
         # of the thread's processor time there was a counter.
         ran = sum(cell.time for state, cell in states.items() if kind_of(state).in_rpi)
-        missed = max(ran - max((r.enabled for r in readings if r is not None), default=0), 0)
+        missed = max(ran - max((r.enabled for r in readings if r is not None), default=0) - self._tick, 0)
         if ended:
             self.missed += missed
             self._ended = [a + b for a, b in zip(self._ended, _times(readings), strict=True)]

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from headway.model import (
     Cell,
+    Counted,
     Ledger,
     Overhead,
     Precision,
@@ -64,9 +65,11 @@ HOSTILE_NAMES = (
 )
 
 qualities = st.sampled_from(Quality)
-precisions = st.builds(Precision, qualities, qualities, qualities, qualities, qualities)
+precisions = st.builds(Precision, qualities, qualities, qualities, qualities, qualities, st.none() | qualities)
 figures = st.none() | st.integers(0, 10**12)
-cells = st.builds(Cell, st.integers(0, 10**15), figures, figures, figures, figures, figures)
+events = st.none() | st.dictionaries(st.sampled_from(["page-faults", "r1a3", "cycles:u"]), figures, max_size=3)
+cells = st.builds(Cell, st.integers(0, 10**15), figures, figures, figures, figures, figures, figures, events)
+counts = st.builds(lambda enabled, lost: Counted(enabled + lost, enabled), st.integers(0, 10**12), st.integers(0, 9))
 names = st.sampled_from(HOSTILE_NAMES) | st.text(max_size=40) | st.sampled_from(["xz", "xz-worker", "kworker/0:1"])
 state_names = st.sampled_from(STATES)
 any_state_names = state_names | names.map("noneffective.{}".format) | names
@@ -87,7 +90,8 @@ def threads(draw: st.DrawFn, window: Window, tid: int, keys: st.SearchStrategy[s
     found: dict[str, Cell] = {}
     for part in parts:
         state = draw(keys)
-        piece = Cell(part, *(draw(st.integers(1, 10**6)) for _ in range(5)))
+        one = st.integers(1, 10**6)
+        piece = draw(st.builds(Cell, st.just(part), one, one, one, one, one, one, events))
         found[state] = found[state] + piece if state in found else piece
     pid = draw(st.integers(1, tid))
     return Thread(tid, pid, draw(names), draw(st.integers(0, start)), start, end, until, until - start, found)
@@ -127,4 +131,6 @@ def ledgers(
         overhead=Overhead(draw(figures), draw(figures)),
         unit=unit,
         time_unit=unit,
+        counted=draw(st.just({}) | st.dictionaries(st.sampled_from(["cycles", "page-faults"]), counts)),
+        events=draw(st.sampled_from([(), ("page-faults",), ("r1a3", "page-faults")])),
     )

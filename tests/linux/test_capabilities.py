@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.linux.machines import SKYLAKE_UNIT, cpuinfo, machine, skylake
 
 from headway.linux.capabilities import (
     BPF_NEEDS,
@@ -227,6 +228,24 @@ def test_why_there_are_no_hardware_counters(
     assert found.available is available
     assert why in found.why
     assert (remedy is None and found.remedy is None) or (remedy or "-") in (found.remedy or "")
+
+
+def test_what_would_be_counted_is_said_with_its_entry_of_the_table(tmp_path: Path) -> None:
+    system = System(skylake(tmp_path), FakeKernel())
+    found = {c.name: c for c in capabilities(system)}["counters of progress"]
+    assert found.available
+    assert "Skylake" in found.why
+    assert "external stall cycles" in found.why
+    blind = {c.name: c for c in capabilities(System(tmp_path, FakeKernel(own_counter=errno.EACCES)))}
+    assert "Permission denied" in blind["counters of progress"].why
+
+
+def test_where_the_table_has_no_entry_the_processor_is_named(tmp_path: Path) -> None:
+    system = System(machine(tmp_path, {"cpu": SKYLAKE_UNIT}, info=cpuinfo("CentaurHauls", 7, 0x5B)), FakeKernel())
+    found = {c.name: c for c in capabilities(system)}["counters of progress"]
+    assert not found.available
+    assert "CentaurHauls family 0x7 model 0x5b" in found.why
+    assert "cycles, instructions" in found.why
 
 
 def test_stolen_time_matters_only_where_somebody_can_steal(tree: Tree) -> None:

@@ -11,6 +11,7 @@ from headway.model import (
     Behind,
     Cause,
     Cell,
+    Counted,
     Facilities,
     Interrupt,
     Kind,
@@ -260,3 +261,13 @@ def test_advice_is_bounded_worst_first_and_about_threads_that_are_there(found: L
 @given(ledgers())
 def test_the_order_of_the_threads_does_not_matter(found: Ledger) -> None:
     assert advise(found) == advise(replace(found, threads=found.threads[::-1]))
+
+
+def test_stalls_for_memory_that_hardware_counted_are_worth_a_word() -> None:
+    second = 10**9
+    cells = {"user": Cell(second, 1, 10**9, 10**9, 8 * 10**8, 7 * 10**8)}
+    one = Thread(7, 7, "a", 0, 0, None, second, second, cells)
+    counted = dict.fromkeys(("cycles", "stall_cycles", "memory_stall_cycles"), Counted(1, 1))
+    found = Ledger("bpf", Window(0, second), (one,), unit="cycles", counted=counted)
+    assert [piece.index for piece in advise(found)] == ["mpi"]
+    assert advise(found)[0].value == pytest.approx(7 / 8)

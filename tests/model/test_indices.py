@@ -1,9 +1,20 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.ledgers import precisions
+from tests.ledgers import precisions, states
 
-from headway.model import EXACT, Cell, Kind, Precision, Quality, indices_of, interrupt_time, time_by_kind
+from headway.model import (
+    EXACT,
+    Cell,
+    Kind,
+    Precision,
+    Quality,
+    amounts_of,
+    indices_of,
+    interrupt_time,
+    processor_time,
+    time_by_kind,
+)
 
 times = st.fixed_dictionaries(dict.fromkeys(Kind, st.integers(0, 10**15)))
 INDICES = ("rpi", "epi", "mpi", "kpi", "iopi", "td", "te", "me", "ke", "ioe")
@@ -53,7 +64,7 @@ def test_what_is_unavailable_is_none_and_nothing_else_is(t: dict[Kind, int], pre
 
 @given(times, precisions)
 def test_where_epi_is_a_bound_nothing_that_rests_on_td_is_told(t: dict[Kind, int], precision: Precision) -> None:
-    hidden = Quality.UNAVAILABLE in (precision.memory, precision.kernel, precision.poll)
+    hidden = Quality.UNAVAILABLE in (precision.stall, precision.kernel, precision.poll)
     i = indices_of(t, precision)
     if hidden or precision.effective is Quality.BOUND:
         assert i.quality["epi"] is not Quality.EXACT
@@ -92,3 +103,76 @@ def test_a_mapping_may_have_the_answers_ready() -> None:
     assert time_by_kind(Ready()) is Ready.time_by_kind
     assert interrupt_time(Ready()) == 9
     assert indices_of(time_by_kind(Ready()), EXACT).rpi == 35
+
+
+counted = st.dictionaries(
+    st.sampled_from(["user", "kernel.read", "irq.timer", "poll", "ready", "wait.futex"]),
+    st.builds(Cell, st.integers(0, 10**12), st.just(1), *(st.integers(0, 10**12) for _ in range(5))),
+)
+
+
+@given(counted)
+def test_in_cycles_the_parts_are_all_cycles_on_a_processor(found: dict[str, Cell]) -> None:
+    had = amounts_of(found, cycles=True)
+    on_processor = [cell.cycles or 0 for state, cell in found.items() if state not in ("ready", "wait.futex")]
+    assert processor_time(had.by_kind) == sum(on_processor)
+    assert had.by_kind[Kind.READY] == had.by_kind[Kind.WAIT] == 0
+
+
+@given(states())
+def test_in_time_dividing_moves_user_time_and_nothing_else(found: dict[str, Cell]) -> None:
+    had, before = amounts_of(found, cycles=False), time_by_kind(found)
+    divided = (Kind.EFFECTIVE, Kind.MEMORY, Kind.STALL)
+    assert {k: t for k, t in had.by_kind.items() if k not in divided} == {
+        k: t for k, t in before.items() if k not in divided
+    }
+    assert sum(had.by_kind[k] for k in divided) == sum(before[k] for k in divided)
+
+
+@given(states(), st.booleans())
+def test_no_part_is_negative_whatever_the_counters_say(found: dict[str, Cell], cycles: bool) -> None:
+    had = amounts_of(found, cycles=cycles)
+    assert all(amount >= 0 for amount in had.by_kind.values())
+    assert had.external is None or 0 <= had.external <= had.by_kind[Kind.MEMORY]
+
+
+@given(states(), states(), st.booleans())
+def test_amounts_of_two_threads_add_up(a: dict[str, Cell], b: dict[str, Cell], cycles: bool) -> None:
+    one, two = amounts_of(a, cycles=cycles), amounts_of(b, cycles=cycles)
+    assert processor_time((one + two).by_kind) == processor_time(one.by_kind) + processor_time(two.by_kind)
+    assert one + two == two + one
+
+
+def test_user_cycles_are_effective_memory_or_stalled() -> None:
+    user = Cell(1000, 1, 800, 2000, 300, 200, 150)
+    had = amounts_of({"user": user, "kernel.read": Cell(50, 1, 40)}, cycles=True)
+    i = indices_of(had.by_kind, EXACT, external=had.external)
+    assert (i.rpi, i.epi, i.mpi, i.kpi, had.by_kind[Kind.STALL]) == (840, 500, 200, 40, 100)
+    assert (i.mpi_internal, i.mpi_external) == (50, 150)
+    assert i.te == pytest.approx(500 / 840)
+    in_time = amounts_of({"user": user, "kernel.read": Cell(50, 1, 40)}, cycles=False)
+    assert (in_time.by_kind[Kind.EFFECTIVE], in_time.by_kind[Kind.MEMORY]) == (625, 250)
+    assert (in_time.by_kind[Kind.STALL], in_time.by_kind[Kind.KERNEL], in_time.external) == (125, 50, 187)
+
+
+def test_where_stalls_are_counted_but_not_what_for_epi_is_exact_and_mpi_unavailable() -> None:
+    had = amounts_of({"user": Cell(1000, 1, 800, 2000, 300)}, cycles=True)
+    assert not had.memory_seen
+    assert had.stall_seen
+    i = indices_of(had.by_kind, had.worth(EXACT), external=had.external)
+    assert (i.epi, i.mpi, i.td, i.me) == (500, None, 300, None)
+    assert i.quality["epi"] is Quality.EXACT
+
+
+def test_where_memory_is_counted_but_no_other_stall_epi_is_a_bound() -> None:
+    had = amounts_of({"user": Cell(1000, 1, 800, 2000, None, 200)}, cycles=True)
+    i = indices_of(had.by_kind, had.worth(EXACT), external=had.external)
+    assert (i.epi, i.mpi, i.td, i.mpi_external) == (600, 200, None, None)
+    assert i.quality["epi"] is Quality.BOUND
+
+
+def test_a_thread_whose_counters_could_not_be_opened_has_no_mpi() -> None:
+    had = amounts_of({"user": Cell(1000, 1)}, cycles=False)
+    i = indices_of(had.by_kind, had.worth(EXACT))
+    assert (i.epi, i.mpi) == (1000, None)
+    assert i.quality["epi"] is Quality.BOUND

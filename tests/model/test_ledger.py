@@ -9,6 +9,7 @@ from tests.ledgers import ledgers, states
 from headway.model import (
     EXACT,
     Cell,
+    Counted,
     Ledger,
     Overhead,
     Processor,
@@ -17,6 +18,7 @@ from headway.model import (
     add_states,
     merge,
     since,
+    unit_of,
     violations,
 )
 
@@ -139,3 +141,35 @@ THREAD = Thread(1, 1, "a", 0, 0, 10, 10, 10, {"user": Cell(10)})
 )
 def test_each_way_of_breaking_the_law_is_named(thread: Thread, word: str) -> None:
     assert word in " ".join(violations(Ledger("bpf", Window(0, 20), (thread,))))
+
+
+def test_the_unit_is_cycles_where_all_of_the_time_on_a_processor_has_them() -> None:
+    counted = Thread(7, 7, "a", 0, 0, None, 9, 9, {"user": Cell(5, 1, 50), "wait.futex": Cell(4)})
+    blind = Thread(8, 7, "b", 0, 0, None, 9, 9, {"user": Cell(5, 1, 50), "kernel.read": Cell(4, 1)})
+    assert unit_of([counted]) == "cycles"
+    assert unit_of([counted, blind]) == "ns"
+
+
+def test_cycles_and_time_together_are_time() -> None:
+    in_cycles, in_time = Ledger("bpf", Window(0, 1), unit="cycles"), Ledger("bpf", Window(1, 2))
+    assert merge(in_cycles, in_cycles).unit == "cycles"
+    assert merge(in_cycles, in_time).unit == merge(in_time, in_cycles).unit == "ns"
+
+
+def test_a_ledger_without_counters_takes_no_notice_of_figures_in_its_cells() -> None:
+    thread = Thread(7, 7, "a", 0, 0, None, 9, 9, {"user": Cell(9, 1, 10, 10, 5, 5)})
+    plain = Ledger("bpf", Window(0, 9), (thread,))
+    assert plain.indices(thread).epi == 9
+    counting = replace(plain, counted={"cycles": Counted(9, 9)}, unit="cycles")
+    assert (counting.indices(thread).epi, counting.indices(thread).mpi) == (5, 5)
+
+
+def test_an_interval_has_the_events_of_its_own_time() -> None:
+    def at(time: int) -> Ledger:
+        cell = Cell(time, 1, events={"page-faults": time})
+        thread = Thread(7, 7, "a", 0, 0, None, time, time, {"user": cell})
+        return Ledger("bpf", Window(0, time), (thread,), counted={"page-faults": Counted(time, time)})
+
+    between = since(at(9), at(4))
+    assert between.threads[0].states["user"].events == {"page-faults": 5}
+    assert between.counted == {"page-faults": Counted(5, 5)}

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import jsonschema
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.ledgers import HOSTILE_NAMES, any_state_names, ledgers, names
 
-from headway.model import Cell, Ledger, Quality, Thread, Window, advise, merge
+from headway.model import Cell, Counted, Ledger, Quality, Thread, Window, advise, merge
 from headway.views.json import dumps, schema, to_document, write
 
 VALIDATOR = jsonschema.Draft202012Validator(schema())
@@ -21,7 +22,10 @@ def test_the_schema_is_one_and_every_field_of_it_is_closed() -> None:
     assert VALIDATOR.is_valid(document)
     assert not VALIDATOR.is_valid({**document, "more": 1})
     assert not VALIDATOR.is_valid({k: v for k, v in document.items() if k != "losses"})
-    assert list(document) == list(schema()["properties"])
+    assert list(document) == schema()["required"]
+    counting = to_document(Ledger("bpf", Window(0, 1), counted={"cycles": Counted(2, 1)}))
+    assert list(counting) == list(schema()["properties"])
+    assert counting["counted"] == {"cycles": 0.5}
 
 
 @given(
@@ -55,8 +59,30 @@ def test_the_document_says_what_the_ledger_says(ledger: Ledger) -> None:
         assert {state["state"]: state["time"] for state in written["states"]} == {
             state: cell.time for state, cell in thread.states.items()
         }
-        for index, value in written["indices"].items():
-            assert (value is None) == (written["quality"][index] == Quality.UNAVAILABLE.value)
+        for index, quality in written["quality"].items():
+            assert (written["indices"][index] is None) == (quality == Quality.UNAVAILABLE.value)
+        if "mpi_external" in written["indices"]:
+            i = written["indices"]
+            assert i["mpi_internal"] + i["mpi_external"] == i["mpi"]
+
+
+def test_events_are_in_the_states_only_if_they_were_asked_for() -> None:
+    cells = {"user": Cell(5, 1, events={"cs": 3}), "kernel.read": Cell(2, 1)}
+    ledger = Ledger("bpf", Window(0, 7), (Thread(1, 1, "a", 0, 0, None, 7, 7, cells),))
+    (plain,) = to_document(ledger)["threads"]
+    assert all("events" not in state and "external_stall_cycles" not in state for state in plain["states"])
+    (asked,) = to_document(replace(ledger, events=("cs", "faults")))["threads"]
+    assert [state["events"] for state in asked["states"]] == [{"cs": 3, "faults": None}, {"cs": None, "faults": None}]
+
+
+def test_what_hardware_counted_is_in_the_indices() -> None:
+    thread = Thread(1, 1, "a", 0, 0, None, 9, 9, {"user": Cell(9, 1, 100, 50, 40, 30, 20)})
+    counted = dict.fromkeys(("cycles", "stall_cycles", "memory_stall_cycles"), Counted(9, 9))
+    ledger = Ledger("bpf", Window(0, 9), (thread,), unit="cycles", counted=counted)
+    (written,) = to_document(ledger)["threads"]
+    assert (written["indices"]["epi"], written["indices"]["mpi"]) == (60, 30)
+    assert (written["indices"]["mpi_internal"], written["indices"]["mpi_external"]) == (10, 20)
+    assert "".join(write(ledger)) == dumps(to_document(ledger))
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES)

@@ -12,6 +12,7 @@ from tests.ledgers import HOSTILE_NAMES, any_state_names, ledgers
 
 from headway.model import (
     Cell,
+    Counted,
     Ledger,
     Overhead,
     Precision,
@@ -222,3 +223,64 @@ def test_the_heading_of_an_interval_says_when_it_was() -> None:
     out = io.StringIO()
     show(Console(file=out, width=60), [heading(Ledger("bpf", Window(7 * 10**9, 8 * 10**9)), 5 * 10**9, 60)])
     assert out.getvalue().startswith("after 3.000 s, an interval of 1.000 s ────")
+
+
+EVENTS = ("page-faults", "context-switches", "cpu/event=0xa3,umask=0x4,cmask=4/u")
+
+
+def counting() -> Ledger:
+    """The ledger with events in some of its cells."""
+
+    def counted(t: Thread) -> Thread:
+        cells = dict(t.states)
+        cells["user"] = replace(cells["user"], events={EVENTS[0]: t.tid, EVENTS[1]: 0, EVENTS[2]: 12_345_678_901})
+        return replace(t, states=cells)
+
+    threads = tuple(counted(t) for t in LEDGER.threads)
+    return replace(LEDGER, threads=threads, events=EVENTS, counted={name: Counted(9, 9) for name in EVENTS})
+
+
+@pytest.mark.parametrize("width", [1, 20, 40, 80, 160])
+@pytest.mark.parametrize("verbose", [False, True])
+def test_events_fit_the_width_and_none_is_left_out(width: int, verbose: bool) -> None:
+    lines = [text_of(line) for line in table(counting(), width=width, verbose=verbose)]
+    assert all(width_of(line) <= width for line in lines)
+    if width >= 40:
+        text = "\n".join(lines)
+        assert "page-faults" in text
+        assert "12,345,678,901" in text
+        assert f"{sum(t.tid for t in LEDGER.threads):,}" in text
+
+
+def test_with_more_threads_than_are_shown_the_events_still_add_up() -> None:
+    text = "\n".join(text_of(line) for line in table(counting(), width=160, limit=2))
+    assert "… 3 more" in text
+    assert f"{sum(t.tid for t in LEDGER.threads):,}" in text
+
+
+@given(ledgers(keys=any_state_names), st.integers(1, 200), st.booleans())
+def test_any_counted_ledger_fits(ledger: Ledger, width: int, verbose: bool) -> None:
+    for line in table(ledger, width=width, verbose=verbose, limit=2):
+        assert width_of(text_of(line)) <= width
+
+
+def test_counters_that_were_shared_are_said_with_their_share() -> None:
+    ledger = counting()
+    ledger = replace(ledger, counted={**ledger.counted, "stall_cycles": Counted(100, 62)})
+    text = " ".join(text_of(line).strip() for line in table(ledger, width=80))
+    assert "counters were shared: stall_cycles 62 %" in text
+
+
+def test_with_cycles_the_indices_are_cycles_and_waiting_is_time() -> None:
+    cells = {"user": Cell(500, 1, 8_000_000, 1, 5_000_000, 3_000_000, 1_000_000), "wait.disk": Cell(500_000_000, 1)}
+    one = Thread(7, 7, "a", 0, 0, None, 500_000_500, 500_000_500, cells)
+    counted = dict.fromkeys(("cycles", "stall_cycles", "memory_stall_cycles"), Counted(9, 9))
+    ledger = Ledger("bpf", Window(0, 500_000_500), (one,), unit="cycles", counted=counted)
+    text = "\n".join(text_of(line) for line in table(ledger, width=120, verbose=True))
+    row = next(line for line in text.splitlines() if line.startswith("a "))
+    assert row.count("3.000M") == 2
+    assert "8.000M" in row
+    assert "500 ms" in row
+    assert "8.000M cycles · 0.00 instructions each · stalled 62 % · for memory 38 % · for DRAM 12 %" in text
+    narrow = text_of(table(ledger, width=80)[0])
+    assert "memory" in narrow

@@ -21,6 +21,9 @@ from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 
+from .counters import default_set
+from .events import EventError
+
 __all__ = [
     "BPF_NEEDS",
     "OPTIONAL_TRACEPOINTS",
@@ -241,7 +244,7 @@ def capabilities(system: System | None = None) -> list[Capability]:
     for name, probe in _PROBES:
         try:
             found.append(probe(system))
-        except (OSError, ValueError, struct.error, ctypes.ArgumentError) as error:
+        except (OSError, ValueError, struct.error, ctypes.ArgumentError, EventError) as error:
             found.append(Capability(name, False, f"could not be probed: {error}"))
     return found
 
@@ -425,6 +428,30 @@ def _hardware_counters(system: System) -> Capability:
         hint = ", and a seccomp filter is active" if system.status.get("Seccomp", "0") != "0" else ""
         return Capability(name, False, why + hint, "sudo sysctl kernel.perf_event_paranoid=0")
     return Capability(name, False, f"perf_event_open fails: {os.strerror(own)}")
+
+
+@_probe("counters of progress")
+def _counters_of_progress(system: System) -> Capability:
+    """What is counted on this processor, by which entry of counters.toml, and why not the rest."""
+    name = "counters of progress"
+    found = default_set(system.root)
+    if isinstance(found, str):
+        return Capability(name, False, found)
+    text = f"{' and '.join(found.processors)}: {', '.join(map(_words, found.fields)) or 'nothing'}"
+    whys: dict[str, list[str]] = {}
+    for figure, why in found.unavailable.items():
+        whys.setdefault(why, []).append(_words(figure))
+    text += "".join(f"; not {' or '.join(figures)} ({why})" for why, figures in whys.items())
+    text += "".join(f"; by {document}" for document in found.documents)
+    own = system.kernel.open_counter(_PERF_TYPE_HARDWARE, _PERF_COUNT_HW_CPU_CYCLES, 0, -1, exclude_kernel=True)
+    if own:
+        return Capability(name, False, f"{text}; but no counter can be opened ({os.strerror(own)})")
+    enough = {"cycles", "stall_cycles", "memory_stall_cycles"} <= found.fields.keys()
+    return Capability(name, enough, text)
+
+
+def _words(figure: str) -> str:
+    return figure.replace("_", " ")
 
 
 @_probe("software counters")

@@ -1,34 +1,197 @@
-"""perf_event_open(2), as far as it is needed."""
+"""perf_event_open(2), as far as it is needed: what an event is, counting it, and why it cannot be counted."""
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import platform
 import struct
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
 
-__all__ = ["FAULTS_MAJOR", "FAULTS_MINOR", "SOFTWARE", "open_event"]
+from headway.errors import HeadwayError
 
-SOFTWARE = 1
-"""PERF_TYPE_SOFTWARE."""
+__all__ = [
+    "FAULTS_MAJOR",
+    "FAULTS_MINOR",
+    "HARDWARE",
+    "HW_CACHE",
+    "RAW",
+    "SOFTWARE",
+    "TRACEPOINT",
+    "Event",
+    "Reading",
+    "close_all",
+    "open_counter",
+    "open_event",
+    "open_per_cpu",
+    "read_counter",
+    "why_not",
+]
+
+HARDWARE, SOFTWARE, TRACEPOINT, HW_CACHE, RAW = 0, 1, 2, 3, 4
+"""PERF_TYPE_* (include/uapi/linux/perf_event.h)."""
 FAULTS_MINOR, FAULTS_MAJOR = 5, 6
 """PERF_COUNT_SW_PAGE_FAULTS_MIN and _MAJ: counted when the memory manager is done with a fault."""
 _CALLS = {"x86_64": 298, "aarch64": 241}
 _CLOEXEC = 8
-_SIZE = 112  # PERF_ATTR_SIZE_VER5
+_SIZE = 136  # PERF_ATTR_SIZE_VER8, the first with config3
+_SIZE_WITHOUT_CONFIG3 = 112  # PERF_ATTR_SIZE_VER5
+_TOTAL_TIMES = 1 | 2  # PERF_FORMAT_TOTAL_TIME_ENABLED, PERF_FORMAT_TOTAL_TIME_RUNNING
+_EXCLUDE_USER, _EXCLUDE_KERNEL, _EXCLUDE_HV = 1 << 4, 1 << 5, 1 << 6
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that the kernel can count, as perf_event_attr says it."""
+
+    name: str
+    """As the user wrote it."""
+    type: int
+    config: int
+    config1: int = 0
+    config2: int = 0
+    config3: int = 0
+    exclude_user: bool = False
+    exclude_kernel: bool = False
+    exclude_hv: bool = False
+    cpus: frozenset[int] | None = None
+    """The processors that can count it, where not all can: those of one type of core."""
+    alternatives: tuple[Event, ...] = ()
+    """The same for the other types of core, each with its own processors."""
+
+    def on(self, cpu: int) -> Event | None:
+        """What counts it on this processor; None: nothing does."""
+        return next((e for e in (self, *self.alternatives) if e.cpus is None or cpu in e.cpus), None)
+
+    @property
+    def hardware(self) -> bool:
+        """Whether it needs a performance monitoring unit."""
+        return self.type in (HARDWARE, HW_CACHE, RAW)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A counter as it was read: for ``enabled`` ns it was wanted, and for ``running`` of these it had hardware."""
+
+    value: int
+    enabled: int
+    running: int
+
+    @property
+    def scaled(self) -> int | None:
+        """The value for all of the time, in proportion where the counter was shared; None: it never had hardware."""
+        if self.running >= self.enabled:
+            return self.value
+        return self.value * self.enabled // self.running if self.running > 0 else None
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _open(attributes: bytearray, pid: int, cpu: int) -> int:
+    buffer = (ctypes.c_char * len(attributes)).from_buffer(attributes)
+    number = ctypes.c_long(_CALLS.get(platform.machine(), 241))
+    words = ctypes.c_int(pid), ctypes.c_int(cpu), ctypes.c_int(-1), ctypes.c_ulong(_CLOEXEC)
+    fd = int(_libc().syscall(number, buffer, *words))
+    if fd < 0:
+        failed = ctypes.get_errno()
+        raise OSError(failed, os.strerror(failed))
+    return fd
 
 
 def open_event(kind: int, config: int, *, cpu: int, period: int = 0, pid: int = -1) -> int:
     """A file descriptor for one event on one processor. Raises OSError with perf_event_open's errno."""
-    attributes = bytearray(_SIZE)
-    struct.pack_into("=IIQQ", attributes, 0, kind, _SIZE, config, period)
-    buffer = (ctypes.c_char * _SIZE).from_buffer(attributes)
-    libc = ctypes.CDLL(None, use_errno=True)
-    number = ctypes.c_long(_CALLS.get(platform.machine(), 241))
-    fd = int(
-        libc.syscall(number, buffer, ctypes.c_int(pid), ctypes.c_int(cpu), ctypes.c_int(-1), ctypes.c_ulong(_CLOEXEC))
-    )
-    if fd < 0:
-        number_ = ctypes.get_errno()
-        raise OSError(number_, os.strerror(number_))
-    return fd
+    attributes = bytearray(_SIZE_WITHOUT_CONFIG3)
+    struct.pack_into("=IIQQ", attributes, 0, kind, len(attributes), config, period)
+    return _open(attributes, pid, cpu)
+
+
+def open_counter(event: Event, *, pid: int = -1, cpu: int = -1) -> int:
+    """A file descriptor that counts the event from now on: of one thread (``pid``), or of one processor (``cpu``).
+
+    What the thread creates is not counted with it. Raises OSError with perf_event_open's errno.
+    """
+    attributes = bytearray(_SIZE if event.config3 else _SIZE_WITHOUT_CONFIG3)
+    flags = event.exclude_user * _EXCLUDE_USER | event.exclude_kernel * _EXCLUDE_KERNEL | event.exclude_hv * _EXCLUDE_HV
+    struct.pack_into("=IIQQQQQ", attributes, 0, event.type, len(attributes), event.config, 0, 0, _TOTAL_TIMES, flags)
+    struct.pack_into("=QQ", attributes, 56, event.config1, event.config2)
+    if event.config3:
+        struct.pack_into("=Q", attributes, 128, event.config3)
+    return _open(attributes, pid, cpu)
+
+
+def read_counter(fd: int) -> Reading | None:
+    """What a counter says; None: the kernel has taken it out of service (it could not be counted at all)."""
+    try:
+        data = os.read(fd, 24)
+    except OSError:
+        return None
+    return Reading(*struct.unpack("=QQQ", data)) if len(data) == 24 else None
+
+
+def open_per_cpu(events: Sequence[Event], cpus: Iterable[int]) -> dict[int, list[int]]:
+    """Counters of everything that happens on these processors: cpu -> one file descriptor an event, in their order.
+
+    The events are not a group: a group that does not fit into the counters together would never count, single events
+    take turns. -1 stands for an event that this type of core does not have: it does not happen there. Raises
+    HeadwayError, with nothing left open, where one cannot be counted; OSError (EMFILE, ENFILE) for too many files.
+    """
+    opened: dict[int, list[int]] = {}
+    try:
+        for cpu in cpus:
+            fds = opened[cpu] = []
+            for event in events:
+                here = event.on(cpu)
+                try:
+                    fds.append(-1 if here is None else open_counter(here, cpu=cpu))
+                except OSError as error:
+                    if error.errno in (errno.EMFILE, errno.ENFILE):
+                        raise
+                    raise HeadwayError(why_not(event, error.errno or 0, cpu=cpu)) from None
+    except BaseException:
+        close_all(fd for fds in opened.values() for fd in fds)
+        raise
+    return opened
+
+
+def close_all(fds: Iterable[int]) -> None:
+    """Close file descriptors; negative ones stand for none."""
+    for fd in fds:
+        if fd >= 0:
+            with suppress(OSError):
+                os.close(fd)
+
+
+def why_not(event: Event, number: int, *, cpu: int | None = None) -> str:
+    """Why the kernel does not count an event of a thread (``cpu`` None) or on a processor, in one sentence."""
+    where = "of a thread" if cpu is None else f"on processor {cpu}"
+    if number in (errno.EACCES, errno.EPERM):
+        if event.type == TRACEPOINT:
+            return f"{event.name} cannot be counted: tracepoints need CAP_PERFMON (sudo headway ...)"
+        if cpu is None and not event.exclude_kernel:
+            return f"{event.name} cannot be counted: only user code may be (write {event.name}:u), see {_PARANOID}"
+        return (
+            f"{event.name} cannot be counted {where}: that needs CAP_PERFMON (sudo headway ...), or a lower {_PARANOID}"
+        )
+    if number in (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP, errno.ENXIO):
+        if event.hardware:
+            return (
+                f"{event.name} cannot be counted: no performance monitoring unit here has it (headway doctor says more)"
+            )
+        return f"{event.name} cannot be counted {where}: this kernel does not offer that"
+    if number == errno.EINVAL:
+        return f"{event.name} cannot be counted {where}: the kernel takes it for no event that it can count there"
+    if number == errno.EBUSY:
+        return f"{event.name} cannot be counted {where}: somebody else holds the counters"
+    if number in (errno.EMFILE, errno.ENFILE):
+        return f"{event.name} cannot be counted {where}: too many files are open, raise the limit (ulimit -n)"
+    return f"{event.name} cannot be counted {where}: {os.strerror(number)}"
+
+
+_PARANOID = "kernel.perf_event_paranoid"

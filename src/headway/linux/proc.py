@@ -25,10 +25,12 @@ from contextlib import suppress
 from headway.errors import HeadwayError, SelectionError
 from headway.model import Cell, Ledger, Overhead, Precision, Quality, Thread, Window, since
 
+from . import counters
 from ._procfs import Scanner, Task, parse_schedstat
 from .marked import Marked
 from .source import Criteria, Selection
 from .syscalls import BY_FILE, WAITS, name_of
+from .thread_counters import ThreadCounters
 
 __all__ = ["ProcSource"]
 
@@ -129,6 +131,7 @@ class ProcSource:
         self._loadavg = -1
         self._scanner: Scanner | None = None
         self._marked = Marked(proc, clock)
+        self._counters = ThreadCounters(counters.Plan(), 0)
         self._window_start = 0
         self._ended: list[Thread] = []
         self._ended_exactly = True
@@ -236,6 +239,7 @@ class ProcSource:
         if self._scanner is not None:
             self._scanner.close()
             self._scanner = None
+        self._counters.close()
         for fd in (self._root, self._loadavg):
             if fd >= 0:
                 os.close(fd)
@@ -254,6 +258,11 @@ class ProcSource:
         self._clock_tick = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
         self._boot_offset = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns()
         self._waited_for = _time_of_children()
+        here = self._path == "/proc"  # of another tree's threads the kernel of this machine can count nothing
+        counted = counters.plan(self._criteria.events, user_only=True) if here else counters.Plan()
+        spare = _spare_descriptors() if self._descriptors is None else self._descriptors
+        for_counters = spare // 2 if counted.events else 0
+        self._counters = ThreadCounters(counted, for_counters, self._tick)
         self._window_start = now = self._clock()
         scanner = self._scanner = Scanner(
             self._root,
@@ -261,7 +270,7 @@ class ProcSource:
             clock_tick=self._clock_tick,
             boot_offset=self._boot_offset,
             start=now,
-            budget=_spare_descriptors() if self._descriptors is None else self._descriptors,
+            budget=spare - for_counters,
             schedstat=self._has_schedstat,
             follow_single=chosen.follow,
             reason_of_call=reason_of_call,
@@ -278,6 +287,7 @@ class ProcSource:
         self._sweep(scanner, now, opening=True)
         self._marked.look(scanner, now)
         self._complete = now
+        self._counters.follow(self._keys(scanner))
 
     def _open_processes(self, scanner: Scanner, chosen: Selection, now: int) -> None:
         """Take the processes selected under observation, and remember all others: they are nobody's children."""
@@ -368,6 +378,7 @@ class ProcSource:
         scanner.scan(now, created=created)
         self._discover(scanner, now, created)
         self._marked.look(scanner, now)
+        self._counters.follow(self._keys(scanner))
         self._close_ended(scanner)
         cost = time.thread_time_ns() - before
         self._cost += cost
@@ -459,12 +470,19 @@ class ProcSource:
                 used = _time_of_children() - self._waited_for
                 self._unseen_of_command = max(used - process.accounted, 0)
 
+    def _keys(self, scanner: Scanner) -> list[tuple[int, int]]:
+        """What the counters know the threads by."""
+        return [(task.tid, task.birth) for task in scanner.tasks.values()] if self._counters.active else []
+
     def _living(self, scanner: Scanner) -> Iterator[Thread]:
         return (self._thread(scanner, task) for task in scanner.tasks.values() if not task.ended)
 
     def _thread(self, scanner: Scanner, task: Task) -> Thread:
         account = task.account
         until = account.start + account.span
+        states = {state: Cell(t, None) for state, t in account.states(scanner.names).items()}
+        if self._counters.active:
+            states = self._counters.charge((task.tid, task.birth), states, ended=task.ended)
         return Thread(
             tid=task.tid,
             pid=task.pid,
@@ -474,9 +492,7 @@ class ProcSource:
             end=until if task.ended else None,
             until=until,
             span=account.span,
-            states=self._marked.split(
-                task, {state: Cell(t, None) for state, t in account.states(scanner.names).items()}
-            ),
+            states=self._marked.split(task, states),
         )
 
     def _ledger(self, scanner: Scanner, now: int, threads: list[Thread]) -> Ledger:
@@ -492,19 +508,26 @@ class ProcSource:
             and not any(losses.values())
             and all(task.exact for task in scanner.tasks.values() if not task.ended)
         )
+        counted = self._counters.counted()
         return Ledger(
             source="proc",
             window=Window(self._window_start, now),
             threads=tuple(sorted(threads, key=lambda thread: thread.key)),
-            precision=Precision(
-                total=Quality.EXACT if exact else Quality.SAMPLED,
-                effective=Quality.SAMPLED,
-                memory=Quality.UNAVAILABLE,
-                kernel=Quality.SAMPLED,
-                poll=Quality.UNAVAILABLE,
+            precision=counters.sharpen(
+                Precision(
+                    total=Quality.EXACT if exact else Quality.SAMPLED,
+                    effective=Quality.SAMPLED,
+                    memory=Quality.UNAVAILABLE,
+                    kernel=Quality.SAMPLED,
+                    poll=Quality.UNAVAILABLE,
+                ),
+                counted,
+                in_cycles=False,
             ),
             reasons=self._reasons(exact),
-            losses={**losses, **marks},
+            losses={**losses, **marks, **self._counters.losses()},
+            counted=counted,
+            events=tuple(self._counters.plan.named),
             overhead=Overhead(time=self._cost, events=scanner.looks),
         )
 
@@ -513,7 +536,7 @@ class ProcSource:
         reasons = {
             "epi": f"the kernel samples what is user and what is kernel time, at its tick of {tick}",
             "kpi": f"the kernel samples what is user and what is kernel time, at its tick of {tick}",
-            "mpi": "/proc has no hardware counters",
+            **counters.remarks(self._counters.plan, in_cycles=False),
             "iopi": "/proc does not tell what a system call returned",
             "wait": "a thread waits for what it was found waiting for at a look; the sum of its waits is not sampled",
             "irq": "/proc charges an interrupt to the thread that it hit",

@@ -4,10 +4,21 @@ from .accounting import Accounts, Level, Position, Step, Tally, Transition, leve
 from .advice import Advice, advise
 from .cause import Behind, Cause
 from .cell import Cell
+from .counted import Counted
 from .facilities import Facilities, Interrupt
-from .indices import EXACT, Indices, Precision, indices_of, interrupt_time, processor_time, time_by_kind
+from .indices import (
+    EXACT,
+    Amounts,
+    Indices,
+    Precision,
+    amounts_of,
+    indices_of,
+    interrupt_time,
+    processor_time,
+    time_by_kind,
+)
 from .kinds import Kind, kind_of
-from .ledger import Ledger, Overhead, Processor, Thread, Window, add_states, merge, since, violations
+from .ledger import Ledger, Overhead, Processor, Thread, Window, add_states, merge, since, unit_of, violations
 from .quality import Quality
 from .references import MOST, References
 from .remedy import Remedy
@@ -17,9 +28,11 @@ __all__ = [
     "MOST",
     "Accounts",
     "Advice",
+    "Amounts",
     "Behind",
     "Cause",
     "Cell",
+    "Counted",
     "Facilities",
     "Indices",
     "Interrupt",
@@ -40,6 +53,7 @@ __all__ = [
     "Window",
     "add_states",
     "advise",
+    "amounts_of",
     "indices_of",
     "interrupt_time",
     "kind_of",
@@ -48,5 +62,6 @@ __all__ = [
     "processor_time",
     "since",
     "time_by_kind",
+    "unit_of",
     "violations",
 ]

@@ -85,7 +85,7 @@ def advise(
     """
     r = references or References()
     where = facilities or Facilities()
-    rows = [(thread, thread.times()) for thread in ledger.threads]
+    rows = [(thread, ledger.times(thread)) for thread in ledger.threads]
     losses = sorted(_losses(ledger, rows, r), key=lambda f: (-f.lost, f.thread.key, f.index))
     ranked = [(f.lost, f.thread.key, advice) for f, advice in _of_threads(ledger, losses, where)]
     ranked += [(lost, (0, 0), advice) for lost, advice in _of_the_machine(ledger, rows, r, where)]

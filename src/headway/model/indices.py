@@ -5,12 +5,15 @@ that it lost to shared memory, to the kernel and to asking again and again for i
 ("Apparatus and method for thread progress tracking"):
 
     Td = RPI - EPI,  TE = 1 - Td/RPI,  ME = 1 - MPI/Td,  KE = 1 - KPI/Td,  IOE = 1 - IOPI/Td      (1 where Td = 0)
+
+What a state's name says is not all that is known of it where hardware counts: user code stalls, and part of its stalls
+are waits for memory. So what a thread had is first divided into `Amounts` of each kind, in cycles or in time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from operator import itemgetter
 
@@ -18,7 +21,17 @@ from .cell import Cell
 from .kinds import Kind, kind_of
 from .quality import Quality
 
-__all__ = ["EXACT", "Indices", "Precision", "indices_of", "interrupt_time", "processor_time", "time_by_kind"]
+__all__ = [
+    "EXACT",
+    "Amounts",
+    "Indices",
+    "Precision",
+    "amounts_of",
+    "indices_of",
+    "interrupt_time",
+    "processor_time",
+    "time_by_kind",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +47,13 @@ class Precision:
     memory: Quality = Quality.EXACT
     kernel: Quality = Quality.EXACT
     poll: Quality = Quality.EXACT
+    stall: Quality | None = None
+    """Of user code's stalls of every sort; where they are seen, memory that is not is among them, and not in EFFECTIVE.
+    None: they are seen as well as memory is."""
+
+    def __post_init__(self) -> None:
+        if self.stall is None:
+            object.__setattr__(self, "stall", self.memory)
 
     def __or__(self, other: Precision) -> Precision:
         """The worse of both, figure by figure: the precision of figures made from two ledgers."""
@@ -59,6 +79,10 @@ class Indices:
     ioe: float | None
     quality: Mapping[str, Quality]
     """The quality of each of the ten, by name."""
+    mpi_internal: int | None = None
+    """Of MPI, what a cache of the processor was waited for; None where the two cannot be told apart. As good as MPI."""
+    mpi_external: int | None = None
+    """Of MPI, what memory outside the processor was waited for."""
 
 
 _NO_TIME = dict.fromkeys(Kind, 0)
@@ -95,20 +119,101 @@ def _is_interrupt(state: str) -> bool:
     return state.partition(".")[0] in ("irq", "softirq")
 
 
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """What a thread (or many) had of each kind, in the unit of the indices."""
+
+    by_kind: Mapping[Kind, int]
+    external: int | None = None
+    """Of Kind.MEMORY, what waited for memory outside the processor; None where that is not known."""
+    memory_seen: bool = True
+    """Whether all user code's waits for memory were counted, where anything was."""
+    stall_seen: bool = True
+    """Whether all its stalls were."""
+
+    def __add__(self, other: Amounts) -> Amounts:
+        """Both together; what is not known of one is not known of the sum."""
+        return Amounts(
+            {kind: self.by_kind.get(kind, 0) + other.by_kind.get(kind, 0) for kind in Kind},
+            None if self.external is None or other.external is None else self.external + other.external,
+            self.memory_seen and other.memory_seen,
+            self.stall_seen and other.stall_seen,
+        )
+
+    def worth(self, precision: Precision) -> Precision:
+        """The precision of these amounts in a ledger of that precision."""
+        if self.memory_seen and self.stall_seen:
+            return precision
+        unseen = Quality.UNAVAILABLE
+        return replace(
+            precision,
+            memory=precision.memory if self.memory_seen else unseen,
+            stall=precision.stall if self.stall_seen else unseen,
+        )
+
+
+def amounts_of(states: Mapping[str, Cell], *, cycles: bool) -> Amounts:
+    """What was had of each kind where hardware counted what user code did.
+
+    ``cycles``: in cycles, which every state on a processor must have (kinds off the processor are 0 then); otherwise in
+    time. Of a state of kind EFFECTIVE with S stall cycles, M of them for memory,
+
+        memory = M        stall = S - M        effective = cycles - S
+
+    and in time, the state's time in these proportions. A counter that says more than the one above it in
+    cycles >= S >= M >= external is taken for that one: they are not read at one instant, and may have been scaled. So
+    the parts are never negative and always add up to the whole (law 3).
+    """
+    found = _NO_TIME.copy()
+    external: int | None = 0
+    memory_seen = stall_seen = True
+    for state, cell in states.items():
+        kind = kind_of(state)
+        had = (cell.cycles or 0) if cycles and kind.in_rpi else 0 if cycles else cell.time
+        if kind is not Kind.EFFECTIVE:
+            found[kind] += had
+            if kind is Kind.MEMORY and had:
+                external = None
+            continue
+        whole = cell.cycles
+        memory = cell.memory_stall_cycles if whole is not None else None
+        stall = cell.stall_cycles if whole is not None else None
+        if had:
+            memory_seen = memory_seen and memory is not None
+            stall_seen = stall_seen and stall is not None
+        whole = max(whole or 0, 0)
+        lost = min(max(stall if stall is not None else memory or 0, 0), whole)
+        for_memory = min(max(memory or 0, 0), lost)
+        outside = cell.external_stall_cycles
+        external = (
+            None if external is None or outside is None else external + _part(had, min(outside, for_memory), whole)
+        )
+        memory_part, lost_part = _part(had, for_memory, whole), _part(had, lost, whole)
+        found[Kind.MEMORY] += memory_part
+        found[Kind.STALL] += lost_part - memory_part
+        found[Kind.EFFECTIVE] += had - lost_part
+    return Amounts(found, external, memory_seen, stall_seen)
+
+
+def _part(had: int, some: int, whole: int) -> int:
+    """``some`` of ``whole`` cycles, in the unit of ``had``."""
+    return some if had == whole else had * some // whole if whole > 0 else 0
+
+
 def processor_time(times: Mapping[Kind, int]) -> int:
     """RPI, whatever its quality: all the processor time that a thread (or many) had, from its time of each kind."""
     return sum(_on_processor(times))
 
 
-def indices_of(times: Mapping[Kind, int], precision: Precision = EXACT) -> Indices:
-    """The indices of a thread (or of many) from its time of each kind.
+def indices_of(times: Mapping[Kind, int], precision: Precision = EXACT, *, external: int | None = None) -> Indices:
+    """The indices of a thread (or of many) from what it had of each kind, in time or in cycles.
 
     RPI = EPI + MPI + KPI + IOPI + stall, exactly; an index that is unavailable counts as nothing there, because its
-    time is in EPI, which makes EPI a bound at best. Where EPI is more than it should be, whether exactly known or
-    sampled, RPI - EPI is not Td but less, and Td, ME, KE and IOE, which rest on it, are unavailable; TE is as good as
-    EPI.
+    time is in EPI, which makes EPI a bound at best (that of memory is in the stalls, where these are seen). Where EPI
+    is more than it should be, whether exactly known or sampled, RPI - EPI is not Td but less, and Td, ME, KE and IOE,
+    which rest on it, are unavailable; TE is as good as EPI. ``external`` is the part of memory outside the processor.
     """
-    hidden = Quality.UNAVAILABLE in (precision.memory, precision.kernel, precision.poll)
+    hidden = Quality.UNAVAILABLE in (precision.stall, precision.kernel, precision.poll)
     effective = precision.effective | (Quality.BOUND if hidden else Quality.EXACT)
     times = {**_NO_TIME, **times}
     rpi = processor_time(times)
@@ -139,4 +244,6 @@ def indices_of(times: Mapping[Kind, int], precision: Precision = EXACT) -> Indic
     for name, worth in quality.items():
         if worth is Quality.UNAVAILABLE:
             values[name] = None
-    return Indices(**values, quality=quality)  # type: ignore[arg-type]
+    mpi = values["mpi"]
+    apart = {} if external is None or mpi is None else {"mpi_internal": mpi - external, "mpi_external": external}
+    return Indices(**values, quality=quality, **apart)  # type: ignore[arg-type]

@@ -11,10 +11,22 @@ from dataclasses import dataclass, field, replace
 
 from .cause import Cause
 from .cell import Cell
-from .indices import EXACT, Indices, Precision, indices_of, time_by_kind
-from .kinds import Kind
+from .counted import Counted
+from .indices import EXACT, Amounts, Indices, Precision, amounts_of, indices_of, time_by_kind
+from .kinds import Kind, kind_of
 
-__all__ = ["Ledger", "Overhead", "Processor", "Thread", "Window", "add_states", "merge", "since", "violations"]
+__all__ = [
+    "Ledger",
+    "Overhead",
+    "Processor",
+    "Thread",
+    "Window",
+    "add_states",
+    "merge",
+    "since",
+    "unit_of",
+    "violations",
+]
 
 States = Mapping[str, Cell]
 
@@ -118,10 +130,34 @@ class Ledger:
     """Unit of the indices."""
     time_unit: str = "ns"
     """Unit of times: ``ns`` or ``cycles``."""
+    counted: Mapping[str, Counted] = field(default_factory=dict)
+    """The hardware and software events that were counted, by name, and how much of the time they were; empty: none."""
+    events: tuple[str, ...] = ()
+    """Those that the user asked for, which are in the cells' ``events``, in the order asked for."""
+
+    def amounts(self, thread: Thread) -> Amounts:
+        """What the thread had of each kind, in `unit`: its times, divided further where hardware counted."""
+        if not self.counted:
+            return Amounts(thread.times())
+        return amounts_of(thread.states, cycles=self.unit != self.time_unit)
+
+    def times(self, thread: Thread) -> Mapping[Kind, int]:
+        """Time of each kind; that of user code is divided as its cycles were, where hardware counted them."""
+        return amounts_of(thread.states, cycles=False).by_kind if self.counted else thread.times()
 
     def indices(self, thread: Thread) -> Indices:
         """The thread's indices at this ledger's precision."""
-        return indices_of(thread.times(), self.precision)
+        had = self.amounts(thread)
+        return indices_of(had.by_kind, had.worth(self.precision), external=had.external)
+
+
+def unit_of(threads: Iterable[Thread], time_unit: str = "ns") -> str:
+    """The unit of the indices: ``cycles`` where every state on a processor has its cycles counted, else the time's."""
+    for thread in threads:
+        for state, cell in thread.states.items():
+            if cell.cycles is None and cell.time and kind_of(state).in_rpi:
+                return time_unit
+    return "cycles"
 
 
 def add_states(*many: States) -> dict[str, Cell]:
@@ -152,9 +188,10 @@ def _merge_threads(a: Thread, b: Thread) -> Thread:
 def merge(a: Ledger, b: Ledger) -> Ledger:
     """Two ledgers of one machine as one: consecutive windows, or different threads and processors of the same one.
 
-    Associative and commutative. Times of a thread that is in both add up, so the windows must not overlap for it.
+    Associative and commutative. Times of a thread that is in both add up, so the windows must not overlap for it. The
+    indices of a ledger in cycles and of one in time are in time together.
     """
-    if (a.unit, a.time_unit) != (b.unit, b.time_unit):
+    if a.time_unit != b.time_unit:
         raise ValueError(f"ledgers in {a.time_unit} and in {b.time_unit} cannot be merged")
     threads = {t.key: t for t in a.threads}
     for t in b.threads:
@@ -172,8 +209,13 @@ def merge(a: Ledger, b: Ledger) -> Ledger:
         reasons=_merge_reasons(a.reasons, b.reasons),
         losses={name: a.losses.get(name, 0) + b.losses.get(name, 0) for name in sorted({*a.losses, *b.losses})},
         overhead=a.overhead + b.overhead,
-        unit=a.unit,
+        unit=a.unit if a.unit == b.unit else a.time_unit,
         time_unit=a.time_unit,
+        counted={
+            name: a.counted.get(name, Counted()) + b.counted.get(name, Counted())
+            for name in sorted({*a.counted, *b.counted})
+        },
+        events=a.events if a.events == b.events else tuple(sorted({*a.events, *b.events})),
     )
 
 
@@ -210,6 +252,7 @@ def since(later: Ledger, earlier: Ledger) -> Ledger:
         processors=tuple(processors),
         losses={name: n - earlier.losses.get(name, 0) for name, n in later.losses.items()},
         overhead=later.overhead - earlier.overhead,
+        counted={name: c - earlier.counted.get(name, Counted()) for name, c in later.counted.items()},
     )
 
 
@@ -218,7 +261,7 @@ def _subtract(later: States, earlier: States) -> dict[str, Cell]:
     for state, cell in later.items():
         old = earlier.get(state)
         new = cell - old if old is not None else cell
-        if any((new.time, new.count, new.cycles, new.instructions, new.stall_cycles, new.memory_stall_cycles)):
+        if not new.empty:
             difference[state] = new
     return difference
 

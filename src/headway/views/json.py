@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.resources import files
 from typing import Any
 
-from headway.model import Advice, Cause, Cell, Ledger, Thread, indices_of, kind_of
+from headway.model import Advice, Cause, Cell, Indices, Ledger, Quality, Thread, kind_of
 
 __all__ = ["advice_document", "dumps", "schema", "to_document", "write"]
 
@@ -43,11 +43,12 @@ def to_document(
         "exit_status": exit_status,
         "window": {"start": window.start, "end": window.end, "duration": window.duration},
         "threads": [_thread(ledger, thread) for thread in ledger.threads],
-        "processors": [{"cpu": p.cpu, "states": _states(p.states)} for p in ledger.processors],
+        "processors": [{"cpu": p.cpu, "states": _states(ledger, p.states)} for p in ledger.processors],
         "losses": {_text(name): count for name, count in ledger.losses.items()},
         "overhead": {"time": cost.time, "events": cost.events, "per_event": cost.per_event},
         "advice": [advice_document(piece) for piece in advice],
         "reasons": {_text(name): _text(reason) for name, reason in ledger.reasons.items()},
+        **({"counted": {_text(name): c.share for name, c in ledger.counted.items()}} if ledger.counted else {}),
     }
 
 
@@ -79,10 +80,10 @@ def write(
     frame = to_document(
         replace(ledger, threads=(), processors=()), command=command, exit_status=exit_status, advice=advice
     )
-    quality = dumps({name: worth.value for name, worth in indices_of({}, ledger.precision).quality.items()})
+    qualities = partial(_quality_text, {})
     rows: dict[str, Iterable[str]] = {
-        "threads": (_thread_text(ledger, thread, quality) for thread in ledger.threads),
-        "processors": (f'{{"cpu":{p.cpu},"states":{_states_text(p.states)}}}' for p in ledger.processors),
+        "threads": (_thread_text(ledger, thread, qualities) for thread in ledger.threads),
+        "processors": (f'{{"cpu":{p.cpu},"states":{_states_text(ledger, p.states)}}}' for p in ledger.processors),
     }
     before = "{"
     for name, value in frame.items():
@@ -119,9 +120,9 @@ def _thread(ledger: Ledger, thread: Thread) -> dict[str, Any]:
         "name": _text(thread.name),
         "start": thread.start,
         "end": thread.end,
-        "indices": {name: getattr(indices, name) for name in _INDICES},
+        "indices": {name: getattr(indices, name) for name in (*_INDICES, *_apart(indices))},
         "quality": {name: quality.value for name, quality in indices.quality.items()},
-        "states": _states(thread.states),
+        "states": _states(ledger, thread.states),
     } | ({"causes": [_cause(cause) for cause in thread.causes]} if thread.causes else {})
 
 
@@ -136,7 +137,12 @@ def _cause(cause: Cause) -> dict[str, Any]:
     }
 
 
-def _states(states: Mapping[str, Cell]) -> list[dict[str, Any]]:
+def _apart(indices: Indices) -> tuple[str, ...]:
+    """The parts of MPI, where they are known apart."""
+    return () if indices.mpi_external is None else ("mpi_internal", "mpi_external")
+
+
+def _states(ledger: Ledger, states: Mapping[str, Cell]) -> list[dict[str, Any]]:
     return [
         {
             **_state(state),
@@ -146,9 +152,21 @@ def _states(states: Mapping[str, Cell]) -> list[dict[str, Any]]:
             "instructions": cell.instructions,
             "stall_cycles": cell.stall_cycles,
             "memory_stall_cycles": cell.memory_stall_cycles,
+            **_more(ledger, cell),
         }
         for state, cell in states.items()
     ]
+
+
+def _more(ledger: Ledger, cell: Cell) -> dict[str, Any]:
+    """What a state has beside that only where something was counted, or asked for."""
+    more: dict[str, Any] = {}
+    if ledger.counted:
+        more["external_stall_cycles"] = cell.external_stall_cycles
+    if ledger.events:
+        known = cell.events or {}
+        more["events"] = {_text(name): known.get(name) for name in ledger.events}
+    return more
 
 
 @lru_cache(maxsize=4096)
@@ -156,16 +174,27 @@ def _state(state: str) -> dict[str, str]:
     return {"state": _text(state), "kind": kind_of(state).value}
 
 
-def _thread_text(ledger: Ledger, thread: Thread, quality: str) -> str:
+def _quality_text(known: dict[tuple[Quality, ...], str], indices: Indices) -> str:
+    """The qualities as text; few combinations are in one ledger, so that each is made once."""
+    key = tuple(indices.quality.values())
+    if key not in known:
+        known[key] = dumps({name: worth.value for name, worth in indices.quality.items()})
+    return known[key]
+
+
+def _thread_text(ledger: Ledger, thread: Thread, qualities: Callable[[Indices], str]) -> str:
     i = ledger.indices(thread)
+    quality = qualities(i)
     amounts = _AMOUNTS % tuple(["null" if x is None else x for x in (i.rpi, i.epi, i.mpi, i.kpi, i.iopi, i.td)])
     shares = _SHARES % tuple(["null" if x is None else repr(x) for x in (i.te, i.me, i.ke, i.ioe)])
+    if i.mpi_external is not None:
+        shares += f',"mpi_internal":{i.mpi_internal},"mpi_external":{i.mpi_external}'
     end = "null" if thread.end is None else thread.end
+    states = _states_text(ledger, thread.states)
     causes = f',"causes":{_dumps([_cause(cause) for cause in thread.causes])}' if thread.causes else ""
     return (
         f'{{"tid":{thread.tid},"pid":{thread.pid},"name":{json.dumps(_text(thread.name))},"start":{thread.start},'
-        f'"end":{end},"indices":{{{amounts},{shares}}},"quality":{quality},"states":{_states_text(thread.states)}'
-        f"{causes}}}"
+        f'"end":{end},"indices":{{{amounts},{shares}}},"quality":{quality},"states":{states}{causes}}}'
     )
 
 
@@ -175,14 +204,17 @@ _COUNTED = '"cycles":%s,"instructions":%s,"stall_cycles":%s,"memory_stall_cycles
 _NOT_COUNTED = _COUNTED % (("null",) * 4)
 
 
-def _states_text(states: Mapping[str, Cell]) -> str:
+def _states_text(ledger: Ledger, states: Mapping[str, Cell]) -> str:
     texts = []
+    plain = not (ledger.counted or ledger.events)
     for state, cell in states.items():
         count = "null" if cell.count is None else cell.count
         figures = (cell.cycles, cell.instructions, cell.stall_cycles, cell.memory_stall_cycles)
         rest = _NOT_COUNTED
         if figures != (None, None, None, None):
             rest = _COUNTED % tuple(["null" if figure is None else figure for figure in figures])
+        if not plain:
+            rest = f"{rest[:-1]},{dumps(_more(ledger, cell))[1:]}"
         texts.append(f'{_state_text(state)}"count":{count},"time":{cell.time},{rest}')
     return f"[{','.join(texts)}]"
 

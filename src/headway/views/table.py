@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
+from functools import reduce
+from operator import add, itemgetter
 
 from rich.console import Console
 
 from headway.model import (
     Advice,
+    Amounts,
+    Cell,
     Indices,
     Kind,
     Ledger,
@@ -67,6 +70,8 @@ def table(
     # All threads are only added up; what costs more is done for those that are shown.
     times = [thread.times() for thread in ledger.threads]
     lines = [*_threads(ledger, times, width, limit, verbose)]
+    if ledger.events and ledger.threads:
+        lines += [[], *_events(ledger, times, width, limit)]
     if verbose and ledger.processors:
         lines += [[], *_processors(ledger, width)]
     lines += [[], *_notes(ledger, sum([found[Kind.UNKNOWN] for found in times]), width)]
@@ -84,6 +89,8 @@ class _Row:
 
     times: Mapping[Kind, int]
     interrupts: int
+    able: int
+    """What a loss is held against: all that the thread had or could have had of a processor, in the indices' unit."""
     indices: Indices
 
 
@@ -106,6 +113,9 @@ class _Layout:
 _FIRST_TO_GO = ("pid", "memory", "poll", "reason", "stolen", "irq", "waiting", "ready", "kernel", "EPI", "RPI", "tid")
 """What is left out first where there is no room."""
 
+_FIRST_TO_GO_COUNTED = ("pid", "irq", "stolen", "poll", *(c for c in _FIRST_TO_GO[3:] if c not in ("irq", "stolen")))
+"""The same where hardware counted: then what memory cost is worth more room than interrupts."""
+
 
 def _layout(ledger: Ledger, width: int, digits: int, longest: int) -> _Layout:
     quality = indices_of({}, ledger.precision).quality
@@ -120,9 +130,13 @@ def _layout(ledger: Ledger, width: int, digits: int, longest: int) -> _Layout:
     if width >= 110:
         if quality["iopi"] is not Quality.UNAVAILABLE:
             on.insert(5, column("poll", "iopi"))
-        if quality["mpi"] is not Quality.UNAVAILABLE:
+        if quality["mpi"] is not Quality.UNAVAILABLE and not ledger.counted:
             on.insert(3, column("memory", "mpi"))
         on.insert(0, ("pid", digits))
+    order: Sequence[str] = _FIRST_TO_GO
+    if quality["mpi"] is not Quality.UNAVAILABLE and ledger.counted:
+        on.insert([title for title, _ in on].index("kernel"), column("memory", "mpi"))
+        order = _FIRST_TO_GO_COUNTED
     off = [column("ready"), ("waiting", figure)]
     tid, reason, least = digits, 7, 10
 
@@ -131,7 +145,7 @@ def _layout(ledger: Ledger, width: int, digits: int, longest: int) -> _Layout:
         taken = sum(w + 1 for w in (tid, reason) if w)
         return width - taken - bar - sum(w + 1 for _, w in (*on, *off))
 
-    for title in _FIRST_TO_GO:
+    for title in order:
         if left() >= least:
             break
         on = [c for c in on if c[0] != title]
@@ -163,28 +177,42 @@ def _threads(
     yield from _heading(layout, width)
     for i in shown:
         thread = ledger.threads[i]
-        row = _Row(times[i], interrupt_time(thread.states), indices_of(times[i], ledger.precision))
+        row = _row(ledger, times[i], interrupt_time(thread.states), ledger.amounts(thread))
         label: Line = [(fit(names[i], layout.name), "")]
         if layout.tid:
             label.append((" " + str(thread.tid).rjust(layout.tid), _DIM))
         reason = _waits_most_for(thread, layout)
         yield _crop([*label, *_cells(layout, row, thread.pid), *reason], width)
         if verbose:
-            yield from _states(thread, ledger.time_unit, width)
+            yield from _states(ledger, thread, width)
     if len(had) == 1:
         return
     room = layout.name + (layout.tid + 1 if layout.tid else 0)
     total = {kind: sum(map(itemgetter(kind), times)) for kind in Kind}
+    amounts = _sum(map(ledger.amounts, ledger.threads)) if ledger.counted else Amounts(total)
     interrupts = sum([interrupt_time(thread.states) for thread in ledger.threads])
     rest = len(had) - len(shown)
     if rest:
         more = {kind: total[kind] - sum([times[i][kind] for i in shown]) for kind in Kind}
         of_rest = interrupts - sum([interrupt_time(ledger.threads[i].states) for i in shown])
-        row = _Row(more, of_rest, indices_of(more, ledger.precision))
+        unseen = [ledger.threads[i] for i in sorted(set(range(len(had))) - set(shown))] if ledger.counted else []
+        row = _row(ledger, more, of_rest, _sum(map(ledger.amounts, unseen)) if unseen else Amounts(more))
         text = f"… {rest:,} more threads" if rest > 1 else "… 1 more thread"
         yield _crop([(fit(text, room), _DIM), *_cells(layout, row, None)], width)
-    row = _Row(total, interrupts, indices_of(total, ledger.precision))
+    row = _row(ledger, total, interrupts, amounts)
     yield _crop([(fit(f"all {len(had):,} threads", room), _HEAD), *_cells(layout, row, None)], width)
+
+
+def _row(ledger: Ledger, times: Mapping[Kind, int], interrupts: int, had: Amounts) -> _Row:
+    rpi = processor_time(had.by_kind)
+    # Off the processor there are no cycles: what was not had is added in time, or not at all.
+    waited = times[Kind.READY] + times[Kind.STOLEN] if ledger.unit == ledger.time_unit else 0
+    indices = indices_of(had.by_kind, had.worth(ledger.precision), external=had.external)
+    return _Row(times, interrupts, rpi + waited, indices)
+
+
+def _sum(amounts: Iterable[Amounts]) -> Amounts:
+    return reduce(add, amounts, Amounts({}, 0))
 
 
 def _most(had: Sequence[int], threads: Sequence[Thread], limit: int | None) -> list[int]:
@@ -216,8 +244,7 @@ def _heading(layout: _Layout, width: int) -> Iterator[Line]:
 def _cells(layout: _Layout, row: _Row, pid: int | None) -> Line:
     """The figures of one line, from the first right of the name to the time waited."""
     i, times = row.indices, row.times
-    rpi = processor_time(times)
-    able = rpi + times.get(Kind.READY, 0) + times.get(Kind.STOLEN, 0)
+    able = processor_time(times) + times.get(Kind.READY, 0) + times.get(Kind.STOLEN, 0)
 
     def index(name: str, value: int | None) -> str:
         if value is None:
@@ -228,18 +255,18 @@ def _cells(layout: _Layout, row: _Row, pid: int | None) -> Line:
     def time(value: int) -> str:
         return with_unit(value, layout.time_unit, layout.figure, layout.gap)
 
-    def loss(value: int | None) -> str:
-        return _LOST if value and value > _NOTABLE * able else ""
+    def loss(value: int | None, of: int = able) -> str:
+        return _LOST if value and value > _NOTABLE * of else ""
 
     values = {
         "pid": ("" if pid is None else str(pid), _DIM),
         "RPI": (index("rpi", i.rpi), ""),
         "EPI": (index("epi", i.epi), ""),
-        "TE": (share(i.te) if rpi else NOTHING, _efficiency_style(i.te)),
-        "memory": (index("mpi", i.mpi), loss(i.mpi)),
-        "kernel": (index("kpi", i.kpi), loss(i.kpi)),
+        "TE": (share(i.te) if i.rpi != 0 else NOTHING, _efficiency_style(i.te)),
+        "memory": (index("mpi", i.mpi), loss(i.mpi, row.able)),
+        "kernel": (index("kpi", i.kpi), loss(i.kpi, row.able)),
         "irq": (time(row.interrupts), loss(row.interrupts)),
-        "poll": (index("iopi", i.iopi), loss(i.iopi)),
+        "poll": (index("iopi", i.iopi), loss(i.iopi, row.able)),
         "stolen": (time(times.get(Kind.STOLEN, 0)), loss(times.get(Kind.STOLEN, 0))),
         "ready": (time(times.get(Kind.READY, 0)), loss(times.get(Kind.READY, 0))),
         "waiting": (time(times.get(Kind.WAIT, 0)), ""),
@@ -285,8 +312,8 @@ def _waits_most_for(thread: Thread, layout: _Layout) -> Line:
     return [(" " + fit(name, min(room, max(width_of(name), 5))), ""), (" " + figure.rjust(layout.figure), _DIM)]
 
 
-def _states(thread: Thread, unit: str, width: int) -> Iterator[Line]:
-    """Every state of a thread, by kind, most time first."""
+def _states(ledger: Ledger, thread: Thread, width: int) -> Iterator[Line]:
+    """Every state of a thread, by kind, most time first, with what was counted in it."""
     kinds = list(Kind)
     rows = sorted(thread.states.items(), key=lambda item: (kinds.index(kind_of(item[0])), -item[1].time, item[0]))
     name = max(12, min(28, width - 54))
@@ -299,14 +326,96 @@ def _states(thread: Thread, unit: str, width: int) -> Iterator[Line]:
         line: Line = [
             (f"  {label:<10}", _DIM),
             (fit(clean(state, 256), name), ""),
-            (" " + with_unit(cell.time, unit, 7, " ").rjust(7), ""),
+            (" " + with_unit(cell.time, ledger.time_unit, 7, " ").rjust(7), ""),
             (" " + of_span, _DIM),
         ]
         if cell.count:
             line.append((f"  × {cell.count:<9,}", ""))
             if cell.time and cell.count > 1:
-                line.append((f" {with_unit(round(cell.time / cell.count), unit, 7, ' ').rjust(7)} each", _DIM))
+                each = with_unit(round(cell.time / cell.count), ledger.time_unit, 7, " ")
+                line.append((f" {each.rjust(7)} each", _DIM))
         yield _crop(line, width)
+        known = cell.events or {}
+        there = [*_counted(cell), *(f"{event} {known[event]:,}" for event in ledger.events if known.get(event))]
+        if there and ledger.counted:
+            yield from ([(text, _DIM)] for text in indented(" · ".join(there), width, " " * 14, " " * 14))
+
+
+def _counted(cell: Cell) -> Iterator[str]:
+    """What hardware says of a state, as far as it is known: its cycles, and how many of them did nothing."""
+    cycles = cell.cycles
+    if not cycles:
+        return
+    yield f"{with_unit(cycles, 'cycles', 7)} cycles"
+    if cell.instructions is not None:
+        yield f"{cell.instructions / cycles:.2f} instructions each"
+    for words, part in (
+        ("stalled", cell.stall_cycles),
+        ("for memory", cell.memory_stall_cycles),
+        ("for DRAM", cell.external_stall_cycles),
+    ):
+        if part:
+            yield f"{words} {share(min(part / cycles, 1.0))}"
+
+
+# --- events -----------------------------------------------------------------------------------------------------------
+
+
+def _events(ledger: Ledger, times: Sequence[Mapping[Kind, int]], width: int, limit: int | None) -> Iterator[Line]:
+    """How often each event happened to each thread: to the last one, in as many blocks of columns as are needed."""
+    shown = _most([processor_time(found) for found in times], ledger.threads, limit)
+    every = [_events_of(ledger, [thread]) for thread in ledger.threads]
+    who: list[tuple[str, str]] = [(clean(ledger.threads[i].name, 64), str(ledger.threads[i].tid)) for i in shown]
+    rows = [every[i] for i in shown]
+    if len(shown) < len(every):
+        rest = len(every) - len(shown)
+        who.append((f"… {rest:,} more", ""))
+        rows.append(_events_of(ledger, [ledger.threads[i] for i in sorted(set(range(len(every))) - set(shown))]))
+    if len(every) > 1:
+        who.append((f"all {len(every):,}", ""))
+        rows.append(_events_of(ledger, ledger.threads))
+    texts = [["–" if n is None else f"{n:,}" if n else NOTHING for n in row] for row in rows]
+    name = max(6, min(15, max(width_of(text) for text, _ in who)))
+    tid = max(5, *(len(text) for _, text in who))
+    label = name + 1 + tid
+    heads = [clean(event, 64) for event in ledger.events]
+    title = max(min(24, width - label - 2), 1)
+    widths = [max(min(width_of(head), title), *(len(row[n]) for row in texts)) + 2 for n, head in enumerate(heads)]
+    for first, last in _blocks(widths, width - label):
+        if first:
+            yield []
+        columns = range(first, last)
+        head = fit("events", name) + " " + "tid".rjust(tid)
+        for n in columns:
+            text = fit(heads[n], min(width_of(heads[n]), widths[n] - 2)).rstrip()
+            head += " " * (widths[n] - width_of(text)) + text
+        yield _crop([(head, _HEAD)], width)
+        for (text, number), row in zip(who, texts, strict=True):
+            line: Line = [(fit(text, name), "" if number else _DIM), (" " + number.rjust(tid), _DIM)]
+            line += [(row[n].rjust(widths[n]), _DIM if row[n] in (NOTHING, "–") else "") for n in columns]
+            yield _crop(line, width)
+
+
+def _events_of(ledger: Ledger, threads: Iterable[Thread]) -> list[int | None]:
+    """Of each event its total over all states in which it is known; None: it is known in none."""
+    found: dict[str, int] = {}
+    for thread in threads:
+        for cell in thread.states.values():
+            for name, count in (cell.events or {}).items():
+                if count is not None:
+                    found[name] = found.get(name, 0) + count
+    return [found.get(name) for name in ledger.events]
+
+
+def _blocks(widths: Sequence[int], room: int) -> Iterator[tuple[int, int]]:
+    """Columns from .. to that fit beside each other; one at least."""
+    first, used = 0, 0
+    for n, width in enumerate(widths):
+        if n > first and used + width > room:
+            yield first, n
+            first, used = n, 0
+        used += width
+    yield first, len(widths)
 
 
 # --- processors -------------------------------------------------------------------------------------------------------
@@ -344,6 +453,8 @@ def _shares(processor: Processor) -> tuple[int, int, int, int, int, int]:
 def _notes(ledger: Ledger, unseen: int, width: int) -> Iterator[Line]:
     quality = indices_of({}, ledger.precision).quality
     hidden = [_NAMES[index] for index in ("mpi", "kpi", "iopi") if quality[index] is Quality.UNAVAILABLE]
+    if ledger.precision.stall is not Quality.UNAVAILABLE and _NAMES["mpi"] in hidden:
+        hidden.remove(_NAMES["mpi"])
     alike: dict[tuple[str, str], list[str]] = {}
     for index, name in _NAMES.items():
         reason = ledger.reasons.get(index, "")
@@ -357,6 +468,10 @@ def _notes(ledger: Ledger, unseen: int, width: int) -> Iterator[Line]:
     for (word, reason), names in alike.items():
         text = f"{', '.join(names)}: {word} ({reason})" if word and reason else f"{', '.join(names)}: {word or reason}"
         yield from ([(line, _DIM)] for line in indented(text, width, "", "  "))
+    shared = [f"{name} {share(c.share)}" for name, c in ledger.counted.items() if not c.whole]
+    if shared:
+        text = f"counted part of the time and scaled to all of it, the counters were shared: {', '.join(shared)}"
+        yield from ([(line, _LOST)] for line in indented(text, width, "", "  "))
     if unseen:
         time = with_unit(unseen, ledger.time_unit, 7, " ")
         yield from ([(line, _DIM)] for line in indented(f"not seen: {time} of the threads' time", width, "", "  "))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from tests.ledgers import any_state_names, ledgers
 
 from headway.errors import HeadwayError
-from headway.model import Cell, Ledger, Thread, Window, advise
+from headway.model import Behind, Cause, Cell, Ledger, Thread, Window, advise
 from headway.views.json import dumps, to_document
 from headway.views.saved import from_documents
 
@@ -58,6 +59,15 @@ def test_what_is_not_known_is_passed_over() -> None:
     document = to_document(ledger())
     document["news"] = document["threads"][0]["news"] = [1]
     assert read(document) == read(to_document(ledger()))
+
+
+def test_causes_are_read_and_may_not_have_more_time_than_their_state() -> None:
+    cause = Cause("user", Behind.OBJECT, "x", 5, 1, 9)
+    (thread,) = ledger().threads
+    document = to_document(replace(ledger(), threads=(replace(thread, causes=(cause,)),)))
+    assert read(document).threads[0].causes == (cause,)
+    assert "more time" in refused(changed(document, ["threads", 0, "causes", 0, "time"], 2 * SECOND))
+    assert "behind is" in refused(changed(document, ["threads", 0, "causes", 0, "behind"], "x"))
 
 
 def refused(*documents: Any) -> str:

@@ -205,6 +205,11 @@ WAITS = {
         "for a lock, or for another thread's work: if it should be working, see where it waits and who holds what",
         _stacks("syscalls:sys_enter_futex"),
     ),
+    "gil": Pattern(
+        "for Python's interpreter lock (GIL): other threads of it run Python code meanwhile; use processes, code that "
+        "lets go of the lock, or a build without one",
+        "sudo headway stat -p {pid} -d 2 --why wait -v",
+    ),
     "disk": Pattern(
         "for the disk: read ahead (posix_fadvise), keep several requests on their way (io_uring), or keep the data in "
         "memory",

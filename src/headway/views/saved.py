@@ -13,7 +13,20 @@ from functools import reduce
 from typing import Any, NoReturn
 
 from headway.errors import HeadwayError
-from headway.model import Cell, Ledger, Overhead, Precision, Processor, Quality, Thread, Window, merge, violations
+from headway.model import (
+    Behind,
+    Cause,
+    Cell,
+    Ledger,
+    Overhead,
+    Precision,
+    Processor,
+    Quality,
+    Thread,
+    Window,
+    merge,
+    violations,
+)
 
 from .json import SCHEMA
 
@@ -137,7 +150,25 @@ def _thread(row: Mapping[str, Any], window: Window) -> Thread:
         until=window.end if end is None else end,
         span=sum(cell.time for cell in states.values()),
         states=states,
+        causes=tuple(_cause(_table(item, "a cause"), states) for item in _list({"causes": [], **row}, "causes")),
     )
+
+
+def _cause(row: Mapping[str, Any], states: Mapping[str, Cell]) -> Cause:
+    state, behind = _text(row, "state", _LONGEST), _text(row, "behind", 10)
+    if behind not in {kind.value for kind in Behind}:
+        raise _WrongError(f"behind is {_shown(behind)}")
+    cause = Cause(
+        state=state,
+        behind=Behind(behind),
+        name=_text(row, "name", _LONGEST),
+        time=_integer(row, "time", 0),
+        count=_integer(row, "count", 0),
+        tid=None if row.get("tid") is None else _integer(row, "tid", 1),
+    )
+    if state not in states or cause.time > states[state].time:
+        raise _WrongError(f"a cause has more time than {_shown(state)}, the state it is behind")
+    return cause
 
 
 def _processor(row: Mapping[str, Any]) -> Processor:

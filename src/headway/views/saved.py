@@ -17,6 +17,7 @@ from headway.model import (
     Behind,
     Cause,
     Cell,
+    Counted,
     Ledger,
     Overhead,
     Precision,
@@ -123,6 +124,8 @@ def _ledger(found: object) -> Ledger:
         precision=_precision(rows),
         losses=_integers(document, "losses"),
         overhead=Overhead(_optional(cost, "time"), _optional(cost, "events")),
+        counted=_counted(document),
+        events=_events(rows),
         unit=units["unit"],
         time_unit=units["time_unit"],
     )
@@ -183,9 +186,35 @@ def _states(row: Mapping[str, Any]) -> dict[str, Cell]:
         name = _text(found, "state", _LONGEST)
         if name in states:
             raise _WrongError(f"the state {_shown(name)} is there twice")
-        counted = (_optional(found, key) for key in ("cycles", "instructions", "stall_cycles", "memory_stall_cycles"))
-        states[name] = Cell(_integer(found, "time", 0), _optional(found, "count"), *counted)
+        counted = {key: _optional(found, key) for key in _COUNTED}
+        events = None
+        if "events" in found:
+            given = _table(found["events"], "events")
+            events = {event: number for event in given if (number := _optional(given, event)) is not None}
+        states[name] = Cell(_integer(found, "time", 0), _optional(found, "count"), **counted, events=events)
     return states
+
+
+_COUNTED = ("cycles", "instructions", "stall_cycles", "memory_stall_cycles", "external_stall_cycles")
+_FINE = 1_000_000
+"""The share of time in which an event was counted is written as a number from 0 to 1: this is 1."""
+
+
+def _counted(document: Mapping[str, Any]) -> dict[str, Counted]:
+    counted = {}
+    for name, share in _table(document.get("counted", {}), "counted").items():
+        if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:
+            raise _WrongError(f"the share of time in which {_shown(name)} was counted is {_shown(share)}")
+        counted[name] = Counted(_FINE, round(share * _FINE))
+    return counted
+
+
+def _events(rows: list[Mapping[str, Any]]) -> tuple[str, ...]:
+    """The events asked for: those that every state has."""
+    for row in rows:
+        for state in _list(row, "states"):
+            return tuple(_table(_table(state, "a state").get("events", {}), "events"))
+    return ()
 
 
 def _precision(rows: list[Mapping[str, Any]]) -> Precision:

@@ -222,7 +222,10 @@ def _precision(rows: list[Mapping[str, Any]]) -> Precision:
     precision = Precision()
     for quality in {tuple(sorted(_qualities(row).items())) for row in rows}:
         by_index = dict(quality)
-        precision |= Precision(*(Quality(by_index[index]) for index in ("rpi", "epi", "mpi", "kpi", "iopi")))
+        rpi, epi, mpi, kpi, iopi = (Quality(by_index[index]) for index in ("rpi", "epi", "mpi", "kpi", "iopi"))
+        # Where EPI is no bound although MPI is not known, stalls of every sort were counted together.
+        apart = mpi is Quality.UNAVAILABLE and epi not in (Quality.BOUND, Quality.UNAVAILABLE)
+        precision |= Precision(rpi, epi, mpi, kpi, iopi, stall=epi if apart else None)
     return precision
 
 

@@ -288,7 +288,7 @@ struct block {
 	__u32 tid;
 	__u32 n_tags;
 	__u64 names;
-	__u64 spare;
+	__u64 since; /* when the thread took it; its words began at 0 then */
 	__u32 depth;
 	__u32 open;
 	__u32 errors;

@@ -149,7 +149,8 @@ struct frame {
 enum { N_FRAMES = 16 };
 
 struct marks {
-	u64 at; /* when the block was last read */
+	u64 at; /* when the block was last read; 0: never */
+	u64 since; /* the block's own */
 	u64 away; /* time since then and since it last changed that was not the thread's own code */
 	u32 n_frames;
 	u32 spare;

@@ -157,6 +157,10 @@ u64 regions(u32 number, u64 since, u64 until, u64 now, u64 time)
 		lose(p, LOST_BLOCKS, 1);
 		return 0;
 	}
+	if (m->since != m->block.since) { /* a child's copy of it begins anew */
+		m->since = m->block.since;
+		m->at = 0;
+	}
 	m->away += m->at ? since - m->at : 0;
 	struct region_stretch x = {.since = since, .until = until, .now = now, .left = time, .number = number};
 	loop(n, charge_tag, &x, 0);

@@ -140,6 +140,13 @@ struct mark {
 	u32 spare;
 };
 
+/* A stretch of user code that is being charged. */
+struct user_stretch {
+	u64 since, until, now;
+	u64 left; /* still to be given away */
+	u64 changed; /* regions began or ended in it */
+};
+
 struct frame {
 	u64 stack; /* the stack pointer when it was called */
 	u32 outer; /* the state that it was called in */
@@ -156,6 +163,7 @@ struct marks {
 	u32 spare;
 	struct mark tags[N_BLOCK_TAGS];
 	struct frame frames[N_FRAMES];
+	struct user_stretch stretch;
 	struct block block; /* as read */
 };
 

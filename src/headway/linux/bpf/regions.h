@@ -67,20 +67,15 @@ u64 name_tag(u64 names, u32 tag)
 	return TAG + number;
 }
 
-struct region_stretch {
-	u64 since, until, now;
-	u64 left; /* of the stretch, still to be given away */
-	u32 number;
-	u32 changed;
-};
-
-static int charge_tag(u32 i, struct region_stretch *x)
+/* What a tag has of the stretch. A function of its own, so that the verifier goes through it once. */
+u64 charge_tag(u32 number, u32 i)
 {
 	struct processor *p = here();
-	struct slot *s = slot_at(x->number);
+	struct slot *s = slot_at(number);
 	struct marks *m = task_storage(&marks, current_task(), NULL, 0);
 	if (!p || !s || !m || i >= N_BLOCK_TAGS)
-		return 1;
+		return 0;
+	struct user_stretch *x = &m->stretch;
 	struct mark *mark = &m->tags[i];
 	u64 word = m->block.tags[i].word, entries = m->block.tags[i].entries;
 	u64 on = word & 1, value = (u64)((s64)word >> 1) + (on ? x->now : 0);
@@ -128,6 +123,12 @@ static int charge_tag(u32 i, struct region_stretch *x)
 	return 0;
 }
 
+static int charge_next(u32 i, u32 *number)
+{
+	charge_tag(*number, i);
+	return 0;
+}
+
 /*
  * A stretch of user code from `since` to `until` ends now, and `time` of it is to be charged: that of marked regions is,
  * here. Returns how much that was.
@@ -162,12 +163,16 @@ u64 regions(u32 number, u64 since, u64 until, u64 now, u64 time)
 		m->at = 0;
 	}
 	m->away += m->at ? since - m->at : 0;
-	struct region_stretch x = {.since = since, .until = until, .now = now, .left = time, .number = number};
-	loop(n, charge_tag, &x, 0);
+	m->stretch.since = since;
+	m->stretch.until = until;
+	m->stretch.now = now;
+	m->stretch.left = time;
+	m->stretch.changed = 0;
+	loop(n, charge_next, &number, 0);
 	m->at = until;
-	if (x.changed)
+	if (m->stretch.changed)
 		m->away = 0;
-	return time - x.left;
+	return time - m->stretch.left;
 }
 
 /* The thread says where its block is. */

@@ -51,8 +51,11 @@ INLINE void take_stolen(struct processor *p, struct slot *s, struct task_struct 
 enum { NOT_NOW = 0xfffffffe };
 
 /* What is seldom to be done before a handler's work: the slot to charge, or NOT_NOW. */
-NOINLINE u32 prepare(struct processor *p, u32 state)
+u64 prepare(u32 state)
 {
+	struct processor *p = here();
+	if (!p)
+		return NOT_NOW;
 	u32 number = p->slot;
 	u64 now = clock_ns();
 	if (!p->since || (s64)(now - p->since) < 0)
@@ -83,7 +86,7 @@ INLINE bool begin(struct processor *p, struct slot **s, u64 *at, u32 kind, u32 s
 		    LIKELY(p->deferred_total == p->absorbed_total) &&
 		    LIKELY(p->cut == control.cut || now < control.cut_at))
 			break;
-		number = prepare(p, state);
+		number = prepare(state);
 		if (number == NOT_NOW)
 			return false;
 		now = clock_ns();

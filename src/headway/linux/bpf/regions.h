@@ -88,8 +88,8 @@ u64 charge_tag(u32 number, u32 i)
 	mark->last = 0;
 	if (first)
 		return 0;
-	/* A moment that was read, but not written down before interruptions, is off by the length of them. */
-	s64 slack = m->away + CLOCK_SLACK;
+	/* A moment that was read, but not written down before an interruption, is any since the change before it. */
+	s64 slack = x->since - m->changed_at + CLOCK_SLACK;
 	x->changed |= time != (on ? all : 0) || entered;
 	if ((s64)time < -slack || (s64)time > (s64)all + slack || entered >> 32)
 		lose(p, LOST_LIES, 1);
@@ -161,17 +161,17 @@ u64 regions(u32 number, u64 since, u64 until, u64 now, u64 time)
 	if (m->since != m->block.since) { /* a child's copy of it begins anew */
 		m->since = m->block.since;
 		m->at = 0;
+		m->changed_at = since;
 	}
-	m->away += m->at ? since - m->at : 0;
 	m->stretch.since = since;
 	m->stretch.until = until;
 	m->stretch.now = now;
 	m->stretch.left = time;
 	m->stretch.changed = 0;
 	loop(n, charge_next, &number, 0);
+	if (m->stretch.changed || !m->at)
+		m->changed_at = now;
 	m->at = until;
-	if (m->stretch.changed)
-		m->away = 0;
 	return time - m->stretch.left;
 }
 

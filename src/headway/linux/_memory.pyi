@@ -4,6 +4,7 @@ from mmap import mmap
 from headway.model import Cell, Kind
 
 from .checks import Check
+from .counters import Plan
 
 STATES: dict[str, int]
 EVENTS: dict[str, int]
@@ -52,7 +53,11 @@ class Memory:
         max_slots: int,
         polls: Sequence[str] = ...,
         functions: Sequence[str] = ...,
+        plan: Plan | None = ...,
+        counts: tuple[mmap, ...] = ...,
     ) -> None: ...
+    def counted(self) -> list[list[int]]: ...
+    def unmarked(self) -> list[tuple[int, int]]: ...
     def set_costs(self, before: Sequence[float], after: Sequence[float]) -> None: ...
     def mark(self, tid: int, address: int) -> None: ...
     def times_of(self, tid: int) -> dict[str, int]: ...

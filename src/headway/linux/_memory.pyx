@@ -23,7 +23,7 @@ cdef extern from "bpf/layout.h" nogil:
         IRQ_DEVICE, IRQ_TIMER, IRQ_RESCHEDULE, IRQ_CALL_FUNCTION, IRQ_CALL_FUNCTION_SINGLE, IRQ_WORK, IRQ_THERMAL
         IRQ_THRESHOLD, IRQ_ERROR, IRQ_SPURIOUS, IRQ_DEFERRED_ERROR, IRQ_PLATFORM, IRQ_IPI
         SOFTIRQ, N_INTERRUPTS, SLOT_NEW, SLOT_KERNEL_THREAD, SLOT_UNSEEN
-        N_CHECKS, N_FILES, POLL, N_TAGS, TAG, TAG_LENGTH, N_EVENTS
+        N_CHECKS, N_FILES, POLL, N_TAGS, TAG, TAG_LENGTH, N_EVENTS, N_COUNTED
         AT_ENTER, AT_LEAVE, AT_SWITCH, AT_WAKE, AT_FAULT, AT_FAULT_END, AT_INTERRUPT, AT_INTERRUPT_END
         AT_FUNCTION, AT_FUNCTION_END
         OBJECT_ADDRESS, OBJECT_FILE, OBJECT_LINE, OBJECT_STATE, WAKER_THREAD, WAKER_STATE, HOLDER_THREAD
@@ -66,6 +66,16 @@ cdef extern from "bpf/layout.h" nogil:
 
     struct tag_name:
         char name[32]
+
+    struct thread_counts:
+        uint64_t zero, birth
+        uint32_t tid, used
+        uint64_t cells[128][8]
+
+    struct processor_counts:
+        uint64_t enabled[8]
+        uint64_t running[8]
+        uint64_t cells[1][8]
 
     struct settings:
         uint32_t everything, follow, some_cpus, intervals, has_steal, has_prev_state, max_slots
@@ -119,7 +129,7 @@ STATES = {
     "IRQ_CALL_FUNCTION_SINGLE": IRQ_CALL_FUNCTION_SINGLE, "IRQ_WORK": IRQ_WORK, "IRQ_THERMAL": IRQ_THERMAL,
     "IRQ_THRESHOLD": IRQ_THRESHOLD, "IRQ_ERROR": IRQ_ERROR, "IRQ_SPURIOUS": IRQ_SPURIOUS,
     "IRQ_DEFERRED_ERROR": IRQ_DEFERRED_ERROR, "IRQ_PLATFORM": IRQ_PLATFORM, "IRQ_IPI": IRQ_IPI, "SOFTIRQ": SOFTIRQ,
-    "N_CHECKS": N_CHECKS, "N_FILES": N_FILES, "POLL": POLL, "N_TAGS": N_TAGS, "TAG": TAG,
+    "N_CHECKS": N_CHECKS, "N_FILES": N_FILES, "POLL": POLL, "N_TAGS": N_TAGS, "TAG": TAG, "N_COUNTED": N_COUNTED,
 }
 """The numbers of the states (bpf/layout.h), by their names there."""
 
@@ -140,6 +150,8 @@ EVENTS = {
 
 cdef list names = ["unknown"] * N_STATES
 cdef dict number_of_name = {}
+cdef set polling = set()
+"""Numbers of states in which status checks were made: they begin and end in the kernel, unlike marked regions."""
 cdef list kinds = list(Kind)
 cdef dict order = {kind: i for i, kind in enumerate(kinds)}
 cdef uint8_t kind_index[65536]
@@ -184,6 +196,7 @@ def pack_settings(*, wait_of, compat_call, checks=(), bytes name=b"", **numbers)
     s.name_prefix = numbers.pop("name_prefix", 0)
     s.why = numbers.pop("why", 0)
     s.functions = numbers.pop("functions", 0)
+    s.n_counted = numbers.pop("n_counted", 0)
     if numbers:
         raise TypeError(f"no such settings: {', '.join(numbers)}")
     name = name[:15]
@@ -210,29 +223,68 @@ def pack_settings(*, wait_of, compat_call, checks=(), bytes name=b"", **numbers)
     return bytes((<char *>&s)[:sizeof(s)])
 
 
+cdef class Counting:
+    """What the values of the counters mean: how many there are, and which figures of a cell they make."""
+
+    cdef object plan
+    cdef readonly int n
+    cdef list scales
+
+    def __init__(self, plan):
+        self.plan = plan
+        self.n = len(plan.events)
+        self.scales = [1.0] * self.n
+
+    cdef dict figures(self, uint16_t state, const uint64_t *values):
+        """Keyword arguments of `Cell`; the time of marked regions and the observer's is known, not what was counted in it."""
+        cdef int k
+        if state >= N_STATES and state not in polling or state == OVERHEAD:
+            return self.plan.figures([None] * self.n)
+        return self.plan.figures([
+            values[k] if self.scales[k] == 1.0 else round(values[k] * self.scales[k]) for k in range(self.n)
+        ])
+
+
 cdef class Cells:
     """What a thread or a processor did: a mapping from state names to `headway.model.Cell`, made into objects on demand."""
 
     cdef uint16_t *states
     cdef cell *cells
+    cdef uint64_t *counts
+    cdef Counting counting
     cdef readonly int used
     cdef dict as_dict
 
     def __cinit__(self):
         self.states = NULL
         self.cells = NULL
+        self.counts = NULL
         self.used = 0
 
     def __dealloc__(self):
         free(self.states)
         free(self.cells)
+        free(self.counts)
 
-    cdef int reserve(self, int n) except -1:
+    cdef int reserve(self, int n, Counting counting=None) except -1:
         self.states = <uint16_t *>calloc(n + 1, sizeof(uint16_t))
         self.cells = <cell *>calloc(n + 1, sizeof(cell))
         if self.states == NULL or self.cells == NULL:
             raise MemoryError
+        if counting is not None:
+            self.counting = counting
+            self.counts = <uint64_t *>calloc((n + 1) * N_COUNTED, sizeof(uint64_t))
+            if self.counts == NULL:
+                raise MemoryError
         return 0
+
+    cdef void count(self, uint16_t state, const uint64_t *values) noexcept:
+        """Add what was counted in a state that is there."""
+        cdef int i = self.find(state), k
+        if self.counts == NULL or i < 0:
+            return
+        for k in range(N_COUNTED):
+            self.counts[i * N_COUNTED + k] += values[k]
 
     cdef void append(self, uint16_t state, uint64_t time, uint64_t count) noexcept:
         self.states[self.used] = state
@@ -259,9 +311,9 @@ cdef class Cells:
     cpdef Cells less(self, Cells earlier):
         """What came since an earlier reading of the same thread or processor."""
         cdef Cells result = Cells.__new__(Cells)
-        cdef int i, j
+        cdef int i, j, k
         cdef uint64_t time, count
-        result.reserve(self.used)
+        result.reserve(self.used, self.counting)
         for i in range(self.used):
             time, count = self.cells[i].time, self.cells[i].count
             j = i if i < earlier.used and earlier.states[i] == self.states[i] else earlier.find(self.states[i])
@@ -270,6 +322,12 @@ cdef class Cells:
                 count -= earlier.cells[j].count
             if time or count:
                 result.append(self.states[i], time, count)
+                if self.counts == NULL:
+                    continue
+                for k in range(N_COUNTED):
+                    result.counts[(result.used - 1) * N_COUNTED + k] = self.counts[i * N_COUNTED + k]
+                    if j >= 0 and earlier.counts != NULL:
+                        result.counts[(result.used - 1) * N_COUNTED + k] -= earlier.counts[j * N_COUNTED + k]
         return result
 
     cdef uint64_t sum(self) noexcept:
@@ -308,7 +366,11 @@ cdef class Cells:
         cdef int i
         cdef dict found = {}
         for i in range(self.used):
-            new = Cell(<int64_t>self.cells[i].time, <int64_t>self.cells[i].count)
+            if self.counts == NULL:
+                new = Cell(<int64_t>self.cells[i].time, <int64_t>self.cells[i].count)
+            else:
+                figures = self.counting.figures(self.states[i], self.counts + i * N_COUNTED)
+                new = Cell(<int64_t>self.cells[i].time, <int64_t>self.cells[i].count, **figures)
             name = names[self.states[i]]
             old = found.get(name)
             found[name] = new if old is None else old + new
@@ -373,6 +435,8 @@ cdef class Exits:
 
     cdef char *data
     cdef size_t length, room
+    cdef dict counts
+    """What was counted of threads whose records come next: (tid, birth) -> values by cell."""
     cdef readonly int count
     """Records received so far."""
     cdef readonly int damaged
@@ -380,6 +444,7 @@ cdef class Exits:
 
     def __cinit__(self):
         self.data = NULL
+        self.counts = {}
 
     def __dealloc__(self):
         free(self.data)
@@ -400,15 +465,21 @@ cdef class Exits:
         cdef record *r
         cdef Cells cells
         cdef int i
+        cdef bytes counted
+        cdef const uint64_t *values
         cdef list rows = []
         while at < self.length:
             r = <record *>(self.data + at)
             size = RECORD_HEAD + r.used * sizeof(cell)
             if r.end < until:
                 cells = Cells.__new__(Cells)
-                cells.reserve(r.used + 1)
+                cells.reserve(r.used + 1, memory.counting)
+                counted = self.counts.pop((r.tid, r.birth), b"")
                 for i in range(r.used):
                     memory.put(cells, r.cells[i].count >> COUNT_BITS, r.cells[i].time, r.cells[i].count & COUNT_MASK)
+                for i in range(min(r.used, <int>(len(counted) // (N_COUNTED * sizeof(uint64_t))))):
+                    values = <const uint64_t *><const char *>counted
+                    cells.count(memory.state_of(r.cells[i].count >> COUNT_BITS), values + i * N_COUNTED)
                 if r.overhead:
                     cells.put(OVERHEAD, r.overhead, 0)
                 rows.append((r.tid, r.pid, name_of(r.name), r.birth, r.end, r.runtime, cells))
@@ -420,10 +491,21 @@ cdef class Exits:
         self.length = keep
         return rows
 
+    cdef void add_counts(self, thread_counts *counts, size_t size) noexcept:
+        cdef size_t head = <char *>&counts.cells[0] - <char *>counts
+        if size < head or counts.used > N_CELLS or size < head + counts.used * sizeof(counts.cells[0]):
+            self.damaged += 1
+            return
+        self.counts[counts.tid, counts.birth] = (<char *>counts.cells)[:counts.used * sizeof(counts.cells[0])]
+
     cdef int add(self, void *data, size_t size) noexcept nogil:
         cdef record *r = <record *>data
         cdef size_t needed
         cdef char *grown
+        if size >= sizeof(uint64_t) and r.birth == 0:
+            with gil:
+                self.add_counts(<thread_counts *>data, size)
+            return 0
         if size < RECORD_HEAD or r.used > N_CELLS or size < RECORD_HEAD + r.used * sizeof(cell):
             self.damaged += 1
             return 0
@@ -463,6 +545,11 @@ cdef class Memory:
     cdef char *saved_slots
     cdef control *shared
     cdef tag_name *tags
+    cdef Counting counting
+    cdef char *slot_counts
+    cdef char *saved_slot_counts
+    cdef char *processor_counts
+    cdef char *saved_processor_counts
     cdef uint16_t numbers[1024]
     """State number from POLL on -> our own; 0: not known yet."""
     cdef tuple polls, functions
@@ -473,7 +560,7 @@ cdef class Memory:
     cdef readonly int torn
     """Readings in which a thread's or a processor's times did not add up, even after waiting: 0 unless there is a bug."""
 
-    def __cinit__(self, tuple maps, int n_cpus, uint32_t max_slots, polls=(), functions=()):
+    def __cinit__(self, tuple maps, int n_cpus, uint32_t max_slots, polls=(), functions=(), plan=None, counts=()):
         self.buffers = maps
         self.polls = tuple(polls)
         self.functions = tuple(functions)
@@ -492,6 +579,19 @@ cdef class Memory:
         view = tags
         self.tags = <tag_name *>&view[0]
         memset(self.numbers, 0, sizeof(self.numbers))
+        self.counting = None
+        if plan is not None and plan.events:
+            self.counting = Counting(plan)
+            self.buffers = (*maps, *counts)
+            slot_counts, saved_slot_counts, processor_counts, saved_processor_counts = counts
+            view = slot_counts
+            self.slot_counts = <char *>&view[0]
+            view = saved_slot_counts
+            self.saved_slot_counts = <char *>&view[0]
+            view = processor_counts
+            self.processor_counts = <char *>&view[0]
+            view = saved_processor_counts
+            self.saved_processor_counts = <char *>&view[0]
         cdef int i
         for i, name in enumerate((OTHER_TAG, *functions)):
             encoded = name.encode()[:TAG_LENGTH - 1]
@@ -519,6 +619,8 @@ cdef class Memory:
                 name = self.tags[state - TAG].name
                 given = tag_state(name[:TAG_LENGTH])
             self.numbers[state - POLL] = number_for(given)
+            if state < <uint64_t>TAG:
+                polling.add(self.numbers[state - POLL])
         return self.numbers[state - POLL]
 
     def state_name(self, uint64_t state):
@@ -654,6 +756,32 @@ cdef class Memory:
         s = <slot *>(self.slots + p.slot * self.slot_stride)
         return s.block != 0
 
+    def counted(self):
+        """For how long each event was wanted and really counted, on all processors: ns each. Scales what is read next."""
+        cdef processor_counts *counts
+        cdef int cpu, k
+        if self.counting is None:
+            return []
+        times = [[0, 0] for _ in range(self.counting.n)]
+        for cpu in range(self.n_cpus):
+            counts = <processor_counts *>(self.processor_counts + cpu * PROCESSOR_COUNTS_SIZE)
+            for k in range(self.counting.n):
+                times[k][0] += counts.enabled[k]
+                times[k][1] += counts.running[k]
+        self.counting.scales = [enabled / running if running else 1.0 for enabled, running in times]
+        return times
+
+    def unmarked(self):
+        """The living threads whose block of marked regions, if they have one, is not known: (tid, pid) each."""
+        cdef uint32_t number
+        cdef slot *s
+        cdef list found = []
+        for number in range(1, min(self.shared.slots, self.max_slots - 1) + 1):
+            s = <slot *>(self.slots + number * self.slot_stride)
+            if s.birth and not s.block and not s.flags & SLOT_KERNEL_THREAD:
+                found.append((s.tid, s.pid))
+        return found
+
     def times_of(self, uint32_t tid):
         """What a thread that is off the processor has gathered so far: state -> ns."""
         cdef uint32_t number
@@ -679,14 +807,17 @@ cdef class Memory:
         cdef bint has_saved = not self.shared.last
         cdef processor *copy = <processor *>malloc(self.processor_stride)
         cdef Cells cells = Cells.__new__(Cells)
+        cdef processor_counts *counts
+        cdef bint from_saved = False
         cdef int attempt, i
         cdef uint64_t deferred
-        cells.reserve(N_STATES + 1)
+        cells.reserve(N_STATES + 1, self.counting)
         try:
             if copy == NULL:
                 raise MemoryError
             for attempt in range(MAX_ATTEMPTS):
-                if has_saved and saved.cut == self.shared.cut:
+                from_saved = has_saved and saved.cut == self.shared.cut
+                if from_saved:
                     memcpy(copy, saved, self.processor_stride)
                 else:
                     memcpy(copy, live, self.processor_stride)
@@ -712,6 +843,12 @@ cdef class Memory:
                         cells.put(IRQ_DEVICE + i, copy.deferred[i].time - copy.absorbed[i].time,
                                   copy.deferred[i].count - copy.absorbed[i].count)
                         deferred += copy.deferred[i].time - copy.absorbed[i].time
+            if self.counting is not None:
+                counts = <processor_counts *>((self.saved_processor_counts if from_saved else self.processor_counts)
+                                              + cpu * PROCESSOR_COUNTS_SIZE)
+                for i in range(N_STATES):
+                    if (&copy.cells[0])[i].time or (&copy.cells[0])[i].count:
+                        cells.count(self.state_of(i), counts.cells[i])
             cells.put(self.state_of(copy.state), at - copy.since - deferred, 0) # a processor counts what was left there for good
             return cells
         finally:
@@ -735,12 +872,15 @@ cdef class Memory:
         cdef record copy
         cdef processor *p
         cdef Cells cells
+        cdef thread_counts *counts
+        cdef bint from_saved = False
         cdef int attempt, i, used
         cdef uint64_t total, since, deferred
         cdef uint16_t state
         for attempt in range(MAX_ATTEMPTS):
             deferred = 0
-            if has_saved and saved.cut == self.shared.cut:
+            from_saved = has_saved and saved.cut == self.shared.cut
+            if from_saved:
                 memcpy(&copy, saved, RECORD_HEAD)
                 used = min(copy.used, N_CELLS)
                 memcpy(copy.cells, saved.cells, used * sizeof(cell))
@@ -775,9 +915,14 @@ cdef class Memory:
         else:
             self.torn += 1
         cells = Cells.__new__(Cells)
-        cells.reserve(used + min(copy.depth, N_NESTED) + 3 + (N_INTERRUPTS if deferred else 0))
+        cells.reserve(used + min(copy.depth, N_NESTED) + 3 + (N_INTERRUPTS if deferred else 0), self.counting)
         for i in range(used):
             self.put(cells, copy.cells[i].count >> COUNT_BITS, copy.cells[i].time, copy.cells[i].count & COUNT_MASK)
+        if self.counting is not None:
+            counts = <thread_counts *>((self.saved_slot_counts if from_saved else self.slot_counts)
+                                       + number * THREAD_COUNTS_SIZE)
+            for i in range(used):
+                cells.count(self.state_of(copy.cells[i].count >> COUNT_BITS), counts.cells[i])
         if copy.overhead:
             cells.put(OVERHEAD, copy.overhead, 0)
         if deferred:
@@ -800,6 +945,8 @@ cdef extern from *:
     #define PROCESSOR_SIZE ((sizeof(struct processor) + 7) & ~(size_t)7)
     #define SLOT_SIZE ((sizeof(struct slot) + 7) & ~(size_t)7)
     #define RECORD_SIZE ((sizeof(struct record) + 7) & ~(size_t)7)
+    #define THREAD_COUNTS_SIZE sizeof(struct thread_counts)
+    #define PROCESSOR_COUNTS_SIZE sizeof(struct processor_counts)
     #define MAX_ATTEMPTS 2000
     static void headway_pause(int attempt) {
         struct timespec t = {0, 50000};
@@ -814,7 +961,7 @@ cdef extern from *:
         if (!sched_setaffinity(0, sizeof there, &there)) sched_setaffinity(0, sizeof before, &before);
     }
     """
-    size_t PROCESSOR_SIZE, SLOT_SIZE, RECORD_SIZE
+    size_t PROCESSOR_SIZE, SLOT_SIZE, RECORD_SIZE, THREAD_COUNTS_SIZE, PROCESSOR_COUNTS_SIZE
     int MAX_ATTEMPTS
     void headway_pause(int attempt) nogil
     void headway_visit(int cpu) nogil

@@ -20,11 +20,12 @@ from itertools import pairwise
 from pathlib import Path
 
 from headway.errors import HeadwayError, SelectionError
-from headway.model import Cell, Ledger, Overhead, Precision, Processor, Quality, Thread, Window
+from headway.model import Cell, Counted, Ledger, Overhead, Precision, Processor, Quality, Thread, Window, unit_of
 from headway.model.ledger import States
 
-from . import checks, perf, processors, states
-from ._memory import Cells, Exits, Memory, pack_settings
+from . import checks, counters, perf, processors, states
+from ._memory import STATES, Cells, Exits, Memory, pack_settings
+from .blocks import Blocks
 from .causes import GIL, CauseReader, Causes, within
 from .cost import Costs, ExercisingProcess, costs
 from .ids import pid_namespace, process_of
@@ -38,6 +39,8 @@ BTF = Path("/sys/kernel/btf/vmlinux")
 RING_BYTES = 1 << 24
 """Room for the totals of about 30,000 ended threads between two looks."""
 SERVICE_SECONDS = 0.1
+SEARCH_SECONDS = 1.0
+"""Between two searches for marked regions in processes that were not looked at yet."""
 NAMING_SECONDS = 0.25
 """Between two looks at what threads wait for, which is named while its process lives."""
 CAUSES = 1 << 16
@@ -64,6 +67,7 @@ _LOSSES = (
 """In the order of bpf/layout.h."""
 
 _SHARED = ("processors", "saved_processors", "slots", "saved_slots", ".bss", "tag_names")
+_COUNTS = ("slot_counts", "saved_slot_counts", "processor_counts", "saved_processor_counts")
 _NEEDED = ("switch_threads", "enter_call", "leave_call", "wake", "wake_new", "fork_thread", "exec_program")
 _FUNCTIONS = ("enter_function", "leave_function")
 _FAULTS = ("fault_in_user", "fault_in_kernel", "fault_done", "deliver_signal")
@@ -101,6 +105,11 @@ class BpfSource:
         self._maps: list[mmap.mmap] = []
         self._checks = checks.load(criteria.checks)
         self._marking: Marking | None = None
+        self._plan = counters.Plan()
+        self._counters: dict[int, list[int]] = {}
+        self._searched: set[int] = set()
+        self._shares: dict[str, Counted] = {}
+        self._sought = 0.0
         self._start = 0
         self._last = 0
         self._before: dict[tuple[int, int], tuple[Cells, str]] = {}
@@ -138,6 +147,7 @@ class BpfSource:
             )
         library = Library()
         self._check_ids()
+        self._plan = counters.plan(self._criteria.events)
         if self._criteria.functions:
             self._marking = Marking(self._criteria.functions, selection)
         with ExercisingProcess() as exerciser:
@@ -245,14 +255,23 @@ class BpfSource:
             self._max_slots,
             polls=checks.state_names(self._checks),
             functions=self._marking.states if self._marking is not None else (),
+            plan=self._plan,
+            counts=tuple(self._object.map(name).map_memory() for name in _COUNTS) if self._plan.events else (),
         )
+        if self._plan.events:
+            self._counters = self._plan.open(processors.online())
+            events = self._object.map("events")
+            for cpu, fds in self._counters.items():
+                for place, fd in enumerate(fds):
+                    if fd >= 0:
+                        events.put(cpu * STATES["N_COUNTED"] + place, fd)
         if self._criteria.why:
             self._causes = CauseReader(self._object.map("causes"), self._memory)
         self._ring = RingReader(library, self._object.map("exits"), self._exits.function, self._exits.context)
         self._explain_figures(steal, bool(faults))
 
     def _size_maps(self, target: Object) -> None:
-        cpus = processors.possible()
+        cpus, counting = processors.possible(), bool(self._plan.events)
         sizes = {
             "processors": cpus,
             "saved_processors": cpus if self._intervals else 1,
@@ -260,6 +279,11 @@ class BpfSource:
             "saved_slots": self._max_slots if self._intervals else 1,
             "free_slots": self._max_slots,
             "exits": RING_BYTES,
+            "events": cpus * STATES["N_COUNTED"],
+            "processor_counts": cpus if counting else 1,
+            "saved_processor_counts": cpus if counting and self._intervals else 1,
+            "slot_counts": self._max_slots if counting else 1,
+            "saved_slot_counts": self._max_slots if counting and self._intervals else 1,
             "causes": CAUSES if self._criteria.why else 1,
             "histories": cpus if self._criteria.why else 1,
             "selected_pids": len(self._selection.pids) + 1,
@@ -277,6 +301,7 @@ class BpfSource:
             compat_call=states.compat_table(),
             checks=self._checks,
             why=self._criteria.why,
+            n_counted=len(self._plan.events),
             functions=self._marking is not None,
             name=name.removesuffix(b"*"),
             name_prefix=name.endswith(b"*"),
@@ -310,7 +335,6 @@ class BpfSource:
     def _explain_figures(self, steal: bool, faults: bool) -> None:
         self._reasons = {
             "epi": "waiting for memory and other stalls are in it: they need hardware counters",
-            "mpi": "no hardware counters are read",
         }
         if not faults:
             self._kernel = Quality.UNAVAILABLE
@@ -340,10 +364,23 @@ class BpfSource:
         """Take over the totals of threads that have ended."""
         if self._ring is not None:
             self._ring.consume()
+        if time.monotonic() - self._sought > SEARCH_SECONDS:
+            self._search_blocks()
         if self._causes is not None and time.monotonic() - self._named > NAMING_SECONDS:
             self._causes.look()
             self._named = time.monotonic()
         return SERVICE_SECONDS
+
+    def _search_blocks(self) -> None:
+        """Find the marked regions of processes that had some before they were measured; the others tell of theirs."""
+        self._sought = time.monotonic()
+        fresh = {pid for _, pid in self._memory.unmarked()} - self._searched
+        self._searched |= fresh
+        for pid in fresh:
+            blocks = Blocks(pid)
+            if blocks.find():
+                for tid, block in blocks.read().blocks.items():
+                    self._memory.mark(tid, block.address)
 
     def settle(self, pid: int) -> None:
         """Wait until the process's first thread has left its processor: it is a zombie a little before that."""
@@ -376,9 +413,15 @@ class BpfSource:
         if self._object is not None:
             self._object.close()
             self._object = None
+        for fds in self._counters.values():
+            for fd in fds:
+                if fd >= 0:
+                    os.close(fd)
+        self._counters = {}
 
     def _cut(self, *, last: bool) -> int:
         at: int = self._memory.cut(last)
+        self._shares = self._plan.counted([perf.Reading(0, *times) for times in self._memory.counted()])
         self.service()
         self._take_exits(at)
         return at
@@ -493,12 +536,21 @@ class BpfSource:
         if "stolen" in reasons and self._steal_before is not None:
             stolen = (_steal_of_all() or self._steal_before) - self._steal_before
             reasons["stolen"] += f"; from all processors together /proc/stat says {stolen / 1e9:.2f} s"
+        named = tuple(self._plan.named)
+        reasons = {**reasons, **counters.remarks(self._plan, in_cycles=True)}
         return Ledger(
+            counted=self._shares,
+            events=named,
+            unit=unit_of(threads) if "cycles" in self._plan.fields else "ns",
             source=self.name,
             window=window,
             threads=tuple(threads),
             processors=rows,
-            precision=Precision(effective=Quality.BOUND, memory=Quality.UNAVAILABLE, kernel=self._kernel),
+            precision=counters.sharpen(
+                Precision(effective=Quality.BOUND, memory=Quality.UNAVAILABLE, kernel=self._kernel),
+                self._shares,
+                in_cycles=True,
+            ),
             reasons=reasons,
             losses=losses,
             overhead=Overhead(sum(_overhead_of(row.states) for row in rows), events),

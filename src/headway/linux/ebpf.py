@@ -537,11 +537,13 @@ class BpfSource:
             stolen = (_steal_of_all() or self._steal_before) - self._steal_before
             reasons["stolen"] += f"; from all processors together /proc/stat says {stolen / 1e9:.2f} s"
         named = tuple(self._plan.named)
-        reasons = {**reasons, **counters.remarks(self._plan, in_cycles=True)}
+        unit = unit_of(threads) if "cycles" in self._plan.fields else "ns"
+        in_cycles = unit == "cycles"
+        reasons = {**reasons, **counters.remarks(self._plan, in_cycles=in_cycles)}
         return Ledger(
             counted=self._shares,
             events=named,
-            unit=unit_of(threads) if "cycles" in self._plan.fields else "ns",
+            unit=unit,
             source=self.name,
             window=window,
             threads=tuple(threads),
@@ -549,7 +551,7 @@ class BpfSource:
             precision=counters.sharpen(
                 Precision(effective=Quality.BOUND, memory=Quality.UNAVAILABLE, kernel=self._kernel),
                 self._shares,
-                in_cycles=True,
+                in_cycles=in_cycles,
             ),
             reasons=reasons,
             losses=losses,

@@ -18,6 +18,7 @@ from dataclasses import replace
 from importlib import resources
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headway.errors import HeadwayError, SelectionError
 from headway.model import Cell, Counted, Ledger, Overhead, Precision, Processor, Quality, Thread, Window, unit_of
@@ -25,13 +26,14 @@ from headway.model.ledger import States
 
 from . import checks, counters, perf, processors, states
 from ._memory import STATES, Cells, Exits, Memory, pack_settings
-from .blocks import Blocks
-from .causes import GIL, CauseReader, Causes, within
 from .cost import Costs, ExercisingProcess, costs
 from .ids import pid_namespace, process_of
 from .libbpf import BpfError, Library, Object, Program, RingReader
-from .marking import Marking
 from .source import Criteria, Selection
+
+if TYPE_CHECKING:  # what few measurements need is loaded by those
+    from .causes import CauseReader, Causes
+    from .marking import Marking
 
 __all__ = ["BpfSource"]
 
@@ -149,6 +151,8 @@ class BpfSource:
         self._check_ids()
         self._plan = counters.plan(self._criteria.events)
         if self._criteria.functions:
+            from .marking import Marking
+
             self._marking = Marking(self._criteria.functions, selection)
         with ExercisingProcess() as exerciser:
             without = exerciser.exercise()
@@ -266,6 +270,8 @@ class BpfSource:
                     if fd >= 0:
                         events.put(cpu * STATES["N_COUNTED"] + place, fd)
         if self._criteria.why:
+            from .causes import CauseReader
+
             self._causes = CauseReader(self._object.map("causes"), self._memory)
         self._ring = RingReader(library, self._object.map("exits"), self._exits.function, self._exits.context)
         self._explain_figures(steal, bool(faults))
@@ -376,6 +382,10 @@ class BpfSource:
         self._sought = time.monotonic()
         fresh = {pid for _, pid in self._memory.unmarked()} - self._searched
         self._searched |= fresh
+        if not fresh:
+            return
+        from .blocks import Blocks
+
         for pid in fresh:
             blocks = Blocks(pid)
             if blocks.find():
@@ -503,6 +513,8 @@ class BpfSource:
         """The threads with what is behind their states, where that is recorded; waits for the GIL named as such."""
         if self._causes is None:
             return threads
+        from .causes import GIL, within
+
         causes = self._causes_before = self._causes.read()
         found = []
         for thread in threads:

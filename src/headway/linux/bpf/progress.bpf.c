@@ -160,6 +160,22 @@ NOINLINE int close(struct processor *p, struct slot *s, u32 number, u64 now)
 	return 0;
 }
 
+/* What a thread does that leaves its processor: `doing` it did there. */
+INLINE u32 away_state(struct task_struct *task, u32 doing, bool preempted, u32 why)
+{
+	if (preempted || !why)
+		return READY;
+	return why & (TASK_STATE_STOPPED | TASK_STATE_TRACED) ? STOPPED : wait_state(task, doing);
+}
+
+INLINE void end_thread(struct processor *p, struct slot *s, u32 number, struct task_struct *task, u64 now)
+{
+	u32 *stored = task_storage(&tasks, task, NULL, 0);
+	if (stored)
+		*stored = 0;
+	close(p, s, number, now);
+}
+
 SEC("tp_btf/sched_switch")
 int switch_threads(u64 *ctx)
 {
@@ -177,49 +193,35 @@ int switch_threads(u64 *ctx)
 	p->pending_state = 0;
 	p->pending_user = 0;
 	take_stolen(p, s, prev, true);
-	u32 why;
-	if (settings.has_prev_state)
-		why = ctx[3];
-	else
-		why = prev->__state;
+	bool preempted = ctx[0];
+	u32 why = settings.has_prev_state ? (u32)ctx[3] : prev->__state;
+	bool dead = !preempted && why & TASK_STATE_DEAD;
 	if (s) {
-		bool preempted = ctx[0];
 		s->resume = p->state;
 		s->depth = p->depth;
 		__builtin_memcpy(s->nested, p->nested, sizeof(s->nested));
 		s->since = now;
 		s->runtime = prev->se.sum_exec_runtime - s->runtime_before;
-		if (preempted || !why)
-			s->state = READY;
-		else if (why & (TASK_STATE_STOPPED | TASK_STATE_TRACED))
-			s->state = STOPPED;
-		else if (!(why & TASK_STATE_DEAD))
-			s->state = wait_state(prev, p->state);
+		if (!dead)
+			s->state = away_state(prev, p->state, preempted, why);
 		if (settings.why)
 			note_object(prev, s);
 		ORDER();
 		s->cpu = 0;
-		if (!preempted && (why & TASK_STATE_DEAD)) {
-			u32 *stored = task_storage(&tasks, prev, NULL, 0);
-			if (stored)
-				*stored = 0;
+		if (dead) {
 			count_last(p, s, s->resume);
-			close(p, s, number, now);
+			end_thread(p, s, number, prev, now);
 		}
 	} else if (settings.some_cpus && !p->selected && prev->pid) {
 		number = slot_of(prev);
 		s = number ? slot_at(number) : NULL;
 		if (s && !s->cpu) {
-			bool preempted = ctx[0];
 			save_if_due(s, number, now);
 			charge_away(s, now);
-			s->state = preempted || !why ? READY : why & 12 ? STOPPED : wait_state(prev, s->resume);
-			if (!preempted && (why & TASK_STATE_DEAD)) {
-				u32 *stored = task_storage(&tasks, prev, NULL, 0);
-				if (stored)
-					*stored = 0;
-				close(p, s, number, now);
-			}
+			if (dead)
+				end_thread(p, s, number, prev, now);
+			else
+				s->state = away_state(prev, s->resume, preempted, why);
 		}
 	}
 	number = next->pid ? slot_of(next) : 0;

@@ -211,6 +211,7 @@ class BpfSource:
                     raise HeadwayError(f"this kernel has no tracepoint {hook}, which headway needs: use --source proc")
                 needless = program.name == "enter_cgroup" and not self._selection.cgroup
                 needless |= program.name in _FUNCTIONS and not self._criteria.functions
+                needless |= program.name == "waking" and not self._criteria.why
                 if missing or needless or (program.name in _FAULTS and not faults):
                     program.leave_out()
             self._object.map(".rodata.settings").set_initial(self._settings(steal, has_prev_state))

@@ -49,26 +49,38 @@ NOINLINE int note_object(struct task_struct *task, struct slot *s)
 	return 0;
 }
 
+/*
+ * Somebody wakes the thread. Kept until it is awake: the kernel may leave that to the processor that the thread will run
+ * on, where an interrupt or the idle task does it (ttwu_queue_wakelist).
+ */
+NOINLINE int note_waker(struct processor *p, struct slot *s)
+{
+	u32 doing = p->deferred_depth ? p->deferred_state : p->state, tid = 0, pid = 0;
+	struct task_struct *waker = current_task();
+	if (doing >= IRQ_DEVICE && doing < IRQ_DEVICE + N_INTERRUPTS) {
+		s->waker = doing;
+		s->waker_kind = WAKER_STATE;
+		return 0;
+	}
+	s->waker = in_namespace(waker, &tid, &pid) ? tid : 0;
+	read_kernel(s->waker_name, sizeof(s->waker_name), &waker->comm);
+	s->waker_kind = WAKER_THREAD;
+	return 0;
+}
+
 /* The wait is over: what it was for, and who ended it. */
-NOINLINE int note_wait(struct processor *p, struct slot *s, u32 number, u64 now)
+NOINLINE int note_wait(struct slot *s, u64 now)
 {
 	u64 time = now - s->since;
-	u32 state = s->state, doing = p->state;
-	struct task_struct *waker = current_task();
-	(void)number;
+	u32 state = s->state, waker = s->waker_kind;
+	s->waker_kind = OBJECT_NONE;
 	if ((s64)time < 0)
 		return 0;
 	u64 lock = s->object_kind == OBJECT_ADDRESS ? s->object << 32 : 0; /* so that a reader can tell by which */
 	if (s->object_kind)
 		blame(s, state, s->object_kind, s->object, time, 1, NULL);
-	if (doing >= IRQ_DEVICE && doing < IRQ_DEVICE + N_INTERRUPTS) {
-		blame(s, state, WAKER_STATE, doing | lock, time, 1, NULL);
-		return 0;
-	}
-	u32 tid = 0, pid = 0;
-	if (!in_namespace(waker, &tid, &pid))
-		tid = 0;
-	blame(s, state, WAKER_THREAD, tid | lock, time, 1, &waker->comm);
+	if (waker)
+		blame(s, state, waker, s->waker | lock, time, 1, waker == WAKER_THREAD ? s->waker_name : NULL);
 	return 0;
 }
 

@@ -161,6 +161,9 @@ struct slot {
 	__u64 about; /* what its last check asked about */
 	__u64 asked_at; /* when that returned */
 	__u64 object;
+	__u32 waker_kind; /* who is waking it: OBJECT_NONE, WAKER_THREAD or WAKER_STATE */
+	__u32 waker; /* its id, or the interrupt's state */
+	char waker_name[16];
 };
 
 enum { SLOT_NEW = 1, SLOT_KERNEL_THREAD = 2 };

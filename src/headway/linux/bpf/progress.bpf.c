@@ -289,11 +289,25 @@ INLINE int woken(struct task_struct *task, bool new)
 		return 0;
 	save_if_due(s, number, now);
 	if (settings.why)
-		note_wait(p, s, number, now);
+		note_wait(s, now);
 	charge_away(s, now);
 	s->state = READY;
 	p->tax += control.before[AT_WAKE];
 	p->events++;
+	return 0;
+}
+
+/* What wakes a thread is seen here, when it is awake at sched_wakeup. */
+SEC("tp_btf/sched_waking")
+int waking(u64 *ctx)
+{
+	struct processor *p = here();
+	if (!settings.why || !p || !p->since)
+		return 0;
+	u32 number = slot_of((void *)ctx[0]);
+	struct slot *s = number ? slot_at(number) : NULL;
+	if (s)
+		note_waker(p, s);
 	return 0;
 }
 

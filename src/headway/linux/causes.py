@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from headway.model import Behind, Cause, Cell
+from headway.model import Behind, Cause, CauseKey, list_causes
 
 from . import _memory
 from .checks import FILES
 from .libbpf import Map
 from .locks import LockName, Locks
 
-__all__ = ["GIL", "CauseReader", "Causes", "within"]
+__all__ = ["GIL", "CauseReader", "Causes"]
 
 GIL = "wait.gil"
 """The state that waiting for Python's global interpreter lock is named."""
@@ -39,20 +39,17 @@ Key = tuple[int, int]
 class Causes:
     """Causes of threads, by (tid, birth), and how much of ``wait.futex`` was for the GIL: time in ns, and count."""
 
-    of: dict[Key, dict[tuple[str, Behind, str, int | None], tuple[int, int]]]
+    of: dict[Key, dict[CauseKey, tuple[int, int]]]
     gil: dict[Key, tuple[int, int]]
 
     def listed(self, key: Key, earlier: Causes | None = None) -> tuple[Cause, ...]:
         """A thread's causes, most time first; with ``earlier``, what came since."""
-        before: Mapping[tuple[str, Behind, str, int | None], tuple[int, int]]
         before = earlier.of.get(key, {}) if earlier is not None else {}
-        rows = []
+        rows = {}
         for what, (time, count) in self.of.get(key, {}).items():
             old_time, old_count = before.get(what, (0, 0))
-            if time - old_time or count - old_count:
-                state, behind, name, tid = what
-                rows.append(Cause(state, behind, name, time - old_time, count - old_count, tid))
-        return tuple(sorted(rows, key=_order))
+            rows[what] = time - old_time, count - old_count
+        return list_causes(rows)
 
     def gil_of(self, key: Key, earlier: Causes | None = None) -> tuple[int, int]:
         """How much of a thread's waiting was for the GIL: time in ns, and count."""
@@ -61,50 +58,31 @@ class Causes:
         return time - old_time, count - old_count
 
 
-def _order(cause: Cause) -> tuple[int, str, str, str, int]:
-    return -cause.time, cause.state, cause.behind.value, cause.name, cause.tid or 0
-
-
-def within(states: Mapping[str, Cell], causes: Iterable[Cause]) -> tuple[Cause, ...]:
-    """No more than the states have: a wait that began before an interval has its cause counted when it ends."""
-    room: dict[tuple[str, Behind], int] = {}
-    rows = []
-    for cause in causes:
-        key = cause.state, cause.behind
-        if key not in room:
-            room[key] = states[cause.state].time if cause.state in states else 0
-        time = min(cause.time, room[key])
-        room[key] -= time
-        if time:
-            rows.append(replace(cause, time=time))
-    return tuple(rows)
-
-
 class CauseReader:
     """Reads the map of causes, and remembers the names of what threads wait for."""
 
     def __init__(self, causes: Map, memory: _memory.Memory) -> None:
         self._map, self._memory = causes, memory
         self._locks = Locks()
-        self._names: dict[tuple[int, int], LockName | None] = {}
+        self._names: dict[tuple[Key, int], LockName | None] = {}
         self._lines: dict[int, str] = {}
-        self._gils: set[tuple[int, int]] = set()
+        self._gils: set[tuple[Key, int]] = set()
 
     def look(self) -> None:
         """Name the futexes that are new, while their processes are there."""
-        fresh: dict[int, list[int]] = {}
+        fresh: dict[Key, list[int]] = {}
         for key, _ in self._map.items():
-            _, address, tid, _, kind = _KEY.unpack(key)
-            if kind == _KIND["OBJECT_ADDRESS"] and (tid, address) not in self._names:
-                fresh.setdefault(tid, []).append(address)
-        for tid, addresses in fresh.items():
+            birth, address, tid, _, kind = _KEY.unpack(key)
+            if kind == _KIND["OBJECT_ADDRESS"] and ((tid, birth), address) not in self._names:
+                fresh.setdefault((tid, birth), []).append(address)
+        for thread, addresses in fresh.items():
             names: Mapping[int, LockName] = {}
             with suppress(OSError):
-                names = self._locks.names(tid, addresses)
+                names = self._locks.names(thread[0], addresses)
             for address in addresses:
-                self._names[tid, address] = lock = names.get(address)
+                self._names[thread, address] = lock = names.get(address)
                 if lock is not None and lock.is_gil:
-                    self._gils.add((tid, address & _LOWER))
+                    self._gils.add((thread, address & _LOWER))
 
     def read(self) -> Causes:
         """All causes so far."""
@@ -117,9 +95,9 @@ class CauseReader:
                 continue
             thread = tid, birth
             state = self._memory.state_name(number)
-            name, behind, of = self._describe(tid, kind, thing, text.partition(b"\0")[0].decode(errors="replace"))
+            name, behind, of = self._describe(thread, kind, thing, text.partition(b"\0")[0].decode(errors="replace"))
             rows = causes.of.setdefault(thread, {})
-            if self._is_gil(tid, kind, thing):
+            if self._is_gil(thread, kind, thing):
                 state = GIL
                 if kind == _KIND["OBJECT_ADDRESS"]:
                     old = causes.gil.get(thread, (0, 0))
@@ -129,16 +107,16 @@ class CauseReader:
             rows[what] = old[0] + time, old[1] + count
         return causes
 
-    def _is_gil(self, tid: int, kind: int, thing: int) -> bool:
+    def _is_gil(self, thread: Key, kind: int, thing: int) -> bool:
         """Whether a wait was for the GIL: by its futex's address, or by the lower half, which is with the waker."""
         if kind == _KIND["OBJECT_ADDRESS"]:
-            lock = self._names.get((tid, thing))
+            lock = self._names.get((thread, thing))
             return lock is not None and lock.is_gil
-        return kind in _WAKERS and (tid, thing >> 32) in self._gils
+        return kind in _WAKERS and (thread, thing >> 32) in self._gils
 
-    def _describe(self, tid: int, kind: int, thing: int, text: str) -> tuple[str, Behind, int | None]:
+    def _describe(self, thread: Key, kind: int, thing: int, text: str) -> tuple[str, Behind, int | None]:
         if kind == _KIND["OBJECT_ADDRESS"]:
-            lock = self._names.get((tid, thing))
+            lock = self._names.get((thread, thing))
             return lock.text if lock is not None else f"futex {thing:#x}", Behind.OBJECT, None
         if kind == _KIND["WAKER_THREAD"]:
             return text or "a thread that is not visible here", Behind.WAKER, thing & _LOWER or None

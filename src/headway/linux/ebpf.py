@@ -20,12 +20,12 @@ from itertools import pairwise
 from pathlib import Path
 
 from headway.errors import HeadwayError, SelectionError
-from headway.model import Cell, Ledger, Overhead, Precision, Processor, Quality, Thread, Window
+from headway.model import Cell, Ledger, Overhead, Precision, Processor, Quality, Thread, Window, within
 from headway.model.ledger import States
 
 from . import checks, perf, processors, states
 from ._memory import Cells, Exits, Memory, pack_settings
-from .causes import GIL, CauseReader, Causes, within
+from .causes import GIL, CauseReader, Causes
 from .cost import Costs, ExercisingProcess, costs
 from .libbpf import BpfError, Library, Object, Program, RingReader
 from .source import Criteria, Selection
@@ -36,8 +36,8 @@ BTF = Path("/sys/kernel/btf/vmlinux")
 RING_BYTES = 1 << 24
 """Room for the totals of about 30,000 ended threads between two looks."""
 SERVICE_SECONDS = 0.1
-NAMING_SECONDS = 0.25
-"""Between two looks at what threads wait for, which is named while its process lives."""
+NAMING_SECONDS = 0.01, 0.25
+"""Between two looks at what threads wait for, which is named while its process lives: at first, and later."""
 CAUSES = 1 << 16
 """Causes that there is room for."""
 KEPT_EXITS = 1 << 17
@@ -109,7 +109,7 @@ class BpfSource:
         self._costs = Costs({})
         self._causes: CauseReader | None = None
         self._causes_before: Causes | None = None
-        self._named = 0.0
+        self._naming, self._next_naming = NAMING_SECONDS[0], 0.0
         self._steal_before: int | None = None
 
     # ---- setting up ----
@@ -325,10 +325,14 @@ class BpfSource:
         """Take over the totals of threads that have ended."""
         if self._ring is not None:
             self._ring.consume()
-        if self._causes is not None and time.monotonic() - self._named > NAMING_SECONDS:
+        if self._causes is None:
+            return SERVICE_SECONDS
+        now = time.monotonic()
+        if now >= self._next_naming:  # a short program is looked at soon, a long one seldom
             self._causes.look()
-            self._named = time.monotonic()
-        return SERVICE_SECONDS
+            self._next_naming = now + self._naming
+            self._naming = min(2 * self._naming, NAMING_SECONDS[1])
+        return min(SERVICE_SECONDS, self._naming)
 
     def settle(self, pid: int) -> None:
         """Wait until the process's first thread has left its processor: it is a zombie a little before that."""
@@ -405,7 +409,8 @@ class BpfSource:
         start = self._start
         rows = tuple(Processor(cpu, at - start, cells) for cpu, cells in self._processors(at))
         losses, events = self._losses()
-        threads = self._with_causes(threads, None)
+        if self._causes is not None:
+            threads = self._with_causes(threads, self._causes.read(), None)
         return self._make(Window(start, at), threads, rows, losses, events)
 
     def _difference(self, at: int) -> Ledger:
@@ -434,18 +439,17 @@ class BpfSource:
             earlier = self._processors_before.get(cpu)
             rows.append(Processor(cpu, at - start, cells.less(earlier) if earlier is not None else cells))
             self._processors_before[cpu] = cells
-        threads = self._with_causes(threads, self._causes_before)
+        if self._causes is not None:
+            causes, before_it = self._causes.read(), self._causes_before
+            threads, self._causes_before = self._with_causes(threads, causes, before_it), causes
         losses, events = self._losses()
         new_losses = {name: n - self._losses_before.get(name, 0) for name, n in losses.items()}
         ledger = self._make(Window(start, at), threads, tuple(rows), new_losses, events - self._events_before)
         self._losses_before, self._events_before = losses, events
         return ledger
 
-    def _with_causes(self, threads: list[Thread], before: Causes | None) -> list[Thread]:
-        """The threads with what is behind their states, where that is recorded; waits for the GIL named as such."""
-        if self._causes is None:
-            return threads
-        causes = self._causes_before = self._causes.read()
+    def _with_causes(self, threads: list[Thread], causes: Causes, before: Causes | None) -> list[Thread]:
+        """The threads with what is behind their states; waits for the GIL named as such."""
         found = []
         for thread in threads:
             states: States = thread.states

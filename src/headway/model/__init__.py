@@ -2,7 +2,7 @@
 
 from .accounting import Accounts, Level, Position, Step, Tally, Transition, level_of
 from .advice import Advice, References, advise
-from .cause import Behind, Cause
+from .cause import Behind, Cause, CauseKey, add_causes, list_causes, subtract_causes, within
 from .cell import Cell
 from .indices import EXACT, Indices, Precision, indices_of, interrupt_time, processor_time, time_by_kind
 from .kinds import Kind, kind_of
@@ -15,6 +15,7 @@ __all__ = [
     "Advice",
     "Behind",
     "Cause",
+    "CauseKey",
     "Cell",
     "Indices",
     "Kind",
@@ -31,15 +32,19 @@ __all__ = [
     "Thread",
     "Transition",
     "Window",
+    "add_causes",
     "add_states",
     "advise",
     "indices_of",
     "interrupt_time",
     "kind_of",
     "level_of",
+    "list_causes",
     "merge",
     "processor_time",
     "since",
+    "subtract_causes",
     "time_by_kind",
     "violations",
+    "within",
 ]

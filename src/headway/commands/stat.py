@@ -86,12 +86,13 @@ def command(
             verbose=verbose,
             quiet=quiet,
             limit=None if every_thread else limit,
+            parts=why,
         )
 
-        def started(used: LinuxSource, why: str) -> None:
-            if why and not quiet and not (as_json and output is None):  # JSON alone, where it goes
+        def started(used: LinuxSource, reason: str) -> None:
+            if reason and not quiet and not (as_json and output is None):  # JSON alone, where it goes
                 with suppress(OSError):
-                    click.echo(f"headway: measuring with /proc, sampled: {why}; headway doctor says more", err=True)
+                    click.echo(f"headway: measuring with /proc, sampled: {reason}; headway doctor says more", err=True)
 
         observation = observe(
             selection,
@@ -125,9 +126,10 @@ class _Report:
         verbose: bool,
         quiet: bool,
         limit: int | None,
+        parts: tuple[str, ...],
     ) -> None:
         self._stream, self._argv, self._as_json = stream, argv, as_json
-        self._verbose, self._quiet, self._limit = verbose, quiet, limit
+        self._verbose, self._quiet, self._limit, self._parts = verbose, quiet, limit, parts
         self._interval, self._began = interval, 0
         self.error = ""
         """Why nothing more could be written; empty if all was."""
@@ -168,7 +170,7 @@ class _Report:
             self._began = self._began or ledger.window.start
             show(console, [heading(ledger, self._began, console.width)])
         advice = () if self._quiet or self._interval else advise(ledger)
-        print_table(console, ledger, advice=advice, limit=self._limit, verbose=self._verbose)
+        print_table(console, ledger, advice=advice, limit=self._limit, verbose=self._verbose, parts=self._parts)
         if self._interval:
             self._stream.write("\n")
 

@@ -25,7 +25,7 @@ __all__ = ["GIL", "CauseReader", "Causes"]
 GIL = "wait.gil"
 """The state that waiting for Python's global interpreter lock is named."""
 
-_KEY = struct.Struct("=QQIHH")
+_KEY = struct.Struct("=QQIIHH4x")
 _VALUE = struct.Struct("=QQ32s")
 _KIND = _memory.CAUSES
 _WAKERS = (_KIND["WAKER_THREAD"], _KIND["WAKER_STATE"])
@@ -64,40 +64,43 @@ class CauseReader:
     def __init__(self, causes: Map, memory: _memory.Memory) -> None:
         self._map, self._memory = causes, memory
         self._locks = Locks()
-        self._names: dict[tuple[Key, int], LockName | None] = {}
+        self._names: dict[tuple[int, int], LockName | None] = {}
         self._lines: dict[int, str] = {}
-        self._gils: set[tuple[Key, int]] = set()
+        self._gils: set[tuple[int, int]] = set()
 
     def look(self) -> None:
         """Name the futexes that are new, while their processes are there."""
-        fresh: dict[Key, list[int]] = {}
+        fresh: dict[int, dict[int, int]] = {}
         for key, _ in self._map.items():
-            birth, address, tid, _, kind = _KEY.unpack(key)
-            if kind == _KIND["OBJECT_ADDRESS"] and ((tid, birth), address) not in self._names:
-                fresh.setdefault((tid, birth), []).append(address)
-        for thread, addresses in fresh.items():
+            _, address, tid, pid, _, kind = _KEY.unpack(key)
+            if kind == _KIND["OBJECT_ADDRESS"] and (pid, address) not in self._names:
+                fresh.setdefault(pid, {})[address] = tid
+        for pid, addresses in fresh.items():
             names: Mapping[int, LockName] = {}
-            with suppress(OSError):
-                names = self._locks.names(thread[0], addresses)
+            for one in (pid, *addresses.values()):  # a process whose first thread has ended shows its memory in others
+                with suppress(OSError):
+                    names = self._locks.names(one, addresses)
+                if names:
+                    break
             for address in addresses:
-                self._names[thread, address] = lock = names.get(address)
+                self._names[pid, address] = lock = names.get(address)
                 if lock is not None and lock.is_gil:
-                    self._gils.add((thread, address & _LOWER))
+                    self._gils.add((pid, address & _LOWER))
 
     def read(self) -> Causes:
         """All causes so far."""
         self.look()
         causes = Causes({}, {})
         for key, value in self._map.items():
-            birth, thing, tid, number, kind = _KEY.unpack(key)
+            birth, thing, tid, pid, number, kind = _KEY.unpack(key)
             time, count, text = _VALUE.unpack(value)
             if not count:
                 continue
             thread = tid, birth
             state = self._memory.state_name(number)
-            name, behind, of = self._describe(thread, kind, thing, text.partition(b"\0")[0].decode(errors="replace"))
+            name, behind, of = self._describe(pid, kind, thing, text.partition(b"\0")[0].decode(errors="replace"))
             rows = causes.of.setdefault(thread, {})
-            if self._is_gil(thread, kind, thing):
+            if self._is_gil(pid, kind, thing):
                 state = GIL
                 if kind == _KIND["OBJECT_ADDRESS"]:
                     old = causes.gil.get(thread, (0, 0))
@@ -107,16 +110,16 @@ class CauseReader:
             rows[what] = old[0] + time, old[1] + count
         return causes
 
-    def _is_gil(self, thread: Key, kind: int, thing: int) -> bool:
+    def _is_gil(self, pid: int, kind: int, thing: int) -> bool:
         """Whether a wait was for the GIL: by its futex's address, or by the lower half, which is with the waker."""
         if kind == _KIND["OBJECT_ADDRESS"]:
-            lock = self._names.get((thread, thing))
+            lock = self._names.get((pid, thing))
             return lock is not None and lock.is_gil
-        return kind in _WAKERS and (thread, thing >> 32) in self._gils
+        return kind in _WAKERS and (pid, thing >> 32) in self._gils
 
-    def _describe(self, thread: Key, kind: int, thing: int, text: str) -> tuple[str, Behind, int | None]:
+    def _describe(self, pid: int, kind: int, thing: int, text: str) -> tuple[str, Behind, int | None]:
         if kind == _KIND["OBJECT_ADDRESS"]:
-            lock = self._names.get((thread, thing))
+            lock = self._names.get((pid, thing))
             return lock.text if lock is not None else f"futex {thing:#x}", Behind.OBJECT, None
         if kind == _KIND["WAKER_THREAD"]:
             return text or "a thread that is not visible here", Behind.WAKER, thing & _LOWER or None

@@ -117,14 +117,18 @@ def why(
 def in_a_line(thread: Thread, state: str, room: int) -> str:
     """What is behind one state of a thread, the most of it, in at most so many columns; empty if that is not known."""
     time = thread.states[state].time
-    words = []
-    for behind in Behind:
-        causes = [c for c in thread.causes if c.state == state and c.behind is behind and c.time]
-        told = [f"{_label(cause)[0]}{_with(_label(cause)[1])} {share(cause.time / time)}" for cause in causes[:3]]
-        if told:
-            words.append(f"{_RELATIONS[behind].strip() or 'held by'} {', '.join(told)}")
-    text = "; ".join(words)
-    return fit(text, room).rstrip() if text else ""
+    text = ""
+    for most in (3, 2, 1):
+        words = []
+        for behind in Behind:
+            causes = [c for c in thread.causes if c.state == state and c.behind is behind and c.time][:most]
+            told = ", ".join(f"{' '.join(_label(cause)).strip()} {share(cause.time / time)}" for cause in causes)
+            if told:
+                words.append(f"{_RELATIONS[behind].strip() or 'held by'} {told}")
+        text = "; ".join(words)
+        if width_of(text) <= room:
+            return text
+    return fit(text, room)
 
 
 # --- what is said -----------------------------------------------------------------------------------------------------
@@ -303,12 +307,12 @@ def _one_line(thread: Thread, kind: Kind, pids: Mapping[int, int]) -> _Row:
     states = {s: c for s, c in thread.states.items() if kind_of(s) is kind and c.time}
     time, count = sum([c.time for c in states.values()]), _count(states.values())
     most = max(states, key=lambda state: (states[state].time, state))
-    words = [clean(most, 256)] if kind in (Kind.KERNEL, Kind.POLL, Kind.WAIT) else []
+    words = [clean(most.removeprefix("wait."), 256)] if kind in (Kind.KERNEL, Kind.POLL, Kind.WAIT) else []
     for behind in Behind:
         cause = next((c for c in thread.causes if c.state == most and c.behind is behind and c.time), None)
         if cause is not None:
-            label, detail = _label(cause)
-            words.append(f"{_RELATIONS[behind].strip()} {label}{_with(detail)}".strip())
+            told = " ".join(_label(cause)).strip()
+            words.append(told if behind is Behind.OBJECT else f"by {told}")
     return _Row(1, _named(thread.name), time, thread.span, count, str(thread.tid), note=" ".join(words))
 
 

@@ -12,7 +12,7 @@
 /* Time of a thread in a state to a cause; `name` may be NULL, and is read when the cause is first seen. */
 INLINE void blame(struct slot *s, u32 state, u32 kind, u64 object, u64 time, u64 count, const void *name)
 {
-	struct cause_key key = {.birth = s->birth, .object = object, .tid = s->tid, .state = state, .kind = kind};
+	struct cause_key key = {.birth = s->birth, .object = object, .tid = s->tid, .pid = s->pid, .state = state, .kind = kind};
 	struct cause *known = map_lookup(&causes, &key);
 	if (known) {
 		__sync_fetch_and_add(&known->time, time);

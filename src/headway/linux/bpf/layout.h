@@ -247,8 +247,10 @@ struct cause_key {
 	__u64 birth;
 	__u64 object;
 	__u32 tid; /* with `birth`: the thread */
+	__u32 pid; /* whose addresses are meant */
 	__u16 state;
 	__u16 kind;
+	__u32 spare;
 };
 
 struct cause {

@@ -37,6 +37,8 @@ _NEVER = {
     "ready": "no thread had to wait for a processor",
     "stolen": "no time was stolen",
 }
+_REASONS = {"kernel": "kpi", "poll": "iopi"}
+"""Where a ledger says why a part is not exact."""
 _MANY = 8
 """So many threads are explained one by one; more are explained by name."""
 _STATES, _CAUSES = 10, 5
@@ -106,7 +108,7 @@ def why(
         if at:
             yield []
         if not rows:
-            yield from _sentence(f"{_NEVER[part]}{_unless_sampled(ledger, part)}", width)
+            yield from _sentence(f"{_NEVER[part]}{_as_far_as_known(ledger, part)}", width)
             continue
         yield _heading(_TITLES[part], layout)
         yield from (_line(row, layout, ledger.time_unit) for row in rows)
@@ -333,8 +335,9 @@ def _rest(times: Sequence[int], what: str, depth: int = 0) -> Iterator[_Row]:
         yield _Row(depth, f"… {len(times):,} more {what if len(times) > 1 else what[:-1]}", sum(times), 0, style=_DIM)
 
 
-def _unless_sampled(ledger: Ledger, part: str) -> str:
-    return f" that was seen ({ledger.reasons[part]})" if part in ledger.reasons else ""
+def _as_far_as_known(ledger: Ledger, part: str) -> str:
+    reason = ledger.reasons.get(_REASONS.get(part, part))
+    return f", as far as is known: {reason}" if reason else ""
 
 
 def _not_recorded(ledger: Ledger) -> str:

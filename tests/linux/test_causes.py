@@ -167,6 +167,26 @@ def test_what_is_read_from_is_named_and_who_wrote_to_it(code: str, state: str, b
     assert sum(cause.time for cause in objects.values()) == reader.states[f"wait.{state}"].time
 
 
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
+def test_a_waker_on_another_processor_is_named_whoever_completes_the_wake_up_there() -> None:
+    here, there = sorted(os.sched_getaffinity(0))[:2]
+    code = (
+        "import os,time\n"
+        "a,b = os.pipe(); c,d = os.pipe()\n"
+        "if os.fork() == 0:\n"
+        f"    os.sched_setaffinity(0, {{{there}}})\n"
+        "    for _ in range(500): os.read(a, 1); os.write(d, b'x')\n"
+        "    os._exit(0)\n"
+        f"os.sched_setaffinity(0, {{{here}}})\n"
+        "for _ in range(500): time.sleep(.0003); os.write(b, b'x'); os.read(c, 1)\n"
+    )
+    one, other = sorted(measure(python(code)).threads, key=lambda t: t.birth)
+    for reader, writer in ((one, other), (other, one)):
+        wakers = [c for c in reader.causes if c.state == "wait.pipe" and c.behind is Behind.WAKER]
+        assert {cause.tid for cause in wakers} == {writer.tid}
+        assert sum(cause.time for cause in wakers) == reader.states["wait.pipe"].time
+
+
 def test_a_sleep_is_ended_by_the_timers_interrupt() -> None:
     ledger = measure(["sleep", "0.2"])
     (thread,) = ledger.threads
@@ -300,6 +320,9 @@ static void *run(void *path) { nap(50); execl(path, path, (char *)0); return 0; 
 int main(int argc, char **argv) { pthread_t t; pthread_create(&t, 0, run, argv[1]); pthread_join(t, 0); }
 """,
     )
+    intervals: list[Ledger] = []
+    measure([exec_, mutex], intervals.append)
+    assert [violations(ledger) for ledger in intervals] == [[]] * len(intervals)
     executed = measure([exec_, mutex])
     assert set(behind(named(executed, "waiter"), "wait.futex", Behind.OBJECT)) == {"why-mutex: lock"}
 

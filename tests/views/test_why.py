@@ -132,6 +132,17 @@ def test_the_rest_is_summed_up() -> None:
     assert found[9] == ["not", "known", "56.0", "ms", "28", "%"]
 
 
+def test_small_things_that_differ_only_in_their_place_are_one_line_and_large_ones_are_not() -> None:
+    small = [cause("wait.futex", OBJECT, f"prog: table+{i:#x}", 1) for i in range(1, 300)]
+    pipes = [cause("wait.futex", OBJECT, f"pipe:[{i}]", 1) for i in range(100)]
+    large = cause("wait.futex", OBJECT, "prog: table+0x8000", 400)
+    ledger = replace(LEDGER, threads=(thread(1, "a", {"wait.futex": (900, 900)}, large, *small, *pipes),))
+    found = words(lines(ledger, "wait"))
+    assert found[3][:3] == ["for", "prog:", "table+0x8000"]
+    assert found[4][:5] == ["prog:", "table+…", "(299", "of", "them)"]
+    assert found[5][:4] == ["pipe:…", "(100", "of", "them)"]
+
+
 def pool(size: int) -> tuple[Thread, ...]:
     return tuple(
         thread(

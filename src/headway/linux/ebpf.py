@@ -417,7 +417,7 @@ class BpfSource:
         start, self._last = self._last, at
         threads = []
         for thread in self._fresh:
-            old = self._before.pop((thread.tid, thread.birth), None)
+            old = self._take_before(thread.tid, thread.birth, start)
             if old is None:
                 threads.append(thread)
             else:
@@ -425,15 +425,15 @@ class BpfSource:
                 cells = thread.states.less(old[0])  # type: ignore[attr-defined]
                 threads.append(replace(thread, start=since, span=thread.until - since, states=cells))
         self._fresh = []
-        before = self._before
-        self._before = {}
+        now: dict[tuple[int, int], tuple[Cells, str]] = {}
         for tid, pid, name, birth, _, _, cells in self._memory.read_threads(at):
             key = tid, birth
-            was = before.get(key)
+            was = self._take_before(tid, birth, start)
             since = max(start, birth)
-            self._before[key] = cells, name
+            now[key] = cells, name
             new = cells.less(was[0]) if was is not None else cells
             threads.append(Thread(tid, pid, name, birth, since, None, at, at - since, new))
+        self._before = now
         rows = []
         for cpu, cells in self._processors(at):
             earlier = self._processors_before.get(cpu)
@@ -447,6 +447,13 @@ class BpfSource:
         ledger = self._make(Window(start, at), threads, tuple(rows), new_losses, events - self._events_before)
         self._losses_before, self._events_before = losses, events
         return ledger
+
+    def _take_before(self, tid: int, birth: int, start: int) -> tuple[Cells, str] | None:
+        """What a thread had at the start of an interval; None: it is new."""
+        key = tid, birth
+        if key not in self._before and birth < start:  # it has executed a program: its leader's id is now its own
+            key = next((other for other in self._before if other[1] == birth), key)
+        return self._before.pop(key, None)
 
     def _with_causes(self, threads: list[Thread], causes: Causes, before: Causes | None) -> list[Thread]:
         """The threads with what is behind their states; waits for the GIL named as such."""

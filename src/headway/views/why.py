@@ -45,6 +45,8 @@ _STATES, _CAUSES = 10, 5
 """So many states of a thread, and causes of a state, are listed."""
 _NOTABLE = 0.01
 """What has a smaller share is not listed, but summed up; what was not seen is then not mentioned."""
+_PLACE = re.compile(r"(?<=.)(0x[0-9a-f]+|\[[0-9]+\])$")
+"""The end of a name that says where a thing is: an offset, an address, an inode."""
 _HEAD, _DIM, _UNKNOWN = "bold", "dim", "yellow"
 _UNSEEN = {
     Behind.OBJECT: "not known",
@@ -246,10 +248,10 @@ def _count(cells: Iterable[Cell]) -> int | None:
 
 
 def _causes(causes: Sequence[Cause], behind: Behind, whole: int, depth: int, unseen: bool = True) -> Iterator[_Row]:
-    """The causes that make most of it; those of threads that differ only in their numbers are one, if they are many."""
+    """The causes that make most of it; where they are many, those that are alike are one."""
     rows = [(*_label(cause), cause.time, cause.count) for cause in causes if cause.time or cause.count]
     if len(rows) > _CAUSES:
-        rows = _together(rows)
+        rows = _together(rows, whole)
     listed = rows[: _how_many([row[2] for row in rows], whole, _CAUSES)]
     relation = _RELATIONS[behind] if depth == 2 else ""
     blank = " " * len(relation)
@@ -268,19 +270,21 @@ _Told = tuple[str, str, int, int]
 """Label, detail, time, count."""
 
 
-def _together(rows: Iterable[_Told]) -> list[_Told]:
-    groups: dict[str, list[_Told]] = {}
+def _together(rows: Iterable[_Told], whole: int) -> list[_Told]:
+    """Threads whose names differ only in numbers, and small things that differ only in where they are, as one each."""
+    groups: dict[tuple[str, bool], list[_Told]] = {}
     for row in rows:
-        key = _pattern(row[0]) if row[1] else row[0]  # things keep their numbers: they are all that tells them apart
-        groups.setdefault(key, []).append(row)
+        label, detail, time, _ = row
+        pattern = _pattern(label) if detail else _PLACE.sub("…", label) if time < _NOTABLE * whole else label
+        groups.setdefault((pattern, bool(detail)), []).append(row)
     found = []
-    for pattern, members in groups.items():
+    for (pattern, are_threads), members in groups.items():
         if len(members) == 1:
             found.append(members[0])
             continue
         label = members[0][0] if len({row[0] for row in members}) == 1 else pattern
-        time, count = sum([row[2] for row in members]), sum([row[3] for row in members])
-        found.append((label, f"({len(members):,} threads)", time, count))
+        detail = f"({len(members):,} {'threads' if are_threads else 'of them'})"
+        found.append((label, detail, sum([row[2] for row in members]), sum([row[3] for row in members])))
     return sorted(found, key=lambda row: (-row[2], row[0], row[1]))
 
 

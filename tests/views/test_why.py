@@ -42,6 +42,7 @@ WAITER = thread(
     cause("ready", HOLDER, "holder", 100, 5, 72),
     cause("ready", HOLDER, "other", 40, 3, 99),
     cause("ready", HOLDER, "cc1", 20, 3, 1234),
+    cause("ready", HOLDER, "idle", 10, 2),
     cause("irq.device", OBJECT, "virtio0 (irq 7)", 6, 3),
 )
 HOLD = thread(72, "holder", {"wait.sleep": (500, 5), "stolen": (10, 2)}, cause("stolen", OBJECT, "user", 10, 2))
@@ -82,7 +83,8 @@ def test_being_ready_is_told_by_who_held_the_processor_and_whose_thread_that_is(
         ["other", "99", "40.0", "ms", "100", "%", "3", "13.3", "ms"],
         ["held", "by", "threads", "that", "are", "not", "measured", "20.0", "ms", "10", "%", "3", "6.67", "ms"],
         ["cc1", "1234", "20.0", "ms", "100", "%", "3", "6.67", "ms"],
-        ["nobody", "that", "was", "seen", "40.0", "ms", "20", "%"],
+        ["nobody:", "the", "processor", "was", "idle", "10.0", "ms", "5", "%", "2", "5.00", "ms"],
+        ["not", "known", "30.0", "ms", "15", "%"],
     ]
 
 

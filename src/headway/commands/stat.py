@@ -67,6 +67,7 @@ def command(
     headway stat -- xz -T2 -k big.tar        a command, from its beginning to its end
     headway stat -p 4711 -d 10 -v            a process for ten seconds, every state
     headway stat -a -I 1000                  the machine, a report each second
+    headway stat -p 4711 -d 10 --why wait    what it waits for, and who ends the waits
 
     How much progress each thread makes, and where the rest of its time goes.
 

@@ -125,6 +125,8 @@ class CauseReader:
             return text or "a thread that is not visible here", Behind.WAKER, thing & _LOWER or None
         if kind == _KIND["WAKER_STATE"]:
             return self._memory.state_name(thing & _LOWER), Behind.WAKER, None
+        if kind == _KIND["HOLDER_THREAD"] and thing == _LOWER:  # HELD_IDLE
+            return "idle", Behind.HOLDER, None
         if kind == _KIND["HOLDER_THREAD"]:
             return text or "a thread that is not visible here", Behind.HOLDER, thing or None
         if kind == _KIND["OBJECT_LINE"]:

@@ -48,11 +48,9 @@ _NOTABLE = 0.01
 _PLACE = re.compile(r"(?<=.)(0x[0-9a-f]+|\[[0-9]+\])$")
 """The end of a name that says where a thing is: an offset, an address, an inode."""
 _HEAD, _DIM, _UNKNOWN = "bold", "dim", "yellow"
-_UNSEEN = {
-    Behind.OBJECT: "not known",
-    Behind.WAKER: "not known",
-    Behind.HOLDER: "nobody that was seen",
-}
+_UNSEEN = "not known"
+_IDLE = "nobody: the processor was idle"
+"""It takes a while to wake up, or to find that there is work."""
 _RELATIONS = {Behind.OBJECT: "for ", Behind.WAKER: "by  ", Behind.HOLDER: ""}
 
 
@@ -263,7 +261,7 @@ def _causes(causes: Sequence[Cause], behind: Behind, whole: int, depth: int, uns
         yield _Row(depth, f"{blank}… {len(rest):,} more", time, whole, count, style=_DIM)
     missing = whole - sum([row[2] for row in rows])
     if unseen and missing > _NOTABLE * whole:
-        yield _Row(depth, blank + _UNSEEN[behind], missing, whole, style=_UNKNOWN)
+        yield _Row(depth, blank + _UNSEEN, missing, whole, style=_UNKNOWN)
 
 
 _Told = tuple[str, str, int, int]
@@ -289,7 +287,7 @@ def _together(rows: Iterable[_Told], whole: int) -> list[_Told]:
 
 
 def _holders(subject: _Subject, whole: int, pids: Mapping[int, int]) -> Iterator[_Row]:
-    """Who had the processor: threads of the same process, measured ones of others, those that are not measured."""
+    """Who had the processor: threads of the same process, measured ones of others, others, nobody."""
     holders = [c for c in subject.causes if c.behind is Behind.HOLDER and c.time]
     if not holders:
         return
@@ -298,14 +296,17 @@ def _holders(subject: _Subject, whole: int, pids: Mapping[int, int]) -> Iterator
         pid = pids.get(cause.tid) if cause.tid is not None else None
         own = "its own process" if len(subject.pids) == 1 else "their own processes"
         which = "threads that are not measured" if pid is None else own if pid in subject.pids else "other processes"
-        classes.setdefault(which, []).append(cause)
+        classes.setdefault(_IDLE if cause.tid is None and cause.name == "idle" else f"held by {which}", []).append(
+            cause
+        )
     for which, causes in sorted(classes.items(), key=lambda item: (-sum([c.time for c in item[1]]), item[0])):
         time, count = sum([c.time for c in causes]), sum([c.count for c in causes])
-        yield _Row(1, f"held by {which}", time, whole, count)
-        yield from _causes(causes, Behind.HOLDER, time, 2, unseen=False)
+        yield _Row(1, which, time, whole, count)
+        if which != _IDLE:
+            yield from _causes(causes, Behind.HOLDER, time, 2, unseen=False)
     missing = whole - sum([cause.time for cause in holders])
     if missing > _NOTABLE * whole:
-        yield _Row(1, _UNSEEN[Behind.HOLDER], missing, whole, style=_UNKNOWN)
+        yield _Row(1, _UNSEEN, missing, whole, style=_UNKNOWN)
 
 
 def _one_line(thread: Thread, kind: Kind, pids: Mapping[int, int]) -> _Row:

@@ -84,14 +84,16 @@ NOINLINE int note_wait(struct slot *s, u64 now)
 	return 0;
 }
 
-/* A thread leaves the processor: that it had it is kept for a while. */
+/* A thread, or the idle task, leaves the processor: that it had it is kept for a while. */
 NOINLINE int note_holder(struct task_struct *task, u64 from, u64 until)
 {
 	u32 cpu = processor_id(), tid = 0, pid = 0;
 	struct history *h = map_lookup(&histories, &cpu);
-	if (!h || !task->pid)
+	if (!h)
 		return 0;
-	if (!in_namespace(task, &tid, &pid))
+	if (!task->pid)
+		tid = HELD_IDLE;
+	else if (!in_namespace(task, &tid, &pid))
 		tid = 0;
 	struct held *held = &h->held[h->next & (N_HELD - 1)];
 	h->next++;

@@ -240,8 +240,10 @@ enum { /* what a cause is */
 	OBJECT_STATE, /* the state that time was taken from */
 	WAKER_THREAD, /* its id, and above it the lower half of the address, if it was for one */
 	WAKER_STATE, /* the interrupt that ended the wait, by its state, and likewise */
-	HOLDER_THREAD,
+	HOLDER_THREAD, /* its id, or HELD_IDLE */
 };
+
+enum { HELD_IDLE = 0xffffffff };
 
 struct cause_key {
 	__u64 birth;

@@ -106,6 +106,46 @@ def test_a_mutex_is_named_by_its_symbol_and_the_wait_ended_by_who_held_it(compil
     assert wakers["holder"].time == waited.time
 
 
+def test_what_a_thread_waits_for_in_vain_is_named_though_the_wait_never_ends(compile_c: Compiler) -> None:
+    source = (
+        HEAD
+        + """
+pthread_mutex_t first = PTHREAD_MUTEX_INITIALIZER, second = PTHREAD_MUTEX_INITIALIZER;
+static void *other(void *none) {
+    name("other"); pthread_mutex_lock(&second); nap(50); pthread_mutex_lock(&first); return 0;
+}
+int main(void) {
+    pthread_t t; pthread_mutex_lock(&first); pthread_create(&t, 0, other, 0); nap(50); puts("ready"); fflush(stdout);
+    pthread_mutex_lock(&second); return 0;
+}
+"""
+    )
+    with subprocess.Popen([compile_c("why-deadlock", source)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        intervals: list[Ledger] = []
+        for each in (None, intervals.append):
+            observation = observe(
+                Selection(pids=(process.pid,)),
+                [],
+                criteria=Criteria(why=True),
+                prefer="bpf",
+                seconds=0.4,
+                interval=0.1 if each else None,
+                each=each or (lambda _: None),
+            )
+            intervals.append(observation.ledger)
+        process.kill()
+    assert len(intervals) >= 4
+    for ledger in intervals:
+        assert violations(ledger) == []
+        for thread in ledger.threads:
+            lock = "why-deadlock: first" if thread.name == "other" else "why-deadlock: second"
+            (cause,) = (c for c in thread.causes if c.behind is Behind.OBJECT)
+            assert (cause.name, cause.time) == (lock, thread.states["wait.futex"].time)
+            assert not [c for c in thread.causes if c.behind is Behind.WAKER]
+
+
 def test_a_condition_variable_is_one_thing_whichever_of_its_words_is_waited_for(compile_c: Compiler) -> None:
     source = (
         HEAD

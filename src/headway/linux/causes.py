@@ -75,6 +75,9 @@ class CauseReader:
             _, address, tid, pid, _, kind = _KEY.unpack(key)
             if kind == _KIND["OBJECT_ADDRESS"] and (pid, address) not in self._names:
                 fresh.setdefault(pid, {})[address] = tid
+        for tid, pid, _, _, _, kind, address in self._memory.open_waits():
+            if kind == _KIND["OBJECT_ADDRESS"] and (pid, address) not in self._names:
+                fresh.setdefault(pid, {})[address] = tid
         for pid, addresses in fresh.items():
             names: Mapping[int, LockName] = {}
             for one in (pid, *addresses.values()):  # a process whose first thread has ended shows its memory in others
@@ -87,28 +90,47 @@ class CauseReader:
                 if lock is not None and lock.is_gil:
                     self._gils.add((pid, address & _LOWER))
 
-    def read(self) -> Causes:
-        """All causes so far."""
+    def read(self, at: int) -> Causes:
+        """All causes so far; of a wait that goes on, what it is for, with its time until the moment ``at``."""
         self.look()
         causes = Causes({}, {})
+        texts: dict[tuple[int, int], str] = {}
         for key, value in self._map.items():
             birth, thing, tid, pid, number, kind = _KEY.unpack(key)
-            time, count, text = _VALUE.unpack(value)
-            if not count:
-                continue
-            thread = tid, birth
-            state = self._memory.state_name(number)
-            name, behind, of = self._describe(pid, kind, thing, text.partition(b"\0")[0].decode(errors="replace"))
-            rows = causes.of.setdefault(thread, {})
-            if self._is_gil(pid, kind, thing):
-                state = GIL
-                if kind == _KIND["OBJECT_ADDRESS"]:
-                    old = causes.gil.get(thread, (0, 0))
-                    causes.gil[thread] = old[0] + time, old[1] + count
-            what = state, behind, name, of
-            old = rows.get(what, (0, 0))
-            rows[what] = old[0] + time, old[1] + count
+            time, count, raw = _VALUE.unpack(value)
+            text = raw.partition(b"\0")[0].decode(errors="replace")
+            texts[kind, thing] = text
+            if count:
+                self._add(causes, (tid, birth), pid, number, kind, thing, text, time, count)
+        for tid, pid, birth, since, number, kind, thing in self._memory.open_waits():
+            if since < at:
+                text = texts.get((kind, thing), "")
+                self._add(causes, (tid, birth), pid, number, kind, thing, text, at - since, 1)
         return causes
+
+    def _add(
+        self,
+        causes: Causes,
+        thread: Key,
+        pid: int,
+        number: int,
+        kind: int,
+        thing: int,
+        text: str,
+        time: int,
+        count: int,
+    ) -> None:
+        state = self._memory.state_name(number)
+        name, behind, of = self._describe(pid, kind, thing, text)
+        if self._is_gil(pid, kind, thing):
+            state = GIL
+            if kind == _KIND["OBJECT_ADDRESS"]:
+                old = causes.gil.get(thread, (0, 0))
+                causes.gil[thread] = old[0] + time, old[1] + count
+        rows = causes.of.setdefault(thread, {})
+        what = state, behind, name, of
+        old = rows.get(what, (0, 0))
+        rows[what] = old[0] + time, old[1] + count
 
     def _is_gil(self, pid: int, kind: int, thing: int) -> bool:
         """Whether a wait was for the GIL: by its futex's address, or by the lower half, which is with the waker."""

@@ -410,7 +410,7 @@ class BpfSource:
         rows = tuple(Processor(cpu, at - start, cells) for cpu, cells in self._processors(at))
         losses, events = self._losses()
         if self._causes is not None:
-            threads = self._with_causes(threads, self._causes.read(), None)
+            threads = self._with_causes(threads, self._causes.read(at), None)
         return self._make(Window(start, at), threads, rows, losses, events)
 
     def _difference(self, at: int) -> Ledger:
@@ -440,7 +440,7 @@ class BpfSource:
             rows.append(Processor(cpu, at - start, cells.less(earlier) if earlier is not None else cells))
             self._processors_before[cpu] = cells
         if self._causes is not None:
-            causes, before_it = self._causes.read(), self._causes_before
+            causes, before_it = self._causes.read(at), self._causes_before
             threads, self._causes_before = self._with_causes(threads, causes, before_it), causes
         losses, events = self._losses()
         new_losses = {name: n - self._losses_before.get(name, 0) for name, n in losses.items()}

@@ -615,5 +615,7 @@ int open_living(struct bpf_iter__task *ctx)
 		return 0;
 	/* One word holds both halves: if a handler changed it in between, its word stands. */
 	__sync_val_compare_and_swap((u32 *)&s->state, UNKNOWN | resume << 16, state | resume << 16);
+	if (settings.why && !s->cpu && s->state == state)
+		note_object(task, s);
 	return 0;
 }

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from hypothesis import strategies as st
 
 from headway.model import (
+    Behind,
+    Cause,
+    CauseKey,
     Cell,
     Counted,
     Ledger,
@@ -16,6 +20,7 @@ from headway.model import (
     Quality,
     Thread,
     Window,
+    list_causes,
 )
 
 STATES = (
@@ -80,6 +85,21 @@ def states(keys: st.SearchStrategy[str] = state_names) -> st.SearchStrategy[Mapp
 
 
 @st.composite
+def causes(draw: st.DrawFn, found: Mapping[str, Cell]) -> tuple[Cause, ...]:
+    """What is behind these states: of each and each `Behind` no more than its time."""
+    kept: dict[CauseKey, tuple[int, int]] = {}
+    for state, cell in found.items():
+        for behind in draw(st.lists(st.sampled_from(Behind), unique=True)):
+            cuts = sorted(draw(st.lists(st.integers(0, cell.time), max_size=3)))
+            for time in (b - a for a, b in pairwise([0, *cuts])):
+                tid = None if behind is Behind.OBJECT else draw(st.none() | st.integers(1, 99))
+                key = state, behind, draw(names), tid
+                old = kept.get(key, (0, 0))
+                kept[key] = old[0] + time, old[1] + draw(st.integers(1, 1000))
+    return list_causes(kept)
+
+
+@st.composite
 def threads(draw: st.DrawFn, window: Window, tid: int, keys: st.SearchStrategy[str] = state_names) -> Thread:
     """A thread that keeps the law: its states fill the time from its start to its end or the window's."""
     start = draw(st.integers(window.start, window.end))
@@ -94,7 +114,8 @@ def threads(draw: st.DrawFn, window: Window, tid: int, keys: st.SearchStrategy[s
         piece = draw(st.builds(Cell, st.just(part), one, one, one, one, one, one, events))
         found[state] = found[state] + piece if state in found else piece
     pid = draw(st.integers(1, tid))
-    return Thread(tid, pid, draw(names), draw(st.integers(0, start)), start, end, until, until - start, found)
+    birth = draw(st.integers(0, start))
+    return Thread(tid, pid, draw(names), birth, start, end, until, until - start, found, draw(causes(found)))
 
 
 windows = st.builds(lambda start, length: Window(start, start + length), st.integers(0, 10**12), st.integers(0, 10**11))

@@ -4,10 +4,12 @@ from functools import partial
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tests.ledgers import ledgers, states
+from tests.ledgers import causes, ledgers, states
 
 from headway.model import (
     EXACT,
+    Behind,
+    Cause,
     Cell,
     Counted,
     Ledger,
@@ -15,6 +17,7 @@ from headway.model import (
     Processor,
     Thread,
     Window,
+    add_causes,
     add_states,
     merge,
     since,
@@ -79,7 +82,9 @@ def _continue(data: st.DataObject, earlier: Ledger) -> Ledger:
         until = end if stop is None else stop
         more = {data.draw(st.sampled_from(["user", "wait.futex"])): Cell(until - thread.until, 1, 2, 3, 4, 5)}
         states = add_states(thread.states, more)
-        return replace(thread, end=stop, until=until, span=thread.span + until - thread.until, states=states)
+        behind = add_causes(thread.causes, data.draw(causes(more)))
+        span = thread.span + until - thread.until
+        return replace(thread, end=stop, until=until, span=span, states=states, causes=behind)
 
     new = Thread(10**7, 1, "new", earlier.window.end, earlier.window.end, None, end, passed, {"ready": Cell(passed, 1)})
     return replace(
@@ -126,6 +131,20 @@ def test_any_single_cell_changed_is_found(ledger: Ledger, data: st.DataObject) -
     assert violations(replace(ledger, threads=tuple(swap(ledger.threads)), processors=tuple(swap(ledger.processors))))
 
 
+def test_a_wait_that_began_before_an_interval_has_no_more_behind_it_than_the_interval_has_of_it() -> None:
+    def reading(end: int, *found: Cause) -> Ledger:
+        thread = Thread(1, 1, "a", 0, 0, None, end, end, {"wait.futex": Cell(end, 1)}, found)
+        return Ledger("bpf", Window(0, end), (thread,))
+
+    ended = reading(
+        11, Cause("wait.futex", Behind.OBJECT, "lock", 11, 1), Cause("wait.futex", Behind.WAKER, "b", 9, 1, 2)
+    )
+    interval = since(ended, reading(8))
+    (thread,) = interval.threads
+    assert [(cause.name, cause.time, cause.count) for cause in thread.causes] == [("lock", 3, 1), ("b", 3, 1)]
+    assert violations(interval) == []
+
+
 THREAD = Thread(1, 1, "a", 0, 0, 10, 10, 10, {"user": Cell(10)})
 
 
@@ -137,6 +156,9 @@ THREAD = Thread(1, 1, "a", 0, 0, 10, 10, 10, {"user": Cell(10)})
         (replace(THREAD, start=5), "longer than"),
         (replace(THREAD, until=30, end=30), "not within"),
         (replace(THREAD, end=8), "ended at 8"),
+        (replace(THREAD, causes=(Cause("user", Behind.OBJECT, "a", 11, 1),)), "the objects of user add up to 11"),
+        (replace(THREAD, causes=(Cause("ready", Behind.HOLDER, "a", 1, 1),)), "the holders of ready add up to 1"),
+        (replace(THREAD, causes=(Cause("user", Behind.WAKER, "a", 5, -1),)), "time 5, count -1"),
     ],
 )
 def test_each_way_of_breaking_the_law_is_named(thread: Thread, word: str) -> None:

@@ -68,6 +68,7 @@ def command(
     headway stat -- xz -T2 -k big.tar        a command, from its beginning to its end
     headway stat -p 4711 -d 10 -v            a process for ten seconds, every state
     headway stat -a -I 1000                  the machine, a report each second
+    headway stat -p 4711 -d 10 --why wait    what it waits for, and who ends the waits
 
     How much progress each thread makes, and where the rest of its time goes.
 
@@ -89,12 +90,13 @@ def command(
             quiet=quiet,
             references=references,
             limit=None if every_thread else limit,
+            parts=why,
         )
 
-        def started(used: LinuxSource, why: str) -> None:
-            if why and not quiet and not (as_json and output is None):  # JSON alone, where it goes
+        def started(used: LinuxSource, reason: str) -> None:
+            if reason and not quiet and not (as_json and output is None):  # JSON alone, where it goes
                 with suppress(OSError):
-                    click.echo(f"headway: measuring with /proc, sampled: {why}; headway doctor says more", err=True)
+                    click.echo(f"headway: measuring with /proc, sampled: {reason}; headway doctor says more", err=True)
 
         observation = observe(
             selection,
@@ -129,9 +131,10 @@ class _Report:
         quiet: bool,
         references: References,
         limit: int | None,
+        parts: tuple[str, ...],
     ) -> None:
         self._stream, self._argv, self._as_json = stream, argv, as_json
-        self._verbose, self._quiet, self._limit = verbose, quiet, limit
+        self._verbose, self._quiet, self._limit, self._parts = verbose, quiet, limit, parts
         self._interval, self._began = interval, 0
         self._references, self._facilities = references, facilities()
         self.error = ""
@@ -176,6 +179,6 @@ class _Report:
             self._began = self._began or ledger.window.start
             show(console, [heading(ledger, self._began, console.width)])
         advice = () if self._quiet or self._interval else self._advice(ledger)
-        print_table(console, ledger, advice=advice, limit=self._limit, verbose=self._verbose)
+        print_table(console, ledger, advice=advice, limit=self._limit, verbose=self._verbose, parts=self._parts)
         if self._interval:
             self._stream.write("\n")

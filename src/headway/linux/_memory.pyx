@@ -42,9 +42,9 @@ cdef extern from "bpf/layout.h" nogil:
         cell cells[128]
 
     struct slot:
-        uint64_t birth, end, since, block
-        uint32_t tid, pid, cpu, cut
-        uint16_t used, flags
+        uint64_t birth, end, since, block, object
+        uint32_t tid, pid, cpu, cut, object_kind
+        uint16_t state, used, flags
 
     struct processor:
         uint64_t since
@@ -862,6 +862,21 @@ cdef class Memory:
         for number in range(1, used + 1):
             row = self.read_thread(number, at)
             if row is not None:
+                rows.append(row)
+        return rows
+
+    def open_waits(self):
+        """What threads wait for at the moment: rows (tid, pid, birth, since, state, kind of object, object)."""
+        cdef uint32_t number
+        cdef slot *s
+        cdef list rows = []
+        for number in range(1, min(self.shared.slots, self.max_slots - 1) + 1):
+            s = <slot *>(self.slots + number * self.slot_stride)
+            if not s.birth or s.cpu or not s.object_kind or s.state == READY:
+                continue
+            row = s.tid, s.pid, s.birth, s.since, s.state, s.object_kind, s.object
+            headway_fence()
+            if row[2] == s.birth and row[3] == s.since and row[4] == s.state and not s.cpu:
                 rows.append(row)
         return rows
 

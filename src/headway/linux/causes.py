@@ -8,24 +8,24 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from headway.model import Behind, Cause, Cell
+from headway.model import Behind, Cause, CauseKey, list_causes
 
 from . import _memory
 from .checks import FILES
 from .libbpf import Map
 from .locks import LockName, Locks
 
-__all__ = ["GIL", "CauseReader", "Causes", "within"]
+__all__ = ["GIL", "CauseReader", "Causes"]
 
 GIL = "wait.gil"
 """The state that waiting for Python's global interpreter lock is named."""
 
-_KEY = struct.Struct("=QQIHH")
+_KEY = struct.Struct("=QQIIHH4x")
 _VALUE = struct.Struct("=QQ32s")
 _KIND = _memory.CAUSES
 _WAKERS = (_KIND["WAKER_THREAD"], _KIND["WAKER_STATE"])
@@ -39,45 +39,23 @@ Key = tuple[int, int]
 class Causes:
     """Causes of threads, by (tid, birth), and how much of ``wait.futex`` was for the GIL: time in ns, and count."""
 
-    of: dict[Key, dict[tuple[str, Behind, str, int | None], tuple[int, int]]]
+    of: dict[Key, dict[CauseKey, tuple[int, int]]]
     gil: dict[Key, tuple[int, int]]
 
     def listed(self, key: Key, earlier: Causes | None = None) -> tuple[Cause, ...]:
         """A thread's causes, most time first; with ``earlier``, what came since."""
-        before: Mapping[tuple[str, Behind, str, int | None], tuple[int, int]]
         before = earlier.of.get(key, {}) if earlier is not None else {}
-        rows = []
+        rows = {}
         for what, (time, count) in self.of.get(key, {}).items():
             old_time, old_count = before.get(what, (0, 0))
-            if time - old_time or count - old_count:
-                state, behind, name, tid = what
-                rows.append(Cause(state, behind, name, time - old_time, count - old_count, tid))
-        return tuple(sorted(rows, key=_order))
+            rows[what] = time - old_time, count - old_count
+        return list_causes(rows)
 
     def gil_of(self, key: Key, earlier: Causes | None = None) -> tuple[int, int]:
         """How much of a thread's waiting was for the GIL: time in ns, and count."""
         time, count = self.gil.get(key, (0, 0))
         old_time, old_count = earlier.gil.get(key, (0, 0)) if earlier is not None else (0, 0)
         return time - old_time, count - old_count
-
-
-def _order(cause: Cause) -> tuple[int, str, str, str, int]:
-    return -cause.time, cause.state, cause.behind.value, cause.name, cause.tid or 0
-
-
-def within(states: Mapping[str, Cell], causes: Iterable[Cause]) -> tuple[Cause, ...]:
-    """No more than the states have: a wait that began before an interval has its cause counted when it ends."""
-    room: dict[tuple[str, Behind], int] = {}
-    rows = []
-    for cause in causes:
-        key = cause.state, cause.behind
-        if key not in room:
-            room[key] = states[cause.state].time if cause.state in states else 0
-        time = min(cause.time, room[key])
-        room[key] -= time
-        if time:
-            rows.append(replace(cause, time=time))
-    return tuple(rows)
 
 
 class CauseReader:
@@ -92,58 +70,85 @@ class CauseReader:
 
     def look(self) -> None:
         """Name the futexes that are new, while their processes are there."""
-        fresh: dict[int, list[int]] = {}
+        fresh: dict[int, dict[int, int]] = {}
         for key, _ in self._map.items():
-            _, address, tid, _, kind = _KEY.unpack(key)
-            if kind == _KIND["OBJECT_ADDRESS"] and (tid, address) not in self._names:
-                fresh.setdefault(tid, []).append(address)
-        for tid, addresses in fresh.items():
+            _, address, tid, pid, _, kind = _KEY.unpack(key)
+            if kind == _KIND["OBJECT_ADDRESS"] and (pid, address) not in self._names:
+                fresh.setdefault(pid, {})[address] = tid
+        for tid, pid, _, _, _, kind, address in self._memory.open_waits():
+            if kind == _KIND["OBJECT_ADDRESS"] and (pid, address) not in self._names:
+                fresh.setdefault(pid, {})[address] = tid
+        for pid, addresses in fresh.items():
             names: Mapping[int, LockName] = {}
-            with suppress(OSError):
-                names = self._locks.names(tid, addresses)
+            for one in (pid, *addresses.values()):  # a process whose first thread has ended shows its memory in others
+                with suppress(OSError):
+                    names = self._locks.names(one, addresses)
+                if names:
+                    break
             for address in addresses:
-                self._names[tid, address] = lock = names.get(address)
+                self._names[pid, address] = lock = names.get(address)
                 if lock is not None and lock.is_gil:
-                    self._gils.add((tid, address & _LOWER))
+                    self._gils.add((pid, address & _LOWER))
 
-    def read(self) -> Causes:
-        """All causes so far."""
+    def read(self, at: int) -> Causes:
+        """All causes so far; of a wait that goes on, what it is for, with its time until the moment ``at``."""
         self.look()
         causes = Causes({}, {})
+        texts: dict[tuple[int, int], str] = {}
         for key, value in self._map.items():
-            birth, thing, tid, number, kind = _KEY.unpack(key)
-            time, count, text = _VALUE.unpack(value)
-            if not count:
-                continue
-            thread = tid, birth
-            state = self._memory.state_name(number)
-            name, behind, of = self._describe(tid, kind, thing, text.partition(b"\0")[0].decode(errors="replace"))
-            rows = causes.of.setdefault(thread, {})
-            if self._is_gil(tid, kind, thing):
-                state = GIL
-                if kind == _KIND["OBJECT_ADDRESS"]:
-                    old = causes.gil.get(thread, (0, 0))
-                    causes.gil[thread] = old[0] + time, old[1] + count
-            what = state, behind, name, of
-            old = rows.get(what, (0, 0))
-            rows[what] = old[0] + time, old[1] + count
+            birth, thing, tid, pid, number, kind = _KEY.unpack(key)
+            time, count, raw = _VALUE.unpack(value)
+            text = raw.partition(b"\0")[0].decode(errors="replace")
+            texts[kind, thing] = text
+            if count:
+                self._add(causes, (tid, birth), pid, number, kind, thing, text, time, count)
+        for tid, pid, birth, since, number, kind, thing in self._memory.open_waits():
+            if since < at:
+                text = texts.get((kind, thing), "")
+                self._add(causes, (tid, birth), pid, number, kind, thing, text, at - since, 1)
         return causes
 
-    def _is_gil(self, tid: int, kind: int, thing: int) -> bool:
+    def _add(
+        self,
+        causes: Causes,
+        thread: Key,
+        pid: int,
+        number: int,
+        kind: int,
+        thing: int,
+        text: str,
+        time: int,
+        count: int,
+    ) -> None:
+        state = self._memory.state_name(number)
+        name, behind, of = self._describe(pid, kind, thing, text)
+        if self._is_gil(pid, kind, thing):
+            state = GIL
+            if kind == _KIND["OBJECT_ADDRESS"]:
+                old = causes.gil.get(thread, (0, 0))
+                causes.gil[thread] = old[0] + time, old[1] + count
+        rows = causes.of.setdefault(thread, {})
+        what = state, behind, name, of
+        old = rows.get(what, (0, 0))
+        rows[what] = old[0] + time, old[1] + count
+
+    def _is_gil(self, pid: int, kind: int, thing: int) -> bool:
         """Whether a wait was for the GIL: by its futex's address, or by the lower half, which is with the waker."""
         if kind == _KIND["OBJECT_ADDRESS"]:
-            lock = self._names.get((tid, thing))
+            lock = self._names.get((pid, thing))
             return lock is not None and lock.is_gil
-        return kind in _WAKERS and (tid, thing >> 32) in self._gils
+        return kind in _WAKERS and (pid, thing >> 32) in self._gils
 
-    def _describe(self, tid: int, kind: int, thing: int, text: str) -> tuple[str, Behind, int | None]:
+    def _describe(self, pid: int, kind: int, thing: int, text: str) -> tuple[str, Behind, int | None]:
         if kind == _KIND["OBJECT_ADDRESS"]:
-            lock = self._names.get((tid, thing))
+            lock = self._names.get((pid, thing))
             return lock.text if lock is not None else f"futex {thing:#x}", Behind.OBJECT, None
         if kind == _KIND["WAKER_THREAD"]:
             return text or "a thread that is not visible here", Behind.WAKER, thing & _LOWER or None
         if kind == _KIND["WAKER_STATE"]:
             return self._memory.state_name(thing & _LOWER), Behind.WAKER, None
+        if kind == _KIND["HOLDER_THREAD"] and thing == _LOWER:  # HELD_IDLE
+            return "idle", Behind.HOLDER, None
         if kind == _KIND["HOLDER_THREAD"]:
             return text or "a thread that is not visible here", Behind.HOLDER, thing or None
         if kind == _KIND["OBJECT_LINE"]:

@@ -21,7 +21,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headway.errors import HeadwayError, SelectionError
-from headway.model import Cell, Counted, Ledger, Overhead, Precision, Processor, Quality, Thread, Window, unit_of
+from headway.model import (
+    Cell,
+    Counted,
+    Ledger,
+    Overhead,
+    Precision,
+    Processor,
+    Quality,
+    Thread,
+    Window,
+    unit_of,
+    within,
+)
 from headway.model.ledger import States
 
 from . import checks, counters, perf, processors, states
@@ -43,8 +55,8 @@ RING_BYTES = 1 << 24
 SERVICE_SECONDS = 0.1
 SEARCH_SECONDS = 1.0
 """Between two searches for marked regions in processes that were not looked at yet."""
-NAMING_SECONDS = 0.25
-"""Between two looks at what threads wait for, which is named while its process lives."""
+NAMING_SECONDS = 0.01, 0.25
+"""Between two looks at what threads wait for, which is named while its process lives: at first, and later."""
 CAUSES = 1 << 16
 """Causes that there is room for."""
 KEPT_EXITS = 1 << 17
@@ -123,7 +135,7 @@ class BpfSource:
         self._costs = Costs({})
         self._causes: CauseReader | None = None
         self._causes_before: Causes | None = None
-        self._named = 0.0
+        self._naming, self._next_naming = NAMING_SECONDS[0], 0.0
         self._steal_before: int | None = None
 
     # ---- setting up ----
@@ -236,6 +248,7 @@ class BpfSource:
                     raise HeadwayError(f"this kernel has no tracepoint {hook}, which headway needs: use --source proc")
                 needless = program.name == "enter_cgroup" and not self._selection.cgroup
                 needless |= program.name in _FUNCTIONS and not self._criteria.functions
+                needless |= program.name == "waking" and not self._criteria.why
                 if missing or needless or (program.name in _FAULTS and not faults):
                     program.leave_out()
             self._object.map(".rodata.settings").set_initial(self._settings(steal, has_prev_state))
@@ -370,12 +383,16 @@ class BpfSource:
         """Take over the totals of threads that have ended."""
         if self._ring is not None:
             self._ring.consume()
-        if time.monotonic() - self._sought > SEARCH_SECONDS:
+        now = time.monotonic()
+        if now - self._sought > SEARCH_SECONDS:
             self._search_blocks()
-        if self._causes is not None and time.monotonic() - self._named > NAMING_SECONDS:
+        if self._causes is None:
+            return SERVICE_SECONDS
+        if now >= self._next_naming:  # a short program is looked at soon, a long one seldom
             self._causes.look()
-            self._named = time.monotonic()
-        return SERVICE_SECONDS
+            self._next_naming = now + self._naming
+            self._naming = min(2 * self._naming, NAMING_SECONDS[1])
+        return min(SERVICE_SECONDS, self._naming)
 
     def _search_blocks(self) -> None:
         """Find the marked regions of processes that had some before they were measured; the others tell of theirs."""
@@ -473,14 +490,15 @@ class BpfSource:
         start = self._start
         rows = tuple(Processor(cpu, at - start, cells) for cpu, cells in self._processors(at))
         losses, events = self._losses()
-        threads = self._with_causes(threads, None)
+        if self._causes is not None:
+            threads = self._with_causes(threads, self._causes.read(at), None)
         return self._make(Window(start, at), threads, rows, losses, events)
 
     def _difference(self, at: int) -> Ledger:
         start, self._last = self._last, at
         threads = []
         for thread in self._fresh:
-            old = self._before.pop((thread.tid, thread.birth), None)
+            old = self._take_before(thread.tid, thread.birth, start)
             if old is None:
                 threads.append(thread)
             else:
@@ -488,34 +506,40 @@ class BpfSource:
                 cells = thread.states.less(old[0])  # type: ignore[attr-defined]
                 threads.append(replace(thread, start=since, span=thread.until - since, states=cells))
         self._fresh = []
-        before = self._before
-        self._before = {}
+        now: dict[tuple[int, int], tuple[Cells, str]] = {}
         for tid, pid, name, birth, _, _, cells in self._memory.read_threads(at):
             key = tid, birth
-            was = before.get(key)
+            was = self._take_before(tid, birth, start)
             since = max(start, birth)
-            self._before[key] = cells, name
+            now[key] = cells, name
             new = cells.less(was[0]) if was is not None else cells
             threads.append(Thread(tid, pid, name, birth, since, None, at, at - since, new))
+        self._before = now
         rows = []
         for cpu, cells in self._processors(at):
             earlier = self._processors_before.get(cpu)
             rows.append(Processor(cpu, at - start, cells.less(earlier) if earlier is not None else cells))
             self._processors_before[cpu] = cells
-        threads = self._with_causes(threads, self._causes_before)
+        if self._causes is not None:
+            causes, before_it = self._causes.read(at), self._causes_before
+            threads, self._causes_before = self._with_causes(threads, causes, before_it), causes
         losses, events = self._losses()
         new_losses = {name: n - self._losses_before.get(name, 0) for name, n in losses.items()}
         ledger = self._make(Window(start, at), threads, tuple(rows), new_losses, events - self._events_before)
         self._losses_before, self._events_before = losses, events
         return ledger
 
-    def _with_causes(self, threads: list[Thread], before: Causes | None) -> list[Thread]:
-        """The threads with what is behind their states, where that is recorded; waits for the GIL named as such."""
-        if self._causes is None:
-            return threads
-        from .causes import GIL, within
+    def _take_before(self, tid: int, birth: int, start: int) -> tuple[Cells, str] | None:
+        """What a thread had at the start of an interval; None: it is new."""
+        key = tid, birth
+        if key not in self._before and birth < start:  # it has executed a program: its leader's id is now its own
+            key = next((other for other in self._before if other[1] == birth), key)
+        return self._before.pop(key, None)
 
-        causes = self._causes_before = self._causes.read()
+    def _with_causes(self, threads: list[Thread], causes: Causes, before: Causes | None) -> list[Thread]:
+        """The threads with what is behind their states; waits for the GIL named as such."""
+        from .causes import GIL
+
         found = []
         for thread in threads:
             states: States = thread.states

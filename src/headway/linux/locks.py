@@ -43,6 +43,8 @@ _COOKIE = b"xdebugpy"
 _OFFSETS_BYTES = 512
 _MUTEX_BYTES = 48 if platform.machine() == "aarch64" else 40  # sizeof(pthread_mutex_t), glibc and musl
 _CONDITION_BYTES = 48
+_RWLOCK_BYTES, _RWLOCK_WORDS = 56, (8, 12)
+"""Its size, and where its readers and its writers wait (struct __pthread_rwlock_arch_t, glibc)."""
 _PYTHON = re.compile(r"(?:lib)?python(\d)\.(\d+)")
 
 
@@ -51,7 +53,7 @@ class LockName:
     """A lock, in words for people."""
 
     text: str
-    """``libfoo.so: symbol+0x10``, ``heap 0x55d0…``, ``Python's GIL``."""
+    """``libfoo.so: symbol``, ``libfoo.so: table+0x10``, ``heap 0x55d0…``, ``Python's GIL``."""
     is_gil: bool
 
 
@@ -91,13 +93,19 @@ class _Data:
     """Closed; where its segments are is known."""
 
     def name(self, address: int) -> str | None:
-        """``symbol`` or ``symbol+0x10``; the smallest that contains the address."""
+        """``symbol`` or ``symbol+0x10``; the smallest that contains the address.
+
+        What is no larger than a condition variable, the largest lock but one, is one lock, at whichever of its words a
+        thread waits. In anything larger the words are kept apart: it may be a table of locks.
+        """
         at = bisect.bisect_right(self.starts, address)
         around = [s for s in self.symbols[max(0, at - _MOST_NESTED) : at] if s[0] <= address < s[1]]
         if not around:
             return None
-        start, _, name = min(around, key=lambda s: (s[1] - s[0], s[2].startswith("_"), s[2]))
-        return name if start == address else f"{name}+{address - start:#x}"
+        start, end, name = min(around, key=lambda s: (s[1] - s[0], s[2].startswith("_"), s[2]))
+        at, size = address - start, end - start
+        is_one = size <= _CONDITION_BYTES or (size == _RWLOCK_BYTES and at in _RWLOCK_WORDS)
+        return name if at == 0 or is_one else f"{name}+{at:#x}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from .accounting import Accounts, Level, Position, Step, Tally, Transition, level_of
 from .advice import Advice, advise
-from .cause import Behind, Cause
+from .cause import Behind, Cause, CauseKey, add_causes, list_causes, subtract_causes, within
 from .cell import Cell
 from .counted import Counted
 from .facilities import Facilities, Interrupt
@@ -31,6 +31,7 @@ __all__ = [
     "Amounts",
     "Behind",
     "Cause",
+    "CauseKey",
     "Cell",
     "Counted",
     "Facilities",
@@ -51,6 +52,7 @@ __all__ = [
     "Thread",
     "Transition",
     "Window",
+    "add_causes",
     "add_states",
     "advise",
     "amounts_of",
@@ -58,10 +60,13 @@ __all__ = [
     "interrupt_time",
     "kind_of",
     "level_of",
+    "list_causes",
     "merge",
     "processor_time",
     "since",
+    "subtract_causes",
     "time_by_kind",
     "unit_of",
     "violations",
+    "within",
 ]

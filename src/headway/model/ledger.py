@@ -6,10 +6,10 @@ up to the span in which it was measured, a processor's to the window, to the las
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from .cause import Cause
+from .cause import Behind, Cause, add_causes, subtract_causes, within
 from .cell import Cell
 from .counted import Counted
 from .indices import EXACT, Amounts, Indices, Precision, amounts_of, indices_of, time_by_kind
@@ -182,6 +182,7 @@ def _merge_threads(a: Thread, b: Thread) -> Thread:
         until=later.until,
         span=a.span + b.span,
         states=add_states(a.states, b.states),
+        causes=add_causes(a.causes, b.causes),
     )
 
 
@@ -239,7 +240,9 @@ def since(later: Ledger, earlier: Ledger) -> Ledger:
             threads.append(t)
         elif old.end is None:
             states = _subtract(t.states, old.states)
-            threads.append(replace(t, start=max(t.start, earlier.window.end), span=t.span - old.span, states=states))
+            causes = within(states, subtract_causes(t.causes, old.causes)) if t.causes else ()
+            start = max(t.start, earlier.window.end)
+            threads.append(replace(t, start=start, span=t.span - old.span, states=states, causes=causes))
     processors_before = {p.cpu: p for p in earlier.processors}
     processors = []
     for p in later.processors:
@@ -270,8 +273,8 @@ def violations(ledger: Ledger) -> list[str]:
     """Where the ledger breaks the law of conservation, in words; an empty list where it keeps it.
 
     Checked: no negative time or count; each thread's times add up to its span, which is no longer than from its start
-    to the last moment that the figures speak for, and these lie within the window; each processor's times add up to
-    its span, and its span is no longer than the window.
+    to the last moment that the figures speak for, and these lie within the window; what is behind a state adds up to
+    no more than its time; each processor's times add up to its span, and its span is no longer than the window.
     """
     broken = []
     rows: Iterable[tuple[str, int, States]] = [
@@ -294,4 +297,18 @@ def violations(ledger: Ledger) -> list[str]:
             broken.append(f"{who}: its span {t.span} is longer than {t.start} to {t.until}")
         if t.end not in (None, t.until):
             broken.append(f"{who}: it ended at {t.end}, its figures speak for it until {t.until}")
+        broken += [f"{who}: {words}" for words in _causes_broken(t)]
     return broken
+
+
+def _causes_broken(thread: Thread) -> Iterator[str]:
+    behind: dict[tuple[str, Behind], int] = {}
+    for cause in thread.causes:
+        if cause.time < 0 or cause.count < 0:
+            yield f"{cause.behind.value} {cause.name!r} of {cause.state} has time {cause.time}, count {cause.count}"
+        key = cause.state, cause.behind
+        behind[key] = behind.get(key, 0) + cause.time
+    for (state, kind), time in behind.items():
+        has = thread.states[state].time if state in thread.states else 0
+        if time > has:
+            yield f"the {kind.value}s of {state} add up to {time}, it has {has}"

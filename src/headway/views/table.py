@@ -35,6 +35,7 @@ from .figures import NOTHING, share, with_unit
 from .lines import Line, indented, show
 from .losses import named_losses
 from .printable import clean, fit, width_of
+from .why import in_a_line, why
 
 __all__ = ["print_table", "table"]
 
@@ -49,13 +50,21 @@ _WORDS = {
 _DIM, _HEAD, _LOST, _WORST = "dim", "bold", "yellow", "bold red"
 _NOTABLE = 0.10
 """A loss of this share of the time that a thread was able to run is worth a colour."""
+_BEHIND = 14
+"""So far to the right stands what is behind a state."""
 
 
 def print_table(
-    console: Console, ledger: Ledger, *, advice: Sequence[Advice] = (), limit: int | None = 25, verbose: bool = False
+    console: Console,
+    ledger: Ledger,
+    *,
+    advice: Sequence[Advice] = (),
+    limit: int | None = 25,
+    verbose: bool = False,
+    parts: Iterable[str] = (),
 ) -> None:
-    """Print the table, as wide as the console."""
-    show(console, table(ledger, advice=advice, width=console.width, limit=limit, verbose=verbose))
+    """Print the table, as wide as the console; ``parts``: of the time, that are to be explained (`views.why`)."""
+    show(console, table(ledger, advice=advice, width=console.width, limit=limit, verbose=verbose, parts=parts))
 
 
 def table(
@@ -65,6 +74,7 @@ def table(
     width: int = 80,
     limit: int | None = 25,
     verbose: bool = False,
+    parts: Iterable[str] = (),
 ) -> list[Line]:
     """The table in lines of at most ``width`` columns, with ``limit`` threads at most (None: all of them)."""
     # All threads are only added up; what costs more is done for those that are shown.
@@ -72,6 +82,8 @@ def table(
     lines = [*_threads(ledger, times, width, limit, verbose)]
     if ledger.events and ledger.threads:
         lines += [[], *_events(ledger, times, width, limit)]
+    if parts and ledger.threads:
+        lines += [[], *why(ledger, parts, width=width, limit=limit, verbose=verbose)]
     if verbose and ledger.processors:
         lines += [[], *_processors(ledger, width)]
     lines += [[], *_notes(ledger, sum([found[Kind.UNKNOWN] for found in times]), width)]
@@ -339,6 +351,10 @@ def _states(ledger: Ledger, thread: Thread, width: int) -> Iterator[Line]:
         there = [*_counted(cell), *(f"{event} {known[event]:,}" for event in ledger.events if known.get(event))]
         if there and ledger.counted:
             yield from ([(text, _DIM)] for text in indented(" · ".join(there), width, " " * 14, " " * 14))
+
+        behind = in_a_line(thread, state, width - _BEHIND) if cell.time and width > 2 * _BEHIND else ""
+        if behind:
+            yield [(" " * _BEHIND + behind, _DIM)]
 
 
 def _counted(cell: Cell) -> Iterator[str]:

@@ -12,7 +12,7 @@
 /* Time of a thread in a state to a cause; `name` may be NULL, and is read when the cause is first seen. */
 INLINE void blame(struct slot *s, u32 state, u32 kind, u64 object, u64 time, u64 count, const void *name)
 {
-	struct cause_key key = {.birth = s->birth, .object = object, .tid = s->tid, .state = state, .kind = kind};
+	struct cause_key key = {.birth = s->birth, .object = object, .tid = s->tid, .pid = s->pid, .state = state, .kind = kind};
 	struct cause *known = map_lookup(&causes, &key);
 	if (known) {
 		__sync_fetch_and_add(&known->time, time);
@@ -49,37 +49,51 @@ NOINLINE int note_object(struct task_struct *task, struct slot *s)
 	return 0;
 }
 
+/*
+ * Somebody wakes the thread. Kept until it is awake: the kernel may leave that to the processor that the thread will run
+ * on, where an interrupt or the idle task does it (ttwu_queue_wakelist).
+ */
+NOINLINE int note_waker(struct processor *p, struct slot *s)
+{
+	u32 doing = p->deferred_depth ? p->deferred_state : p->state, tid = 0, pid = 0;
+	struct task_struct *waker = current_task();
+	if (doing >= IRQ_DEVICE && doing < IRQ_DEVICE + N_INTERRUPTS) {
+		s->waker = doing;
+		s->waker_kind = WAKER_STATE;
+		return 0;
+	}
+	s->waker = in_namespace(waker, &tid, &pid) ? tid : 0;
+	read_kernel(s->waker_name, sizeof(s->waker_name), &waker->comm);
+	s->waker_kind = WAKER_THREAD;
+	return 0;
+}
+
 /* The wait is over: what it was for, and who ended it. */
-NOINLINE int note_wait(struct processor *p, struct slot *s, u32 number, u64 now)
+NOINLINE int note_wait(struct slot *s, u64 now)
 {
 	u64 time = now - s->since;
-	u32 state = s->state, doing = p->state;
-	struct task_struct *waker = current_task();
-	(void)number;
+	u32 state = s->state, waker = s->waker_kind;
+	s->waker_kind = OBJECT_NONE;
 	if ((s64)time < 0)
 		return 0;
 	u64 lock = s->object_kind == OBJECT_ADDRESS ? s->object << 32 : 0; /* so that a reader can tell by which */
 	if (s->object_kind)
 		blame(s, state, s->object_kind, s->object, time, 1, NULL);
-	if (doing >= IRQ_DEVICE && doing < IRQ_DEVICE + N_INTERRUPTS) {
-		blame(s, state, WAKER_STATE, doing | lock, time, 1, NULL);
-		return 0;
-	}
-	u32 tid = 0, pid = 0;
-	if (!in_namespace(waker, &tid, &pid))
-		tid = 0;
-	blame(s, state, WAKER_THREAD, tid | lock, time, 1, &waker->comm);
+	if (waker)
+		blame(s, state, waker, s->waker | lock, time, 1, waker == WAKER_THREAD ? s->waker_name : NULL);
 	return 0;
 }
 
-/* A thread leaves the processor: that it had it is kept for a while. */
+/* A thread, or the idle task, leaves the processor: that it had it is kept for a while. */
 NOINLINE int note_holder(struct task_struct *task, u64 from, u64 until)
 {
 	u32 cpu = processor_id(), tid = 0, pid = 0;
 	struct history *h = map_lookup(&histories, &cpu);
-	if (!h || !task->pid)
+	if (!h)
 		return 0;
-	if (!in_namespace(task, &tid, &pid))
+	if (!task->pid)
+		tid = HELD_IDLE;
+	else if (!in_namespace(task, &tid, &pid))
 		tid = 0;
 	struct held *held = &h->held[h->next & (N_HELD - 1)];
 	h->next++;

@@ -162,6 +162,9 @@ struct slot {
 	__u64 about; /* what its last check asked about */
 	__u64 asked_at; /* when that returned */
 	__u64 object;
+	__u32 waker_kind; /* who is waking it: OBJECT_NONE, WAKER_THREAD or WAKER_STATE */
+	__u32 waker; /* its id, or the interrupt's state */
+	char waker_name[16];
 };
 
 enum { SLOT_NEW = 1, SLOT_KERNEL_THREAD = 2 };
@@ -255,15 +258,19 @@ enum { /* what a cause is */
 	OBJECT_STATE, /* the state that time was taken from */
 	WAKER_THREAD, /* its id, and above it the lower half of the address, if it was for one */
 	WAKER_STATE, /* the interrupt that ended the wait, by its state, and likewise */
-	HOLDER_THREAD,
+	HOLDER_THREAD, /* its id, or HELD_IDLE */
 };
+
+enum { HELD_IDLE = 0xffffffff };
 
 struct cause_key {
 	__u64 birth;
 	__u64 object;
 	__u32 tid; /* with `birth`: the thread */
+	__u32 pid; /* whose addresses are meant */
 	__u16 state;
 	__u16 kind;
+	__u32 spare;
 };
 
 struct cause {

@@ -295,11 +295,25 @@ INLINE int woken(struct task_struct *task, bool new)
 		return 0;
 	save_if_due(s, number, now);
 	if (settings.why)
-		note_wait(p, s, number, now);
+		note_wait(s, now);
 	charge_away(s, now);
 	s->state = READY;
 	p->tax += control.before[AT_WAKE];
 	p->events++;
+	return 0;
+}
+
+/* What wakes a thread is seen here, when it is awake at sched_wakeup. */
+SEC("tp_btf/sched_waking")
+int waking(u64 *ctx)
+{
+	struct processor *p = here();
+	if (!settings.why || !p || !p->since)
+		return 0;
+	u32 number = slot_of((void *)ctx[0]);
+	struct slot *s = number ? slot_at(number) : NULL;
+	if (s)
+		note_waker(p, s);
 	return 0;
 }
 
@@ -611,5 +625,7 @@ int open_living(struct bpf_iter__task *ctx)
 		return 0;
 	/* One word holds both halves: if a handler changed it in between, its word stands. */
 	__sync_val_compare_and_swap((u32 *)&s->state, UNKNOWN | resume << 16, state | resume << 16);
+	if (settings.why && !s->cpu && s->state == state)
+		note_object(task, s);
 	return 0;
 }

@@ -156,6 +156,8 @@ NOINLINE u32 open(struct task_struct *task, u32 state, u32 resume, u32 flags)
 	s->asking = 0;
 	s->asked = 0;
 	s->block = 0;
+	s->object_kind = OBJECT_NONE;
+	s->waker_kind = OBJECT_NONE;
 	s->overhead = 0;
 	s->runtime = 0;
 	s->runtime_before = task->se.sum_exec_runtime;

@@ -1,0 +1,427 @@
+"""What is behind the time that threads lost: by whom and by what, most time first.
+
+A section for each part of the time that is asked about. In it a block for each thread, or, where they are many, for all
+threads of one name together, and then a line for each. A share is of what the line belongs to: of a thread's life, of
+all that it waited, of one reason. Whatever is not listed is summed up, and whatever was not seen is said to be unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from headway.model import Behind, Cause, Cell, Kind, Ledger, Thread, add_causes, add_states, kind_of
+
+from .figures import share, with_unit
+from .lines import Line
+from .printable import clean, fit, width_of, wrap
+
+__all__ = ["PARTS", "in_a_line", "why"]
+
+PARTS = ("kernel", "poll", "wait", "ready", "stolen")
+"""What can be asked about: words of `headway.model.Kind`."""
+
+_TITLES = {
+    "kernel": "why threads were in the kernel",
+    "poll": "why threads polled",
+    "wait": "why threads waited",
+    "ready": "why threads that were ready did not run",
+    "stolen": "what time was stolen from",
+}
+_NEVER = {
+    "kernel": "no thread was in the kernel",
+    "poll": "no thread polled",
+    "wait": "no thread waited",
+    "ready": "no thread had to wait for a processor",
+    "stolen": "no time was stolen",
+}
+_REASONS = {"kernel": "kpi", "poll": "iopi"}
+"""Where a ledger says why a part is not exact."""
+_MANY = 8
+"""So many threads are explained one by one; more are explained by name."""
+_STATES, _CAUSES = 10, 5
+"""So many states of a thread, and causes of a state, are listed."""
+_NOTABLE = 0.01
+"""What has a smaller share is not listed, but summed up; what was not seen is then not mentioned."""
+_PLACE = re.compile(r"(?<=.)(0x[0-9a-f]+|\[[0-9]+\])$")
+"""The end of a name that says where a thing is: an offset, an address, an inode."""
+_HEAD, _DIM, _UNKNOWN = "bold", "dim", "yellow"
+_UNSEEN = "not known"
+_IDLE = "nobody: the processor was idle"
+"""It takes a while to wake up, or to find that there is work."""
+_RELATIONS = {Behind.OBJECT: "for ", Behind.WAKER: "by  ", Behind.HOLDER: ""}
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A line before it is laid out: what it says, and of what whole it is a part."""
+
+    depth: int
+    label: str
+    time: int
+    whole: int
+    count: int | None = None
+    detail: str = ""
+    """Beside the label, dim."""
+    style: str = ""
+    note: str = ""
+    """Right of the figures, where there is room."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """A thread, or threads of one name."""
+
+    name: str
+    detail: str
+    span: int
+    pids: Collection[int]
+    states: Mapping[str, Cell]
+    causes: Sequence[Cause]
+    time: int = 0
+    """Of the part that is asked about."""
+
+
+@dataclass(slots=True)
+class _Members:
+    """Threads of one name."""
+
+    names: set[str] = field(default_factory=set)
+    threads: list[Thread] = field(default_factory=list)
+
+
+def why(
+    ledger: Ledger, parts: Iterable[str], *, width: int = 80, limit: int | None = 25, verbose: bool = False
+) -> Iterator[Line]:
+    """A section for each of `parts` in lines of at most ``width`` columns.
+
+    At most ``limit`` threads, or names of threads, have a line of their own (None: all); ``verbose``: each of these
+    threads is explained, however many they are.
+    """
+    pids = {thread.tid: thread.pid for thread in ledger.threads}
+    sections = {part: [*_section(ledger, Kind(part), pids, limit, verbose)] for part in parts}
+    layout = _layout([row for rows in sections.values() for row in rows], [_TITLES[part] for part in sections], width)
+    recorded = any(thread.causes for thread in ledger.threads)
+    for at, (part, rows) in enumerate(sections.items()):
+        if at:
+            yield []
+        if not rows:
+            yield from _sentence(f"{_NEVER[part]}{_as_far_as_known(ledger, part)}", width)
+            continue
+        yield _heading(_TITLES[part], layout)
+        yield from (_line(row, layout, ledger.time_unit) for row in rows)
+        if not recorded and part in ("wait", "ready", "stolen"):
+            yield from _sentence(_not_recorded(ledger), width)
+
+
+def in_a_line(thread: Thread, state: str, room: int) -> str:
+    """What is behind one state of a thread, the most of it, in at most so many columns; empty if that is not known."""
+    time = thread.states[state].time
+    text = ""
+    for most in (3, 2, 1):
+        words = []
+        for behind in Behind:
+            causes = [c for c in thread.causes if c.state == state and c.behind is behind and c.time][:most]
+            told = ", ".join(f"{' '.join(_label(cause)).strip()} {share(cause.time / time)}" for cause in causes)
+            if told:
+                words.append(f"{_RELATIONS[behind].strip() or 'held by'} {told}")
+        text = "; ".join(words)
+        if width_of(text) <= room:
+            return text
+    return fit(text, room)
+
+
+# --- what is said -----------------------------------------------------------------------------------------------------
+
+
+def _section(ledger: Ledger, kind: Kind, pids: Mapping[int, int], limit: int | None, verbose: bool) -> Iterator[_Row]:
+    had = [(_time_of(thread.states, kind), thread) for thread in ledger.threads]
+    had = sorted(((time, t) for time, t in had if time), key=lambda pair: (-pair[0], pair[1].key))
+    threads = [thread for _, thread in had]
+    shown = threads if limit is None else threads[:limit]
+    if len(threads) <= _MANY or verbose:
+        for thread in shown:
+            yield from _block(_of_thread(thread), kind, pids)
+        yield from _rest([time for time, _ in had[len(shown) :]], "threads")
+        return
+    groups = sorted(
+        (_of_threads(members, kind) for members in _by_name(threads)), key=lambda s: (-s.time, s.name, s.detail)
+    )
+    listed = groups if limit is None else groups[:limit]
+    for subject in listed:
+        yield from _block(subject, kind, pids)
+    yield from _rest([subject.time for subject in groups[len(listed) :]], "names")
+    yield _Row(0, "of these", 0, 0, style=_HEAD)
+    for thread in shown:
+        yield _one_line(thread, kind, pids)
+    yield from _rest([time for time, _ in had[len(shown) :]], "threads", depth=1)
+
+
+def _time_of(states: Mapping[str, Cell], kind: Kind) -> int:
+    return sum([cell.time for state, cell in states.items() if kind_of(state) is kind])
+
+
+def _of_thread(thread: Thread) -> _Subject:
+    return _Subject(_named(thread.name), str(thread.tid), thread.span, {thread.pid}, thread.states, thread.causes)
+
+
+def _by_name(threads: Iterable[Thread]) -> Iterable[_Members]:
+    """Threads whose names differ only in numbers, such as those of a pool, together."""
+    groups: dict[str, _Members] = {}
+    for thread in threads:
+        members = groups.setdefault(_pattern(thread.name), _Members())
+        members.names.add(thread.name)
+        members.threads.append(thread)
+    return groups.values()
+
+
+def _pattern(name: str) -> str:
+    return re.sub(r"[0-9]+", "*", name)
+
+
+def _of_threads(members: _Members, kind: Kind) -> _Subject:
+    threads = members.threads
+    if len(threads) == 1:
+        return _with_time(_of_thread(threads[0]), kind)
+    first = threads[0].name
+    name = first if len(members.names) == 1 else _pattern(first)
+    pids = {thread.pid for thread in threads}
+    where = f"process {threads[0].pid}" if len(pids) == 1 else f"{len(pids):,} processes"
+    causes = add_causes(*(thread.causes for thread in threads))
+    states = add_states(*(thread.states for thread in threads))
+    span = sum([thread.span for thread in threads])
+    return _with_time(_Subject(_named(name), f"({len(threads):,} threads, {where})", span, pids, states, causes), kind)
+
+
+def _with_time(subject: _Subject, kind: Kind) -> _Subject:
+    return _Subject(
+        subject.name,
+        subject.detail,
+        subject.span,
+        subject.pids,
+        subject.states,
+        subject.causes,
+        _time_of(subject.states, kind),
+    )
+
+
+def _block(subject: _Subject, kind: Kind, pids: Mapping[int, int]) -> Iterator[_Row]:
+    states = sorted(
+        ((s, c) for s, c in subject.states.items() if kind_of(s) is kind and c.time), key=lambda i: (-i[1].time, i[0])
+    )
+    total = sum([cell.time for _, cell in states])
+    yield _Row(0, subject.name, total, subject.span, _count(cell for _, cell in states), subject.detail, _HEAD)
+    if kind is Kind.READY:
+        yield from _holders(subject, total, pids)
+        return
+    if kind is Kind.STOLEN:
+        taken = [cause for cause in subject.causes if kind_of(cause.state) is kind]
+        if taken:
+            yield from _causes(taken, Behind.OBJECT, total, 1)
+        return
+    listed = states[: _how_many([cell.time for _, cell in states], total, _STATES)]
+    for state, cell in listed:
+        yield _Row(1, clean(state, 256), cell.time, total, cell.count)
+        for behind in (Behind.OBJECT, Behind.WAKER):
+            causes = [c for c in subject.causes if c.state == state and c.behind is behind]
+            if causes:
+                yield from _causes(causes, behind, cell.time, 2)
+    rest = states[len(listed) :]
+    if rest:
+        time = sum([cell.time for _, cell in rest])
+        yield _Row(1, f"… {len(rest):,} more", time, total, _count(cell for _, cell in rest), style=_DIM)
+
+
+def _how_many(times: Sequence[int], whole: int, most: int) -> int:
+    """Of these times, descending, so many are listed: the notable ones; a single one is not worth summing up."""
+    number = min(max(sum(time >= _NOTABLE * whole for time in times), 1), most)
+    return len(times) if len(times) - number == 1 else number
+
+
+def _count(cells: Iterable[Cell]) -> int | None:
+    counts = [cell.count for cell in cells]
+    return None if None in counts else sum([count or 0 for count in counts])
+
+
+def _causes(causes: Sequence[Cause], behind: Behind, whole: int, depth: int, unseen: bool = True) -> Iterator[_Row]:
+    """The causes that make most of it; where they are many, those that are alike are one."""
+    rows = [(*_label(cause), cause.time, cause.count) for cause in causes if cause.time or cause.count]
+    if len(rows) > _CAUSES:
+        rows = _together(rows, whole)
+    listed = rows[: _how_many([row[2] for row in rows], whole, _CAUSES)]
+    relation = _RELATIONS[behind] if depth == 2 else ""
+    blank = " " * len(relation)
+    for at, (label, detail, time, count) in enumerate(listed):
+        yield _Row(depth, (blank if at else relation) + label, time, whole, count, detail)
+    rest = rows[len(listed) :]
+    if rest:
+        time, count = sum([row[2] for row in rest]), sum([row[3] for row in rest])
+        yield _Row(depth, f"{blank}… {len(rest):,} more", time, whole, count, style=_DIM)
+    missing = whole - sum([row[2] for row in rows])
+    if unseen and missing > _NOTABLE * whole:
+        yield _Row(depth, blank + _UNSEEN, missing, whole, style=_UNKNOWN)
+
+
+_Told = tuple[str, str, int, int]
+"""Label, detail, time, count."""
+
+
+def _together(rows: Iterable[_Told], whole: int) -> list[_Told]:
+    """Threads whose names differ only in numbers, and small things that differ only in where they are, as one each."""
+    groups: dict[tuple[str, bool], list[_Told]] = {}
+    for row in rows:
+        label, detail, time, _ = row
+        pattern = _pattern(label) if detail else _PLACE.sub("…", label) if time < _NOTABLE * whole else label
+        groups.setdefault((pattern, bool(detail)), []).append(row)
+    found = []
+    for (pattern, are_threads), members in groups.items():
+        if len(members) == 1:
+            found.append(members[0])
+            continue
+        label = members[0][0] if len({row[0] for row in members}) == 1 else pattern
+        detail = f"({len(members):,} {'threads' if are_threads else 'of them'})"
+        found.append((label, detail, sum([row[2] for row in members]), sum([row[3] for row in members])))
+    return sorted(found, key=lambda row: (-row[2], row[0], row[1]))
+
+
+def _holders(subject: _Subject, whole: int, pids: Mapping[int, int]) -> Iterator[_Row]:
+    """Who had the processor: threads of the same process, measured ones of others, others, nobody."""
+    holders = [c for c in subject.causes if c.behind is Behind.HOLDER and c.time]
+    if not holders:
+        return
+    classes: dict[str, list[Cause]] = {}
+    for cause in holders:
+        pid = pids.get(cause.tid) if cause.tid is not None else None
+        own = "its own process" if len(subject.pids) == 1 else "their own processes"
+        which = "threads that are not measured" if pid is None else own if pid in subject.pids else "other processes"
+        classes.setdefault(_IDLE if cause.tid is None and cause.name == "idle" else f"held by {which}", []).append(
+            cause
+        )
+    for which, causes in sorted(classes.items(), key=lambda item: (-sum([c.time for c in item[1]]), item[0])):
+        time, count = sum([c.time for c in causes]), sum([c.count for c in causes])
+        yield _Row(1, which, time, whole, count)
+        if which != _IDLE:
+            yield from _causes(causes, Behind.HOLDER, time, 2, unseen=False)
+    missing = whole - sum([cause.time for cause in holders])
+    if missing > _NOTABLE * whole:
+        yield _Row(1, _UNSEEN, missing, whole, style=_UNKNOWN)
+
+
+def _one_line(thread: Thread, kind: Kind, pids: Mapping[int, int]) -> _Row:
+    """A thread among many: its time, and what most of it was."""
+    states = {s: c for s, c in thread.states.items() if kind_of(s) is kind and c.time}
+    time, count = sum([c.time for c in states.values()]), _count(states.values())
+    most = max(states, key=lambda state: (states[state].time, state))
+    words = [clean(most.removeprefix("wait."), 256)] if kind in (Kind.KERNEL, Kind.POLL, Kind.WAIT) else []
+    for behind in Behind:
+        cause = next((c for c in thread.causes if c.state == most and c.behind is behind and c.time), None)
+        if cause is not None:
+            told = " ".join(_label(cause)).strip()
+            words.append(told if behind is Behind.OBJECT else f"by {told}")
+    return _Row(1, _named(thread.name), time, thread.span, count, str(thread.tid), note=" ".join(words))
+
+
+def _label(cause: Cause) -> tuple[str, str]:
+    return _named(cause.name), "" if cause.tid is None else str(cause.tid)
+
+
+def _with(detail: str) -> str:
+    return f" {detail}" if detail else ""
+
+
+def _named(name: str) -> str:
+    return clean(name, 64)
+
+
+def _rest(times: Sequence[int], what: str, depth: int = 0) -> Iterator[_Row]:
+    if times:
+        yield _Row(depth, f"… {len(times):,} more {what if len(times) > 1 else what[:-1]}", sum(times), 0, style=_DIM)
+
+
+def _as_far_as_known(ledger: Ledger, part: str) -> str:
+    reason = ledger.reasons.get(_REASONS.get(part, part))
+    return f", as far as is known: {reason}" if reason else ""
+
+
+def _not_recorded(ledger: Ledger) -> str:
+    if ledger.source == "proc":
+        return "what is behind that cannot be seen in /proc; headway doctor says what the eBPF source needs"
+    return "nothing behind that was recorded: it is when a wait has ended, or a thread has got its processor"
+
+
+def _sentence(text: str, width: int) -> Iterator[Line]:
+    yield from ([(line, _DIM)] for line in wrap(clean(text, 1000), max(width, 1)))
+
+
+# --- how it is laid out -----------------------------------------------------------------------------------------------
+
+_INDENT = 2
+_COLUMNS = (("time", 8), ("share", 6), ("count", 9), ("mean", 8))
+_FIRST_TO_GO = ("mean", "count", "share", "time")
+_LEAST_LABEL, _LEAST_NOTE = 14, 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    label: int
+    columns: tuple[tuple[str, int], ...]
+    note: int
+    width: int
+
+
+def _layout(rows: Sequence[_Row], titles: Sequence[str], width: int) -> _Layout:
+    columns = list(_COLUMNS)
+    taken = sum(w for _, w in columns)
+    for name in _FIRST_TO_GO:
+        if width - taken >= _LEAST_LABEL:
+            break
+        columns = [c for c in columns if c[0] != name]
+        taken = sum(w for _, w in columns)
+    wanted = max(*map(width_of, titles), *(width_of(_label_of(row)) for row in rows), 1)
+    label = max(min(wanted, width - taken), 1)
+    note = width - label - taken - 2
+    return _Layout(label, tuple(columns), note if note >= _LEAST_NOTE else 0, width)
+
+
+def _label_of(row: _Row) -> str:
+    return " " * (_INDENT * row.depth) + row.label + _with(row.detail)
+
+
+def _heading(title: str, layout: _Layout) -> Line:
+    text = fit(title, layout.label) + "".join(name.rjust(w) for name, w in layout.columns)
+    return [(fit(text, min(width_of(text), layout.width)), _HEAD)]
+
+
+def _line(row: _Row, layout: _Layout, unit: str) -> Line:
+    text = _label_of(row)
+    if not row.time:
+        return [(fit(text, min(layout.label, width_of(text))), row.style)]
+    figures: Mapping[str, Callable[[], str]] = {
+        "time": partial(with_unit, row.time, unit, 7, " "),
+        "share": lambda: _share(row.time, row.whole) if row.whole else "",
+        "count": lambda: with_unit(row.count, "", 7) if row.count else "",
+        "mean": lambda: with_unit(round(row.time / row.count), unit, 7, " ") if row.count and row.count > 1 else "",
+    }
+    line = _cut(text, row, layout.label)
+    for name, width in layout.columns:
+        style = row.style if row.style in (_DIM, _UNKNOWN) else _DIM if name in ("share", "mean") else row.style
+        line.append((figures[name]().rjust(width), style))
+    if row.note and layout.note:
+        line.append(("  " + fit(row.note, layout.note), _DIM))
+    return line
+
+
+def _share(part: int, whole: int) -> str:
+    return "< 1 %" if part * 200 < whole else share(part / whole)
+
+
+def _cut(text: str, row: _Row, width: int) -> Line:
+    """Label and detail in so many columns; of a name that is too long the middle goes, its detail stays."""
+    detail = _with(row.detail)
+    room = width - width_of(detail)
+    if not detail or room < _LEAST_LABEL:
+        return [(fit(text, width), row.style)]
+    label = fit(text[: len(text) - len(detail)], min(room, width_of(text) - width_of(detail)))
+    return [(label, row.style), (detail + " " * (room - width_of(label)), _DIM)]

@@ -110,8 +110,24 @@ def selection_options(function: Any) -> Any:
     return function
 
 
+def _print_checks(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from headway.linux.checks import ready_made
+
+        click.echo(ready_made(), nl=False)
+        context.exit()
+
+
 _CRITERIA = (
     click.option("--checks", metavar="FILE", help="More system calls that ask whether something is ready (TOML)."),
+    click.option(
+        "--print-checks",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_print_checks,
+        help="Print those that are known, to start one's own from.",
+    ),
     click.option(
         "--noneffective",
         "functions",

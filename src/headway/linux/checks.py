@@ -19,7 +19,7 @@ from headway.errors import SelectionError
 from . import _memory
 from .syscalls import numbers
 
-__all__ = ["FILES", "Check", "load", "state_names"]
+__all__ = ["FILES", "Check", "load", "ready_made", "state_names"]
 
 FILES = ("", "pipe", "socket", "file", "device", "epoll", "event", "other")
 """Kinds of files in the names of states, in the order of bpf/layout.h; the first: the call is about no file."""
@@ -51,11 +51,16 @@ class Check:
     """A longer time until the next check was for something else; 0: there is no limit."""
 
 
+def ready_made() -> str:
+    """The ready-made table, as text."""
+    return (resources.files(__package__) / "checks.toml").read_text(encoding="utf-8")
+
+
 def load(path: str | None = None) -> tuple[Check, ...]:
     """The ready-made checks, and those of a file of the user's. Raises SelectionError where that cannot be followed."""
-    ready_made = tomllib.loads((resources.files(__package__) / "checks.toml").read_text())
-    tables: dict[str, Any] = dict(ready_made["check"])
-    gap = _gap(ready_made, "checks.toml", 0)
+    given = tomllib.loads(ready_made())
+    tables: dict[str, Any] = dict(given["check"])
+    gap = _gap(given, "checks.toml", 0)
     where = "checks.toml"
     checks = {call: _check(call, table, gap, where) for call, table in tables.items()}
     if path is not None:

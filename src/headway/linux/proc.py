@@ -160,6 +160,7 @@ class ProcSource:
                 "/proc does not tell on which processor a thread spent its time: "
                 "measuring some processors only needs the eBPF source (run headway as root)"
             )
+        self._check_criteria()
         before = time.thread_time_ns()
         try:
             self._root = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -246,6 +247,16 @@ class ProcSource:
         self._root = self._loadavg = -1
 
     # -- the beginning ------------------------------------------------------------------------------------------------
+
+    def _check_criteria(self) -> None:
+        """What only another source can follow is said in the ledger; what none could is refused by each."""
+        from . import checks
+
+        checks.load(self._criteria.checks)
+        if self._criteria.functions:
+            from .functions import resolve
+
+            resolve(self._criteria.functions, self._selection.pids, self._selection.argv)
 
     def _begin(self, chosen: Selection) -> None:
         with suppress(OSError):
@@ -550,6 +561,8 @@ class ProcSource:
                 f"the run time of a thread on a processor is up to {tick} old, "
                 "and what a thread ran between the last look and its end is not in it"
             )
+        if self._criteria.functions:
+            reasons["marked functions"] = "only eBPF can place probes in them: their time is in user"
         if self._marked.seen:
             reasons["regions"] = (
                 "of a marked region only that is charged which was certainly in user code: what the thread was off the "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,6 +107,13 @@ class CauseReader:
                 text = texts.get((kind, thing), "")
                 self._add(causes, (tid, birth), pid, number, kind, thing, text, at - since, 1)
         return causes
+
+    def forget(self, threads: Set[Key]) -> None:
+        """Make room: these threads have ended, and what was behind their states has been reported."""
+        for key, _ in self._map.items() if threads else ():
+            birth, _, tid, _, _, _ = _KEY.unpack(key)
+            if (tid, birth) in threads:
+                self._map.remove(key)
 
     def _add(
         self,

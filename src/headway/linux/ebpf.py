@@ -523,6 +523,7 @@ class BpfSource:
         if self._causes is not None:
             causes, before_it = self._causes.read(at), self._causes_before
             threads, self._causes_before = self._with_causes(threads, causes, before_it), causes
+            self._causes.forget({thread.key for thread in threads if thread.end is not None})
         losses, events = self._losses()
         new_losses = {name: n - self._losses_before.get(name, 0) for name, n in losses.items()}
         ledger = self._make(Window(start, at), threads, tuple(rows), new_losses, events - self._events_before)

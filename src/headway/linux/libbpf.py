@@ -53,6 +53,7 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "bpf_map__set_initial_value": (c_int, [c_void_p, c_void_p, c_size_t]),
     "bpf_map__key_size": (c_uint32, [c_void_p]),
     "bpf_map_lookup_batch": (c_int, [c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "bpf_map_delete_elem": (c_int, [c_int, c_void_p]),
     "bpf_map_update_elem": (c_int, [c_int, c_void_p, c_void_p, c_uint64]),
     "bpf_program__name": (c_char_p, [c_void_p]),
     "bpf_program__section_name": (c_char_p, [c_void_p]),
@@ -163,6 +164,10 @@ class Map:
         """Set an entry of a map from u32 to u32."""
         k, v = c_uint32(key), c_uint32(value)
         self._library.check(f"writing {self.name}", "bpf_map_update_elem", self.fd, byref(k), byref(v), 0)
+
+    def remove(self, key: bytes) -> None:
+        """Take an entry out of a hash map, if it is there."""
+        self._library.call("bpf_map_delete_elem", self.fd, key)
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
         """The entries of a hash map, key and value; those that come and go meanwhile may or may not be among them."""

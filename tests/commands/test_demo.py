@@ -57,8 +57,8 @@ def test_command_runs_the_program_and_explains_it(monkeypatch: pytest.MonkeyPatc
     result = CliRunner().invoke(demo.command, ["--seconds", "0.3", "--source", "proc"], catch_exceptions=False)
     assert result.exit_code == 0
     assert observer.prefer == "proc"
-    assert "8 threads that know what they do" in result.output
-    for name in ("compute", "memory", "syscalls", "lock", "holder", "sleeper", "dodger", "disk"):
+    assert "10 threads that know what they do" in result.output
+    for name in ("compute", "memory", "syscalls", "lock", "holder", "sleeper", "dodger", "disk", "poller", "marked"):
         assert f"\n{name} " in result.output
     assert "the kernel's accounting" in result.output
     assert "so is this source" in result.output

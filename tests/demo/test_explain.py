@@ -108,6 +108,62 @@ def test_stalls_that_cannot_be_counted_are_said_to_hide() -> None:
     assert "hardware counters" in one(ledger(measured, precision=SAMPLED), truth("memory", figures)).notes[1]
 
 
+POLLER = Figures(cpu_ns=200, elapsed_ns=1000, poll_ns=100, user_ns=100, checks=14, found=1)
+
+
+def test_what_the_observer_took_of_a_row_was_polling_to_the_thread() -> None:
+    measured = thread(101, "poller", user=100, poll__epoll_wait__epoll=60, overhead=40, wait__sleep=800)
+    account = one(ledger(measured), truth("poller", POLLER))
+    assert compared(account) == {
+        "polling": (100, 100),
+        "its work": (100, 100),
+        "checks that found nothing": (7, 14),
+        "on the processor": (200, 200),
+    }
+    assert account.notes == (
+        "50% of its processor time is asking for what is not there yet: it is busy, and makes no progress (IOPI)",
+    )
+    assert ("poll", 60) in {(part.what, part.time) for part in account.parts}
+
+
+def test_a_source_that_sees_no_polling_says_what_it_takes_it_for() -> None:
+    measured = thread(101, "poller", user=160, kernel=40, wait__sleep=800)
+    account = one(ledger(measured, precision=SAMPLED), truth("poller", POLLER))
+    assert compared(account)["polling"] == (None, 100)
+    assert compared(account)["checks that found nothing"] == (None, 14)
+    assert "takes it for work" in " ".join(account.notes)
+
+
+MARKED = Figures(cpu_ns=300, elapsed_ns=1000, user_ns=100, parse_ns=101, poll_ns=99, regions=14)
+
+
+def test_marked_regions_are_compared_one_by_one() -> None:
+    measured = thread(101, "marked", user=100, noneffective__parse=100, poll__spin=100, overhead=1)
+    account = one(ledger(measured), truth("marked", MARKED))
+    assert compared(account) == {
+        "in noneffective.parse": (100, 101),
+        "in poll.spin": (100, 99),
+        "its work": (100, 100),
+        "regions entered": (14, 14),
+        "on the processor": (301, 300),
+    }
+    assert "IOPI" in " ".join(account.notes)
+
+
+def test_marks_that_are_read_now_and_then_are_said_to_be() -> None:
+    measured = thread(101, "marked", user=200, noneffective__parse=60, poll__spin=40)
+    account = one(ledger(measured, precision=SAMPLED), truth("marked", MARKED))
+    assert "certain between two looks" in " ".join(account.notes)
+    assert {part.what: part.time for part in account.parts}["poll"] == 40, "polling that is marked needs no eBPF"
+
+
+def test_marks_that_nobody_read_are_not_compared_as_zero() -> None:
+    account = one(ledger(thread(101, "marked", user=300)), truth("marked", MARKED))
+    assert compared(account)["in poll.spin"] == (None, 99)
+    assert compared(account)["regions entered"] == (None, 14)
+    assert "were not seen" in " ".join(account.notes)
+
+
 def test_skipped_and_unseen_threads_are_named() -> None:
     assert one(ledger(), truth("disk", None, "no directory")).notes == ("did not work: no directory",)
     assert one(ledger(), truth("disk", Figures(cpu_ns=1, elapsed_ns=1))).notes == ("was not seen by the measurement",)

@@ -7,15 +7,18 @@ import os
 import re
 import signal
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
 import pytest
 
+from headway.commands.observe import observe_command
 from headway.demo import Figures, Truth, program
 from headway.errors import HeadwayError
+from headway.model import Kind, kind_of, violations
 
-NAMES = ["compute", "memory", "syscalls", "lock", "holder", "sleeper", "dodger", "disk"]
+NAMES = ["compute", "memory", "syscalls", "lock", "holder", "sleeper", "dodger", "disk", "poller", "marked"]
 LEEWAY = 0.2e9
 """Nanoseconds: a second on a busy machine is no better than this."""
 
@@ -91,6 +94,47 @@ def test_dodger_uses_user_and_kernel_time_alike(truth: Truth) -> None:
     assert figures.tick_user_ns is not None
     assert figures.tick_kernel_ns is not None
     assert figures.tick_user_ns + figures.tick_kernel_ns <= figures.cpu_ns + 1e7
+
+
+def test_poller_knows_what_of_its_time_is_polling(truth: Truth) -> None:
+    figures = worked(truth)["poller"]
+    assert figures.poll_ns
+    assert figures.user_ns
+    assert figures.poll_ns + figures.user_ns <= figures.cpu_ns
+    assert figures.found
+    assert figures.checks
+    assert figures.checks > figures.found, "each row is of many checks that find nothing, and one that does"
+
+
+def test_marked_accounts_for_all_of_its_time_by_its_marks(truth: Truth) -> None:
+    figures = worked(truth)["marked"]
+    assert figures.user_ns
+    assert figures.parse_ns
+    assert figures.poll_ns
+    assert 0.7 * figures.cpu_ns < figures.user_ns + figures.parse_ns + figures.poll_ns <= figures.cpu_ns
+    assert figures.regions
+    assert figures.regions % 2 == 0, "it parses and spins alike"
+
+
+@pytest.mark.root
+def test_what_poller_and_marked_did_is_seen_as_often_as_they_did_it() -> None:
+    with tempfile.TemporaryFile() as output:
+        command = [str(program()), "--seconds", "1", "--only", "poller,marked"]
+        ledger, status = observe_command(command, prefer="bpf", stdout=output.fileno())
+        output.seek(0)
+        truth = Truth.parse(output.read().decode())
+    assert status == 0
+    assert violations(ledger) == []
+    poller, marked = (worked(truth)[name] for name in ("poller", "marked"))
+    states = {thread.name: thread.states for thread in ledger.threads}
+    inside = [states["marked"][state].count for state in ("noneffective.parse", "poll.spin")]
+    assert inside[0] == inside[1]
+    assert sum(n or 0 for n in inside) == marked.regions
+    (polling,) = (cell for state, cell in states["poller"].items() if kind_of(state) is Kind.POLL)
+    # A check that a preemption leaves alone between two gaps is no polling.
+    assert polling.count == pytest.approx(poller.checks, rel=0.01)
+    fruitful = sum(cell.count or 0 for state, cell in states["poller"].items() if state.startswith("kernel.epoll_"))
+    assert fruitful >= (poller.found or 0)
 
 
 def test_threads_have_their_names_while_they_run() -> None:

@@ -41,9 +41,10 @@ def command(seconds: float, source: str | None) -> None:
         headway demo
         headway demo --source proc
 
-    Its threads compute, follow pointers through memory, make system calls, wait for a lock, sleep, use the disk; and
-    one works only between the ticks at which the kernel looks who is running. Each measures itself. For each you see
-    where its time went as headway measured it, beside what the thread itself knows, and how far apart the two are.
+    Its threads compute, follow pointers through memory, make system calls, wait for a lock, sleep, use the disk, poll,
+    mark regions of their own code; and one works only between the ticks at which the kernel looks who is running. Each
+    measures itself. For each you see where its time went as headway measured it, beside what the thread itself knows,
+    and how far apart the two are.
     """
     console = Console(highlight=False)
     with tempfile.TemporaryFile() as output:
@@ -149,7 +150,8 @@ def _sum_lines(ledger: Ledger, accounts: list[Account]) -> Iterator[Text]:
         yield from _note_lines(
             f"Interrupts took {taken / 1e9:.3f} s of the measured time. The kernel's clock, by which a thread knows "
             "its truth, gives part of the interrupt that wakes a thread to the woken one; headway gives all of it to "
-            "the thread that was interrupted."
+            "the thread that was interrupted. And a thread's own clock has interrupts, and headway's part (overhead), "
+            "in whatever it was doing."
         )
     yield Text()
 

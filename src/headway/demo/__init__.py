@@ -64,6 +64,16 @@ class Figures:
     syncs: int | None = None
     reads: int | None = None
     written_bytes: int | None = None
+    poll_ns: int | None = None
+    """Processor time spent asking for what was not there, or in a region marked so."""
+    parse_ns: int | None = None
+    """Processor time in the region that it marked as parsing."""
+    checks: int | None = None
+    """Status checks that found nothing."""
+    found: int | None = None
+    """Rows of them that ended because there was something."""
+    regions: int | None = None
+    """How often it entered a region of its own."""
     in_memory: int | None = None
     """1: its file is not on a disk."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from headway.model import Kind, Ledger, Quality, Thread, kind_of
+from headway.model import Cell, Kind, Ledger, Quality, Thread, kind_of
 
 from . import Figures, ThreadTruth, Truth
 
@@ -19,6 +19,9 @@ LEAST_WAIT = 0.02
 
 TICK_TOLERANCE = 0.1
 """Accounting that is nearer to the truth than this was not deceived."""
+
+PARSING, SPINNING = "noneffective.parse", "poll.spin"
+"""The states of the regions that the thread `marked` marks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,8 @@ def _parts(ledger: Ledger, thread: Thread) -> Iterator[Part]:
         if kind in (Kind.WAIT, Kind.UNKNOWN):
             continue
         worth = quality[of_kind[kind]] if kind in of_kind else Quality.EXACT
+        if kind is Kind.POLL and time and worth is Quality.UNAVAILABLE:
+            worth = quality["epi"]  # what the program itself marks, taken out of what was effective
         if worth is not Quality.UNAVAILABLE and (time or kind in (Kind.EFFECTIVE, Kind.KERNEL, Kind.READY)):
             yield Part(kind.value, time, worth)
     off = [(state, cell.time) for state, cell in thread.states.items() if kind_of(state) in (Kind.WAIT, Kind.UNKNOWN)]
@@ -111,6 +116,13 @@ def _sum(thread: Thread, *kinds: Kind) -> int:
 
 def _states(thread: Thread, *names: str) -> int:
     return sum(cell.time for state, cell in thread.states.items() if state in names)
+
+
+def _count(cells: Iterable[Cell]) -> int | None:
+    """How often the states were entered; None where none was seen, or the source does not count."""
+    counts = [cell.count for cell in cells]
+    known = [count for count in counts if count is not None]
+    return sum(known) if known and len(known) == len(counts) else None
 
 
 def _processor_time(ledger: Ledger, seen: Thread, figures: Figures) -> Iterator[Comparison]:
@@ -162,6 +174,32 @@ def _dodger(ledger: Ledger, seen: Thread, figures: Figures) -> Iterator[Comparis
     yield from _processor_time(ledger, seen, figures)
 
 
+def _poller(ledger: Ledger, seen: Thread, figures: Figures) -> Iterator[Comparison]:
+    indices = ledger.indices(seen)
+    if figures.poll_ns is not None:
+        # Nearly all that the observer saw of this thread, it saw while it polled; to the thread, that was polling.
+        polling = None if indices.iopi is None else indices.iopi + _sum(seen, Kind.OVERHEAD)
+        yield Comparison("polling", polling, figures.poll_ns)
+    if figures.user_ns is not None:
+        yield Comparison("its work", indices.epi, figures.user_ns)
+    if figures.checks is not None:
+        polling_cells = (cell for state, cell in seen.states.items() if kind_of(state) is Kind.POLL)
+        yield Comparison("checks that found nothing", _count(polling_cells), figures.checks, counts=True)
+    yield from _processor_time(ledger, seen, figures)
+
+
+def _marked(ledger: Ledger, seen: Thread, figures: Figures) -> Iterator[Comparison]:
+    inside = {state: seen.states[state] for state in (PARSING, SPINNING) if state in seen.states}
+    for state, truth in ((PARSING, figures.parse_ns), (SPINNING, figures.poll_ns)):
+        if truth is not None:
+            yield Comparison(f"in {state}", inside[state].time if state in inside else None, truth)
+    if figures.user_ns is not None:
+        yield Comparison("its work", ledger.indices(seen).epi, figures.user_ns)
+    if figures.regions is not None:
+        yield Comparison("regions entered", _count(inside.values()), figures.regions, counts=True)
+    yield from _processor_time(ledger, seen, figures)
+
+
 def _memory_notes(ledger: Ledger, seen: Thread, figures: Figures) -> Iterator[str]:
     if figures.access_ns is not None and figures.buffer_bytes is not None:
         cache = f"the caches hold {_bytes(figures.cache_bytes)}" if figures.cache_bytes else "the caches are unknown"
@@ -193,6 +231,27 @@ def _disk_notes(_ledger: Ledger, _seen: Thread, figures: Figures) -> Iterator[st
     yield f"{figures.syncs} syncs, {figures.reads} reads" + (" (its file is in memory)" if figures.in_memory else "")
 
 
+def _poller_notes(ledger: Ledger, seen: Thread, figures: Figures) -> Iterator[str]:
+    if figures.poll_ns is None or figures.cpu_ns <= 0:
+        return
+    share = f"{figures.poll_ns / figures.cpu_ns:.0%} of its processor time is asking for what is not there yet"
+    if ledger.indices(seen).iopi is None:
+        yield f"{share}; this source takes it for work: only eBPF sees what the calls return"
+    else:
+        yield f"{share}: it is busy, and makes no progress (IOPI)"
+
+
+def _marked_notes(ledger: Ledger, seen: Thread, figures: Figures) -> Iterator[str]:
+    if figures.parse_ns is None or figures.poll_ns is None:
+        return
+    if PARSING not in seen.states and SPINNING not in seen.states:
+        yield "its marks were not seen, so all of it counts as work (headway doctor says what may be read)"
+    elif ledger.indices(seen).quality["epi"] is Quality.SAMPLED:
+        yield "its marks are in its memory: what of them is certain between two looks is taken out of its work"
+    else:
+        yield "all three are its own code: its marks tell what is no progress (KPI) and what is polling (IOPI)"
+
+
 def _bytes(size: int | None) -> str:
     return f"{(size or 0) / 2**20:.0f} MiB"
 
@@ -206,6 +265,8 @@ _COMPARISONS: dict[str, Callable[[Ledger, Thread, Figures], Iterable[Comparison]
     "sleeper": _waits,
     "dodger": _dodger,
     "disk": _away,
+    "poller": _poller,
+    "marked": _marked,
 }
 
 _NOTES: dict[str, Callable[[Ledger, Thread, Figures], Iterable[str]]] = {
@@ -213,4 +274,6 @@ _NOTES: dict[str, Callable[[Ledger, Thread, Figures], Iterable[str]]] = {
     "syscalls": _calls_notes,
     "dodger": _dodger_notes,
     "disk": _disk_notes,
+    "poller": _poller_notes,
+    "marked": _marked_notes,
 }

@@ -7,8 +7,9 @@
  * compared with it. A thread reports only what it truly knows: one that makes system calls all the time can count
  * them, but cannot tell how long they took without making others.
  *
- * Processor time wanted: compute 1, memory 1 in the first half, syscalls 1 in the second half, dodger 1/4, the
- * others little; that is 2 1/2 processors, so that on a machine with two of them a thread also has to wait for its turn.
+ * Processor time wanted: compute 1, memory 1 in the first half, syscalls 1 in the second half, dodger 1/4, poller and
+ * marked 1/5 each, the others little; that is 2 1/2 processors and more, so that on a machine with two of them a thread
+ * also has to wait for its turn.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -24,14 +25,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
+
+#include <headway.h>
 
 #define SECOND 1000000000LL
 #define MILLISECOND 1000000LL
@@ -77,6 +82,19 @@ static int64_t wall(void)
 static int64_t processor_time(void)
 {
 	return now(CLOCK_THREAD_CPUTIME_ID);
+}
+
+/* What a reading of the thread's own clock, a system call, adds to what is measured with two of them. */
+static int64_t cost_of_reading(void)
+{
+	int64_t least = INT64_MAX;
+
+	for (int i = 0; i < 100; i++) {
+		int64_t start = processor_time(), cost = processor_time() - start;
+
+		least = cost < least ? cost : least;
+	}
+	return least;
 }
 
 static void sleep_until(int64_t when)
@@ -375,18 +393,6 @@ static void find_tick(void)
 	tick.phase += earliest;
 }
 
-static int64_t cost_of_reading(void)
-{
-	int64_t least = INT64_MAX;
-
-	for (int i = 0; i < 100; i++) {
-		int64_t start = processor_time(), cost = processor_time() - start;
-
-		least = cost < least ? cost : least;
-	}
-	return least;
-}
-
 static int64_t nanoseconds(struct timeval t)
 {
 	return t.tv_sec * SECOND + t.tv_usec * MICROSECOND;
@@ -528,9 +534,125 @@ static void use_disk(struct worker *w)
 	report(w, "in_memory", disk.in_memory);
 }
 
+/* poller ------------------------------------------------------------------------------------------------------------ */
+
+static struct {
+	int timer;
+	int epoll;
+} polled = {.timer = -1, .epoll = -1};
+
+static const char *make_timer(void)
+{
+	struct epoll_event readable = {.events = EPOLLIN};
+
+	polled.timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+	polled.epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (polled.timer < 0 || polled.epoll < 0 || epoll_ctl(polled.epoll, EPOLL_CTL_ADD, polled.timer, &readable))
+		return "no timer to poll: timerfd or epoll failed";
+	return NULL;
+}
+
+/*
+ * Rows of status checks, each of which finds nothing until the timer is due; then work. The thread's clock is read before
+ * and after a row, never in it: it is a system call, and would end the row.
+ */
+static void poll_timer(struct worker *w)
+{
+	const int64_t round = 10 * MILLISECOND, row = MILLISECOND, work = MILLISECOND;
+	int64_t polling = 0, working = 0, checks = 0, found = 0, cost = cost_of_reading();
+	uint64_t x = 1, expirations;
+	struct epoll_event event;
+
+	while (!stopped(w)) {
+		int64_t start = wall(), due = start + row, begun, end;
+		struct itimerspec once = {.it_value = {due / SECOND, due % SECOND}};
+
+		if (timerfd_settime(polled.timer, TFD_TIMER_ABSTIME, &once, NULL))
+			break;
+		begun = processor_time();
+		while (epoll_wait(polled.epoll, &event, 1, 0) == 0)
+			checks++;
+		polling += processor_time() - begun - cost;
+		found += read(polled.timer, &expirations, sizeof expirations) > 0;
+		end = wall() + work;
+		begun = processor_time();
+		while (wall() < end)
+			x = arithmetic(x, 1000);
+		working += processor_time() - begun - cost;
+		sleep_until(start + round);
+	}
+	report(w, "poll_ns", polling);
+	report(w, "user_ns", working);
+	report(w, "checks", checks);
+	report(w, "found", found);
+}
+
+/* marked ------------------------------------------------------------------------------------------------------------ */
+
+static long parse(const char *text)
+{
+	long sum = 0;
+	char *end;
+
+	for (;; text = end) {
+		long number = strtol(text, &end, 10);
+
+		if (end == text)
+			return sum;
+		sum += number;
+	}
+}
+
+/*
+ * One third work, one third parsing of what was parsed before, one third spinning for a moment to come: all of it is
+ * the thread's own code, and only its marks tell them apart. Its clock is read outside the regions. They are long, so that
+ * it is interrupted and switched out inside them.
+ */
+static void mark(struct worker *w)
+{
+	const int64_t round = 300 * MILLISECOND, part = 20 * MILLISECOND;
+	int64_t working = 0, parsing = 0, spinning = 0, regions = 0, cost = cost_of_reading(), begun, end;
+	static char text[4096];
+	volatile long sum = 0;
+	uint64_t x = 1;
+
+	for (size_t i = 0; i + 8 < sizeof text; i += 8)
+		snprintf(text + i, sizeof text - i, "%7zu ", i * 1237 % 10000000);
+	while (!stopped(w)) {
+		int64_t start = wall();
+
+		begun = processor_time();
+		for (end = start + part; !stopped(w) && wall() < end;)
+			x = arithmetic(x, 1000);
+		working += processor_time() - begun - cost;
+
+		begun = processor_time();
+		HEADWAY_NONEFFECTIVE("parse") {
+			for (end = wall() + part; !stopped(w) && wall() < end;)
+				sum += parse(text);
+		}
+		parsing += processor_time() - begun - cost;
+
+		begun = processor_time();
+		HEADWAY_POLL("spin") {
+			for (end = wall() + part; !stopped(w) && wall() < end;)
+				;
+		}
+		spinning += processor_time() - begun - cost;
+
+		regions += 2;
+		while (!stopped(w) && wall() < start + round)
+			sleep_until(wall() + 5 * MILLISECOND);
+	}
+	report(w, "user_ns", working);
+	report(w, "parse_ns", parsing);
+	report(w, "poll_ns", spinning);
+	report(w, "regions", regions);
+}
+
 /* The program ------------------------------------------------------------------------------------------------------- */
 
-enum { COMPUTE, MEMORY, SYSCALLS, LOCK, HOLDER, SLEEPER, DODGER, DISK, WORKERS };
+enum { COMPUTE, MEMORY, SYSCALLS, LOCK, HOLDER, SLEEPER, DODGER, DISK, POLLER, MARKED, WORKERS };
 
 static struct worker workers[WORKERS] = {
 	[COMPUTE] = {"compute", "arithmetic in registers", "user all the time", compute},
@@ -541,6 +663,8 @@ static struct worker workers[WORKERS] = {
 	[SLEEPER] = {"sleeper", "sleeps 5 ms at a time", "waits all the time", sleep_mostly},
 	[DODGER] = {"dodger", "works only between two ticks", "half user, half kernel, a quarter of the time", dodge},
 	[DISK] = {"disk", "writes and syncs a file, reads it past the cache", "waits for the disk most of the time", use_disk},
+	[POLLER] = {"poller", "asks for a timer in rows, then works", "polls 1 ms, works 1 ms, sleeps 8 ms", poll_timer},
+	[MARKED] = {"marked", "marks what of its own code is no progress", "works, parses, spins, 20 ms each; then sleeps", mark},
 };
 
 static void *start_worker(void *argument)
@@ -709,6 +833,8 @@ int main(int argc, char **argv)
 		workers[MEMORY].skipped = lay_ring();
 	if (workers[DISK].selected)
 		workers[DISK].skipped = make_file();
+	if (workers[POLLER].selected)
+		workers[POLLER].skipped = make_timer();
 	find_tick();
 
 	start = wall();

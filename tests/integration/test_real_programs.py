@@ -55,7 +55,7 @@ def check(ledger: Ledger) -> None:
         assert indices.rpi is not None
         assert indices.epi is not None
         assert indices.kpi is not None
-        assert indices.rpi == indices.epi + indices.kpi
+        assert indices.rpi == indices.epi + indices.kpi + (indices.iopi or 0)
         assert indices.rpi == sum(
             times[kind] for kind in (Kind.EFFECTIVE, Kind.MEMORY, Kind.KERNEL, Kind.POLL, Kind.STALL)
         )

@@ -129,7 +129,7 @@ _FIRST_TO_GO_COUNTED = ("pid", "irq", "stolen", "poll", *(c for c in _FIRST_TO_G
 """The same where hardware counted: then what memory cost is worth more room than interrupts."""
 
 
-def _layout(ledger: Ledger, width: int, digits: int, longest: int) -> _Layout:
+def _layout(ledger: Ledger, width: int, digits: int, longest: int, polls: bool) -> _Layout:
     quality = indices_of({}, ledger.precision).quality
     figure, gap = (5, "") if width < 100 else (6, " ") if width < 136 else (7, " ")
 
@@ -139,9 +139,9 @@ def _layout(ledger: Ledger, width: int, digits: int, longest: int) -> _Layout:
 
     on = [column("RPI", "rpi"), column("EPI", "epi"), ("TE", 5)]
     on += [column("kernel", "kpi"), column("irq"), column("stolen")]
+    if quality["iopi"] is not Quality.UNAVAILABLE and (polls or width >= 110):
+        on.insert(4 if polls else 5, column("poll", "iopi"))
     if width >= 110:
-        if quality["iopi"] is not Quality.UNAVAILABLE:
-            on.insert(5, column("poll", "iopi"))
         if quality["mpi"] is not Quality.UNAVAILABLE and not ledger.counted:
             on.insert(3, column("memory", "mpi"))
         on.insert(0, ("pid", digits))
@@ -149,6 +149,9 @@ def _layout(ledger: Ledger, width: int, digits: int, longest: int) -> _Layout:
     if quality["mpi"] is not Quality.UNAVAILABLE and ledger.counted:
         on.insert([title for title, _ in on].index("kernel"), column("memory", "mpi"))
         order = _FIRST_TO_GO_COUNTED
+    if polls:  # then it is worth more room than what interrupts and the hypervisor took
+        first = ("pid", "memory", "stolen", "irq")
+        order = (*first, *(c for c in order if c not in (*first, "poll", "kernel")), "poll", "kernel")
     off = [column("ready"), ("waiting", figure)]
     tid, reason, least = digits, 7, 10
 
@@ -185,7 +188,8 @@ def _threads(
     names = {i: clean(ledger.threads[i].name, 64) for i in shown}
     digits = max(5, len(str(max([t.tid if t.tid > t.pid else t.pid for t in ledger.threads]))))
     longest = max((width_of(name) for name in names.values()), default=0)
-    layout = _layout(ledger, width, digits, min(longest, 32))
+    polls = any(found[Kind.POLL] > _NOTABLE * processor_time(found) for found in times)
+    layout = _layout(ledger, width, digits, min(longest, 32), polls)
     yield from _heading(layout, width)
     for i in shown:
         thread = ledger.threads[i]

@@ -414,6 +414,8 @@ def _line(row: _Row, layout: _Layout, unit: str) -> Line:
 
 
 def _share(part: int, whole: int) -> str:
+    if part > whole:  # a ledger that is not what it should be
+        return "> all"
     return "< 1 %" if part * 200 < whole else share(part / whole)
 
 

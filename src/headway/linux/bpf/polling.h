@@ -42,9 +42,10 @@ INLINE bool does_not_wait(const volatile struct check *c, struct pt_regs *regs, 
 /* It was polling: the last check, if that is not known yet, and the time since. */
 INLINE void confirm(struct processor *p, struct slot *s, u32 number, u64 user, u32 counts)
 {
-	move_user(s, number, s->asked, user);
-	move_counts(number, s->user, s->asked, counts);
-	if (user) { /* nor was it an occurrence of user code */
+	if (user) {
+		move_user(s, number, s->asked, user);
+		move_counts(number, s->user, s->asked, counts);
+		/* nor was it an occurrence of user code */
 		p->cells[USER].count -= s->user == USER;
 		add(s, s->user, 0, s->user == USER ? -1 : 0);
 	}
@@ -69,13 +70,14 @@ u64 ask(u32 number, u32 check, u64 now)
 	const volatile struct check *c = &settings.checks[which];
 	u64 about = check && c->about ? argument(regs, c->about) : 0, asked = s->asked;
 	bool again = asked >= base && asked < base + N_FILES && s->about == about;
+	u64 user = p->state == s->user ? p->stretch : 0; /* not so after a fault that a debugger has kept from ending */
 	struct file *file = NULL;
 	if (check && c->about_file && (!again || c->if_nonblocking))
 		file = file_of(task, about);
 	if (!check || !does_not_wait(c, regs, file)) {
 		c = &settings.checks[((asked - POLL) / N_FILES) & (N_CHECKS - 1)];
 		if (s->polling == REPEATED && (!c->gap || now - s->asked_at <= c->gap))
-			confirm(p, s, number, p->stretch, COUNTS_STRETCH);
+			confirm(p, s, number, user, COUNTS_STRETCH);
 		s->asked = 0;
 		s->polling = 0;
 		p->pending_state = 0;
@@ -93,12 +95,12 @@ u64 ask(u32 number, u32 check, u64 now)
 		return 0;
 	}
 	if (again || s->polling) {
-		confirm(p, s, number, p->stretch, COUNTS_STRETCH);
+		confirm(p, s, number, user, COUNTS_STRETCH);
 		if (again)
 			s->polling = REPEATED;
 		return state;
 	}
-	p->pending_user = p->stretch;
+	p->pending_user = user;
 	keep_counts(COUNTS_PENDING_USER);
 	return 0;
 }

@@ -162,6 +162,8 @@ struct slot {
 	__u64 about; /* what its last check asked about */
 	__u64 asked_at; /* when that returned */
 	__u64 object;
+	__u32 checked_cut; /* the last cut when its last check began or returned */
+	__u32 spare;
 };
 
 enum { SLOT_NEW = 1, SLOT_KERNEL_THREAD = 2 };

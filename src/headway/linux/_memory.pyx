@@ -701,6 +701,8 @@ cdef class Memory:
                 pass
         for cpu in range(self.n_cpus):
             memset(self.processors + cpu * self.processor_stride, 0, self.processor_stride)
+            if self.counting is not None:
+                memset(self.processor_counts + cpu * PROCESSOR_COUNTS_SIZE, 0, PROCESSOR_COUNTS_SIZE)
 
     def is_measured(self, uint32_t tid):
         """Whether a thread of this id is being measured and has not yet left a processor for the last time."""

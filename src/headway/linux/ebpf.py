@@ -199,6 +199,7 @@ class BpfSource:
         living.iterate()
         living.iterate()  # threads created by one that the first pass came to later
         self._visit_processors()
+        self._search_blocks()
         if self._marking is not None:
             self._marking.attach(self._object)
         if selection.command is not None:

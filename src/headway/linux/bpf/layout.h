@@ -165,6 +165,8 @@ struct slot {
 	__u32 waker_kind; /* who is waking it: OBJECT_NONE, WAKER_THREAD or WAKER_STATE */
 	__u32 waker; /* its id, or the interrupt's state */
 	char waker_name[16];
+	__u32 checked_cut; /* the last cut when its last check began or returned */
+	__u32 spare;
 };
 
 enum { SLOT_NEW = 1, SLOT_KERNEL_THREAD = 2 };

@@ -145,6 +145,7 @@ struct user_stretch {
 	u64 since, until, now;
 	u64 left; /* still to be given away */
 	u64 changed; /* regions began or ended in it */
+	u64 unclaimed; /* of all of it, that no tag has claimed yet */
 };
 
 struct frame {

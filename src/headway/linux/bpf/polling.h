@@ -39,14 +39,27 @@ INLINE bool does_not_wait(const volatile struct check *c, struct pt_regs *regs, 
 	return c->if_nonblocking && FOLLOW(file, f_flags) & OPEN_NONBLOCK;
 }
 
-/* It was polling: the last check, if that is not known yet, and the time since. */
-INLINE void confirm(struct processor *p, struct slot *s, u32 number, u64 user, u32 counts)
+/*
+ * What a reader has been told of before it is known stands: there was a cut since the last check began or returned, and
+ * so part of what is known now has been read, and counted once, as what it was taken for.
+ */
+INLINE bool was_read(struct slot *s)
 {
-	move_user(s, number, s->asked, user);
-	move_counts(number, s->user, s->asked, counts);
-	if (user) { /* nor was it an occurrence of user code */
-		p->cells[USER].count -= s->user == USER;
-		add(s, s->user, 0, s->user == USER ? -1 : 0);
+	bool read = s->checked_cut != s->cut;
+	s->checked_cut = s->cut;
+	return read;
+}
+
+/* It was polling: the last check, if that is not known yet, and the time since. */
+INLINE void confirm(struct processor *p, struct slot *s, u32 number, u64 user, u32 counts, bool read)
+{
+	if (user) {
+		move_user(s, number, s->asked, user);
+		move_counts(number, s->user, s->asked, counts);
+		if (s->user == USER && !read) { /* nor was it an occurrence of user code */
+			p->cells[USER].count--;
+			add(s, USER, 0, -1);
+		}
 	}
 	if (p->pending_state) {
 		move(number, p->pending_state, s->asked, p->pending_call, 1);
@@ -69,13 +82,15 @@ u64 ask(u32 number, u32 check, u64 now)
 	const volatile struct check *c = &settings.checks[which];
 	u64 about = check && c->about ? argument(regs, c->about) : 0, asked = s->asked;
 	bool again = asked >= base && asked < base + N_FILES && s->about == about;
+	u64 user = p->state == s->user ? p->stretch : 0; /* not so after a fault that a debugger has kept from ending */
+	bool read = was_read(s);
 	struct file *file = NULL;
 	if (check && c->about_file && (!again || c->if_nonblocking))
 		file = file_of(task, about);
 	if (!check || !does_not_wait(c, regs, file)) {
 		c = &settings.checks[((asked - POLL) / N_FILES) & (N_CHECKS - 1)];
 		if (s->polling == REPEATED && (!c->gap || now - s->asked_at <= c->gap))
-			confirm(p, s, number, p->stretch, COUNTS_STRETCH);
+			confirm(p, s, number, user, COUNTS_STRETCH, read);
 		s->asked = 0;
 		s->polling = 0;
 		p->pending_state = 0;
@@ -93,12 +108,12 @@ u64 ask(u32 number, u32 check, u64 now)
 		return 0;
 	}
 	if (again || s->polling) {
-		confirm(p, s, number, p->stretch, COUNTS_STRETCH);
+		confirm(p, s, number, user, COUNTS_STRETCH, read);
 		if (again)
 			s->polling = REPEATED;
 		return state;
 	}
-	p->pending_user = p->stretch;
+	p->pending_user = read ? 0 : user;
 	keep_counts(COUNTS_PENDING_USER);
 	return 0;
 }
@@ -118,10 +133,11 @@ u64 answer(u32 number, u64 now, s64 result)
 		u16 error = -result;
 		ready = error != c->errors[0] && error != c->errors[1] && error != c->errors[2] && error != c->errors[3];
 	}
+	bool read = was_read(s);
 	s->asking = 0;
 	if (ready) {
 		if (state == s->asks) {
-			move(number, state, call, p->stretch, 1);
+			move(number, state, call, p->stretch, !read);
 			move_counts(number, state, call, COUNTS_STRETCH);
 		}
 		s->asked = 0;
@@ -134,11 +150,11 @@ u64 answer(u32 number, u64 now, s64 result)
 			s->polling = OTHERS;
 	} else if (s->asked) { /* another thing, which was not ready either */
 		u64 stretch = p->stretch;
-		confirm(p, s, number, p->pending_user, COUNTS_PENDING_USER);
-		move(number, call, s->asks, stretch, 1);
+		confirm(p, s, number, p->pending_user, COUNTS_PENDING_USER, false);
+		move(number, call, s->asks, stretch, !read);
 		move_counts(number, call, s->asks, COUNTS_STRETCH);
 		s->polling = OTHERS;
-	} else {
+	} else if (!read) {
 		p->pending_state = call;
 		p->pending_call = p->stretch;
 		keep_counts(COUNTS_PENDING_CALL);

@@ -42,12 +42,12 @@ int enter_call(u64 *ctx)
 			call = (u64)call < N_CALLS ? settings.compat_call[call] : N_CALLS;
 		else if ((u64)call < N_CALLS)
 			check = settings.check_of[call];
-		if (UNLIKELY(check | s->asked))
-			state = ask(p->slot, check, now);
-		else if (UNLIKELY(call == CALL_PRCTL) && (u32)argument(regs, 1) == REGISTER_CALL)
-			register_block(p->slot, argument(regs, 2));
-		if (UNLIKELY(is_probe(call)))
+		if (UNLIKELY(is_probe(call))) /* our own doing: it ends no row of checks */
 			state = OVERHEAD;
+		else if (UNLIKELY(check | s->asked))
+			state = ask(p->slot, check, now);
+		if (UNLIKELY(call == CALL_PRCTL) && (u32)argument(regs, 1) == REGISTER_CALL)
+			register_block(p->slot, argument(regs, 2));
 		if (UNLIKELY(p->depth))
 			count_last(p, s, p->nested[0]);
 		p->depth = 0;

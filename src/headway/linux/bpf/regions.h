@@ -91,14 +91,17 @@ u64 charge_tag(u32 number, u32 i)
 	/* A moment that was read, but not written down before an interruption, is any since the change before it. */
 	s64 slack = x->since - m->changed_at + CLOCK_SLACK;
 	x->changed |= time != (on ? all : 0) || entered;
-	if ((s64)time < -slack || (s64)time > (s64)all + slack || entered >> 32)
+	/* All tags together have no more than there was; and entering takes a nanosecond at least. */
+	bool too_many = entered > all + slack;
+	if ((s64)time < -slack || (s64)time > (s64)x->unclaimed + slack || too_many)
 		lose(p, LOST_LIES, 1);
-	if (entered >> 32)
+	if (too_many)
 		entered = 0;
 	if ((s64)time < 0)
 		time = 0;
 	if (time > all)
 		time = all;
+	x->unclaimed -= time < x->unclaimed ? time : x->unclaimed;
 	if (x->until != x->now && time) { /* a cut lies in the stretch: what is after it, is charged next time */
 		u64 before = x->until - x->since;
 		u64 part = time == all ? before : time * (before >> 10) / ((all >> 10) + 1);
@@ -167,10 +170,11 @@ u64 regions(u32 number, u64 since, u64 until, u64 now, u64 time)
 	m->stretch.until = until;
 	m->stretch.now = now;
 	m->stretch.left = time;
+	m->stretch.unclaimed = now - since;
 	m->stretch.changed = 0;
 	loop(n, charge_next, &number, 0);
 	if (m->stretch.changed || !m->at)
-		m->changed_at = now;
+		m->changed_at = since; /* somewhere in this stretch: after it a moment may have been read, to be written down later */
 	m->at = until;
 	return time - m->stretch.left;
 }

@@ -1,0 +1,113 @@
+"""Measuring a program from its beginning to its end, what it says itself, and the laws that every ledger keeps."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+
+from headway.commands.observe import observe
+from headway.linux.source import Criteria, Selection
+from headway.model import Cell, Kind, Ledger, Thread, interrupt_time, merge, violations
+
+NO_CRITERIA = Criteria()
+NO_SELECTION = Selection()
+
+
+def lost(ledger: Ledger, *allowed: str) -> dict[str, int]:
+    """What was lost, but for what a test expects, and for what a hypervisor took from nobody in particular."""
+    return {name: n for name, n in ledger.losses.items() if n and name not in (*allowed, "stolen_ns_unplaced")}
+
+
+def check(ledger: Ledger, *allowed: str) -> None:
+    """Conservation to the nanosecond, no negative time or count, nothing lost but what is allowed to be."""
+    assert violations(ledger) == []
+    assert lost(ledger, *allowed) == {}
+
+
+def measure(
+    *command: str | Path,
+    criteria: Criteria = NO_CRITERIA,
+    selection: Selection = NO_SELECTION,
+    allowed: Iterable[str] = (),
+    seconds: float | None = None,
+    status: int = 0,
+) -> tuple[Ledger, list[str]]:
+    """A ledger that keeps the laws, and the words that the program wrote; its exit status is `status`."""
+    read, write = os.pipe()
+    said: list[bytes] = []
+    with os.fdopen(read, "rb") as output:
+        listener = threading.Thread(target=lambda: said.append(output.read()))
+        listener.start()
+        try:
+            words = [str(word) for word in command]
+            done = observe(selection, words, criteria=criteria, prefer="bpf", seconds=seconds, stdout=write)
+        finally:
+            os.close(write)
+            listener.join()
+    assert done.exit_status == (status if command else None)
+    check(done.ledger, *allowed)
+    return done.ledger, said[0].decode().split()
+
+
+def measure_intervals(
+    seconds: float,
+    *command: str | Path,
+    criteria: Criteria = NO_CRITERIA,
+    selection: Selection = NO_SELECTION,
+    allowed: Iterable[str] = (),
+    duration: float | None = None,
+) -> tuple[Ledger, list[Ledger]]:
+    """The whole and its intervals, each of which keeps the laws; one begins where the other ends."""
+    parts: list[Ledger] = []
+    words = [str(word) for word in command]
+    done = observe(
+        selection, words, criteria=criteria, prefer="bpf", interval=seconds, each=parts.append, seconds=duration
+    )
+    parts.append(done.ledger)
+    for part in parts:
+        check(part, *allowed)
+    for before, after in itertools.pairwise(parts):
+        assert before.window.end == after.window.start
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = merge(whole, part)
+    check(whole, *allowed)
+    return whole, parts
+
+
+def only(ledger: Ledger, name: str | None = None) -> Thread:
+    """The one thread (of this name)."""
+    (thread,) = (t for t in ledger.threads if name in (None, t.name))
+    return thread
+
+
+def time_in(thread: Thread, *prefixes: str) -> int:
+    """Time in the states whose names begin so, ns."""
+    return sum(cell.time for state, cell in thread.states.items() if state.startswith(prefixes))
+
+
+def count_of(thread: Thread, state: str) -> int:
+    """How often the thread entered a state."""
+    return thread.states.get(state, Cell()).count or 0
+
+
+def own_time(thread: Thread) -> int:
+    """Processor time of the thread's own doing: RPI without interrupts, which hit anybody, ns."""
+    times = thread.times()
+    on = sum(times.get(kind, 0) for kind in Kind if kind.in_rpi)
+    return on - interrupt_time(thread.states)
+
+
+def polled(thread: Thread) -> float:
+    """IOPI as a share of the thread's own processor time."""
+    return thread.times().get(Kind.POLL, 0) / own_time(thread)
+
+
+def not_polled(thread: Thread) -> float:
+    """The thread's other processor time as a share of all, with what observing it took."""
+    times = thread.times()
+    mine = own_time(thread)
+    return (mine - times.get(Kind.POLL, 0)) / (mine + times.get(Kind.OVERHEAD, 0))

@@ -1,0 +1,272 @@
+"""The table of status checks: what is ready-made, what the user's file changes, every mistake in it as one sentence."""
+
+from __future__ import annotations
+
+import errno
+import tomllib
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from headway.errors import SelectionError
+from headway.linux import _memory, checks
+from headway.linux.checks import FILES, Check, load, state_names
+from headway.linux.source import Criteria
+from headway.linux.syscalls import numbers
+
+from .measuring import count_of, measure, not_polled, only, time_in
+
+N_CALLS = _memory.STATES["N_CALLS"]
+READY_MADE = tomllib.loads((resources.files("headway.linux") / "checks.toml").read_text())
+
+
+def by_call(found: tuple[Check, ...]) -> dict[str, Check]:
+    return {check.call: check for check in found}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Callable[[str], str]:
+    """Writes a user's file; its path."""
+
+    def write(text: str) -> str:
+        path = tmp_path / "mine.toml"
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+# ---- the table ----
+
+
+def test_the_ready_made_table_is_there_and_each_call_once() -> None:
+    found = load()
+    assert {check.call for check in found} == READY_MADE["check"].keys() & numbers().keys()
+    assert len({check.number for check in found}) == len(found) <= _memory.STATES["N_CHECKS"]
+    for check in found:
+        assert check.number == numbers()[check.call]
+        assert check.gap_ns == 20_000
+        assert check.zero or check.errors
+        assert check.about or not check.about_file
+
+
+def test_the_states_are_named_by_call_and_kind_of_file() -> None:
+    found = load()
+    names = state_names(found)
+    assert len(names) == len(found) * _memory.STATES["N_FILES"] == len(found) * len(FILES)
+    assert len(set(names)) == len(names)
+    place = [check.call for check in found].index("recvfrom") * len(FILES)
+    assert names[place] == "poll.recvfrom"
+    assert names[place + FILES.index("socket")] == "poll.recvfrom.socket"
+
+
+def test_a_table_of_the_users_is_one_more(file: Callable[[str], str]) -> None:
+    found = by_call(load(file('[check.access]\nalways = true\nnot_ready = ["ENOENT", "EACCES"]\n')))
+    assert found.keys() == by_call(load()).keys() | {"access"}
+    assert found["access"].errors == (errno.ENOENT, errno.EACCES)
+    assert found["access"].zero is False
+    assert found["access"].gap_ns == 20_000
+
+
+def test_a_table_of_the_users_takes_the_place_of_the_ready_made_one(file: Callable[[str], str]) -> None:
+    found = by_call(load(file('[check.recvfrom]\nif_flag = [4, 0x40]\nnot_ready = ["EAGAIN"]\ngap_us = 1.5\n')))
+    assert found.keys() == by_call(load()).keys()
+    assert found["recvfrom"] == Check(
+        "recvfrom", numbers()["recvfrom"], if_flag=(4, 0x40), errors=(errno.EAGAIN,), gap_ns=1500
+    )
+
+
+def test_a_call_can_be_taken_out(file: Callable[[str], str]) -> None:
+    found = by_call(load(file("[check.sched_yield]\nenabled = false\n[check.getppid]\nenabled = false\n")))
+    assert found.keys() == by_call(load()).keys() - {"sched_yield"}
+
+
+def test_a_gap_is_for_all_that_say_nothing_else(file: Callable[[str], str]) -> None:
+    found = by_call(load(file('gap_us = 0\n[check.access]\nalways = true\nnot_ready = ["ENOENT"]\ngap_us = 7\n')))
+    assert {check.gap_ns for call, check in found.items() if call != "access"} == {0}
+    assert found["access"].gap_ns == 7000
+
+
+GOOD = "always = true\nnot_ready = [0]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("= 1", "is no TOML file"),
+        ("a = [" + "[" * 5000, "is no TOML file"),
+        ("gap_us = 1" + 5000 * "0", "is no TOML file"),
+        ("checks = 1", "'checks' is not known"),
+        ("check = 1", r"check is no table: write \[check.CALL\]"),
+        ("[check]\naccess = 1", "check.access is no table"),
+        ("gap_us = -1", "gap_us is a number of microseconds from 0"),
+        ("gap_us = nan", "gap_us is a number of microseconds from 0"),
+        ("gap_us = inf", "gap_us is a number of microseconds from 0"),
+        ("gap_us = true", "gap_us is a number of microseconds from 0"),
+        ('gap_us = "1"', "gap_us is a number of microseconds from 0"),
+        (f"[check.acess]\n{GOOD}", "there is no system call 'acess': is access meant"),
+        (f"[check.access]\n{GOOD}sometimes = 1", "check.access: 'sometimes' is not known: there are"),
+        ("[check.access]\nalways = true", "check.access: not_ready is missing"),
+        ("[check.access]\nalways = true\nnot_ready = []", "check.access: not_ready is missing"),
+        ("[check.access]\nalways = true\nnot_ready = 0", "check.access: not_ready is missing"),
+        ("[check.access]\nalways = true\nnot_ready = [1]", "check.access.not_ready: 1 is neither 0 nor the name"),
+        ('[check.access]\nalways = true\nnot_ready = ["errorcode"]', "check.access.not_ready: 'errorcode' is neither"),
+        ('[check.access]\nalways = true\nnot_ready = ["ENOTHING"]', "check.access.not_ready: 'ENOTHING' is neither"),
+        ("[check.access]\nalways = true\nnot_ready = [false]", "check.access.not_ready: False is neither"),
+        (
+            '[check.access]\nalways = true\nnot_ready = ["EIO", "EINTR", "EBADF", "EAGAIN", "EPERM"]',
+            "check.access.not_ready: 4 errors at most",
+        ),
+        ("[check.access]\nnot_ready = [0]", "check.access does not say when it is a check"),
+        ("[check.access]\nalways = false\nnot_ready = [0]", "check.access does not say when it is a check"),
+        ("[check.access]\nif_flag = [0, 1]\nnot_ready = [0]", "check.access does not say when it is a check"),
+        (f"[check.access]\n{GOOD}about = 7", "check.access.about: 7 is no argument"),
+        (f"[check.access]\n{GOOD}about = true", "check.access.about: True is no argument"),
+        ("[check.access]\nif_zero = -1\nnot_ready = [0]", "check.access.if_zero: -1 is no argument"),
+        ("[check.access]\nif_flag = 4\nnot_ready = [0]", "check.access.if_flag: give the argument and the bits"),
+        ("[check.access]\nif_flag = [4]\nnot_ready = [0]", "check.access.if_flag: give the argument and the bits"),
+        ("[check.access]\nif_flag = [7, 1]\nnot_ready = [0]", "check.access.if_flag: 7 is no argument"),
+        (f"[check.access]\nif_flag = [1, {1 << 32}]\nnot_ready = [0]", "check.access.if_flag: give the argument"),
+        ("[check.access]\nalways = 1\nnot_ready = [0]", "check.access.always: give true or false"),
+        (f"[check.access]\n{GOOD}enabled = 0", "check.access.enabled: give true or false"),
+        ("[check.access]\nif_nonblocking = true\nabout = 1\nnot_ready = [0]", "check.access: if_nonblocking needs"),
+        (f"[check.access]\n{GOOD}file = true", "check.access: file = true needs about = N"),
+    ],
+)
+def test_a_mistake_is_one_sentence_that_names_the_file_and_the_key(
+    file: Callable[[str], str], text: str, words: str
+) -> None:
+    path = file(text)
+    with pytest.raises(SelectionError, match=words) as raised:
+        load(path)
+    assert path in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+    for path, words in ((tmp_path / "none", "No such file"), (tmp_path, "Is a directory")):
+        with pytest.raises(SelectionError, match=words):
+            load(str(path))
+    (tmp_path / "latin").write_bytes(b"gap_us = 1 # \xe9")
+    with pytest.raises(SelectionError, match="is no TOML file"):
+        load(str(tmp_path / "latin"))
+    with pytest.raises(SelectionError, match="null byte"):
+        load("nul\0byte")
+
+
+def test_more_checks_than_there_is_room_for_are_refused(file: Callable[[str], str]) -> None:
+    more = [call for call in sorted(numbers()) if numbers()[call] < 300 and call not in READY_MADE["check"]]
+    some = more[: _memory.STATES["N_CHECKS"]]
+    with pytest.raises(SelectionError, match="are more than the 32 there is room for: disable some"):
+        load(file("".join(f"[check.{call}]\n{GOOD}" for call in some)))
+
+
+# ---- anything at all ----
+
+KEYS = sorted({*checks._KEYS, "sometimes"})
+NUMBERS = st.integers(-(2**70), 2**70) | st.integers(-1, 8) | st.floats() | st.booleans()
+ANYTHING = st.recursive(
+    NUMBERS | st.text(max_size=8) | st.sampled_from(["EAGAIN", "ENOENT", "EINPROGRESS", "__name__", "errorcode"]),
+    lambda inner: st.lists(inner, max_size=6) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4),
+    max_leaves=8,
+)
+LIKELY = st.fixed_dictionaries(
+    {"not_ready": st.lists(st.sampled_from([0, "EAGAIN", "ENOENT"]), min_size=1, max_size=5)},
+    optional={
+        "always": st.booleans(),
+        "if_zero": st.integers(-1, 7),
+        "if_no_time": st.integers(-1, 7),
+        "if_flag": st.lists(st.integers(-1, 2**32), min_size=2, max_size=2),
+        "if_nonblocking": st.booleans(),
+        "about": st.integers(-1, 7),
+        "file": st.booleans(),
+        "gap_us": NUMBERS,
+    },
+)
+TABLES = st.dictionaries(
+    st.sampled_from(["gap_us", "check", "more"]),
+    st.dictionaries(
+        st.sampled_from(["access", "read", "getppid", "open", "acess", ""]),
+        st.dictionaries(st.sampled_from(KEYS), ANYTHING, max_size=6) | LIKELY | ANYTHING,
+        max_size=4,
+    )
+    | ANYTHING,
+    max_size=3,
+)
+
+
+def attempt(path: str) -> tuple[str, tuple[Check, ...]]:
+    """What is said against the file, or the checks."""
+    try:
+        return "", load(path)
+    except SelectionError as error:
+        return str(error), ()
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300, deadline=None)
+@given(TABLES)
+def test_any_table_gives_checks_that_the_programs_can_use_or_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, table: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(checks, "_read", lambda path: table)
+    said, found = attempt("mine.toml")
+    assert found or "mine.toml" in said
+    assert "\n" not in said
+    assert len(state_names(found)) == len(found) * len(FILES)
+    _memory.pack_settings(wait_of=[0] * N_CALLS, compat_call=[0] * N_CALLS, checks=found, max_slots=1)
+    for check in found:
+        assert 0 <= check.gap_ns < 1 << 32
+        assert len(check.errors) <= 4
+        assert max(check.if_zero, check.if_no_time, check.if_flag[0], check.about) <= 6
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200, deadline=None)
+@given(st.binary(max_size=200) | st.text(max_size=200).map(lambda text: text.encode("utf-8", "surrogatepass")))
+def test_any_file_gives_checks_or_one_sentence(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "any.toml"
+    path.write_bytes(content)
+    said, found = attempt(str(path))
+    assert found or str(path) in said
+
+
+# ---- what they do ----
+
+WATCH = """
+#include <fcntl.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(int argc, char **argv) { /* looks for a file that never comes; then at one that is there */
+    for (int i = 0; i < 50000; i++) if (!syscall(SYS_access, "/no/such/file", F_OK)) return 1;
+    for (int i = 0; i < 1000; i++) if (syscall(SYS_access, "/", F_OK)) return 1;
+    return 0;
+}
+"""
+
+
+@pytest.mark.root
+@pytest.mark.skipif("access" not in numbers(), reason="this architecture has no access(2)")
+def test_a_check_of_the_users_is_polling(compile_c: Callable[[str, str], Path], file: Callable[[str], str]) -> None:
+    path = file('[check.access]\nalways = true\nnot_ready = ["ENOENT"]\nabout = 1\n')
+    thread = only(measure(compile_c("watch", WATCH), criteria=Criteria(checks=path))[0])
+    assert 0.95 * 50_000 < count_of(thread, "poll.access") <= 50_000
+    assert count_of(thread, "kernel.access") >= 1000
+    assert count_of(thread, "poll.access") + count_of(thread, "kernel.access") - 51_000 in range(5)
+    assert not_polled(thread) < 0.2
+    plain = only(measure(compile_c("watch", WATCH))[0])
+    assert time_in(plain, "poll") == 0
+    assert count_of(plain, "kernel.access") >= 51_000
+
+
+@pytest.mark.root
+def test_a_check_that_is_taken_out_is_none(compile_c: Callable[[str, str], Path], file: Callable[[str], str]) -> None:
+    source = "#include <sched.h>\nint main(void) { for (int i = 0; i < 20000; i++) sched_yield(); return 0; }"
+    criteria = Criteria(checks=file("[check.sched_yield]\nenabled = false\n"))
+    thread = only(measure(compile_c("yield", source), criteria=criteria)[0])
+    assert time_in(thread, "poll") == 0
+    assert count_of(thread, "kernel.sched_yield") == 20_000

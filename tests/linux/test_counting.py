@@ -1,0 +1,257 @@
+"""Events by state (-e) in the eBPF programs: counted where they happened, of threads that live, end and fork."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from headway.commands.observe import observe
+from headway.errors import HeadwayError
+from headway.linux.counters import MAX_EVENTS, default_set
+from headway.linux.source import Criteria, Selection
+from headway.model import Cell, Kind, Ledger, Thread
+from headway.model.ledger import States
+from headway.views.json import schema
+
+from .measuring import measure, measure_intervals, only
+
+pytestmark = pytest.mark.root
+
+Compiler = Callable[[str, str], Path]
+
+
+def happened(cell: Cell, event: str) -> int:
+    """How often an event happened in a state; none in the observer's, where nothing is counted."""
+    return (cell.events or {}).get(event) or 0
+
+
+def total(states: States, event: str) -> int:
+    return sum(happened(cell, event) for cell in states.values())
+
+
+PROGRAM = """
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+static void touch(long n) { /* that many pages, for the first time */
+    char *p = mmap(0, n * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    madvise(p, n * 4096, MADV_NOHUGEPAGE);
+    for (long i = 0; i < n; i++) ((volatile char *)p)[i * 4096] = 1;
+}
+static void spin(long ms) {
+    struct timespec t, start;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    do clock_gettime(CLOCK_MONOTONIC, &t);
+    while ((t.tv_sec - start.tv_sec) * 1000 + (t.tv_nsec - start.tv_nsec) / 1000000 < ms);
+}
+static void *run(void *p) { touch((long)p); usleep(1000); return p; }
+int main(int argc, char **argv) {
+    const char *how = argv[1];
+    long n = atol(argv[2]);
+    pthread_t t;
+    if (!strcmp(how, "touch")) touch(n);
+    if (!strcmp(how, "spin")) spin(n);
+    if (!strcmp(how, "sleep")) while (n--) usleep(100);
+    if (!strcmp(how, "threads")) while (n--) { pthread_create(&t, 0, run, (void *)300L); pthread_join(t, 0); }
+    if (!strcmp(how, "forks"))
+        for (; n; n--) {
+            if (!fork()) { prctl(PR_SET_NAME, "child"); touch(1000); _exit(0); }
+            wait(0);
+        }
+    if (!strcmp(how, "slowly")) while (n--) { touch(50); spin(2); usleep(500); }
+    return 0;
+}
+"""
+
+
+@pytest.fixture
+def program(compile_c: Compiler) -> Path:
+    return compile_c("counting", PROGRAM)
+
+
+def counting(*events: str) -> Criteria:
+    return Criteria(events=events)
+
+
+def test_pages_touched_are_faults_in_the_state_of_faults(program: Path) -> None:
+    thread = only(measure(program, "touch", "20000", criteria=counting("page-faults", "minor-faults"))[0])
+    faults = thread.states["kernel.fault"]
+    assert happened(faults, "page-faults") == faults.count
+    assert 20_000 <= happened(faults, "page-faults") <= 20_400
+    assert total(thread.states, "page-faults") - happened(faults, "page-faults") < 100, "elsewhere: in system calls"
+    assert happened(faults, "minor-faults") <= happened(faults, "page-faults")
+
+
+def test_the_processors_clock_is_the_time_with_the_observers(program: Path) -> None:
+    thread = only(measure(program, "spin", "300", criteria=counting("cpu-clock"))[0])
+    times = thread.times()
+    on = sum(time for kind, time in times.items() if kind.in_rpi or kind is Kind.OVERHEAD)
+    assert abs(total(thread.states, "cpu-clock") - on) < 0.03 * on
+    user = thread.states["user"]
+    assert abs(happened(user, "cpu-clock") - user.time) < 0.03 * user.time + times[Kind.OVERHEAD]
+    for state, cell in thread.states.items():
+        if state == "ready" or state.startswith("wait"):
+            assert happened(cell, "cpu-clock") < 0.01 * cell.time + 100_000, f"{state} is not on the processor"
+
+
+def test_switches_are_counted_in_the_call_that_gave_the_processor_away(program: Path) -> None:
+    thread = only(measure(program, "sleep", "300", criteria=counting("context-switches"))[0])
+    sleeping = next(cell for state, cell in thread.states.items() if state.endswith("nanosleep"))
+    assert 300 <= happened(sleeping, "context-switches") <= 300 + (thread.states["ready"].count or 0)
+    left = sum(cell.count or 0 for state, cell in thread.states.items() if state.startswith("wait"))
+    ready = thread.states["ready"].count or 0
+    assert left <= total(thread.states, "context-switches") <= left + ready
+
+
+def by_state(rows: list[States], event: str) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for states in rows:
+        for state, cell in states.items():
+            found[state] += happened(cell, event)
+    return found
+
+
+def test_threads_and_processors_count_the_same(program: Path) -> None:
+    ledger, _ = measure(program, "threads", "50", criteria=counting("page-faults", "cpu-clock"))
+    for event in ("page-faults", "cpu-clock"):
+        threads = by_state([t.states for t in ledger.threads], event)
+        processors = by_state([p.states for p in ledger.processors], event)
+        for state, count in threads.items():
+            if state == "user" or state.startswith("kernel."):
+                assert count == processors[state], (event, state)
+            elif state not in ("ready", "unknown") and not state.startswith("wait."):
+                assert count <= processors[state], (event, state)
+
+
+def test_threads_that_end_and_children_keep_what_they_counted(program: Path) -> None:
+    ledger, _ = measure(program, "threads", "100", criteria=counting("page-faults"))
+    threads = [t for t in ledger.threads if t.tid != t.pid]
+    assert len(threads) == 100
+    for thread in threads:
+        assert 300 <= total(thread.states, "page-faults") <= 330
+    ledger, _ = measure(program, "forks", "20", criteria=counting("page-faults"))
+    children = [t for t in ledger.threads if t.name == "child"]
+    assert len(children) == 20
+    for child in children:
+        assert 1000 <= total(child.states, "page-faults") <= 1100
+
+
+def growing(thread: Thread, event: str) -> None:
+    for state, cell in thread.states.items():
+        assert happened(cell, event) >= 0, state
+
+
+def test_intervals_add_up(program: Path) -> None:
+    events = counting("page-faults", "cpu-clock")
+    whole, parts = measure_intervals(0.02, program, "slowly", "100", criteria=events)
+    assert len(parts) > 8
+    for part in parts:
+        for thread in part.threads:
+            growing(thread, "page-faults")
+            growing(thread, "cpu-clock")
+    thread = only(whole)
+    assert 5000 <= total(thread.states, "page-faults") <= 5300
+    on = sum(time for kind, time in thread.times().items() if kind.in_rpi or kind is Kind.OVERHEAD)
+    assert abs(total(thread.states, "cpu-clock") - on) < 0.05 * on
+
+
+def test_a_process_from_outside(program: Path) -> None:
+    with subprocess.Popen([program, "spin", "60000"]) as target:
+        try:
+            ledger, _ = measure(selection=Selection(pids=(target.pid,)), criteria=counting("cpu-clock"), seconds=0.3)
+        finally:
+            target.kill()
+    thread = only(ledger)
+    on = sum(time for kind, time in thread.times().items() if kind.in_rpi or kind is Kind.OVERHEAD)
+    assert total(thread.states, "cpu-clock") <= 1.03 * on
+    assert happened(thread.states["user"], "cpu-clock") > 0.8 * thread.states["user"].time
+
+
+# ---- what cannot be counted ----
+
+NINE = (
+    "page-faults",
+    "cpu-clock",
+    "task-clock",
+    "context-switches",
+    "cpu-migrations",
+    "minor-faults",
+    "major-faults",
+    "alignment-faults",
+    "emulation-faults",
+)
+
+
+def programs_held() -> int:
+    """eBPF programs and counters that this process has open."""
+    paths = [Path(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")]
+    links = [os.readlink(path) for path in paths if path.is_symlink()]
+    return sum("bpf" in link or "perf_event" in link for link in links)
+
+
+@pytest.mark.parametrize(
+    ("events", "words"),
+    [
+        (("page-fault",), "did you mean page-faults"),
+        (("nothing/event=1/",), "has no unit 'nothing'"),
+        (NINE, f"together {MAX_EVENTS} at most"),
+        (("cycles",), "no performance monitoring unit"),
+        (("page-faults", "r1234"), "no performance monitoring unit"),
+    ],
+)
+def test_what_cannot_be_counted_is_one_sentence_and_nothing_is_attached(events: tuple[str, ...], words: str) -> None:
+    if "performance" in words and not isinstance(default_set(), str):
+        pytest.skip("this machine has hardware counters")
+    before = programs_held()
+    with pytest.raises(HeadwayError, match=words) as raised:
+        observe(Selection(), ["true"], criteria=Criteria(events=events), prefer="bpf")
+    assert "\n" not in str(raised.value)
+    assert programs_held() == before
+
+
+def stat(*words: str) -> subprocess.CompletedProcess[str]:
+    code = "from headway.commands import main; main()"
+    command = [sys.executable, "-c", code, "stat", "--source", "bpf", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_the_command_line_says_it_and_ends_with_125(tmp_path: Path) -> None:
+    for events in ("page-fault", ",".join(NINE)):
+        done = stat("-e", events, "--", "touch", str(tmp_path / "started"))
+        assert done.returncode == 125
+        assert done.stderr.startswith("headway: ")
+        assert done.stderr.count("\n") == 1
+        assert not (tmp_path / "started").exists()
+
+
+def test_the_json_has_what_was_counted(program: Path) -> None:
+    done = stat("-e", "cpu-clock,page-faults", "--json", "--", str(program), "touch", "3000")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stderr)
+    jsonschema.validate(document, schema())
+    (thread,) = document["threads"]
+    (faults,) = [state for state in thread["states"] if state["state"] == "kernel.fault"]
+    assert list(faults["events"]) == ["cpu-clock", "page-faults"]
+    assert 3000 <= faults["events"]["page-faults"] <= 3400
+    assert document["counted"] == {"cpu-clock": 1, "page-faults": 1}
+
+
+def test_a_ledger_says_what_was_asked_for(program: Path) -> None:
+    ledger: Ledger = measure(program, "touch", "1", criteria=counting("cs", "page-faults:u"))[0]
+    assert ledger.events == ("cs", "page-faults:u")
+    assert set(ledger.counted) == {"cs", "page-faults:u"}
+    assert all(counted.whole for counted in ledger.counted.values())

@@ -1,0 +1,245 @@
+"""Marked functions: the time in them by the program's own clock, every way out of them, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from headway.commands.observe import observe
+from headway.errors import HeadwayError
+from headway.linux.maps import mappings
+from headway.linux.source import Criteria, Selection
+from headway.model import Kind, Thread, interrupt_time
+
+from .measuring import check, count_of, measure, only, own_time, time_in
+
+pytestmark = pytest.mark.root
+
+Compiler = Callable[[str, str], Path]
+
+PROGRAM = """
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#define KEPT __attribute__((noinline, noclone, used))
+static long now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000L + t.tv_nsec;
+}
+static long work(long ns) {
+    long start = now(), t;
+    do t = now(); while (t < start + ns);
+    return t - start;
+}
+static jmp_buf back;
+KEPT long spend(long ns) { long took = work(ns); __asm__ volatile(""); return took; }
+KEPT void brief(void) { __asm__ volatile(""); }
+KEPT long deep(long n) { long took = work(20000); if (n > 1) took += deep(n - 1); __asm__ volatile(""); return took; }
+KEPT void jump(long ns) { work(ns); longjmp(back, 1); }
+KEPT void leave(int how) {
+    work(20000000);
+    if (how == 0) _exit(0);
+    if (how == 1) execl("/bin/sh", "sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done", (char *)0);
+    if (how == 2) syscall(SYS_exit, 0);
+}
+static void *run(void *p) { for (int i = 0; i < 50; i++) spend(100000); return p; }
+static void *go(void *p) { leave(2); return p; }
+int main(int argc, char **argv) {
+    const char *how = argv[1];
+    long took = 0;
+    pthread_t t[8];
+    if (!strcmp(how, "share")) {
+        for (int i = 0; i < 500; i++) { took += spend(200000); work(200000); }
+    } else if (!strcmp(how, "deep")) {
+        for (int i = 0; i < 20; i++) { took += deep(atoi(argv[2])); work(100000); }
+    } else if (!strcmp(how, "jump")) {
+        for (volatile int i = 0; i < 20; i++) {
+            if (!setjmp(back)) jump(1000000);
+            brief();
+            work(2000000);
+        }
+    } else if (!strcmp(how, "threads")) {
+        for (int i = 0; i < 8; i++) pthread_create(&t[i], 0, run, 0);
+        for (int i = 0; i < 8; i++) pthread_join(t[i], 0);
+    } else if (!strcmp(how, "exit")) {
+        leave(0);
+    } else if (!strcmp(how, "exec")) {
+        leave(1);
+    } else if (!strcmp(how, "end")) {
+        pthread_create(t, 0, go, 0);
+        pthread_join(*t, 0);
+    } else if (!strcmp(how, "poll")) {
+        int pair[2];
+        char byte;
+        socketpair(AF_UNIX, SOCK_STREAM, 0, pair);
+        for (int i = 0; i < 5000; i++) { recv(pair[0], &byte, 1, MSG_DONTWAIT); brief(); }
+    } else {
+        puts("ready");
+        fflush(stdout);
+        for (;;) { spend(200000); work(200000); }
+    }
+    printf("%ld\\n", took);
+    return 0;
+}
+"""
+
+
+def criteria(program: Path, *functions: str) -> Criteria:
+    return Criteria(functions=tuple(f"{program}:{function}" for function in functions))
+
+
+def disturbed(thread: Thread) -> int:
+    """Time that passed on the program's clock outside its own code, ns."""
+    return time_in(thread, "ready", "wait.", "kernel.", "stolen", "overhead", "unknown") + interrupt_time(thread.states)
+
+
+@pytest.fixture
+def program(compile_c: Compiler) -> Path:
+    return compile_c("marked_functions", PROGRAM)
+
+
+def test_the_time_in_a_function_is_what_the_programs_clock_says(program: Path) -> None:
+    ledger, (took,) = measure(program, "share", criteria=criteria(program, "spend"))
+    thread = only(ledger)
+    assert count_of(thread, "noneffective.spend") == 500
+    truth, margin = int(took), 0.05 * own_time(thread)
+    assert truth - disturbed(thread) - margin < time_in(thread, "noneffective.spend") < truth + margin
+    assert thread.times()[Kind.KERNEL] >= time_in(thread, "noneffective.spend")
+    assert time_in(thread, "user") > 500 * 200_000 - disturbed(thread) - margin
+
+
+def test_what_a_call_costs_is_measured_taken_out_and_said(program: Path) -> None:
+    ledger, _ = measure(program, "share", criteria=criteria(program, "spend", "brief"))
+    assert re.match(
+        r"a call costs \d+\.\d( to \d+\.\d)? µs more, which is taken out", ledger.reasons["marked functions"]
+    )
+    assert only(ledger).times()[Kind.OVERHEAD] > 0
+
+
+def test_every_call_of_a_function_that_calls_itself_is_counted(program: Path) -> None:
+    thread = only(measure(program, "deep", "8", criteria=criteria(program, "deep"))[0])
+    assert count_of(thread, "noneffective.deep") == 20 * 8
+    assert time_in(thread, "noneffective.deep") > 20 * 8 * 20_000 - disturbed(thread)
+    assert time_in(thread, "user") > 20 * 100_000 - disturbed(thread)
+
+
+def test_functions_nested_too_deep_are_counted_and_the_time_is_still_the_functions(program: Path) -> None:
+    allowed = ("functions_nested_too_deep",)
+    ledger, (took,) = measure(program, "deep", "200", criteria=criteria(program, "deep"), allowed=allowed)
+    thread = only(ledger)
+    assert ledger.losses["functions_nested_too_deep"] > 0
+    margin = 0.05 * own_time(thread)
+    assert time_in(thread, "noneffective.deep") > int(took) - disturbed(thread) - margin
+    assert time_in(thread, "user") > 20 * 100_000 - disturbed(thread)
+
+
+def test_a_long_jump_out_of_a_function_ends_it_at_the_next_one(program: Path) -> None:
+    thread = only(measure(program, "jump", criteria=criteria(program, "jump", "brief"))[0])
+    assert 20_000_000 - disturbed(thread) < time_in(thread, "noneffective.jump") < 25_000_000
+    assert time_in(thread, "user") > 40_000_000 - disturbed(thread)
+    assert count_of(thread, "noneffective.brief") == 20
+
+
+@pytest.mark.parametrize("how", ["exit", "exec", "end"])
+def test_who_never_returns_from_a_function(program: Path, how: str) -> None:
+    ledger, _ = measure(program, how, criteria=criteria(program, "leave"))
+    thread = max(ledger.threads, key=lambda t: t.birth)
+    assert thread.end is not None
+    assert 20_000_000 - disturbed(thread) < time_in(thread, "noneffective.leave") < 22_000_000
+    if how == "exec":
+        assert time_in(thread, "user") > 0, "the new program is in no function"
+
+
+def test_threads_are_in_functions_of_their_own(program: Path) -> None:
+    ledger, _ = measure(program, "threads", criteria=criteria(program, "spend"))
+    threads = [t for t in ledger.threads if t.tid != t.pid]
+    assert len(threads) == 8
+    for thread in threads:
+        assert count_of(thread, "noneffective.spend") == 50
+
+
+def test_the_probes_own_calls_do_not_end_a_row_of_checks(program: Path, tmp_path: Path) -> None:
+    (tmp_path / "checks.toml").write_text("gap_us = 0\n")
+    chosen = Criteria(functions=(f"{program}:brief",), checks=str(tmp_path / "checks.toml"))
+    thread = only(measure(program, "poll", criteria=chosen)[0])
+    assert count_of(thread, "poll.recvfrom.socket") > 0.95 * 5000
+
+
+def test_malloc_and_its_like_in_python() -> None:
+    code = "x = [bytearray(5000) for i in range(20000)]; print(sum(map(len, x)))"
+    ledger, (said,) = measure(sys.executable, "-c", code, criteria=Criteria(functions=("malloc",)))
+    thread = min(ledger.threads, key=lambda t: t.birth)
+    assert said == "100000000"
+    assert sum(count_of(thread, f"noneffective.{name}") for name in ("malloc", "calloc", "realloc")) >= 20_000
+    assert count_of(thread, "noneffective.free") >= 20_000
+
+
+def test_a_library_is_given_by_its_path(program: Path) -> None:
+    libc = next(m.path for m in mappings(os.getpid()) if re.search(r"/libc[.-][^/]*$", m.path) and "x" in m.permissions)
+    code = "import ctypes; f = ctypes.CDLL(None).getenv\nfor i in range(777): f(b'HOME')"
+    ledger, _ = measure(sys.executable, "-c", code, criteria=Criteria(functions=(f"{libc}:getenv",)))
+    thread = min(ledger.threads, key=lambda t: t.birth)
+    assert 777 <= count_of(thread, "noneffective.getenv") < 1500
+
+
+@contextmanager
+def running(program: Path) -> Iterator[int]:
+    with subprocess.Popen([program, "ever"], stdout=subprocess.PIPE) as target:
+        assert target.stdout is not None
+        target.stdout.readline()
+        try:
+            yield target.pid
+        finally:
+            target.kill()
+
+
+def code_of(pid: int, program: Path) -> bytes:
+    """The program's machine code as it is in the process's memory."""
+    (text,) = (m for m in mappings(pid) if m.path == str(program) and "x" in m.permissions)
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        memory.seek(text.start)
+        return memory.read(text.end - text.start)
+
+
+def test_a_running_process_is_probed_while_it_is_measured_and_no_longer(program: Path) -> None:
+    with running(program) as pid:
+        before = code_of(pid, program)
+        meanwhile: list[bytes] = []
+        ledger = observe(
+            Selection(pids=(pid,)),
+            criteria=criteria(program, "spend"),
+            prefer="bpf",
+            seconds=0.4,
+            started=lambda source, why: meanwhile.append(code_of(pid, program)),
+        ).ledger
+        check(ledger)
+        assert meanwhile[0] != before
+        assert code_of(pid, program) == before
+    thread = only(ledger)
+    inside, outside = time_in(thread, "noneffective.spend"), time_in(thread, "user")
+    assert 0.3 < inside / (inside + outside) < 0.7
+
+
+def test_a_function_that_is_not_there_leaves_nothing_behind(program: Path) -> None:
+    with running(program) as pid:
+        before = code_of(pid, program)
+        with pytest.raises(HeadwayError, match="spent") as raised:
+            measure(selection=Selection(pids=(pid,)), criteria=criteria(program, "spend", "spent"), seconds=0.1)
+        assert "\n" not in str(raised.value)
+        assert code_of(pid, program) == before

@@ -42,9 +42,10 @@ int enter_call(u64 *ctx)
 			call = (u64)call < N_CALLS ? settings.compat_call[call] : N_CALLS;
 		else if ((u64)call < N_CALLS)
 			check = settings.check_of[call];
-		if (UNLIKELY(check | s->asked))
+		if (UNLIKELY(check | s->asked)) {
 			state = ask(p->slot, check, now);
-		else if (UNLIKELY(call == CALL_PRCTL) && (u32)argument(regs, 1) == REGISTER_CALL)
+			p->tax += control.after[s->asking ? AT_ANSWER : AT_ASK];
+		} else if (UNLIKELY(call == CALL_PRCTL) && (u32)argument(regs, 1) == REGISTER_CALL)
 			register_block(p->slot, argument(regs, 2));
 		if (UNLIKELY(is_probe(call)))
 			state = OVERHEAD;
@@ -69,8 +70,10 @@ int leave_call(u64 *ctx)
 	if (begin(p, &s, &now, AT_LEAVE, 0, 1) && s) {
 		if (UNLIKELY(p->depth)) /* in a fault that is never done: the call fails with EFAULT */
 			count_last(p, s, p->nested[0]);
-		else if (UNLIKELY(s->asking))
+		else if (UNLIKELY(s->asking)) {
 			answer(p->slot, now, ctx[1]);
+			p->tax += control.after[AT_ANSWER];
+		}
 		p->depth = 0;
 		p->state = s->user;
 	}

@@ -22,7 +22,8 @@ from .measuring import measure, measure_intervals, only, time_in
 Compiler = Callable[[str, str], Path]
 
 TIMES = st.floats(0, 1e9)
-EXERCISES = st.builds(Exercise, TIMES, TIMES, TIMES)
+SMALL = st.floats(0, 1e5)
+EXERCISES = st.builds(Exercise, TIMES, TIMES, TIMES, TIMES, TIMES)
 PROGRAMS = ("enter_call", "leave_call", "wake", "switch_threads", "local_timer_begin", "local_timer_end")
 HANDLERS = st.dictionaries(st.sampled_from(PROGRAMS), st.floats(0, 1e6, exclude_min=True))
 
@@ -45,7 +46,7 @@ def test_no_cost_is_negative_whatever_was_measured(
 @given(EXERCISES, HANDLERS)
 def test_who_is_not_slowed_down_by_it_is_charged_nothing(exercise: Exercise, handlers: dict[str, float]) -> None:
     found = costs(exercise, exercise, handlers).of
-    assert {found[kind] for kind in ("enter", "leave", "switch", "wake", "fault", "fault_end")} == {0}
+    assert {found[kind] for kind in ("enter", "leave", "ask", "answer", "switch", "wake", "fault", "fault_end")} == {0}
 
 
 @given(EXERCISES, EXERCISES, HANDLERS)
@@ -57,20 +58,44 @@ def test_the_parts_before_and_after_the_clock_are_the_whole(
     for kind, cost in found.of.items():
         at = EVENTS[kind]
         assert before[at] + after[at] == pytest.approx(cost)
-        assert before[at] == pytest.approx(BEFORE * cost)
+        # What comes on top of another event comes after that one's clock was read.
+        assert before[at] == pytest.approx(0 if kind in ("ask", "answer") else BEFORE * cost)
 
 
-@given(EXERCISES, st.floats(0, 1e5), st.floats(0, 1e5), st.floats(0, 1e6), HANDLERS)
+@given(
+    EXERCISES, st.floats(0, 1e5), st.floats(0, 1e5), st.floats(0, 1e5), st.floats(0, 1e5), st.floats(0, 1e6), HANDLERS
+)
 def test_what_a_round_of_each_exercise_took_longer_is_what_is_charged(
-    without: Exercise, call: float, fault: float, rest: float, handlers: dict[str, float]
+    without: Exercise,
+    call: float,
+    ask: float,
+    answer: float,
+    fault: float,
+    rest: float,
+    handlers: dict[str, float],
 ) -> None:
-    slower = Exercise(without.call + 2 * call, without.fault + 2 * fault, without.handover + 8 * call + 2 * rest)
+    slower = Exercise(
+        without.call + 2 * call,
+        without.read + 2 * call + ask,
+        without.poll + 2 * (call + answer),
+        without.fault + 2 * fault,
+        without.handover + 8 * call + 4 * ask + 2 * rest,
+    )
     found = costs(without, slower, handlers).of
-    error = 1e-5 * (1 + without.call + without.fault + without.handover)
+    error = 1e-5 * (1 + without.call + without.read + without.poll + without.fault + without.handover)
     assert found["enter"] + found["leave"] == pytest.approx(2 * call, rel=1e-6, abs=error)
+    assert found["ask"] == pytest.approx(ask, rel=1e-6, abs=error), "a call that could be a check, and is none"
+    assert 2 * found["answer"] == pytest.approx(2 * answer, rel=1e-6, abs=error), "twice in each check"
     assert found["fault"] + found["fault_end"] == pytest.approx(2 * fault, rel=1e-6, abs=error)
     both = found["switch"] + BEFORE * found["wake"]  # a wake-up is charged to the waker alone
     assert both == pytest.approx(rest, rel=1e-6, abs=error)
+
+
+@given(st.lists(EXERCISES, min_size=1, max_size=5))
+def test_the_mean_of_exercises_lies_between_them(many: list[Exercise]) -> None:
+    mean = Exercise.mean(many)
+    assert min(e.poll for e in many) <= mean.poll * 1.000001
+    assert mean.poll <= max(e.poll for e in many) * 1.000001
 
 
 @given(st.lists(st.tuples(TIMES, TIMES), min_size=3, max_size=3))
@@ -87,7 +112,7 @@ def test_what_a_marked_call_costs_is_divided_and_nothing_of_it_is_lost(calls: li
 def test_the_exercising_process_does_what_it_says_and_goes() -> None:
     with ExercisingProcess() as exerciser:
         found = exerciser.exercise()
-        assert min(found.call, found.fault, found.handover) > 0
+        assert min(found.call, found.read, found.poll, found.fault, found.handover) > 0
         assert exerciser.call_functions(0) > 0
         pid = exerciser.pid
     assert not Path(f"/proc/{pid}").exists()

@@ -1,11 +1,13 @@
 # cython: language_level=3, embedsignature=True
-"""What a process of ours does, over and over, so that the cost of observing it shows: calls, faults, hand-overs."""
+"""What a process of ours does, over and over, so that the cost of observing it shows: calls, checks, faults, hand-overs."""
 
 cdef extern from *:
     """
+    #include <fcntl.h>
     #include <pthread.h>
     #include <sched.h>
     #include <stdint.h>
+    #include <sys/epoll.h>
     #include <sys/mman.h>
     #include <sys/syscall.h>
     #include <time.h>
@@ -36,7 +38,25 @@ cdef extern from *:
         return taken;
     }
 
-    static int exercise_there[2], exercise_back[2];
+    static int exercise_there[2], exercise_back[2], exercise_zero, exercise_nothing;
+
+    /* A call that could be a status check, and is none. */
+    static uint64_t exercise_reads(int n) {
+        char byte;
+        uint64_t start = exercise_clock();
+        while (n--)
+            if (read(exercise_zero, &byte, 1) != 1) return 0;
+        return exercise_clock() - start;
+    }
+
+    /* A status check that finds nothing. */
+    static uint64_t exercise_polls(int n) {
+        struct epoll_event event;
+        uint64_t start = exercise_clock();
+        while (n--)
+            if (epoll_wait(exercise_nothing, &event, 1, 0)) return 0;
+        return exercise_clock() - start;
+    }
 
     static void *exercise_partner(void *nothing) {
         char byte;
@@ -50,6 +70,9 @@ cdef extern from *:
         cpu_set_t here;
         int cpu = sched_getcpu();
         if (cpu < 0 || cpu >= CPU_SETSIZE) return -1;
+        exercise_zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+        exercise_nothing = epoll_create1(EPOLL_CLOEXEC);
+        if (exercise_zero < 0 || exercise_nothing < 0) return -1;
         CPU_ZERO(&here);
         CPU_SET(cpu, &here);
         if (sched_setaffinity(0, sizeof here, &here) || pipe(exercise_there) || pipe(exercise_back)) return -1;
@@ -88,6 +111,8 @@ cdef extern from *:
     unsigned long exercise_address(int which) nogil
     void exercise_functions(int which, int n) nogil
     unsigned long exercise_calls(int n) nogil
+    unsigned long exercise_reads(int n) nogil
+    unsigned long exercise_polls(int n) nogil
     unsigned long exercise_faults(int n) nogil
     unsigned long exercise_handovers(int n) nogil
 
@@ -101,6 +126,16 @@ def prepare():
 def calls(int n):
     """Make n getppid calls; the time taken, ns."""
     return exercise_calls(n)
+
+
+def reads(int n):
+    """Read a byte of /dev/zero n times; the time taken, ns."""
+    return exercise_reads(n)
+
+
+def polls(int n):
+    """Ask n times, without waiting, for the events of an epoll instance that has none; the time taken, ns."""
+    return exercise_polls(n)
 
 
 def faults(int n):

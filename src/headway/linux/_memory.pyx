@@ -25,7 +25,7 @@ cdef extern from "bpf/layout.h" nogil:
         SOFTIRQ, N_INTERRUPTS, SLOT_NEW, SLOT_KERNEL_THREAD, SLOT_UNSEEN
         N_CHECKS, N_FILES, POLL, N_TAGS, TAG, TAG_LENGTH, N_EVENTS, N_COUNTED
         AT_ENTER, AT_LEAVE, AT_SWITCH, AT_WAKE, AT_FAULT, AT_FAULT_END, AT_INTERRUPT, AT_INTERRUPT_END
-        AT_FUNCTION, AT_FUNCTION_END
+        AT_ASK, AT_ANSWER, AT_FUNCTION, AT_FUNCTION_END, COST_BITS
         OBJECT_ADDRESS, OBJECT_FILE, OBJECT_LINE, OBJECT_STATE, WAKER_THREAD, WAKER_STATE, HOLDER_THREAD
 
     struct cell:
@@ -92,8 +92,8 @@ cdef extern from "bpf/layout.h" nogil:
     struct control:
         uint64_t cut_at
         uint32_t cut, last, command, only, slots, tags
-        uint32_t before[12]
-        uint32_t after[12]
+        uint32_t before[14]
+        uint32_t after[14]
 
 cdef extern from *:
     """
@@ -143,7 +143,8 @@ CAUSES = {
 cdef uint64_t COUNT_MASK = (<uint64_t>1 << COUNT_BITS) - 1
 EVENTS = {
     "enter": AT_ENTER, "leave": AT_LEAVE, "switch": AT_SWITCH, "wake": AT_WAKE, "fault": AT_FAULT,
-    "fault_end": AT_FAULT_END, "interrupt": AT_INTERRUPT, "interrupt_end": AT_INTERRUPT_END, "function_end": AT_FUNCTION_END,
+    "fault_end": AT_FAULT_END, "interrupt": AT_INTERRUPT, "interrupt_end": AT_INTERRUPT_END,
+    "ask": AT_ASK, "answer": AT_ANSWER, "function_end": AT_FUNCTION_END,
     "function": AT_FUNCTION, "function_endbr": AT_FUNCTION + 1, "function_other": AT_FUNCTION + 2,
 }
 """The numbers of the kinds of events whose cost is known apart (bpf/layout.h)."""
@@ -423,6 +424,11 @@ cdef class Cells:
 Mapping.register(Cells)
 
 
+cdef uint32_t fixed_point(double cost):
+    """ns as the programs reckon costs: a system call is so short that half a nanosecond shows."""
+    return <uint32_t>min(max(0.0, cost * (1 << COST_BITS) + 0.5), 0xffff_ffff)
+
+
 cdef object name_of(const char *name):
     cdef int n = 0
     while n < 15 and name[n]:
@@ -639,8 +645,8 @@ cdef class Memory:
         """What the observer's part of the events is, ns each: before the handler reads its clock, and after (`EVENTS`)."""
         cdef int i
         for i in range(N_EVENTS):
-            self.shared.before[i] = max(0, round(before[i]))
-            self.shared.after[i] = max(0, round(after[i]))
+            self.shared.before[i] = fixed_point(before[i])
+            self.shared.after[i] = fixed_point(after[i])
 
     def mark(self, uint32_t tid, uint64_t address):
         """Tell the programs where a thread has its block of marked regions, unless it has told them itself."""

@@ -1,16 +1,19 @@
 """What the observer costs (T6): found before the time that is reported, on a process of our own, and taken out of it.
 
-The process does one thing over and over, first unobserved, then observed; the difference, divided by the events that
-each round has, is what an event costs. Interrupts cannot be had at will: what their handlers cost is taken from the
-kernel's own statistics of eBPF programs where it keeps them (BPF_ENABLE_STATS, since 5.8), else to be that of a system
-call's.
+The process does one thing over and over: observed, unobserved, observed again. The difference, divided by the events
+that each round has, is what an event costs. The three follow each other at once, because the speed of a machine that
+others use too changes within tenths of a second; and each is the median of short rounds, not the shortest, because what
+slows the process down all the time slows the threads down whose times are corrected. Interrupts cannot be had at will:
+what their handlers cost is taken from the kernel's own statistics of eBPF programs where it keeps them
+(BPF_ENABLE_STATS, since 5.8), else to be that of a system call's.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from types import TracebackType
 
 from . import _exercise
@@ -23,19 +26,29 @@ BEFORE = 0.4
 lies in the state that begins. Entry, clock and work weigh about the same; how they are divided moves some nanoseconds
 from one state of a thread to the next, and changes no sum."""
 
-_ROUNDS = 7
-_CALLS, _FAULTS, _HANDOVERS, _FUNCTION_CALLS = 2000, 64, 100, 400
+_ROUNDS = 9
+_CALLS, _READS, _POLLS, _FAULTS, _HANDOVERS, _FUNCTION_CALLS = 400, 400, 400, 64, 40, 400
+_ENTERED = _CALLS + _READS + _POLLS + 4 * _HANDOVERS
+"""Calls in a round."""
 _WAKE = 0.3
 """A wake-up's part of what a switch and a wake-up cost together, where the kernel's statistics do not tell."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exercise:
-    """What a round takes, ns: one call, one fault, one hand-over and back (four calls, two switches, two wake-ups)."""
+    """What it takes, ns: one call, one that could be a status check (a read), one status check that finds nothing, one
+    fault, one hand-over and back (four reads and writes, two switches, two wake-ups)."""
 
     call: float
+    read: float
+    poll: float
     fault: float
     handover: float
+
+    @classmethod
+    def mean(cls, many: Sequence[Exercise]) -> Exercise:
+        """Of several."""
+        return cls(*(sum(getattr(one, f.name) for one in many) / len(many) for f in fields(cls)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +62,19 @@ class Costs:
     def before(self) -> list[float]:
         """The parts before the handlers' clocks, in the order of the kinds."""
         inside, outside = self.functions.get(FUNCTIONS[0], (0.0, 0.0))
-        parts = {kind: BEFORE * cost for kind, cost in self.of.items()}
+        parts = {kind: BEFORE * cost for kind, cost in self.of.items() if kind not in _AFTER}
         return _ordered(parts | dict.fromkeys(FUNCTIONS, outside / 2) | {"function_end": inside / 2})
 
     def after(self) -> list[float]:
         """The parts after."""
         inside, outside = self.functions.get(FUNCTIONS[0], (0.0, 0.0))
-        parts = {kind: (1 - BEFORE) * cost for kind, cost in self.of.items()}
+        parts = {kind: cost if kind in _AFTER else (1 - BEFORE) * cost for kind, cost in self.of.items()}
         calls = {kind: both[0] - inside / 2 for kind, both in self.functions.items()}
         return _ordered(parts | calls | {"function_end": outside / 2})
+
+
+_AFTER = ("ask", "answer")
+"""Kinds that come on top of another: their handlers have read the clock."""
 
 
 def _ordered(parts: Mapping[str, float]) -> list[float]:
@@ -71,19 +88,24 @@ def costs(without: Exercise, observed: Exercise, handlers: Mapping[str, float]) 
     not run are missing.
     """
     call = max(0.0, observed.call - without.call) / 2
+    ask = max(0.0, observed.read - without.read - 2 * call)
+    answer = max(0.0, (observed.poll - without.poll) / 2 - call)
     fault = max(0.0, observed.fault - without.fault) / 2
-    both = max(0.0, (observed.handover - without.handover - 8 * call) / 2)
+    both = max(0.0, (observed.handover - without.handover - 8 * call - 4 * ask) / 2)
     wake, switch = handlers.get("wake"), handlers.get("switch_threads")
     part = wake / (wake + switch) if wake and switch else _WAKE
     # What comes to a run beside the program itself: the way to it and back, less the statistics' own clock.
     own = handlers.get("enter_call")
-    way = call - own if own else 0.0
+    asked = 1 - _CALLS / _ENTERED
+    way = call + asked * ask - own if own else 0.0
     interrupt = max(0.0, handlers["local_timer_begin"] + way) if "local_timer_begin" in handlers else call
     interrupt_end = max(0.0, handlers["local_timer_end"] + way) if "local_timer_end" in handlers else call
     return Costs(
         {
             "enter": call,
             "leave": call,
+            "ask": ask,
+            "answer": answer,
             "switch": both * (1 - part),
             "wake": both * part / BEFORE,  # all of it lies in what the waker does
             "fault": fault,
@@ -119,7 +141,7 @@ class ExercisingProcess:
                 os.write(answer, b"\n")
                 while asked := os.read(ask, 1):
                     if asked == b"?":
-                        os.write(answer, b"%d %d %d\n" % _measure())
+                        os.write(answer, b"%d %d %d %d %d\n" % _measure())
                     else:
                         _exercise.functions(int(asked), _FUNCTION_CALLS)
                         os.write(answer, b"\n")
@@ -131,10 +153,10 @@ class ExercisingProcess:
         return self
 
     def exercise(self) -> Exercise:
-        """How long it takes now: the best of a few rounds each."""
+        """How long it takes now: the medians of a few rounds."""
         os.write(self._ask, b"?")
-        call, fault, handover = map(int, os.read(self._answer, 128).split())
-        return Exercise(call / _CALLS, fault / _FAULTS, handover / _HANDOVERS)
+        call, read, poll, fault, handover = map(int, os.read(self._answer, 128).split())
+        return Exercise(call / _CALLS, read / _READS, poll / _POLLS, fault / _FAULTS, handover / _HANDOVERS)
 
     def call_functions(self, which: int) -> int:
         """Call a function that does nothing, of the kind `FUNCTIONS[which]`; how often."""
@@ -149,9 +171,15 @@ class ExercisingProcess:
         os.waitpid(self.pid, 0)
 
 
-def _measure() -> tuple[int, int, int]:
-    return (
-        min(_exercise.calls(_CALLS) for _ in range(_ROUNDS)),
-        min(_exercise.faults(_FAULTS) for _ in range(_ROUNDS)),
-        min(_exercise.handovers(_HANDOVERS) for _ in range(_ROUNDS)),
-    )
+def _measure() -> tuple[int, ...]:
+    rounds = [
+        (
+            _exercise.calls(_CALLS),
+            _exercise.reads(_READS),
+            _exercise.polls(_POLLS),
+            _exercise.faults(_FAULTS),
+            _exercise.handovers(_HANDOVERS),
+        )
+        for _ in range(_ROUNDS)
+    ]
+    return tuple(int(statistics.median(times)) for times in zip(*rounds, strict=True))

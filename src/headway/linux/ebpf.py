@@ -38,9 +38,9 @@ from headway.model.ledger import States
 
 from . import checks, counters, perf, processors, states
 from ._memory import STATES, Cells, Exits, Memory, pack_settings
-from .cost import Costs, ExercisingProcess, costs
+from .cost import Costs, Exercise, ExercisingProcess, costs
 from .ids import pid_namespace, process_of
-from .libbpf import BpfError, Library, Object, Program, RingReader
+from .libbpf import BpfError, Library, Object, RingReader
 from .source import Criteria, Selection
 
 if TYPE_CHECKING:  # what few measurements need is loaded by those
@@ -52,6 +52,8 @@ __all__ = ["BpfSource"]
 BTF = Path("/sys/kernel/btf/vmlinux")
 RING_BYTES = 1 << 24
 """Room for the totals of about 30,000 ended threads between two looks."""
+CALIBRATIONS = 1
+"""How often the programs are detached and attached again to find what events cost; each time takes 30 ms."""
 SERVICE_SECONDS = 0.1
 SEARCH_SECONDS = 1.0
 """Between two searches for marked regions in processes that were not looked at yet."""
@@ -167,18 +169,15 @@ class BpfSource:
 
             self._marking = Marking(self._criteria.functions, selection)
         with ExercisingProcess() as exerciser:
-            without = exerciser.exercise()
             self._load(library)
             assert self._object is not None
-            for program in self._object.programs.values():
-                if program.wanted and program.section.startswith("tp_btf/"):
-                    self._object.attach(program)
+            self._attach()
             self._memory.measure_only(exerciser.pid)
             self._memory.begin()
             living = self._object.programs["open_living"]
             living.iterate()
             self._memory.look_around()
-            self._costs = costs(without, exerciser.exercise(), self._run_times(exerciser))
+            self._costs = self._calibrate(exerciser)
             if self._marking is not None:
                 calls = self._marking.calibrate(self._object, self._memory, exerciser)
                 self._costs = replace(self._costs, functions=calls)
@@ -204,6 +203,28 @@ class BpfSource:
             self._marking.attach(self._object)
         if selection.command is not None:
             self._memory.measure_command(selection.command)
+
+    def _attach(self) -> None:
+        assert self._object is not None
+        for program in self._object.programs.values():
+            if program.wanted and program.section.startswith("tp_btf/"):
+                self._object.attach(program)
+        done = self._object.programs["fault_done"]
+        for fd in self._open_fault_events() if done.wanted else ():
+            self._object.attach_perf_event(done, fd)
+
+    def _calibrate(self, exerciser: ExercisingProcess) -> Costs:
+        """What events cost here and now."""
+        assert self._object is not None
+        times = self._run_times(exerciser)
+        observed, without = [exerciser.exercise()], []
+        for _ in range(CALIBRATIONS):
+            self._object.detach()
+            without.append(exerciser.exercise())
+            self._attach()
+            observed.append(exerciser.exercise())
+        ends = Exercise.mean((observed[0], observed[-1]))
+        return costs(Exercise.mean(without), Exercise.mean((*observed[1:-1], ends)), times)
 
     def _run_times(self, exerciser: ExercisingProcess) -> dict[str, float]:
         """The mean time of a run of each program, ns, as far as the kernel tells."""
@@ -241,7 +262,7 @@ class BpfSource:
         for has_prev_state in (True, False):
             self._object = Object(library, image)
             self._size_maps(self._object)
-            faults = self._open_fault_events()
+            faults = self._can_count_faults()
             for program in self._object.programs.values():
                 kind, _, hook = program.section.partition("/")
                 missing = kind == "tp_btf" and hook.encode() not in tracepoints
@@ -257,15 +278,11 @@ class BpfSource:
                 self._object.load()
                 break
             except BpfError as error:
-                for _, fd in faults:
-                    os.close(fd)
                 self._object.close()
                 self._object = None
                 if not has_prev_state or (error.number in (errno.EPERM, errno.EACCES) and not error.log):
                     raise _explain(error) from None
         assert self._object is not None
-        for program, fd in faults:
-            self._object.attach_perf_event(program, fd)
         self._maps = [self._object.map(name).map_memory() for name in _SHARED]
         self._memory = Memory(
             tuple(self._maps),
@@ -288,7 +305,7 @@ class BpfSource:
 
             self._causes = CauseReader(self._object.map("causes"), self._memory)
         self._ring = RingReader(library, self._object.map("exits"), self._exits.function, self._exits.context)
-        self._explain_figures(steal, bool(faults))
+        self._explain_figures(steal, faults)
 
     def _size_maps(self, target: Object) -> None:
         cpus, counting = processors.possible(), bool(self._plan.events)
@@ -337,20 +354,27 @@ class BpfSource:
             cgroup_level=group_level,
         )
 
-    def _open_fault_events(self) -> list[tuple[Program, int]]:
-        """Software events at the end of page faults, on every processor; none where they cannot be had."""
-        assert self._object is not None
-        program = self._object.programs["fault_done"]
-        fds: list[tuple[Program, int]] = []
+    def _open_fault_events(self) -> list[int]:
+        """Software events at the end of page faults, on every processor. Raises OSError where they cannot be had."""
+        fds: list[int] = []
         try:
             for cpu in processors.online():
                 for event in (perf.FAULTS_MINOR, perf.FAULTS_MAJOR):
-                    fds.append((program, perf.open_event(perf.SOFTWARE, event, cpu=cpu, period=1)))
+                    fds.append(perf.open_event(perf.SOFTWARE, event, cpu=cpu, period=1))
         except OSError:
-            for _, fd in fds:
+            for fd in fds:
                 os.close(fd)
-            return []
+            raise
         return fds
+
+    def _can_count_faults(self) -> bool:
+        try:
+            fds = self._open_fault_events()
+        except OSError:
+            return False
+        for fd in fds:
+            os.close(fd)
+        return True
 
     def _explain_figures(self, steal: bool, faults: bool) -> None:
         self._reasons = {

@@ -97,10 +97,10 @@ INLINE void charge_stretch(struct processor *p, struct slot *s, u64 until, u64 n
 /* The stretch that ends now; `left`: 1 if its state is over, 0 if only interrupted. The observer's part is its own. */
 INLINE void charge(struct processor *p, struct slot *s, u64 now, u64 left, u32 at)
 {
-	u64 time = now - p->since, tax = p->tax + control.before[at];
+	u64 time = now - p->since, owed = p->tax + control.before[at], tax = owed >> COST_BITS;
+	p->tax = control.after[at] + (owed & ((1 << COST_BITS) - 1));
 	if (tax > time)
 		tax = time;
-	p->tax = control.after[at];
 	p->cells[OVERHEAD].time += tax;
 	if (s)
 		s->overhead += tax;

@@ -102,6 +102,8 @@ enum { /* events: what a handler was called for, as far as its cost differs */
 	AT_FAULT_END,
 	AT_INTERRUPT,
 	AT_INTERRUPT_END,
+	AT_ASK, /* beside AT_ENTER: the call could be a status check, and is none */
+	AT_ANSWER, /* beside AT_ENTER and AT_LEAVE: it is one */
 	AT_FUNCTION_END,
 	AT_FUNCTION, /* + how the kernel carries out the instruction that the probe is on */
 	N_EVENTS = AT_FUNCTION + 3,
@@ -130,6 +132,7 @@ struct cell {
 };
 
 #define COUNT_BITS 48
+#define COST_BITS 10
 
 /* One thread. Written by the processor that runs it; off the processor by whoever wakes or dispatches it, in turn. */
 struct slot {
@@ -194,7 +197,7 @@ struct processor {
 	__u32 overflow; /* interrupts begun beyond N_NESTED */
 	__u32 selected; /* threads are measured here */
 	__u64 events;
-	__u64 tax; /* of the observer's time, what falls into the stretch that is open */
+	__u64 tax; /* of the observer's time, what falls into the stretch that is open, ns << COST_BITS */
 	__u64 stretch; /* what was charged last, to the state it was spent in */
 	__u64 pending_call, pending_user; /* of the last check and after it, charged as if it were no polling */
 	__u32 pending_state;
@@ -345,7 +348,7 @@ struct control {
 	__u32 slots; /* slots handed out so far; written by the programs */
 	__u32 namespace_level; /* of the reader's pid namespace; written by the programs */
 	__u32 tags; /* names in use; written by the programs */
-	/* What an event costs, ns: before the handler reads its clock, and after. */
+	/* What an event costs, ns << COST_BITS: before the handler reads its clock, and after. */
 	__u32 before[N_EVENTS];
 	__u32 after[N_EVENTS];
 };

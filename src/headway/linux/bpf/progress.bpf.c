@@ -44,8 +44,10 @@ int enter_call(u64 *ctx)
 			check = settings.check_of[call];
 		if (UNLIKELY(is_probe(call))) /* our own doing: it ends no row of checks */
 			state = OVERHEAD;
-		else if (UNLIKELY(check | s->asked))
+		else if (UNLIKELY(check | s->asked)) {
 			state = ask(p->slot, check, now);
+			p->tax += control.after[s->asking ? AT_ANSWER : AT_ASK];
+		}
 		if (UNLIKELY(call == CALL_PRCTL) && (u32)argument(regs, 1) == REGISTER_CALL)
 			register_block(p->slot, argument(regs, 2));
 		if (UNLIKELY(p->depth))
@@ -69,8 +71,10 @@ int leave_call(u64 *ctx)
 	if (begin(p, &s, &now, AT_LEAVE, 0, 1) && s) {
 		if (UNLIKELY(p->depth)) /* in a fault that is never done: the call fails with EFAULT */
 			count_last(p, s, p->nested[0]);
-		else if (UNLIKELY(s->asking))
+		else if (UNLIKELY(s->asking)) {
 			answer(p->slot, now, ctx[1]);
+			p->tax += control.after[AT_ANSWER];
+		}
 		p->depth = 0;
 		p->state = s->user;
 	}

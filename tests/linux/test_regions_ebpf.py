@@ -224,6 +224,36 @@ def test_signal_handlers_that_mark_regions_in_a_region(compile_c: Compiler) -> N
     assert count_of(thread, "noneffective.handler") == int(times)
 
 
+POLLS_INSIDE = (
+    PROLOGUE
+    + """
+int main(void) { /* a row of checks within a region, of one thing and of two in turn */
+    int pair[2][2];
+    char byte;
+    for (int i = 0; i < 2; i++) socketpair(AF_UNIX, SOCK_STREAM, 0, pair[i]);
+    HEADWAY_NONEFFECTIVE("around") {
+        for (int two = 0; two < 2; two++)
+            for (int i = 0; i < 20000; i++) {
+                recv(pair[i & two][0], &byte, 1, MSG_DONTWAIT);
+                work(2000);
+            }
+        work(5000000);
+    }
+    return 0;
+}
+"""
+)
+
+
+def test_a_row_of_checks_in_a_region_is_polling(compile_c: Compiler) -> None:
+    thread = only(measure(compile_c("polls_inside", POLLS_INSIDE))[0])
+    assert count_of(thread, "poll.recvfrom.socket") > 0.95 * 40_000
+    assert time_in(thread, "poll.recvfrom.socket") > 40_000 * 2000 * 0.9 - disturbed(thread)
+    whole, parts = measure_intervals(0.01, compile_c("polls_inside", POLLS_INSIDE))
+    assert len(parts) > 5
+    assert time_in(only(whole), "noneffective.around") < 0.3 * time_in(only(whole), "poll.recvfrom.socket")
+
+
 TOGGLE = (
     PROLOGUE
     + """

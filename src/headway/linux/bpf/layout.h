@@ -199,7 +199,7 @@ struct processor {
 	__u64 events;
 	__u64 tax; /* of the observer's time, what falls into the stretch that is open, ns << COST_BITS */
 	__u64 stretch; /* what was charged last, to the state it was spent in */
-	__u64 pending_call, pending_user; /* of the last check and after it, charged as if it were no polling */
+	__u64 pending_call, pending_user; /* of the last check and (1 +) after it, charged as if it were no polling */
 	__u32 pending_state;
 	__u32 spare_;
 	__u64 steal; /* the kernel's own count of stolen time at the last look */

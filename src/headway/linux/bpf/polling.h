@@ -50,11 +50,11 @@ INLINE bool was_read(struct slot *s)
 	return read;
 }
 
-/* It was polling: the last check, if that is not known yet, and the time since. */
+/* It was polling: the last check, if that is not known yet, and the time since. `user`: 1 + that; 0: it stays. */
 INLINE void confirm(struct processor *p, struct slot *s, u32 number, u64 user, u32 counts, bool read)
 {
 	if (user) {
-		move_user(s, number, s->asked, user);
+		move_user(s, number, s->asked, user - 1);
 		move_counts(number, s->user, s->asked, counts);
 		if (s->user == USER && !read) { /* nor was it an occurrence of user code */
 			p->cells[USER].count--;
@@ -82,7 +82,7 @@ u64 ask(u32 number, u32 check, u64 now)
 	const volatile struct check *c = &settings.checks[which];
 	u64 about = check && c->about ? argument(regs, c->about) : 0, asked = s->asked;
 	bool again = asked >= base && asked < base + N_FILES && s->about == about;
-	u64 user = p->state == s->user ? p->stretch : 0; /* not so after a fault that a debugger has kept from ending */
+	u64 user = p->state == s->user ? 1 + p->stretch : 0; /* not so after a fault that a debugger has kept from ending */
 	bool read = was_read(s);
 	struct file *file = NULL;
 	if (check && c->about_file && (!again || c->if_nonblocking))

@@ -10,7 +10,7 @@ from headway.linux._memory import EVENTS
 from headway.linux.cost import Costs, Exercise, ExercisingProcess, costs
 
 times = st.floats(0, 1e6)
-exercises = st.builds(Exercise, times, times, times, times, times)
+exercises = st.builds(Exercise, times, times, times, times, times, times)
 handlers = st.dictionaries(
     st.sampled_from(["enter_call", "wake", "switch_threads", "local_timer_begin", "local_timer_end"]), st.floats(1, 1e5)
 )
@@ -34,13 +34,14 @@ def test_what_lies_before_and_after_the_clock_is_all_that_an_event_costs(a: Exer
 
 
 def test_what_an_exercise_takes_more_is_what_its_events_cost() -> None:
-    without = Exercise(call=80, read=120, poll=200, fault=900, handover=3000)
-    found = costs(without, Exercise(call=280, read=420, poll=460, fault=1200, handover=5800), {}).of
+    without = Exercise(call=80, read=120, poll=200, look=150, fault=900, handover=3000)
+    found = costs(without, Exercise(call=280, read=420, poll=460, look=490, fault=1200, handover=5800), {}).of
     assert (found["enter"], found["leave"]) == (100, 100)
-    assert found["ask"] == 100, "a call that could be a check, and is none"
-    assert found["answer"] == 30, "twice in each check"
+    assert found["look"] == 340 - 260
+    assert found["ask"] == 300 - 200 - 80
+    assert found["answer"] == 260 - 200 - 20
     assert (found["fault"], found["fault_end"]) == (150, 150)
-    round_trip = 8 * 100 + 4 * 100 + 2 * (found["switch"] + 0.4 * found["wake"])
+    round_trip = 8 * 100 + 4 * (20 + 80) + 2 * (found["switch"] + 0.4 * found["wake"])
     assert round_trip == pytest.approx(2800)
 
 
@@ -62,5 +63,6 @@ def test_the_exercising_process_does_all_of_its_exercises_and_goes() -> None:
         assert exercise.call > 0
         assert exercise.read > 0
         assert exercise.poll > 0
+        assert exercise.look > 0
         assert exercise.fault > 0
         assert exercise.handover > 0

@@ -70,8 +70,10 @@ u64 ask(u32 number, u32 check, u64 now)
 	u64 about = check && c->about ? argument(regs, c->about) : 0, asked = s->asked;
 	bool again = asked >= base && asked < base + N_FILES && s->about == about;
 	struct file *file = NULL;
-	if (check && c->about_file && (!again || c->if_nonblocking))
+	if (check && c->about_file && (!again || c->if_nonblocking)) {
 		file = file_of(task, about);
+		p->tax += control.after[AT_LOOK];
+	}
 	if (!check || !does_not_wait(c, regs, file)) {
 		c = &settings.checks[((asked - POLL) / N_FILES) & (N_CHECKS - 1)];
 		if (s->polling == REPEATED && (!c->gap || now - s->asked_at <= c->gap))

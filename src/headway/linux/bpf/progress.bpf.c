@@ -44,7 +44,7 @@ int enter_call(u64 *ctx)
 			check = settings.check_of[call];
 		if (UNLIKELY(check | s->asked)) {
 			state = ask(p->slot, check, now);
-			p->tax += control.after[s->asking ? AT_ANSWER : AT_ASK];
+			p->tax += control.after[AT_ASK];
 		} else if (UNLIKELY(call == CALL_PRCTL) && (u32)argument(regs, 1) == REGISTER_CALL)
 			register_block(p->slot, argument(regs, 2));
 		if (UNLIKELY(is_probe(call)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from . import accuracy, cost, regions, scale
+from . import accuracy, corrected, cost, progress, regions, scale, spread
 from .common import heading, load
 
 
@@ -33,7 +33,7 @@ def _cost() -> None:
 def main() -> None:
     """Run them all."""
     print(f"# {heading()}\n\n({load()} at the beginning)", flush=True)
-    for measure in (_cost, regions.main, accuracy.main, scale.main):
+    for measure in (_cost, corrected.main, regions.main, progress.main, spread.main, accuracy.main, scale.main):
         _apart(measure)
 
 

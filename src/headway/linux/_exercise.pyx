@@ -38,7 +38,7 @@ cdef extern from *:
         return taken;
     }
 
-    static int exercise_there[2], exercise_back[2], exercise_zero, exercise_nothing;
+    static int exercise_there[2], exercise_back[2], exercise_zero, exercise_nothing, exercise_empty[2];
 
     /* A call that could be a status check, and is none. */
     static uint64_t exercise_reads(int n) {
@@ -58,6 +58,15 @@ cdef extern from *:
         return exercise_clock() - start;
     }
 
+    /* A status check that finds nothing, and is one because of its file. */
+    static uint64_t exercise_looks(int n) {
+        char byte;
+        uint64_t start = exercise_clock();
+        while (n--)
+            if (read(exercise_empty[0], &byte, 1) != -1) return 0;
+        return exercise_clock() - start;
+    }
+
     static void *exercise_partner(void *nothing) {
         char byte;
         while (read(exercise_there[0], &byte, 1) == 1 && write(exercise_back[1], &byte, 1) == 1) ;
@@ -72,7 +81,7 @@ cdef extern from *:
         if (cpu < 0 || cpu >= CPU_SETSIZE) return -1;
         exercise_zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
         exercise_nothing = epoll_create1(EPOLL_CLOEXEC);
-        if (exercise_zero < 0 || exercise_nothing < 0) return -1;
+        if (exercise_zero < 0 || exercise_nothing < 0 || pipe2(exercise_empty, O_NONBLOCK | O_CLOEXEC)) return -1;
         CPU_ZERO(&here);
         CPU_SET(cpu, &here);
         if (sched_setaffinity(0, sizeof here, &here) || pipe(exercise_there) || pipe(exercise_back)) return -1;
@@ -113,6 +122,7 @@ cdef extern from *:
     unsigned long exercise_calls(int n) nogil
     unsigned long exercise_reads(int n) nogil
     unsigned long exercise_polls(int n) nogil
+    unsigned long exercise_looks(int n) nogil
     unsigned long exercise_faults(int n) nogil
     unsigned long exercise_handovers(int n) nogil
 
@@ -136,6 +146,11 @@ def reads(int n):
 def polls(int n):
     """Ask n times, without waiting, for the events of an epoll instance that has none; the time taken, ns."""
     return exercise_polls(n)
+
+
+def looks(int n):
+    """Read n times from an empty pipe that does not block; the time taken, ns."""
+    return exercise_looks(n)
 
 
 def faults(int n):

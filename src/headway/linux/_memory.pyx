@@ -25,7 +25,7 @@ cdef extern from "bpf/layout.h" nogil:
         SOFTIRQ, N_INTERRUPTS, SLOT_NEW, SLOT_KERNEL_THREAD, SLOT_UNSEEN
         N_CHECKS, N_FILES, POLL, N_TAGS, TAG, TAG_LENGTH, N_EVENTS, N_COUNTED
         AT_ENTER, AT_LEAVE, AT_SWITCH, AT_WAKE, AT_FAULT, AT_FAULT_END, AT_INTERRUPT, AT_INTERRUPT_END
-        AT_ASK, AT_ANSWER, AT_FUNCTION, AT_FUNCTION_END, COST_BITS
+        AT_ASK, AT_LOOK, AT_ANSWER, AT_FUNCTION, AT_FUNCTION_END, COST_BITS
         OBJECT_ADDRESS, OBJECT_FILE, OBJECT_LINE, OBJECT_STATE, WAKER_THREAD, WAKER_STATE, HOLDER_THREAD
 
     struct cell:
@@ -92,8 +92,8 @@ cdef extern from "bpf/layout.h" nogil:
     struct control:
         uint64_t cut_at
         uint32_t cut, last, command, only, slots, tags
-        uint32_t before[14]
-        uint32_t after[14]
+        uint32_t before[15]
+        uint32_t after[15]
 
 cdef extern from *:
     """
@@ -144,7 +144,7 @@ cdef uint64_t COUNT_MASK = (<uint64_t>1 << COUNT_BITS) - 1
 EVENTS = {
     "enter": AT_ENTER, "leave": AT_LEAVE, "switch": AT_SWITCH, "wake": AT_WAKE, "fault": AT_FAULT,
     "fault_end": AT_FAULT_END, "interrupt": AT_INTERRUPT, "interrupt_end": AT_INTERRUPT_END,
-    "ask": AT_ASK, "answer": AT_ANSWER, "function_end": AT_FUNCTION_END,
+    "ask": AT_ASK, "look": AT_LOOK, "answer": AT_ANSWER, "function_end": AT_FUNCTION_END,
     "function": AT_FUNCTION, "function_endbr": AT_FUNCTION + 1, "function_other": AT_FUNCTION + 2,
 }
 """The numbers of the kinds of events whose cost is known apart (bpf/layout.h)."""

@@ -27,8 +27,8 @@ lies in the state that begins. Entry, clock and work weigh about the same; how t
 from one state of a thread to the next, and changes no sum."""
 
 _ROUNDS = 9
-_CALLS, _READS, _POLLS, _FAULTS, _HANDOVERS, _FUNCTION_CALLS = 400, 400, 400, 64, 40, 400
-_ENTERED = _CALLS + _READS + _POLLS + 4 * _HANDOVERS
+_CALLS, _READS, _POLLS, _LOOKS, _FAULTS, _HANDOVERS, _FUNCTION_CALLS = 400, 300, 300, 300, 64, 40, 400
+_ENTERED = _CALLS + _READS + _POLLS + _LOOKS + 4 * _HANDOVERS
 """Calls in a round."""
 _WAKE = 0.3
 """A wake-up's part of what a switch and a wake-up cost together, where the kernel's statistics do not tell."""
@@ -37,11 +37,13 @@ _WAKE = 0.3
 @dataclass(frozen=True, slots=True)
 class Exercise:
     """What it takes, ns: one call, one that could be a status check (a read), one status check that finds nothing, one
-    fault, one hand-over and back (four reads and writes, two switches, two wake-ups)."""
+    that is such by its file (a read too), one fault, one hand-over and back (four reads and writes, two switches, two
+    wake-ups)."""
 
     call: float
     read: float
     poll: float
+    look: float
     fault: float
     handover: float
 
@@ -73,7 +75,7 @@ class Costs:
         return _ordered(parts | calls | {"function_end": outside / 2})
 
 
-_AFTER = ("ask", "answer")
+_AFTER = ("ask", "look", "answer")
 """Kinds that come on top of another: their handlers have read the clock."""
 
 
@@ -88,16 +90,18 @@ def costs(without: Exercise, observed: Exercise, handlers: Mapping[str, float]) 
     not run are missing.
     """
     call = max(0.0, observed.call - without.call) / 2
-    ask = max(0.0, observed.read - without.read - 2 * call)
-    answer = max(0.0, (observed.poll - without.poll) / 2 - call)
+    poll = observed.poll - without.poll
+    look = max(0.0, observed.look - without.look - poll)
+    ask = max(0.0, observed.read - without.read - 2 * call - look)
+    answer = max(0.0, poll - 2 * call - ask)
     fault = max(0.0, observed.fault - without.fault) / 2
-    both = max(0.0, (observed.handover - without.handover - 8 * call - 4 * ask) / 2)
+    both = max(0.0, (observed.handover - without.handover - 8 * call - 4 * (ask + look)) / 2)
     wake, switch = handlers.get("wake"), handlers.get("switch_threads")
     part = wake / (wake + switch) if wake and switch else _WAKE
     # What comes to a run beside the program itself: the way to it and back, less the statistics' own clock.
     own = handlers.get("enter_call")
-    asked = 1 - _CALLS / _ENTERED
-    way = call + asked * ask - own if own else 0.0
+    asked, looked = 1 - _CALLS / _ENTERED, 1 - (_CALLS + _POLLS) / _ENTERED
+    way = call + asked * ask + looked * look - own if own else 0.0
     interrupt = max(0.0, handlers["local_timer_begin"] + way) if "local_timer_begin" in handlers else call
     interrupt_end = max(0.0, handlers["local_timer_end"] + way) if "local_timer_end" in handlers else call
     return Costs(
@@ -105,6 +109,7 @@ def costs(without: Exercise, observed: Exercise, handlers: Mapping[str, float]) 
             "enter": call,
             "leave": call,
             "ask": ask,
+            "look": look,
             "answer": answer,
             "switch": both * (1 - part),
             "wake": both * part / BEFORE,  # all of it lies in what the waker does
@@ -141,7 +146,7 @@ class ExercisingProcess:
                 os.write(answer, b"\n")
                 while asked := os.read(ask, 1):
                     if asked == b"?":
-                        os.write(answer, b"%d %d %d %d %d\n" % _measure())
+                        os.write(answer, b"%d %d %d %d %d %d\n" % _measure())
                     else:
                         _exercise.functions(int(asked), _FUNCTION_CALLS)
                         os.write(answer, b"\n")
@@ -155,8 +160,10 @@ class ExercisingProcess:
     def exercise(self) -> Exercise:
         """How long it takes now: the medians of a few rounds."""
         os.write(self._ask, b"?")
-        call, read, poll, fault, handover = map(int, os.read(self._answer, 128).split())
-        return Exercise(call / _CALLS, read / _READS, poll / _POLLS, fault / _FAULTS, handover / _HANDOVERS)
+        call, read, poll, look, fault, handover = map(int, os.read(self._answer, 128).split())
+        return Exercise(
+            call / _CALLS, read / _READS, poll / _POLLS, look / _LOOKS, fault / _FAULTS, handover / _HANDOVERS
+        )
 
     def call_functions(self, which: int) -> int:
         """Call a function that does nothing, of the kind `FUNCTIONS[which]`; how often."""
@@ -177,6 +184,7 @@ def _measure() -> tuple[int, ...]:
             _exercise.calls(_CALLS),
             _exercise.reads(_READS),
             _exercise.polls(_POLLS),
+            _exercise.looks(_LOOKS),
             _exercise.faults(_FAULTS),
             _exercise.handovers(_HANDOVERS),
         )

@@ -102,8 +102,9 @@ enum { /* events: what a handler was called for, as far as its cost differs */
 	AT_FAULT_END,
 	AT_INTERRUPT,
 	AT_INTERRUPT_END,
-	AT_ASK, /* beside AT_ENTER: the call could be a status check, and is none */
-	AT_ANSWER, /* beside AT_ENTER and AT_LEAVE: it is one */
+	AT_ASK, /* beside AT_ENTER: the call may be a status check */
+	AT_LOOK, /* beside that: the file that it is about was looked at */
+	AT_ANSWER, /* beside AT_LEAVE: it was a check */
 	AT_FUNCTION_END,
 	AT_FUNCTION, /* + how the kernel carries out the instruction that the probe is on */
 	N_EVENTS = AT_FUNCTION + 3,

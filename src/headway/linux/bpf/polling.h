@@ -85,8 +85,10 @@ u64 ask(u32 number, u32 check, u64 now)
 	u64 user = p->state == s->user ? 1 + p->stretch : 0; /* not so after a fault that a debugger has kept from ending */
 	bool read = was_read(s);
 	struct file *file = NULL;
-	if (check && c->about_file && (!again || c->if_nonblocking))
+	if (check && c->about_file && (!again || c->if_nonblocking)) {
 		file = file_of(task, about);
+		p->tax += control.after[AT_LOOK];
+	}
 	if (!check || !does_not_wait(c, regs, file)) {
 		c = &settings.checks[((asked - POLL) / N_FILES) & (N_CHECKS - 1)];
 		if (s->polling == REPEATED && (!c->gap || now - s->asked_at <= c->gap))

@@ -46,7 +46,7 @@ int enter_call(u64 *ctx)
 			state = OVERHEAD;
 		else if (UNLIKELY(check | s->asked)) {
 			state = ask(p->slot, check, now);
-			p->tax += control.after[s->asking ? AT_ANSWER : AT_ASK];
+			p->tax += control.after[AT_ASK];
 		}
 		if (UNLIKELY(call == CALL_PRCTL) && (u32)argument(regs, 1) == REGISTER_CALL)
 			register_block(p->slot, argument(regs, 2));

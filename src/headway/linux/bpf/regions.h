@@ -88,7 +88,8 @@ u64 charge_tag(u32 number, u32 i)
 	mark->last = 0;
 	if (first)
 		return 0;
-	/* A moment that was read, but not written down before an interruption, is any since the change before it. */
+	/* A moment that was read, but not written down before an interruption, is any since the change before it: that lies
+	 * somewhere in the stretch in which it was seen. */
 	s64 slack = x->since - m->changed_at + CLOCK_SLACK;
 	x->changed |= time != (on ? all : 0) || entered;
 	if ((s64)time < -slack || (s64)time > (s64)all + slack || entered >> 32)
@@ -170,7 +171,7 @@ u64 regions(u32 number, u64 since, u64 until, u64 now, u64 time)
 	m->stretch.changed = 0;
 	loop(n, charge_next, &number, 0);
 	if (m->stretch.changed || !m->at)
-		m->changed_at = now;
+		m->changed_at = since;
 	m->at = until;
 	return time - m->stretch.left;
 }

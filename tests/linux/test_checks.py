@@ -270,3 +270,14 @@ def test_a_check_that_is_taken_out_is_none(compile_c: Callable[[str, str], Path]
     thread = only(measure(compile_c("yield", source), criteria=criteria)[0])
     assert time_in(thread, "poll") == 0
     assert count_of(thread, "kernel.sched_yield") == 20_000
+
+
+def test_a_file_without_end_is_refused_before_it_is_read_whole() -> None:
+    with pytest.raises(SelectionError, match="/dev/zero has more than 64 KiB"):
+        load("/dev/zero")
+
+
+def test_what_is_as_large_as_it_may_be_is_read(tmp_path: Path) -> None:
+    own = tmp_path / "checks.toml"
+    own.write_text("# " + "x" * ((64 << 10) - 2))
+    assert load(str(own)) == load()

@@ -225,6 +225,22 @@ def test_what_ran_before_its_counter_was_there_is_told() -> None:
 
 
 @needs_perf
+def test_what_was_missed_is_not_taken_back_where_a_later_look_finds_an_older_run_time() -> None:
+    chosen = plan(["page-faults"], user_only=True)
+    with working() as worker:
+        key = worker.process.pid, 1
+        counters = ThreadCounters(chosen, 100)
+        counters.follow([key])
+        told = []
+        for ran, ended in ((10**12, False), (10**12 - 10**9, False), (0, True)):
+            counters.charge(key, {"user": Cell(ran, None)}, ended=ended)
+            told.append(counters.losses()["uncounted_ns"])
+        assert told[0] > 0
+        assert told == sorted(told)
+        counters.close()
+
+
+@needs_perf
 def test_a_thread_that_there_is_no_counter_for_is_counted_as_lost_and_its_events_are_not_known() -> None:
     chosen = plan(["page-faults"], user_only=True)
     counters = ThreadCounters(chosen, len(chosen.events))

@@ -297,3 +297,26 @@ with headway.regions.noneffective("x"):
     sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 """
     subprocess.run([sys.executable, "-c", lines], check=True)
+
+
+def test_a_process_that_has_ended_is_not_one_that_may_not_be_read() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to stop being it")
+    lines = """
+import ctypes, os, signal
+from headway.linux.blocks import Blocks
+import headway.regions
+with headway.regions.noneffective("x"):
+    os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)
+    ctypes.CDLL(None).prctl(4, 1)  # PR_SET_DUMPABLE, which setuid has cleared
+    pid = os.fork()
+    if pid == 0:
+        signal.pause()
+    seen = Blocks(pid)
+    assert seen.find()
+    assert seen.read().reason is None
+    os.kill(pid, signal.SIGKILL)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    assert seen.read().reason is None, seen.read()
+"""
+    subprocess.run([sys.executable, "-c", lines], check=True)

@@ -157,6 +157,8 @@ class Blocks:
         try:
             fd = os.open(f"{self._path}/mem", os.O_RDONLY | os.O_CLOEXEC)
         except PermissionError:
+            if self._has_no_memory():
+                return Reading(self._clock())
             why = f"this user may not read the memory of process {self._pid} (ptrace(2), access mode checking)"
             return Reading(self._clock(), reason=why)
         except OSError:
@@ -233,6 +235,13 @@ class Blocks:
         return Block(tid, address, since, state_open, depth, errors, times)
 
     # -- ids ----------------------------------------------------------------------------------------------------------
+
+    def _has_no_memory(self) -> bool:
+        """Whether the process is ending: one without memory has files that are root's (proc(5))."""
+        try:
+            return _contents(f"{self._path}/statm").startswith(b"0 ")
+        except OSError:
+            return True
 
     def _threads(self) -> set[int]:
         try:

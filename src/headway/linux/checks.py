@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 from headway.errors import SelectionError
@@ -26,6 +25,8 @@ FILES = ("", "pipe", "socket", "file", "device", "epoll", "event", "other")
 
 _MOST = _memory.STATES["N_CHECKS"]
 _MOST_ERRORS = 4
+_LARGEST = 64 << 10
+"""Of a table of the user's, bytes."""
 _LONGEST_GAP_US = 4_000_000
 
 
@@ -97,7 +98,11 @@ def state_names(checks: Sequence[Check]) -> tuple[str, ...]:
 
 def _read(path: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        with open(path, "rb") as stream:
+            raw = stream.read(_LARGEST + 1)
+        if len(raw) > _LARGEST:
+            raise SelectionError(f"{path} has more than {_LARGEST >> 10} KiB: that is no table of status checks")
+        return tomllib.loads(raw.decode())
     except OSError as error:
         raise SelectionError(f"{path} cannot be read ({error.strerror}): give a TOML file with --checks") from None
     except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, a number of 5,000 digits

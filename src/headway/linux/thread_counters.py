@@ -126,7 +126,9 @@ class ThreadCounters:
         # time_enabled of a thread's counter stands still while the thread is on no processor, so it says for how much
         # of the thread's processor time there was a counter.
         ran = sum(cell.time for state, cell in states.items() if kind_of(state).in_rpi)
-        missed = max(ran - max((r.enabled for r in readings if r is not None), default=0) - self._tick, 0)
+        # The run time that is compared may be a tick old, so a later look may find less: what was missed once stays so.
+        missed = ran - max((r.enabled for r in readings if r is not None), default=0) - self._tick
+        missed = max(missed, self._missed_now.get(key, 0))
         if ended:
             self.missed += missed
             self._ended = [a + b for a, b in zip(self._ended, _times(readings), strict=True)]

@@ -159,7 +159,7 @@ enum { N_FRAMES = 16 };
 struct marks {
 	u64 at; /* when the block was last read; 0: never */
 	u64 since; /* the block's own */
-	u64 changed_at; /* when a region was last seen to have begun or ended */
+	u64 changed_at; /* the beginning of the stretch in which a region was last seen to have begun or ended */
 	u32 n_frames;
 	u32 spare;
 	struct mark tags[N_BLOCK_TAGS];

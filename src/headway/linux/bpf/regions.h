@@ -88,7 +88,8 @@ u64 charge_tag(u32 number, u32 i)
 	mark->last = 0;
 	if (first)
 		return 0;
-	/* A moment that was read, but not written down before an interruption, is any since the change before it. */
+	/* A moment that was read, but not written down before an interruption, is any since the change before it: that lies
+	 * somewhere in the stretch in which it was seen. */
 	s64 slack = x->since - m->changed_at + CLOCK_SLACK;
 	x->changed |= time != (on ? all : 0) || entered;
 	/* All tags together have no more than there was; and entering takes a nanosecond at least. */

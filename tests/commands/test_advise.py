@@ -116,6 +116,7 @@ def test_a_command_is_measured_and_its_exit_status_kept() -> None:
         ((), "say what to measure"),
         (("--from", "/nonexistent"), "cannot be read"),
         (("--from", "/"), "cannot be read"),
+        (("--from", "/dev/zero"), "/dev/zero has more than 256 MiB"),
         (("--from", "/dev/null"), "is empty"),
         (("--from", "x", "-p", "1"), "leave out what to measure"),
         (("--from", "x", "--", "true"), "not both"),

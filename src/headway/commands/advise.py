@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
+from io import StringIO
 from typing import Any, TextIO
 
 import click
@@ -26,6 +27,9 @@ from .references import defaults_text, load_references, references_option
 from .report import die_of, report_to
 
 __all__ = ["command"]
+
+_LARGEST = 256 << 20
+"""Of a report that is read, characters."""
 
 _SECONDS = 5.0
 """So long is measured where nothing says how long."""
@@ -154,9 +158,9 @@ def _load(file: str) -> Ledger:
 
     try:
         if file == "-":
-            return from_documents(sys.stdin, "standard input")
+            return from_documents(_lines(sys.stdin, "standard input"), "standard input")
         with open(file, encoding="utf-8") as stream:
-            return from_documents(stream, file)
+            return from_documents(_lines(stream, file), file)
     except UnicodeDecodeError as error:
         raise HeadwayError(
             f"{file} is no text in UTF-8 (byte {error.start}): give what headway stat --json has written"
@@ -165,6 +169,13 @@ def _load(file: str) -> Ledger:
         raise HeadwayError(
             f"{file} cannot be read ({error.strerror}): give a file that headway stat has written"
         ) from None
+
+
+def _lines(stream: TextIO, name: str) -> list[str]:
+    text = stream.read(_LARGEST + 1)
+    if len(text) > _LARGEST:
+        raise HeadwayError(f"{name} has more than {_LARGEST >> 20} MiB: give what headway stat --json has written")
+    return list(StringIO(text))
 
 
 def _show(stream: TextIO, ledger: Ledger, advice: Sequence[Advice], references: References, as_json: bool) -> None:

@@ -94,7 +94,8 @@ def command(
         )
 
         def started(used: LinuxSource, reason: str) -> None:
-            if reason and not quiet and not (as_json and output is None):  # JSON alone, where it goes
+            wanted = bool(functions or checks or why)  # what only eBPF can do was asked for
+            if reason and (wanted or not quiet) and not (as_json and output is None):  # JSON alone, where it goes
                 with suppress(OSError):
                     click.echo(f"headway: measuring with /proc, sampled: {reason}; headway doctor says more", err=True)
 

@@ -745,12 +745,18 @@ cdef class Memory:
         return at
 
     def losses(self):
-        """The processors' counts of what was lost (in the order of bpf/layout.h), and of all events."""
+        """The processors' counts of what was lost (in the order of bpf/layout.h), and of all events, as of the cut."""
         cdef int cpu, i
+        cdef processor *p
+        cdef processor *saved
         cdef list lost = [0] * N_LOSSES
         events = 0
         for cpu in range(self.n_cpus):
             p = self.processor_at(cpu)
+            if not self.shared.last:
+                saved = <processor *>(self.saved_processors + cpu * self.processor_stride)
+                if saved.cut == self.shared.cut:
+                    p = saved
             events += p.events
             for i in range(N_LOSSES):
                 lost[i] += p.losses[i]

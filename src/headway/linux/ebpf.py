@@ -59,6 +59,8 @@ SEARCH_SECONDS = 1.0
 """Between two searches for marked regions in processes that were not looked at yet."""
 NAMING_SECONDS = 0.01, 0.25
 """Between two looks at what threads wait for, which is named while its process lives: at first, and later."""
+NAMING_SHARE = 20
+"""So many times as long as a look took is the pause after it, at least."""
 CAUSES = 1 << 16
 """Causes that there is room for."""
 KEPT_EXITS = 1 << 17
@@ -415,7 +417,8 @@ class BpfSource:
             return SERVICE_SECONDS
         if now >= self._next_naming:  # a short program is looked at soon, a long one seldom
             self._causes.look()
-            self._next_naming = now + self._naming
+            # Where there is much to name it takes its time: a small part of all of it, at most.
+            self._next_naming = now + max(self._naming, NAMING_SHARE * (time.monotonic() - now))
             self._naming = min(2 * self._naming, NAMING_SECONDS[1])
         return min(SERVICE_SECONDS, self._naming)
 

@@ -6,7 +6,6 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 #define PLACES 16
 
-static u64 (*const attach_cookie)(void *ctx) = (void *)174;
 
 struct {
 	u64 entries[PLACES], returns[PLACES];

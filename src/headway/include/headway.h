@@ -480,17 +480,16 @@ HEADWAY_SLOW_ struct headway_block *headway_block_take_(struct headway_arena *ar
     struct headway_block *block;
     uint32_t me = (uint32_t)headway_syscall_(SYS_gettid), used;
     block = headway_block_used_(arena, me, 64, 8);
-    if (!block) {
+    used = __atomic_load_n(&arena->used, __ATOMIC_RELAXED);
+    while (!block && used < arena->n_blocks) {
+        struct headway_block *next = (struct headway_block *)((char *)arena + HEADWAY_BLOCKS_AT_) + used;
+        uint32_t nobody = 0;
+        if (!__atomic_compare_exchange_n(&arena->used, &used, used + 1, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) continue;
+        /* from here on a thread that looks among those used may find it free, and be first */
+        if (__atomic_compare_exchange_n(&next->tid, &nobody, me, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) block = next;
         used = __atomic_load_n(&arena->used, __ATOMIC_RELAXED);
-        while (used < arena->n_blocks
-               && !__atomic_compare_exchange_n(&arena->used, &used, used + 1, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
-        if (used < arena->n_blocks) {
-            block = (struct headway_block *)((char *)arena + HEADWAY_BLOCKS_AT_) + used;
-            block->tid = me;
-        } else {
-            block = headway_block_used_(arena, me, used, used);
-        }
     }
+    if (!block) block = headway_block_used_(arena, me, used, used);
     if (!block) {
         __atomic_fetch_add(&arena->refused_threads, 1, __ATOMIC_RELAXED);
         return 0;

@@ -121,6 +121,10 @@ u64 charge_tag(u32 number, u32 i)
 		return 0;
 	x->left -= time;
 	mark->last = time;
+	if (settings.has_steal && time > p->longest && x->since >= p->floor) {
+		p->longest = time;
+		p->longest_state = state;
+	}
 	p->cells[state].time += time;
 	p->cells[state].count += entered;
 	add(s, state, time, entered);

@@ -67,7 +67,7 @@ def test_no_more_is_charged_than_was_in_the_region_on_the_processor(life: list[t
             user_in_region += length if doing == "user" else 0
         if look:
             account.advance(now, run, 0, switches, 1, 0, WHOLE_SHARE, WAITING, 0)
-            marked._charge(task, block({r: Spent(t, switches) for r, t in in_region.items()}), NAMES)
+            marked._charge(task, block({r: Spent(t, switches) for r, t in in_region.items()}), START, NAMES)
             states = marked.split(task, states_of(account))
             assert sum(cell.time for cell in states.values()) == account.span, "conservation"
             assert all(cell.time >= before.get(state, Cell()).time >= 0 for state, cell in states.items())
@@ -100,7 +100,7 @@ def test_blocks_that_lie_break_no_law(looks: list[tuple[int, int, dict[str, Spen
         now += length
         run += min(share, length)
         account.advance(now, run, 0, now, 1, 0, WHOLE_SHARE, WAITING, 0)
-        marked._charge(task, block(times, since, address), NAMES)
+        marked._charge(task, block(times, since, address), START, NAMES)
         states = marked.split(task, states_of(account))
         assert sum(cell.time for cell in states.values()) == account.span
         for state in {*states, *before}:
@@ -113,7 +113,7 @@ def test_a_thread_that_was_on_the_processor_all_the_time_is_divided_exactly() ->
     task = cast(Task, Stub(account))
     marked = Marked("/nowhere", time.monotonic_ns)
     account.advance(START + 1000, 1000, 0, 1, 1, 0, WHOLE_SHARE, WAITING, 0)
-    marked._charge(task, block({"noneffective.a": Spent(300, 2), "poll.c": Spent(100, 1)}), NAMES)
+    marked._charge(task, block({"noneffective.a": Spent(300, 2), "poll.c": Spent(100, 1)}), START, NAMES)
     assert marked.split(task, states_of(account)) == {
         "user": Cell(600, None),
         "noneffective.a": Cell(300, 2),
@@ -127,7 +127,7 @@ def test_what_a_region_had_before_the_window_is_not_the_windows() -> None:
     marked = Marked("/nowhere", time.monotonic_ns)
     for spent, at in ((10**9, 0), (10**9 + 50, 100)):
         account.advance(START + at, at, 0, at, 1, 0, WHOLE_SHARE, WAITING, 0)
-        marked._charge(task, block({"poll": Spent(spent, 1)}, since=START - 1), NAMES)
+        marked._charge(task, block({"poll": Spent(spent, 1)}, since=START - 1), START, NAMES)
     assert marked.split(task, states_of(account)) == {"user": Cell(50, None), "poll": Cell(50, 0)}
 
 
@@ -137,7 +137,7 @@ def test_a_program_that_renames_its_regions_for_ever_uses_no_memory_of_the_obser
     marked = Marked("/nowhere", time.monotonic_ns)
     for i in range(10 * MOST_STATES):
         account.advance(START + i * 100, i * 100, 0, i, 1, 0, WHOLE_SHARE, WAITING, 0)
-        marked._charge(task, block({f"poll.{i}": Spent(i, 1)}), NAMES)
+        marked._charge(task, block({f"poll.{i}": Spent(i, 1)}), START, NAMES)
     assert len(marked.split(task, states_of(account))) <= MOST_STATES + 2
 
 
@@ -285,3 +285,12 @@ int main(int n, char **arguments) {
         process.communicate()
     assert violations(ledger) == []
     assert ledger.losses[name] == {"unmarked_threads": 1, "unnamed_regions": 10, "untrue_marks": 1}[name]
+
+
+def test_what_passed_between_reading_times_and_reading_the_block_is_not_charged() -> None:
+    account = Account(START, tick=1)
+    task = cast(Task, Stub(account))
+    marked = Marked("/nowhere", time.monotonic_ns)
+    account.advance(START + 1000, 1000, 0, 1, 1, 0, WHOLE_SHARE, WAITING, 0)
+    marked._charge(task, block({"noneffective.a": Spent(700, 1)}), START + 1000 + 600, NAMES)
+    assert marked.split(task, states_of(account))["noneffective.a"].time == 100

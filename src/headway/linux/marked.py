@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from headway.model import Cell
+from headway.model import Cell, kind_of
 
 from ._procfs import Scanner, Task
 from .blocks import OTHER, Block, Blocks
@@ -47,6 +47,7 @@ class _Thread:
 
     span: int = 0
     user: int = 0
+    run: int = 0
     address: int = 0
     since: int = 0
     seen: dict[str, int] = field(default_factory=dict)
@@ -137,11 +138,12 @@ class Marked:
             task = scanner.tasks[tid]
             if task.pid == pid and not task.ended:
                 self.seen = True
-                self._charge(task, block, scanner.names)
+                self._charge(task, block, reading.at, scanner.names)
 
-    def _charge(self, task: Task, block: Block, names: list[str]) -> None:
+    def _charge(self, task: Task, block: Block, at: int, names: list[str]) -> None:
         span = task.account.span
-        user = task.account.states(names).get("user", 0)
+        times = task.account.states(names)
+        user, run = times.get("user", 0), sum(time for state, time in times.items() if kind_of(state).in_rpi)
         thread = self._threads.get(task)
         if thread is None:
             thread = self._threads[task] = _Thread()
@@ -160,10 +162,14 @@ class Marked:
             state: max(spent.entries, thread.entered.get(state, 0)) for state, spent in block.times.items()
         }
         gained, total = user - thread.user, sum(passed.values())
-        certain = min(max(total - (span - thread.span - gained), 0), gained)
+        # The kernel's division of run time can make user time jump by more than the thread has run; and the block was
+        # read a little later than its times: what passed since is not of this look.
+        in_user = min(gained, run - thread.run)
+        late = max(at - (task.account.start + span), 0)
+        certain = min(max(total - late - (span - thread.span - in_user), 0), gained)
         for state, part in passed.items():  # exactly: what is left over is given out of what is left
             if total:
                 share = certain * part // total
                 certain, total = certain - share, total - part
                 thread.add(state, Cell(share, 0))
-        thread.span, thread.user = span, user
+        thread.span, thread.user, thread.run = span, user, run

@@ -77,11 +77,11 @@ def test_what_a_round_of_each_exercise_took_longer_is_what_is_charged(
 ) -> None:
     slower = Exercise(
         without.call + 2 * call,
-        without.read + 2 * call + ask + look,
+        without.read + 2 * call + ask,
         without.poll + 2 * call + ask + answer,
         without.look + 2 * call + ask + answer + look,
         without.fault + 2 * fault,
-        without.handover + 8 * call + 4 * (ask + look) + 2 * rest,
+        without.handover + 8 * call + 4 * ask + 2 * rest,
     )
     found = costs(without, slower, handlers).of
     error = 1e-5 * (1 + without.call + without.read + without.poll + without.look + without.fault + without.handover)

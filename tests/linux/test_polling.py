@@ -562,7 +562,8 @@ def test_who_ends_or_executes_another_program_while_it_polls(compile_c: Compiler
     assert len(ledger.threads) == 6
     for thread in ledger.threads:
         assert thread.end is not None
-        assert time_in(thread, "poll.recvfrom.socket") > 5_000_000
+        assert count_of(thread, "poll.recvfrom.socket") > 1000
+        assert time_in(thread, "poll.recvfrom.socket") > 0
     executed = only(ledger, "true")
     assert executed.states["user"].count, "the new program does not poll"
 

@@ -92,16 +92,16 @@ def costs(without: Exercise, observed: Exercise, handlers: Mapping[str, float]) 
     call = max(0.0, observed.call - without.call) / 2
     poll = observed.poll - without.poll
     look = max(0.0, observed.look - without.look - poll)
-    ask = max(0.0, observed.read - without.read - 2 * call - look)
+    ask = max(0.0, observed.read - without.read - 2 * call)
     answer = max(0.0, poll - 2 * call - ask)
     fault = max(0.0, observed.fault - without.fault) / 2
-    both = max(0.0, (observed.handover - without.handover - 8 * call - 4 * (ask + look)) / 2)
+    both = max(0.0, (observed.handover - without.handover - 8 * call - 4 * ask) / 2)
     wake, switch = handlers.get("wake"), handlers.get("switch_threads")
     part = wake / (wake + switch) if wake and switch else _WAKE
     # What comes to a run beside the program itself: the way to it and back, less the statistics' own clock.
     own = handlers.get("enter_call")
-    asked, looked = 1 - _CALLS / _ENTERED, 1 - (_CALLS + _POLLS) / _ENTERED
-    way = call + asked * ask + looked * look - own if own else 0.0
+    in_rows = (_POLLS + _LOOKS) / _ENTERED  # whose beginnings and ends take alike
+    way = call + in_rows * answer / 2 - own if own else 0.0
     interrupt = max(0.0, handlers["local_timer_begin"] + way) if "local_timer_begin" in handlers else call
     interrupt_end = max(0.0, handlers["local_timer_end"] + way) if "local_timer_end" in handlers else call
     return Costs(

@@ -120,7 +120,16 @@ u64 ask(u32 number, u32 check, u64 now)
 	return 0;
 }
 
-/* A status check returns. */
+/* Outside a row of checks it matters only if nothing is found: whether it was a check is asked then, of the same arguments.
+ * Not of a length of time, of which the kernel writes back what is left. */
+INLINE void ask_later(struct slot *s, u32 check)
+{
+	s->asking = check;
+	s->asks = 0;
+	was_read(s);
+}
+
+/* A status check returns, or what may have been one and has found nothing. */
 u64 answer(u32 number, u64 now, s64 result)
 {
 	struct processor *p = here();
@@ -137,6 +146,18 @@ u64 answer(u32 number, u64 now, s64 result)
 	}
 	bool read = was_read(s);
 	s->asking = 0;
+	if (!ready && !s->asks) {
+		struct task_struct *task = current_task();
+		struct pt_regs *regs = task_registers(task);
+		u64 about = c->about ? argument(regs, c->about) : 0;
+		struct file *file = c->about_file ? file_of(task, about) : NULL;
+		if (!does_not_wait(c, regs, file))
+			return 0;
+		s->asks = POLL + which * N_FILES + file_kind(file);
+		s->about = about;
+		s->polling = 0;
+		p->pending_state = 0;
+	}
 	if (ready) {
 		if (state == s->asks) {
 			move(number, state, call, p->stretch, !read);

@@ -45,7 +45,10 @@ int enter_call(u64 *ctx)
 		if (UNLIKELY(is_probe(call))) /* our own doing: it ends no row of checks */
 			state = OVERHEAD;
 		else if (UNLIKELY(check | s->asked)) {
-			state = ask(p->slot, check, now);
+			if (s->asked || settings.checks[(check - 1) & (N_CHECKS - 1)].if_no_time)
+				state = ask(p->slot, check, now);
+			else
+				ask_later(s, check);
 			p->tax += control.after[AT_ASK];
 		}
 		if (UNLIKELY(call == CALL_PRCTL) && (u32)argument(regs, 1) == REGISTER_CALL)
@@ -72,8 +75,11 @@ int leave_call(u64 *ctx)
 		if (UNLIKELY(p->depth)) /* in a fault that is never done: the call fails with EFAULT */
 			count_last(p, s, p->nested[0]);
 		else if (UNLIKELY(s->asking)) {
-			answer(p->slot, now, ctx[1]);
-			p->tax += control.after[AT_ANSWER];
+			if (s->asks || (s64)ctx[1] <= 0) {
+				answer(p->slot, now, ctx[1]);
+				p->tax += control.after[AT_ANSWER];
+			}
+			s->asking = 0;
 		}
 		p->depth = 0;
 		p->state = s->user;

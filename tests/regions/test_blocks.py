@@ -284,6 +284,8 @@ def test_who_may_not_read_is_told_so() -> None:
     lines = """
 import os, sys
 from headway.linux.blocks import Blocks
+from headway.linux.proc import ProcSource
+from headway.linux.source import Selection
 import headway.regions
 with headway.regions.noneffective("x"):
     parent = os.getpid()
@@ -293,6 +295,9 @@ with headway.regions.noneffective("x"):
         seen = Blocks(parent)
         assert not seen.find()
         assert "process %d" % parent in seen.read().reason, seen.read()
+        source = ProcSource(Selection(pids=(parent,)))
+        source.begin()
+        assert "process %d" % parent in source.end().reasons["regions_unread"]
         os._exit(0)
     sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 """

@@ -127,16 +127,17 @@ class Blocks:
         self._own_pid = pid
         self._own_tids: dict[int, int] | None = None
         self._listed = False
-        self._reason: str | None = None
+        self.reason: str | None = None
+        """Why `find` could not tell."""
 
     def find(self) -> bool:
-        """Whether the process has arenas now, or may have: its maps cannot be read. Costs one reading of its maps."""
-        self._reason = None
+        """Whether the process is seen to have arenas now. Costs one reading of its maps."""
+        self.reason = None
         try:
             self._arenas = arenas_in(_contents(f"{self._path}/maps"))
         except PermissionError:
             self._arenas = []
-            self._reason = f"this user may not see whether process {self._pid} marks regions"
+            self.reason = f"this user may not see whether process {self._pid} marks regions"
         except OSError:
             self._arenas = []
         if self._arenas:
@@ -151,7 +152,7 @@ class Blocks:
         Of a process that has executed another program, or ended, there are none.
         """
         if not self._arenas:
-            return Reading(self._clock(), reason=self._reason)
+            return Reading(self._clock(), reason=self.reason)
         found = _Found()
         self._listed = False
         try:

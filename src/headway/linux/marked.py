@@ -77,7 +77,7 @@ class Marked:
         self.seen = False
         """Whether there were any."""
         self.reason: str | None = None
-        """Why those of some process could not be read."""
+        """Why those of some process could not be read; of the last such process."""
 
     def look(self, scanner: Scanner, now: int) -> None:
         """Charge what happened since the last look; the scanner has just looked, at ``now``."""
@@ -121,6 +121,7 @@ class Marked:
         """Look for arenas: soon again in a young process, later in one that is known; never too often in all."""
         before = time.thread_time_ns()
         process.has_arenas = process.blocks.find()
+        self.reason = process.blocks.reason or self.reason
         cost = time.thread_time_ns() - before
         self._find_cost += cost - process.cost
         process.cost = cost

@@ -252,7 +252,7 @@ def test_advice_is_bounded_worst_first_and_about_threads_that_are_there(found: L
             continue
         at = by_tid[advice.thread]
         if advice.index in kinds:
-            lost.append(at.times()[kinds[advice.index]])
+            lost.append(found.times(at)[kinds[advice.index]])
         if advice.command is not None and "{" in advice.command:
             raise AssertionError(advice.command)
     assert lost == sorted(lost, reverse=True)

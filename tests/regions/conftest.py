@@ -38,6 +38,8 @@ def compile_marked(tmp_path_factory: pytest.TempPathFactory) -> Compile:
         command = COMPILERS[compiler][language == "c++"]
         if shutil.which(command[0]) is None:
             pytest.skip(f"needs {command[0]}")
+        if "ziglang" in command:
+            pytest.importorskip("ziglang", reason="needs the clang in the ziglang wheel")
         target = folder / f"program{len(made)}"
         paths = []
         for number, text in enumerate(sources):

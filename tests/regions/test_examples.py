@@ -20,6 +20,8 @@ def needs(*programs: str) -> None:
     for program in programs:
         if shutil.which(program) is None:
             pytest.skip(f"needs {program}")
+        if subprocess.run([program, "--version"], capture_output=True, check=False).returncode and program != "go":
+            pytest.skip(f"needs {program}, which is there and does not work")
 
 
 def marked(command: list[str], folder: Path) -> set[str]:

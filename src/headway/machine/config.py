@@ -53,7 +53,7 @@ _LATEST = (1 << 62) - 1
 _TICKS = 1_000_000
 """More ticks are no latency any more."""
 _MOST_RANGES = 63
-_MOST_LINES = 1024
+_MOST_LINES = 32
 _MOST_SCRIPT = 65_536
 _MOST_INPUT = 64 << 20
 _MOST_SECTORS = 1 << 17
@@ -251,7 +251,7 @@ class Power(Part):
 
 @dataclass(frozen=True)
 class Range(Part):
-    """Instruction addresses whose time is a state of its own: ``start`` to before ``end``, or a function's ``symbol``."""
+    """Instruction addresses whose time is a state of its own: from ``start`` to ``end``, or a function's ``symbol``."""
 
     name: Text = Text(
         None, "of the state", pattern=r"[A-Za-z0-9_][\w.$:-]*", most=64, words="a word of letters, digits and _.$:-"

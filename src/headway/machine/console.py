@@ -25,6 +25,11 @@ class Console:
         self.written = bytearray()
         """What was written, where there is no stream for it."""
 
+    @property
+    def keeps(self) -> bool:
+        """Whether there is no stream for the output."""
+        return self._output is None
+
     def read(self, size: int) -> bytes:
         """Up to so many bytes; none at the end."""
         if self._input is None:

@@ -44,13 +44,30 @@ class Memory(Protocol):
         ...
 
 
+class _Guarded:
+    """A memory behind addresses of any size: what has more than 32 bits is outside."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    def read(self, address: int, size: int) -> bytes:
+        if address + size > 1 << 32:
+            raise ValueError(address)
+        return self._memory.read(address, size) if size else b""
+
+    def write(self, address: int, data: bytes) -> None:
+        if address + len(data) > 1 << 32:
+            raise ValueError(address)
+        self._memory.write(address, data)
+
+
 class Host:
     """Serves one run of a program. ``free``: the first address after the program, ``top``: after the RAM."""
 
     def __init__(
         self, memory: Memory, console: Console, *, arguments: Sequence[str] = (), free: int = RAM, top: int = RAM
     ) -> None:
-        self._memory, self._console = memory, console
+        self._memory, self._console = _Guarded(memory), console
         self._command = " ".join(arguments).encode("utf-8", "surrogateescape")
         self._free, self._top = free, top
         self._errno = 0

@@ -1,4 +1,4 @@
-"""The names of the state monitor's states (docs/machine.md, section 6), given what a program and a configuration name."""
+"""The names of the state monitor's states (docs/machine.md, section 6), as a program and a configuration call them."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def _show(**chosen: Any) -> None:
 @click.option("-o", "--output", metavar="FILE", help="Write the report there instead of to standard error.")
 @click.option("--json", "as_json", is_flag=True, help="JSON (headway schema), in cycles.")
 @click.option("-v", "--verbose", is_flag=True, help="Every state of every thread, and the harts.")
-@click.option("-q", "--quiet", is_flag=True, help="No report, only the program's output.")
+@click.option("-q", "--quiet", is_flag=True, help="Only the figures: nothing that shows how far it is.")
 @click.option(
     "-n",
     "limit",
@@ -130,8 +130,7 @@ def _run(
         finally:
             if shown is not None:
                 shown.hide()
-        if not quiet or output is not None:
-            _report(result, stream, [elf, *arguments], as_json=as_json, verbose=verbose, limit=limit)
+        _report(result, stream, [elf, *arguments], as_json=as_json, verbose=verbose, limit=limit)
     if result.ended == "limit":
         raise HeadwayError(f"{elf} had not ended after {result.cycles} cycles: give it more with --max-cycles")
     if result.ended == "standstill":

@@ -141,13 +141,15 @@ def _read(name: str) -> bytes:
     except (OSError, ValueError) as error:
         why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "not a file name"
         raise ImageError(f"{words} cannot be opened ({why}): give an ELF file for RV32") from None
-    with os.fdopen(fd, "rb") as stream:
-        try:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise ImageError(f"{words} is not a file: give an ELF file for RV32")
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise ImageError(f"{words} is not a file: give an ELF file for RV32")
+        with open(fd, "rb", closefd=False) as stream:
             data = stream.read(_MOST_FILE + 1)
-        except OSError as error:
-            raise ImageError(f"{words} cannot be read ({error.strerror})") from None
+    except OSError as error:
+        raise ImageError(f"{words} cannot be read ({error.strerror})") from None
+    finally:
+        os.close(fd)
     if len(data) > _MOST_FILE:
         raise ImageError(f"{words} has more than {_MOST_FILE >> 20} MiB: strip it")
     return data

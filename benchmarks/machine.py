@@ -9,7 +9,7 @@ instruction. What QEMU takes to start is measured with a short run, and taken ou
 from __future__ import annotations
 
 import ctypes
-import importlib.util
+import importlib
 import shutil
 import statistics
 import struct
@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from headway.machine._processor import Processor
 from headway.machine.config import Config
@@ -120,10 +121,10 @@ def _qemu() -> list[tuple[str, float]]:
 
 
 def _unicorn() -> list[tuple[str, float]]:
-    if importlib.util.find_spec("unicorn") is None:
+    try:
+        unicorn: Any = importlib.import_module("unicorn")
+    except ImportError:
         return []
-    import unicorn
-
     library = ctypes.CDLL(str(next(Path(unicorn.__file__).parent.rglob("libunicorn.so*"))))
     iterations = 1 << 20
 

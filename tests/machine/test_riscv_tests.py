@@ -5,6 +5,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from headway.model import violations
 
 FOLDER = os.environ.get("HEADWAY_RISCV_TESTS")
 SUITES = {"rv32ui": 42, "rv32um": 8, "rv32ua": 10, "rv32uc": 1, "rv32mi": 16}
-SHAPES = (
+SHAPES: tuple[dict[str, Any], ...] = (
     {"cores": 1, "threads": 1},
     {"cores": 1, "threads": 6},
     {"cores": 2, "threads": 3, "issue": "skip"},
@@ -26,9 +27,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.mark.parametrize("suite", SUITES)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_every_program_of_the_suite_passes_and_every_cycle_is_in_one_place(
-    suite: str, shape: dict[str, int | str]
-) -> None:
+def test_every_program_of_the_suite_passes_and_every_cycle_is_in_one_place(suite: str, shape: dict[str, Any]) -> None:
     programs = sorted(p for p in Path(FOLDER or ".").glob(f"{suite}-p-*") if p.suffix != ".dump")
     assert len(programs) >= SUITES[suite], f"{FOLDER} has {len(programs)} programs of {suite}"
     for program in programs:

@@ -100,6 +100,7 @@ struct thread *trap(struct thread *self, uint32_t cause)
         }
         if (self->x[A7] != CALL_START)
             panic("kernel made a system call", self);
+        CSR_WRITE(CSR_HWBLOCK, 0); /* the end of what the hart was before it ran threads */
         CSR_WRITE(CSR_HWSW, HWSW_SWNE | HWSW_KPSW | TAG_IDLE << 8);
         break;
     case 0:

@@ -1,20 +1,33 @@
 """headway: how much progress each thread of a real program makes, where the rest of its time goes and why.
 
 Programs mark regions with `noneffective`, `poll` and the bare pair `set_noneffective` and `clear_noneffective`; those
-in C and other languages with the header in the folder that `get_include` names.
+in C and other languages with the header in the folder that `get_include` names. `Machine` runs programs on the
+reference machine.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .machine.config import Cache
+    from .machine.machine import Machine
     from .regions import clear_noneffective, noneffective, poll, set_noneffective
 
-__all__ = ["clear_noneffective", "get_include", "noneffective", "poll", "set_noneffective"]
+__all__ = ["Cache", "Machine", "clear_noneffective", "get_include", "noneffective", "poll", "set_noneffective"]
 
 __version__ = "0.1.0"
+
+_WHERE = {
+    "Cache": ".machine.config",
+    "Machine": ".machine.machine",
+    "clear_noneffective": ".regions",
+    "noneffective": ".regions",
+    "poll": ".regions",
+    "set_noneffective": ".regions",
+}
 
 
 def get_include() -> str:
@@ -23,14 +36,12 @@ def get_include() -> str:
 
 
 def __getattr__(name: str) -> object:
-    """The marks, when they are first asked for: importing headway alone loads no compiled code."""
-    if name in ("clear_noneffective", "noneffective", "poll", "set_noneffective"):
-        from . import regions
-
-        value: object = getattr(regions, name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """The marks and the machine, when they are first asked for: importing headway alone loads no compiled code."""
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_WHERE[name], __name__), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

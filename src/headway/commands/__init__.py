@@ -19,6 +19,7 @@ _COMMANDS = {
     "advise": "what would help, and on request do it, and undo it",
     "doctor": "what can be measured here, what not, why, and what would change it",
     "demo": "a small program with known behaviour, measured and explained",
+    "machine": "run a program on the reference machine, exact to the cycle; print its configuration",
     "schema": "the JSON Schema of what stat --json prints",
 }
 _FAILED = 125

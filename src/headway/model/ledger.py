@@ -139,7 +139,7 @@ class Ledger:
         """What the thread had of each kind, in `unit`: its times, divided further where hardware counted."""
         if not self.counted:
             return Amounts(thread.times())
-        return amounts_of(thread.states, cycles=self.unit != self.time_unit)
+        return amounts_of(thread.states, cycles=self.unit == "cycles")
 
     def times(self, thread: Thread) -> Mapping[Kind, int]:
         """Time of each kind; that of user code is divided as its cycles were, where hardware counted them."""

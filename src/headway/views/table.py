@@ -128,6 +128,9 @@ _FIRST_TO_GO = ("pid", "memory", "poll", "reason", "stolen", "irq", "waiting", "
 _FIRST_TO_GO_COUNTED = ("pid", "irq", "stolen", "poll", *(c for c in _FIRST_TO_GO[3:] if c not in ("irq", "stolen")))
 """The same where hardware counted: then what memory cost is worth more room than interrupts."""
 
+_FIRST_TO_GO_MACHINE = ("stolen", "irq", "IOE", "KE", "ME", "tid", "stall", "extern", "reason", *_FIRST_TO_GO[1:-1])
+"""The same for a machine that counts every cycle: every part of RPI is known, and threads go by their names."""
+
 
 def _layout(ledger: Ledger, width: int, digits: int, longest: int, polls: bool) -> _Layout:
     quality = indices_of({}, ledger.precision).quality
@@ -141,15 +144,19 @@ def _layout(ledger: Ledger, width: int, digits: int, longest: int, polls: bool) 
     on += [column("kernel", "kpi"), column("irq"), column("stolen")]
     if quality["iopi"] is not Quality.UNAVAILABLE and (polls or width >= 110):
         on.insert(4 if polls else 5, column("poll", "iopi"))
-    if width >= 110:
+    order: Sequence[str] = _FIRST_TO_GO
+    if _every_cycle(ledger):
+        on = [column("RPI"), column("EPI"), ("TE", 5), column("memory"), column("extern"), column("kernel")]
+        on += [column("poll"), column("stall"), ("ME", 5), ("KE", 5), ("IOE", 5), column("irq"), column("stolen")]
+        order = _FIRST_TO_GO_MACHINE
+    elif width >= 110:
         if quality["mpi"] is not Quality.UNAVAILABLE and not ledger.counted:
             on.insert(3, column("memory", "mpi"))
         on.insert(0, ("pid", digits))
-    order: Sequence[str] = _FIRST_TO_GO
-    if quality["mpi"] is not Quality.UNAVAILABLE and ledger.counted:
+    if quality["mpi"] is not Quality.UNAVAILABLE and ledger.counted and not _every_cycle(ledger):
         on.insert([title for title, _ in on].index("kernel"), column("memory", "mpi"))
         order = _FIRST_TO_GO_COUNTED
-    if polls:  # then it is worth more room than what interrupts and the hypervisor took
+    if polls and not _every_cycle(ledger):  # then it is worth more room than what interrupts and the hypervisor took
         first = ("pid", "memory", "stolen", "irq")
         order = (*first, *(c for c in order if c not in (*first, "poll", "kernel")), "poll", "kernel")
     off = [column("ready"), ("waiting", figure)]
@@ -175,6 +182,11 @@ def _layout(ledger: Ledger, width: int, digits: int, longest: int, polls: bool) 
         reason += max(extra, 0)
     name = min(max(left(), 1), max(name, longest))
     return _Layout(figure, gap, name, tid, tuple(on), tuple(off), reason, ledger.unit, ledger.time_unit)
+
+
+def _every_cycle(ledger: Ledger) -> bool:
+    """Whether the figures are a machine's own, which divides its time to the last cycle."""
+    return bool(ledger.counted) and ledger.time_unit == "cycles"
 
 
 def _threads(
@@ -261,6 +273,7 @@ def _cells(layout: _Layout, row: _Row, pid: int | None) -> Line:
     """The figures of one line, from the first right of the name to the time waited."""
     i, times = row.indices, row.times
     able = processor_time(times) + times.get(Kind.READY, 0) + times.get(Kind.STOLEN, 0)
+    stalls = (i.rpi or 0) - sum(part or 0 for part in (i.epi, i.mpi, i.kpi, i.iopi))
 
     def index(name: str, value: int | None) -> str:
         if value is None:
@@ -280,6 +293,11 @@ def _cells(layout: _Layout, row: _Row, pid: int | None) -> Line:
         "EPI": (index("epi", i.epi), ""),
         "TE": (share(i.te) if i.rpi != 0 else NOTHING, _efficiency_style(i.te)),
         "memory": (index("mpi", i.mpi), loss(i.mpi, row.able)),
+        "extern": (index("mpi", i.mpi_external), loss(i.mpi_external, row.able)),
+        "stall": (time(stalls), loss(stalls, row.able)),
+        "ME": (share(i.me), ""),
+        "KE": (share(i.ke), ""),
+        "IOE": (share(i.ioe), ""),
         "kernel": (index("kpi", i.kpi), loss(i.kpi, row.able)),
         "irq": (time(row.interrupts), loss(row.interrupts)),
         "poll": (index("iopi", i.iopi), loss(i.iopi, row.able)),
@@ -496,6 +514,11 @@ def _notes(ledger: Ledger, unseen: int, width: int) -> Iterator[Line]:
         time = with_unit(unseen, ledger.time_unit, 7, " ")
         yield from ([(line, _DIM)] for line in indented(f"not seen: {time} of the threads' time", width, "", "  "))
     cost = ledger.overhead
+    if _every_cycle(ledger):
+        text = (
+            f"in cycles, of {ledger.window.duration:,}; extern: the part of memory that was not in the machine's caches"
+        )
+        yield from ([(line, _DIM)] for line in indented(text, width, "", "  "))
     text = f"measured {cost.events:,} transitions, " if cost.events is not None else ""
     text += f"cost {with_unit(cost.time, ledger.time_unit, 7, ' ')}" if cost.time else f"cost {_cost(cost.time)}"
     lost = named_losses(ledger.losses)

@@ -1,0 +1,224 @@
+"""``headway machine``: run a program on the reference machine, and print the machine's configuration."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
+
+import click
+
+from headway.errors import HeadwayError
+from headway.machine.config import Config
+
+from .report import report_to
+
+if TYPE_CHECKING:
+    from headway.machine.machine import Result
+
+__all__ = ["command"]
+
+_LATENCY = 1.0
+"""A run that is longer than so many seconds shows how far it is."""
+
+
+@click.group("machine")
+def command() -> None:
+    """\b
+    headway machine run prog.elf --cores 2             its threads' progress, exact to the cycle
+    headway machine show > my.toml                     a configuration to start from
+
+    The reference machine: a multi-threaded RISC-V processor with the progress unit in hardware (docs/machine.md).
+    """
+
+
+_CONFIGURATION = (
+    click.option("--config", metavar="FILE", help="The machine (TOML; headway machine show prints one)."),
+    click.option("--cores", type=int, metavar="N", help="So many cores, from 1 to 16."),
+    click.option("--threads", type=int, metavar="N", help="So many hardware threads a core, from 1 to 8."),
+    click.option("--issue", type=click.Choice(["strict", "skip"]), help="Whose turn a cycle is."),
+    click.option("--input", "received", metavar="FILE", help="What the UART receives (uart.input)."),
+)
+
+
+def _configuration(function: Any) -> Any:
+    for option in reversed(_CONFIGURATION):
+        function = option(function)
+    return function
+
+
+def _config_of(config: str | None, received: str | None, **values: Any) -> Config:
+    """What these options ask for."""
+    found = Config() if config is None else Config.from_toml(config)
+    if received is not None:
+        found = replace(found, uart=replace(found.uart, input=received))
+    return found.with_values(**values)
+
+
+@command.command("show")
+@_configuration
+def _show(**chosen: Any) -> None:
+    """\b
+    headway machine show                               the machine that run takes unless told otherwise
+    headway machine show --config my.toml --cores 4    another one, every key with what it means
+
+    Print a configuration; what is printed reads back as the same (--config).
+    """
+    click.echo(_config_of(**chosen).to_toml(), nl=False)
+
+
+@command.command("run")
+@_configuration
+@click.option("--max-cycles", type=click.IntRange(min=0), metavar="N", help="Give up after so many cycles.")
+@click.option("-o", "--output", metavar="FILE", help="Write the report there instead of to standard error.")
+@click.option("--json", "as_json", is_flag=True, help="JSON (headway schema), in cycles.")
+@click.option("-v", "--verbose", is_flag=True, help="Every state of every thread, and the harts.")
+@click.option("-q", "--quiet", is_flag=True, help="Only the figures: nothing that shows how far it is.")
+@click.option(
+    "-n",
+    "limit",
+    type=click.IntRange(min=1),
+    default=25,
+    show_default=True,
+    metavar="N",
+    help="List the N threads with most processor time; the rest is added up.",
+)
+@click.argument("elf", metavar="ELF")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARG...]")
+@click.pass_context
+def _run(
+    context: click.Context,
+    /,
+    max_cycles: int | None,
+    output: str | None,
+    as_json: bool,
+    verbose: bool,
+    quiet: bool,
+    limit: int,
+    elf: str,
+    arguments: tuple[str, ...],
+    **chosen: Any,
+) -> None:
+    """\b
+    headway machine run prog.elf                       one core of six hardware threads
+    headway machine run prog.elf --cores 2 -v          every state of every thread, and the harts
+    headway machine run prog.elf --json -o out.json    the same as JSON
+
+    Run a RISC-V program (RV32IMAC, an ELF file) to its end and show the progress of its threads, in cycles.
+
+    What the program writes, by the UART or by its host, goes to standard output, the report to standard error. The exit
+    status is the program's; 125 where it cannot be run, does not end within --max-cycles, or waits for ever.
+    """
+    config = _config_of(**chosen)
+    from headway.machine.machine import Machine
+
+    with report_to(output) as stream:
+        shown = _Progress(max_cycles) if sys.stderr.isatty() and not quiet else None
+        console = _console(sys.stdout, shown)
+        try:
+            result = Machine(config).run(
+                elf,
+                max_cycles=max_cycles,
+                input=sys.stdin.buffer if sys.stdin is not None else None,
+                output=console,
+                errors=_console(sys.stderr, shown),
+                arguments=arguments,
+                progress=shown,
+            )
+        finally:
+            if shown is not None:
+                shown.hide()
+        _report(result, stream, [elf, *arguments], as_json=as_json, verbose=verbose, limit=limit)
+    if result.ended == "limit":
+        raise HeadwayError(f"{elf} had not ended after {result.cycles} cycles: give it more with --max-cycles")
+    if result.ended == "standstill":
+        raise HeadwayError(f"{elf}: every hart waits at cycle {result.cycles}, and nothing is left that would wake one")
+    context.exit(_exit_status(result.exit_status or 0))
+
+
+def _exit_status(status: int) -> int:
+    """In the eight bits that a process has; a failure stays one."""
+    return status & 0xFF or (255 if status else 0)
+
+
+def _report(result: Result, stream: TextIO, argv: list[str], *, as_json: bool, verbose: bool, limit: int) -> None:
+    try:
+        if as_json:
+            from headway.views.json import write
+
+            stream.writelines(write(result.ledger, command=argv, exit_status=result.exit_status))
+            stream.write("\n")
+        else:
+            from rich.console import Console
+
+            from headway.views.table import print_table
+
+            # What stalls were for is a table of its own: only where every state is asked for.
+            ledger = result.ledger if verbose else replace(result.ledger, events=())
+            console = Console(file=stream, highlight=False, markup=False, emoji=False)
+            print_table(console, ledger, limit=limit, verbose=verbose)
+        stream.flush()
+    except BrokenPipeError:  # a reader that has gone away is no error
+        pass
+    except OSError as error:
+        raise HeadwayError(f"the report cannot be written ({error.strerror})") from None
+
+
+class _Output:
+    """A standard stream for the program's bytes; the line that shows how far it is gets out of the way."""
+
+    def __init__(self, stream: BinaryIO, terminal: bool, shown: _Progress) -> None:
+        self._stream, self._terminal, self._shown = stream, terminal, shown
+
+    def write(self, data: bytes) -> int:
+        if self._terminal:
+            self._shown.hide()
+            self._shown.room = data.endswith(b"\n")
+        return self._stream.write(data)
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+
+def _console(stream: TextIO, shown: _Progress | None) -> BinaryIO:
+    stream.flush()
+    raw = stream.buffer
+    return cast(BinaryIO, raw if shown is None else _Output(raw, stream.isatty(), shown))
+
+
+class _Progress:
+    """How far a long run is: simulated cycles and instructions, and how fast, on a terminal."""
+
+    def __init__(self, max_cycles: int | None) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        columns = [BarColumn() if max_cycles else SpinnerColumn(), TextColumn("{task.description}")]
+        self._display = Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
+        self._task = self._display.add_task("", total=max_cycles)
+        self._began = time.monotonic()
+        self._visible = False
+        self.room = True
+        """Whether the terminal is at the beginning of a line."""
+
+    def __call__(self, cycles: int, instructions: int) -> None:
+        from headway.views.figures import with_unit
+
+        passed = time.monotonic() - self._began
+        if passed < _LATENCY or not self.room:
+            return
+        rate = with_unit(round(instructions / passed), "", 5)
+        text = f"{with_unit(cycles, 'cycles', 7)} cycles, {rate} instructions a second"
+        self._display.update(self._task, completed=cycles, description=text)
+        if not self._visible:
+            self._display.start()
+            self._visible = True
+
+    def hide(self) -> None:
+        """Take it off the terminal."""
+        if self._visible:
+            with suppress(OSError):
+                self._display.stop()
+            self._visible = False

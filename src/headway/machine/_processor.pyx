@@ -1,0 +1,540 @@
+"""The machine's hot loop, and its Python face.
+
+The parts are inline functions in the .pxd files beside this one, each with its one idea, in the order in which they build on
+each other: architecture, structures, clocks, decode, code, memory, accounts, turns, power, protection, devices, traps, csrs, execute.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memset
+
+from .accounts cimport cell_of, find_cells
+from .architecture cimport *
+from .clocks cimport cycle_of
+from .code cimport PAGE, forget_code
+from .devices cimport find_next_event, handle_events
+from .execute cimport STOP_HTIF, STOP_LIMIT, STOP_NO_MEMORY, STOP_SEMIHOST, STOP_STANDSTILL, attempt
+from .memory cimport grant
+from .power cimport start_hart
+from .structures cimport Account, Cache, Cell, Core, Decoded, Hart, Machine, Thread
+from .turns cimport new_turn
+
+__all__ = ["HTIF", "LIMIT", "SEMIHOST", "STANDSTILL", "Processor"]
+
+LIMIT = STOP_LIMIT
+HTIF = STOP_HTIF
+SEMIHOST = STOP_SEMIHOST
+STANDSTILL = STOP_STANDSTILL
+
+
+cdef int simulate_one(Machine* m, int64_t until) noexcept nogil:
+    """Until a tick, or until the machine stops, with one core."""
+    cdef Core* c = &m.cores[0]
+    cdef int64_t outside
+    while True:
+        outside = min(m.next_event, m.bus_next)
+        if outside <= c.next:
+            if outside >= until:
+                if outside == NEVER and until == NEVER:
+                    return STOP_STANDSTILL
+                m.now = max(m.now, until)
+                return STOP_STANDSTILL if outside == NEVER else STOP_LIMIT
+            m.now = outside
+            if m.next_event <= m.now:
+                handle_events(m)
+            if m.bus_next <= m.now:
+                grant(m)
+                new_turn(m, c)
+            continue
+        if c.next >= until:
+            m.now = max(m.now, until)
+            return STOP_LIMIT
+        m.now = c.next
+        attempt(m, c)
+        if m.stop:
+            m.now += 1
+            return m.stop
+
+
+cdef int simulate(Machine* m, int64_t until) noexcept nogil:
+    """Until a tick, or until the machine stops. Cores take their turns of one tick in the order of their numbers."""
+    cdef int64_t outside, soonest
+    cdef Core* c
+    cdef int k
+    while True:
+        soonest = m.cores[0].next
+        for k in range(1, m.cores_count):
+            if m.cores[k].next < soonest:
+                soonest = m.cores[k].next
+        outside = min(m.next_event, m.bus_next)
+        if outside <= soonest:
+            if outside >= until:
+                m.now = max(m.now, until)
+                return STOP_STANDSTILL if outside == NEVER else STOP_LIMIT
+            m.now = outside
+            if m.next_event <= m.now:
+                handle_events(m)
+            if m.bus_next <= m.now:
+                c = grant(m)
+                if c != NULL:
+                    new_turn(m, c)
+            continue
+        if soonest >= until:
+            m.now = max(m.now, until)
+            return STOP_LIMIT
+        m.now = soonest
+        for k in range(m.cores_count):
+            c = &m.cores[k]
+            if c.next == soonest:
+                attempt(m, c)
+        if m.stop:
+            m.now += 1
+            return m.stop
+
+
+cdef void* zeros(size_t count, size_t size) except NULL:
+    cdef void* p = calloc(count if count else 1, size)
+    if p == NULL:
+        raise MemoryError
+    return p
+
+
+cdef int make_cache(Cache* cache, part) except -1:
+    cdef uint32_t lines = part.size // part.line
+    cache.ways = part.ways
+    cache.sets = lines // part.ways
+    cache.shift = <uint32_t>(<int>part.line.bit_length() - 1)
+    cache.tags = <uint32_t*>zeros(lines, sizeof(uint32_t))
+    cache.used = <int64_t*>zeros(lines, sizeof(int64_t))
+    cache.filled = <int64_t*>zeros(lines, sizeof(int64_t))
+    cache.dirty = <uint8_t*>zeros(lines, 1)
+    cache.external = <uint8_t*>zeros(lines, 1)
+    return 0
+
+
+cdef void free_cache(Cache* cache) noexcept:
+    free(cache.tags)
+    free(cache.used)
+    free(cache.filled)
+    free(cache.dirty)
+    free(cache.external)
+
+
+cdef void free_pages(Decoded** pages, uint32_t size) noexcept:
+    cdef uint32_t i
+    if pages != NULL:
+        for i in range(size // PAGE):
+            free(pages[i])
+        free(pages)
+
+
+cdef class Processor:
+    """All cores with their memory and devices; reads its configuration once.
+
+    Addresses are physical, times in ticks. Nothing here is thread-safe: one caller at a time.
+    """
+
+    cdef Machine* m
+    cdef object config
+    cdef bytes image
+
+    def __cinit__(self):
+        self.m = <Machine*>zeros(1, sizeof(Machine))
+
+    def __init__(self, config):
+        """A machine as a `headway.machine.config.Config` says; MemoryError if it is too large for this one."""
+        cdef Machine* m = self.m
+        cdef Core* c
+        cdef Hart* h
+        cdef int k, i
+        if self.config is not None:
+            raise RuntimeError("a Processor is made once")
+        self.config = config
+        m.cores_count = config.cores
+        m.threads = config.threads
+        m.harts_count = m.cores_count * m.threads
+        m.strict = config.issue == "strict"
+        m.unit = m.threads if m.strict else 1
+        m.boot_all = config.boot == "all"
+        self._set_timing(config)
+        m.ram_size = config.memory.ram
+        m.tcm_size = config.memory.tcm
+        m.ram = <uint8_t*>zeros(m.ram_size, 1)
+        m.pages = <Decoded**>zeros(m.ram_size // PAGE, sizeof(Decoded*))
+        if m.cores_count > 1:
+            m.sharers = <uint16_t*>zeros(m.ram_size // config.l1d.line, sizeof(uint16_t))
+        if m.has_l2:
+            make_cache(&m.l2, config.l2)
+        for k in range(m.cores_count):
+            c = &m.cores[k]
+            c.harts = &m.harts[k * m.threads]
+            c.threads = m.threads
+            c.plain = 1
+            c.clock.speed = 16
+            c.clock.running = m.window
+            c.clock.window = m.window
+            c.before = c.clock
+            c.cycle = -1
+            c.last = m.threads - 1
+            c.next = c.next_cycle = NEVER
+            c.pick = c.harts
+            c.depth = 3
+            make_cache(&c.icache, config.l1i)
+            make_cache(&c.dcache, config.l1d)
+            c.tcm = <uint8_t*>zeros(m.tcm_size, 1)
+            c.tcm_pages = <Decoded**>zeros(m.tcm_size // PAGE + 1, sizeof(Decoded*))
+        self._set_modes(config)
+        for i in range(m.harts_count):
+            h = &m.harts[i]
+            h.number = i
+            h.core = i // m.threads
+            h.slot = i % m.threads
+            h.ready = NEVER
+            h.privilege = MACHINE
+            h.control = CTL_RESET
+            h.pwstate = 1
+            h.tlb = <uint32_t*>zeros(m.tlb_entries, sizeof(uint32_t))
+            h.tlb_used = <int64_t*>zeros(m.tlb_entries, sizeof(int64_t))
+            h.state = UNSTARTED
+            h.mode = HALTED
+            find_cells(m, h)
+            h.processor_cell.count = 1
+            m.compare[i] = -1
+        self._set_devices(config)
+
+    def _set_timing(self, config):
+        cdef Machine* m = self.m
+        m.refill = config.pipeline.refill
+        m.load = config.pipeline.load
+        m.multiply = config.pipeline.multiply
+        m.divide = config.pipeline.divide
+        m.device = config.pipeline.device
+        m.switching = config.progress.switch
+        m.authorise = config.profile.authorise
+        m.tlb_entries = config.tlb.entries
+        m.tlb_shift = config.tlb.page.bit_length() - 1
+        m.tlb_miss = config.tlb.miss
+        m.bus_line = config.bus.line
+        m.bus_word = config.bus.word
+        m.latency = config.memory.latency
+        m.write_back = config.l1d.write == "back"
+        m.has_l2 = config.l2 is not None
+        m.l2_hit = config.l2.hit if config.l2 is not None else 0
+        m.window = config.power.window
+        m.wake[1], m.wake[2], m.wake[3] = config.power.c1, config.power.c2, config.power.c3
+        m.divider = config.timer.divider
+        m.bus_next = NEVER
+
+    def _set_modes(self, config):
+        """What each state means for the counters (docs/machine.md, section 6)."""
+        cdef Machine* m = self.m
+        cdef int state
+        for state in range(STATES):
+            if state < NONEFFECTIVE:
+                m.modes[state] = EFFECTIVE
+            elif state < POLL or EXCEPTION <= state <= MACHINE_MODE:
+                m.modes[state] = KERNEL
+            elif state < MARKED:
+                m.modes[state] = POLLING
+            elif state == MARKED:
+                m.modes[state] = MARKED_ONLY
+            elif state < SMI:
+                m.modes[state] = HALTED
+            else:
+                m.modes[state] = STOPPED
+        for r in config.ranges:
+            m.ranges += 1
+            m.range_start[m.ranges] = r.start
+            m.range_end[m.ranges] = r.end
+            m.modes[m.ranges] = {"noneffective": KERNEL, "poll": POLLING}.get(r.kind, EFFECTIVE)
+
+    def _set_devices(self, config):
+        cdef Machine* m = self.m
+        cdef int i
+        cdef int64_t k
+        m.timer_next = m.block_at = m.sent_at = m.next_event = NEVER
+        m.uart_tick = config.uart.tick
+        arriving = sorted(
+            (at + i * config.uart.every, order, byte)
+            for order, (at, text) in enumerate(config.uart.arrivals())
+            for i, byte in enumerate(text)
+        )
+        m.uart_length = len(arriving)
+        m.uart_input = <uint8_t*>zeros(m.uart_length, 1)
+        m.uart_at = <int64_t*>zeros(m.uart_length, sizeof(int64_t))
+        for k, (at, _, byte) in enumerate(arriving):
+            m.uart_at[k] = at
+            m.uart_input[k] = byte
+        self.image = config.block.contents()
+        m.sectors = <uint32_t>(len(self.image) // 512)
+        m.blocks = <uint8_t*>zeros(m.sectors, 512)
+        memcpy(m.blocks, <const uint8_t*>self.image, <size_t>m.sectors * 512)
+        m.block_status = 1
+        m.block_latency = config.block.latency
+        m.block_each = config.block.sector
+        for line in config.interrupts:
+            i = m.sources_count
+            m.sources[i].number = line.source
+            m.sources[i].next = line.at
+            m.sources[i].every = line.every
+            m.sources[i].left = line.count
+            m.sources_count += 1
+        m.smi_next = NEVER
+        if config.smi.ticks:
+            m.smi_next = config.smi.at
+            m.smi_every = config.smi.every
+            m.smi_ticks = config.smi.ticks
+
+    def __dealloc__(self):
+        cdef Machine* m = self.m
+        cdef int i
+        if m == NULL:
+            return
+        for i in range(m.cores_count):
+            free_cache(&m.cores[i].icache)
+            free_cache(&m.cores[i].dcache)
+            free(m.cores[i].tcm)
+            free_pages(m.cores[i].tcm_pages, m.tcm_size)
+        for i in range(m.harts_count):
+            free(m.harts[i].tlb)
+            free(m.harts[i].tlb_used)
+            free(m.harts[i].account.cells)
+        for i in range(m.threads_count):
+            free(m.threads_seen[i].account.cells)
+            free(m.threads_seen[i])
+        free(m.threads_seen)
+        free(m.by_block)
+        free_cache(&m.l2)
+        free_pages(m.pages, m.ram_size)
+        free(m.ram)
+        free(m.sharers)
+        free(m.uart_input)
+        free(m.uart_at)
+        free(m.sent)
+        free(m.blocks)
+        free(m)
+
+    cdef uint8_t* _at(self, uint32_t address, size_t size) except NULL:
+        cdef Machine* m = self.m
+        if address >= RAM and address - RAM <= m.ram_size and size <= m.ram_size - (address - RAM):
+            return m.ram + (address - RAM)
+        if m.tcm_size and TCM <= address <= TCM + m.tcm_size and size <= m.tcm_size - (address - TCM):
+            return m.cores[0].tcm + (address - TCM)
+        raise ValueError(f"{size} bytes at {address:#010x} are not in RAM or the tightly coupled memory")
+
+    def write(self, address: int, data: bytes) -> None:
+        """Puts bytes into RAM, or into the tightly coupled memory of core 0; ValueError if they do not fit."""
+        cdef const uint8_t[::1] source = data
+        cdef size_t size = <size_t>len(data)
+        if not 0 <= address < 1 << 32:
+            raise ValueError(f"{address:#x} is not an address")
+        cdef uint8_t* at = self._at(address, size)
+        if size:
+            memcpy(at, &source[0], size)
+            if address >= 0x80000000:
+                forget_code(self.m, address, <uint32_t>size)
+
+    def read(self, address: int, size: int) -> bytes:
+        """Bytes of RAM, or of the tightly coupled memory of core 0; ValueError outside."""
+        if not 0 <= address < 1 << 32 or size < 0:
+            raise ValueError(f"{size} bytes at {address:#x} are not in memory")
+        return (<char*>self._at(address, size))[:size]
+
+    def start(self, entry: int, tohost: int | None = None) -> None:
+        """Ends reset: harts begin at the entry."""
+        cdef int i
+        self.m.entry = entry
+        self.m.tohost = 0 if tohost is None else tohost
+        for i in range(self.m.harts_count if self.m.boot_all else 1):
+            start_hart(self.m, &self.m.cores[self.m.harts[i].core], &self.m.harts[i])
+        find_next_event(self.m)
+
+    def run(self, until: int) -> int:
+        """Simulates until the tick, or a stop: LIMIT, HTIF, SEMIHOST, STANDSTILL; without the GIL."""
+        cdef int64_t limit = min(until, NEVER)
+        cdef Machine* m = self.m
+        cdef int stop
+        m.stop = 0
+        with nogil:
+            stop = simulate_one(m, limit) if m.cores_count == 1 else simulate(m, limit)
+        if stop == STOP_NO_MEMORY:
+            raise MemoryError
+        return stop
+
+    @property
+    def now(self) -> int:
+        """Ticks since reset."""
+        return self.m.now
+
+    @property
+    def stopped_hart(self) -> int:
+        """The hart that stopped the machine last."""
+        return self.m.stopped_hart
+
+    @property
+    def instructions(self) -> int:
+        """Retired by all harts."""
+        return sum(self.m.harts[i].instret for i in range(self.m.harts_count))
+
+    def register(self, hart: int, n: int) -> int:
+        """Register x0 to x31 of a hart."""
+        self._check(hart, n)
+        return self.m.harts[<int>hart].x[<int>n]
+
+    def set_register(self, hart: int, n: int, value: int) -> None:
+        """Sets one of x1 to x31."""
+        self._check(hart, n)
+        if n:
+            self.m.harts[<int>hart].x[<int>n] = value & 0xFFFFFFFF
+
+    cdef int _check(self, hart, n) except -1:
+        if not 0 <= hart < self.m.harts_count or not 0 <= n < 32:
+            raise IndexError(f"there is no register x{n} of hart {hart}")
+        return 0
+
+    def hart(self, n: int) -> dict:
+        """What hart n has counted, by the names of docs/machine.md, as of its last change of state; and pc, instret, started."""
+        cdef Hart* h
+        self._check(n, 0)
+        h = &self.m.harts[<int>n]
+        names = ("epc", "mpci", "mpcx", "kpc", "iopc", "rpc", "spc", "opc", "unhalted", "reference", "c1", "c2", "c3")
+        return {
+            "pc": h.pc,
+            "instret": h.instret,
+            "started": h.started,
+            "profile_missed": h.profile_missed,
+            **{name: h.counters[i] for i, name in enumerate(names)},
+        }
+
+    cdef list _cells(self, Account* account, Hart* running, bint is_thread):
+        """The cells as they are now: with what has not been charged yet of the hart that is at it."""
+        cdef int state, r
+        cdef Cell cell
+        cdef int64_t lost[REASONS]
+        cdef int64_t cycle, time = 0, cycles = 0, instructions = 0, stolen = 0
+        cdef Core* c
+        cells = []
+        memset(lost, 0, sizeof(lost))
+        if running != NULL:
+            c = &self.m.cores[running.core]
+            stolen = running.stolen
+            if self.m.smi_until:
+                stolen += self.m.now - (self.m.smi_until - self.m.smi_ticks)
+            time = self.m.now - running.since_tick - stolen
+            cycle = min(cycle_of(c, self.m.now), NEVER)
+            cycles = cycle - running.since
+            instructions = running.instret - running.since_instret
+            memcpy(lost, running.lost, sizeof(lost))
+            self._pending(running, cycle, lost)
+        for state in range(STATES):
+            memset(&cell, 0, sizeof(cell))
+            if account.index[state]:
+                cell = account.cells[account.index[state] - 1]
+            if running != NULL and state == running.state:
+                cell.time += time
+                cell.cycles += cycles
+                cell.instructions += instructions
+                for r in range(REASONS):
+                    cell.lost[r] += lost[r]
+            if state == SMI:
+                cell.time += stolen
+            if cell.time or cell.cycles or cell.count or cell.instructions:
+                cells.append((state, cell.time, cell.cycles, cell.instructions, cell.count, *_lost_of(&cell)))
+        return cells
+
+    cdef void _pending(self, Hart* h, int64_t cycle, int64_t* lost) noexcept:
+        """Of the cycles since the hart's last turn, those that it has lost already."""
+        cdef Core* c = &self.m.cores[h.core]
+        cdef int64_t ready, until
+        if h.mode >= HALTED or h.free >= cycle or not h.started:
+            return
+        ready = h.ready
+        if self.m.strict:
+            if ready != NEVER:
+                ready = max(ready, c.cycle + 1)
+                ready += (h.slot - ready % c.threads + c.threads) % c.threads
+                until = min(cycle, ready + 1 - c.threads)
+            else:
+                until = cycle
+            if until > h.free:
+                lost[h.reason if h.reason else SLOT] += until - h.free
+        else:
+            until = min(cycle, max(ready, h.free))
+            lost[h.reason] += until - h.free
+            lost[SLOT] += cycle - until
+
+    def threads(self) -> list:
+        """What ran, in the order of birth: (id, name, birth, end or -1, whether it is a hart without a kernel, cells).
+
+        Cells are (state, time, cycles, instructions, count, stall, memory stall, external stall, (data, refill, slot,
+        fetch, load, store, micro-TLB)), the last three and the seven in cycles.
+        """
+        cdef int i
+        cdef Thread* t
+        cdef Hart* running
+        found = []
+        for i in range(self.m.threads_count):
+            t = self.m.threads_seen[i]
+            running = NULL
+            if t.hart >= 0 and t.end < 0:
+                running = &self.m.harts[t.hart]
+            cells = self._cells(&t.account, running, True)
+            if t.hart < 0 and t.end < 0:
+                cells = _with_time(cells, t.away, self.m.now - t.since)
+            found.append((t.id, (<char*>t.name)[:32].split(b"\0")[0], t.birth, t.end, not t.block, cells))
+        return found
+
+    def processors(self) -> list:
+        """(hart, cells) of every hart."""
+        cdef int i
+        return [(i, self._cells(&self.m.harts[i].account, &self.m.harts[i], False)) for i in range(self.m.harts_count)]
+
+    def core(self, n: int) -> dict:
+        """What core n has counted of its clock: unhalted cycles, reference ticks, ticks in C1, C2, C3, as of its last change."""
+        cdef Core* c
+        if not 0 <= n < self.m.cores_count:
+            raise IndexError(f"there is no core {n}")
+        c = &self.m.cores[<int>n]
+        names = ("unhalted", "reference", "c1", "c2", "c3")
+        return {name: c.counters[UNHALTED + i] for i, name in enumerate(names)}
+
+    def transmitted(self) -> bytes:
+        """What the UART has sent since this was asked last."""
+        sent = (<char*>self.m.sent)[: self.m.sent_count] if self.m.sent_count else b""
+        self.m.sent_count = 0
+        return sent
+
+    def block_image(self) -> bytes:
+        """The sectors of the block device as they are now."""
+        return (<char*>self.m.blocks)[: <size_t>self.m.sectors * 512]
+
+    @property
+    def losses(self) -> dict:
+        """What could not be kept, by name."""
+        return {
+            "threads_unplaced": self.m.lost_threads,
+            "wakes_of_running_threads": self.m.lost_wakes,
+            "uart_overruns": self.m.uart_lost,
+            "profile_records": sum(self.m.harts[i].profile_missed for i in range(self.m.harts_count)),
+        }
+
+
+cdef tuple _lost_of(Cell* cell):
+    """Stall, memory-stall, external-stall cycles, and (data, refill, slot, fetch, load, store, micro-TLB)."""
+    cdef int64_t* lost = cell.lost
+    cdef int64_t fetching = lost[FETCH_INTERNAL] + lost[FETCH_EXTERNAL]
+    cdef int64_t loading = lost[LOAD_INTERNAL] + lost[LOAD_EXTERNAL]
+    cdef int64_t storing = lost[STORE_INTERNAL] + lost[STORE_EXTERNAL]
+    cdef int64_t memory = fetching + loading + storing + lost[TLB_MISS]
+    cdef int64_t external = lost[FETCH_EXTERNAL] + lost[LOAD_EXTERNAL] + lost[STORE_EXTERNAL]
+    cdef int64_t other = lost[DATA] + lost[REFILL] + lost[SLOT]
+    reasons = (lost[DATA], lost[REFILL], lost[SLOT], fetching, loading, storing, lost[TLB_MISS])
+    return (memory + other, memory, external, reasons)
+
+
+cdef list _with_time(list cells, int state, int64_t time):
+    """The cells with more time in a state."""
+    found = [(s, t + time if s == state else t, *rest) for s, t, *rest in cells]
+    if not any(s == state for s, *_ in cells) and time:
+        found.append((state, time, 0, 0, 0, 0, 0, 0, (0,) * 7))
+    return found

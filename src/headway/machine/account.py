@@ -1,0 +1,95 @@
+"""The ledger of a run, from the cells that the machine has charged every cycle to.
+
+Times are in ticks of the machine, indices in cycles of the cores, every figure exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from headway.model import EXACT, Cell, Counted, Ledger, Overhead, Processor, Thread, Window
+
+__all__ = ["EVENTS", "RawCell", "RawThread", "ledger_of"]
+
+EVENTS = (
+    "stall.data",
+    "stall.refill",
+    "stall.slot",
+    "memory.fetch",
+    "memory.load",
+    "memory.store",
+    "memory.tlb",
+)
+"""Cycles in which nothing was issued, by reason: the events of a cell."""
+
+RawCell = tuple[int, int, int, int, int, int, int, int, tuple[int, ...]]
+"""State number, time, cycles, instructions, count, stall, memory-stall and external-stall cycles, and `EVENTS`."""
+RawThread = tuple[int, bytes, int, int, bool, Sequence[RawCell]]
+"""Id, name, birth, end (-1: none), whether it is a hart without a block, cells."""
+
+_COUNTED = ("cycles", "instructions", "stall_cycles", "memory_stall_cycles", "external_stall_cycles")
+_HARTS_FROM = 1000
+_PROGRAM, _NOBODY = 1, 0
+"""Process ids: threads are the program's, a hart without a thread is nobody's."""
+
+
+def ledger_of(
+    threads: Iterable[RawThread],
+    processors: Iterable[tuple[int, Sequence[RawCell]]],
+    *,
+    until: int,
+    names: Mapping[int, str],
+    losses: Mapping[str, int],
+) -> Ledger:
+    """The ledger of a run of ``until`` ticks; ``names`` has the name of every state.
+
+    A software thread has the id that its block says. Harts, as far as they ran without one, are ``hart N`` with id N
+    above a multiple of 1000 that no thread's id reaches. Where a program gives two threads born together one id, the
+    later ones get others above these.
+    """
+    raw = list(threads)
+    software = [number for number, _, _, _, is_hart, _ in raw if not is_hart]
+    first = (max(software, default=0) // _HARTS_FROM + 1) * _HARTS_FROM
+    spare = first + max((number for number, _, _, _, is_hart, _ in raw if is_hart), default=0) + 1
+    found: dict[tuple[int, int], Thread] = {}
+    for number, name, birth, end, is_hart, cells in raw:
+        tid = first + number if is_hart else number
+        if (tid, birth) in found:
+            tid, spare = spare, spare + 1
+        last = until if end < 0 else end
+        found[tid, birth] = Thread(
+            tid=tid,
+            pid=_NOBODY if is_hart else _PROGRAM,
+            name=f"hart {number}" if is_hart else name.decode("utf-8", "surrogateescape"),
+            birth=birth,
+            start=birth,
+            end=None if end < 0 else end,
+            until=last,
+            span=last - birth,
+            states=_states(cells, names),
+        )
+    done = tuple(Processor(hart, until, _states(cells, names)) for hart, cells in processors)
+    cost = sum(cell.time for p in done for state, cell in p.states.items() if state == "overhead")
+    changes = sum(cell.count or 0 for p in done for cell in p.states.values())
+    return Ledger(
+        source="machine",
+        window=Window(0, until),
+        threads=tuple(found[key] for key in sorted(found)),
+        processors=done,
+        precision=EXACT,
+        losses=dict(losses),
+        overhead=Overhead(cost, changes),
+        unit="cycles",
+        time_unit="cycles",
+        counted={name: Counted(until, until) for name in (*_COUNTED, *EVENTS)},
+        events=EVENTS,
+    )
+
+
+def _states(cells: Iterable[RawCell], names: Mapping[int, str]) -> dict[str, Cell]:
+    found: dict[str, Cell] = {}
+    for number, time, cycles, instructions, count, stall, memory, external, lost in cells:
+        name, events = names[number], dict(zip(EVENTS, lost, strict=True))
+        cell = Cell(time, count, cycles, instructions, stall, memory, external, events)
+        found[name] = found[name] + cell if name in found else cell
+    return found

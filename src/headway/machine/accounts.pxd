@@ -1,0 +1,372 @@
+"""Where time goes: the state monitor's cells and the progress unit's counters (docs/machine.md, sections 4 to 6).
+
+A hart does not count while it runs. It keeps the cycle from which on nothing has been charged (`since`) and the cycles lost in
+between by reason; when its state changes, or somebody reads, the difference is added to the cells and counters at once.
+So every cycle is in exactly one place, and counting costs nothing per instruction.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, realloc
+from libc.string cimport memcpy, memset
+
+from .architecture cimport *
+from .clocks cimport end_tick
+from .structures cimport Account, Cell, Core, Hart, Machine, Thread
+
+
+cdef inline Cell* cell_of(Machine* m, Account* account, int state) noexcept nogil:
+    """The cell of a state, made if there is none. Cells move when one is made: no other pointer to them survives."""
+    cdef Cell* cells
+    cdef int32_t room
+    if account.index[state]:
+        return &account.cells[account.index[state] - 1]
+    if account.used == account.room:
+        room = account.room * 2 if account.room else 8
+        cells = <Cell*>realloc(account.cells, room * sizeof(Cell))
+        if cells == NULL:
+            m.stop = -1
+            return &m.nowhere
+        account.cells = cells
+        account.room = room
+    memset(&account.cells[account.used], 0, sizeof(Cell))
+    account.used += 1
+    account.index[state] = <uint8_t>account.used
+    return &account.cells[account.used - 1]
+
+
+cdef inline void find_cells(Machine* m, Hart* h) noexcept nogil:
+    h.cell = cell_of(m, &h.thread.account, h.state) if h.thread != NULL else NULL
+    h.processor_cell = cell_of(m, &h.account, h.state)
+
+
+cdef inline void add_to(Cell* cell, int64_t time, int64_t cycles, int64_t instructions, int64_t* lost) noexcept nogil:
+    cdef int i
+    cell.time += time
+    cell.cycles += cycles
+    cell.instructions += instructions
+    for i in range(1, REASONS):
+        cell.lost[i] += lost[i]
+
+
+cdef inline void count_up(Hart* h, int counter, int64_t amount) noexcept nogil:
+    if h.control >> counter & 1:
+        h.counters[counter] += <uint64_t>amount
+
+
+cdef inline void count_cycles(Hart* h, int64_t cycles, int64_t* lost) noexcept nogil:
+    """Into the progress counters: those of the state's mode."""
+    cdef int64_t internal, external, other
+    if h.mode >= HALTED:
+        return
+    count_up(h, RPC, cycles)
+    if h.mode == KERNEL:
+        count_up(h, KPC, cycles)
+        return
+    if h.mode == POLLING:
+        count_up(h, IOPC, cycles)
+        return
+    internal = lost[FETCH_INTERNAL] + lost[LOAD_INTERNAL] + lost[STORE_INTERNAL] + lost[TLB_MISS]
+    external = lost[FETCH_EXTERNAL] + lost[LOAD_EXTERNAL] + lost[STORE_EXTERNAL]
+    other = lost[DATA] + lost[REFILL] + lost[SLOT]
+    if h.mode == MARKED_ONLY:
+        count_up(h, MPCI, internal)
+        count_up(h, MPCX, external)
+        count_up(h, SPC, cycles - internal - external)
+    elif h.control & CTL_HWNE:
+        count_up(h, MPCI, internal)
+        count_up(h, MPCX, external)
+        count_up(h, SPC, other)
+        count_up(h, EPC, cycles - internal - external - other)
+    else:
+        count_up(h, EPC, cycles)
+
+
+cdef inline void add_word(Machine* m, uint32_t address, int64_t amount) noexcept nogil:
+    cdef uint64_t value
+    memcpy(&value, m.ram + (address - RAM), 8)
+    value += <uint64_t>amount
+    memcpy(m.ram + (address - RAM), &value, 8)
+
+
+cdef inline int64_t all_lost(int64_t* lost) noexcept nogil:
+    cdef int64_t total = 0
+    cdef int i
+    for i in range(1, REASONS):
+        total += lost[i]
+    return total
+
+
+cdef inline void charge_stolen(Machine* m, Hart* h) noexcept nogil:
+    """The ticks of a system-management interrupt: nobody's, but the reference counters went on, as on real machines."""
+    cdef Cell* cell = cell_of(m, &h.account, SMI)
+    cell.time += h.stolen
+    cell.count += 1
+    if h.thread != NULL:
+        cell = cell_of(m, &h.thread.account, SMI)
+        cell.time += h.stolen
+        cell.count += 1
+    if h.mode != HALTED:
+        h.counters[REFERENCE] += <uint64_t>h.stolen
+        h.counters[UNHALTED] += <uint64_t>h.stolen
+    h.stolen = 0
+    find_cells(m, h)
+
+
+cdef inline void settle(Machine* m, Core* c, Hart* h, int64_t cycle) noexcept nogil:
+    """Charges everything up to the cycle to the state that the hart is in."""
+    cdef int64_t tick = end_tick(c, cycle), cycles = cycle - h.since, time = tick - h.since_tick
+    cdef int64_t instructions = h.instret - h.since_instret
+    cdef uint32_t row
+    if h.stolen and cycle > c.clock.cycle:
+        time -= h.stolen
+        charge_stolen(m, h)
+    if h.cell != NULL:
+        add_to(h.cell, time, cycles, instructions, h.lost)
+    add_to(h.processor_cell, time, cycles, instructions, h.lost)
+    count_cycles(h, cycles, h.lost)
+    if h.mode != HALTED:
+        h.counters[UNHALTED] += <uint64_t>cycles
+        h.counters[REFERENCE] += <uint64_t>time
+    elif IDLE < h.state < WAKING:
+        h.counters[IN_C1 + h.state - IDLE - 1] += <uint64_t>time
+    if h.monitor:
+        row = h.monitor + 32 * <uint32_t>h.state
+        add_word(m, row, cycles)
+        add_word(m, row + 8, instructions)
+        add_word(m, row + 24, all_lost(h.lost))
+    memset(h.lost, 0, sizeof(h.lost))
+    h.since = cycle
+    h.since_tick = tick
+    h.since_instret = h.instret
+
+
+cdef inline int state_of(Machine* m, Hart* h) noexcept nogil:
+    """The innermost of what the hart is in: first match wins, as the counters' order says."""
+    if h.halted:
+        return IDLE + h.halted
+    if h.latch:
+        return h.trapped[(h.depth - 1) & 7]
+    if h.privilege == MACHINE and h.control & CTL_MK:
+        return MACHINE_MODE
+    if h.signals & KPSW:
+        return NONEFFECTIVE + <int>min(h.signals >> 8 & 0xFF, 31u)
+    if h.signals & IOSW:
+        return POLL + <int>min(h.signals >> 8 & 0xFF, 23u)
+    if m.modes[h.range] == KERNEL:
+        return h.range
+    if h.polled and h.control & CTL_POLL:
+        return h.polled
+    if m.modes[h.range] == POLLING:
+        return h.range
+    if h.signals & SWNE and h.control & CTL_SWNE:
+        return MARKED
+    return h.range
+
+
+cdef inline void enter(Machine* m, Core* c, Hart* h, int64_t cycle, int state, bint anew) noexcept nogil:
+    """From the cycle on the hart is in the state; `anew`: it is entered, not come back to."""
+    settle(m, c, h, cycle)
+    h.state = state
+    h.mode = m.modes[state]
+    find_cells(m, h)
+    if anew:
+        h.processor_cell.count += 1
+        if h.cell != NULL:
+            h.cell.count += 1
+        if h.monitor:
+            add_word(m, h.monitor + 32 * <uint32_t>state + 16, 1)
+
+
+cdef inline void look_again(Machine* m, Core* c, Hart* h, int64_t cycle, bint anew) noexcept nogil:
+    """Something that the state depends on has changed, from the cycle on."""
+    cdef int state = state_of(m, h)
+    if state != h.state:
+        enter(m, c, h, cycle, state, anew)
+
+
+cdef inline void correct(Machine* m, Core* c, Hart* h) noexcept nogil:
+    """Takes the correction out of EPC and RPC into OPC, in counters and cells alike, if the hart is effective now (T6).
+
+    What is corrected may come after it (the last instruction of a handler), so EPC and the cell are less than nothing until then.
+    """
+    cdef int64_t amount = h.correction
+    if h.mode != EFFECTIVE or not amount:
+        return
+    count_up(h, EPC, -amount)
+    count_up(h, RPC, -amount)
+    count_up(h, OPC, amount)
+    move_overhead(m, &h.account, h.state, amount, amount * 16 // c.clock.speed)
+    if h.thread != NULL:
+        move_overhead(m, &h.thread.account, h.state, amount, amount * 16 // c.clock.speed)
+    find_cells(m, h)
+
+
+cdef inline void move_overhead(Machine* m, Account* account, int state, int64_t cycles, int64_t time) noexcept nogil:
+    cdef Cell* to = cell_of(m, account, OVERHEAD)
+    to.cycles += cycles
+    to.time += time
+    to.count += 1
+    to = cell_of(m, account, state)
+    to.cycles -= cycles
+    to.time -= time
+
+
+cdef inline Thread* new_thread(Machine* m, uint32_t block, uint32_t id, int64_t birth) noexcept nogil:
+    """A thread that is not on any hart; NULL and counted if there is no room."""
+    cdef Thread* t
+    cdef Thread** many
+    cdef int32_t room
+    if m.threads_count == m.threads_room:
+        room = m.threads_room * 2 if m.threads_room else 64
+        many = <Thread**>realloc(m.threads_seen, room * sizeof(Thread*))
+        if many == NULL:
+            m.lost_threads += 1
+            return NULL
+        m.threads_seen = many
+        m.threads_room = room
+    t = <Thread*>calloc(1, sizeof(Thread))
+    if t == NULL:
+        m.lost_threads += 1
+        return NULL
+    t.block = block
+    t.id = id
+    t.birth = birth
+    t.since = birth
+    t.end = -1
+    t.hart = -1
+    t.away = LEFT
+    m.threads_seen[m.threads_count] = t
+    m.threads_count += 1
+    return t
+
+
+cdef inline void begin_hart_thread(Machine* m, Hart* h) noexcept nogil:
+    """What a hart runs before it is told of a block is a thread of its own, from here on."""
+    h.thread = new_thread(m, 0, <uint32_t>h.number, h.since_tick)
+    if h.thread == NULL:
+        return
+    h.thread.hart = h.number
+    find_cells(m, h)
+    h.cell.count += 1
+    h.processor_cell.count += 1
+
+
+cdef inline void go_away(Machine* m, Thread* t, int64_t tick, int reason) noexcept nogil:
+    """The thread is off its hart from the tick on: 0 ready, 31 for ever, else it waits for that."""
+    t.hart = -1
+    if reason == 31:
+        t.end = tick
+        return
+    t.away = LEFT + reason
+    t.since = tick
+    cell_of(m, &t.account, t.away).count += 1
+
+
+cdef inline void come_back(Machine* m, Thread* t, int64_t tick) noexcept nogil:
+    """Charges the time since it went away, or since it was woken."""
+    cell_of(m, &t.account, t.away).time += tick - t.since
+    t.since = tick
+
+
+cdef inline int32_t* find_block(Machine* m, uint32_t block) noexcept nogil:
+    """Where the thread of a block is, or would be, noted; NULL if there is no room."""
+    cdef int32_t i, room
+    cdef int32_t* larger
+    if 2 * m.threads_count >= m.by_block_room:
+        room = m.by_block_room * 2 if m.by_block_room else 256
+        larger = <int32_t*>calloc(room, sizeof(int32_t))
+        if larger == NULL:
+            return NULL
+        for i in range(m.threads_count):
+            # Threads in the order of their births: a block that was used again is its last thread's.
+            if m.threads_seen[i].block:
+                larger[probe(m, larger, room, m.threads_seen[i].block)] = i + 1
+        free(m.by_block)
+        m.by_block = larger
+        m.by_block_room = room
+    return &m.by_block[probe(m, m.by_block, m.by_block_room, block)]
+
+
+cdef inline int32_t probe(Machine* m, int32_t* table, int32_t room, uint32_t block) noexcept nogil:
+    cdef uint32_t place = (block >> 3) * 0x9E3779B1u
+    while True:
+        place &= <uint32_t>(room - 1)
+        if not table[place] or m.threads_seen[table[place] - 1].block == block:
+            return <int32_t>place
+        place += 1
+
+
+cdef inline Thread* thread_of(Machine* m, uint32_t block, int64_t tick) noexcept nogil:
+    """The living thread of a block; a new one if there was none or it has ended."""
+    cdef int32_t* place = find_block(m, block)
+    cdef Thread* t
+    cdef uint32_t id
+    if place == NULL:
+        m.lost_threads += 1
+        return NULL
+    if place[0]:
+        t = m.threads_seen[place[0] - 1]
+        if t.end < 0:
+            return t
+    memcpy(&id, m.ram + (block - RAM) + 64, 4)
+    t = new_thread(m, block, id, tick)
+    if t == NULL:
+        return NULL
+    memcpy(t.name, m.ram + (block - RAM) + 80, 32)
+    cell_of(m, &t.account, t.away).count += 1
+    place[0] = m.threads_count
+    return t
+
+
+cdef inline void wake(Machine* m, uint32_t block, int64_t tick) noexcept nogil:
+    """hwwake: the thread of the block can run from the tick on."""
+    cdef Thread* t = thread_of(m, block, tick)
+    if t == NULL:
+        return
+    if t.hart >= 0:
+        m.lost_wakes += 1
+        return
+    if t.away != LEFT:
+        come_back(m, t, tick)
+        t.away = LEFT
+        cell_of(m, &t.account, LEFT).count += 1
+
+
+cdef inline void load_block(Machine* m, Core* c, Hart* h, int64_t cycle, uint32_t block) noexcept nogil:
+    """hwblock: the copying unit and the loading unit, at one instant (T4)."""
+    cdef int64_t tick
+    cdef uint8_t* at
+    cdef uint32_t word
+    settle(m, c, h, cycle)
+    tick = h.since_tick
+    if h.block:
+        at = m.ram + (h.block - RAM)
+        memcpy(at, h.counters, 64)
+        memcpy(at + 68, &h.signals, 4)
+        memcpy(at + 72, &h.polled, 4)
+    if h.thread != NULL:
+        go_away(m, h.thread, tick, 31 if not h.block else <int>h.leave)
+        h.thread = NULL
+    h.leave = 0
+    h.block = block
+    if block:
+        at = m.ram + (block - RAM)
+        memcpy(h.counters, at, 64)
+        memcpy(&h.signals, at + 68, 4)
+        memcpy(&word, at + 72, 4)
+        h.polled = word if POLL <= word < MARKED else 0
+        h.thread = thread_of(m, block, tick)
+        if h.thread != NULL and h.thread.hart >= 0:
+            # Two harts run one block: a mistake of the kernel's. The second one's time is not any thread's.
+            h.thread = NULL
+            m.lost_threads += 1
+        if h.thread != NULL:
+            come_back(m, h.thread, tick)
+            h.thread.hart = h.number
+    else:
+        memset(h.counters, 0, 64)
+        h.signals = 0
+        h.polled = 0
+    h.state = state_of(m, h)
+    h.mode = m.modes[h.state]
+    find_cells(m, h)

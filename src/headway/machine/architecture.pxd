@@ -1,0 +1,199 @@
+"""Numbers of the architecture: operations, CSRs, causes, addresses, states (docs/machine.md, sections 1 to 8)."""
+
+from libc.stdint cimport int64_t, uint32_t
+
+cdef enum:
+    MAX_CORES = 16
+    MAX_THREADS = 8
+    NOWHERE = 32
+    # ^ The register that results for x0 go to.
+
+cdef extern from *:
+    """
+    #define HEADWAY_NEVER 0x3FFFFFFFFFFFFFFFLL
+    #define HEADWAY_RAM 0x80000000u
+    """
+    const int64_t NEVER "HEADWAY_NEVER"
+    const uint32_t RAM "HEADWAY_RAM"
+
+# Where things are (section 3).
+cdef enum:  # Address
+    CLINT = 0x02000000
+    TCM = 0x08000000
+    PLIC = 0x0C000000
+    UART = 0x10000000
+    BLOCK = 0x10010000
+    DESCRIPTION = 0x10020000
+
+# What mcause says; interrupts are numbered without their highest bit.
+cdef enum:  # Cause
+    FETCH_MISALIGNED = 0
+    FETCH_FAULT = 1
+    ILLEGAL = 2
+    BREAKPOINT = 3
+    LOAD_MISALIGNED = 4
+    LOAD_FAULT = 5
+    STORE_MISALIGNED = 6
+    STORE_FAULT = 7
+    CALL_FROM_USER = 8
+    CALL_FROM_MACHINE = 11
+    SOFTWARE_INTERRUPT = 3
+    TIMER_INTERRUPT = 7
+    EXTERNAL_INTERRUPT = 11
+
+cdef enum:  # Status
+    MIE = 0x8
+    MPIE = 0x80
+    MPP = 0x1800
+    MPRV = 0x20000
+    TW = 0x200000
+
+cdef enum:  # Privilege
+    USER = 0
+    MACHINE = 3
+
+# Why an instruction is not issued; from FETCH_INTERNAL on it is memory, and odd numbers are external memory.
+cdef enum:  # Reason
+    GOING = 0
+    DATA = 1
+    REFILL = 2
+    SLOT = 3
+    FETCH_INTERNAL = 4
+    FETCH_EXTERNAL = 5
+    LOAD_INTERNAL = 6
+    LOAD_EXTERNAL = 7
+    STORE_INTERNAL = 8
+    STORE_EXTERNAL = 9
+    TLB_MISS = 10
+    REASONS = 11
+
+# The progress unit's counters (section 4).
+cdef enum:  # Counter
+    EPC = 0
+    MPCI = 1
+    MPCX = 2
+    KPC = 3
+    IOPC = 4
+    RPC = 5
+    SPC = 6
+    OPC = 7
+    UNHALTED = 8
+    REFERENCE = 9
+    IN_C1 = 10
+    COUNTERS = 13
+
+cdef enum:  # Control
+    CTL_HWNE = 0x100
+    CTL_SWNE = 0x200
+    CTL_POLL = 0x400
+    CTL_MK = 0x800
+    CTL_HL = 0x1000
+    CTL_RESET = 0x7FF
+
+cdef enum:  # Signal
+    SWNE = 1
+    KPSW = 2
+    IOSW = 4
+
+# Numbers of states (section 6).
+cdef enum:  # State
+    USER_STATE = 0
+    NONEFFECTIVE = 64
+    POLL = 96
+    POLL_UART_RX = 120
+    POLL_UART_TX = 121
+    POLL_BLOCK = 122
+    MARKED = 123
+    EXCEPTION = 128
+    INTERRUPT = 144
+    CALL = 160
+    MACHINE_MODE = 192
+    IDLE = 199
+    WAKING = 203
+    UNSTARTED = 204
+    SMI = 208
+    OVERHEAD = 210
+    LEFT = 220
+    STATES = 256
+
+# What a state means for the counters.
+cdef enum:  # Mode
+    EFFECTIVE = 0
+    KERNEL = 1
+    POLLING = 2
+    MARKED_ONLY = 3
+    HALTED = 4
+    STOPPED = 5
+    AWAY = 6
+
+cdef enum:  # Operation
+    UNDECODED = 0
+    BAD
+    LUI
+    AUIPC
+    JAL
+    JALR
+    BEQ
+    BNE
+    BLT
+    BGE
+    BLTU
+    BGEU
+    LB
+    LH
+    LW
+    LBU
+    LHU
+    SB
+    SH
+    SW
+    ADDI
+    SLTI
+    SLTIU
+    XORI
+    ORI
+    ANDI
+    SLLI
+    SRLI
+    SRAI
+    ADD
+    SUB
+    SLL
+    SLT
+    SLTU
+    XOR
+    SRL
+    SRA
+    OR
+    AND
+    MUL
+    MULH
+    MULHSU
+    MULHU
+    DIV
+    DIVU
+    REM
+    REMU
+    FENCE
+    FENCE_I
+    ECALL
+    EBREAK
+    MRET
+    WFI
+    CSRRW
+    CSRRS
+    CSRRC
+    CSRRWI
+    CSRRSI
+    CSRRCI
+    LR
+    SC
+    AMOSWAP
+    AMOADD
+    AMOXOR
+    AMOAND
+    AMOOR
+    AMOMIN
+    AMOMAX
+    AMOMINU
+    AMOMAXU

@@ -1,0 +1,73 @@
+"""Ticks of the machine and cycles of a core (docs/machine.md, section 8).
+
+A core's clock is slowed by leaving out ticks evenly, and stopped for the rest of each window; so which cycle is at which
+tick can be computed, in both directions, from the last change on.
+"""
+
+from libc.stdint cimport int64_t
+
+from .architecture cimport NEVER
+from .structures cimport Clock, Core
+
+
+cdef inline int64_t divided(int64_t a, int64_t b) noexcept nogil:
+    """Rounded down, b > 0."""
+    return a // b if a >= 0 else -((-a + b - 1) // b)
+
+
+cdef inline int64_t clock_tick(Clock* clock, int64_t cycle) noexcept nogil:
+    cdef int64_t turned = divided((cycle - clock.cycle) * 16, clock.speed), windows
+    if clock.running == clock.window:
+        return clock.tick + turned
+    windows = divided(turned, clock.running)
+    return clock.tick + windows * clock.window + (turned - windows * clock.running)
+
+
+cdef inline int64_t clock_cycle(Clock* clock, int64_t tick) noexcept nogil:
+    cdef int64_t turned = tick - clock.tick, windows, rest
+    if clock.running != clock.window:
+        windows = divided(turned, clock.window)
+        rest = turned - windows * clock.window
+        turned = windows * clock.running + (rest if rest < clock.running else clock.running)
+    return clock.cycle - divided(-turned * clock.speed, 16)
+
+
+cdef inline int64_t tick_of(Core* c, int64_t cycle) noexcept nogil:
+    """The tick at which the core's cycle is."""
+    if cycle == NEVER:
+        return NEVER
+    if cycle < c.clock.cycle:
+        return clock_tick(&c.before, cycle)
+    if c.plain:
+        return c.clock.tick + (cycle - c.clock.cycle)
+    return clock_tick(&c.clock, cycle)
+
+
+cdef inline int64_t cycle_of(Core* c, int64_t tick) noexcept nogil:
+    """The core's first cycle at or after the tick."""
+    if tick == NEVER:
+        return NEVER
+    if tick < c.clock.tick:
+        return min(clock_cycle(&c.before, tick), c.clock.cycle)
+    if c.plain:
+        return c.clock.cycle + (tick - c.clock.tick)
+    return clock_cycle(&c.clock, tick)
+
+
+cdef inline int64_t end_tick(Core* c, int64_t cycle) noexcept nogil:
+    """The tick up to which the cycles before this one are over."""
+    if c.plain and cycle > c.clock.cycle:
+        return c.clock.tick + (cycle - c.clock.cycle)
+    return tick_of(c, cycle - 1) + 1
+
+
+cdef inline void set_clock(Core* c, int64_t now, int64_t speed, int64_t running, int64_t window) noexcept nogil:
+    """From tick `now` on the clock runs like this. Harts that wait for a tick must be looked at again."""
+    cdef int64_t cycle = cycle_of(c, now)
+    c.before = c.clock
+    c.clock.cycle = cycle
+    c.clock.tick = now
+    c.clock.speed = speed
+    c.clock.running = running
+    c.clock.window = window
+    c.plain = speed == 16 and running == window

@@ -1,0 +1,94 @@
+"""Decoded code: kept for each page of RAM and TCM from which instructions were fetched, and forgotten where it is written.
+
+So instruction memory is always coherent with data memory, also without FENCE.I; only its timing (the instruction cache)
+needs that instruction.
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
+from libc.stdlib cimport calloc
+from libc.string cimport memcpy
+
+from .architecture cimport *
+from .decode cimport decode_half, decode_word
+from .structures cimport Core, Decoded, Hart, Machine
+
+cdef enum:
+    PAGE = 4096
+
+
+cdef inline void forget_code(Machine* m, uint32_t address, uint32_t size) noexcept nogil:
+    """RAM was written: what was decoded there, or reached into it, is decoded again. The address is in RAM."""
+    cdef int64_t first = <int64_t>(address - RAM) - 2, last = <int64_t>(address - RAM) + size - 1, at, end, i
+    cdef Decoded* page
+    at = first if first > 0 else 0
+    while at <= last:
+        end = at // PAGE * PAGE + PAGE - 1
+        page = m.pages[at // PAGE]
+        if page != NULL:
+            for i in range((at % PAGE) >> 1, ((end if end < last else last) % PAGE >> 1) + 1):
+                page[i].operation = UNDECODED
+        at = end + 1
+
+
+cdef inline void forget_tcm(Core* c, uint32_t offset, uint32_t size) noexcept nogil:
+    cdef uint32_t i
+    for i in range((offset - 2 if offset >= 2 else 0) >> 1, ((offset + size - 1) >> 1) + 1):
+        if c.tcm_pages[i * 2 // PAGE] != NULL:
+            c.tcm_pages[i * 2 // PAGE][i % (PAGE // 2)].operation = UNDECODED
+
+
+cdef inline uint8_t* memory_at(Machine* m, Core* c, uint32_t address) noexcept nogil:
+    """Where the host has two bytes of RAM or TCM; NULL: neither."""
+    if address - RAM < m.ram_size:
+        return m.ram + (address - RAM)
+    if address - TCM < m.tcm_size:
+        return c.tcm + (address - TCM)
+    return NULL
+
+
+cdef inline uint8_t range_of(Machine* m, uint32_t address) noexcept nogil:
+    """The first range of the state monitor that the address is in."""
+    cdef int i
+    for i in range(1, m.ranges + 1):
+        if address - m.range_start[i] < m.range_end[i] - m.range_start[i]:
+            return <uint8_t>i
+    return 0
+
+
+cdef inline Decoded* open_page(Machine* m, Core* c, Hart* h, uint32_t address) noexcept nogil:
+    """The page of decoded code that the address is in; NULL: it is not in memory."""
+    cdef Decoded** page
+    if address - RAM < m.ram_size:
+        page = &m.pages[(address - RAM) // PAGE]
+    elif address - TCM < m.tcm_size:
+        page = &c.tcm_pages[(address - TCM) // PAGE]
+    else:
+        return NULL
+    if page[0] == NULL:
+        page[0] = <Decoded*>calloc(PAGE // 2, sizeof(Decoded))
+        if page[0] == NULL:
+            m.stop = -1
+            return NULL
+    h.code = page[0]
+    h.page = address // PAGE
+    return page[0]
+
+
+cdef inline bint decode(Machine* m, Core* c, Decoded* d, uint32_t address) noexcept nogil:
+    """Decodes the instruction at the address, which is in memory; False: its second half is not."""
+    cdef uint16_t low, high
+    cdef uint8_t* second
+    cdef uint32_t line = (1u << c.icache.shift) - 1
+    memcpy(&low, memory_at(m, c, address), 2)
+    if low & 3 == 3:
+        second = memory_at(m, c, address + 2)
+        if second == NULL:
+            return False
+        memcpy(&high, second, 2)
+        decode_word(d, <uint32_t>high << 16 | low)
+        d.crosses = (address & line) == line - 1
+    else:
+        decode_half(d, low)
+        d.crosses = 0
+    d.range = range_of(m, address)
+    return True

@@ -1,0 +1,500 @@
+"""The configuration of a machine: frozen parts with the defaults of docs/machine.md, in Python and in TOML.
+
+Each value is checked on its own as it is set (`fields`) and those that depend on each other when their part is
+complete, so there is no impossible configuration. TOML reads back as it was written.
+"""
+
+# ruff: noqa: RUF009  (the defaults are descriptors, made once)
+
+from __future__ import annotations
+
+import os
+import stat
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields, replace
+from pathlib import Path as FilePath
+from typing import Any, TypeVar
+
+from headway.errors import HeadwayError
+
+from .fields import Choice, ConfigError, Field, Number, Path, Size, Switch, Text, refuse, shown
+
+__all__ = [
+    "L2",
+    "RAM",
+    "TCM",
+    "Block",
+    "Bus",
+    "Cache",
+    "Config",
+    "Interrupt",
+    "Memory",
+    "Pipeline",
+    "Power",
+    "Profile",
+    "Progress",
+    "Range",
+    "Script",
+    "Smi",
+    "Timer",
+    "Tlb",
+    "Uart",
+]
+
+RAM = 0x8000_0000
+"""Where it begins."""
+TCM = 0x0800_0000
+SECTOR = 512
+_LARGEST = 1 << 20
+"""Bytes of a configuration file at most."""
+_LATEST = (1 << 62) - 1
+"""The last tick that anything can be planned for."""
+_TICKS = 1_000_000
+"""More ticks are no latency any more."""
+_MOST_RANGES = 63
+_MOST_LINES = 32
+_MOST_SCRIPT = 65_536
+_MOST_INPUT = 64 << 20
+_MOST_SECTORS = 1 << 17
+
+
+class Part:
+    """A part of a configuration; its fields are `fields` descriptors."""
+
+    def __post_init__(self) -> None:
+        """Check what depends on several fields."""
+
+    @classmethod
+    def describe(cls, name: str) -> Field | None:
+        """The field of that name, None where it is another part."""
+        found = cls.__dict__.get(name)
+        return found if isinstance(found, Field) else None
+
+
+@dataclass(frozen=True)
+class Pipeline(Part):
+    """How long instructions take, in cycles (section 2)."""
+
+    divide: Number = Number(34, 1, _TICKS, "cycles that a division holds its hart")
+    device: Number = Number(4, 1, _TICKS, "cycles of a load or store of a device")
+    load: Number = Number(2, 1, _TICKS, "cycles until the result of a load can be used")
+    multiply: Number = Number(3, 1, _TICKS, "cycles until the result of a multiplication can be used")
+    refill: Number = Number(2, 0, _TICKS, "cycles to refill after a taken branch, a jump, a trap")
+
+
+@dataclass(frozen=True)
+class Cache(Part):
+    """A first-level cache of each core: ``Cache("16KiB", ways=4)``."""
+
+    size: Size = Size("16KiB", "64B", "4MiB", "bytes")
+    ways: Number = Number(4, 1, 32, "lines of a set", power=True)
+    line: Number = Number(32, 16, 256, "bytes of a line", power=True)
+    write: Choice = Choice("what a store does (data cache)", "back", "through")
+
+    def __post_init__(self) -> None:
+        """Check that it has a set."""
+        _check_sets(self.size, self.ways, self.line)
+
+
+@dataclass(frozen=True)
+class L2(Part):
+    """A second-level cache that all cores share; its line is that of the first level."""
+
+    size: Size = Size("256KiB", "64B", "64MiB", "bytes")
+    ways: Number = Number(8, 1, 32, "lines of a set", power=True)
+    hit: Number = Number(10, 0, _TICKS, "ticks to bring a line that it has")
+
+
+def _check_sets(size: int, ways: int, line: int) -> None:
+    if ways * line > size:
+        raise ConfigError("ways", f"is {ways}: {ways} lines of {line} bytes are more than the cache's {size} bytes")
+
+
+@dataclass(frozen=True)
+class Tlb(Part):
+    """The micro-TLB of each hart."""
+
+    entries: Number = Number(16, 0, 256, "pages that it knows; 0: there is none")
+    page: Size = Size("4KiB", "256B", "4MiB", "bytes of a page")
+    miss: Number = Number(20, 0, _TICKS, "ticks of a miss")
+
+
+@dataclass(frozen=True)
+class Bus(Part):
+    """The bus that all cores share."""
+
+    line: Number = Number(4, 1, _TICKS, "ticks that a line takes it")
+    word: Number = Number(1, 1, _TICKS, "ticks that a word takes it")
+
+
+@dataclass(frozen=True)
+class Memory(Part):
+    """The memories beside the caches."""
+
+    ram: Size = Size("16MiB", "64KiB", "1GiB", "bytes of RAM, at 0x8000_0000")
+    tcm: Size = Size("16KiB", "1KiB", "1MiB", "bytes of tightly coupled memory of each core, at 0x0800_0000")
+    latency: Number = Number(60, 0, _TICKS, "ticks of external memory")
+
+
+@dataclass(frozen=True)
+class Progress(Part):
+    """The progress unit."""
+
+    switch: Number = Number(16, 1, _TICKS, "cycles of a write of hwblock")
+
+
+@dataclass(frozen=True)
+class Profile(Part):
+    """The profile buffers."""
+
+    authorise: Number = Number(40, 1, _TICKS, "cycles of a write of hwauth")
+
+
+@dataclass(frozen=True)
+class Timer(Part):
+    """The timer of the CLINT."""
+
+    divider: Number = Number(1, 1, _TICKS, "ticks of one count of mtime")
+
+
+@dataclass(frozen=True)
+class Script(Part):
+    """What the UART receives, and when: the first byte at tick ``at``, the others with ``uart.every`` between them."""
+
+    at: Number = Number(None, 0, _LATEST, "tick")
+    text: Text = Text(None, "what comes", most=_MOST_SCRIPT)
+
+
+@dataclass(frozen=True)
+class Uart(Part):
+    """The UART, and what it receives: from a file, by a script, or both."""
+
+    tick: Number = Number(200, 1, 1_000_000_000, "ticks to send a byte")
+    input: Path = Path("file with what it receives")
+    start: Number = Number(0, 0, _LATEST, "tick at which the first byte comes")
+    every: Number = Number(2000, 1, 1_000_000_000, "ticks from one byte to the next")
+    script: tuple[Script, ...] = ()
+
+    def arrivals(self) -> tuple[tuple[int, bytes], ...]:
+        """(tick of its first byte, text) of everything that will be received; ``every`` ticks lie between two bytes.
+
+        Raises HeadwayError where the file cannot be read.
+        """
+        found = [(line.at, line.text.encode()) for line in self.script]
+        if self.input:
+            found.append((self.start, _contents("uart.input", self.input, _MOST_INPUT)))
+        return tuple(sorted(found, key=lambda arrival: arrival[0]))
+
+
+@dataclass(frozen=True)
+class Block(Part):
+    """The block device."""
+
+    image: Path = Path("file with what it holds")
+    sectors: Number = Number(2048, 0, _MOST_SECTORS, "sectors of zeros, where there is no image")
+    latency: Number = Number(2000, 1, 1_000_000_000, "ticks of a command")
+    sector: Number = Number(100, 0, 1_000_000_000, "more ticks for each sector")
+    save: Switch = Switch(False, "write the image back at the end")
+
+    def __post_init__(self) -> None:
+        """Check that there is something to write back to."""
+        if self.save and not self.image:
+            raise ConfigError("save", "is true, but there is nothing to write back to: give block.image too")
+
+    def contents(self) -> bytes:
+        """What it holds at the start: whole sectors. Raises HeadwayError where the image cannot be read."""
+        if not self.image:
+            return bytes(self.sectors * SECTOR)
+        found = _contents("block.image", self.image, _MOST_SECTORS * SECTOR)
+        return found + bytes(-len(found) % SECTOR)
+
+
+@dataclass(frozen=True)
+class Interrupt(Part):
+    """An external interrupt line that is raised ``count`` times, every ``every`` ticks from ``at`` on."""
+
+    source: Number = Number(None, 4, 31, "of the PLIC")
+    at: Number = Number(None, 0, _LATEST, "tick of the first one")
+    every: Number = Number(0, 0, _LATEST, "ticks from one to the next")
+    count: Number = Number(1, 1, 1_000_000_000, "how many")
+
+    def __post_init__(self) -> None:
+        """Check that they are apart."""
+        if self.count > 1 and not self.every:
+            raise ConfigError("every", f"is 0, but count is {self.count}: give the ticks from one to the next")
+
+
+@dataclass(frozen=True)
+class Smi(Part):
+    """System-management interrupts, which stop all cores."""
+
+    at: Number = Number(0, 0, _LATEST, "tick of the first one")
+    every: Number = Number(0, 0, _LATEST, "ticks from one to the next; 0: there is one only")
+    ticks: Number = Number(0, 0, 1_000_000_000, "for how long; 0: there is none")
+
+    def __post_init__(self) -> None:
+        """Check that the machine runs in between."""
+        if self.every and self.every <= self.ticks:
+            raise ConfigError("every", f"is {self.every}: give more than the {self.ticks} ticks that each one lasts")
+
+
+@dataclass(frozen=True)
+class Power(Part):
+    """Sleep states and clocks (section 8)."""
+
+    c1: Number = Number(2, 0, _TICKS, "ticks to wake from C1")
+    c2: Number = Number(20, 0, _TICKS, "ticks to wake from C2")
+    c3: Number = Number(200, 0, _TICKS, "ticks to wake from C3")
+    window: Number = Number(1024, 8, 1 << 20, "ticks of which pwduty stops the clock for eighths", power=True)
+
+
+@dataclass(frozen=True)
+class Range(Part):
+    """Instruction addresses whose time is a state of its own: from ``start`` to ``end``, or a function's ``symbol``."""
+
+    name: Text = Text(
+        None, "of the state", pattern=r"[A-Za-z0-9_][\w.$:-]*", most=64, words="a word of letters, digits and _.$:-"
+    )
+    start: Number = Number(0, 0, 0xFFFF_FFFF, "first address", base=16)
+    end: Number = Number(0, 0, 1 << 32, "address after the last", base=16)
+    symbol: Text = Text("", "function whose addresses they are", most=1024)
+    kind: Choice = Choice("what time there is", "effective", "noneffective", "poll")
+
+    def __post_init__(self) -> None:
+        """Check that it says where it is."""
+        if self.symbol and (self.start or self.end):
+            raise ConfigError("symbol", "is given, and start or end as well: give one or the other")
+        if not self.symbol and self.end <= self.start:
+            raise ConfigError("end", f"is {self.end:#x}: give more than start ({self.start:#x}), or a symbol")
+
+
+@dataclass(frozen=True)
+class Config(Part):
+    """A whole machine: ``Config.of(cores=2, threads=6, l1d=Cache("16KiB", ways=4))``."""
+
+    cores: Number = Number(1, 1, 16, "how many")
+    threads: Number = Number(6, 1, 8, "hardware threads (harts) of each core")
+    issue: Choice = Choice("whose turn a cycle is", "strict", "skip")
+    boot: Choice = Choice("which harts start by themselves", "first", "all")
+    pipeline: Pipeline = Pipeline()
+    l1i: Cache = Cache()
+    l1d: Cache = Cache()
+    tlb: Tlb = Tlb()
+    l2: L2 | None = None
+    bus: Bus = Bus()
+    memory: Memory = Memory()
+    progress: Progress = Progress()
+    profile: Profile = Profile()
+    timer: Timer = Timer()
+    uart: Uart = Uart()
+    block: Block = Block()
+    power: Power = Power()
+    smi: Smi = Smi()
+    interrupts: tuple[Interrupt, ...] = ()
+    ranges: tuple[Range, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check what parts have to do with each other."""
+        _check_parts(self, "")
+        _check_parts(self.uart, "uart.")
+        if self.l1i.line != self.l1d.line:
+            text = f"is {self.l1i.line}, l1d.line {self.l1d.line}: give both the same, they share a bus"
+            raise ConfigError("l1i.line", text)
+        for name, cache in (("l1i", self.l1i), ("l1d", self.l1d)):
+            if cache.line > self.tlb.page:
+                refuse(f"{name}.line", cache.line, f"no more than tlb.page ({self.tlb.page})")
+        if self.l2 is not None:
+            try:
+                _check_sets(self.l2.size, self.l2.ways, self.l1d.line)
+            except ConfigError as error:
+                raise error.within("l2") from None
+        if len(self.ranges) > _MOST_RANGES:
+            raise ConfigError("ranges", f"has {len(self.ranges)} entries: give {_MOST_RANGES} at most")
+        if len(self.interrupts) > _MOST_LINES:
+            raise ConfigError("interrupts", f"has {len(self.interrupts)} entries: give {_MOST_LINES} at most")
+        if len(self.uart.script) > _MOST_SCRIPT:
+            raise ConfigError("uart.script", f"has {len(self.uart.script)} entries: give {_MOST_SCRIPT} at most")
+        names = [(r.kind, r.name) for r in self.ranges]
+        for number, key in enumerate(names):
+            if key in names[:number]:
+                text = f"is {shown(key[1])}, as that of another: give each its own"
+                raise ConfigError(f"ranges[{number}].name", text)
+
+    @property
+    def harts(self) -> int:
+        """Hardware threads of the whole machine."""
+        return self.cores * self.threads
+
+    @classmethod
+    def of(cls, **values: Any) -> Config:
+        """A configuration from keywords. Raises ConfigError, also for a keyword that there is not."""
+        _check_keys(cls, values, "")
+        return cls(**values)
+
+    def with_values(self, **values: Any) -> Config:
+        """The same with other values; None leaves a value as it is."""
+        return replace(self, **{name: value for name, value in values.items() if value is not None})
+
+    @classmethod
+    def from_toml(cls, path: str | os.PathLike[str]) -> Config:
+        """Read a TOML file; the files that it names are relative to its folder.
+
+        Raises HeadwayError: one sentence with the file, the path of the key and what is allowed.
+        """
+        shown_path = os.fspath(path)
+        return cls.from_text(_read(shown_path), shown_path, folder=os.path.dirname(os.path.abspath(shown_path)))
+
+    @classmethod
+    def from_text(cls, text: str, name: str = "configuration", folder: str = "") -> Config:
+        """Read TOML; ``name`` is what messages call it, files that it names are relative to ``folder``."""
+        try:
+            found = tomllib.loads(text)
+        except RecursionError:
+            raise HeadwayError(f"{name} is nested too deeply: headway machine show prints what it may hold") from None
+        except ValueError as error:
+            raise HeadwayError(f"{name} is no TOML: {shown(str(error))[1:-1]}") from None
+        try:
+            return _part(cls, found, folder)
+        except ConfigError as error:
+            raise HeadwayError(f"{name}: {error}") from None
+
+    def to_toml(self) -> str:
+        """The configuration as TOML, every key with a word on what it is."""
+        return "\n".join(_written(self)) + "\n"
+
+
+# What is in the tables and the lists of tables of a configuration, and what may be left out altogether.
+_TABLES: Mapping[str, type[Part]] = {
+    "pipeline": Pipeline,
+    "l1i": Cache,
+    "l1d": Cache,
+    "tlb": Tlb,
+    "l2": L2,
+    "bus": Bus,
+    "memory": Memory,
+    "progress": Progress,
+    "profile": Profile,
+    "timer": Timer,
+    "uart": Uart,
+    "block": Block,
+    "power": Power,
+    "smi": Smi,
+}
+_LISTS: Mapping[str, type[Part]] = {"interrupts": Interrupt, "ranges": Range, "script": Script}
+_P = TypeVar("_P", bound=Part)
+
+
+def _check_parts(part: Part, path: str) -> None:
+    """That the parts of a part are what they must be, and lists of parts tuples."""
+    for field in fields(part):  # type: ignore[arg-type]
+        value = getattr(part, field.name)
+        if field.name in _LISTS:
+            kind = _LISTS[field.name]
+            if not isinstance(value, (list, tuple)) or not all(isinstance(item, kind) for item in value):
+                refuse(path + field.name, value, f"a sequence of {kind.__name__}")
+            object.__setattr__(part, field.name, tuple(value))
+        elif field.name in _TABLES and not (value is None and field.name == "l2"):
+            kind = _TABLES[field.name]
+            if not isinstance(value, kind):
+                refuse(path + field.name, value, f"a {kind.__name__}")
+
+
+def _check_keys(kind: type[Part], found: Mapping[str, Any], path: str) -> None:
+    known = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    for key in found:
+        if key not in known:
+            raise ConfigError(f"{path}{key}" if key.isidentifier() else path + shown(key), _unknown(known))
+
+
+def _unknown(known: list[str]) -> str:
+    return f"is not known: there are {', '.join(known)}"
+
+
+def _part(kind: type[_P], found: Mapping[str, Any], folder: str) -> _P:
+    """A part from a table of TOML. Raises ConfigError."""
+    _check_keys(kind, found, "")
+    values: dict[str, Any] = {}
+    for field in fields(kind):  # type: ignore[arg-type]
+        if field.name not in found:
+            if field.default is MISSING:
+                raise ConfigError(field.name, f"is missing: there must be {_needed(kind)}")
+            continue
+        value = found[field.name]
+        if field.name in _TABLES and kind is Config:
+            values[field.name] = _table(_TABLES[field.name], value, field.name, folder)
+        elif field.name in _LISTS:
+            if not isinstance(value, list):
+                refuse(field.name, value, f"tables [[{field.name}]]")
+            values[field.name] = tuple(
+                _table(_LISTS[field.name], item, f"{field.name}[{number}]", folder) for number, item in enumerate(value)
+            )
+        else:
+            values[field.name] = value
+            if isinstance(kind.describe(field.name), Path) and isinstance(value, str) and value and folder:
+                values[field.name] = os.path.join(folder, value)
+    return kind(**values)
+
+
+def _table(kind: type[_P], found: object, name: str, folder: str) -> _P:
+    if not isinstance(found, dict):
+        refuse(name, found, f"a table [{name}]")
+    try:
+        return _part(kind, found, folder)
+    except ConfigError as error:
+        raise error.within(name) from None
+
+
+def _needed(kind: type[Part]) -> str:
+    return " and ".join(field.name for field in fields(kind) if field.default is MISSING)  # type: ignore[arg-type]
+
+
+def _written(config: Config) -> Iterator[str]:
+    yield from _lines(config)
+    for name in _TABLES:
+        part = getattr(config, name)
+        if part is not None:
+            yield from ["", f"[{name}]", *_lines(part)]
+    for name, parts in (
+        ("uart.script", config.uart.script),
+        ("interrupts", config.interrupts),
+        ("ranges", config.ranges),
+    ):
+        for part in parts:
+            yield from ["", f"[[{name}]]", *_lines(part)]
+
+
+def _lines(part: Part) -> Iterator[str]:
+    for field in fields(part):  # type: ignore[arg-type]
+        described = part.describe(field.name)
+        if described is None or (isinstance(part, Range) and field.name in _left_out(part)):
+            continue
+        yield f"{field.name} = {described.write(getattr(part, field.name))}".ljust(24) + f"  # {described.says}"
+
+
+def _left_out(part: Range) -> tuple[str, ...]:
+    return ("start", "end") if part.symbol else ("symbol",)
+
+
+def _read(name: str) -> str:
+    raw = _contents("the configuration", name, _LARGEST)
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise HeadwayError(f"{name} is no text in UTF-8 (byte {error.start}): a configuration is TOML") from None
+
+
+def _contents(what: str, name: str, largest: int) -> bytes:
+    """All of a file that is not too large. Raises HeadwayError."""
+    try:
+        path = FilePath(name)
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise HeadwayError(f"{shown(name)} ({what}) is not a file")
+        with path.open("rb") as stream:
+            raw = stream.read(largest + 1)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise HeadwayError(f"{shown(name)} ({what}) cannot be read: {why}") from None
+    if len(raw) > largest:
+        raise HeadwayError(f"{shown(name)} ({what}) has more than {largest >> 10} KiB")
+    return raw

@@ -1,0 +1,338 @@
+"""CLINT, PLIC, UART, block device, and what the configuration does to them and when (docs/machine.md, section 3)."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport realloc
+from libc.string cimport memcpy
+
+from .architecture cimport *
+from .code cimport forget_code
+from .memory cimport stored
+from .power cimport INTERRUPTED, clocks_again, rouse, start_hart, stop_clocks
+from .structures cimport Core, Hart, Machine, Source
+
+
+cdef inline void look_for_interrupts(Machine* m, Hart* h) noexcept nogil:
+    """Something that decides about the hart's interrupts has changed."""
+    if h.mip & h.mie:
+        if h.halted:
+            rouse(m, &m.cores[h.core], h)
+        if h.privilege != MACHINE or h.mstatus & MIE:
+            h.attention |= INTERRUPTED
+            return
+    h.attention &= ~<uint32_t>INTERRUPTED
+
+
+cdef inline void set_pending(Machine* m, Hart* h, int interrupt, bint pending) noexcept nogil:
+    cdef uint32_t mip = h.mip & ~(1u << interrupt)
+    if pending:
+        mip |= 1u << interrupt
+    if mip != h.mip:
+        h.mip = mip
+        look_for_interrupts(m, h)
+
+
+cdef inline uint64_t timer_now(Machine* m) noexcept nogil:
+    return <uint64_t>(m.now // m.divider + m.timer_offset)
+
+
+cdef inline void look_at_timers(Machine* m) noexcept nogil:
+    """Which timers have expired, and when the next one will."""
+    cdef uint64_t now = timer_now(m), compare
+    cdef int64_t at
+    cdef int i
+    for i in range(m.harts_count):
+        compare = <uint64_t>m.compare[i]
+        set_pending(m, &m.harts[i], TIMER_INTERRUPT, now >= compare)
+    m.timer_next = NEVER
+    for i in range(m.harts_count):
+        compare = <uint64_t>m.compare[i]
+        if now < compare and compare - now < <uint64_t>1 << 61:
+            at = (<int64_t>(compare - now) + m.now // m.divider) * m.divider if compare - now < (<uint64_t>1 << 61) // <uint64_t>m.divider else NEVER
+            m.timer_next = min(m.timer_next, at)
+
+
+cdef inline uint32_t waiting_sources(Machine* m, int hart) noexcept nogil:
+    return (m.pending | m.level) & ~m.claimed & m.enabled[hart]
+
+
+cdef inline uint32_t best_source(Machine* m, int hart) noexcept nogil:
+    """The source that the hart would claim: highest priority above the threshold, then lowest number; 0: none."""
+    cdef uint32_t waiting = waiting_sources(m, hart), best = 0, i, priority = m.threshold[hart]
+    for i in range(1, 32):
+        if waiting >> i & 1 and m.priority[i] > priority:
+            best = i
+            priority = m.priority[i]
+    return best
+
+
+cdef inline void look_at_plic(Machine* m) noexcept nogil:
+    cdef int i
+    m.level = 0
+    if m.received_count and m.uart_enable & 1:
+        m.level |= 2
+    if m.sending_count < 16 and m.uart_enable & 2:
+        m.level |= 4
+    if m.block_done and m.block_enable & 1:
+        m.level |= 8
+    for i in range(m.harts_count):
+        set_pending(m, &m.harts[i], EXTERNAL_INTERRUPT, m.enabled[i] and best_source(m, i) != 0)
+
+
+cdef inline void note_sent(Machine* m, uint8_t byte) noexcept nogil:
+    cdef uint8_t* larger
+    if m.sent_count == m.sent_room:
+        larger = <uint8_t*>realloc(m.sent, m.sent_room * 2 + 256)
+        if larger == NULL:
+            m.stop = -1
+            return
+        m.sent = larger
+        m.sent_room = m.sent_room * 2 + 256
+    m.sent[m.sent_count] = byte
+    m.sent_count += 1
+
+
+cdef inline void do_block_command(Machine* m) noexcept nogil:
+    """The data moves when the command ends."""
+    cdef uint64_t bytes = <uint64_t>m.block_count * 512, first = m.block_address
+    cdef uint8_t* at
+    m.block_at = NEVER
+    m.block_done = 1
+    m.block_status = 2
+    if <uint64_t>m.block_sector + m.block_count > m.sectors or first < RAM or first - RAM + bytes > m.ram_size:
+        return
+    if m.block_command not in (1, 2):
+        return
+    m.block_status = 1
+    at = m.blocks + <uint64_t>m.block_sector * 512
+    if m.block_command == 2:
+        memcpy(at, m.ram + (first - RAM), bytes)
+    elif bytes:
+        memcpy(m.ram + (first - RAM), at, bytes)
+        forget_code(m, <uint32_t>first, <uint32_t>bytes)
+
+
+cdef inline void find_next_event(Machine* m) noexcept nogil:
+    cdef int64_t at = min(m.timer_next, m.block_at, m.sent_at, m.smi_until if m.smi_until else m.smi_next)
+    cdef int i
+    if m.uart_next < m.uart_length:
+        at = min(at, m.uart_at[m.uart_next])
+    for i in range(m.sources_count):
+        if m.sources[i].left:
+            at = min(at, m.sources[i].next)
+    m.next_event = at
+
+
+cdef inline void handle_events(Machine* m) noexcept nogil:
+    """Everything that devices do at tick `now`."""
+    cdef int i
+    cdef Source* source
+    if m.smi_until and m.smi_until <= m.now:
+        clocks_again(m)
+    if not m.smi_until and m.smi_next <= m.now:
+        m.smi_next = m.now + m.smi_every if m.smi_every else NEVER
+        stop_clocks(m)
+    while m.uart_next < m.uart_length and m.uart_at[m.uart_next] <= m.now:
+        if m.received_count == 256:
+            m.uart_lost += 1
+        else:
+            m.received[(m.received_head + m.received_count) & 255] = m.uart_input[m.uart_next]
+            m.received_count += 1
+        m.uart_next += 1
+    if m.sent_at <= m.now:
+        note_sent(m, m.sending[m.sending_head])
+        m.sending_head = (m.sending_head + 1) & 15
+        m.sending_count -= 1
+        m.sent_at = m.now + m.uart_tick if m.sending_count else NEVER
+    if m.block_at <= m.now:
+        do_block_command(m)
+    for i in range(m.sources_count):
+        source = &m.sources[i]
+        if source.left and source.next <= m.now:
+            m.pending |= 1u << source.number
+            source.next += source.every
+            source.left -= 1
+    look_at_plic(m)
+    look_at_timers(m)
+    find_next_event(m)
+
+
+cdef inline void check_status(Machine* m, Hart* h, uint32_t value, int state) noexcept nogil:
+    """T8: the first check that finds something ends what the first one that did not has begun."""
+    if not h.latch:
+        h.polled = 0 if value else <uint32_t>state
+
+
+cdef inline bint device_load(Machine* m, Hart* h, uint32_t address, uint32_t* value) noexcept nogil:
+    """A 32-bit load from a device; False: there is none."""
+    cdef uint32_t offset = address & 0xFFFFFF, i
+    cdef uint64_t time
+    value[0] = 0
+    if address - CLINT < 0x10000:
+        if offset < <uint32_t>(4 * m.harts_count):
+            value[0] = m.software[offset >> 2]
+        elif offset - 0x4000 < <uint32_t>(8 * m.harts_count):
+            value[0] = <uint32_t>(<uint64_t>m.compare[(offset - 0x4000) >> 3] >> (32 if offset & 4 else 0))
+        elif offset & ~4u == 0xBFF8:
+            time = timer_now(m)
+            value[0] = <uint32_t>(time >> (32 if offset & 4 else 0))
+        else:
+            return False
+        return True
+    if address - PLIC < 0x400000:
+        if offset < 128:
+            value[0] = m.priority[offset >> 2]
+        elif offset == 0x1000:
+            value[0] = (m.pending | m.level) & ~m.claimed
+        elif offset - 0x2000 < <uint32_t>(0x80 * m.harts_count) and not offset & 0x7C:
+            value[0] = m.enabled[(offset - 0x2000) >> 7]
+        elif offset - 0x200000 < <uint32_t>(0x1000 * m.harts_count) and not offset & 0xFF8:
+            i = (offset - 0x200000) >> 12
+            if not offset & 4:
+                value[0] = m.threshold[i]
+            else:
+                value[0] = best_source(m, <int>i)
+                if value[0]:
+                    m.claimed |= 1u << value[0]
+                    m.pending &= ~(1u << value[0])
+                    look_at_plic(m)
+        else:
+            return False
+        return True
+    if address - UART < 20:
+        if offset == 0:
+            value[0] = 0xFFFFFFFFu
+            if m.received_count:
+                value[0] = m.received[m.received_head]
+                m.received_head = (m.received_head + 1) & 255
+                m.received_count -= 1
+                look_at_plic(m)
+        elif offset == 4:
+            value[0] = m.received_count > 0
+            check_status(m, h, value[0], POLL_UART_RX)
+        elif offset == 12:
+            value[0] = m.sending_count < 16
+            check_status(m, h, value[0], POLL_UART_TX)
+        elif offset == 16:
+            value[0] = m.uart_enable
+        return True
+    if address - BLOCK < 32:
+        offset &= 0xFFFF
+        if offset == 0:
+            value[0] = m.block_sector
+        elif offset == 4:
+            value[0] = m.block_address
+        elif offset == 8:
+            value[0] = m.block_count
+        elif offset == 12:
+            value[0] = m.block_command
+        elif offset == 16:
+            value[0] = m.block_status
+            check_status(m, h, value[0], POLL_BLOCK)
+        elif offset == 20:
+            value[0] = m.block_enable
+        elif offset == 24:
+            value[0] = m.sectors
+        return True
+    if address - DESCRIPTION < 24:
+        offset &= 0xFFFF
+        if offset == 0:
+            value[0] = <uint32_t>m.cores_count
+        elif offset == 4:
+            value[0] = <uint32_t>m.threads
+        elif offset == 8:
+            value[0] = m.ram_size
+        elif offset == 12:
+            value[0] = m.tcm_size
+        elif offset == 16:
+            value[0] = <uint32_t>m.divider
+        else:
+            value[0] = <uint32_t>m.strict
+        return True
+    return False
+
+
+cdef inline uint64_t half(uint64_t old, uint32_t offset, uint32_t value) noexcept nogil:
+    """A 64-bit register of which one word was written."""
+    if offset & 4:
+        return old & 0xFFFFFFFFu | <uint64_t>value << 32
+    return old >> 32 << 32 | value
+
+
+cdef inline bint device_store(Machine* m, Hart* h, uint32_t address, uint32_t value) noexcept nogil:
+    """A 32-bit store to a device; False: there is none, or it cannot be written."""
+    cdef uint32_t offset = address & 0xFFFFFF, i
+    if address - CLINT < 0x10000:
+        if offset < <uint32_t>(4 * m.harts_count):
+            i = offset >> 2
+            m.software[i] = value & 1
+            set_pending(m, &m.harts[i], SOFTWARE_INTERRUPT, value & 1)
+            if value & 1 and not m.harts[i].started:
+                start_hart(m, &m.cores[m.harts[i].core], &m.harts[i])
+        elif offset - 0x4000 < <uint32_t>(8 * m.harts_count):
+            i = (offset - 0x4000) >> 3
+            m.compare[i] = <int64_t>half(<uint64_t>m.compare[i], offset, value)
+            look_at_timers(m)
+        elif offset & ~4u == 0xBFF8:
+            m.timer_offset = <int64_t>(half(timer_now(m), offset, value) - <uint64_t>(m.now // m.divider))
+            look_at_timers(m)
+        else:
+            return False
+        find_next_event(m)
+        return True
+    if address - PLIC < 0x400000:
+        if 0 < offset < 128:
+            m.priority[offset >> 2] = value & 7
+        elif offset - 0x2000 < <uint32_t>(0x80 * m.harts_count) and not offset & 0x7C:
+            m.enabled[(offset - 0x2000) >> 7] = value & ~1u
+        elif offset - 0x200000 < <uint32_t>(0x1000 * m.harts_count) and not offset & 0xFF8:
+            if offset & 4:
+                m.claimed &= ~(1u << (value & 31))
+            else:
+                m.threshold[(offset - 0x200000) >> 12] = value & 7
+        elif offset >= 128:
+            return False
+        look_at_plic(m)
+        return True
+    if address - UART < 20:
+        if offset == 8:
+            if m.sending_count < 16:
+                m.sending[(m.sending_head + m.sending_count) & 15] = <uint8_t>value
+                m.sending_count += 1
+                if m.sent_at == NEVER:
+                    m.sent_at = m.now + m.uart_tick
+                    find_next_event(m)
+        elif offset == 16:
+            m.uart_enable = value & 3
+        else:
+            return offset != 0
+        look_at_plic(m)
+        return True
+    if address - BLOCK < 32:
+        offset &= 0xFFFF
+        if offset == 20:
+            m.block_enable = value & 1
+        elif offset == 28:
+            m.block_done = 0
+        elif offset < 16 and not m.block_status:
+            # Busy: what a command is about cannot be changed under it.
+            return True
+        elif offset == 0:
+            m.block_sector = value
+        elif offset == 4:
+            m.block_address = value
+        elif offset == 8:
+            m.block_count = value
+        elif offset == 12:
+            m.block_command = value
+            m.block_status = 0
+            m.block_done = 0
+            m.block_at = m.now + m.block_latency + m.block_each * <int64_t>value_or(m.block_count, m.sectors)
+            find_next_event(m)
+        look_at_plic(m)
+        return True
+    return False
+
+
+cdef inline uint32_t value_or(uint32_t value, uint32_t limit) noexcept nogil:
+    """No command takes longer than one for the whole device."""
+    return value if value < limit else limit

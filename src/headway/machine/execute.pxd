@@ -1,0 +1,562 @@
+"""One instruction of one hart: fetched, executed, and charged (docs/machine.md, section 2).
+
+`attempt` is the machine's hot loop. A hart's turn either ends with an instruction retired or a trap entered, and then its
+cycles are known; or it is blocked, and the turn, like everything until the instruction is tried again, is a stall.
+"""
+
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from .accounts cimport begin_hart_thread, enter, look_again, state_of
+from .architecture cimport *
+from .code cimport PAGE, decode, forget_code, forget_tcm, open_page
+from .csrs cimport read_csr, write_csr
+from .devices cimport device_load, device_store
+from .memory cimport can_access, can_fetch, empty, end_reservations, stored
+from .power cimport INTERRUPTED, PROFILING, RESUMING, halt
+from .protection cimport MAY_EXECUTE, MAY_READ, MAY_WRITE, may
+from .structures cimport Core, Decoded, Hart, Machine
+from .traps cimport interrupt, leave_trap, trap
+from .turns cimport next_turn
+
+cdef enum:  # Outcome
+    DONE = 0
+    BLOCKED = 1
+    TRAPPED = 2
+
+cdef enum:  # Stop
+    STOP_LIMIT = 0
+    STOP_HTIF = 1
+    STOP_SEMIHOST = 2
+    STOP_STANDSTILL = 3
+    STOP_NO_MEMORY = -1
+
+
+cdef inline int fault(Machine* m, Core* c, Hart* h, uint32_t cause, uint32_t value) noexcept nogil:
+    """A trap that the instruction causes: its own cycle was still the program's."""
+    trap(m, c, h, cause, value, False, h.free + m.unit)
+    return TRAPPED
+
+
+cdef inline bint allowed(Hart* h, uint32_t address, uint32_t size, uint32_t permission) noexcept nogil:
+    cdef uint32_t privilege = h.privilege
+    if not h.guarded:
+        return True
+    if permission != MAY_EXECUTE and h.mstatus & MPRV:
+        privilege = h.mstatus >> 11 & 3
+    return may(h, address, size, permission, privilege)
+
+
+cdef inline int load(Machine* m, Core* c, Hart* h, uint32_t address, uint32_t size, uint32_t* value) noexcept nogil:
+    """Zero-extended."""
+    cdef uint32_t offset = address - RAM
+    value[0] = 0
+    if h.guarded and not allowed(h, address, size, MAY_READ):
+        return fault(m, c, h, LOAD_FAULT, address)
+    if offset <= m.ram_size - size:
+        if not can_access(m, c, h, address, size, False):
+            return BLOCKED
+        memcpy(value, m.ram + offset, size)
+        if (address ^ (address + size - 1)) >> c.dcache.shift:
+            h.cost = 2
+        return DONE
+    offset = address - TCM
+    if m.tcm_size and offset <= m.tcm_size - size:
+        memcpy(value, c.tcm + offset, size)
+        return DONE
+    if size != 4 or address & 3 or not device_load(m, h, address, value):
+        return fault(m, c, h, LOAD_FAULT, address)
+    h.cost = m.device
+    # A status register may have changed what the hart is in; this instruction belongs to what it was in before.
+    h.instret += 1
+    look_again(m, c, h, h.free + m.unit, True)
+    h.instret -= 1
+    return DONE
+
+
+cdef inline void write_ram(Machine* m, Core* c, Hart* h, uint32_t address, uint32_t size, uint32_t value) noexcept nogil:
+    """What is stored is seen by everybody from now on."""
+    cdef uint32_t offset = address - RAM, low
+    memcpy(m.ram + offset, &value, size)
+    stored(m, c, h, address, size)
+    if m.pages[offset // PAGE] != NULL or m.pages[(offset + size - 1) // PAGE] != NULL or not offset & (PAGE - 1):
+        forget_code(m, address, size)
+    if m.tohost and address - m.tohost < 8:
+        memcpy(&low, m.ram + (m.tohost - RAM), 4)
+        if low:
+            m.stop = STOP_HTIF
+            m.stopped_hart = h.number
+
+
+cdef inline int store(Machine* m, Core* c, Hart* h, uint32_t address, uint32_t size, uint32_t value) noexcept nogil:
+    cdef uint32_t offset = address - RAM
+    if h.guarded and not allowed(h, address, size, MAY_WRITE):
+        return fault(m, c, h, STORE_FAULT, address)
+    if offset <= m.ram_size - size:
+        if not can_access(m, c, h, address, size, True):
+            return BLOCKED
+        write_ram(m, c, h, address, size, value)
+        if (address ^ (address + size - 1)) >> c.dcache.shift:
+            h.cost = 2
+        return DONE
+    offset = address - TCM
+    if m.tcm_size and offset <= m.tcm_size - size:
+        memcpy(c.tcm + offset, &value, size)
+        forget_tcm(c, offset, size)
+        if m.reservations:
+            end_reservations(m, h, address >> c.dcache.shift)
+        return DONE
+    if size != 4 or address & 3 or not device_store(m, h, address, value):
+        return fault(m, c, h, STORE_FAULT, address)
+    h.cost = m.device
+    return DONE
+
+
+cdef inline void reserve(Machine* m, Hart* h, uint32_t line) noexcept nogil:
+    if h.reserved:
+        m.reservations -= 1
+    h.reserved = line
+    if line:
+        m.reservations += 1
+
+
+cdef inline int atomic(Machine* m, Core* c, Hart* h, Decoded* d, uint32_t* value) noexcept nogil:
+    """LR, SC and the AMOs: one access, which nothing comes between."""
+    cdef uint32_t address = h.x[d.rs1], operand = h.x[d.rs2], old = 0, offset = address - RAM, line
+    cdef bint in_tcm = m.tcm_size and address - TCM <= m.tcm_size - 4
+    cdef bint reading = d.operation == LR
+    if address & 3:
+        return fault(m, c, h, LOAD_MISALIGNED if reading else STORE_MISALIGNED, address)
+    if h.guarded and not allowed(h, address, 4, MAY_READ if reading else MAY_WRITE):
+        return fault(m, c, h, LOAD_FAULT if reading else STORE_FAULT, address)
+    if offset > m.ram_size - 4 and not in_tcm:
+        return fault(m, c, h, LOAD_FAULT if reading else STORE_FAULT, address)
+    line = (address >> c.dcache.shift) + 1
+    if d.operation == SC and h.reserved != line:
+        reserve(m, h, 0)
+        value[0] = 1
+        return DONE
+    if not in_tcm and not can_access(m, c, h, address, 4, not reading):
+        return BLOCKED
+    memcpy(&old, c.tcm + (address - TCM) if in_tcm else m.ram + offset, 4)
+    value[0] = old
+    if d.operation == LR:
+        reserve(m, h, line)
+        return DONE
+    if d.operation == SC:
+        reserve(m, h, 0)
+        value[0] = 0
+    elif d.operation == AMOADD:
+        operand += old
+    elif d.operation == AMOXOR:
+        operand ^= old
+    elif d.operation == AMOAND:
+        operand &= old
+    elif d.operation == AMOOR:
+        operand |= old
+    elif d.operation == AMOMIN:
+        operand = old if <int32_t>old < <int32_t>operand else operand
+    elif d.operation == AMOMAX:
+        operand = old if <int32_t>old > <int32_t>operand else operand
+    elif d.operation == AMOMINU:
+        operand = old if old < operand else operand
+    elif d.operation == AMOMAXU:
+        operand = old if old > operand else operand
+    if in_tcm:
+        memcpy(c.tcm + (address - TCM), &operand, 4)
+        forget_tcm(c, address - TCM, 4)
+        if m.reservations:
+            end_reservations(m, h, line - 1)
+    else:
+        write_ram(m, c, h, address, 4, operand)
+    return DONE
+
+
+cdef inline int change_csr(Machine* m, Core* c, Hart* h, Decoded* d, uint32_t* value) noexcept nogil:
+    """The CSR instructions. The instruction is counted as retired before what it writes takes effect."""
+    cdef uint32_t number = <uint32_t>d.immediate, operand, how = d.operation
+    cdef bint writes
+    if how >= CSRRWI:
+        operand = d.uimm
+        how -= CSRRWI - CSRRW
+        writes = how == CSRRW or d.uimm
+    else:
+        operand = h.x[d.rs1]
+        writes = how == CSRRW or d.rs1
+    if not read_csr(m, c, h, number, value):
+        return fault(m, c, h, ILLEGAL, d.word)
+    if writes:
+        if how == CSRRS:
+            operand = value[0] | operand
+        elif how == CSRRC:
+            operand = value[0] & ~operand
+        h.instret += 1
+        if not write_csr(m, c, h, number, operand):
+            h.instret -= 1
+            return fault(m, c, h, ILLEGAL, d.word)
+        h.instret -= 1
+    return DONE
+
+
+cdef inline bint is_semihosting(Machine* m, Hart* h) noexcept nogil:
+    """EBREAK between the two shifts that do nothing."""
+    cdef uint32_t offset = h.pc - RAM, before, after
+    if offset - 4 > m.ram_size - 12:
+        return False
+    memcpy(&before, m.ram + offset - 4, 4)
+    memcpy(&after, m.ram + offset + 4, 4)
+    return before == 0x01F01013u and after == 0x40705013u
+
+
+cdef inline void record(Machine* m, Hart* h, uint32_t pc) noexcept nogil:
+    """A record into the profile buffer; when that is full, nothing, and nobody is told (P1)."""
+    cdef uint32_t at, words[4]
+    if h.profile_head + 16 > h.profile_size:
+        h.profile_missed += 1
+        return
+    at = h.profile_base + h.profile_head
+    words[0] = pc
+    words[1] = <uint32_t>h.state
+    words[2] = <uint32_t>m.now
+    words[3] = <uint32_t>(<uint64_t>m.now >> 32)
+    memcpy(m.ram + (at - RAM), words, 16)
+    forget_code(m, at, 16)
+    h.profile_head += 16
+
+
+cdef inline void profile(Machine* m, Core* c, Hart* h, uint32_t pc, bint retired, bint taken) noexcept nogil:
+    """After each turn of a hart whose buffer is authorised."""
+    if h.profile == 1:
+        while c.cycle - h.profile_last >= h.profile_period:
+            h.profile_last += h.profile_period
+            record(m, h, pc)
+    elif h.profile == 2 and retired or h.profile == 3 and taken:
+        h.profile_left -= 1
+        if h.profile_left <= 0:
+            h.profile_left = h.profile_period
+            record(m, h, pc)
+
+
+cdef inline void charge_gap(Machine* m, Hart* h, int64_t begin) noexcept nogil:
+    """The cycles between the end of the last instruction, or the last attempt, and this turn."""
+    cdef int64_t own
+    if m.strict:
+        h.lost[h.reason if h.reason else SLOT] += begin - h.free
+    else:
+        own = min(max(h.ready, h.free), begin)
+        h.lost[h.reason] += own - h.free
+        h.lost[SLOT] += begin - own
+    h.free = begin
+
+
+cdef inline bint needs(Hart* h, Decoded* d, int64_t cycle) noexcept nogil:
+    """Whether a register that the instruction reads or writes cannot be used yet; then when the hart can issue."""
+    cdef int64_t at = max(h.usable[d.rs1], h.usable[d.rs2], h.usable[d.rd])
+    if at <= cycle:
+        return False
+    h.reason = DATA
+    h.arrival = 0
+    h.ready = at
+    return True
+
+
+cdef inline void finish(Machine* m, Hart* h, int64_t cycle, int64_t begin, int refill) noexcept nogil:
+    """The hart's cycles are known: when it can issue again."""
+    h.free = begin + h.cost if m.unit == 1 else begin + (h.cost + m.unit - 1) // m.unit * m.unit
+    h.ready = cycle + h.cost + refill
+    h.reason = REFILL if refill else GOING
+    h.arrival = 0
+
+
+cdef inline Decoded* fetch(Machine* m, Core* c, Hart* h) noexcept nogil:
+    """The instruction at pc; NULL: the hart is blocked, or (then `pc` is another) has trapped."""
+    cdef uint32_t pc = h.pc
+    cdef Decoded* d
+    if h.guarded and not allowed(h, pc, 2, MAY_EXECUTE):
+        fault(m, c, h, FETCH_FAULT, pc)
+        return NULL
+    if (pc >> c.icache.shift) + 1 != h.fetched or pc // PAGE != h.page:
+        if pc - RAM < m.ram_size:
+            if not can_fetch(m, c, h, pc):
+                return NULL
+        elif pc - TCM >= m.tcm_size:
+            fault(m, c, h, FETCH_FAULT, pc)
+            return NULL
+        h.fetched = (pc >> c.icache.shift) + 1
+        if open_page(m, c, h, pc) == NULL:
+            return NULL
+    d = &h.code[(pc & (PAGE - 1)) >> 1]
+    if d.operation == UNDECODED and not decode(m, c, d, pc):
+        fault(m, c, h, FETCH_FAULT, pc + 2)
+        return NULL
+    if d.crosses:
+        if h.guarded and not allowed(h, pc + 2, 2, MAY_EXECUTE):
+            fault(m, c, h, FETCH_FAULT, pc + 2)
+            return NULL
+        if pc + 2 - RAM < m.ram_size:
+            if not can_fetch(m, c, h, pc + 2):
+                # Its first half is not looked up again.
+                return NULL
+        h.fetched = ((pc + 2) >> c.icache.shift) + 1
+    return d
+
+
+cdef inline void attempt(Machine* m, Core* c) noexcept nogil:
+    """The turn of the hart that has been chosen."""
+    cdef Hart* h = c.pick
+    cdef int64_t cycle = c.next_cycle, begin = c.next_cycle + 1 - m.unit, late = 0
+    cdef uint32_t pc, next, a, b, value = 0
+    cdef Decoded* d
+    cdef int outcome = DONE, operation
+    cdef bint taken = False
+    cdef uint32_t* x = h.x
+    c.cycle = cycle
+    c.last = h.slot
+    if h.attention:
+        if h.attention & RESUMING:
+            h.attention &= ~<uint32_t>RESUMING
+            h.free = begin
+            h.profile_last = cycle
+            enter(m, c, h, begin, state_of(m, h), False)
+            if h.thread == NULL and not h.block and not h.instret:
+                begin_hart_thread(m, h)
+        if h.attention & INTERRUPTED:
+            if begin != h.free:
+                charge_gap(m, h, begin)
+            interrupt(m, c, h, begin)
+            h.cost = 1
+            finish(m, h, cycle, begin, m.refill)
+            next_turn(m, c)
+            return
+    if begin != h.free:
+        charge_gap(m, h, begin)
+    pc = h.pc
+    h.cost = 1
+    d = fetch(m, c, h)
+    if d == NULL:
+        if h.ready <= cycle:
+            # A trap.
+            finish(m, h, cycle, begin, m.refill)
+        next_turn(m, c)
+        return
+    if h.due > cycle and needs(h, d, cycle):
+        next_turn(m, c)
+        return
+    if d.range != h.range and not h.latch:
+        h.range = d.range
+        look_again(m, c, h, begin, True)
+    next = pc + d.size
+    a = x[d.rs1]
+    b = x[d.rs2]
+    operation = d.operation
+    if operation == ADDI:
+        x[d.rd] = a + <uint32_t>d.immediate
+    elif operation == LW:
+        outcome = load(m, c, h, a + <uint32_t>d.immediate, 4, &value)
+        if outcome == DONE:
+            x[d.rd] = value
+            late = m.load
+    elif operation == SW:
+        outcome = store(m, c, h, a + <uint32_t>d.immediate, 4, b)
+    elif operation == ADD:
+        x[d.rd] = a + b
+    elif operation == BEQ:
+        if a == b:
+            next = pc + <uint32_t>d.immediate
+            taken = True
+    elif operation == BNE:
+        if a != b:
+            next = pc + <uint32_t>d.immediate
+            taken = True
+    elif operation == BLT:
+        if <int32_t>a < <int32_t>b:
+            next = pc + <uint32_t>d.immediate
+            taken = True
+    elif operation == BGE:
+        if <int32_t>a >= <int32_t>b:
+            next = pc + <uint32_t>d.immediate
+            taken = True
+    elif operation == BLTU:
+        if a < b:
+            next = pc + <uint32_t>d.immediate
+            taken = True
+    elif operation == BGEU:
+        if a >= b:
+            next = pc + <uint32_t>d.immediate
+            taken = True
+    elif operation == JAL:
+        x[d.rd] = next
+        next = pc + <uint32_t>d.immediate
+        taken = True
+    elif operation == JALR:
+        x[d.rd] = next
+        next = (a + <uint32_t>d.immediate) & ~1u
+        taken = True
+    elif operation == LUI:
+        x[d.rd] = <uint32_t>d.immediate
+    elif operation == AUIPC:
+        x[d.rd] = pc + <uint32_t>d.immediate
+    elif operation == SUB:
+        x[d.rd] = a - b
+    elif operation == SLLI:
+        x[d.rd] = a << d.immediate
+    elif operation == SRLI:
+        x[d.rd] = a >> d.immediate
+    elif operation == SRAI:
+        x[d.rd] = <uint32_t>(<int32_t>a >> d.immediate)
+    elif operation == ANDI:
+        x[d.rd] = a & <uint32_t>d.immediate
+    elif operation == ORI:
+        x[d.rd] = a | <uint32_t>d.immediate
+    elif operation == XORI:
+        x[d.rd] = a ^ <uint32_t>d.immediate
+    elif operation == SLTI:
+        x[d.rd] = <int32_t>a < d.immediate
+    elif operation == SLTIU:
+        x[d.rd] = a < <uint32_t>d.immediate
+    elif operation == AND:
+        x[d.rd] = a & b
+    elif operation == OR:
+        x[d.rd] = a | b
+    elif operation == XOR:
+        x[d.rd] = a ^ b
+    elif operation == SLL:
+        x[d.rd] = a << (b & 31)
+    elif operation == SRL:
+        x[d.rd] = a >> (b & 31)
+    elif operation == SRA:
+        x[d.rd] = <uint32_t>(<int32_t>a >> (b & 31))
+    elif operation == SLT:
+        x[d.rd] = <int32_t>a < <int32_t>b
+    elif operation == SLTU:
+        x[d.rd] = a < b
+    elif operation == LB:
+        outcome = load(m, c, h, a + <uint32_t>d.immediate, 1, &value)
+        if outcome == DONE:
+            x[d.rd] = <uint32_t><int32_t><int8_t>value
+            late = m.load
+    elif operation == LBU:
+        outcome = load(m, c, h, a + <uint32_t>d.immediate, 1, &value)
+        if outcome == DONE:
+            x[d.rd] = value
+            late = m.load
+    elif operation == LH:
+        outcome = load(m, c, h, a + <uint32_t>d.immediate, 2, &value)
+        if outcome == DONE:
+            x[d.rd] = <uint32_t><int32_t><int16_t>value
+            late = m.load
+    elif operation == LHU:
+        outcome = load(m, c, h, a + <uint32_t>d.immediate, 2, &value)
+        if outcome == DONE:
+            x[d.rd] = value
+            late = m.load
+    elif operation == SB:
+        outcome = store(m, c, h, a + <uint32_t>d.immediate, 1, b)
+    elif operation == SH:
+        outcome = store(m, c, h, a + <uint32_t>d.immediate, 2, b)
+    elif operation == MUL:
+        x[d.rd] = a * b
+        late = m.multiply
+    elif operation == MULH:
+        x[d.rd] = <uint32_t>(<uint64_t>(<int64_t><int32_t>a * <int64_t><int32_t>b) >> 32)
+        late = m.multiply
+    elif operation == MULHSU:
+        x[d.rd] = <uint32_t>(<uint64_t>(<int64_t><int32_t>a * <int64_t>b) >> 32)
+        late = m.multiply
+    elif operation == MULHU:
+        x[d.rd] = <uint32_t>(<uint64_t>a * <uint64_t>b >> 32)
+        late = m.multiply
+    elif operation == DIV:
+        h.cost = m.divide
+        x[d.rd] = 0xFFFFFFFFu if not b else a if b == 0xFFFFFFFFu and a == 0x80000000u else <uint32_t>(<int32_t>a // <int32_t>b)
+    elif operation == DIVU:
+        h.cost = m.divide
+        x[d.rd] = a // b if b else 0xFFFFFFFFu
+    elif operation == REM:
+        h.cost = m.divide
+        x[d.rd] = a if not b else 0 if b == 0xFFFFFFFFu else <uint32_t>(<int32_t>a % <int32_t>b)
+    elif operation == REMU:
+        h.cost = m.divide
+        x[d.rd] = a % b if b else a
+    elif operation == FENCE:
+        pass
+    elif (
+        operation == LR or operation == SC or operation == AMOSWAP or operation == AMOADD or operation == AMOXOR
+        or operation == AMOAND or operation == AMOOR or operation == AMOMIN or operation == AMOMAX
+        or operation == AMOMINU or operation == AMOMAXU
+    ):
+        outcome = atomic(m, c, h, d, &value)
+        if outcome == DONE:
+            x[d.rd] = value
+            late = m.load
+    elif (
+        operation == CSRRW or operation == CSRRS or operation == CSRRC
+        or operation == CSRRWI or operation == CSRRSI or operation == CSRRCI
+    ):
+        outcome = change_csr(m, c, h, d, &value)
+        if outcome == DONE:
+            x[d.rd] = value
+    elif operation == FENCE_I:
+        empty(&c.icache)
+        h.fetched = 0
+        taken = True
+    elif operation == ECALL:
+        outcome = fault(m, c, h, CALL_FROM_MACHINE if h.privilege == MACHINE else CALL_FROM_USER, 0)
+    elif operation == EBREAK:
+        if is_semihosting(m, h):
+            m.stop = STOP_SEMIHOST
+            m.stopped_hart = h.number
+        else:
+            outcome = fault(m, c, h, BREAKPOINT, pc)
+    elif operation == MRET:
+        if h.privilege != MACHINE:
+            outcome = fault(m, c, h, ILLEGAL, d.word)
+        else:
+            h.instret += 1
+            leave_trap(m, c, h, begin + m.unit)
+            h.instret -= 1
+            next = h.pc
+            taken = True
+    elif operation == WFI:
+        if h.privilege != MACHINE and h.mstatus & TW:
+            outcome = fault(m, c, h, ILLEGAL, d.word)
+        elif not h.mip & h.mie:
+            h.pc = next
+            h.instret += 1
+            halt(m, c, h, begin + m.unit)
+            h.free = begin + m.unit
+            h.served[0] = 0
+            h.served_fetch = 0
+            next_turn(m, c)
+            return
+    else:
+        outcome = fault(m, c, h, ILLEGAL, d.word)
+    if outcome == BLOCKED:
+        next_turn(m, c)
+        return
+    if outcome == TRAPPED:
+        h.cost = 1
+        finish(m, h, cycle, begin, m.refill)
+        if h.attention & PROFILING:
+            profile(m, c, h, pc, False, False)
+        next_turn(m, c)
+        return
+    h.pc = next
+    h.instret += 1
+    if h.served[0] | h.served_fetch:
+        h.served[0] = 0
+        h.served[1] = 0
+        h.served_fetch = 0
+    finish(m, h, cycle, begin, m.refill if taken else 0)
+    if late > 1:
+        h.usable[d.rd] = cycle + late + h.cost - 1
+        h.usable[NOWHERE] = 0
+        if h.usable[d.rd] > h.due:
+            h.due = h.usable[d.rd]
+    if h.due > h.ready and h.pc // PAGE == h.page:
+        d = &h.code[(h.pc & (PAGE - 1)) >> 1]
+        if d.operation != UNDECODED:
+            needs(h, d, h.ready)
+    if h.attention & PROFILING:
+        profile(m, c, h, pc, True, taken)
+    next_turn(m, c)

@@ -1,0 +1,265 @@
+"""What a program may ask of its host: HTIF calls through ``tohost``, and semihosting operations.
+
+Every address that a program gives is hostile: it is read and written by `Memory` alone, which refuses what is outside.
+Time is the machine's, never the host's, so that two runs are the same.
+
+Sources: riscv-isa-sim, fesvr/htif.cc and syscall.cc; "Semihosting for AArch32 and AArch64", Arm, version 2.0, with the
+numbers and the 32-bit blocks that "RISC-V Semihosting" 1.0 takes from there.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from headway.errors import HeadwayError
+
+from .config import RAM
+from .console import Console
+
+__all__ = ["TICKS_PER_SECOND", "Host", "Memory"]
+
+TICKS_PER_SECOND = 100_000_000
+"""What programs that ask for seconds are told of ticks."""
+
+_CALL_WRITE = 64
+_CHUNK = 1 << 16
+_FAILED = 0xFFFF_FFFF
+_EFAULT, _EBADF, _ENOENT, _EINVAL, _ENOSYS = 14, 9, 2, 22, 88  # newlib's errno.h
+_APPLICATION_EXIT = 0x20026
+_INPUT, _OUTPUT, _ERRORS = 1, 2, 3
+_LONGEST_NAME = 256
+
+
+class Memory(Protocol):
+    """The machine's memory; both raise ValueError outside."""
+
+    def read(self, address: int, size: int) -> bytes:
+        """Bytes from there on."""
+        ...
+
+    def write(self, address: int, data: bytes) -> None:
+        """Put bytes there."""
+        ...
+
+
+class _Guarded:
+    """A memory behind addresses of any size: what has more than 32 bits is outside."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    def read(self, address: int, size: int) -> bytes:
+        if address + size > 1 << 32:
+            raise ValueError(address)
+        return self._memory.read(address, size) if size else b""
+
+    def write(self, address: int, data: bytes) -> None:
+        if address + len(data) > 1 << 32:
+            raise ValueError(address)
+        self._memory.write(address, data)
+
+
+class Host:
+    """Serves one run of a program. ``free``: the first address after the program, ``top``: after the RAM."""
+
+    def __init__(
+        self, memory: Memory, console: Console, *, arguments: Sequence[str] = (), free: int = RAM, top: int = RAM
+    ) -> None:
+        self._memory, self._console = _Guarded(memory), console
+        self._command = " ".join(arguments).encode("utf-8", "surrogateescape")
+        self._free, self._top = free, top
+        self._errno = 0
+        self._open = {_INPUT: False, _OUTPUT: False, _ERRORS: False}
+        self.exit_status: int | None = None
+        """The program's, from 0 to 2^32 - 1, once it has ended."""
+
+    # --- HTIF ---
+
+    def htif(self, tohost: int, fromhost: int | None) -> None:
+        """Do what was written to the program's ``tohost``.
+
+        Raises HeadwayError where it makes no sense: there is nobody who could be told.
+        """
+        (value,) = struct.unpack("<Q", self._memory.read(tohost, 8))
+        if value & 1:
+            self.exit_status = (value >> 1) & 0xFFFF_FFFF
+            return
+        if not value:  # the other half of a 64-bit store
+            return
+        self._memory.write(tohost, bytes(8))
+        try:
+            call, fd, address, size = struct.unpack("<4Q", self._memory.read(value, 64)[:32])
+        except ValueError:
+            raise HeadwayError(
+                f"the program wrote {value:#x} to tohost, which is neither an exit (odd) nor the address of a call"
+            ) from None
+        if call != _CALL_WRITE or fd not in (1, 2):
+            raise HeadwayError(
+                f"the program made the HTIF call {call} of {fd}: only {_CALL_WRITE} (write) to 1 and 2 is there"
+            )
+        result = size if self._write(address, size, error=fd == 2) else -_EFAULT
+        self._memory.write(value, struct.pack("<q", result))
+        if fromhost is not None:
+            self._memory.write(fromhost, struct.pack("<Q", 1))
+
+    # --- semihosting ---
+
+    def semihost(self, operation: int, parameter: int, now: int) -> int:
+        """Do an operation at tick ``now``; what its caller finds in ``a0``, from 0 to 2^32 - 1."""
+        serve = _OPERATIONS.get(operation)
+        if serve is None:
+            return self._fail(_ENOSYS)
+        try:
+            return serve(self, parameter, now) & 0xFFFF_FFFF
+        except ValueError:  # an address outside the memory
+            return self._fail(_EFAULT)
+
+    def _fail(self, errno: int) -> int:
+        self._errno = errno
+        return _FAILED
+
+    def _words(self, address: int, count: int) -> tuple[int, ...]:
+        return struct.unpack(f"<{count}I", self._memory.read(address, 4 * count))
+
+    def _write(self, address: int, size: int, *, error: bool) -> bool:
+        """Write memory to the console in pieces; whether all of it is memory (else nothing was written)."""
+        try:
+            for at in range(address, address + min(size, 1 << 32), _CHUNK):
+                self._memory.read(at, min(_CHUNK, address + size - at))
+        except ValueError:
+            return False
+        for at in range(address, address + size, _CHUNK):
+            self._console.write(self._memory.read(at, min(_CHUNK, address + size - at)), error=error)
+        return True
+
+    def _sys_open(self, parameter: int, now: int) -> int:
+        name, mode, length = self._words(parameter, 3)
+        if length > _LONGEST_NAME or self._memory.read(name, length) != b":tt":
+            return self._fail(_ENOENT)
+        if mode > 11:
+            return self._fail(_EINVAL)
+        handle = (_INPUT, _OUTPUT, _ERRORS)[mode // 4]
+        self._open[handle] = True
+        return handle
+
+    def _sys_close(self, parameter: int, now: int) -> int:
+        (handle,) = self._words(parameter, 1)
+        if not self._open.get(handle):
+            return self._fail(_EBADF)
+        self._open[handle] = False
+        return 0
+
+    def _sys_writec(self, parameter: int, now: int) -> int:
+        self._console.write(self._memory.read(parameter, 1))
+        return 0
+
+    def _sys_write0(self, parameter: int, now: int) -> int:
+        at = parameter
+        while True:
+            size = 256 - at % 256  # the end of the memory is a multiple of it
+            text, end, _ = self._memory.read(at, size).partition(b"\0")
+            self._console.write(text)
+            if end:
+                return 0
+            at += size
+
+    def _sys_write(self, parameter: int, now: int) -> int:
+        handle, address, size = self._words(parameter, 3)
+        if handle not in (_OUTPUT, _ERRORS) or not self._open[handle]:
+            self._errno = _EBADF
+            return size
+        if not self._write(address, size, error=handle == _ERRORS):
+            self._errno = _EFAULT
+            return size
+        return 0
+
+    def _sys_read(self, parameter: int, now: int) -> int:
+        handle, address, size = self._words(parameter, 3)
+        if handle != _INPUT or not self._open[handle]:
+            self._errno = _EBADF
+            return size
+        found = self._console.read(min(size, _CHUNK))
+        if found:
+            self._memory.write(address, found)
+        return size - len(found)
+
+    def _sys_readc(self, parameter: int, now: int) -> int:
+        found = self._console.read(1)
+        return found[0] if found else _FAILED
+
+    def _sys_iserror(self, parameter: int, now: int) -> int:
+        (status,) = self._words(parameter, 1)
+        return int(status >= 1 << 31)
+
+    def _sys_istty(self, parameter: int, now: int) -> int:
+        (handle,) = self._words(parameter, 1)
+        return 1 if self._open.get(handle) else self._fail(_EBADF)
+
+    def _sys_flen(self, parameter: int, now: int) -> int:
+        (handle,) = self._words(parameter, 1)
+        return 0 if self._open.get(handle) else self._fail(_EBADF)
+
+    def _sys_clock(self, parameter: int, now: int) -> int:
+        return now * 100 // TICKS_PER_SECOND
+
+    def _sys_time(self, parameter: int, now: int) -> int:
+        return now // TICKS_PER_SECOND
+
+    def _sys_elapsed(self, parameter: int, now: int) -> int:
+        self._memory.write(parameter, struct.pack("<Q", now))
+        return 0
+
+    def _sys_tickfreq(self, parameter: int, now: int) -> int:
+        return TICKS_PER_SECOND
+
+    def _sys_errno(self, parameter: int, now: int) -> int:
+        return self._errno
+
+    def _sys_get_cmdline(self, parameter: int, now: int) -> int:
+        address, room = self._words(parameter, 2)
+        if len(self._command) + 1 > room:
+            return self._fail(_EINVAL)
+        self._memory.write(address, self._command + b"\0")
+        self._memory.write(parameter, struct.pack("<2I", address, len(self._command)))
+        return 0
+
+    def _sys_heapinfo(self, parameter: int, now: int) -> int:
+        (block,) = self._words(parameter, 1)
+        base = (self._free + 15) // 16 * 16
+        self._memory.write(block, struct.pack("<4I", base, self._top & 0xFFFF_FFFF, self._top & 0xFFFF_FFFF, base))
+        return 0
+
+    def _sys_exit(self, parameter: int, now: int) -> int:
+        # Of 32 bits: the reason itself. Without a status of its own, what is no regular end is a failure.
+        self.exit_status = int(parameter != _APPLICATION_EXIT)
+        return 0
+
+    def _sys_exit_extended(self, parameter: int, now: int) -> int:
+        reason, status = self._words(parameter, 2)
+        self.exit_status = status if reason == _APPLICATION_EXIT else 1
+        return 0
+
+
+_OPERATIONS: dict[int, Callable[[Host, int, int], int]] = {
+    0x01: Host._sys_open,
+    0x02: Host._sys_close,
+    0x03: Host._sys_writec,
+    0x04: Host._sys_write0,
+    0x05: Host._sys_write,
+    0x06: Host._sys_read,
+    0x07: Host._sys_readc,
+    0x08: Host._sys_iserror,
+    0x09: Host._sys_istty,
+    0x0C: Host._sys_flen,
+    0x10: Host._sys_clock,
+    0x11: Host._sys_time,
+    0x13: Host._sys_errno,
+    0x15: Host._sys_get_cmdline,
+    0x16: Host._sys_heapinfo,
+    0x18: Host._sys_exit,
+    0x20: Host._sys_exit_extended,
+    0x30: Host._sys_elapsed,
+    0x31: Host._sys_tickfreq,
+}

@@ -1,0 +1,280 @@
+"""A program image: what an ELF file puts where, and the names that it gives to things.
+
+The file is bytes from outside. pyelftools reads headers and sections, after their counts have been found to fit the
+file; symbol tables are unpacked whole. Whatever is wrong with it is one sentence; what comes out keeps to the memory
+that the machine has.
+
+Source of the format: the ELF gABI, and "RISC-V ELF psABI" for e_flags.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import stat
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import IO, Any, cast
+
+from elftools.elf.elffile import ELFFile
+
+from headway.errors import HeadwayError
+
+from .config import RAM, TCM, Config
+from .fields import shown
+
+__all__ = ["Image", "ImageError", "Names", "Segment"]
+
+_MOST_FILE = 1 << 30
+_MOST_SEGMENTS = 256
+_MOST_SECTIONS = 65_536
+_MOST_SYMBOLS = 1 << 20
+_MOST_STRINGS = 64 << 20
+_NAME = 256
+"""Bytes of a symbol's name that are of interest."""
+
+_HEADER = struct.Struct("<16sHHIIIIIHHHHHH")  # Elf32_Ehdr
+_PROGRAM_HEADER, _SECTION_HEADER = 32, 40  # sizes of Elf32_Phdr and Elf32_Shdr
+_SYMBOL = struct.Struct("<IIIBBH")  # Elf32_Sym
+_RISCV = 243  # EM_RISCV
+_TYPES = {1: "an object file that is not linked", 2: "", 3: "position-independent", 4: "a core dump"}
+_FLOAT_ABI = {0x2: "single", 0x4: "double", 0x6: "quad"}  # EF_RISCV_FLOAT_ABI
+_FUNCTION, _NO_TYPE, _OBJECT = 2, 0, 1
+_NAMED = re.compile(r"headway_(call|tag|poll|wait)_(\d{1,3})_(.+)", re.ASCII)
+_MOST_NUMBER = {"call": 31, "tag": 31, "poll": 23, "wait": 30}
+_WORD = re.compile(r"[^\w.-]", re.ASCII)
+
+
+class ImageError(HeadwayError):
+    """A file that this machine cannot run; one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Bytes to be put at an address, and how many bytes of memory they have there (the rest is 0)."""
+
+    address: int
+    data: bytes
+    size: int
+
+    @property
+    def end(self) -> int:
+        """The address after it."""
+        return self.address + self.size
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names that a program gives to numbers, by symbols such as ``headway_call_7_sleep``."""
+
+    calls: Mapping[int, str] = field(default_factory=dict)
+    tags: Mapping[int, str] = field(default_factory=dict)
+    polls: Mapping[int, str] = field(default_factory=dict)
+    waits: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A program for the machine; every address has 32 bits."""
+
+    name: str
+    """What messages call it."""
+    entry: int
+    segments: tuple[Segment, ...]
+    """In the order of their addresses, without overlap."""
+    tohost: int | None = None
+    fromhost: int | None = None
+    names: Names = Names()
+    functions: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """First address and address after the last of each function, by name."""
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Image:
+        """Read a file. Raises ImageError."""
+        name = os.fspath(path)
+        return cls.of(_read(name), name)
+
+    @classmethod
+    def of(cls, data: bytes, name: str = "the program") -> Image:
+        """Read a file that is in memory. Raises ImageError."""
+        shown_name = shown(name)[1:-1]
+        try:
+            return _image(data, shown_name)
+        except HeadwayError:
+            raise
+        except Exception as error:  # pyelftools and struct raise a dozen kinds; none of them is a user's business
+            reason = shown(str(error).splitlines()[0] if str(error) else type(error).__name__)[1:-1]
+            raise ImageError(f"{shown_name} is a damaged ELF file ({reason}): build it again") from None
+
+    def check(self, config: Config) -> None:
+        """Whether it fits into the machine's memory. Raises ImageError."""
+        memories = ((RAM, RAM + config.memory.ram), (TCM, TCM + config.memory.tcm))
+        for segment in self.segments:
+            if not any(start <= segment.address and segment.end <= end for start, end in memories):
+                raise ImageError(
+                    f"{self.name} has a segment at {segment.address:#x} to {segment.end:#x}, outside RAM "
+                    f"({memories[0][0]:#x} to {memories[0][1]:#x}): link it there, or give the machine more memory.ram"
+                )
+        if not any(start <= self.entry < end for start, end in memories):
+            raise ImageError(
+                f"{self.name} starts at {self.entry:#x}, outside RAM "
+                f"({memories[0][0]:#x} to {memories[0][1]:#x}): link it there"
+            )
+        for symbol, address in (("tohost", self.tohost), ("fromhost", self.fromhost)):
+            if address is not None and not any(start <= address <= end - 8 for start, end in memories):
+                raise ImageError(f"{self.name} has its symbol {symbol} at {address:#x}, outside RAM: link it there")
+
+    @property
+    def end(self) -> int:
+        """The address after the last segment in RAM."""
+        return max((segment.end for segment in self.segments if segment.address >= RAM), default=RAM)
+
+
+def _read(name: str) -> bytes:
+    words = shown(name)[1:-1]
+    try:
+        # Neither a pipe without a writer nor a device must be able to hold us.
+        fd = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError) as error:
+        why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "not a file name"
+        raise ImageError(f"{words} cannot be opened ({why}): give an ELF file for RV32") from None
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise ImageError(f"{words} is not a file: give an ELF file for RV32")
+        with open(fd, "rb", closefd=False) as stream:
+            data = stream.read(_MOST_FILE + 1)
+    except OSError as error:
+        raise ImageError(f"{words} cannot be read ({error.strerror})") from None
+    finally:
+        os.close(fd)
+    if len(data) > _MOST_FILE:
+        raise ImageError(f"{words} has more than {_MOST_FILE >> 20} MiB: strip it")
+    return data
+
+
+def _image(data: bytes, name: str) -> Image:
+    entry = _check_header(data, name)
+    elf = ELFFile(cast(IO[bytes], io.BytesIO(data)))
+    segments = _segments(elf, data, name)
+    if not segments:
+        raise ImageError(f"{name} has nothing to load: link it as a program")
+    if entry % 2:
+        raise ImageError(f"{name} starts at {entry:#x}, an odd address: instructions are at even ones")
+    if not any(segment.address <= entry < segment.end for segment in segments):
+        raise ImageError(f"{name} starts at {entry:#x}, where it has nothing: give the linker its entry (ENTRY, -e)")
+    places: dict[str, int] = {}
+    functions: dict[str, tuple[int, int]] = {}
+    named: dict[str, dict[int, str]] = {"call": {}, "tag": {}, "poll": {}, "wait": {}}
+    for symbol, address, size, kind in _symbols(elf, data, name):
+        if symbol in ("tohost", "fromhost"):
+            places.setdefault(symbol, address)
+        elif kind == _FUNCTION and size:
+            functions.setdefault(symbol, (address, min(address + size, 1 << 32)))
+        found = _NAMED.fullmatch(symbol)
+        if found and int(found[2]) <= _MOST_NUMBER[found[1]]:
+            named[found[1]].setdefault(int(found[2]), _WORD.sub("_", found[3])[:64])
+    names = Names(named["call"], named["tag"], named["poll"], named["wait"])
+    for symbol, address in places.items():
+        if address % 8:
+            raise ImageError(f"{name} has its symbol {symbol} at {address:#x}: align it to 8 bytes")
+    return Image(name, entry, segments, places.get("tohost"), places.get("fromhost"), names, functions)
+
+
+def _check_header(data: bytes, name: str) -> int:
+    """That it is a program for this machine, with headers that fit the file; its entry."""
+    if data[:4] != b"\x7fELF":
+        kind = "empty" if not data else "a script" if data[:2] == b"#!" else "not an ELF file"
+        raise ImageError(f"{name} is {kind}: give an ELF file for RV32")
+    if len(data) > 4 and data[4] == 2:
+        raise ImageError(f"{name} is a 64-bit program: the machine has 32 bits, build for rv32imac")
+    if len(data) < _HEADER.size:
+        raise ImageError(f"{name} is cut off: its header has {len(data)} bytes of {_HEADER.size}")
+    if data[4] != 1:
+        raise ImageError(f"{name} is a damaged ELF file (its class is {data[4]}): build it again")
+    if data[5] != 1:
+        raise ImageError(f"{name} is not little-endian: build for rv32imac, little-endian")
+    _, sort, machine, _, entry, phoff, shoff, flags, _, phentsize, phnum, shentsize, shnum, _ = _HEADER.unpack_from(
+        data
+    )
+    if machine != _RISCV:
+        raise ImageError(f"{name} is for another kind of processor (machine {machine}): build for rv32imac")
+    if sort != 2:
+        what = _TYPES.get(sort, f"of type {sort}")
+        raise ImageError(f"{name} is {what}: link it as a static program (-static, without -shared and -pie)")
+    if flags & 0x6:
+        raise ImageError(
+            f"{name} passes {_FLOAT_ABI[flags & 0x6]}-precision numbers in registers that the machine has not: "
+            "build it with -march=rv32imac -mabi=ilp32"
+        )
+    for what, offset, size, least, count, most in (
+        ("program", phoff, phentsize, _PROGRAM_HEADER, phnum, _MOST_SEGMENTS),
+        ("section", shoff, shentsize, _SECTION_HEADER, shnum, _MOST_SECTIONS),
+    ):
+        if count and size != least:
+            raise ImageError(f"{name} is a damaged ELF file (its {what} headers have {size} bytes): build it again")
+        if count > most:
+            raise ImageError(f"{name} claims to have {count} {what} headers: {most} are the most")
+        if offset + size * count > len(data):
+            raise ImageError(f"{name} is cut off: its {what} headers lie beyond its end")
+    return cast(int, entry)
+
+
+def _segments(elf: ELFFile, data: bytes, name: str) -> tuple[Segment, ...]:
+    found = []
+    for index in range(elf.num_segments()):
+        header = elf.get_segment(index).header
+        if header["p_type"] == "PT_INTERP":
+            raise ImageError(f"{name} asks for a dynamic linker: link it as a static program (-static)")
+        if header["p_type"] != "PT_LOAD" or not header["p_memsz"]:
+            continue
+        # Where it is to be loaded: programs that run from ROM have it apart from where they move it.
+        address, offset = header["p_paddr"], header["p_offset"]
+        stored, size = header["p_filesz"], header["p_memsz"]
+        if stored > size:
+            raise ImageError(
+                f"{name} has a segment at {address:#x} with more in the file than in memory: link it again"
+            )
+        if offset + stored > len(data):
+            raise ImageError(f"{name} is cut off: the segment at {address:#x} lies beyond its end")
+        if address + size > 1 << 32:
+            raise ImageError(f"{name} has a segment at {address:#x} that ends beyond the last address: link it again")
+        found.append(Segment(address, data[offset : offset + stored], size))
+    found.sort(key=lambda segment: segment.address)
+    for before, after in pairwise(found):
+        if after.address < before.end:
+            raise ImageError(
+                f"{name} has two segments at {after.address:#x} (one ends at {before.end:#x}): link it again"
+            )
+    return tuple(found)
+
+
+def _symbols(elf: ELFFile, data: bytes, name: str) -> Iterator[tuple[str, int, int, int]]:
+    """Name, value, size and type of each symbol with a name that is defined here."""
+    for index in range(elf.num_sections()):
+        # By the header alone: pyelftools' own symbol tables are read entry by entry.
+        header: Any = elf._get_section_header(index)
+        if header["sh_type"] != "SHT_SYMTAB":
+            continue
+        if header["sh_link"] >= elf.num_sections():
+            raise ImageError(f"{name} is a damaged ELF file (its symbols have no names): build it again")
+        strings = elf._get_section_header(header["sh_link"])
+        table = _part(data, header["sh_offset"], header["sh_size"], name)
+        texts = _part(data, strings["sh_offset"], strings["sh_size"], name)
+        if len(table) // _SYMBOL.size > _MOST_SYMBOLS or len(texts) > _MOST_STRINGS:
+            raise ImageError(f"{name} has more than {_MOST_SYMBOLS} symbols: strip it")
+        whole = len(table) - len(table) % _SYMBOL.size
+        for at, value, size, info, _, section in _SYMBOL.iter_unpack(table[:whole]):
+            if section and at and at < len(texts) and info & 0xF in (_NO_TYPE, _OBJECT, _FUNCTION):
+                end = texts.find(b"\0", at, at + _NAME)
+                text = texts[at : at + _NAME if end < 0 else end]
+                yield text.decode("utf-8", "backslashreplace"), value, size, info & 0xF
+        return
+
+
+def _part(data: bytes, offset: int, size: int, name: str) -> bytes:
+    if offset + size > len(data):
+        raise ImageError(f"{name} is cut off: its symbols lie beyond its end")
+    return data[offset : offset + size]

@@ -1,0 +1,252 @@
+"""Running programs: a configuration and a program in, a ledger and all that came out.
+
+The compiled processor simulates without Python until something needs the host; it is run in stretches short enough for
+Ctrl-C, for progress to be shown, and for what the UART sends to come out while the program runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+
+from headway.errors import HeadwayError
+from headway.model import Cell, Ledger
+
+from .account import ledger_of
+from .config import RAM, TCM, Config
+from .console import Console
+from .fields import shown
+from .host import Host
+from .image import Image
+from .states import name_states
+
+if TYPE_CHECKING:
+    from ._processor import Processor
+
+__all__ = ["Machine", "Result"]
+
+_STRETCH = 1 << 22
+"""Ticks that are simulated at a time."""
+_PIECE = 1 << 20
+_A0, _A1 = 10, 11
+_LATEST = (1 << 61) - 1
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of a run."""
+
+    ledger: Ledger
+    """Threads and harts with what they did; times in ticks, indices in cycles."""
+    ended: Literal["exit", "limit", "standstill"]
+    """How: by the program, at ``max_cycles``, or because every hart waits for what can never come."""
+    exit_status: int | None
+    """The program's, from 0 to 2^32 - 1; None where it has not ended."""
+    cycles: int
+    """Ticks of the machine's clock."""
+    instructions: int
+    """Retired by all harts."""
+    output: bytes
+    """What the UART sent."""
+    console: bytes
+    """What the program wrote through its host, where no stream was given for it."""
+    harts: tuple[Mapping[str, int], ...]
+    """Of each hart its ``pc`` and its counters at the end, by name."""
+    digest: str
+    """A hash (SHA-256) of all of this and of the memory: equal where two runs were the same to the cycle."""
+
+
+class Machine:
+    """A machine that runs programs; each run begins anew.
+
+    >>> Machine(cores=1, threads=6).config.harts
+    6
+    """
+
+    def __init__(self, config: Config | None = None, **values: Any) -> None:
+        """With this configuration, or with these values of `Config`. Raises HeadwayError for an impossible one."""
+        if config is not None and not isinstance(config, Config):
+            raise HeadwayError(f"Machine was given {shown(config)}: give a Config, or its values by name")
+        self.config = Config.of(**values) if config is None else config.with_values(**values)
+
+    def run(
+        self,
+        program: str | os.PathLike[str] | bytes | Image,
+        *,
+        max_cycles: int | None = None,
+        input: BinaryIO | None = None,
+        output: BinaryIO | None = None,
+        errors: BinaryIO | None = None,
+        arguments: Sequence[str] = (),
+        progress: Progress | None = None,
+    ) -> Result:
+        """Run a program (an ELF file's path, its bytes, or an `Image`) to its end, or for ``max_cycles`` ticks.
+
+        ``input`` is what it reads by semihosting; ``output`` gets what the UART sends and what the program writes to
+        its host (``errors``: what it writes to descriptor 2) as it comes. ``arguments`` follow the program's name on
+        its command line. ``progress`` is called now and then with the ticks and the instructions so far.
+
+        Raises HeadwayError where the program cannot be run, or asks its host for what makes no sense.
+        """
+        if max_cycles is not None and (isinstance(max_cycles, bool) or not 0 <= max_cycles <= _LATEST):
+            raise HeadwayError(f"max_cycles is {shown(max_cycles)}: give a whole number from 0 to {_LATEST}")
+        image = _image_of(program)
+        image.check(self.config)
+        config = _resolved(self.config, image)
+        processor = _processor(config)
+        for segment in image.segments:
+            processor.write(segment.address, segment.data)
+        run = _Run(processor, config, image, Console(input, output, errors), arguments)
+        run.go(_LATEST if max_cycles is None else max_cycles, progress)
+        if config.block.save:
+            _save(config.block.image, processor.block_image())
+        return run.result()
+
+
+class _Run:
+    """A run in progress."""
+
+    def __init__(
+        self, processor: Processor, config: Config, image: Image, console: Console, arguments: Sequence[str]
+    ) -> None:
+        self._processor, self._config, self._image, self._console = processor, config, image, console
+        self._host = Host(
+            processor,
+            console,
+            arguments=(os.path.basename(image.name), *arguments),
+            free=image.end,
+            top=RAM + config.memory.ram,
+        )
+        self._output = bytearray()
+        self._ended: Literal["exit", "limit", "standstill"] = "limit"
+        processor.start(image.entry, image.tohost)
+
+    def go(self, until: int, progress: Progress | None) -> None:
+        from ._processor import HTIF, SEMIHOST, STANDSTILL
+
+        processor = self._processor
+        while True:
+            stop = processor.run(min(until, processor.now + _STRETCH))
+            self._drain()
+            if stop == STANDSTILL:
+                self._ended = "standstill"
+                return
+            if stop == HTIF and self._image.tohost is not None:
+                self._host.htif(self._image.tohost, self._image.fromhost)
+            elif stop == SEMIHOST:
+                hart = processor.stopped_hart
+                operation, parameter = processor.register(hart, _A0), processor.register(hart, _A1)
+                processor.set_register(hart, _A0, self._host.semihost(operation, parameter, processor.now))
+            if self._host.exit_status is not None:
+                self._ended = "exit"
+                return
+            if processor.now >= until:
+                return
+            if progress is not None:
+                progress(processor.now, processor.instructions)
+
+    def _drain(self) -> None:
+        sent = self._processor.transmitted()
+        self._output += sent
+        if not self._console.keeps:
+            self._console.write(sent)
+
+    def result(self) -> Result:
+        processor = self._processor
+        ledger = ledger_of(
+            processor.threads(),
+            processor.processors(),
+            until=processor.now,
+            names=name_states(self._image.names, self._config.ranges),
+            losses=processor.losses,
+        )
+        found = Result(
+            ledger=ledger,
+            ended=self._ended,
+            exit_status=self._host.exit_status,
+            cycles=processor.now,
+            instructions=processor.instructions,
+            output=bytes(self._output),
+            console=bytes(self._console.written),
+            harts=tuple(dict(processor.hart(number)) for number in range(self._config.harts)),
+            digest="",
+        )
+        return replace(found, digest=self._digest(found))
+
+    def _digest(self, found: Result) -> str:
+        memory = hashlib.sha256()
+        for start, size in ((RAM, self._config.memory.ram), (TCM, self._config.memory.tcm)):
+            for at in range(start, start + size, _PIECE):
+                memory.update(self._processor.read(at, min(_PIECE, start + size - at)))
+        everything = [
+            [found.ended, found.exit_status, found.cycles, found.instructions, memory.hexdigest()],
+            [hashlib.sha256(text).hexdigest() for text in (found.output, self._processor.block_image())],
+            [sorted(hart.items()) for hart in found.harts],
+            sorted(found.ledger.losses.items()),
+            [[t.tid, t.pid, t.name, t.start, t.end, _canonical(t.states)] for t in found.ledger.threads],
+            [[p.cpu, _canonical(p.states)] for p in found.ledger.processors],
+        ]
+        return hashlib.sha256(json.dumps(everything).encode()).hexdigest()
+
+
+def _canonical(states: Mapping[str, Cell]) -> list[object]:
+    return [
+        [
+            *(state, cell.time, cell.count, cell.cycles, cell.instructions),
+            *(cell.stall_cycles, cell.memory_stall_cycles, cell.external_stall_cycles),
+            sorted((cell.events or {}).items()),
+        ]
+        for state, cell in sorted(states.items())
+    ]
+
+
+def _image_of(program: object) -> Image:
+    if isinstance(program, Image):
+        return program
+    if isinstance(program, (bytes, bytearray, memoryview)):
+        return Image.of(bytes(program))
+    if isinstance(program, (str, os.PathLike)):
+        return Image.load(program)
+    raise HeadwayError(f"the program is {shown(program)}: give the path of an ELF file, or its bytes")
+
+
+def _resolved(config: Config, image: Image) -> Config:
+    """The configuration with the addresses of the functions that ranges name."""
+    ranges = []
+    for number, part in enumerate(config.ranges):
+        if part.symbol:
+            if part.symbol not in image.functions:
+                raise HeadwayError(
+                    f"ranges[{number}].symbol is {shown(part.symbol)}, but {image.name} has no function of that name"
+                )
+            start, end = image.functions[part.symbol]
+            part = replace(part, symbol="", start=start, end=end)
+        ranges.append(part)
+    return replace(config, ranges=tuple(ranges))
+
+
+def _processor(config: Config) -> Processor:
+    try:
+        from ._processor import Processor
+    except ImportError as error:
+        raise HeadwayError(
+            f"the machine's compiled part cannot be loaded ({error}): install headway again, with a C compiler"
+        ) from None
+    try:
+        return Processor(config)
+    except MemoryError:
+        raise HeadwayError("there is not enough memory for this machine: give it less memory.ram") from None
+
+
+def _save(path: str, contents: bytes) -> None:
+    try:
+        with open(path, "r+b") as stream:
+            stream.write(contents)
+    except OSError as error:
+        raise HeadwayError(f"{shown(path)} (block.image) cannot be written ({error.strerror})") from None

@@ -1,0 +1,334 @@
+"""What an access to RAM costs: micro-TLB, caches, and the bus (docs/machine.md, section 2, "Memory").
+
+Only time is modelled here. The data itself is in one place, so a cache keeps no data and is never wrong about it. A
+hart that misses is blocked, and tries its instruction again when what it asked for has come; what came for it counts as there
+then, even if it has been displaced in the meantime, so two harts cannot starve each other.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
+from libc.string cimport memset
+
+from .architecture cimport *
+from .clocks cimport cycle_of
+from .structures cimport Cache, Core, Hart, Machine, Request
+
+cdef enum:  # Kind
+    READ = 0
+    FETCH = 1
+    UPGRADE = 2
+    WRITE_WORD = 3
+
+
+cdef inline int32_t find_line(Cache* cache, uint32_t line) noexcept nogil:
+    """The place of a line in the cache, marked as used; -1: it is not there."""
+    cdef uint32_t first = (line & (cache.sets - 1)) * cache.ways, i
+    for i in range(first, first + cache.ways):
+        if cache.tags[i] == line + 1:
+            cache.uses += 1
+            cache.used[i] = cache.uses
+            return <int32_t>i
+    return -1
+
+
+cdef inline int32_t make_room(Cache* cache, uint32_t line) noexcept nogil:
+    """The place for a new line: an empty one or the one used longest ago."""
+    cdef uint32_t first = (line & (cache.sets - 1)) * cache.ways, i, oldest = first
+    for i in range(first, first + cache.ways):
+        if not cache.tags[i]:
+            return <int32_t>i
+        if cache.used[i] < cache.used[oldest]:
+            oldest = i
+    return <int32_t>oldest
+
+
+cdef inline void empty(Cache* cache) noexcept nogil:
+    memset(cache.tags, 0, cache.sets * cache.ways * sizeof(uint32_t))
+    memset(cache.dirty, 0, cache.sets * cache.ways)
+
+
+cdef inline uint32_t ram_line(Cache* cache, uint32_t line) noexcept nogil:
+    """Number of the line, counted from the beginning of RAM."""
+    return line - (RAM >> cache.shift)
+
+
+cdef inline void empty_caches(Machine* m, Core* c) noexcept nogil:
+    """C3 of a whole core."""
+    cdef uint32_t i
+    cdef int number = c.harts[0].core
+    empty(&c.icache)
+    if m.sharers != NULL:
+        for i in range(c.dcache.sets * c.dcache.ways):
+            if c.dcache.tags[i]:
+                m.sharers[ram_line(&c.dcache, c.dcache.tags[i] - 1)] &= <uint16_t>~(1u << number)
+    empty(&c.dcache)
+    for i in range(<uint32_t>c.threads):
+        c.harts[i].fetched = 0
+
+
+cdef inline bint translate(Machine* m, Core* c, Hart* h, uint32_t address, uint32_t* last) noexcept nogil:
+    """Whether the micro-TLB has the page; if not, it has when the hart tries again."""
+    cdef uint32_t page = (address >> m.tlb_shift) + 1
+    cdef int32_t i, oldest = 0
+    if page == last[0] or not m.tlb_entries:
+        return True
+    h.tlb_uses += 1
+    for i in range(m.tlb_entries):
+        if h.tlb[i] == page:
+            h.tlb_used[i] = h.tlb_uses
+            last[0] = page
+            return True
+        if h.tlb_used[i] < h.tlb_used[oldest]:
+            oldest = i
+    if h.tlb[oldest] == h.fetch_page:
+        h.fetch_page = 0
+    if h.tlb[oldest] == h.data_page:
+        h.data_page = 0
+    h.tlb[oldest] = page
+    h.tlb_used[oldest] = h.tlb_uses
+    last[0] = page
+    wait_until(c, h, m.now + m.tlb_miss, TLB_MISS)
+    return False
+
+
+cdef inline void wait_until(Core* c, Hart* h, int64_t tick, int reason) noexcept nogil:
+    h.reason = reason
+    h.arrival = tick
+    h.ready = cycle_of(c, tick)
+
+
+cdef inline void ask(Machine* m, Core* c, Hart* h, uint32_t line, int kind, bint displaces) noexcept nogil:
+    """A request for the bus; the arbiter sees it the next tick."""
+    cdef Request* request = &c.queue[(c.head + c.queued) % (3 * MAX_THREADS)]
+    c.queued += 1
+    request.line = line
+    request.kind = <uint8_t>kind
+    request.hart = <uint8_t>h.slot
+    request.displaces = displaces
+    m.bus_next = min(m.bus_next, max(m.bus_free, m.now + 1))
+
+
+cdef inline void block_on(Hart* h, uint32_t line, int kind, int reason) noexcept nogil:
+    """Until the bus has served somebody's request for the line."""
+    h.wanted = line + 1
+    h.wanted_kind = kind
+    h.reason = reason
+    h.arrival = 0
+    h.ready = NEVER
+
+
+cdef inline void miss(Machine* m, Core* c, Hart* h, Cache* cache, uint32_t line, int kind, int reason) noexcept nogil:
+    """Makes room for the line, asks for it, and blocks the hart."""
+    cdef int32_t place = make_room(cache, line)
+    cdef bint displaces = cache.dirty[place]
+    if kind == READ and m.sharers != NULL:
+        if cache.tags[place]:
+            m.sharers[ram_line(cache, cache.tags[place] - 1)] &= <uint16_t>~(1u << h.core)
+        m.sharers[ram_line(cache, line)] |= <uint16_t>(1u << h.core)
+    cache.tags[place] = line + 1
+    cache.dirty[place] = 0
+    cache.filled[place] = NEVER
+    cache.uses += 1
+    cache.used[place] = cache.uses
+    ask(m, c, h, line, kind, displaces)
+    block_on(h, line, kind, reason)
+
+
+cdef inline bint wait_for_line(Core* c, Hart* h, Cache* cache, int32_t place, uint32_t line, int kind, int reason) noexcept nogil:
+    """The line is on its way, for another hart of the core."""
+    if cache.filled[place] == NEVER:
+        block_on(h, line, kind, reason)
+    else:
+        wait_until(c, h, cache.filled[place], reason + cache.external[place])
+    return False
+
+
+cdef inline bint can_fetch(Machine* m, Core* c, Hart* h, uint32_t address) noexcept nogil:
+    """Whether the instruction line at the address, in RAM, is there; if not, the hart waits."""
+    cdef uint32_t line = address >> c.icache.shift
+    cdef int32_t place
+    if not translate(m, c, h, address, &h.fetch_page):
+        return False
+    if h.served_fetch == line + 1:
+        return True
+    place = find_line(&c.icache, line)
+    if place >= 0:
+        if c.icache.filled[place] <= m.now:
+            return True
+        h.served_fetch = line + 1
+        return wait_for_line(c, h, &c.icache, place, line, FETCH, FETCH_INTERNAL)
+    h.served_fetch = line + 1
+    miss(m, c, h, &c.icache, line, FETCH, FETCH_INTERNAL)
+    return False
+
+
+cdef inline void serve(Hart* h, uint32_t line) noexcept nogil:
+    """An instruction needs two lines at most."""
+    h.served[1] = h.served[0]
+    h.served[0] = line + 1
+
+
+cdef inline bint has_line(Machine* m, Core* c, Hart* h, uint32_t line, bint store) noexcept nogil:
+    """Whether the data cache can serve an access to the line now; if not, the hart waits."""
+    cdef int32_t place
+    cdef int reason = STORE_INTERNAL if store else LOAD_INTERNAL
+    place = find_line(&c.dcache, line)
+    if h.served[0] == line + 1 or h.served[1] == line + 1:
+        if store and place >= 0:
+            c.dcache.dirty[place] = <uint8_t>m.write_back
+        return True
+    if place < 0:
+        if store and not m.write_back:
+            return True
+        serve(h, line)
+        miss(m, c, h, &c.dcache, line, READ, reason)
+        return False
+    if c.dcache.filled[place] > m.now:
+        serve(h, line)
+        return wait_for_line(c, h, &c.dcache, place, line, READ, reason)
+    if store and m.write_back:
+        if m.sharers != NULL and m.sharers[ram_line(&c.dcache, line)] & ~(1u << h.core):
+            serve(h, line)
+            ask(m, c, h, line, UPGRADE, False)
+            block_on(h, line, UPGRADE, STORE_INTERNAL)
+            return False
+        c.dcache.dirty[place] = 1
+    return True
+
+
+cdef inline bint can_access(Machine* m, Core* c, Hart* h, uint32_t address, uint32_t size, bint store) noexcept nogil:
+    """Whether an access to RAM can be done now; if not, the hart waits and tries again."""
+    cdef uint32_t line = address >> c.dcache.shift, last = (address + size - 1) >> c.dcache.shift
+    if not translate(m, c, h, address, &h.data_page):
+        return False
+    if not has_line(m, c, h, line, store):
+        return False
+    if last != line:
+        if not translate(m, c, h, address + size - 1, &h.data_page):
+            return False
+        if not has_line(m, c, h, last, store):
+            return False
+    if store and not m.write_back:
+        if h.buffer or h.buffer_free > m.now:
+            h.reason = STORE_EXTERNAL
+            h.arrival = 0 if h.buffer else h.buffer_free
+            h.ready = NEVER if h.buffer else cycle_of(c, h.buffer_free)
+            h.wanted = 0
+            return False
+        h.buffer = 1
+        ask(m, c, h, line, WRITE_WORD, False)
+    return True
+
+
+cdef inline void take_from_others(Machine* m, Hart* h, uint32_t line) noexcept nogil:
+    """A store takes the line out of the data caches of the other cores."""
+    cdef uint32_t others = m.sharers[ram_line(&m.cores[0].dcache, line)] & ~(1u << h.core)
+    cdef int32_t place
+    cdef int k
+    for k in range(m.cores_count):
+        if others >> k & 1:
+            place = find_line(&m.cores[k].dcache, line)
+            if place >= 0:
+                m.cores[k].dcache.tags[place] = 0
+                m.cores[k].dcache.dirty[place] = 0
+    m.sharers[ram_line(&m.cores[0].dcache, line)] &= <uint16_t>(1u << h.core)
+
+
+cdef inline void end_reservations(Machine* m, Hart* h, uint32_t line) noexcept nogil:
+    """A store by this hart ends the reservations that others have on the line."""
+    cdef int i
+    for i in range(m.harts_count):
+        if m.harts[i].reserved == line + 1 and &m.harts[i] != h:
+            m.harts[i].reserved = 0
+            m.reservations -= 1
+
+
+cdef inline void stored(Machine* m, Core* c, Hart* h, uint32_t address, uint32_t size) noexcept nogil:
+    """What a store to RAM does to others."""
+    cdef uint32_t line = address >> c.dcache.shift, last = (address + size - 1) >> c.dcache.shift
+    if m.reservations:
+        end_reservations(m, h, line)
+        if last != line:
+            end_reservations(m, h, last)
+    if m.sharers != NULL:
+        if m.sharers[ram_line(&c.dcache, line)] & ~(1u << h.core):
+            take_from_others(m, h, line)
+        if last != line and m.sharers[ram_line(&c.dcache, last)] & ~(1u << h.core):
+            take_from_others(m, h, last)
+
+
+cdef inline bint second_level(Machine* m, uint32_t line) noexcept nogil:
+    """Whether the second level has the line; if not, it has from now on."""
+    cdef int32_t place
+    if find_line(&m.l2, line) >= 0:
+        return True
+    place = make_room(&m.l2, line)
+    m.l2.tags[place] = line + 1
+    m.l2.uses += 1
+    m.l2.used[place] = m.l2.uses
+    return False
+
+
+cdef inline void arrive(Machine* m, Core* c, uint32_t line, int kind, int64_t tick, bint external) noexcept nogil:
+    """Every hart of the core that waits for the line knows now when it comes."""
+    cdef int i
+    cdef Hart* h
+    for i in range(c.threads):
+        h = &c.harts[i]
+        if h.ready == NEVER and h.wanted == line + 1 and h.wanted_kind == <uint32_t>kind:
+            h.wanted = 0
+            h.reason += external
+            h.arrival = tick
+            h.ready = cycle_of(c, tick)
+
+
+cdef inline Core* grant(Machine* m) noexcept nogil:
+    """The bus is free, and at tick `now` goes to the next core in turn; which core that is, NULL: nobody waits."""
+    cdef Core* c = NULL
+    cdef Request* request
+    cdef Cache* cache
+    cdef int64_t done
+    cdef bint external = False
+    cdef int32_t place
+    cdef int i
+    for i in range(1, m.cores_count + 1):
+        if m.cores[(m.bus_last + i) % m.cores_count].queued:
+            m.bus_last = (m.bus_last + i) % m.cores_count
+            c = &m.cores[m.bus_last]
+            break
+    if c == NULL:
+        m.bus_next = NEVER
+        return NULL
+    request = &c.queue[c.head]
+    c.head = (c.head + 1) % (3 * MAX_THREADS)
+    c.queued -= 1
+    if request.kind == WRITE_WORD or request.kind == UPGRADE:
+        m.bus_free = m.now + m.bus_word
+        if request.kind == UPGRADE:
+            arrive(m, c, request.line, UPGRADE, m.bus_free, False)
+        else:
+            c.harts[request.hart].buffer = 0
+            c.harts[request.hart].buffer_free = m.bus_free
+            if c.harts[request.hart].ready == NEVER and c.harts[request.hart].reason == STORE_EXTERNAL and not c.harts[request.hart].wanted:
+                c.harts[request.hart].arrival = m.bus_free
+                c.harts[request.hart].ready = cycle_of(c, m.bus_free)
+    else:
+        cache = &c.icache if request.kind == FETCH else &c.dcache
+        m.bus_free = m.now + m.bus_line
+        done = m.bus_free
+        if request.displaces:
+            m.bus_free += m.bus_line
+        if m.has_l2 and second_level(m, request.line >> (m.l2.shift - cache.shift)):
+            done += m.l2_hit
+        else:
+            external = True
+            done += m.latency
+        place = find_line(cache, request.line)
+        if place >= 0:
+            cache.filled[place] = done
+            cache.external[place] = external
+        arrive(m, c, request.line, request.kind, done, external)
+    m.bus_next = NEVER
+    for i in range(m.cores_count):
+        if m.cores[i].queued:
+            m.bus_next = max(m.bus_free, m.now + 1)
+    return c

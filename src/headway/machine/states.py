@@ -1,0 +1,68 @@
+"""The names of the state monitor's states (docs/machine.md, section 6), as a program and a configuration call them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from .config import Range
+from .image import Names
+
+__all__ = ["name_states"]
+
+_EXCEPTIONS = {  # by mcause; "The RISC-V Instruction Set Manual, Volume II", table of mcause values
+    0: "fetch_misaligned",
+    1: "fetch_fault",
+    2: "illegal",
+    3: "breakpoint",
+    4: "load_misaligned",
+    5: "load_fault",
+    6: "store_misaligned",
+    7: "store_fault",
+    8: "call",
+    11: "call",
+}
+_INTERRUPTS = {3: "software", 7: "timer", 11: "external"}
+_WAITS = {1: "other", 2: "mutex", 3: "sleep", 4: "join", 5: "uart", 6: "block", 7: "condition", 8: "queue"}
+_FIXED = {
+    0: "user",
+    120: "poll.uart_rx",
+    121: "poll.uart_tx",
+    122: "poll.block",
+    123: "stall.marked",
+    192: "kernel.machine",
+    200: "idle.c1",
+    201: "idle.c2",
+    202: "idle.c3",
+    203: "idle.wake",
+    204: "idle.reset",
+    208: "stolen.smi",
+    209: "stolen.clock",
+    210: "overhead",
+    220: "ready",
+}
+_PREFIXES = {"effective": "user", "noneffective": "noneffective", "poll": "poll"}
+
+
+def name_states(names: Names, ranges: Sequence[Range] = ()) -> Mapping[int, str]:
+    """The name of each of the 256 numbers; what is no state is ``unknown.N``.
+
+    Several numbers may have one name: a tag and a range can be called the same, and are one state then.
+    """
+    found = {number: f"unknown.{number}" for number in range(256)} | _FIXED
+    for number, part in enumerate(ranges, 1):
+        found[number] = f"{_PREFIXES[part.kind]}.{part.name}"
+    found |= _tagged(64, 32, "noneffective", names.tags) | _tagged(96, 24, "poll", names.polls)
+    found |= {128 + cause: f"kernel.{_EXCEPTIONS.get(cause, f'exception_{cause}')}" for cause in range(16)}
+    found |= {144 + cause: f"irq.{_INTERRUPTS.get(cause, str(cause))}" for cause in range(16)}
+    found |= {160 + call: f"kernel.{names.calls.get(call, f'call_{call}')}" for call in range(32)}
+    waits = {**_WAITS, **names.waits}
+    found |= {220 + reason: f"wait.{waits.get(reason, str(reason))}" for reason in range(1, 31)}
+    return found
+
+
+def _tagged(first: int, count: int, word: str, names: Mapping[int, str]) -> dict[int, str]:
+    """A tag 0 without a name is the word alone."""
+    found = {first + tag: f"{word}.{names.get(tag, tag)}" for tag in range(count)}
+    if 0 not in names:
+        found[first] = word
+    return found

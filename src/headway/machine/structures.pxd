@@ -1,0 +1,366 @@
+"""What the machine is made of: harts, cores, caches, the bus, devices, and the cells that time is charged to."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+from .architecture cimport COUNTERS, MAX_CORES, MAX_THREADS, REASONS, STATES
+
+ctypedef struct Decoded:
+    uint8_t operation
+    uint8_t rd
+    uint8_t rs1
+    uint8_t rs2
+    int32_t immediate
+    uint8_t size
+    # ^ 2 or 4 bytes.
+    uint8_t crosses
+    # ^ Its second half is in the next cache line.
+    uint8_t range
+    # ^ The address range of the state monitor that it lies in; 0: none.
+    uint8_t uimm
+    uint32_t word
+    # ^ The instruction itself, as trap values show it.
+
+ctypedef struct Cell:
+    int64_t time
+    int64_t cycles
+    int64_t instructions
+    int64_t count
+    int64_t lost[REASONS]
+    # ^ Cycles in which nothing was issued, by reason.
+
+ctypedef struct Account:
+    # ^ The cells of a thread or of a processor; most have few states, so a state finds its cell by a small number.
+    uint8_t index[STATES]
+    Cell* cells
+    int32_t used
+    int32_t room
+
+ctypedef struct Thread:
+    # ^ A software thread, known by its block in RAM, or (block 0) what a hart runs before its first block.
+    uint32_t block
+    uint32_t id
+    uint8_t name[32]
+    int64_t birth
+    int64_t end
+    int32_t hart
+    # ^ That runs it; -1: none.
+    int32_t away
+    # ^ State off the processor.
+    int64_t since
+    Account account
+
+ctypedef struct Cache:
+    uint32_t sets
+    uint32_t ways
+    uint32_t shift
+    # ^ log2 of the line's size.
+    uint32_t* tags
+    # ^ Line number (address >> shift) + 1; 0: empty.
+    int64_t* used
+    # ^ When it was used last, by the cache's own count of uses.
+    int64_t* filled
+    # ^ The tick at which it arrives, or did.
+    uint8_t* dirty
+    uint8_t* external
+    int64_t uses
+
+ctypedef struct Request:
+    uint32_t line
+    uint8_t kind
+    uint8_t hart
+    uint8_t displaces
+    # ^ A dirty line, which is written back after it.
+
+ctypedef struct Hart:
+    uint32_t x[33]
+    uint32_t pc
+    Decoded* code
+    # ^ The open page of code, decoded.
+    uint32_t page
+    # ^ Number of the open page of code.
+    uint32_t fetched
+    # ^ The cache line that instructions come from, + 1.
+    uint32_t privilege
+    uint32_t attention
+    # ^ What must be looked at before an instruction is issued: INTERRUPTED, PROFILING.
+
+    # When it issues, in cycles of its core.
+    int64_t free
+    # ^ From when on its cycles have not been charged to anything yet.
+    int64_t ready
+    # ^ When it can issue; NEVER while that is not known.
+    int64_t due
+    # ^ The latest cycle at which a register becomes usable.
+    int64_t usable[33]
+    int32_t reason
+    # ^ Why it cannot issue between free and ready.
+    int64_t arrival
+    # ^ The tick until which it waits for memory, where that is what ready was made from; 0: not waiting for a tick.
+
+    # Memory.
+    uint32_t wanted
+    # ^ Line that it waits for, + 1.
+    uint32_t wanted_kind
+    uint32_t served[2]
+    # ^ Lines + 1 that were brought or upgraded for the instruction that waits.
+    uint32_t served_fetch
+    uint32_t reserved
+    # ^ Line + 1 that LR reserved.
+    uint32_t fetch_page
+    uint32_t data_page
+    uint32_t* tlb
+    int64_t* tlb_used
+    int64_t tlb_uses
+    int32_t buffer
+    # ^ The one-word store buffer: 0 free, 1 waits for the bus.
+    int64_t buffer_free
+
+    # Where it is.
+    int32_t number
+    int32_t slot
+    int32_t core
+    int32_t started
+    int32_t halted
+    # ^ 1 to 3: the state in which WFI waits.
+    int64_t instret
+    int32_t cost
+    # ^ Cycles that the instruction holds the hart.
+
+    # CSRs.
+    uint32_t mstatus
+    uint32_t mie
+    uint32_t mip
+    uint32_t mtvec
+    uint32_t mscratch
+    uint32_t mepc
+    uint32_t mcause
+    uint32_t mtval
+    uint32_t mcounteren
+    uint32_t mcountinhibit
+    uint64_t mcycle
+    # ^ To be added to the core's cycles.
+    uint64_t minstret
+    uint64_t mcycle_held
+    uint64_t minstret_held
+    # ^ What they show while they are inhibited.
+    uint32_t pwstate
+    uint32_t pmpcfg[4]
+    uint32_t pmpaddr[16]
+    uint32_t guarded
+    # ^ Whether any of them is in force.
+
+    # Progress unit and state monitor.
+    uint32_t control
+    uint32_t latch
+    uint32_t depth
+    uint8_t trapped[8]
+    # ^ The states of the nested traps.
+    uint32_t signals
+    uint32_t polled
+    # ^ The poll latch: 0 or the number of its state.
+    uint32_t correction
+    uint32_t block
+    uint32_t leave
+    uint32_t monitor
+    uint32_t range
+    int32_t state
+    int32_t mode
+    uint64_t counters[COUNTERS]
+    Thread* thread
+    Cell* cell
+    Cell* processor_cell
+    int64_t since
+    # ^ Cycle up to which the cells are complete.
+    int64_t since_tick
+    int64_t since_instret
+    int64_t stolen
+    # ^ Ticks of system-management interrupts since then.
+    int64_t lost[REASONS]
+
+    # Profile buffer.
+    uint32_t profile
+    uint32_t profile_base
+    uint32_t profile_size
+    uint32_t profile_head
+    uint32_t profile_seen
+    # ^ The head as of the last de-authorisation.
+    uint32_t profile_period
+    uint32_t authorised
+    int64_t profile_left
+    int64_t profile_last
+    int64_t profile_missed
+
+    Account account
+
+ctypedef struct Clock:
+    int64_t tick
+    int64_t cycle
+    # ^ Cycle `cycle` is at tick `tick`.
+    int64_t speed
+    # ^ Sixteenths of the machine's clock.
+    int64_t running
+    # ^ Of each window of ticks, in how many the clock runs.
+    int64_t window
+
+ctypedef struct Core:
+    Hart* harts
+    int32_t threads
+    int64_t cycle
+    # ^ The last cycle in which an instruction was tried.
+    int64_t next_cycle
+    int64_t next
+    # ^ Tick of the next one; NEVER if none is known.
+    Hart* pick
+    int32_t last
+    Cache icache
+    Cache dcache
+    uint8_t* tcm
+    Decoded** tcm_pages
+
+    # The clock; while `plain`, a cycle is a tick.
+    int32_t plain
+    Clock clock
+    Clock before
+    # ^ What it was before the last change, for the cycles before it.
+    uint32_t stopped
+    # ^ For how many eighths of a window its clock is stopped.
+    uint64_t counters[COUNTERS]
+    int32_t depth
+    # ^ 0 runs; 1 to 3: the shallowest of its harts' halted states.
+    int64_t since
+    int64_t since_tick
+
+    Request queue[3 * MAX_THREADS]
+    int32_t queued
+    int32_t head
+
+ctypedef struct Source:
+    # ^ An external interrupt line that the configuration drives.
+    uint32_t number
+    int64_t next
+    int64_t every
+    int64_t left
+
+ctypedef struct Machine:
+    # Configuration.
+    int32_t cores_count
+    int32_t threads
+    int32_t harts_count
+    int32_t strict
+    int32_t unit
+    # ^ What a hart's cycles are counted in: rotations of so many in strict turn, else single ones.
+    int32_t boot_all
+    int32_t refill
+    int32_t load
+    int32_t multiply
+    int32_t divide
+    int32_t device
+    int32_t switching
+    int32_t authorise
+    int32_t tlb_entries
+    int32_t tlb_shift
+    int32_t tlb_miss
+    int32_t bus_line
+    int32_t bus_word
+    int32_t latency
+    int32_t write_back
+    int32_t has_l2
+    int32_t l2_hit
+    int32_t window
+    int32_t wake[4]
+    uint8_t modes[STATES]
+    int64_t divider
+
+    Core cores[MAX_CORES]
+    Hart harts[MAX_CORES * MAX_THREADS]
+    uint8_t* ram
+    uint32_t ram_size
+    uint32_t tcm_size
+    Decoded** pages
+    uint16_t* sharers
+    # ^ Cores that have the line in their data caches, a bit each; NULL with one core.
+    int32_t reservations
+    uint32_t range_start[64]
+    uint32_t range_end[64]
+    int32_t ranges
+
+    int64_t now
+    int32_t stop
+    int32_t stopped_hart
+    uint32_t tohost
+    # ^ 0: the program has none.
+    uint32_t entry
+
+    # Bus.
+    int64_t bus_free
+    int64_t bus_next
+    # ^ When the arbiter has something to do; NEVER if nothing waits.
+    int32_t bus_last
+    Cache l2
+
+    # Devices.
+    int64_t next_event
+    int64_t timer_next
+    int64_t compare[MAX_CORES * MAX_THREADS]
+    int64_t timer_offset
+    uint32_t software[MAX_CORES * MAX_THREADS]
+    uint32_t priority[32]
+    uint32_t pending
+    uint32_t level
+    # ^ Lines that devices hold up.
+    uint32_t claimed
+    uint32_t enabled[MAX_CORES * MAX_THREADS]
+    uint32_t threshold[MAX_CORES * MAX_THREADS]
+    Source sources[32]
+    int32_t sources_count
+
+    uint8_t* uart_input
+    int64_t* uart_at
+    int64_t uart_length
+    int64_t uart_next
+    # ^ Of the bytes to come.
+    uint8_t received[256]
+    int32_t received_head
+    int32_t received_count
+    uint8_t sending[16]
+    int32_t sending_head
+    int32_t sending_count
+    int64_t sent_at
+    int64_t uart_tick
+    uint32_t uart_enable
+    uint8_t* sent
+    int64_t sent_count
+    int64_t sent_room
+    int64_t uart_lost
+
+    uint8_t* blocks
+    uint32_t sectors
+    uint32_t block_sector
+    uint32_t block_address
+    uint32_t block_count
+    uint32_t block_command
+    uint32_t block_status
+    uint32_t block_enable
+    uint32_t block_done
+    int64_t block_at
+    int64_t block_latency
+    int64_t block_each
+
+    int64_t smi_next
+    int64_t smi_every
+    int64_t smi_ticks
+    int64_t smi_until
+    # ^ While one has the machine: when it ends; else 0.
+    int64_t smi_count
+
+    # Software threads.
+    Thread** threads_seen
+    int32_t threads_count
+    int32_t threads_room
+    int32_t* by_block
+    # ^ Open addressing: a thread's index + 1 by its block.
+    int32_t by_block_room
+    int64_t lost_threads
+    int64_t lost_wakes
+    Cell nowhere
+    # ^ Takes what there is no memory for; never read, because the machine stops then.

@@ -1,0 +1,68 @@
+"""Traps, and the way back from them ("The RISC-V Instruction Set Manual, Volume II", 20211203, sections 3.1 and 3.3)."""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+
+from .accounts cimport enter, look_again, state_of
+from .architecture cimport *
+from .code cimport range_of
+from .devices cimport look_for_interrupts
+from .structures cimport Core, Hart, Machine
+
+
+cdef inline void trap(Machine* m, Core* c, Hart* h, uint32_t cause, uint32_t value, bint interrupt, int64_t cycle) noexcept nogil:
+    """Enters the trap handler; from the cycle on the hart is in the trap's state (T7)."""
+    cdef int state
+    h.mepc = h.pc
+    h.mcause = cause | 0x80000000u if interrupt else cause
+    h.mtval = value
+    h.mstatus = h.mstatus & ~<uint32_t>(MPP | MPIE) | h.privilege << 11 | (MPIE if h.mstatus & MIE else 0)
+    h.mstatus &= ~<uint32_t>MIE
+    if interrupt:
+        state = INTERRUPT + <int>cause
+    elif cause == CALL_FROM_USER or cause == CALL_FROM_MACHINE:
+        state = CALL + <int>min(h.x[17], 31u)
+    else:
+        state = EXCEPTION + <int>cause
+    h.privilege = MACHINE
+    h.latch = 1
+    h.trapped[h.depth & 7] = <uint8_t>state
+    h.depth += 1
+    if h.reserved:
+        h.reserved = 0
+        m.reservations -= 1
+    h.pc = h.mtvec & ~3u
+    if interrupt and h.mtvec & 1:
+        h.pc += 4 * cause
+    h.served[0] = 0
+    h.served[1] = 0
+    h.served_fetch = 0
+    look_for_interrupts(m, h)
+    enter(m, c, h, cycle, state_of(m, h), True)
+
+
+cdef inline void interrupt(Machine* m, Core* c, Hart* h, int64_t cycle) noexcept nogil:
+    """Takes the pending interrupt that comes first: external, software, timer."""
+    cdef uint32_t pending = h.mip & h.mie
+    if pending >> EXTERNAL_INTERRUPT & 1:
+        trap(m, c, h, EXTERNAL_INTERRUPT, 0, True, cycle)
+    elif pending >> SOFTWARE_INTERRUPT & 1:
+        trap(m, c, h, SOFTWARE_INTERRUPT, 0, True, cycle)
+    else:
+        trap(m, c, h, TIMER_INTERRUPT, 0, True, cycle)
+
+
+cdef inline void leave_trap(Machine* m, Core* c, Hart* h, int64_t cycle) noexcept nogil:
+    """MRET."""
+    h.privilege = h.mstatus >> 11 & 3
+    h.mstatus = h.mstatus & ~<uint32_t>MIE | (MIE if h.mstatus & MPIE else 0)
+    h.mstatus = (h.mstatus | MPIE) & ~<uint32_t>MPP
+    if h.privilege != MACHINE:
+        h.mstatus &= ~<uint32_t>MPRV
+    h.pc = h.mepc
+    if h.depth and not h.control & CTL_HL:
+        h.depth -= 1
+        h.latch = h.depth > 0
+    if m.ranges:
+        h.range = range_of(m, h.pc)
+    look_for_interrupts(m, h)
+    look_again(m, c, h, cycle, False)

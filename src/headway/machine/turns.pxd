@@ -1,0 +1,103 @@
+"""Whose turn it is: which hart of a core issues next, and when (docs/machine.md, section 2, "Issue")."""
+
+from libc.stdint cimport int64_t
+
+from .architecture cimport *
+from .clocks cimport cycle_of, tick_of
+from .structures cimport Core, Hart, Machine
+
+
+cdef inline void take_turn(Core* c, Hart* h, int64_t cycle) noexcept nogil:
+    c.pick = h
+    c.next_cycle = cycle
+    if c.plain and cycle != NEVER:
+        c.next = c.clock.tick + (cycle - c.clock.cycle)
+    else:
+        c.next = tick_of(c, cycle)
+
+
+cdef inline void next_turn_strict(Core* c, int64_t cycle, int slot) noexcept nogil:
+    """From `cycle` on, which belongs to the hart `slot`: the first one who can use what is his."""
+    cdef int64_t best = NEVER, at
+    cdef int i, first = slot
+    cdef Hart* h
+    cdef Hart* chosen = NULL
+    for i in range(c.threads):
+        h = &c.harts[slot]
+        if h.ready <= cycle + i:
+            take_turn(c, h, cycle + i)
+            return
+        slot += 1
+        if slot == c.threads:
+            slot = 0
+    for i in range(c.threads):
+        h = &c.harts[i]
+        if h.ready == NEVER:
+            continue
+        at = h.ready - cycle + first - i
+        at = (at + c.threads - 1) // c.threads * c.threads + cycle - first + i
+        if at < best:
+            best = at
+            chosen = h
+    take_turn(c, chosen, best)
+
+
+cdef inline void next_turn_skip(Core* c, int64_t cycle, int slot) noexcept nogil:
+    """From `cycle` on: the first one after the last who can issue then; if nobody can, who can first."""
+    cdef int64_t best = NEVER
+    cdef int i
+    cdef Hart* h
+    cdef Hart* chosen = NULL
+    for i in range(c.threads):
+        h = &c.harts[slot]
+        if h.ready <= cycle:
+            take_turn(c, h, cycle)
+            return
+        if h.ready < best:
+            best = h.ready
+            chosen = h
+        slot += 1
+        if slot == c.threads:
+            slot = 0
+    take_turn(c, chosen, best)
+
+
+cdef inline void next_turn(Machine* m, Core* c) noexcept nogil:
+    """After the cycle that was tried last."""
+    cdef int slot
+    cdef int64_t cycle
+    if c.threads == 1:
+        cycle = c.cycle + 1
+        take_turn(c, c.harts, c.harts.ready if c.harts.ready > cycle else cycle)
+        return
+    slot = c.last + 1
+    if slot == c.threads:
+        slot = 0
+    if m.strict:
+        next_turn_strict(c, c.cycle + 1, slot)
+    else:
+        next_turn_skip(c, c.cycle + 1, slot)
+
+
+cdef inline void new_turn(Machine* m, Core* c) noexcept nogil:
+    """Something outside the core has changed when its harts can issue, or how its clock runs: from now on."""
+    cdef int64_t cycle = max(c.cycle + 1, cycle_of(c, m.now))
+    if c.threads == 1:
+        take_turn(c, c.harts, max(cycle, c.harts.ready))
+    elif m.strict:
+        next_turn_strict(c, cycle, <int>(cycle % c.threads))
+    else:
+        next_turn_skip(c, cycle, (c.last + 1) % c.threads)
+
+
+cdef inline void wait_again(Core* c) noexcept nogil:
+    """The clock has changed: harts that wait for a tick wait for another cycle."""
+    cdef int i
+    for i in range(c.threads):
+        if c.harts[i].arrival and c.harts[i].ready != NEVER:
+            c.harts[i].ready = cycle_of(c, c.harts[i].arrival)
+
+
+cdef inline void resume(Machine* m, Core* c, Hart* h, int64_t cycle, int64_t ready) noexcept nogil:
+    """A hart that was halted until the cycle issues from `ready` on; in strict turn, in a rotation that begins later."""
+    h.ready = max(ready, cycle + c.threads - 1) if m.strict else max(ready, cycle)

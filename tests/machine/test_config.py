@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from tests.machine.sentences import given_or_sentence
+
+from headway import Cache, Machine
+from headway.errors import HeadwayError
+from headway.machine.config import L2, Block, Config, Interrupt, Part, Range, Script, Smi, Uart
+from headway.machine.fields import Choice, ConfigError, Number, Size, Switch, Text
+
+text = st.text(st.characters(codec="utf-8"), max_size=30)
+
+
+def values(part: type[Part], name: str) -> st.SearchStrategy[Any]:
+    """Any value that the field may have."""
+    field = part.describe(name)
+    if isinstance(field, Number) and field.power:
+        powers = [1 << n for n in range(31) if field.least <= 1 << n <= field.most]
+        return st.sampled_from(powers)
+    if isinstance(field, Number):
+        return st.integers(field.least, field.most)
+    if isinstance(field, Switch):
+        return st.booleans()
+    assert isinstance(field, Text)
+    return text.filter(lambda value: "\0" not in value)
+
+
+def parts(kind: type[Any], **given_values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Any part of that kind; what cannot be together is not."""
+    names = [f.name for f in fields(kind) if kind.describe(f.name)]
+    choices = {name: values(kind, name) for name in names if not isinstance(kind.describe(name), Choice)}
+
+    def make(found: dict[str, Any]) -> Any:
+        try:
+            return kind(**found)
+        except ConfigError:
+            return None
+
+    return st.fixed_dictionaries({}, optional={**choices, **given_values}).map(make).filter(lambda part: part)
+
+
+ranges = st.lists(
+    st.builds(
+        lambda name, start, size, symbol, kind: Range(
+            name, symbol=symbol, kind=kind, **({} if symbol else {"start": start, "end": start + size})
+        ),
+        st.from_regex(r"[a-z0-9_][\w.$:-]{0,20}", fullmatch=True).filter(str.isascii),
+        st.integers(0, (1 << 32) - 1),
+        st.integers(1, 1 << 20).map(lambda size: min(size, 1)),
+        text,
+        st.sampled_from(["effective", "noneffective", "poll"]),
+    ),
+    max_size=5,
+    unique_by=lambda part: part.name,
+)
+scripts = st.lists(st.builds(Script, st.integers(0, 1 << 40), text), max_size=3).map(tuple)
+configs = st.builds(
+    lambda **found: Config(**found),
+    cores=st.integers(1, 16),
+    threads=st.integers(1, 8),
+    issue=st.sampled_from(["strict", "skip"]),
+    boot=st.sampled_from(["first", "all"]),
+    l1d=st.builds(Cache, st.sampled_from(["4KiB", 1 << 20]), st.sampled_from([1, 8]), write=st.just("through")),
+    l2=st.none() | parts(L2).filter(lambda part: part.ways * 32 <= part.size),
+    uart=parts(Uart, script=scripts),
+    block=parts(Block),
+    smi=parts(Smi),
+    interrupts=st.lists(
+        st.builds(Interrupt, st.integers(4, 31), st.integers(0, 9), st.integers(1, 9), st.integers(1, 9)), max_size=3
+    ),
+    ranges=ranges,
+)
+
+
+@given(configs)
+@example(Config())
+def test_a_configuration_reads_back_as_it_was_written(config: Config) -> None:
+    assert Config.from_text(config.to_toml()) == config
+
+
+def test_the_defaults_are_those_of_the_documentation() -> None:
+    page = Path(__file__).parents[2].joinpath("docs/machine.md").read_text(encoding="utf-8")
+    config = Config()
+    for name, words in {
+        "pipeline.divide": "*{}* (`pipeline.divide`)",
+        "pipeline.device": "*{}* (`pipeline.device`)",
+        "pipeline.load": "*{}* cycles after the issue (`pipeline.load`)",
+        "pipeline.multiply": "*{}*\n(`pipeline.multiply`)",
+        "pipeline.refill": "*{}* cycles (`pipeline.refill`)",
+        "progress.switch": "*{}* (`progress.switch`)",
+        "profile.authorise": "*{}* (`profile.authorise`)",
+        "bus.line": "*{}* ticks (`bus.line`)",
+        "bus.word": "*{}* tick (`bus.word`)",
+        "memory.latency": "*{}* ticks (`memory.latency`)",
+        "timer.divider": "`timer.divider` (*{}*)",
+        "block.latency": "*{}* + *100*",
+        "power.window": "`power.window` (*{}*)",
+    }.items():
+        part, _, field = name.partition(".")
+        assert words.format(getattr(getattr(config, part), field)) in page, name
+    assert (config.cores, config.threads, config.issue, config.boot) == (1, 6, "strict", "first")
+    assert (config.l1d.size, config.l1d.ways, config.l1d.line, config.l1d.write) == (16 << 10, 4, 32, "back")
+    assert config.l2 is None
+    assert L2().hit == 10
+
+
+@given(st.sampled_from(["16KiB", "16 KiB", "16384", "16384B"]))
+def test_a_size_may_be_text(words: str) -> None:
+    assert Cache(words).size == 16_384
+
+
+@pytest.mark.parametrize(
+    ("given_text", "path", "words"),
+    [
+        ("corse = 2", "corse", "is not known: there are cores"),
+        ("[l1d]\nwayz = 2", "l1d.wayz", "is not known: there are size"),
+        ('"a b" = 1', "'a b'", "is not known"),
+        ("cores = 0", "cores", "is 0: give a whole number from 1 to 16"),
+        ("cores = true", "cores", "is true: give a whole number"),
+        ('cores = "2"', "cores", "is '2': give a whole number"),
+        ("threads = 9", "threads", "from 1 to 8"),
+        ('issue = "fair"', "issue", """is 'fair': give "strict" or "skip\""""),
+        ("[l1d]\nsize = 3000", "l1d.size", "a power of two from 64 to 4MiB"),
+        ('[l1d]\nsize = "16kb"', "l1d.size", "is '16kb': give a power of two"),
+        ('[l1d]\nsize = "64B"', "l1d.ways", "4 lines of 32 bytes are more than the cache's 64 bytes"),
+        ("[l1d]\nline = 64", "l1i.line", "give both the same"),
+        ('[l2]\nsize = "128B"', "l2.ways", "are more than"),
+        ("l1d = 3", "l1d", "is 3: give a table [l1d]"),
+        ("[pipeline]\nrefill = -1", "pipeline.refill", "is -1"),
+        ("[pipeline]\nrefill = 2.5", "pipeline.refill", "is 2.5"),
+        ("[pipeline]\nrefill = 99999999999999999999999999", "pipeline.refill", "is a number of more than 64 bits"),
+        ('[memory]\nram = "2GiB"', "memory.ram", "from 64KiB to 1GiB"),
+        ("[[interrupts]]\nsource = 4", "interrupts[0].at", "is missing: there must be source and at"),
+        ("[[interrupts]]\nsource = 3\nat = 1", "interrupts[0].source", "from 4 to 31"),
+        ("[[interrupts]]\nsource = 4\nat = 1\ncount = 2", "interrupts[0].every", "is 0, but count is 2"),
+        ("interrupts = 3", "interrupts", "give tables [[interrupts]]"),
+        ("interrupts = [3]", "interrupts[0]", "is 3"),
+        ('[[ranges]]\nname = "x y"\nend = 2', "ranges[0].name", "give a word of letters"),
+        ('[[ranges]]\nname = "x"', "ranges[0].end", "give more than start (0x0), or a symbol"),
+        ('[[ranges]]\nname = "x"\nsymbol = "f"\nend = 2', "ranges[0].symbol", "give one or the other"),
+        ('[[ranges]]\nname = "x"\nend = 2\n' * 2, "ranges[1].name", "as that of another"),
+        ("[smi]\nticks = 10\nevery = 10", "smi.every", "more than the 10 ticks"),
+        ("[block]\nsave = true", "block.save", "nothing to write back to"),
+        ('[[uart.script]]\ntext = "x"', "uart.script[0].at", "is missing"),
+        ("[uart]\nscript = 3", "uart.script", "give tables"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence_with_its_path(given_text: str, path: str, words: str) -> None:
+    with pytest.raises(HeadwayError) as caught:
+        Config.from_text(given_text, "my.toml")
+    message = str(caught.value)
+    assert message.startswith(f"my.toml: {path} ")
+    assert words in message
+    assert "\n" not in message
+
+
+@given(st.text(max_size=200) | st.binary(max_size=200).map(lambda raw: raw.decode("latin-1")))
+@example("a = " + "[" * 5000)
+@example("a = 1" + "0" * 5000)
+def test_any_text_is_a_configuration_or_one_sentence(given_text: str) -> None:
+    given_or_sentence(lambda: Config.from_text(given_text))
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from([f.name for f in fields(Config)]),
+        st.none() | st.integers() | st.text() | st.booleans() | st.lists(st.integers()) | st.dictionaries(text, text),
+    )
+)
+def test_any_keywords_are_a_configuration_or_one_sentence(found: dict[str, Any]) -> None:
+    given_or_sentence(lambda: Config.of(**found))
+
+
+def test_a_keyword_that_there_is_not_is_a_sentence() -> None:
+    with pytest.raises(HeadwayError, match="core is not known: there are cores, threads"):
+        Machine(core=2)
+    with pytest.raises(HeadwayError, match="l1d is 3: give a Cache"):
+        Machine(l1d=3)
+
+
+def test_a_machine_takes_a_configuration_and_changes_to_it() -> None:
+    assert Machine(Config(cores=3), threads=2).config == Config(cores=3, threads=2)
+    assert Config().with_values(cores=None) == Config()
+
+
+def test_a_configuration_cannot_be_changed_once_it_is_checked() -> None:
+    with pytest.raises(AttributeError):
+        Cache().ways = 3  # type: ignore[misc]
+    with pytest.raises(ConfigError):
+        replace(Cache(), ways=3)
+
+
+def test_files_are_relative_to_the_configuration(tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_bytes(b"hello")
+    (tmp_path / "disk").write_bytes(b"x" * 513)
+    file = tmp_path / "my.toml"
+    file.write_text('[uart]\ninput = "in.txt"\nstart = 7\n[[uart.script]]\nat = 3\ntext = "é"\n[block]\nimage = "disk"')
+    config = Config.from_toml(file)
+    assert config.uart.arrivals() == ((3, "é".encode()), (7, b"hello"))
+    assert config.block.contents() == b"x" * 513 + bytes(511)
+    assert Config.from_text(config.to_toml()) == config
+
+
+@pytest.mark.parametrize("name", ["missing", ".", "/dev/zero", "a\0b"])
+def test_a_file_that_cannot_be_read_is_a_sentence(name: str) -> None:
+    with pytest.raises(HeadwayError):
+        Config.from_toml(name)
+    if "\0" not in name:
+        with pytest.raises(HeadwayError, match=r"uart\.input"):
+            Uart(input=name).arrivals()
+
+
+def test_every_key_says_what_it_is() -> None:
+    lines = [line for line in Config(l2=L2()).to_toml().splitlines() if " = " in line]
+    assert len(lines) > 40
+    assert all("  # " in line for line in lines)
+    assert isinstance(Cache.describe("size"), Size)

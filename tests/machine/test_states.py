@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import pytest
+
+from headway.machine.config import Range
+from headway.machine.image import Names
+from headway.machine.states import name_states
+from headway.model import Kind, kind_of
+
+NAMES = Names(calls={7: "sleep"}, tags={0: "malloc", 3: "parse"}, polls={1: "ring"}, waits={9: "printer", 2: "lock"})
+RANGES = (Range("inner", end=4), Range("copy", end=4, kind="noneffective"), Range("spin", end=4, kind="poll"))
+
+
+@pytest.mark.parametrize(
+    ("number", "plain", "named"),
+    [
+        (0, "user", "user"),
+        (1, "unknown.1", "user.inner"),
+        (2, "unknown.2", "noneffective.copy"),
+        (3, "unknown.3", "poll.spin"),
+        (64, "noneffective", "noneffective.malloc"),
+        (67, "noneffective.3", "noneffective.parse"),
+        (96, "poll", "poll"),
+        (97, "poll.1", "poll.ring"),
+        (120, "poll.uart_rx", "poll.uart_rx"),
+        (123, "stall.marked", "stall.marked"),
+        (130, "kernel.illegal", "kernel.illegal"),
+        (131, "kernel.breakpoint", "kernel.breakpoint"),
+        (133, "kernel.load_fault", "kernel.load_fault"),
+        (142, "kernel.exception_14", "kernel.exception_14"),
+        (147, "irq.software", "irq.software"),
+        (151, "irq.timer", "irq.timer"),
+        (155, "irq.external", "irq.external"),
+        (167, "kernel.call_7", "kernel.sleep"),
+        (192, "kernel.machine", "kernel.machine"),
+        (200, "idle.c1", "idle.c1"),
+        (204, "idle.reset", "idle.reset"),
+        (208, "stolen.smi", "stolen.smi"),
+        (210, "overhead", "overhead"),
+        (220, "ready", "ready"),
+        (222, "wait.mutex", "wait.lock"),
+        (229, "wait.9", "wait.printer"),
+        (255, "unknown.255", "unknown.255"),
+    ],
+)
+def test_a_number_has_its_name(number: int, plain: str, named: str) -> None:
+    assert name_states(Names())[number] == plain
+    assert name_states(NAMES, RANGES)[number] == named
+
+
+def test_every_number_has_the_kind_of_its_range() -> None:
+    kinds = {number: kind_of(name) for number, name in name_states(NAMES, RANGES).items()}
+    assert len(kinds) == 256
+    expected = {
+        Kind.EFFECTIVE: {0, 1},
+        Kind.KERNEL: {2, *range(64, 96), *range(128, 193)},
+        Kind.POLL: {3, *range(96, 123)},
+        Kind.STALL: {123},
+        Kind.WAIT: {*range(200, 205), *range(221, 251)},
+        Kind.STOLEN: {208, 209},
+        Kind.OVERHEAD: {210},
+        Kind.READY: {220},
+    }
+    for kind, numbers in expected.items():
+        assert {number for number, found in kinds.items() if found is kind} == numbers

@@ -72,7 +72,7 @@ cdef inline bint translate(Machine* m, Core* c, Hart* h, uint32_t address, uint3
     """
     cdef uint32_t page = (address >> m.tlb_shift) + 1
     cdef int32_t i, oldest = 0
-    if page == last[0] or not m.tlb_entries:
+    if page == last[0] or not m.tlb_entries or not m.tlb_miss:
         return True
     h.tlb_uses += 1
     for i in range(m.tlb_entries):

@@ -136,8 +136,12 @@ cdef inline int atomic(Machine* m, Core* c, Hart* h, Decoded* d, uint32_t* value
         reserve(m, h, 0)
         value[0] = 1
         return DONE
-    if not in_tcm and not can_access(m, c, h, address, 4, not reading):
-        return BLOCKED
+    if not in_tcm:
+        if (reading or d.operation != SC and not m.write_back) and not can_access(m, c, h, address, 4, False):
+            # What is written through is in the cache only if it is read first.
+            return BLOCKED
+        if not reading and not can_access(m, c, h, address, 4, True):
+            return BLOCKED
     memcpy(&old, c.tcm + (address - TCM) if in_tcm else m.ram + offset, 4)
     value[0] = old
     if d.operation == LR:

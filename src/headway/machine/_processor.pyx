@@ -158,7 +158,7 @@ cdef class Processor:
         m.boot_all = config.boot == "all"
         self._set_timing(config)
         m.ram_size = config.memory.ram
-        m.tcm_size = config.tcm
+        m.tcm_size = config.memory.tcm
         m.ram = <uint8_t*>zeros(m.ram_size, 1)
         m.pages = <Decoded**>zeros(m.ram_size // PAGE, sizeof(Decoded*))
         if m.cores_count > 1:

@@ -13,18 +13,18 @@ from .architecture cimport *
 from .clocks cimport cycle_of
 from .code cimport PAGE, forget_code
 from .devices cimport find_next_event, handle_events
-from .execute cimport HTIF, LIMIT, NO_MEMORY, SEMIHOST, STANDSTILL, attempt
+from .execute cimport STOP_HTIF, STOP_LIMIT, STOP_NO_MEMORY, STOP_SEMIHOST, STOP_STANDSTILL, attempt
 from .memory cimport grant
 from .power cimport start_hart
 from .structures cimport Account, Cache, Cell, Core, Decoded, Hart, Machine, Thread
 from .turns cimport new_turn
 
-__all__ = ["HTIF_STOP", "LIMIT_STOP", "SEMIHOST_STOP", "STANDSTILL_STOP", "Processor"]
+__all__ = ["HTIF", "LIMIT", "SEMIHOST", "STANDSTILL", "Processor"]
 
-LIMIT_STOP = LIMIT
-HTIF_STOP = HTIF
-SEMIHOST_STOP = SEMIHOST
-STANDSTILL_STOP = STANDSTILL
+LIMIT = STOP_LIMIT
+HTIF = STOP_HTIF
+SEMIHOST = STOP_SEMIHOST
+STANDSTILL = STOP_STANDSTILL
 
 
 cdef int simulate_one(Machine* m, int64_t until) noexcept nogil:
@@ -36,9 +36,9 @@ cdef int simulate_one(Machine* m, int64_t until) noexcept nogil:
         if outside <= c.next:
             if outside >= until:
                 if outside == NEVER and until == NEVER:
-                    return STANDSTILL
+                    return STOP_STANDSTILL
                 m.now = max(m.now, until)
-                return STANDSTILL if outside == NEVER else LIMIT
+                return STOP_STANDSTILL if outside == NEVER else STOP_LIMIT
             m.now = outside
             if m.next_event <= m.now:
                 handle_events(m)
@@ -48,7 +48,7 @@ cdef int simulate_one(Machine* m, int64_t until) noexcept nogil:
             continue
         if c.next >= until:
             m.now = max(m.now, until)
-            return LIMIT
+            return STOP_LIMIT
         m.now = c.next
         attempt(m, c)
         if m.stop:
@@ -70,7 +70,7 @@ cdef int simulate(Machine* m, int64_t until) noexcept nogil:
         if outside <= soonest:
             if outside >= until:
                 m.now = max(m.now, until)
-                return STANDSTILL if outside == NEVER else LIMIT
+                return STOP_STANDSTILL if outside == NEVER else STOP_LIMIT
             m.now = outside
             if m.next_event <= m.now:
                 handle_events(m)
@@ -81,7 +81,7 @@ cdef int simulate(Machine* m, int64_t until) noexcept nogil:
             continue
         if soonest >= until:
             m.now = max(m.now, until)
-            return LIMIT
+            return STOP_LIMIT
         m.now = soonest
         for k in range(m.cores_count):
             c = &m.cores[k]
@@ -254,11 +254,15 @@ cdef class Processor:
         cdef int64_t k
         m.timer_next = m.block_at = m.sent_at = m.next_event = NEVER
         m.uart_tick = config.uart.tick
-        arriving = config.uart.arrivals()
+        arriving = sorted(
+            (at + i * config.uart.every, order, byte)
+            for order, (at, text) in enumerate(config.uart.arrivals())
+            for i, byte in enumerate(text)
+        )
         m.uart_length = len(arriving)
         m.uart_input = <uint8_t*>zeros(m.uart_length, 1)
         m.uart_at = <int64_t*>zeros(m.uart_length, sizeof(int64_t))
-        for k, (at, byte) in enumerate(arriving):
+        for k, (at, _, byte) in enumerate(arriving):
             m.uart_at[k] = at
             m.uart_input[k] = byte
         self.image = config.block.contents()
@@ -276,7 +280,7 @@ cdef class Processor:
             m.sources[i].left = line.count
             m.sources_count += 1
         m.smi_next = NEVER
-        if config.smi is not None:
+        if config.smi.ticks:
             m.smi_next = config.smi.at
             m.smi_every = config.smi.every
             m.smi_ticks = config.smi.ticks
@@ -346,14 +350,14 @@ cdef class Processor:
         find_next_event(self.m)
 
     def run(self, until: int) -> int:
-        """Simulates until the tick, or a stop: LIMIT_STOP, HTIF_STOP, SEMIHOST_STOP, STANDSTILL_STOP; without the GIL."""
+        """Simulates until the tick, or a stop: LIMIT, HTIF, SEMIHOST, STANDSTILL; without the GIL."""
         cdef int64_t limit = min(until, NEVER)
         cdef Machine* m = self.m
         cdef int stop
         m.stop = 0
         with nogil:
             stop = simulate_one(m, limit) if m.cores_count == 1 else simulate(m, limit)
-        if stop == NO_MEMORY:
+        if stop == STOP_NO_MEMORY:
             raise MemoryError
         return stop
 
@@ -435,7 +439,7 @@ cdef class Processor:
             if state == SMI:
                 cell.time += stolen
             if cell.time or cell.cycles or cell.count or cell.instructions:
-                cells.append((state, cell.time, cell.cycles, cell.instructions, cell.count, _lost_of(&cell)))
+                cells.append((state, cell.time, cell.cycles, cell.instructions, cell.count, *_lost_of(&cell)))
         return cells
 
     cdef void _pending(self, Hart* h, int64_t cycle, int64_t* lost) noexcept:
@@ -460,10 +464,10 @@ cdef class Processor:
             lost[SLOT] += cycle - until
 
     def threads(self) -> list:
-        """What ran: (block, id, name, birth, end or -1, cells), in the order of birth; block 0: a hart without a kernel.
+        """What ran, in the order of birth: (id, name, birth, end or -1, whether it is a hart without a kernel, cells).
 
-        Cells are (state, time, cycles, instructions, count, lost); lost cycles by reason: (data, refill, slot, fetch
-        internal, fetch external, load internal, load external, store internal, store external, micro-TLB).
+        Cells are (state, time, cycles, instructions, count, stall, memory stall, external stall, (data, refill, slot,
+        fetch, load, store, micro-TLB)), the last three and the seven in cycles.
         """
         cdef int i
         cdef Thread* t
@@ -477,7 +481,7 @@ cdef class Processor:
             cells = self._cells(&t.account, running, True)
             if t.hart < 0 and t.end < 0:
                 cells = _with_time(cells, t.away, self.m.now - t.since)
-            found.append((t.block, t.id, (<char*>t.name)[:32], t.birth, t.end, cells))
+            found.append((t.id, (<char*>t.name)[:32].split(b"\0")[0], t.birth, t.end, not t.block, cells))
         return found
 
     def processors(self) -> list:
@@ -516,13 +520,21 @@ cdef class Processor:
 
 
 cdef tuple _lost_of(Cell* cell):
-    cdef int r
-    return tuple([cell.lost[r] for r in range(1, REASONS)])
+    """Stall, memory-stall, external-stall cycles, and (data, refill, slot, fetch, load, store, micro-TLB)."""
+    cdef int64_t* lost = cell.lost
+    cdef int64_t fetching = lost[FETCH_INTERNAL] + lost[FETCH_EXTERNAL]
+    cdef int64_t loading = lost[LOAD_INTERNAL] + lost[LOAD_EXTERNAL]
+    cdef int64_t storing = lost[STORE_INTERNAL] + lost[STORE_EXTERNAL]
+    cdef int64_t memory = fetching + loading + storing + lost[TLB_MISS]
+    cdef int64_t external = lost[FETCH_EXTERNAL] + lost[LOAD_EXTERNAL] + lost[STORE_EXTERNAL]
+    cdef int64_t other = lost[DATA] + lost[REFILL] + lost[SLOT]
+    reasons = (lost[DATA], lost[REFILL], lost[SLOT], fetching, loading, storing, lost[TLB_MISS])
+    return (memory + other, memory, external, reasons)
 
 
 cdef list _with_time(list cells, int state, int64_t time):
     """The cells with more time in a state."""
     found = [(s, t + time if s == state else t, *rest) for s, t, *rest in cells]
     if not any(s == state for s, *_ in cells) and time:
-        found.append((state, time, 0, 0, 0, (0,) * 10))
+        found.append((state, time, 0, 0, 0, 0, 0, 0, (0,) * 7))
     return found

@@ -25,11 +25,11 @@ cdef enum:  # Outcome
     TRAPPED = 2
 
 cdef enum:  # Stop
-    LIMIT = 0
-    HTIF = 1
-    SEMIHOST = 2
-    STANDSTILL = 3
-    NO_MEMORY = -1
+    STOP_LIMIT = 0
+    STOP_HTIF = 1
+    STOP_SEMIHOST = 2
+    STOP_STANDSTILL = 3
+    STOP_NO_MEMORY = -1
 
 
 cdef inline int fault(Machine* m, Core* c, Hart* h, uint32_t cause, uint32_t value) noexcept nogil:
@@ -84,7 +84,7 @@ cdef inline void write_ram(Machine* m, Core* c, Hart* h, uint32_t address, uint3
     if m.tohost and address - m.tohost < 8:
         memcpy(&low, m.ram + (m.tohost - RAM), 4)
         if low:
-            m.stop = HTIF
+            m.stop = STOP_HTIF
             m.stopped_hart = h.number
 
 
@@ -504,7 +504,7 @@ cdef inline void attempt(Machine* m, Core* c) noexcept nogil:
         outcome = fault(m, c, h, CALL_FROM_MACHINE if h.privilege == MACHINE else CALL_FROM_USER, 0)
     elif operation == EBREAK:
         if is_semihosting(m, h):
-            m.stop = SEMIHOST
+            m.stop = STOP_SEMIHOST
             m.stopped_hart = h.number
         else:
             outcome = fault(m, c, h, BREAKPOINT, pc)

@@ -2,12 +2,12 @@ from collections.abc import Mapping
 
 from .config import Config
 
-LIMIT_STOP: int
-HTIF_STOP: int
-SEMIHOST_STOP: int
-STANDSTILL_STOP: int
+LIMIT: int
+HTIF: int
+SEMIHOST: int
+STANDSTILL: int
 
-_Cell = tuple[int, int, int, int, int, tuple[int, ...]]
+_Cell = tuple[int, int, int, int, int, int, int, int, tuple[int, ...]]
 
 class Processor:
     @property
@@ -27,7 +27,7 @@ class Processor:
     def set_register(self, hart: int, n: int, value: int) -> None: ...
     def hart(self, n: int) -> Mapping[str, int]: ...
     def core(self, n: int) -> Mapping[str, int]: ...
-    def threads(self) -> list[tuple[int, int, bytes, int, int, list[_Cell]]]: ...
+    def threads(self) -> list[tuple[int, bytes, int, int, bool, list[_Cell]]]: ...
     def processors(self) -> list[tuple[int, list[_Cell]]]: ...
     def transmitted(self) -> bytes: ...
     def block_image(self) -> bytes: ...

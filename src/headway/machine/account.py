@@ -22,11 +22,10 @@ EVENTS = (
 )
 """Cycles in which nothing was issued, by reason: the events of a cell."""
 
-RawCell = tuple[int, int, int, int, int, tuple[int, ...]]
-"""State number, time, cycles, instructions, count, and the cycles lost by reason: data, refill, slot, then internal and
-external ones of fetch, load and store, then micro-TLB."""
-RawThread = tuple[int, int, bytes, int, int, Sequence[RawCell]]
-"""Block (0: a hart without one), id, name, birth, end (-1: none), cells."""
+RawCell = tuple[int, int, int, int, int, int, int, int, tuple[int, ...]]
+"""State number, time, cycles, instructions, count, stall, memory-stall and external-stall cycles, and `EVENTS`."""
+RawThread = tuple[int, bytes, int, int, bool, Sequence[RawCell]]
+"""Id, name, birth, end (-1: none), whether it is a hart without a thread, cells."""
 
 _COUNTED = ("cycles", "instructions", "stall_cycles", "memory_stall_cycles", "external_stall_cycles")
 _HARTS_FROM = 1000
@@ -49,18 +48,18 @@ def ledger_of(
     later ones get others above these.
     """
     raw = list(threads)
-    first = (max((number for block, number, *_ in raw if block), default=0) // _HARTS_FROM + 1) * _HARTS_FROM
-    spare = first + max((number for block, number, *_ in raw if not block), default=0) + 1
+    first = (max((number for number, _, _, _, hart, _ in raw if not hart), default=0) // _HARTS_FROM + 1) * _HARTS_FROM
+    spare = first + max((number for number, _, _, _, hart, _ in raw if hart), default=0) + 1
     found: dict[tuple[int, int], Thread] = {}
-    for block, number, name, birth, end, cells in raw:
-        tid = number if block else first + number
+    for number, name, birth, end, hart, cells in raw:
+        tid = first + number if hart else number
         if (tid, birth) in found:
             tid, spare = spare, spare + 1
         last = until if end < 0 else end
         found[tid, birth] = Thread(
             tid=tid,
-            pid=_PROGRAM if block else _NOBODY,
-            name=name.partition(b"\0")[0].decode("utf-8", "surrogateescape") if block else f"hart {number}",
+            pid=_NOBODY if hart else _PROGRAM,
+            name=f"hart {number}" if hart else name.decode("utf-8", "surrogateescape"),
             birth=birth,
             start=birth,
             end=None if end < 0 else end,
@@ -68,7 +67,7 @@ def ledger_of(
             span=last - birth,
             states=_states(cells, names),
         )
-    done = tuple(Processor(hart, until, _states(cells, names)) for hart, cells in processors)
+    done = tuple(Processor(number, until, _states(cells, names)) for number, cells in processors)
     cost = sum(cell.time for p in done for state, cell in p.states.items() if state == "overhead")
     changes = sum(cell.count or 0 for p in done for cell in p.states.values())
     return Ledger(
@@ -88,12 +87,8 @@ def ledger_of(
 
 def _states(cells: Iterable[RawCell], names: Mapping[int, str]) -> dict[str, Cell]:
     found: dict[str, Cell] = {}
-    for number, time, cycles, instructions, count, lost in cells:
-        name = names[number]
-        data, refill, slot, *memory, tlb = lost
-        inside, outside = memory[0::2], memory[1::2]
-        by_access = [near + far for near, far in zip(inside, outside, strict=True)]
-        events = dict(zip(EVENTS, (data, refill, slot, *by_access, tlb), strict=True))
-        cell = Cell(time, count, cycles, instructions, sum(lost), sum(memory) + tlb, sum(outside), events)
+    for number, time, cycles, instructions, count, stall, memory, external, lost in cells:
+        name, events = names[number], dict(zip(EVENTS, lost, strict=True))
+        cell = Cell(time, count, cycles, instructions, stall, memory, external, events)
         found[name] = found[name] + cell if name in found else cell
     return found

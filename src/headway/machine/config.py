@@ -182,16 +182,15 @@ class Uart(Part):
     every: Number = Number(2000, 1, 1_000_000_000, "ticks from one byte to the next")
     script: tuple[Script, ...] = ()
 
-    def arrivals(self) -> list[tuple[int, int]]:
-        """(tick, byte) of everything that will be received, in that order; ``every`` ticks lie between a text's bytes.
+    def arrivals(self) -> tuple[tuple[int, bytes], ...]:
+        """(tick of its first byte, text) of everything that will be received; ``every`` ticks lie between two bytes.
 
         Raises HeadwayError where the file cannot be read.
         """
         texts = [(line.at, line.text.encode()) for line in self.script]
         if self.input:
             texts.append((self.start, _contents("uart.input", self.input, _MOST_INPUT)))
-        found = [(at + n * self.every, byte) for at, text in texts for n, byte in enumerate(text)]
-        return sorted(found, key=itemgetter(0))
+        return tuple(sorted(texts, key=itemgetter(0)))
 
 
 @dataclass(frozen=True)
@@ -236,9 +235,9 @@ class Interrupt(Part):
 class Smi(Part):
     """System-management interrupts, which stop all cores."""
 
-    at: Number = Number(None, 0, _LATEST, "tick of the first one")
-    ticks: Number = Number(None, 1, 1_000_000_000, "for how long")
+    at: Number = Number(0, 0, _LATEST, "tick of the first one")
     every: Number = Number(0, 0, _LATEST, "ticks from one to the next; 0: there is one only")
+    ticks: Number = Number(0, 0, 1_000_000_000, "for how long; 0: there is none")
 
     def __post_init__(self) -> None:
         """Check that the machine runs in between."""
@@ -297,7 +296,7 @@ class Config(Part):
     uart: Uart = Uart()
     block: Block = Block()
     power: Power = Power()
-    smi: Smi | None = None
+    smi: Smi = Smi()
     interrupts: tuple[Interrupt, ...] = ()
     ranges: tuple[Range, ...] = ()
 

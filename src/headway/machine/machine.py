@@ -130,18 +130,18 @@ class _Run:
         processor.start(image.entry, image.tohost)
 
     def go(self, until: int, progress: Progress | None) -> None:
-        from ._processor import HTIF_STOP, SEMIHOST_STOP, STANDSTILL_STOP
+        from ._processor import HTIF, SEMIHOST, STANDSTILL
 
         processor = self._processor
         while True:
             stop = processor.run(min(until, processor.now + _STRETCH))
             self._drain()
-            if stop == STANDSTILL_STOP:
+            if stop == STANDSTILL:
                 self._ended = "standstill"
                 return
-            if stop == HTIF_STOP and self._image.tohost is not None:
+            if stop == HTIF and self._image.tohost is not None:
                 self._host.htif(self._image.tohost, self._image.fromhost)
-            elif stop == SEMIHOST_STOP:
+            elif stop == SEMIHOST:
                 hart = processor.stopped_hart
                 operation, parameter = processor.register(hart, _A0), processor.register(hart, _A1)
                 processor.set_register(hart, _A0, self._host.semihost(operation, parameter, processor.now))

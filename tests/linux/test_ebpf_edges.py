@@ -13,7 +13,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -21,13 +21,13 @@ import pytest
 
 from headway.commands.observe import observe
 from headway.errors import HeadwayError, SelectionError
-from headway.linux import ebpf, libbpf
+from headway.linux import ebpf, libbpf, perf
 from headway.linux.choose import start_source
 from headway.linux.ebpf import BpfSource
 from headway.linux.held import HeldCommand
 from headway.linux.libbpf import BpfError, Library
 from headway.linux.source import Selection
-from headway.model import Ledger, merge, violations
+from headway.model import Ledger, Quality, merge, violations
 
 Compiler = Callable[[str, str], Path]
 root = pytest.mark.root
@@ -123,6 +123,51 @@ def test_few_open_files_are_made_more_or_said() -> None:
         )
         assert (done.returncode == 0) == works, done.stderr
         assert works or "more than are allowed: raise the limit (ulimit -n)" in done.stderr
+
+
+def refuse_fault_events(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
+    """The kernel opens so many of the events at the end of page faults, and from then on none."""
+    opened = itertools.count()
+    open_counter = perf.open_counter
+
+    def open_or_refuse(event: perf.Event, *, pid: int = -1, cpu: int = -1) -> int:
+        if event in perf.FAULTS and next(opened) >= after:
+            raise OSError(errno.ENODEV, os.strerror(errno.ENODEV))
+        return open_counter(event, pid=pid, cpu=cpu)
+
+    monkeypatch.setattr(perf, "open_counter", open_or_refuse)
+
+
+@root
+def test_a_kernel_without_events_of_page_faults_is_measured_and_said_to_have_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refuse_fault_events(monkeypatch, 0)
+    ledger = measure("true")
+    assert "page faults are in EPI" in ledger.reasons["kpi"]
+    assert ledger.precision.kernel is Quality.UNAVAILABLE
+    assert not any(state.startswith("kernel.fault") for state in ledger.threads[0].states)
+
+
+def open_events() -> int:
+    """How many perf events this process has open."""
+    found = 0
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            found += os.readlink(f"/proc/self/fd/{name}") == "anon_inode:[perf_event]"
+    return found
+
+
+@root
+@pytest.mark.parametrize("after", [2, 3])
+def test_a_processor_that_goes_while_its_page_faults_are_to_be_seen_is_said(
+    monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    refuse_fault_events(monkeypatch, after)
+    source = BpfSource(Selection(everything=True))
+    with pytest.raises(HeadwayError, match=r"-faults cannot be counted on processor \d+.*try again, else.*proc$"):
+        source.begin()
+    assert open_events() == 0
 
 
 # ---- too much ----

@@ -386,6 +386,8 @@ class BpfSource:
     def _explain_figures(self, steal: bool, faults: bool) -> None:
         self._reasons = {
             "epi": "waiting for memory and other stalls are in it: they need hardware counters",
+            "overhead": "taken out at prices found when measuring began, so RPI and its parts are exact together with "
+            "it, not alone",
         }
         if not faults:
             self._kernel = Quality.UNAVAILABLE

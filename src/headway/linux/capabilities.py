@@ -24,6 +24,7 @@ from pathlib import Path
 from . import perf
 from .counters import default_set
 from .events import EventError
+from .status import status
 
 __all__ = [
     "BPF_NEEDS",
@@ -177,8 +178,7 @@ class System:
     @cached_property
     def status(self) -> Mapping[str, str]:
         """The fields of /proc/self/status."""
-        lines = (self.text("/proc/self/status") or "").splitlines()
-        return {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
+        return status(self.path("/proc/self"))
 
     def capable(self, *numbers: int) -> bool:
         """Whether all these capabilities(7) are effective."""

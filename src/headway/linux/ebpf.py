@@ -261,7 +261,7 @@ class BpfSource:
                 if not os.path.exists(path):
                     raise SelectionError(f"there is no {kind} {number}: it may have ended; ps -eLf lists them")
                 leader = process_of(number) if kind == "process" else number
-                if leader != number:
+                if leader not in (number, None):
                     raise SelectionError(
                         f"{number} is a thread of process {leader}: choose it with -t {number}, or all with -p {leader}"
                     )

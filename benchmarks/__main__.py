@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from . import accuracy, corrected, cost, progress, regions, scale, spread
+from . import accuracy, corrected, cost, machine, progress, regions, scale, spread
 from .common import heading, load
 
 
@@ -33,7 +33,16 @@ def _cost() -> None:
 def main() -> None:
     """Run them all."""
     print(f"# {heading()}\n\n({load()} at the beginning)", flush=True)
-    for measure in (_cost, corrected.main, regions.main, progress.main, spread.main, accuracy.main, scale.main):
+    for measure in (
+        _cost,
+        corrected.main,
+        regions.main,
+        progress.main,
+        spread.main,
+        accuracy.main,
+        scale.main,
+        machine.main,
+    ):
         _apart(measure)
 
 

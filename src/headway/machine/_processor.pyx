@@ -87,9 +87,10 @@ cdef int simulate(Machine* m, int64_t until) noexcept nogil:
             c = &m.cores[k]
             if c.next == soonest:
                 attempt(m, c)
-        if m.stop:
-            m.now += 1
-            return m.stop
+                if m.stop:
+                    # Cores whose turn of this tick is still to come take it when the machine goes on.
+                    m.now = soonest + 1
+                    return m.stop
 
 
 cdef void* zeros(size_t count, size_t size) except NULL:
@@ -393,7 +394,7 @@ cdef class Processor:
         return 0
 
     def hart(self, n: int) -> dict:
-        """What hart n has counted, by the names of docs/machine.md, as of its last change of state; and pc, instret, started."""
+        """What hart n has counted, by the names of docs/machine.md, as of its last change of state; pc, instret, started, profile buffer."""
         cdef Hart* h
         self._check(n, 0)
         h = &self.m.harts[<int>n]
@@ -402,6 +403,8 @@ cdef class Processor:
             "pc": h.pc,
             "instret": h.instret,
             "started": h.started,
+            "profile_base": h.profile_base,
+            "profile_head": h.profile_head,
             "profile_missed": h.profile_missed,
             **{name: h.counters[i] for i, name in enumerate(names)},
         }

@@ -262,7 +262,12 @@ cdef inline bint needs(Hart* h, Decoded* d, int64_t cycle) noexcept nogil:
 
 cdef inline void finish(Machine* m, Hart* h, int64_t cycle, int64_t begin, int refill) noexcept nogil:
     """The hart's cycles are known: when it can issue again."""
-    h.free = begin + h.cost if m.unit == 1 else begin + (h.cost + m.unit - 1) // m.unit * m.unit
+    if m.unit == 1:
+        h.free = begin + h.cost
+    elif h.cost <= m.unit:
+        h.free = begin + m.unit
+    else:
+        h.free = begin + (h.cost + m.unit - 1) // m.unit * m.unit
     h.ready = cycle + h.cost + refill
     h.reason = REFILL if refill else GOING
     h.arrival = 0

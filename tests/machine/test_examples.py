@@ -6,7 +6,7 @@ import re
 
 import pytest
 from tests.machine import jobs
-from tests.machine.programs import EXAMPLES, MOST_CYCLES, SHAPES, Shape, config_of, names, program, run
+from tests.machine.examples import EXAMPLES, MOST_CYCLES, SHAPES, Shape, config_of, names, program, run
 
 from headway.machine.config import Tlb
 from headway.machine.machine import Machine, Result

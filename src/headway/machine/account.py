@@ -25,7 +25,7 @@ EVENTS = (
 RawCell = tuple[int, int, int, int, int, int, int, int, tuple[int, ...]]
 """State number, time, cycles, instructions, count, stall, memory-stall and external-stall cycles, and `EVENTS`."""
 RawThread = tuple[int, bytes, int, int, bool, Sequence[RawCell]]
-"""Id, name, birth, end (-1: none), whether it is a hart without a block, cells."""
+"""Id, name, birth, end (-1: none), whether it is a hart without a thread, cells."""
 
 _COUNTED = ("cycles", "instructions", "stall_cycles", "memory_stall_cycles", "external_stall_cycles")
 _HARTS_FROM = 1000
@@ -48,19 +48,18 @@ def ledger_of(
     later ones get others above these.
     """
     raw = list(threads)
-    software = [number for number, _, _, _, is_hart, _ in raw if not is_hart]
-    first = (max(software, default=0) // _HARTS_FROM + 1) * _HARTS_FROM
-    spare = first + max((number for number, _, _, _, is_hart, _ in raw if is_hart), default=0) + 1
+    first = (max((number for number, _, _, _, hart, _ in raw if not hart), default=0) // _HARTS_FROM + 1) * _HARTS_FROM
+    spare = first + max((number for number, _, _, _, hart, _ in raw if hart), default=0) + 1
     found: dict[tuple[int, int], Thread] = {}
-    for number, name, birth, end, is_hart, cells in raw:
-        tid = first + number if is_hart else number
+    for number, name, birth, end, hart, cells in raw:
+        tid = first + number if hart else number
         if (tid, birth) in found:
             tid, spare = spare, spare + 1
         last = until if end < 0 else end
         found[tid, birth] = Thread(
             tid=tid,
-            pid=_NOBODY if is_hart else _PROGRAM,
-            name=f"hart {number}" if is_hart else name.decode("utf-8", "surrogateescape"),
+            pid=_NOBODY if hart else _PROGRAM,
+            name=f"hart {number}" if hart else name.decode("utf-8", "surrogateescape"),
             birth=birth,
             start=birth,
             end=None if end < 0 else end,
@@ -68,7 +67,7 @@ def ledger_of(
             span=last - birth,
             states=_states(cells, names),
         )
-    done = tuple(Processor(hart, until, _states(cells, names)) for hart, cells in processors)
+    done = tuple(Processor(number, until, _states(cells, names)) for number, cells in processors)
     cost = sum(cell.time for p in done for state, cell in p.states.items() if state == "overhead")
     changes = sum(cell.count or 0 for p in done for cell in p.states.values())
     return Ledger(

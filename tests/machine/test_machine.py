@@ -163,9 +163,14 @@ def test_a_program_that_does_not_end_is_stopped_at_the_limit() -> None:
     assert run(program(jump(0)), max_cycles=0).cycles == 0
 
 
-def test_a_program_that_waits_for_nothing_stands_still() -> None:
-    result = run(program(WFI, jump(-4)), max_cycles=None)
+@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("issue", ["strict", "skip"])
+@pytest.mark.parametrize("max_cycles", [None, 100_000])
+def test_a_program_that_waits_for_nothing_stands_still_at_once(cores: int, issue: str, max_cycles: int | None) -> None:
+    result = run(program(*loop(9), WFI, jump(-4)), max_cycles=max_cycles, cores=cores, issue=issue, boot="all")
     assert (result.ended, result.exit_status) == ("standstill", None)
+    assert result.cycles < 2000
+    assert all("idle.c1" in p.states for p in result.ledger.processors)
 
 
 def test_a_wild_store_traps_and_harms_nobody() -> None:

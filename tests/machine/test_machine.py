@@ -291,3 +291,11 @@ def test_marked_regions_are_no_progress() -> None:
     assert indices.kpi >= 80
     assert indices.iopi >= 60
     assert indices.rpi == sum(cell.cycles or 0 for cell in ledger.threads[0].states.values())
+
+
+def test_a_correction_takes_no_more_than_there_was() -> None:
+    code = (*li(T0, 0x7FFF_FFFF), csrw(0x7C2, T0), *li(T0, 3), csrw(0x800, T0), csrw(0x800, ZERO), *leave(0))
+    ledger = run(program(*code)).ledger
+    (thread,) = ledger.threads
+    assert thread.states["overhead"].time > 0
+    assert thread.states["user"].time == 0 or ledger.indices(thread).epi == 0

@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml meson.build $(shell find src -type f -not -path '*/__pycache__/*')
 
-.PHONY: demo test lint install benchmarks clean
+.PHONY: demo test lint install benchmarks guest clean
 
 demo: $(VENV)/installed
 	@$(BIN)/headway demo
@@ -31,6 +31,10 @@ $(VENV)/installed: $(BIN)/python $(SOURCES)
 	@echo "building headway (about a minute the first time) ..." >&2
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[test]'
 	@touch $@
+
+# The programs of the reference machine; they are kept in examples/, so only a change to their sources needs this.
+guest:
+	@$(MAKE) --no-print-directory -C src/headway/machine/guest
 
 clean:
 	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .hypothesis

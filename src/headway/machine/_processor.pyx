@@ -517,6 +517,11 @@ cdef class Processor:
         self.m.sent_count = 0
         return sent
 
+    def untransmitted(self) -> bytes:
+        """What is in the UART's queue."""
+        cdef Machine* m = self.m
+        return bytes([m.sending[(m.sending_head + i) & 15] for i in range(m.sending_count)])
+
     def block_image(self) -> bytes:
         """The sectors of the block device as they are now."""
         return (<char*>self.m.blocks)[: <size_t>self.m.sectors * 512]

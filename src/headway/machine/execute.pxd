@@ -12,7 +12,7 @@ from .architecture cimport *
 from .code cimport PAGE, decode, forget_code, forget_tcm, open_page
 from .csrs cimport read_csr, write_csr
 from .devices cimport device_load, device_store
-from .memory cimport can_access, can_fetch, empty, end_reservations, stored
+from .memory cimport can_access, can_fetch, empty, end_reservations, forget_served, stored
 from .power cimport INTERRUPTED, PROFILING, RESUMING, halt
 from .protection cimport MAY_EXECUTE, MAY_READ, MAY_WRITE, may
 from .structures cimport Core, Decoded, Hart, Machine
@@ -530,8 +530,7 @@ cdef inline void attempt(Machine* m, Core* c) noexcept nogil:
             h.instret += 1
             halt(m, c, h, begin + m.unit)
             h.free = begin + m.unit
-            h.served[0] = 0
-            h.served_fetch = 0
+            forget_served(h)
             next_turn(m, c)
             return
     else:
@@ -548,10 +547,8 @@ cdef inline void attempt(Machine* m, Core* c) noexcept nogil:
         return
     h.pc = next
     h.instret += 1
-    if h.served[0] | h.served_fetch:
-        h.served[0] = 0
-        h.served[1] = 0
-        h.served_fetch = 0
+    if h.served[0] | h.served_fetch | h.translated[0]:
+        forget_served(h)
     finish(m, h, cycle, begin, m.refill if taken else 0)
     if late > 1:
         h.usable[d.rd] = cycle + late + h.cost - 1

@@ -147,6 +147,8 @@ class _Run:
                 processor.set_register(hart, _A0, self._host.semihost(operation, parameter, processor.now))
             if self._host.exit_status is not None:
                 self._ended = "exit"
+                # A program cannot see when the last byte has left; the wire goes on without the processor.
+                self._sent(processor.untransmitted())
                 return
             if processor.now >= until:
                 return
@@ -154,7 +156,9 @@ class _Run:
                 progress(processor.now, processor.instructions)
 
     def _drain(self) -> None:
-        sent = self._processor.transmitted()
+        self._sent(self._processor.transmitted())
+
+    def _sent(self, sent: bytes) -> None:
         self._output += sent
         if not self._console.keeps:
             self._console.write(sent)

@@ -66,7 +66,10 @@ cdef inline void empty_caches(Machine* m, Core* c) noexcept nogil:
 
 
 cdef inline bint translate(Machine* m, Core* c, Hart* h, uint32_t address, uint32_t* last) noexcept nogil:
-    """Whether the micro-TLB has the page; if not, it has when the hart tries again."""
+    """Whether the micro-TLB has the page; if not, it has when the hart tries again.
+
+    What the instruction has waited for counts as there although another of its pages has displaced it.
+    """
     cdef uint32_t page = (address >> m.tlb_shift) + 1
     cdef int32_t i, oldest = 0
     if page == last[0] or not m.tlb_entries:
@@ -79,6 +82,9 @@ cdef inline bint translate(Machine* m, Core* c, Hart* h, uint32_t address, uint3
             return True
         if h.tlb_used[i] < h.tlb_used[oldest]:
             oldest = i
+    for i in range(4):
+        if h.translated[i] == page:
+            return True
     if h.tlb[oldest] == h.fetch_page:
         h.fetch_page = 0
     if h.tlb[oldest] == h.data_page:
@@ -86,8 +92,18 @@ cdef inline bint translate(Machine* m, Core* c, Hart* h, uint32_t address, uint3
     h.tlb[oldest] = page
     h.tlb_used[oldest] = h.tlb_uses
     last[0] = page
+    for i in range(3, 0, -1):
+        h.translated[i] = h.translated[i - 1]
+    h.translated[0] = page
     wait_until(c, h, m.now + m.tlb_miss, TLB_MISS)
     return False
+
+
+cdef inline void forget_served(Hart* h) noexcept nogil:
+    """The instruction that waited has been issued, or never will be."""
+    memset(h.served, 0, sizeof(h.served))
+    memset(h.translated, 0, sizeof(h.translated))
+    h.served_fetch = 0
 
 
 cdef inline void wait_until(Core* c, Hart* h, int64_t tick, int reason) noexcept nogil:

@@ -104,6 +104,8 @@ ctypedef struct Hart:
     uint32_t served[2]
     # ^ Lines + 1 that were brought or upgraded for the instruction that waits.
     uint32_t served_fetch
+    uint32_t translated[4]
+    # ^ Pages + 1 that were, too: it needs four at most.
     uint32_t reserved
     # ^ Line + 1 that LR reserved.
     uint32_t fetch_page

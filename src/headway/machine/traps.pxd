@@ -6,6 +6,7 @@ from .accounts cimport enter, look_again, state_of
 from .architecture cimport *
 from .code cimport range_of
 from .devices cimport look_for_interrupts
+from .memory cimport forget_served
 from .structures cimport Core, Hart, Machine
 
 
@@ -33,9 +34,7 @@ cdef inline void trap(Machine* m, Core* c, Hart* h, uint32_t cause, uint32_t val
     h.pc = h.mtvec & ~3u
     if interrupt and h.mtvec & 1:
         h.pc += 4 * cause
-    h.served[0] = 0
-    h.served[1] = 0
-    h.served_fetch = 0
+    forget_served(h)
     look_for_interrupts(m, h)
     enter(m, c, h, cycle, state_of(m, h), True)
 

@@ -1,0 +1,73 @@
+/* The system calls: their numbers (in a7; arguments in a0 to a3, the answer in a0) and what caller and kernel share. */
+#ifndef HEADWAY_CALLS_H
+#define HEADWAY_CALLS_H
+
+#define CALL_NULL 0
+#define CALL_EXIT 1
+#define CALL_YIELD 2
+#define CALL_SPAWN 3
+#define CALL_JOIN 4
+#define CALL_SLEEP 5
+#define CALL_LOCK 6
+#define CALL_UNLOCK 7
+#define CALL_WAIT 8
+#define CALL_SIGNAL 9
+#define CALL_SEND 10
+#define CALL_RECEIVE 11
+#define CALL_WRITE 12
+#define CALL_READ 13
+#define CALL_BLOCK_READ 14
+#define CALL_BLOCK_WRITE 15
+#define CALL_BLOCK_OF 16
+#define CALL_START 30 /* machine mode only: the hart has booted and takes a thread */
+
+#define TAG_MALLOC 1
+#define TAG_IDLE 31 /* what a hart without a thread runs around its WFI */
+
+#ifndef __ASSEMBLER__
+
+#include <stdint.h>
+
+/* A counter block (docs/machine.md, section 5): what the copying and the loading unit store and load. */
+struct hw_block {
+    uint64_t counter[8];
+    uint32_t id;
+    uint32_t hwsw;
+    uint32_t latch;
+    uint32_t reserved;
+    char name[32];
+    uint8_t unused[16];
+} __attribute__((aligned(8)));
+
+/* Threads that wait, first come first served. All zero: nobody. */
+struct hw_waiters {
+    struct thread *first, *last;
+};
+
+/* All zero: free. */
+struct hw_mutex {
+    struct thread *owner;
+    struct hw_waiters waiters;
+};
+
+/* All zero: nobody waits. */
+struct hw_condition {
+    struct hw_waiters waiters;
+};
+
+/* A bounded queue of words in a ring of the owner's memory. */
+struct hw_queue {
+    uint32_t *ring, capacity, head, count;
+    struct hw_waiters senders, receivers;
+};
+
+/* What a new thread is to be. `stack` 0: the kernel's own for it; else the highest address of one, 16-aligned. */
+struct hw_start {
+    const char *name;
+    uint32_t (*body)(void *);
+    void *argument;
+    void *stack;
+};
+
+#endif
+#endif

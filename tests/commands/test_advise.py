@@ -119,6 +119,7 @@ def test_a_command_is_measured_and_its_exit_status_kept() -> None:
         (("--from", "/dev/zero"), "/dev/zero has more than 256 MiB"),
         (("--from", "/dev/null"), "is empty"),
         (("--from", "x", "-p", "1"), "leave out what to measure"),
+        (("--from", "x", "--why", "wait"), "leave out what to measure, and how"),
         (("--from", "x", "--", "true"), "not both"),
         (("--from", "x", "--apply"), "run now"),
         (("--apply", "--", "true"), "processes that go on"),

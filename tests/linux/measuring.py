@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
 import threading
 from collections.abc import Iterable
 from pathlib import Path
@@ -22,9 +23,14 @@ def lost(ledger: Ledger, *allowed: str) -> dict[str, int]:
 
 
 def check(ledger: Ledger, *allowed: str) -> None:
-    """Conservation to the nanosecond, no negative time or count, nothing lost but what is allowed to be."""
+    """One reading: conservation to the nanosecond, nothing negative, nothing lost but what is allowed to be."""
     assert violations(ledger) == []
     assert lost(ledger, *allowed) == {}
+    for thread in ledger.threads:
+        assert thread.span == thread.until - thread.start
+        assert (thread.end or ledger.window.end) == thread.until
+    for processor in ledger.processors:
+        assert processor.span == ledger.window.duration
 
 
 def measure(
@@ -74,8 +80,14 @@ def measure_intervals(
     whole = parts[0]
     for part in parts[1:]:
         whole = merge(whole, part)
-    check(whole, *allowed)
+    assert violations(whole) == []
+    assert lost(whole, *allowed) == {}
     return whole, parts
+
+
+def python(code: str) -> list[str]:
+    """The words of a command that runs this code."""
+    return [sys.executable, "-c", code]
 
 
 def only(ledger: Ledger, name: str | None = None) -> Thread:

@@ -20,6 +20,7 @@ from headway.linux.capabilities import (
     bpf_verdict,
     capabilities,
 )
+from headway.linux.perf import Event
 
 SYMBOLS = (
     *(f"btf_trace_{name}" for name in (*TRACEPOINTS, *OPTIONAL_TRACEPOINTS["x86_64"])),
@@ -59,8 +60,8 @@ class FakeKernel(Kernel):
     def libbpf(self) -> tuple[int, int] | None:
         return self.version
 
-    def open_counter(self, kind: int, event: int, pid: int, cpu: int, exclude_kernel: bool = False) -> int:
-        return self.answers[kind, pid]
+    def open_counter(self, event: Event, pid: int, cpu: int) -> int:
+        return self.answers[event.type, pid]
 
     def create_map(self) -> int:
         return self.bpf
@@ -352,5 +353,6 @@ def test_probing_leaves_no_file_open() -> None:
 
 def test_the_real_kernel_answers_with_an_errno() -> None:
     kernel = Kernel()
-    assert kernel.open_counter(99, 0, 0, -1) in (errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOSYS, errno.EINVAL)
+    allowed = errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOSYS, errno.EINVAL
+    assert kernel.open_counter(Event("nonsense", 99, 0), 0, -1) in allowed
     assert kernel.create_map() in (0, errno.EPERM, errno.ENOSYS)

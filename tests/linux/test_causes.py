@@ -6,15 +6,16 @@ import os
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from headway.commands.observe import observe
 from headway.linux import ebpf
 from headway.linux.source import Criteria, Selection
-from headway.model import Behind, Cause, Ledger, Thread, violations
+from headway.model import Behind, Cause, Thread
+
+from .measuring import measure, measure_intervals, only, python
 
 pytestmark = pytest.mark.root
 
@@ -37,38 +38,12 @@ static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t);
 """
 
 
-def measure(
-    command: Sequence[str | Path], each: Callable[[Ledger], None] | None = None, *, lost: bool = False
-) -> Ledger:
-    """Measure with causes; the laws hold, with ``each`` of every interval of 50 ms too."""
-    observation = observe(
-        Selection(),
-        [str(word) for word in command],
-        criteria=Criteria(why=True),
-        prefer="bpf",
-        interval=None if each is None else 0.05,
-        each=each or (lambda _: None),
-    )
-    ledger = observation.ledger
-    if each is not None:
-        each(ledger)
-    assert violations(ledger) == []
-    if not lost:
-        assert ledger.losses["causes_without_room"] == 0
-    return ledger
-
-
-def named(ledger: Ledger, name: str) -> Thread:
-    (thread,) = (t for t in ledger.threads if t.name == name)
-    return thread
+WHY = Criteria(why=True)
+NO_ROOM = "causes_without_room"
 
 
 def behind(thread: Thread, state: str, kind: Behind) -> dict[str, Cause]:
     return {cause.name: cause for cause in thread.causes if cause.state == state and cause.behind is kind}
-
-
-def python(code: str) -> list[str]:
-    return [sys.executable, "-c", code]
 
 
 MUTEX = (
@@ -95,8 +70,8 @@ int main(void) {
 
 
 def test_a_mutex_is_named_by_its_symbol_and_the_wait_ended_by_who_held_it(compile_c: Compiler) -> None:
-    ledger = measure([compile_c("why-mutex", MUTEX)])
-    waiter, holder = named(ledger, "waiter"), named(ledger, "holder")
+    ledger, _ = measure(compile_c("why-mutex", MUTEX), criteria=WHY)
+    waiter, holder = only(ledger, "waiter"), only(ledger, "holder")
     waited = waiter.states["wait.futex"]
     objects, wakers = behind(waiter, "wait.futex", Behind.OBJECT), behind(waiter, "wait.futex", Behind.WAKER)
     assert set(objects) == {"why-mutex: lock"}
@@ -123,22 +98,12 @@ int main(void) {
     with subprocess.Popen([compile_c("why-deadlock", source)], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        intervals: list[Ledger] = []
-        for each in (None, intervals.append):
-            observation = observe(
-                Selection(pids=(process.pid,)),
-                [],
-                criteria=Criteria(why=True),
-                prefer="bpf",
-                seconds=0.4,
-                interval=0.1 if each else None,
-                each=each or (lambda _: None),
-            )
-            intervals.append(observation.ledger)
+        chosen = Selection(pids=(process.pid,))
+        whole, _ = measure(criteria=WHY, selection=chosen, seconds=0.4)
+        _, intervals = measure_intervals(0.1, criteria=WHY, selection=chosen, duration=0.4)
         process.kill()
-    assert len(intervals) >= 4
-    for ledger in intervals:
-        assert violations(ledger) == []
+    assert len(intervals) >= 3
+    for ledger in (whole, *intervals):
         for thread in ledger.threads:
             lock = "why-deadlock: first" if thread.name == "other" else "why-deadlock: second"
             (cause,) = (c for c in thread.causes if c.behind is Behind.OBJECT)
@@ -164,11 +129,11 @@ int main(void) {
 }
 """
     )
-    ledger = measure([compile_c("why-cond", source)])
-    objects = behind(named(ledger, "waiter"), "wait.futex", Behind.OBJECT)
+    ledger, _ = measure(compile_c("why-cond", source), criteria=WHY)
+    objects = behind(only(ledger, "waiter"), "wait.futex", Behind.OBJECT)
     assert set(objects) <= {"why-cond: cond", "why-cond: lock"}
     assert objects["why-cond: cond"].count > 30
-    assert behind(named(ledger, "waiter"), "wait.futex", Behind.WAKER)["signaller"].count > 30
+    assert behind(only(ledger, "waiter"), "wait.futex", Behind.WAKER)["signaller"].count > 30
 
 
 @pytest.mark.parametrize(
@@ -199,7 +164,7 @@ int main(void) {
     ],
 )
 def test_what_is_read_from_is_named_and_who_wrote_to_it(code: str, state: str, begins: str) -> None:
-    ledger = measure(python(f"import ctypes,os,select,socket,time\n{code}"))
+    ledger, _ = measure(*python(f"import ctypes,os,select,socket,time\n{code}"), criteria=WHY)
     reader, writer = sorted(ledger.threads, key=lambda t: t.birth)
     objects = behind(reader, f"wait.{state}", Behind.OBJECT)
     assert any(name.startswith(begins) for name in objects), objects
@@ -220,7 +185,7 @@ def test_a_waker_on_another_processor_is_named_whoever_completes_the_wake_up_the
         f"os.sched_setaffinity(0, {{{here}}})\n"
         "for _ in range(500): time.sleep(.0003); os.write(b, b'x'); os.read(c, 1)\n"
     )
-    one, other = sorted(measure(python(code)).threads, key=lambda t: t.birth)
+    one, other = sorted(measure(*python(code), criteria=WHY)[0].threads, key=lambda t: t.birth)
     for reader, writer in ((one, other), (other, one)):
         wakers = [c for c in reader.causes if c.state == "wait.pipe" and c.behind is Behind.WAKER]
         assert {cause.tid for cause in wakers} == {writer.tid}
@@ -228,7 +193,7 @@ def test_a_waker_on_another_processor_is_named_whoever_completes_the_wake_up_the
 
 
 def test_a_sleep_is_ended_by_the_timers_interrupt() -> None:
-    ledger = measure(["sleep", "0.2"])
+    ledger, _ = measure("sleep", "0.2", criteria=WHY)
     (thread,) = ledger.threads
     wakers = behind(thread, "wait.sleep", Behind.WAKER)
     assert set(wakers) <= {"irq.timer", "softirq.hrtimer", "softirq.timer"}
@@ -250,8 +215,8 @@ int main(void) {
 
 
 def test_of_two_busy_threads_on_one_processor_each_names_the_other(compile_c: Compiler) -> None:
-    ledger = measure([compile_c("why-busy", BUSY)])
-    first, second = named(ledger, "first"), named(ledger, "second")
+    ledger, _ = measure(compile_c("why-busy", BUSY), criteria=WHY)
+    first, second = only(ledger, "first"), only(ledger, "second")
     for one, other in ((first, second), (second, first)):
         holders = [cause for cause in one.causes if cause.behind is Behind.HOLDER]
         assert other.tid in {cause.tid for cause in holders}
@@ -271,7 +236,7 @@ int main(void) {
 }
 """
     )
-    (thread,) = measure([compile_c("why-naps", source)]).threads
+    (thread,) = measure(compile_c("why-naps", source), criteria=WHY)[0].threads
     ready = thread.states["ready"].time
     assert 0.6 * ready < sum(cause.time for cause in thread.causes if cause.behind is Behind.HOLDER) <= ready
 
@@ -286,7 +251,7 @@ def test_waiting_for_the_gil_is_told_from_waiting_for_other_locks() -> None:
         "ts = [threading.Thread(target=f) for _ in range(3)]\n"
         "[t.start() for t in ts]; [t.join() for t in ts]"
     )
-    threads = sorted(measure(python(busy)).threads, key=lambda t: t.birth)[1:]
+    threads = sorted(measure(*python(busy), criteria=WHY)[0].threads, key=lambda t: t.birth)[1:]
     for thread in threads:
         gil = thread.states["wait.gil"]
         assert behind(thread, "wait.gil", Behind.OBJECT)["Python's GIL"].time == gil.time
@@ -299,7 +264,7 @@ def test_waiting_for_the_gil_is_told_from_waiting_for_other_locks() -> None:
         "    with lock: pass\n"
         "t = threading.Thread(target=f); t.start(); time.sleep(.5); lock.release(); t.join()"
     )
-    _, thread = sorted(measure(python(plain)).threads, key=lambda t: t.birth)
+    _, thread = sorted(measure(*python(plain), criteria=WHY)[0].threads, key=lambda t: t.birth)
     (lock,) = (cause for cause in thread.causes if cause.time > 400_000_000 and cause.behind is Behind.OBJECT)
     assert lock.state == "wait.futex"
     assert "GIL" not in lock.name
@@ -319,7 +284,7 @@ int main(int argc, char **argv) {
 
 def test_causes_for_which_there_is_no_room_are_counted(compile_c: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ebpf, "CAUSES", 256)
-    ledger = measure([compile_c("why-addresses", ADDRESSES), "3000"], lost=True)
+    ledger, _ = measure(compile_c("why-addresses", ADDRESSES), "3000", criteria=WHY, allowed=[NO_ROOM])
     assert ledger.losses["causes_without_room"] > 2_000
     (thread,) = ledger.threads
     told = sum(c.count for c in thread.causes if c.behind is Behind.OBJECT and c.state == "wait.futex")
@@ -330,18 +295,15 @@ def test_a_lock_of_a_process_that_has_ended_unseen_shows_its_address(
     compile_c: Compiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ebpf, "NAMING_SECONDS", (60.0, 60.0))
-    ledger = measure([compile_c("why-mutex", MUTEX)])
-    waiter = named(ledger, "waiter")
+    ledger, _ = measure(compile_c("why-mutex", MUTEX), criteria=WHY)
+    waiter = only(ledger, "waiter")
     (lock,) = behind(waiter, "wait.futex", Behind.OBJECT).values()
     assert lock.name.startswith("futex 0x")
     assert lock.time == waiter.states["wait.futex"].time
 
 
 def test_in_every_interval_the_causes_are_within_the_states(compile_c: Compiler) -> None:
-    intervals: list[Ledger] = []
-    measure([compile_c("why-mutex", MUTEX)], intervals.append)
-    for ledger in intervals:
-        assert violations(ledger) == []
+    _, intervals = measure_intervals(0.05, compile_c("why-mutex", MUTEX), criteria=WHY)
     counts = [
         cause.count
         for ledger in intervals
@@ -358,9 +320,9 @@ def test_in_every_interval_the_causes_are_within_the_states(compile_c: Compiler)
     assert 0 < sum(counts) <= sum(cells)
 
 
-def test_forked_and_executed_programs_have_their_own_locks_named(compile_c: Compiler) -> None:
+def test_forked_and_executed_programs_have_their_own_locks_only(compile_c: Compiler) -> None:
     mutex = compile_c("why-mutex", MUTEX)
-    ledger = measure(["sh", "-c", f"{mutex} & {mutex}; wait"])
+    ledger, _ = measure("sh", "-c", f"{mutex} & {mutex}; wait", criteria=WHY)
     waiters = [t for t in ledger.threads if t.name == "waiter"]
     holders = {t.pid: t for t in ledger.threads if t.name == "holder"}
     assert len(waiters) == 2
@@ -375,11 +337,9 @@ static void *run(void *path) { nap(50); execl(path, path, (char *)0); return 0; 
 int main(int argc, char **argv) { pthread_t t; pthread_create(&t, 0, run, argv[1]); pthread_join(t, 0); }
 """,
     )
-    intervals: list[Ledger] = []
-    measure([exec_, mutex], intervals.append)
-    assert [violations(ledger) for ledger in intervals] == [[]] * len(intervals)
-    executed = measure([exec_, mutex])
-    assert set(behind(named(executed, "waiter"), "wait.futex", Behind.OBJECT)) == {"why-mutex: lock"}
+    measure_intervals(0.05, exec_, mutex, criteria=WHY)
+    executed, _ = measure(exec_, mutex, criteria=WHY)
+    assert set(behind(only(executed, "waiter"), "wait.futex", Behind.OBJECT)) == {"why-mutex: lock"}
 
 
 def test_what_is_behind_an_index_is_shown(compile_c: Compiler) -> None:

@@ -16,6 +16,9 @@ from headway.linux._memory import EVENTS
 from headway.linux.cost import BEFORE, FUNCTIONS, Costs, Exercise, ExercisingProcess, costs
 from headway.linux.source import Selection
 from headway.model import Kind
+from headway.views.json import to_document
+from headway.views.lines import text_of
+from headway.views.table import table
 
 from .measuring import measure, measure_intervals, only, time_in
 
@@ -149,6 +152,17 @@ def test_the_observers_time_is_a_state_of_threads_and_processors_and_their_sum_i
     assert (ledger.overhead.events or 0) >= 800_000
     assert ledger.indices(thread).rpi == sum(time for kind, time in thread.times().items() if kind.in_rpi)
     assert mine not in (ledger.indices(thread).rpi, 0)
+
+
+@pytest.mark.root
+def test_that_rpi_is_exact_only_together_with_overhead_is_said_once_in_the_table_and_in_json() -> None:
+    ledger, parts = measure_intervals(0.02, "sleep", "0.1")
+    for one in (ledger, *parts):
+        reason = one.reasons["overhead"]
+        assert "RPI and its parts are exact together with it, not alone" in reason
+        assert to_document(one)["reasons"]["overhead"] == reason
+        lines = [text_of(line) for line in table(one, width=1000)]
+        assert [line for line in lines if reason in line] == [f"overhead: {reason}"]
 
 
 @pytest.mark.root

@@ -3,56 +3,26 @@
 from __future__ import annotations
 
 import ctypes
-import itertools
 import os
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from headway.commands.observe import Observation, observe
+from headway.commands.observe import observe
 from headway.errors import CommandFailedError, HeadwayError
 from headway.linux.source import LinuxSource, Selection
-from headway.model import Kind, Ledger, Thread, interrupt_time, merge, violations
+from headway.model import Kind, interrupt_time
+
+from .measuring import measure, measure_intervals, only, python
 
 pytestmark = pytest.mark.root
 
 Compiler = Callable[[str, str], Path]
-
-
-def measure(
-    command: Sequence[str | Path] = (), selection: Selection | None = None, seconds: float | None = None
-) -> Observation:
-    """Measure with eBPF and check the laws."""
-    observation = observe(selection or Selection(), [str(word) for word in command], prefer="bpf", seconds=seconds)
-    check(observation.ledger)
-    return observation
-
-
-def check(ledger: Ledger) -> None:
-    """The laws: conservation to the nanosecond, and nothing lost but what a hypervisor may take at an unseen moment."""
-    assert violations(ledger) == []
-    assert {name: n for name, n in ledger.losses.items() if n and name != "stolen_ns_unplaced"} == {}
-    for thread in ledger.threads:
-        assert thread.span == thread.until - thread.start
-        assert (thread.end or ledger.window.end) == thread.until
-    for processor in ledger.processors:
-        assert processor.span == ledger.window.duration
-
-
-def python(code: str) -> list[str]:
-    return [sys.executable, "-c", code]
-
-
-def one(ledger: Ledger, name: str | None = None) -> Thread:
-    """The only thread (of this name)."""
-    (thread,) = (t for t in ledger.threads if name in (None, t.name))
-    return thread
 
 
 GETPPID = """
@@ -65,12 +35,12 @@ int main(int argc, char **argv) { for (int n = atoi(argv[1]); n; n--) syscall(SY
 
 def test_every_system_call_is_counted(compile_c: Compiler) -> None:
     program = compile_c("getppid", GETPPID)
-    ledger = measure([program, "123457"]).ledger
-    assert one(ledger).states["kernel.getppid"].count == 123457
+    ledger, _ = measure(program, "123457")
+    assert only(ledger).states["kernel.getppid"].count == 123457
 
 
 def test_measuring_begins_with_the_commands_exec_and_ends_with_its_exit() -> None:
-    thread = one(measure(["true"]).ledger)
+    thread = only(measure("true")[0])
     assert thread.name == "true"
     assert thread.end is not None
     assert thread.states["kernel.execve"].count == 1
@@ -79,22 +49,22 @@ def test_measuring_begins_with_the_commands_exec_and_ends_with_its_exit() -> Non
 
 
 def test_the_exit_status_and_the_signal_are_the_commands() -> None:
-    assert measure(["sh", "-c", "exit 7"]).exit_status == 7
-    assert measure(["sh", "-c", "kill -TERM $$"]).exit_status == -signal.SIGTERM
+    measure("sh", "-c", "exit 7", status=7)
+    measure("sh", "-c", "kill -TERM $$", status=-signal.SIGTERM)
 
 
 def test_a_command_that_is_not_there_is_127_one_that_is_no_program_126(tmp_path: Path) -> None:
     with pytest.raises(CommandFailedError) as missing:
-        measure([tmp_path / "nothing"])
+        measure(tmp_path / "nothing")
     assert missing.value.exit_status == 127
     (tmp_path / "text").write_text("no program")
     with pytest.raises(CommandFailedError) as text:
-        measure([tmp_path / "text"])
+        measure(tmp_path / "text")
     assert text.value.exit_status == 126
 
 
 def test_sleeping_is_waiting_for_sleep() -> None:
-    thread = one(measure(["sleep", "0.2"]).ledger)
+    thread = only(measure("sleep", "0.2")[0])
     assert thread.states["wait.sleep"].count == 1
     assert thread.states["wait.sleep"].time >= 200_000_000
     assert thread.states["wait.sleep"].time > 0.9 * thread.span
@@ -132,7 +102,7 @@ def test_sleeping_is_waiting_for_sleep() -> None:
     ],
 )
 def test_the_reason_for_waiting_is_named(code: str, state: str) -> None:
-    ledger = measure(python(code)).ledger
+    ledger, _ = measure(*python(code))
     first = next(t for t in ledger.threads if t.tid == t.pid and t.birth == min(t.birth for t in ledger.threads))
     assert first.states[f"wait.{state}"].time > 0
 
@@ -143,7 +113,7 @@ def test_waiting_for_the_disk(tmp_path: Path) -> None:
         f"import os,tempfile\nfd,_=tempfile.mkstemp(dir={str(folder)!r}); os.unlink(_)\n"
         "for i in range(30): os.write(fd, b'x'*65536); os.fsync(fd)"
     )
-    thread = one(measure(python(code)).ledger)
+    thread = only(measure(*python(code))[0])
     if "wait.disk" not in thread.states:
         pytest.skip(f"{folder} is on no disk that makes a writer wait")
     assert thread.states["wait.disk"].count
@@ -155,18 +125,18 @@ def test_a_stopped_process_is_stopped() -> None:
         "if os.fork()==0: time.sleep(.2); os.kill(p, signal.SIGCONT); os._exit(0)\n"
         "os.kill(p, signal.SIGSTOP)"
     )
-    ledger = measure(python(code)).ledger
+    ledger, _ = measure(*python(code))
     assert max(t.states["stopped"].time for t in ledger.threads if "stopped" in t.states) > 0
 
 
 def test_forks_are_followed_and_vfork_waits_for_its_child() -> None:
-    ledger = measure(["sh", "-c", "/bin/true; /bin/true; (exec /bin/true)"]).ledger
+    ledger, _ = measure("sh", "-c", "/bin/true; /bin/true; (exec /bin/true)")
     assert sorted(t.name for t in ledger.threads) == ["sh", "true", "true", "true"]
     assert all(t.end is not None for t in ledger.threads)
 
 
 def test_forks_are_not_followed_if_not_wanted() -> None:
-    ledger = measure(["sh", "-c", "/bin/true; /bin/true; exit 0"], Selection(follow=False)).ledger
+    ledger, _ = measure("sh", "-c", "/bin/true; /bin/true; exit 0", selection=Selection(follow=False))
     assert [t.name for t in ledger.threads] == ["sh"]
 
 
@@ -186,7 +156,7 @@ int main(int argc, char **argv) {
 
 
 def test_threads_that_exit_keep_their_totals_and_their_slots_are_used_again(compile_c: Compiler) -> None:
-    ledger = measure([compile_c("threads", THREADS), "20000"]).ledger
+    ledger, _ = measure(compile_c("threads", THREADS), "20000")
     assert len(ledger.threads) == 20001
     assert all(t.end is not None for t in ledger.threads)
     assert len({t.key for t in ledger.threads}) == 20001
@@ -208,8 +178,8 @@ int main(void) {
 
 
 def test_a_thread_of_many_that_executes_a_program_becomes_the_leader(compile_c: Compiler) -> None:
-    ledger = measure([compile_c("exec_by_thread", EXEC_BY_THREAD)]).ledger
-    sleeper = one(ledger, "sleep")
+    ledger, _ = measure(compile_c("exec_by_thread", EXEC_BY_THREAD))
+    sleeper = only(ledger, "sleep")
     assert sleeper.tid == sleeper.pid
     assert sleeper.states["wait.sleep"].time >= 100_000_000
     assert len(ledger.threads) == 5
@@ -229,7 +199,7 @@ def test_a_running_process_is_measured_from_outside_with_all_its_threads(compile
         assert target.stdout is not None
         target.stdout.readline()
         time.sleep(0.1)
-        ledger = measure(selection=Selection(pids=(target.pid,)), seconds=0.5).ledger
+        ledger, _ = measure(selection=Selection(pids=(target.pid,)), seconds=0.5)
     finally:
         target.kill()
         target.wait()
@@ -251,11 +221,11 @@ def test_a_single_thread_can_be_chosen() -> None:
     try:
         assert target.stdout is not None
         tid = int(target.stdout.readline())
-        ledger = measure(selection=Selection(tids=(tid,)), seconds=0.2).ledger
+        ledger, _ = measure(selection=Selection(tids=(tid,)), seconds=0.2)
     finally:
         target.kill()
         target.wait()
-    assert one(ledger).tid == tid
+    assert only(ledger).tid == tid
 
 
 def test_threads_can_be_chosen_by_name() -> None:
@@ -263,9 +233,9 @@ def test_threads_can_be_chosen_by_name() -> None:
     targets = [subprocess.Popen(python(code)) for _ in range(2)]
     try:
         time.sleep(0.3)
-        assert len(measure(selection=Selection(name="headway-some"), seconds=0.1).ledger.threads) == 2
-        assert len(measure(selection=Selection(name="headway-so*"), seconds=0.1).ledger.threads) == 2
-        assert len(measure(selection=Selection(name="headway-so"), seconds=0.1).ledger.threads) == 0
+        assert len(measure(selection=Selection(name="headway-some"), seconds=0.1)[0].threads) == 2
+        assert len(measure(selection=Selection(name="headway-so*"), seconds=0.1)[0].threads) == 2
+        assert len(measure(selection=Selection(name="headway-so"), seconds=0.1)[0].threads) == 0
     finally:
         for target in targets:
             target.kill()
@@ -275,7 +245,7 @@ def test_threads_can_be_chosen_by_name() -> None:
 def test_everything_has_every_thread_and_every_processor() -> None:
     target = subprocess.Popen(["sleep", "60"])
     try:
-        ledger = measure(selection=Selection(everything=True), seconds=0.3).ledger
+        ledger, _ = measure(selection=Selection(everything=True), seconds=0.3)
     finally:
         target.kill()
         target.wait()
@@ -296,7 +266,7 @@ def test_only_the_processors_chosen() -> None:
             os.sched_setaffinity(target.pid, {cpu})
         time.sleep(0.2)
         pids = tuple(t.pid for t in targets)
-        ledger = measure(selection=Selection(pids=pids, cpus=(cpus[0],)), seconds=0.4).ledger
+        ledger, _ = measure(selection=Selection(pids=pids, cpus=(cpus[0],)), seconds=0.4)
     finally:
         for target in targets:
             target.kill()
@@ -324,14 +294,9 @@ def test_processor_time_agrees_with_the_threads_own_clock(compile_c: Compiler) -
         return 0;
     }
     """
-    read, write = os.pipe()
-    with os.fdopen(read) as output:
-        observation = observe(Selection(), [str(compile_c("clock", source))], prefer="bpf", stdout=write)
-        os.close(write)
-        own = int(output.readline())
-    check(observation.ledger)
-    thread = one(observation.ledger)
-    rpi = observation.ledger.indices(thread).rpi
+    ledger, (said,) = measure(compile_c("clock", source))
+    own, thread = int(said), only(ledger)
+    rpi = ledger.indices(thread).rpi
     assert rpi is not None
     rpi += thread.times()[Kind.OVERHEAD]  # the kernel charges the observer's part to the thread
     # When an interrupt wakes a thread that preempts this one, the kernel charges the rest of it and the path to the
@@ -341,8 +306,7 @@ def test_processor_time_agrees_with_the_threads_own_clock(compile_c: Compiler) -
     assert rpi - interrupt_time(thread.states) - margin <= own <= rpi + margin
 
 
-def test_intervals_add_up_to_the_whole(compile_c: Compiler) -> None:
-    ledgers: list[Ledger] = []
+def test_intervals_add_up_to_the_whole() -> None:
     code = (
         "import threading,time,os\n"
         "def work():\n"
@@ -351,16 +315,8 @@ def test_intervals_add_up_to_the_whole(compile_c: Compiler) -> None:
         "  time.sleep(.01)\n"
         "for i in range(8): threading.Thread(target=work).start(); time.sleep(.03)\n"
     )
-    observation = observe(Selection(), python(code), prefer="bpf", interval=0.05, each=ledgers.append)
-    ledgers.append(observation.ledger)
-    assert len(ledgers) > 2
-    for ledger in ledgers:
-        check(ledger)
-    for before, after in itertools.pairwise(ledgers):
-        assert before.window.end == after.window.start
-    whole = ledgers[0]
-    for ledger in ledgers[1:]:
-        whole = merge(whole, ledger)
+    whole, parts = measure_intervals(0.05, *python(code))
+    assert len(parts) > 2
     assert len(whole.threads) == 9
     assert (
         sum(t.states["kernel.getppid"].count or 0 for t in whole.threads if "kernel.getppid" in t.states)
@@ -373,7 +329,7 @@ def test_intervals_add_up_to_the_whole(compile_c: Compiler) -> None:
 
 def test_interrupts_are_not_the_programs_own_time() -> None:
     code = "import time\nwhile time.thread_time()<.5: pass"
-    thread = one(measure(python(code)).ledger)
+    thread = only(measure(*python(code))[0])
     assert any(state.startswith("irq.") for state in thread.states)
 
 
@@ -388,7 +344,7 @@ def test_page_faults_are_kernel_time_and_counted(compile_c: Compiler) -> None:
         return 0;
     }
     """
-    thread = one(measure([compile_c("faults", source)]).ledger)
+    thread = only(measure(compile_c("faults", source))[0])
     count = thread.states["kernel.fault"].count
     assert count is not None
     assert 20000 <= count <= 20400
@@ -410,7 +366,7 @@ def test_a_fault_that_ends_in_a_signal_does_not_swallow_what_follows(compile_c: 
         return 0;
     }
     """
-    thread = one(measure([compile_c("segv", source)]).ledger)
+    thread = only(measure(compile_c("segv", source))[0])
     assert thread.states["kernel.fault"].time < 0.1 * thread.states["user"].time
 
 
@@ -438,7 +394,7 @@ def test_32_bit_system_calls_have_their_names(tmp_path: Path) -> None:
         subprocess.run([tmp_path / "p"], check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         pytest.skip(f"32-bit programs cannot be made or run here: {error}")
-    thread = one(measure([tmp_path / "p"]).ledger)
+    thread = only(measure(tmp_path / "p")[0])
     assert thread.states["kernel.getppid"].count == 1000
     assert thread.states["kernel.exit"].count == 1
 
@@ -510,6 +466,6 @@ def test_a_container_of_its_own_pid_namespace_is_measured_from_outside() -> None
         subprocess.run([*unshare[:-1], "true"], check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("needs unshare and permission to make a pid namespace")
-    ledger = measure(unshare).ledger
+    ledger, _ = measure(*unshare)
     assert {"unshare", "sh", "sleep"} <= {t.name for t in ledger.threads}
     assert all(t.tid > 10 for t in ledger.threads), "ids are those of our own namespace"

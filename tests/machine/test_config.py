@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,8 @@ def parts(kind: type[Any], **given_values: st.SearchStrategy[Any]) -> st.SearchS
         except ConfigError:
             return None
 
-    return st.fixed_dictionaries({}, optional={**choices, **given_values}).map(make).filter(lambda part: part)
+    needed = {f.name: choices.pop(f.name) for f in fields(kind) if f.default is MISSING}
+    return st.fixed_dictionaries(needed, optional={**choices, **given_values}).map(make).filter(lambda part: part)
 
 
 ranges = st.lists(
@@ -51,8 +52,8 @@ ranges = st.lists(
             name, symbol=symbol, kind=kind, **({} if symbol else {"start": start, "end": start + size})
         ),
         st.from_regex(r"[a-z0-9_][\w.$:-]{0,20}", fullmatch=True).filter(str.isascii),
-        st.integers(0, (1 << 32) - 1),
-        st.integers(1, 1 << 20).map(lambda size: min(size, 1)),
+        st.integers(0, (1 << 31) - 1),
+        st.integers(1, 1 << 31),
         text,
         st.sampled_from(["effective", "noneffective", "poll"]),
     ),
@@ -67,7 +68,7 @@ configs = st.builds(
     issue=st.sampled_from(["strict", "skip"]),
     boot=st.sampled_from(["first", "all"]),
     l1d=st.builds(Cache, st.sampled_from(["4KiB", 1 << 20]), st.sampled_from([1, 8]), write=st.just("through")),
-    l2=st.none() | parts(L2).filter(lambda part: part.ways * 32 <= part.size),
+    l2=st.none() | parts(L2).filter(lambda part: part.line == 32),
     uart=parts(Uart, script=scripts),
     block=parts(Block),
     smi=parts(Smi),
@@ -145,7 +146,7 @@ def test_a_size_may_be_text(words: str) -> None:
         ('[[ranges]]\nname = "x"', "ranges[0].end", "give more than start (0x0), or a symbol"),
         ('[[ranges]]\nname = "x"\nsymbol = "f"\nend = 2', "ranges[0].symbol", "give one or the other"),
         ('[[ranges]]\nname = "x"\nend = 2\n' * 2, "ranges[1].name", "as that of another"),
-        ("[smi]\nticks = 10\nevery = 10", "smi.every", "more than the 10 ticks"),
+        ("[smi]\nat = 1\nticks = 10\nevery = 10", "smi.every", "more than the 10 ticks"),
         ("[block]\nsave = true", "block.save", "nothing to write back to"),
         ('[[uart.script]]\ntext = "x"', "uart.script[0].at", "is missing"),
         ("[uart]\nscript = 3", "uart.script", "give tables"),

@@ -14,7 +14,7 @@ from headway.machine.host import TICKS_PER_SECOND, Host
 BASE, SIZE = 0x8000_0000, 4096
 OPEN, CLOSE, WRITEC, WRITE0, WRITE, READ, READC, ISERROR, ISTTY = 1, 2, 3, 4, 5, 6, 7, 8, 9
 FLEN, CLOCK, TIME, ERRNO, GET_CMDLINE, HEAPINFO, EXIT, EXIT_EXTENDED = 0x0C, 0x10, 0x11, 0x13, 0x15, 0x16, 0x18, 0x20
-ELAPSED, TICKFREQ = 0x30, 0x31
+ELAPSED, TICKFREQ, SEEK = 0x30, 0x31, 0x0A
 FAILED = 0xFFFF_FFFF
 BLOCK, TEXT, TOHOST, FROMHOST = BASE + 0x100, BASE + 0x200, BASE, BASE + 8
 
@@ -99,6 +99,22 @@ def test_there_is_only_the_console_to_open() -> None:
     assert guest.call(ERRNO) == 22
 
 
+def test_what_the_host_can_do_beyond_the_first_version_is_in_a_file() -> None:
+    guest = Guest()
+    assert guest.open(4, b":semihosting-features") == FAILED
+    handle = guest.open(0, b":semihosting-features")
+    assert guest.call(FLEN, handle) == 5
+    assert guest.call(READ, handle, TEXT, 4) == 0
+    assert guest.memory.read(TEXT, 4) == b"SHFB"
+    assert guest.call(READ, handle, TEXT, 4) == 3
+    assert guest.memory.read(TEXT, 1) == b"\x03"
+    assert guest.call(SEEK, handle, 0) == 0
+    assert guest.call(READ, handle, TEXT, 5) == 0
+    assert guest.call(SEEK, handle, 6) == FAILED
+    assert guest.call(SEEK, guest.open(0), 0) == FAILED
+    assert guest.call(ISTTY, handle) == 0
+
+
 def test_a_handle_is_one_only_while_it_is_open() -> None:
     guest = Guest()
     handle = guest.open(4)
@@ -157,7 +173,7 @@ def test_extended_exit_has_a_status(reason: int, given_status: int, status: int)
     assert guest.host.exit_status == status
 
 
-@pytest.mark.parametrize("operation", [0, 0x0A, 0x0D, 0x0E, 0x0F, 0x12, 0x19, 0x32, 0x101, FAILED])
+@pytest.mark.parametrize("operation", [0, 0x0B, 0x0D, 0x0E, 0x0F, 0x12, 0x19, 0x32, 0x101, FAILED])
 def test_other_operations_are_not_there(operation: int) -> None:
     guest = Guest()
     assert guest.call(operation, 1, 2, 3) == FAILED

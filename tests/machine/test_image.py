@@ -91,6 +91,7 @@ def changed(**values: Any) -> bytes:
         (changed(segments=[(0xFFFF_FFF0, b"", 0x20)]), "ends beyond the last address"),
         (changed(address=0x1_0000), "has a segment at 0x10000 to 0x10004, outside RAM (0x80000000 to 0x80010000)"),
         (changed(segments=[(RAM + 8, b"", 1 << 20)]), "give the machine more memory.ram"),
+        (changed(address=RAM - 4, code=b"\x7fELF\0\0\0\0"), "leave the file's headers out of it (-Wl,--nmagic)"),
         (changed(segments=[(0x0800_03FC, b"", 8)]), "outside RAM"),
         (changed(symbols={"tohost": (RAM + 4, 8, OBJECT)}), "has its symbol tohost at 0x80000004: align it to 8 bytes"),
         (changed(symbols={"tohost": (0x1000, 8, OBJECT)}), "has its symbol tohost at 0x1000, outside RAM"),

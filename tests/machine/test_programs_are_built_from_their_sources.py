@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.machine.programs import EXAMPLES, GUEST, names
+from tests.machine.examples import EXAMPLES, GUEST, names
 
 COMPILER = "riscv64-unknown-elf-gcc"
 VERSION = "12.2.0"

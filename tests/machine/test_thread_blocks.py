@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from tests.machine.programs import MOST_CYCLES, Shape, config_of, program
+from tests.machine.examples import MOST_CYCLES, Shape, config_of, program
 
 from headway.machine import _processor
 from headway.machine.account import ledger_of

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from headway.linux.ebpf import BpfSource
-from headway.linux.held import HeldCommand
-from headway.linux.source import Selection
-from headway.model import violations
+from tests.linux.measuring import measure, only
 
 Compile = Callable[..., Path]
 
@@ -49,21 +44,5 @@ int main(void) {
 
 @pytest.mark.root
 def test_a_moment_read_long_before_an_interruption_and_written_after_it_is_no_lie(compile_marked: Compile) -> None:
-    held = HeldCommand([str(compile_marked(LATE, flags=("-std=gnu11",)))])
-    source = BpfSource(Selection(command=held.pid))
-    try:
-        source.begin()
-        held.release()
-        while not held.has_ended:
-            source.service()
-            time.sleep(0.01)
-        source.settle(held.pid)
-        ledger = source.end()
-    finally:
-        source.close()
-        held.give_up()
-        held.wait()
-    assert violations(ledger) == []
-    (thread,) = ledger.threads
+    thread = only(measure(compile_marked(LATE, flags=("-std=gnu11",)))[0])
     assert thread.states["noneffective.late"].count == 200
-    assert ledger.losses["region_times_impossible"] == 0

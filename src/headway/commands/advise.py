@@ -22,7 +22,7 @@ from headway.linux.source import LinuxSource
 from headway.model import MOST, Advice, Ledger, References, advise
 
 from .observe import observe
-from .options import Seconds, criteria_of, criteria_options, selection_of, selection_options
+from .options import Seconds, Wanted, measuring_options
 from .references import defaults_text, load_references, references_option
 from .report import die_of, report_to
 
@@ -38,8 +38,7 @@ _LAST = "-"
 
 
 @click.command("advise")
-@selection_options
-@criteria_options
+@measuring_options
 @click.option(
     "-d",
     "--duration",
@@ -72,12 +71,7 @@ def command(
     undo: str | None,
     print_references: bool,
     argv: tuple[str, ...],
-    source: str | None,
-    checks: str | None,
-    functions: tuple[str, ...],
-    events: tuple[str, ...],
-    why: tuple[str, ...],
-    **chosen: Any,
+    wanted: Wanted,
 ) -> None:
     """\b
     headway advise -p 4711                   what would help this process
@@ -98,17 +92,17 @@ def command(
         _undo(undo)
         return
     apply_it = apply_it or dry_run
-    _check(apply_it and not dry_run and not yes, apply_it, saved, argv, chosen["pids"])
+    _check(apply_it and not dry_run and not yes, apply_it, saved, argv, wanted.pids)
     references = load_references(references_file)
     status = None
     with report_to(output) as stream:
         if saved is not None:
-            if any(value for value in chosen.values()):
-                raise click.UsageError("--from takes what was measured before: leave out what to measure")
+            if wanted.given:
+                raise click.UsageError("--from takes what was measured before: leave out what to measure, and how")
             ledger = _load(saved)
         else:
-            selection = selection_of(**chosen, command=argv)
-            criteria = criteria_of(checks=checks, functions=functions, events=events, why=True)
+            selection = wanted.selection(argv)
+            criteria = wanted.criteria(causes=True)
 
             def started(used: LinuxSource, why_not: str) -> None:
                 if why_not and not (as_json and output is None):
@@ -119,7 +113,7 @@ def command(
                 selection,
                 argv,
                 criteria=criteria,
-                prefer=source,
+                prefer=wanted.source,
                 seconds=duration if duration is not None or argv else _SECONDS,
                 started=started,
             )
@@ -133,7 +127,7 @@ def command(
     if apply_it:
         # All of it: what is to be done for these processes must not be cut off by what could be said of others.
         advice = advise(ledger, replace(references, most=MOST), facilities())
-        _apply(advice, chosen["pids"], dry_run=dry_run, yes=yes)
+        _apply(advice, wanted.pids, dry_run=dry_run, yes=yes)
     if status is not None and status < 0:
         die_of(-status)
     context.exit(status or 0)

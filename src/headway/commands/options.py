@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import wraps
 from typing import Any
 
 import click
@@ -11,16 +14,7 @@ from headway.errors import HeadwayError
 from headway.linux import processors
 from headway.linux.source import Criteria, Selection
 
-__all__ = [
-    "Ids",
-    "Milliseconds",
-    "ProcessorList",
-    "Seconds",
-    "criteria_of",
-    "criteria_options",
-    "selection_of",
-    "selection_options",
-]
+__all__ = ["Ids", "Milliseconds", "ProcessorList", "Seconds", "Wanted", "measuring_options"]
 
 
 _MOST_IDS = 1 << 22
@@ -89,6 +83,14 @@ class Milliseconds(_Duration):
     unit, least, words = 0.001, 0.010, "milliseconds"
 
 
+def _print_checks(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from headway.linux.checks import ready_made
+
+        click.echo(ready_made(), nl=False)
+        context.exit()
+
+
 _OPTIONS = (
     click.option("-p", "--pid", "pids", type=Ids(), default=(), metavar="PID[,PID]", help="These processes."),
     click.option("-t", "--tid", "tids", type=Ids(), default=(), metavar="TID[,TID]", help="These threads."),
@@ -100,25 +102,6 @@ _OPTIONS = (
     click.option(
         "--source", type=click.Choice(["bpf", "proc"]), help="Where from; without it the best that is possible."
     ),
-)
-
-
-def selection_options(function: Any) -> Any:
-    """Add the options that choose what to measure."""
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
-
-
-def _print_checks(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
-    if wanted:
-        from headway.linux.checks import ready_made
-
-        click.echo(ready_made(), nl=False)
-        context.exit()
-
-
-_CRITERIA = (
     click.option("--checks", metavar="FILE", help="More system calls that ask whether something is ready (TOML)."),
     click.option(
         "--print-checks",
@@ -145,45 +128,70 @@ _CRITERIA = (
 )
 
 
-def criteria_options(function: Any) -> Any:
-    """Add the options that say what counts as progress and what is recorded."""
-    for option in reversed(_CRITERIA):
-        function = option(function)
-    return function
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the options say that is to be measured, and how; each field is as the option of its name gave it."""
+
+    pids: tuple[int, ...]
+    tids: tuple[int, ...]
+    everything: bool
+    name: str | None
+    cgroup: str | None
+    cpus: tuple[int, ...] | None
+    no_follow: bool
+    source: str | None
+    checks: str | None
+    functions: tuple[str, ...]
+    events: tuple[str, ...]
+    why: tuple[str, ...]
+
+    @property
+    def given(self) -> bool:
+        """Whether any of these options was."""
+        return any(getattr(self, field.name) for field in fields(self))
+
+    @property
+    def only_by_ebpf(self) -> bool:
+        """Whether something was asked for that no other source can tell."""
+        return bool(self.functions or self.checks or self.why)
+
+    def criteria(self, *, causes: bool) -> Criteria:
+        """What counts as progress and what is recorded; what is behind it too, if that was asked for or ``causes``."""
+        return Criteria(checks=self.checks, functions=self.functions, events=self.events, why=causes or bool(self.why))
+
+    def selection(self, command: Sequence[str]) -> Selection:
+        """The threads to measure. Raises UsageError where that is nothing, or contradictory."""
+        name = self.name
+        if name is not None:
+            plain = name.removesuffix("*").encode(errors="surrogateescape")
+            if not plain or len(plain) > 15 or "*" in name[:-1]:
+                raise click.UsageError(f"{name!r} is no thread's name: up to 15 bytes, with a * only at the end")
+        some = bool(self.pids or self.tids or name or self.cgroup)
+        if command and some:
+            raise click.UsageError("give a command or threads to measure (-p, -t, --name, --cgroup), not both")
+        if not (some or self.everything or command or self.cpus is not None):
+            raise click.UsageError(
+                "say what to measure: a command after --, or -p PID, -t TID, --name NAME, -a (--help)"
+            )
+        return Selection(
+            pids=self.pids,
+            tids=self.tids,
+            name=name,
+            cgroup=self.cgroup,
+            everything=self.everything or not (some or command),
+            cpus=self.cpus,
+            follow=not self.no_follow,
+        )
 
 
-def criteria_of(*, checks: str | None, functions: tuple[str, ...], events: tuple[str, ...], why: bool) -> Criteria:
-    """What these options ask for."""
-    return Criteria(checks=checks, functions=functions, events=events, why=why)
+def measuring_options(function: Any) -> Any:
+    """Add the options that several commands have for what to measure; the command gets them as one `Wanted`."""
 
+    @wraps(function)
+    def gathered(*arguments: Any, **values: Any) -> Any:
+        wanted = Wanted(**{field.name: values.pop(field.name) for field in fields(Wanted)})
+        return function(*arguments, wanted=wanted, **values)
 
-def selection_of(
-    *,
-    pids: tuple[int, ...],
-    tids: tuple[int, ...],
-    everything: bool,
-    name: str | None,
-    cgroup: str | None,
-    cpus: tuple[int, ...] | None,
-    no_follow: bool,
-    command: tuple[str, ...],
-) -> Selection:
-    """What these options select. Raises UsageError where that is nothing, or contradictory."""
-    if name is not None:
-        plain = name.removesuffix("*").encode(errors="surrogateescape")
-        if not plain or len(plain) > 15 or "*" in name[:-1]:
-            raise click.UsageError(f"{name!r} is no thread's name: up to 15 bytes, with a * only at the end")
-    if command and (pids or tids or name or cgroup):
-        raise click.UsageError("give a command or threads to measure (-p, -t, --name, --cgroup), not both")
-    chosen = bool(pids or tids or name or cgroup or everything)
-    if not chosen and not command and cpus is None:
-        raise click.UsageError("say what to measure: a command after --, or -p PID, -t TID, --name NAME, -a (--help)")
-    return Selection(
-        pids=pids,
-        tids=tids,
-        name=name,
-        cgroup=cgroup,
-        everything=everything or (cpus is not None and not chosen and not command),
-        cpus=cpus,
-        follow=not no_follow,
-    )
+    for option in reversed(_OPTIONS):
+        gathered = option(gathered)
+    return gathered

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import Any, TextIO
+from typing import TextIO
 
 import click
 
@@ -14,7 +14,7 @@ from headway.linux.source import LinuxSource
 from headway.model import Advice, Ledger, References, advise
 
 from .observe import observe
-from .options import Milliseconds, Seconds, criteria_of, criteria_options, selection_of, selection_options
+from .options import Milliseconds, Seconds, Wanted, measuring_options
 from .references import load_references, references_option
 from .report import die_of, report_to
 
@@ -22,8 +22,7 @@ __all__ = ["command"]
 
 
 @click.command("stat", context_settings={"ignore_unknown_options": False})
-@selection_options
-@criteria_options
+@measuring_options
 @click.option("-I", "--interval", type=Milliseconds(), metavar="MS", help="A report each MS milliseconds.")
 @click.option("-d", "--duration", type=Seconds(), metavar="SECONDS", help="Stop measuring after so long.")
 @click.option("-o", "--output", metavar="FILE", help="Write the report there instead of to standard error.")
@@ -57,12 +56,7 @@ def command(
     every_thread: bool,
     references_file: str | None,
     argv: tuple[str, ...],
-    source: str | None,
-    checks: str | None,
-    functions: tuple[str, ...],
-    events: tuple[str, ...],
-    why: tuple[str, ...],
-    **chosen: Any,
+    wanted: Wanted,
 ) -> None:
     """\b
     headway stat -- xz -T2 -k big.tar        a command, from its beginning to its end
@@ -77,8 +71,8 @@ def command(
     of it was waiting for memory. The exit status is 125 where headway itself fails, 126 where the command cannot be
     executed, 127 where it is not found.
     """
-    selection = selection_of(**chosen, command=argv)
-    criteria = criteria_of(checks=checks, functions=functions, events=events, why=bool(why) or verbose)
+    selection = wanted.selection(argv)
+    criteria = wanted.criteria(causes=verbose)
     references = load_references(references_file)
     with report_to(output) as stream:
         report = _Report(
@@ -90,12 +84,13 @@ def command(
             quiet=quiet,
             references=references,
             limit=None if every_thread else limit,
-            parts=why,
+            parts=wanted.why,
         )
 
         def started(used: LinuxSource, reason: str) -> None:
-            wanted = bool(functions or checks or why)  # what only eBPF can do was asked for
-            if reason and (wanted or not quiet) and not (as_json and output is None):  # JSON alone, where it goes
+            if (
+                reason and (wanted.only_by_ebpf or not quiet) and not (as_json and output is None)
+            ):  # JSON alone, where it goes
                 with suppress(OSError):
                     click.echo(f"headway: measuring with /proc, sampled: {reason}; headway doctor says more", err=True)
 
@@ -103,7 +98,7 @@ def command(
             selection,
             argv,
             criteria=criteria,
-            prefer=source,
+            prefer=wanted.source,
             seconds=duration,
             interval=interval,
             each=report.show,

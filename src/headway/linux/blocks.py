@@ -17,9 +17,12 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
+from .ids import ids_inwards
+from .maps import parse
+
 __all__ = ["Block", "Blocks", "Reading", "Spent", "arenas_in"]
 
-ARENA_NAME = b"/memfd:headway (deleted)"
+ARENA_NAME = b"/memfd:headway"
 ARENA_MAGIC = int.from_bytes(b"hwarena1", "little")
 BLOCK_MAGIC = int.from_bytes(b"hwblock1", "little")
 VERSION = 1
@@ -39,7 +42,6 @@ _WORDS = struct.Struct(f"={2 * N_TAGS}Q")
 BLOCK_SIZE = _BLOCK.size + _WORDS.size
 
 _STATE = re.compile(rb"(?:noneffective|poll)(?:\.[A-Za-z0-9_.-]+)?")
-_RANGE = re.compile(rb"([0-9a-f]{1,16})-([0-9a-f]{1,16}) rw-p ")
 OTHER = "noneffective.other"
 """The state of a tag whose name makes no sense."""
 
@@ -92,16 +94,13 @@ class Reading:
 def arenas_in(maps: bytes) -> list[tuple[int, int]]:
     """Address and size in bytes of what may be arenas, from the text of /proc/PID/maps."""
     found: list[tuple[int, int]] = []
-    at = maps.find(ARENA_NAME)
-    while at >= 0 and len(found) < MOST_ARENAS:
-        line = maps[maps.rfind(b"\n", 0, at) + 1 : at]
-        limits = _RANGE.match(line)
-        ends = maps[at + len(ARENA_NAME) :][:1] in (b"", b"\n")
-        if limits and ends:
-            start, end = int(limits[1], 16), int(limits[2], 16)
-            if end - start >= BLOCKS_AT + BLOCK_SIZE and end < 1 << 63:
-                found.append((start, end - start))
-        at = maps.find(ARENA_NAME, at + 1)
+    for mapping in parse(maps, ARENA_NAME):
+        start, size = mapping.start, mapping.end - mapping.start
+        right = mapping.path == os.fsdecode(ARENA_NAME) and mapping.deleted and mapping.permissions == "rw-p"
+        if right and size >= BLOCKS_AT + BLOCK_SIZE and 0 <= start < start + size < 1 << 63:
+            found.append((start, size))
+            if len(found) == MOST_ARENAS:
+                break
     return found
 
 
@@ -141,7 +140,7 @@ class Blocks:
         except OSError:
             self._arenas = []
         if self._arenas:
-            ids = self._ids(self._path)
+            ids = ids_inwards(self._path)
             self._own_pid = ids[-1] if ids else self._pid
             self._own_tids = {} if len(ids) > 1 else None
         return bool(self._arenas)
@@ -256,17 +255,9 @@ class Blocks:
             return own
         if self._own_tids.get(own, 0) not in tids and not self._listed:
             self._listed = True
-            self._own_tids = {ids[-1]: tid for tid in self._threads() if (ids := self._ids(f"{self._path}/task/{tid}"))}
+            known = ((ids_inwards(f"{self._path}/task/{tid}"), tid) for tid in self._threads())
+            self._own_tids = {ids[-1]: tid for ids, tid in known if ids}
         return self._own_tids.get(own, 0)
-
-    def _ids(self, path: str) -> list[int]:
-        """Ids in all pid namespaces from that of /proc inwards (NSpid in proc_pid_status(5))."""
-        try:
-            status = _contents(f"{path}/status")
-        except OSError:
-            return []
-        found = re.search(rb"^NSpid:((?:\s+\d{1,10})+)$", status, re.MULTILINE)
-        return [int(number) for number in found[1].split()] if found else []
 
 
 def time_of(word: int, now: int) -> int:

@@ -16,13 +16,15 @@ import platform
 import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 
+from . import perf
 from .counters import default_set
 from .events import EventError
+from .status import status
 
 __all__ = [
     "BPF_NEEDS",
@@ -75,10 +77,9 @@ BPF_NEEDS = (
 ARCHITECTURES = ("x86_64", "aarch64")
 
 _CAP_SYS_RAWIO, _CAP_SYS_PTRACE, _CAP_SYS_ADMIN, _CAP_PERFMON, _CAP_BPF = 17, 19, 21, 38, 39
-_PERF_TYPE_HARDWARE, _PERF_TYPE_SOFTWARE = 0, 1
-_PERF_COUNT_HW_CPU_CYCLES = 0
-_PERF_COUNT_SW_PAGE_FAULTS_MIN, _PERF_COUNT_SW_PAGE_FAULTS_MAJ = 5, 6
-_SYSCALLS = {"x86_64": {"perf_event_open": 298, "bpf": 321}, "aarch64": {"perf_event_open": 241, "bpf": 280}}
+_CYCLES = perf.Event("cycles", perf.HARDWARE, 0)
+_CYCLES_OF_USER_CODE = replace(_CYCLES, exclude_kernel=True, exclude_hv=True)
+_BPF_CALLS = {"x86_64": 321, "aarch64": 280}
 _SUDO = "sudo $(command -v headway) …"
 _PROC_PID_INIT_INO = 0xEFFFFFFC
 
@@ -119,24 +120,23 @@ class Kernel:
                 return 0, 0
         return None
 
-    def open_counter(self, kind: int, event: int, pid: int, cpu: int, exclude_kernel: bool = False) -> int:
+    def open_counter(self, event: perf.Event, pid: int, cpu: int) -> int:
         """Open a perf event and close it again: 0, or the errno that says why not."""
-        flags = 1 | (exclude_kernel and (1 << 5 | 1 << 6))  # disabled; exclude_kernel, exclude_hv
-        attributes = struct.pack("=IIQQQQQ", kind, 64, event, 0, 0, 0, flags).ljust(64, b"\0")
-        return self._call("perf_event_open", ctypes.create_string_buffer(attributes, 64), pid, cpu, -1, 8)
+        try:
+            os.close(perf.open_counter(event, pid=pid, cpu=cpu))
+        except OSError as error:
+            return error.errno or errno.EIO
+        return 0
 
     def create_map(self) -> int:
         """Create an eBPF map of one element and close it again: 0, or the errno that says why not."""
-        attributes = struct.pack("=IIII", 2, 4, 4, 1).ljust(72, b"\0")  # BPF_MAP_CREATE of BPF_MAP_TYPE_ARRAY
-        return self._call("bpf", 0, ctypes.create_string_buffer(attributes, 72), 72)
-
-    def _call(self, name: str, *arguments: object) -> int:
-        number = _SYSCALLS.get(self.machine(), {}).get(name)
+        number = _BPF_CALLS.get(self.machine())
         if number is None:
             return errno.ENOSYS
+        attributes = struct.pack("=IIII", 2, 4, 4, 1).ljust(72, b"\0")  # BPF_MAP_CREATE of BPF_MAP_TYPE_ARRAY
         libc = ctypes.CDLL(None, use_errno=True)
-        words = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
-        fd: int = libc.syscall(ctypes.c_long(number), *words)
+        buffer = ctypes.create_string_buffer(attributes, len(attributes))
+        fd: int = libc.syscall(ctypes.c_long(number), ctypes.c_long(0), buffer, ctypes.c_long(len(attributes)))
         if fd < 0:
             return ctypes.get_errno()
         os.close(fd)
@@ -178,8 +178,7 @@ class System:
     @cached_property
     def status(self) -> Mapping[str, str]:
         """The fields of /proc/self/status."""
-        lines = (self.text("/proc/self/status") or "").splitlines()
-        return {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
+        return status(self.path("/proc/self"))
 
     def capable(self, *numbers: int) -> bool:
         """Whether all these capabilities(7) are effective."""
@@ -408,10 +407,10 @@ def _task_iterator(system: System) -> Capability:
 @_probe("hardware counters")
 def _hardware_counters(system: System) -> Capability:
     name = "hardware counters"
-    everywhere = system.kernel.open_counter(_PERF_TYPE_HARDWARE, _PERF_COUNT_HW_CPU_CYCLES, -1, 0)
+    everywhere = system.kernel.open_counter(_CYCLES, -1, 0)
     if not everywhere:
         return Capability(name, True, "cycles can be counted on each processor")
-    own = system.kernel.open_counter(_PERF_TYPE_HARDWARE, _PERF_COUNT_HW_CPU_CYCLES, 0, -1, exclude_kernel=True)
+    own = system.kernel.open_counter(_CYCLES_OF_USER_CODE, 0, -1)
     if own in (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP, errno.ENOSYS):
         if system.virtual:
             why = f"virtual machine without a performance monitoring unit ({system.virtual})"
@@ -443,7 +442,7 @@ def _counters_of_progress(system: System) -> Capability:
         whys.setdefault(why, []).append(_words(figure))
     text += "".join(f"; not {' or '.join(figures)} ({why})" for why, figures in whys.items())
     text += "".join(f"; by {document}" for document in found.documents)
-    own = system.kernel.open_counter(_PERF_TYPE_HARDWARE, _PERF_COUNT_HW_CPU_CYCLES, 0, -1, exclude_kernel=True)
+    own = system.kernel.open_counter(_CYCLES_OF_USER_CODE, 0, -1)
     if own:
         return Capability(name, False, f"{text}; but no counter can be opened ({os.strerror(own)})")
     enough = {"cycles", "stall_cycles", "memory_stall_cycles"} <= found.fields.keys()
@@ -457,8 +456,7 @@ def _words(figure: str) -> str:
 @_probe("software counters")
 def _software_counters(system: System) -> Capability:
     name = "software counters"
-    events = (_PERF_COUNT_SW_PAGE_FAULTS_MIN, _PERF_COUNT_SW_PAGE_FAULTS_MAJ)
-    errors = [system.kernel.open_counter(_PERF_TYPE_SOFTWARE, event, -1, 0) for event in events]
+    errors = [system.kernel.open_counter(event, -1, 0) for event in perf.FAULTS]
     error = next((error for error in errors if error), 0)
     if not error:
         return Capability(name, True, "page faults, minor and major, on each processor")

@@ -7,6 +7,7 @@ import os
 from headway.errors import HeadwayError
 
 from .source import Criteria, LinuxSource, Selection
+from .status import status
 
 __all__ = ["may_use_bpf", "start_source"]
 
@@ -15,9 +16,8 @@ def may_use_bpf() -> bool:
     """Whether this process has CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN (capabilities(7)), in effect."""
     admin, perfmon, bpf = 1 << 21, 1 << 38, 1 << 39
     try:
-        with open("/proc/self/status") as status:
-            effective = next(int(line.split()[1], 16) for line in status if line.startswith("CapEff:"))
-    except (OSError, StopIteration, ValueError):
+        effective = int(status("/proc/self")["CapEff"], 16)
+    except (KeyError, ValueError):
         return os.geteuid() == 0
     return bool(effective & admin) or effective & (bpf | perfmon) == bpf | perfmon
 

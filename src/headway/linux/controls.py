@@ -12,6 +12,7 @@ from pathlib import Path
 
 from headway.errors import HeadwayError
 
+from .ids import process_of
 from .processors import online, parse_list
 
 __all__ = ["Controls"]
@@ -112,10 +113,7 @@ class Controls:
 
     def process_of(self, tid: int) -> int | None:
         """The process that a thread belongs to."""
-        for line in (self.read(f"{self._proc}/{tid}/status") or "").splitlines():
-            if line.startswith("Tgid:"):
-                return int(line.split()[1])
-        return None
+        return process_of(tid, proc=self._proc)
 
     def threads(self, pid: int) -> list[int]:
         """The threads of a process that there are now."""

@@ -40,7 +40,7 @@ from . import checks, counters, perf, processors, states
 from ._memory import STATES, Cells, Exits, Memory, pack_settings
 from .cost import Costs, Exercise, ExercisingProcess, costs
 from .ids import pid_namespace, process_of
-from .libbpf import BpfError, Library, Object, RingReader
+from .libbpf import BpfError, Library, Object, Program, RingReader
 from .source import Criteria, Selection
 
 if TYPE_CHECKING:  # what few measurements need is loaded by those
@@ -212,8 +212,26 @@ class BpfSource:
             if program.wanted and program.section.startswith("tp_btf/"):
                 self._object.attach(program)
         done = self._object.programs["fault_done"]
-        for fd in self._open_fault_events() if done.wanted else ():
-            self._object.attach_perf_event(done, fd)
+        if done.wanted:
+            self._attach_to_faults(done)
+
+    def _attach_to_faults(self, done: Program) -> None:
+        """Have a program run at the end of each page fault."""
+        assert self._object is not None
+        try:
+            opened = perf.open_per_cpu(perf.FAULTS, processors.online())
+        except HeadwayError as error:
+            raise HeadwayError(
+                f"{error}, though another processor had it: if one was turned off just now, try again, else use "
+                "--source proc"
+            ) from None
+        fds = [fd for both in opened.values() for fd in both]
+        try:
+            while fds:
+                self._object.attach_perf_event(done, fds[-1])
+                fds.pop()  # the link's
+        finally:
+            perf.close_all(fds)
 
     def _calibrate(self, exerciser: ExercisingProcess) -> Costs:
         """What events cost here and now."""
@@ -243,7 +261,7 @@ class BpfSource:
                 if not os.path.exists(path):
                     raise SelectionError(f"there is no {kind} {number}: it may have ended; ps -eLf lists them")
                 leader = process_of(number) if kind == "process" else number
-                if leader != number:
+                if leader not in (number, None):
                     raise SelectionError(
                         f"{number} is a thread of process {leader}: choose it with -t {number}, or all with -p {leader}"
                     )
@@ -356,31 +374,20 @@ class BpfSource:
             cgroup_level=group_level,
         )
 
-    def _open_fault_events(self) -> list[int]:
-        """Software events at the end of page faults, on every processor. Raises OSError where they cannot be had."""
-        fds: list[int] = []
-        try:
-            for cpu in processors.online():
-                for event in (perf.FAULTS_MINOR, perf.FAULTS_MAJOR):
-                    fds.append(perf.open_event(perf.SOFTWARE, event, cpu=cpu, period=1))
-        except OSError:
-            for fd in fds:
-                os.close(fd)
-            raise
-        return fds
-
     def _can_count_faults(self) -> bool:
+        """Whether the end of a page fault is an event here; what one processor has, all have."""
         try:
-            fds = self._open_fault_events()
-        except OSError:
+            opened = perf.open_per_cpu(perf.FAULTS, processors.online()[:1])
+        except HeadwayError:
             return False
-        for fd in fds:
-            os.close(fd)
+        perf.close_all(fd for fds in opened.values() for fd in fds)
         return True
 
     def _explain_figures(self, steal: bool, faults: bool) -> None:
         self._reasons = {
             "epi": "waiting for memory and other stalls are in it: they need hardware counters",
+            "overhead": "taken out at prices found when measuring began, so RPI and its parts are exact together with "
+            "it, not alone",
         }
         if not faults:
             self._kernel = Quality.UNAVAILABLE
@@ -468,10 +475,7 @@ class BpfSource:
         if self._object is not None:
             self._object.close()
             self._object = None
-        for fds in self._counters.values():
-            for fd in fds:
-                if fd >= 0:
-                    os.close(fd)
+        perf.close_all(fd for fds in self._counters.values() for fd in fds)
         self._counters = {}
 
     def _cut(self, *, last: bool) -> int:

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import os
-import re
-from contextlib import suppress
-from pathlib import Path
 
-__all__ = ["pid_namespace", "process_of"]
+from .status import status
+
+__all__ = ["ids_inwards", "pid_namespace", "process_of"]
 
 
-def process_of(tid: int) -> int:
-    """The process that a thread belongs to; if that is not to be had, the thread's own id."""
-    with suppress(OSError):
-        found = re.search(r"^Tgid:\s*(\d+)", Path(f"/proc/{tid}/status").read_text(errors="replace"), re.MULTILINE)
-        if found:
-            return int(found.group(1))
-    return tid
+def process_of(tid: int, *, proc: str | os.PathLike[str] = "/proc", dir_fd: int | None = None) -> int | None:
+    """The process that a thread belongs to; None: there is no such thread, or it is hidden.
+
+    ``dir_fd``: ``proc``, open; then ``proc`` is relative to it.
+    """
+    ids = _numbers(status(os.path.join(proc, str(tid)), dir_fd=dir_fd).get("Tgid", ""))
+    return ids[0] if ids else None
+
+
+def ids_inwards(folder: str) -> list[int]:
+    """The ids of a process or thread in all pid namespaces, from that of /proc to its own; none where it has ended."""
+    return _numbers(status(folder).get("NSpid", ""))
 
 
 def pid_namespace() -> int:
     """Inode number of our pid namespace; 0 if it is the initial one (0xeffffffc, PROC_PID_INIT_INO)."""
     inum = os.stat("/proc/self/ns/pid").st_ino
     return 0 if inum == 0xEFFFFFFC else inum
+
+
+def _numbers(text: str) -> list[int]:
+    words = text.split()
+    return [int(word) for word in words] if all(word.isascii() and word.isdigit() for word in words) else []

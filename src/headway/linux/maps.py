@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["Mapping", "file_of", "mappings"]
+__all__ = ["Mapping", "file_of", "mappings", "parse"]
 
 _MOST_BYTES = 64 << 20
 _DELETED = " (deleted)"
@@ -32,11 +32,15 @@ class Mapping:
 def mappings(pid: int) -> list[Mapping]:
     """All of a process's, ascending. Raises OSError where it is gone, or may not be looked at."""
     with open(f"/proc/{pid}/maps", "rb") as file:
-        return list(_parse(file.read(_MOST_BYTES)))
+        return list(parse(file.read(_MOST_BYTES)))
 
 
-def _parse(text: bytes) -> Iterator[Mapping]:
-    for line in text.splitlines():
+def parse(text: bytes, containing: bytes = b"") -> Iterator[Mapping]:
+    """The lines of /proc/PID/maps that make sense, with these bytes in them; it is fast where that is few.
+
+    A path can have any byte in it, but the kernel hides newlines, so nothing else ends a line.
+    """
+    for line in _lines(text, containing) if containing else text.split(b"\n"):
         fields = line.split(None, 5)
         if len(fields) < 5:
             continue
@@ -49,6 +53,15 @@ def _parse(text: bytes) -> Iterator[Mapping]:
         deleted = path.endswith(_DELETED) and inode != 0
         path = path.removesuffix(_DELETED) if deleted else path
         yield Mapping(start, end, os.fsdecode(fields[1]), offset, inode, path, deleted)
+
+
+def _lines(text: bytes, containing: bytes) -> Iterator[bytes]:
+    at = text.find(containing)
+    while at >= 0:
+        end = text.find(b"\n", at)
+        end = end if end >= 0 else len(text)
+        yield text[text.rfind(b"\n", 0, at) + 1 : end]
+        at = text.find(containing, end)
 
 
 def file_of(pid: int, mapping: Mapping) -> str | None:

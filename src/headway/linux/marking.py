@@ -27,7 +27,7 @@ class Marking:
     """The functions that the user marked, for a selection. Raises SelectionError where there are no such functions."""
 
     def __init__(self, functions: Sequence[str], selection: Selection) -> None:
-        pids = selection.pids or tuple({process_of(tid) for tid in selection.tids})
+        pids = selection.pids or tuple({process_of(tid) or tid for tid in selection.tids})
         self._pids = (selection.command,) if selection.command is not None else pids
         self._probes = resolve(functions, pids, selection.argv)
         self._everywhere = bool(selection.everything or selection.cgroup or selection.name)

@@ -15,8 +15,7 @@ from functools import cache
 from headway.errors import HeadwayError
 
 __all__ = [
-    "FAULTS_MAJOR",
-    "FAULTS_MINOR",
+    "FAULTS",
     "HARDWARE",
     "HW_CACHE",
     "RAW",
@@ -26,7 +25,6 @@ __all__ = [
     "Reading",
     "close_all",
     "open_counter",
-    "open_event",
     "open_per_cpu",
     "read_counter",
     "why_not",
@@ -34,8 +32,6 @@ __all__ = [
 
 HARDWARE, SOFTWARE, TRACEPOINT, HW_CACHE, RAW = 0, 1, 2, 3, 4
 """PERF_TYPE_* (include/uapi/linux/perf_event.h)."""
-FAULTS_MINOR, FAULTS_MAJOR = 5, 6
-"""PERF_COUNT_SW_PAGE_FAULTS_MIN and _MAJ: counted when the memory manager is done with a fault."""
 _CALLS = {"x86_64": 298, "aarch64": 241}
 _CLOEXEC = 8
 _SIZE = 136  # PERF_ATTR_SIZE_VER8, the first with config3
@@ -58,6 +54,8 @@ class Event:
     exclude_user: bool = False
     exclude_kernel: bool = False
     exclude_hv: bool = False
+    period: int = 0
+    """An eBPF program that is attached to it runs each time it has happened so often; 0: it is only counted."""
     cpus: frozenset[int] | None = None
     """The processors that can count it, where not all can: those of one type of core."""
     alternatives: tuple[Event, ...] = ()
@@ -71,6 +69,10 @@ class Event:
     def hardware(self) -> bool:
         """Whether it needs a performance monitoring unit."""
         return self.type in (HARDWARE, HW_CACHE, RAW)
+
+
+FAULTS = Event("minor-faults", SOFTWARE, 5, period=1), Event("major-faults", SOFTWARE, 6, period=1)
+"""PERF_COUNT_SW_PAGE_FAULTS_MIN and _MAJ: they happen when the memory manager is done with a fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,24 +96,6 @@ def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def _open(attributes: bytearray, pid: int, cpu: int) -> int:
-    buffer = (ctypes.c_char * len(attributes)).from_buffer(attributes)
-    number = ctypes.c_long(_CALLS.get(platform.machine(), 241))
-    words = ctypes.c_int(pid), ctypes.c_int(cpu), ctypes.c_int(-1), ctypes.c_ulong(_CLOEXEC)
-    fd = int(_libc().syscall(number, buffer, *words))
-    if fd < 0:
-        failed = ctypes.get_errno()
-        raise OSError(failed, os.strerror(failed))
-    return fd
-
-
-def open_event(kind: int, config: int, *, cpu: int, period: int = 0, pid: int = -1) -> int:
-    """A file descriptor for one event on one processor. Raises OSError with perf_event_open's errno."""
-    attributes = bytearray(_SIZE_WITHOUT_CONFIG3)
-    struct.pack_into("=IIQQ", attributes, 0, kind, len(attributes), config, period)
-    return _open(attributes, pid, cpu)
-
-
 def open_counter(event: Event, *, pid: int = -1, cpu: int = -1) -> int:
     """A file descriptor that counts the event from now on: of one thread (``pid``), or of one processor (``cpu``).
 
@@ -119,11 +103,22 @@ def open_counter(event: Event, *, pid: int = -1, cpu: int = -1) -> int:
     """
     attributes = bytearray(_SIZE if event.config3 else _SIZE_WITHOUT_CONFIG3)
     flags = event.exclude_user * _EXCLUDE_USER | event.exclude_kernel * _EXCLUDE_KERNEL | event.exclude_hv * _EXCLUDE_HV
-    struct.pack_into("=IIQQQQQ", attributes, 0, event.type, len(attributes), event.config, 0, 0, _TOTAL_TIMES, flags)
+    struct.pack_into(
+        "=IIQQQQQ", attributes, 0, event.type, len(attributes), event.config, event.period, 0, _TOTAL_TIMES, flags
+    )
     struct.pack_into("=QQ", attributes, 56, event.config1, event.config2)
     if event.config3:
         struct.pack_into("=Q", attributes, 128, event.config3)
-    return _open(attributes, pid, cpu)
+    buffer = (ctypes.c_char * len(attributes)).from_buffer(attributes)
+    number = _CALLS.get(platform.machine())
+    if number is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    words = ctypes.c_int(pid), ctypes.c_int(cpu), ctypes.c_int(-1), ctypes.c_ulong(_CLOEXEC)
+    fd = int(_libc().syscall(ctypes.c_long(number), buffer, *words))
+    if fd < 0:
+        failed = ctypes.get_errno()
+        raise OSError(failed, os.strerror(failed))
+    return fd
 
 
 def read_counter(fd: int) -> Reading | None:

@@ -27,6 +27,7 @@ from headway.model import Cell, Ledger, Overhead, Precision, Quality, Thread, Wi
 
 from . import counters
 from ._procfs import Scanner, Task, parse_schedstat
+from .ids import process_of
 from .marked import Marked
 from .source import Criteria, Selection
 from .syscalls import BY_FILE, WAITS, name_of
@@ -344,11 +345,7 @@ class ProcSource:
 
     def _process_of(self, tid: int) -> int | None:
         """The process of a thread; None: there is no such thread, or it is hidden."""
-        for line in self._contents(f"{tid}/status").splitlines():
-            if line.startswith(b"Tgid:"):
-                with suppress(ValueError):
-                    return int(line[5:])
-        return None
+        return process_of(tid, proc="", dir_fd=self._root)
 
     def _contents(self, path: str) -> bytes:
         """A file of /proc, empty if it cannot be read."""

@@ -13,6 +13,7 @@ import stat
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
+from operator import itemgetter
 from pathlib import Path as FilePath
 from typing import Any, TypeVar
 
@@ -48,14 +49,14 @@ TCM = 0x0800_0000
 SECTOR = 512
 _LARGEST = 1 << 20
 """Bytes of a configuration file at most."""
-_LATEST = (1 << 62) - 1
+_LATEST = (1 << 60) - 1
 """The last tick that anything can be planned for."""
 _TICKS = 1_000_000
 """More ticks are no latency any more."""
 _MOST_RANGES = 63
 _MOST_LINES = 32
-_MOST_SCRIPT = 65_536
-_MOST_INPUT = 64 << 20
+_MOST_SCRIPT = 4096
+_MOST_INPUT = 4 << 20
 _MOST_SECTORS = 1 << 17
 
 
@@ -99,11 +100,16 @@ class Cache(Part):
 
 @dataclass(frozen=True)
 class L2(Part):
-    """A second-level cache that all cores share; its line is that of the first level."""
+    """A second-level cache that all cores share."""
 
     size: Size = Size("256KiB", "64B", "64MiB", "bytes")
     ways: Number = Number(8, 1, 32, "lines of a set", power=True)
+    line: Number = Number(32, 16, 256, "bytes of a line, as those of l1i and l1d", power=True)
     hit: Number = Number(10, 0, _TICKS, "ticks to bring a line that it has")
+
+    def __post_init__(self) -> None:
+        """Check that it has a set."""
+        _check_sets(self.size, self.ways, self.line)
 
 
 def _check_sets(size: int, ways: int, line: int) -> None:
@@ -181,10 +187,10 @@ class Uart(Part):
 
         Raises HeadwayError where the file cannot be read.
         """
-        found = [(line.at, line.text.encode()) for line in self.script]
+        texts = [(line.at, line.text.encode()) for line in self.script]
         if self.input:
-            found.append((self.start, _contents("uart.input", self.input, _MOST_INPUT)))
-        return tuple(sorted(found, key=lambda arrival: arrival[0]))
+            texts.append((self.start, _contents("uart.input", self.input, _MOST_INPUT)))
+        return tuple(sorted(texts, key=itemgetter(0)))
 
 
 @dataclass(frozen=True)
@@ -257,7 +263,7 @@ class Range(Part):
         None, "of the state", pattern=r"[A-Za-z0-9_][\w.$:-]*", most=64, words="a word of letters, digits and _.$:-"
     )
     start: Number = Number(0, 0, 0xFFFF_FFFF, "first address", base=16)
-    end: Number = Number(0, 0, 1 << 32, "address after the last", base=16)
+    end: Number = Number(0, 0, 0xFFFF_FFFF, "address after the last", base=16)
     symbol: Text = Text("", "function whose addresses they are", most=1024)
     kind: Choice = Choice("what time there is", "effective", "noneffective", "poll")
 
@@ -298,17 +304,13 @@ class Config(Part):
         """Check what parts have to do with each other."""
         _check_parts(self, "")
         _check_parts(self.uart, "uart.")
-        if self.l1i.line != self.l1d.line:
-            text = f"is {self.l1i.line}, l1d.line {self.l1d.line}: give both the same, they share a bus"
-            raise ConfigError("l1i.line", text)
+        for name, line in (("l1i", self.l1i.line), ("l2", self.l2.line if self.l2 else self.l1d.line)):
+            if line != self.l1d.line:
+                text = f"is {line}, l1d.line {self.l1d.line}: give both the same, they share a bus"
+                raise ConfigError(f"{name}.line", text)
         for name, cache in (("l1i", self.l1i), ("l1d", self.l1d)):
             if cache.line > self.tlb.page:
                 refuse(f"{name}.line", cache.line, f"no more than tlb.page ({self.tlb.page})")
-        if self.l2 is not None:
-            try:
-                _check_sets(self.l2.size, self.l2.ways, self.l1d.line)
-            except ConfigError as error:
-                raise error.within("l2") from None
         if len(self.ranges) > _MOST_RANGES:
             raise ConfigError("ranges", f"has {len(self.ranges)} entries: give {_MOST_RANGES} at most")
         if len(self.interrupts) > _MOST_LINES:
@@ -394,7 +396,7 @@ def _check_parts(part: Part, path: str) -> None:
             if not isinstance(value, (list, tuple)) or not all(isinstance(item, kind) for item in value):
                 refuse(path + field.name, value, f"a sequence of {kind.__name__}")
             object.__setattr__(part, field.name, tuple(value))
-        elif field.name in _TABLES and not (value is None and field.name == "l2"):
+        elif field.name in _TABLES and not (value is None and field.default is None):
             kind = _TABLES[field.name]
             if not isinstance(value, kind):
                 refuse(path + field.name, value, f"a {kind.__name__}")

@@ -28,7 +28,9 @@ _CHUNK = 1 << 16
 _FAILED = 0xFFFF_FFFF
 _EFAULT, _EBADF, _ENOENT, _EINVAL, _ENOSYS = 14, 9, 2, 22, 88  # newlib's errno.h
 _APPLICATION_EXIT = 0x20026
-_INPUT, _OUTPUT, _ERRORS = 1, 2, 3
+_INPUT, _OUTPUT, _ERRORS, _FEATURES = 1, 2, 3, 4
+_FEATURE_FILE = b"SHFB\x03"
+""":semihosting-features: there is SYS_EXIT_EXTENDED, and standard error apart from standard output."""
 _LONGEST_NAME = 256
 
 
@@ -71,7 +73,8 @@ class Host:
         self._command = " ".join(arguments).encode("utf-8", "surrogateescape")
         self._free, self._top = free, top
         self._errno = 0
-        self._open = {_INPUT: False, _OUTPUT: False, _ERRORS: False}
+        self._open = {_INPUT: False, _OUTPUT: False, _ERRORS: False, _FEATURES: False}
+        self._position = 0
         self.exit_status: int | None = None
         """The program's, from 0 to 2^32 - 1, once it has ended."""
 
@@ -136,11 +139,13 @@ class Host:
 
     def _sys_open(self, parameter: int, now: int) -> int:
         name, mode, length = self._words(parameter, 3)
-        if length > _LONGEST_NAME or self._memory.read(name, length) != b":tt":
+        text = self._memory.read(name, min(length, _LONGEST_NAME))
+        if text not in (b":tt", b":semihosting-features"):
             return self._fail(_ENOENT)
-        if mode > 11:
+        if mode > 11 or (mode > 1 and text != b":tt"):
             return self._fail(_EINVAL)
-        handle = (_INPUT, _OUTPUT, _ERRORS)[mode // 4]
+        handle = (_INPUT, _OUTPUT, _ERRORS)[mode // 4] if text == b":tt" else _FEATURES
+        self._position = 0
         self._open[handle] = True
         return handle
 
@@ -177,10 +182,14 @@ class Host:
 
     def _sys_read(self, parameter: int, now: int) -> int:
         handle, address, size = self._words(parameter, 3)
-        if handle != _INPUT or not self._open[handle]:
+        if handle not in (_INPUT, _FEATURES) or not self._open[handle]:
             self._errno = _EBADF
             return size
-        found = self._console.read(min(size, _CHUNK))
+        if handle == _INPUT:
+            found = self._console.read(min(size, _CHUNK))
+        else:
+            found = _FEATURE_FILE[self._position :][:size]
+            self._position += len(found)
         if found:
             self._memory.write(address, found)
         return size - len(found)
@@ -195,11 +204,22 @@ class Host:
 
     def _sys_istty(self, parameter: int, now: int) -> int:
         (handle,) = self._words(parameter, 1)
-        return 1 if self._open.get(handle) else self._fail(_EBADF)
+        return int(handle != _FEATURES) if self._open.get(handle) else self._fail(_EBADF)
+
+    def _sys_seek(self, parameter: int, now: int) -> int:
+        handle, position = self._words(parameter, 2)
+        if handle != _FEATURES or not self._open[handle]:
+            return self._fail(_EBADF)
+        if position > len(_FEATURE_FILE):
+            return self._fail(_EINVAL)
+        self._position = position
+        return 0
 
     def _sys_flen(self, parameter: int, now: int) -> int:
         (handle,) = self._words(parameter, 1)
-        return 0 if self._open.get(handle) else self._fail(_EBADF)
+        if not self._open.get(handle):
+            return self._fail(_EBADF)
+        return len(_FEATURE_FILE) if handle == _FEATURES else 0
 
     def _sys_clock(self, parameter: int, now: int) -> int:
         return now * 100 // TICKS_PER_SECOND
@@ -252,6 +272,7 @@ _OPERATIONS: dict[int, Callable[[Host, int, int], int]] = {
     0x07: Host._sys_readc,
     0x08: Host._sys_iserror,
     0x09: Host._sys_istty,
+    0x0A: Host._sys_seek,
     0x0C: Host._sys_flen,
     0x10: Host._sys_clock,
     0x11: Host._sys_time,

@@ -36,6 +36,7 @@ _MOST_STRINGS = 64 << 20
 _NAME = 256
 """Bytes of a symbol's name that are of interest."""
 
+_MAGIC = b"\x7fELF"
 _HEADER = struct.Struct("<16sHHIIIIIHHHHHH")  # Elf32_Ehdr
 _PROGRAM_HEADER, _SECTION_HEADER = 32, 40  # sizes of Elf32_Phdr and Elf32_Shdr
 _SYMBOL = struct.Struct("<IIIBBH")  # Elf32_Sym
@@ -114,9 +115,11 @@ class Image:
         memories = ((RAM, RAM + config.memory.ram), (TCM, TCM + config.memory.tcm))
         for segment in self.segments:
             if not any(start <= segment.address and segment.end <= end for start, end in memories):
+                headers = segment.data[:4] == _MAGIC
+                remedy = "leave the file's headers out of it (-Wl,--nmagic)" if headers else "link it there"
                 raise ImageError(
                     f"{self.name} has a segment at {segment.address:#x} to {segment.end:#x}, outside RAM "
-                    f"({memories[0][0]:#x} to {memories[0][1]:#x}): link it there, or give the machine more memory.ram"
+                    f"({memories[0][0]:#x} to {memories[0][1]:#x}): {remedy}, or give the machine more memory.ram"
                 )
         if not any(start <= self.entry < end for start, end in memories):
             raise ImageError(
@@ -185,7 +188,7 @@ def _image(data: bytes, name: str) -> Image:
 
 def _check_header(data: bytes, name: str) -> int:
     """That it is a program for this machine, with headers that fit the file; its entry."""
-    if data[:4] != b"\x7fELF":
+    if data[:4] != _MAGIC:
         kind = "empty" if not data else "a script" if data[:2] == b"#!" else "not an ELF file"
         raise ImageError(f"{name} is {kind}: give an ELF file for RV32")
     if len(data) > 4 and data[4] == 2:

@@ -58,6 +58,8 @@ class Result:
     """What the program wrote through its host, where no stream was given for it."""
     harts: tuple[Mapping[str, int], ...]
     """Of each hart its ``pc`` and its counters at the end, by name."""
+    cores: tuple[Mapping[str, int], ...]
+    """Of each core its clock's counters at the end, by name."""
     digest: str
     """A hash (SHA-256) of all of this and of the memory: equal where two runs were the same to the cycle."""
 
@@ -179,6 +181,7 @@ class _Run:
             output=bytes(self._output),
             console=bytes(self._console.written),
             harts=tuple(dict(processor.hart(number)) for number in range(self._config.harts)),
+            cores=tuple(dict(processor.core(number)) for number in range(self._config.cores)),
             digest="",
         )
         return replace(found, digest=self._digest(found))
@@ -191,7 +194,7 @@ class _Run:
         everything = [
             [found.ended, found.exit_status, found.cycles, found.instructions, memory.hexdigest()],
             [hashlib.sha256(text).hexdigest() for text in (found.output, self._processor.block_image())],
-            [sorted(hart.items()) for hart in found.harts],
+            [sorted(hart.items()) for hart in (*found.harts, *found.cores)],
             sorted(found.ledger.losses.items()),
             [[t.tid, t.pid, t.name, t.start, t.end, _canonical(t.states)] for t in found.ledger.threads],
             [[p.cpu, _canonical(p.states)] for p in found.ledger.processors],

@@ -515,9 +515,7 @@ def _notes(ledger: Ledger, unseen: int, width: int) -> Iterator[Line]:
         yield from ([(line, _DIM)] for line in indented(f"not seen: {time} of the threads' time", width, "", "  "))
     cost = ledger.overhead
     if _every_cycle(ledger):
-        text = (
-            f"in cycles, of {ledger.window.duration:,}; extern: the part of memory that was not in the machine's caches"
-        )
+        text = f"in cycles, of {ledger.window.duration:,}; extern: the part of memory that is outside the processor"
         yield from ([(line, _DIM)] for line in indented(text, width, "", "  "))
     text = f"measured {cost.events:,} transitions, " if cost.events is not None else ""
     text += f"cost {with_unit(cost.time, ledger.time_unit, 7, ' ')}" if cost.time else f"cost {_cost(cost.time)}"

@@ -5,9 +5,9 @@
  * A status check is a system call that asks whether something is ready without waiting for it; which calls are, and by
  * which arguments and answers, the settings say. One that found nothing, and the time after it, are polling if the next
  * call is a check of the same thing; or of another one that finds nothing either; and from then on whatever is checked,
- * until something is ready, or a call that is no check ends it. What that turns out to be is known later than it is charged, so it is moved. A check that finds
- * something is progress of the kernel's kind, and so is a single one that finds nothing before a wait: that is how an event
- * loop empties a socket.
+ * until something is ready, or a call that is no check ends it. What that turns out to be is known later than it is
+ * charged, so it is moved. A check that finds something is progress of the kernel's kind, and so is a single one that
+ * finds nothing before a wait: that is how an event loop empties a socket.
  */
 #ifndef HEADWAY_POLLING_H
 #define HEADWAY_POLLING_H

@@ -218,7 +218,7 @@ u64 register_block(u32 number, u64 address)
 }
 
 struct region_move {
-	u32 number, from, to;
+	u32 number, to;
 };
 
 static int move_tag(u32 i, struct region_move *x)
@@ -256,8 +256,13 @@ INLINE void inherit_block(struct task_struct *parent, struct task_struct *child,
 
 /* ---- marked functions ---- */
 
+struct unwinding {
+	u64 stack; /* the stack pointer now */
+	u32 state; /* of the thread's own code, so far back */
+};
+
 /* Forget frames that the stack has been cut back beyond: the state that the last of them was called in. */
-static int drop_frame(u32 i, struct region_move *x)
+static int drop_frame(u32 i, struct unwinding *x)
 {
 	struct marks *m = task_storage(&marks, current_task(), NULL, 0);
 	u32 n = m ? m->n_frames : 0;
@@ -265,9 +270,9 @@ static int drop_frame(u32 i, struct region_move *x)
 		return 1;
 	(void)i;
 	struct frame *frame = &m->frames[(n - 1) & (N_FRAMES - 1)];
-	if (frame->stack > ((u64)x->from << 32 | x->number))
+	if (frame->stack > x->stack)
 		return 1;
-	x->to = frame->outer;
+	x->state = frame->outer;
 	m->n_frames = n - 1;
 	return 0;
 }
@@ -286,19 +291,19 @@ u64 step_function(u32 number, u32 state)
 		lose(p, LOST_STORAGE, 1);
 		return 0;
 	}
-	struct region_move x = {.number = (u32)stack, .from = stack >> 32, .to = s->user};
+	struct unwinding x = {.stack = stack, .state = s->user};
 	loop(N_FRAMES, drop_frame, &x, 0);
 	u32 n = m->n_frames;
 	if (state && n >= N_FRAMES) {
 		lose(p, LOST_FRAMES, 1);
-		state = x.to;
+		state = x.state;
 	} else if (state) {
 		struct frame *frame = &m->frames[n & (N_FRAMES - 1)];
 		frame->stack = stack;
-		frame->outer = x.to;
+		frame->outer = x.state;
 		m->n_frames = n + 1;
 	} else {
-		state = x.to;
+		state = x.state;
 	}
 	s->user = state;
 	return 0;

@@ -1,0 +1,33 @@
+"""What /proc tells of a process or thread by name: its ``status`` file (proc_pid_status(5)).
+
+The first field is the name that the thread has given itself. The kernel hides a newline in it, but no other character,
+so only a newline ends a line here: a thread that is called ``x\\rTgid:\\t1`` is no other process's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+__all__ = ["status"]
+
+_MOST_BYTES = 1 << 16
+
+
+def status(folder: str | os.PathLike[str], *, dir_fd: int | None = None) -> Mapping[str, str]:
+    """The fields of a process or thread by name, by its directory, which may be relative to ``dir_fd``.
+
+    None at all where it has ended, or may not be looked at.
+    """
+    try:
+        fd = os.open(os.path.join(folder, "status"), os.O_RDONLY | os.O_CLOEXEC, dir_fd=dir_fd)
+        with open(fd, "rb") as file:
+            text = file.read(_MOST_BYTES)
+    except OSError:
+        return {}
+    fields: dict[str, str] = {}
+    for line in text.decode(errors="surrogateescape").split("\n"):
+        name, colon, value = line.partition(":")
+        if colon:
+            fields.setdefault(name, value.strip())
+    return fields

@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import jsonschema
+import pytest
+from tests.machine.elves import RAM, WFI, Elf, jump
+from tests.machine.programs import leave, loop, program, receive, semihost, send, switch
+
+from headway.views.json import schema
+from headway.views.saved import from_documents
+
+TEXT = b"more than its queue has room for\n"
+PROGRAM = program(*switch(0), *loop(500), *send(TEXT), *loop(3000), *leave(3))
+
+
+def headway(*argv: str | Path, input: bytes = b"", cwd: Path | None = None) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-c", "from headway.commands import main; main()", "machine", *argv],
+        input=input,
+        capture_output=True,
+        timeout=120,
+        cwd=cwd,
+        env={**os.environ, "COLUMNS": "80"},
+        check=False,
+    )
+
+
+@pytest.fixture
+def elf(tmp_path: Path) -> Path:
+    path = tmp_path / "prog.elf"
+    path.write_bytes(PROGRAM)
+    return path
+
+
+def test_run_shows_the_threads_and_ends_as_the_program_does(elf: Path) -> None:
+    done = headway("run", elf)
+    assert done.returncode == 3
+    assert done.stdout == TEXT
+    lines = done.stderr.decode().splitlines()
+    assert lines[0].split()[:6] == ["thread", "RPI", "EPI", "TE", "memory", "extern"]
+    assert lines[1].startswith("first ")
+    assert max(map(len, lines)) <= 80
+    assert any(line.startswith("in cycles, of ") for line in lines)
+
+
+def test_json_is_what_the_schema_says_and_reads_back(elf: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    done = headway("run", elf, "--json", "-o", out, "--cores", "2", "--issue", "skip", "--", "x", "-y")
+    assert (done.returncode, done.stdout, done.stderr) == (3, TEXT, b"")
+    document = json.loads(out.read_text())
+    jsonschema.validate(document, schema())
+    assert (document["source"], document["unit"], document["time_unit"]) == ("machine", "cycles", "cycles")
+    assert (document["command"], document["exit_status"]) == ([str(elf), "x", "-y"], 3)
+    assert len(document["processors"]) == 12
+    saved = from_documents([out.read_text()], "out.json")
+    assert saved.unit == "cycles"
+    assert [t.name for t in saved.threads] == [t["name"] for t in document["threads"]]
+
+
+def test_verbose_lists_every_state_and_what_was_waited_for(elf: Path) -> None:
+    text = headway("run", elf, "-v").stderr.decode()
+    assert "poll.uart_tx" in text
+    assert "stall.refill" in text
+    assert "processor  measured" in text
+    assert "stall.refill" not in headway("run", elf).stderr.decode()
+
+
+def test_two_runs_print_the_same(elf: Path) -> None:
+    assert headway("run", elf, "--json").stderr == headway("run", elf, "--json").stderr
+
+
+@pytest.mark.parametrize(("status", "shown"), [(0, 0), (255, 255), (256, 255), (257, 1), (0x7FFF_FFFF, 255)])
+def test_a_status_that_a_process_cannot_have_is_still_a_failure(tmp_path: Path, status: int, shown: int) -> None:
+    (tmp_path / "p").write_bytes(program(*leave(status)))
+    assert headway("run", tmp_path / "p").returncode == shown
+
+
+def test_input_is_what_the_uart_receives_and_standard_input_what_the_host_reads(tmp_path: Path) -> None:
+    (tmp_path / "in").write_bytes(b"abc")
+    (tmp_path / "p").write_bytes(program(*receive(3), *loop(1000), *leave(0)))
+    assert headway("run", tmp_path / "p", "--input", tmp_path / "in").stdout == b"abc"
+    (tmp_path / "q").write_bytes(program(*semihost(0x07, 0), *semihost(0x18, 0x20026)))
+    assert headway("run", tmp_path / "q", input=b"x").returncode == 0
+
+
+def test_the_limit_is_one_sentence_after_the_report(tmp_path: Path) -> None:
+    (tmp_path / "p").write_bytes(program(jump(0)))
+    done = headway("run", tmp_path / "p", "--max-cycles", "1000")
+    *report, sentence = done.stderr.decode().splitlines()
+    assert done.returncode == 125
+    assert sentence == f"headway: {tmp_path}/p had not ended after 1000 cycles: give it more with --max-cycles"
+    assert report[0].startswith("thread ")
+
+
+def test_a_standstill_is_one_sentence_after_the_report(tmp_path: Path) -> None:
+    (tmp_path / "p").write_bytes(program(WFI, jump(-4)))
+    done = headway("run", tmp_path / "p")
+    assert done.returncode == 125
+    assert b"every hart waits at cycle" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["run", "missing.elf"], "missing.elf cannot be opened (No such file or directory)"),
+        (["run", sys.executable], "is a 64-bit program: the machine has 32 bits"),
+        (["run", "prog.elf", "--cores", "17"], "cores is 17: give a whole number from 1 to 16"),
+        (["run", "prog.elf", "--config", "missing.toml"], "'missing.toml' (the configuration) cannot be read"),
+        (["run", "prog.elf", "--config", "bad.toml"], "bad.toml: l1d.ways is 3: give a power of two from 1 to 32"),
+        (["run", "prog.elf", "--input", "missing"], "'missing' (uart.input) cannot be read"),
+        (["run", "prog.elf", "-o", "/nowhere/x"], "/nowhere/x cannot be written"),
+        (["run", "prog.elf", "--max-cycles", "-1"], "not in the range"),
+        (["run"], "Missing argument 'ELF'"),
+        (["show", "--threads", "0"], "threads is 0: give a whole number from 1 to 8"),
+        (["walk"], "No such command 'walk'"),
+    ],
+)
+def test_a_mistake_is_one_sentence(elf: Path, argv: list[str], words: str) -> None:
+    (elf.parent / "bad.toml").write_text("[l1d]\nways = 3\n")
+    done = headway(*argv, cwd=elf.parent)
+    assert done.returncode == 125
+    assert words in done.stderr.decode()
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stdout == b""
+
+
+def test_show_prints_a_configuration_that_reads_back_as_the_same(tmp_path: Path) -> None:
+    first = headway("show", "--cores", "3", "--threads", "4")
+    assert tomllib.loads(first.stdout.decode())["cores"] == 3
+    (tmp_path / "my.toml").write_bytes(first.stdout)
+    assert headway("show", "--config", tmp_path / "my.toml").stdout == first.stdout
+    changed = headway("show", "--config", tmp_path / "my.toml", "--issue", "skip").stdout.decode()
+    assert tomllib.loads(changed) == tomllib.loads(first.stdout.decode()) | {"issue": "skip"}
+
+
+def test_a_long_run_shows_on_a_terminal_how_far_it_is_and_leaves_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "p"
+    path.write_bytes(Elf(code=PROGRAM_FOR_EVER, entry=RAM).build())
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", SHOWN_AT_ONCE, "machine", "run", path, "--max-cycles", "60000000"],
+        stderr=theirs,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "80"},
+    )
+    os.close(theirs)
+    text = b""
+    try:
+        while piece := os.read(ours, 65536):
+            text += piece
+    except OSError:  # the terminal's other end was closed
+        pass
+    os.close(ours)
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.wait() == 125
+    assert b"instructions a second" in text
+    assert text.rindex(b"thread") > text.rindex(b"instructions a second")
+
+
+PROGRAM_FOR_EVER = b"\x6f\x00\x00\x00"
+SHOWN_AT_ONCE = """
+from headway.commands import machine, main
+machine._LATENCY = 0.0
+main()
+"""

@@ -163,9 +163,14 @@ def test_a_program_that_does_not_end_is_stopped_at_the_limit() -> None:
     assert run(program(jump(0)), max_cycles=0).cycles == 0
 
 
-def test_a_program_that_waits_for_nothing_stands_still() -> None:
-    result = run(program(WFI, jump(-4)), max_cycles=None)
+@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("issue", ["strict", "skip"])
+@pytest.mark.parametrize("max_cycles", [None, 100_000])
+def test_a_program_that_waits_for_nothing_stands_still_at_once(cores: int, issue: str, max_cycles: int | None) -> None:
+    result = run(program(*loop(9), WFI, jump(-4)), max_cycles=max_cycles, cores=cores, issue=issue, boot="all")
     assert (result.ended, result.exit_status) == ("standstill", None)
+    assert result.cycles < 2000
+    assert all("idle.c1" in p.states for p in result.ledger.processors)
 
 
 def test_a_wild_store_traps_and_harms_nobody() -> None:
@@ -286,3 +291,11 @@ def test_marked_regions_are_no_progress() -> None:
     assert indices.kpi >= 80
     assert indices.iopi >= 60
     assert indices.rpi == sum(cell.cycles or 0 for cell in ledger.threads[0].states.values())
+
+
+def test_a_correction_takes_no_more_than_there_was() -> None:
+    code = (*li(T0, 0x7FFF_FFFF), csrw(0x7C2, T0), *li(T0, 3), csrw(0x800, T0), csrw(0x800, ZERO), *leave(0))
+    ledger = run(program(*code)).ledger
+    (thread,) = ledger.threads
+    assert thread.states["overhead"].time > 0
+    assert thread.states["user"].time == 0 or ledger.indices(thread).epi == 0

@@ -27,6 +27,14 @@ SEMIHOST = STOP_SEMIHOST
 STANDSTILL = STOP_STANDSTILL
 
 
+cdef int stand_still(Machine* m) noexcept nogil:
+    """Nothing will ever happen again: time ends when the last hart began to wait, however long it was to go on."""
+    cdef int i
+    for i in range(m.harts_count):
+        m.now = max(m.now, m.harts[i].since_tick)
+    return STOP_STANDSTILL
+
+
 cdef int simulate_one(Machine* m, int64_t until) noexcept nogil:
     """Until a tick, or until the machine stops, with one core."""
     cdef Core* c = &m.cores[0]
@@ -35,10 +43,10 @@ cdef int simulate_one(Machine* m, int64_t until) noexcept nogil:
         outside = min(m.next_event, m.bus_next)
         if outside <= c.next:
             if outside >= until:
-                if outside == NEVER and until == NEVER:
-                    return STOP_STANDSTILL
+                if outside == NEVER:
+                    return stand_still(m)
                 m.now = max(m.now, until)
-                return STOP_STANDSTILL if outside == NEVER else STOP_LIMIT
+                return STOP_LIMIT
             m.now = outside
             if m.next_event <= m.now:
                 handle_events(m)
@@ -69,8 +77,10 @@ cdef int simulate(Machine* m, int64_t until) noexcept nogil:
         outside = min(m.next_event, m.bus_next)
         if outside <= soonest:
             if outside >= until:
+                if outside == NEVER:
+                    return stand_still(m)
                 m.now = max(m.now, until)
-                return STOP_STANDSTILL if outside == NEVER else STOP_LIMIT
+                return STOP_LIMIT
             m.now = outside
             if m.next_event <= m.now:
                 handle_events(m)

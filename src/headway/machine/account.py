@@ -6,6 +6,7 @@ Times are in ticks of the machine, indices in cycles of the cores, every figure 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from headway.model import EXACT, Cell, Counted, Ledger, Overhead, Processor, Thread, Window
 
@@ -28,6 +29,7 @@ RawThread = tuple[int, bytes, int, int, bool, Sequence[RawCell]]
 """Id, name, birth, end (-1: none), whether it is a hart without a thread, cells."""
 
 _COUNTED = ("cycles", "instructions", "stall_cycles", "memory_stall_cycles", "external_stall_cycles")
+_OVERHEAD = "overhead"
 _HARTS_FROM = 1000
 _PROGRAM, _NOBODY = 1, 0
 """Process ids: threads are the program's, a hart without a thread is nobody's."""
@@ -68,7 +70,7 @@ def ledger_of(
             states=_states(cells, names),
         )
     done = tuple(Processor(number, until, _states(cells, names)) for number, cells in processors)
-    cost = sum(cell.time for p in done for state, cell in p.states.items() if state == "overhead")
+    cost = sum(cell.time for p in done for state, cell in p.states.items() if state == _OVERHEAD)
     changes = sum(cell.count or 0 for p in done for cell in p.states.values())
     return Ledger(
         source="machine",
@@ -91,4 +93,16 @@ def _states(cells: Iterable[RawCell], names: Mapping[int, str]) -> dict[str, Cel
         name, events = names[number], dict(zip(EVENTS, lost, strict=True))
         cell = Cell(time, count, cycles, instructions, stall, memory, external, events)
         found[name] = found[name] + cell if name in found else cell
+    for name, cell in found.items():
+        if cell.time < 0 or (cell.cycles or 0) < 0:
+            found[name], found[_OVERHEAD] = _given_back(cell, found[_OVERHEAD])
     return found
+
+
+def _given_back(cell: Cell, overhead: Cell) -> tuple[Cell, Cell]:
+    """Of a correction (T6) only what the state has had by now; the rest was to come out of what came after it."""
+    time, cycles = min(cell.time, 0), min(cell.cycles or 0, 0)
+    return (
+        replace(cell, time=cell.time - time, cycles=(cell.cycles or 0) - cycles),
+        replace(overhead, time=overhead.time + time, cycles=(overhead.cycles or 0) + cycles),
+    )

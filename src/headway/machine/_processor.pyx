@@ -184,7 +184,8 @@ cdef class Processor:
             c.clock.speed = 16
             c.clock.running = m.window
             c.clock.window = m.window
-            c.before = c.clock
+            for i in range(MAX_THREADS):
+                c.past[i] = c.clock
             c.cycle = -1
             c.last = m.threads - 1
             c.next = c.next_cycle = NEVER
@@ -430,9 +431,9 @@ cdef class Processor:
         memset(lost, 0, sizeof(lost))
         if running != NULL:
             c = &self.m.cores[running.core]
-            stolen = running.stolen
+            stolen = c.clock.stolen - running.since_stolen
             if self.m.smi_until:
-                stolen += self.m.now - (self.m.smi_until - self.m.smi_ticks)
+                stolen -= self.m.smi_until - self.m.now
             time = self.m.now - running.since_tick - stolen
             cycle = min(cycle_of(c, self.m.now), NEVER)
             cycles = cycle - running.since

@@ -10,8 +10,8 @@ from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy, memset
 
 from .architecture cimport *
-from .clocks cimport end_tick
-from .structures cimport Account, Cell, Core, Hart, Machine, Thread
+from .clocks cimport clock_at, end_tick
+from .structures cimport Account, Cell, Clock, Core, Hart, Machine, Thread
 
 
 cdef inline Cell* cell_of(Machine* m, Account* account, int state) noexcept nogil:
@@ -96,19 +96,18 @@ cdef inline int64_t all_lost(int64_t* lost) noexcept nogil:
     return total
 
 
-cdef inline void charge_stolen(Machine* m, Hart* h) noexcept nogil:
-    """The ticks of a system-management interrupt: nobody's, but the reference counters went on, as on real machines."""
+cdef inline void charge_stolen(Machine* m, Hart* h, int64_t ticks, int64_t many) noexcept nogil:
+    """Ticks of system-management interrupts: nobody's, but the reference counters went on, as on real machines."""
     cdef Cell* cell = cell_of(m, &h.account, SMI)
-    cell.time += h.stolen
-    cell.count += 1
+    cell.time += ticks
+    cell.count += many
     if h.thread != NULL:
         cell = cell_of(m, &h.thread.account, SMI)
-        cell.time += h.stolen
-        cell.count += 1
+        cell.time += ticks
+        cell.count += many
     if h.mode != HALTED:
-        h.counters[REFERENCE] += <uint64_t>h.stolen
-        h.counters[UNHALTED] += <uint64_t>h.stolen
-    h.stolen = 0
+        h.counters[REFERENCE] += <uint64_t>ticks
+        h.counters[UNHALTED] += <uint64_t>ticks
     find_cells(m, h)
 
 
@@ -116,10 +115,14 @@ cdef inline void settle(Machine* m, Core* c, Hart* h, int64_t cycle) noexcept no
     """Charges everything up to the cycle to the state that the hart is in."""
     cdef int64_t tick = end_tick(c, cycle), cycles = cycle - h.since, time = tick - h.since_tick
     cdef int64_t instructions = h.instret - h.since_instret
+    cdef Clock* clock
     cdef uint32_t row
-    if h.stolen and cycle > c.clock.cycle:
-        time -= h.stolen
-        charge_stolen(m, h)
+    clock = clock_at(c, cycle - 1)
+    if clock.stolen != h.since_stolen:
+        time -= clock.stolen - h.since_stolen
+        charge_stolen(m, h, clock.stolen - h.since_stolen, clock.interrupts - h.since_interrupts)
+        h.since_stolen = clock.stolen
+        h.since_interrupts = clock.interrupts
     if h.cell != NULL:
         add_to(h.cell, time, cycles, instructions, h.lost)
     add_to(h.processor_cell, time, cycles, instructions, h.lost)

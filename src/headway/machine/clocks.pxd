@@ -5,8 +5,9 @@ tick can be computed, in both directions, from the last change on.
 """
 
 from libc.stdint cimport int64_t
+from libc.string cimport memmove
 
-from .architecture cimport NEVER
+from .architecture cimport MAX_THREADS, NEVER
 from .structures cimport Clock, Core
 
 
@@ -32,15 +33,23 @@ cdef inline int64_t clock_cycle(Clock* clock, int64_t tick) noexcept nogil:
     return clock.cycle - divided(-turned * clock.speed, 16)
 
 
+cdef inline Clock* clock_at(Core* c, int64_t cycle) noexcept nogil:
+    """How the clock ran at the cycle."""
+    cdef int i = 0
+    if cycle >= c.clock.cycle:
+        return &c.clock
+    while i < MAX_THREADS - 1 and cycle < c.past[i].cycle:
+        i += 1
+    return &c.past[i]
+
+
 cdef inline int64_t tick_of(Core* c, int64_t cycle) noexcept nogil:
     """The tick at which the core's cycle is."""
     if cycle == NEVER:
         return NEVER
-    if cycle < c.clock.cycle:
-        return clock_tick(&c.before, cycle)
-    if c.plain:
+    if c.plain and cycle >= c.clock.cycle:
         return c.clock.tick + (cycle - c.clock.cycle)
-    return clock_tick(&c.clock, cycle)
+    return clock_tick(clock_at(c, cycle), cycle)
 
 
 cdef inline int64_t cycle_of(Core* c, int64_t tick) noexcept nogil:
@@ -48,7 +57,7 @@ cdef inline int64_t cycle_of(Core* c, int64_t tick) noexcept nogil:
     if tick == NEVER:
         return NEVER
     if tick < c.clock.tick:
-        return min(clock_cycle(&c.before, tick), c.clock.cycle)
+        return min(clock_cycle(&c.past[0], tick), c.clock.cycle)
     if c.plain:
         return c.clock.cycle + (tick - c.clock.tick)
     return clock_cycle(&c.clock, tick)
@@ -64,7 +73,10 @@ cdef inline int64_t end_tick(Core* c, int64_t cycle) noexcept nogil:
 cdef inline void set_clock(Core* c, int64_t now, int64_t speed, int64_t running, int64_t window) noexcept nogil:
     """From tick `now` on the clock runs like this. Harts that wait for a tick must be looked at again."""
     cdef int64_t cycle = cycle_of(c, now)
-    c.before = c.clock
+    if cycle != c.clock.cycle:
+        # A clock that no cycle has had is none.
+        memmove(&c.past[1], &c.past[0], (MAX_THREADS - 1) * sizeof(Clock))
+        c.past[0] = c.clock
     c.clock.cycle = cycle
     c.clock.tick = now
     c.clock.speed = speed

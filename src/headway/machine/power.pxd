@@ -85,6 +85,8 @@ cdef inline void stop_clocks(Machine* m) noexcept nogil:
         c = &m.cores[k]
         set_clock(c, m.now, c.clock.speed, c.clock.running, c.clock.window)
         c.clock.tick = m.smi_until
+        c.clock.stolen += m.smi_ticks
+        c.clock.interrupts += 1
         wait_again(c)
         new_turn(m, c)
 
@@ -92,8 +94,6 @@ cdef inline void stop_clocks(Machine* m) noexcept nogil:
 cdef inline void clocks_again(Machine* m) noexcept nogil:
     """It ends, now."""
     cdef int i
-    for i in range(m.harts_count):
-        m.harts[i].stolen += m.smi_ticks
     for i in range(m.cores_count):
         if not m.cores[i].depth:
             m.cores[i].counters[UNHALTED] += <uint64_t>m.smi_ticks

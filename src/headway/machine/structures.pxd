@@ -175,8 +175,9 @@ ctypedef struct Hart:
     # ^ Cycle up to which the cells are complete.
     int64_t since_tick
     int64_t since_instret
-    int64_t stolen
-    # ^ Ticks of system-management interrupts since then.
+    int64_t since_stolen
+    # ^ Ticks of system-management interrupts until then, and how many.
+    int64_t since_interrupts
     int64_t lost[REASONS]
 
     # Profile buffer.
@@ -203,6 +204,9 @@ ctypedef struct Clock:
     int64_t running
     # ^ Of each window of ticks, in how many the clock runs.
     int64_t window
+    int64_t stolen
+    # ^ Ticks of system-management interrupts before it began, and how many of these there were.
+    int64_t interrupts
 
 ctypedef struct Core:
     Hart* harts
@@ -222,8 +226,8 @@ ctypedef struct Core:
     # The clock; while `plain`, a cycle is a tick.
     int32_t plain
     Clock clock
-    Clock before
-    # ^ What it was before the last change, for the cycles before it.
+    Clock past[MAX_THREADS]
+    # ^ What it was before its last changes, the last one first: in strict turn a hart is charged for cycles of a rotation ago.
     uint32_t stopped
     # ^ For how many eighths of a window its clock is stopped.
     uint64_t counters[COUNTERS]

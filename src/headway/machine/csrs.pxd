@@ -170,7 +170,7 @@ cdef inline void change_clock(Machine* m, Core* c, int64_t cycle, int64_t speed,
     settle_core(c, cycle)
     c.stopped = stopped
     set_clock(c, m.now + 1, speed, m.window - m.window * <int64_t>stopped // 8, m.window)
-    wait_again(c)
+    wait_again(m, c)
 
 
 cdef inline void clear_latch(Machine* m, Core* c, Hart* h, int64_t cycle, uint32_t value) noexcept nogil:

@@ -87,7 +87,7 @@ cdef inline void stop_clocks(Machine* m) noexcept nogil:
         c.clock.tick = m.smi_until
         c.clock.stolen += m.smi_ticks
         c.clock.interrupts += 1
-        wait_again(c)
+        wait_again(m, c)
         new_turn(m, c)
 
 

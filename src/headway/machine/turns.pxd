@@ -90,12 +90,15 @@ cdef inline void new_turn(Machine* m, Core* c) noexcept nogil:
         next_turn_skip(c, cycle, (c.last + 1) % c.threads)
 
 
-cdef inline void wait_again(Core* c) noexcept nogil:
+cdef inline void wait_again(Machine* m, Core* c) noexcept nogil:
     """The clock has changed: harts that wait for a tick wait for another cycle."""
     cdef int i
     for i in range(c.threads):
         if c.harts[i].arrival and c.harts[i].ready != NEVER:
             c.harts[i].ready = cycle_of(c, c.harts[i].arrival)
+            if c.harts[i].mode == HALTED:
+                # On its way out of WFI it has been charged up to `since`: see resume.
+                c.harts[i].ready = max(c.harts[i].ready, c.harts[i].since + m.unit - 1)
 
 
 cdef inline void resume(Machine* m, Core* c, Hart* h, int64_t cycle, int64_t ready) noexcept nogil:

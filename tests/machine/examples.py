@@ -45,8 +45,9 @@ def program(name: str, words: Mapping[str, int] | None = None) -> bytes:
     for symbol, value in (words or {}).items():
         table = elf.get_section_by_name(".symtab")
         assert isinstance(table, SymbolTableSection)
-        place = (table.get_symbol_by_name(symbol) or [])[0]
-        (at,) = elf.address_offsets(place["st_value"], 4)
+        places = table.get_symbol_by_name(symbol)
+        assert places is not None
+        (at,) = elf.address_offsets(places[0]["st_value"], 4)
         struct.pack_into("<I", found, at, value)
     return bytes(found)
 

@@ -8,7 +8,7 @@ import pytest
 from tests.machine import jobs
 from tests.machine.examples import EXAMPLES, MOST_CYCLES, SHAPES, Shape, config_of, names, program, run
 
-from headway.machine.config import Tlb
+from headway.machine.config import L2, Cache, Tlb
 from headway.machine.machine import Machine, Result
 from headway.model import Kind, violations
 
@@ -146,3 +146,17 @@ def test_a_micro_tlb_that_does_not_hold_all_pages_of_an_instruction_is_slow_and_
     done = Machine(config).run(program("stats"), max_cycles=MOST_CYCLES)
     assert done.exit_status == 0
     assert violations(done.ledger) == []
+
+
+@pytest.mark.parametrize("write", ["back", "through"])
+def test_a_second_level_cache_makes_a_memory_bound_thread_no_slower_in_its_progress(write: str) -> None:
+    """What it changes is where the thread waits: inside the machine instead of outside, and for less long."""
+    without = config_of("pointer-chase", (2, 2, "skip")).with_values(l1d=Cache(write=write))
+    runs = []
+    for config in (without, without.with_values(l2=L2("256KiB"))):
+        done = Machine(config).run(program("pointer-chase"), max_cycles=MOST_CYCLES)
+        assert done.exit_status == 0
+        assert violations(done.ledger) == []
+        chasing = next(thread for thread in done.ledger.threads if thread.name == "hart 1")
+        runs.append(sum(cell.external_stall_cycles or 0 for cell in chasing.states.values()))
+    assert runs[1] < runs[0] / 2

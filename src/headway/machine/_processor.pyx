@@ -110,11 +110,11 @@ cdef void* zeros(size_t count, size_t size) except NULL:
     return p
 
 
-cdef int make_cache(Cache* cache, part) except -1:
-    cdef uint32_t lines = part.size // part.line
+cdef int make_cache(Cache* cache, part, line) except -1:
+    cdef uint32_t lines = part.size // line
     cache.ways = part.ways
     cache.sets = lines // part.ways
-    cache.shift = <uint32_t>(<int>part.line.bit_length() - 1)
+    cache.shift = <uint32_t>(<int>line.bit_length() - 1)
     cache.tags = <uint32_t*>zeros(lines, sizeof(uint32_t))
     cache.used = <int64_t*>zeros(lines, sizeof(int64_t))
     cache.filled = <int64_t*>zeros(lines, sizeof(int64_t))
@@ -175,7 +175,7 @@ cdef class Processor:
         if m.cores_count > 1:
             m.sharers = <uint16_t*>zeros(m.ram_size // config.l1d.line, sizeof(uint16_t))
         if m.has_l2:
-            make_cache(&m.l2, config.l2)
+            make_cache(&m.l2, config.l2, config.l1d.line)
         for k in range(m.cores_count):
             c = &m.cores[k]
             c.harts = &m.harts[k * m.threads]
@@ -190,8 +190,8 @@ cdef class Processor:
             c.next = c.next_cycle = NEVER
             c.pick = c.harts
             c.depth = 3
-            make_cache(&c.icache, config.l1i)
-            make_cache(&c.dcache, config.l1d)
+            make_cache(&c.icache, config.l1i, config.l1i.line)
+            make_cache(&c.dcache, config.l1d, config.l1d.line)
             c.tcm = <uint8_t*>zeros(m.tcm_size, 1)
             c.tcm_pages = <Decoded**>zeros(m.tcm_size // PAGE + 1, sizeof(Decoded*))
         self._set_modes(config)

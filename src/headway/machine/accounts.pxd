@@ -196,6 +196,10 @@ cdef inline void correct(Machine* m, Core* c, Hart* h) noexcept nogil:
     count_up(h, RPC, -amount)
     count_up(h, OPC, amount)
     move_overhead(m, &h.account, h.state, amount, amount * 16 // c.clock.speed)
+    if h.monitor:
+        add_word(m, h.monitor + 32 * <uint32_t>h.state, -amount)
+        add_word(m, h.monitor + 32 * OVERHEAD, amount)
+        add_word(m, h.monitor + 32 * OVERHEAD + 16, 1)
     if h.thread != NULL:
         move_overhead(m, &h.thread.account, h.state, amount, amount * 16 // c.clock.speed)
     find_cells(m, h)

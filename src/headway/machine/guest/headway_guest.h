@@ -172,11 +172,6 @@ static inline void hw_poll_set(uint32_t tag) { hw_region_open(HWSW_SWNE | HWSW_I
 
 static inline void hw_poll_clear(void) { hw_region_close(); }
 
-/* Gives tag `number` a name in the reports: HW_TAG(3, parse). */
-#define HW_TAG(number, name) __asm__(".globl headway_tag_" #number "_" #name "\n.equ headway_tag_" #number "_" #name ", 0")
-#define HW_POLL(number, name) \
-    __asm__(".globl headway_poll_" #number "_" #name "\n.equ headway_poll_" #number "_" #name ", 0")
-
 /* ---- the thread's own counters, live (docs/machine.md, section 4), in cycles ---- */
 
 #define hw_counter(number) COUNTER_READ(CSR_COUNTER + number, CSR_COUNTER_HIGH + number)

@@ -8,6 +8,8 @@
 #define CSR_HWBLOCK 0x7C3
 #define CSR_HWLEAVE 0x7C4
 #define CSR_HWWAKE 0x7C5
+#define CSR_HWMON 0x7C6
+#define CSR_HWSTATE 0x7C7
 #define CSR_HWSW 0x800
 #define CSR_COUNTER 0xCC0      /* + n: low word of counter n, any mode */
 #define CSR_COUNTER_HIGH 0xCD0 /* + n: its high word */
@@ -26,6 +28,9 @@
 #define HWSW_SWNE 1
 #define HWSW_KPSW 2
 #define HWSW_IOSW 4
+
+#define STATE_NONEFFECTIVE 64
+#define STATE_OVERHEAD 210
 
 #define LATCH_INTERRUPT 1
 #define LATCH_POLL 2
@@ -115,6 +120,11 @@
         } while (upper_ != again_);                                                               \
         (uint64_t) upper_ << 32 | lower_;                                                         \
     })
+
+/* Gives tag `number` a name in the reports: HW_TAG(3, parse). */
+#define HW_NAME(symbol) __asm__(".globl " symbol "\n.equ " symbol ", 0")
+#define HW_TAG(number, name) HW_NAME("headway_tag_" #number "_" #name)
+#define HW_POLL(number, name) HW_NAME("headway_poll_" #number "_" #name)
 
 #endif
 #endif

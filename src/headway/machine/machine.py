@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 from headway.errors import HeadwayError
 from headway.model import Cell, Ledger
 
-from .account import ledger_of
 from .config import RAM, TCM, Config
 from .console import Console
 from .fields import shown
 from .host import Host
 from .image import Image
+from .ledger import ledger_of
 from .states import name_states
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ class _Run:
             [found.ended, found.exit_status, found.cycles, found.instructions, memory.hexdigest()],
             [hashlib.sha256(text).hexdigest() for text in (found.output, self._processor.block_image())],
             [sorted(hart.items()) for hart in (*found.harts, *found.cores)],
-            sorted(found.ledger.losses.items()),
+            sorted((name, n) for name, n in found.ledger.losses.items() if n),
             [[t.tid, t.pid, t.name, t.start, t.end, _canonical(t.states)] for t in found.ledger.threads],
             [[p.cpu, _canonical(p.states)] for p in found.ledger.processors],
         ]

@@ -52,6 +52,7 @@ void bare_print(const char *format, ...)
     call[3] = text_format(line, sizeof line, format, values);
     __builtin_va_end(values);
     fromhost[0] = 0;
+    __asm__ volatile("" ::: "memory"); /* the text is in memory before the host looks */
     tohost[0] = (uint32_t) call;
     while (!fromhost[0])
         ;

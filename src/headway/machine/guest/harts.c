@@ -84,6 +84,7 @@ void panic(const char *what, const struct thread *self)
     call[1] = 2;
     call[2] = (uint32_t) line;
     call[3] = length;
+    __asm__ volatile("" ::: "memory"); /* the text is in memory before the host looks */
     tohost[0] = (uint32_t) call;
     while (!fromhost[0])
         ;

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 import tomllib
@@ -163,6 +164,22 @@ def test_a_long_run_shows_on_a_terminal_how_far_it_is_and_leaves_nothing(tmp_pat
     assert process.wait() == 125
     assert b"instructions a second" in text
     assert text.rindex(b"thread") > text.rindex(b"instructions a second")
+
+
+def test_an_interrupt_ends_the_run_and_not_the_report(tmp_path: Path) -> None:
+    path = tmp_path / "p"
+    path.write_bytes(program(*send(b"x"), *loop(500), jump(0)))
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from headway.commands import main; main()", "machine", "run", path],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stdout.read(1) == b"x"  # it runs
+    process.send_signal(signal.SIGINT)
+    _, report = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert report.startswith(b"thread ")
 
 
 PROGRAM_FOR_EVER = b"\x6f\x00\x00\x00"

@@ -213,9 +213,19 @@ def test_the_digest_sees_a_single_byte_of_memory() -> None:
 def test_how_far_it_is_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine_module, "_STRETCH", 1000)
     told: list[tuple[int, int]] = []
-    run(program(jump(0)), max_cycles=3500, progress=lambda cycles, instructions: told.append((cycles, instructions)))
+
+    def note(cycles: int, instructions: int) -> None:
+        told.append((cycles, instructions))
+
+    run(program(jump(0)), max_cycles=3500, progress=note)
     assert [cycles for cycles, _ in told] == [1000, 2000, 3000]
     assert [n for _, n in told] == sorted(n for _, n in told)
+
+
+def test_whoever_is_told_may_stop_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_module, "_STRETCH", 1000)
+    result = run(program(jump(0)), max_cycles=None, progress=lambda cycles, _: cycles >= 3000)
+    assert (result.ended, result.exit_status, result.cycles) == ("stopped", None, 3000)
 
 
 def test_the_block_device_is_written_back_if_asked_for(tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ import pytest
 from tests.machine.examples import MOST_CYCLES, Shape, config_of, program
 
 from headway.machine import _processor
-from headway.machine.account import ledger_of
 from headway.machine.config import RAM
 from headway.machine.console import Console
 from headway.machine.host import Host
 from headway.machine.image import Image
+from headway.machine.ledger import ledger_of
 from headway.machine.states import name_states
 from headway.model import Ledger, Thread
 

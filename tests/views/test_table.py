@@ -180,6 +180,28 @@ def test_a_ledger_in_cycles() -> None:
     assert "cost 3.100M" in printed(80, ledger)
 
 
+def test_a_machine_shows_every_part_of_its_time() -> None:
+    cells = {
+        "user": Cell(1_000, 1, 1_000, 700, 300, 200, 150),
+        "kernel.nap": Cell(400, 9, 400, 100, 0, 0, 0),
+        "poll.uart_rx": Cell(250, 3, 250, 100, 0, 0, 0),
+        "wait.mutex": Cell(350, 2, 0, 0, 0, 0, 0),
+    }
+    counted = dict.fromkeys(("cycles", "stall_cycles", "memory_stall_cycles"), Counted(9, 9))
+    one = Thread(1, 1, "worker", 0, 0, None, 2_000, 2_000, cells)
+    ledger = Ledger("machine", Window(0, 2_000), (one,), unit="cycles", time_unit="cycles", counted=counted)
+    lines = [line.replace(" %", "%").replace("│", "").split() for line in printed(160, ledger).splitlines()]
+    titles, figures, *_ = lines
+    shown = dict(zip(titles, figures, strict=False))
+    assert [shown[title] for title in ("RPI", "EPI", "memory", "extern", "kernel", "poll", "stall")] == [
+        *("1,650", "700", "200", "150", "400", "250", "100")
+    ]
+    assert [shown[title] for title in ("TE", "ME", "KE", "IOE")] == ["42%", "79%", "58%", "74%"]
+    assert "in cycles, of 2,000" in printed(80, ledger)
+    narrow = printed(80, ledger).splitlines()[0].split()
+    assert narrow[1:8] == ["RPI", "EPI", "TE", "memory", "extern", "kernel", "poll"]
+
+
 def test_nothing_measured() -> None:
     assert printed(80, Ledger("proc", Window(0, 1))).startswith("no thread was measured\n")
 

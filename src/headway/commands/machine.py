@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from types import FrameType
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
 import click
@@ -109,12 +112,13 @@ def _run(
     Run a RISC-V program (RV32IMAC, an ELF file) to its end and show the progress of its threads, in cycles.
 
     What the program writes, by the UART or by its host, goes to standard output, the report to standard error. The exit
-    status is the program's; 125 where it cannot be run, does not end within --max-cycles, or waits for ever.
+    status is the program's; 125 where it cannot be run, does not end within --max-cycles, or waits for ever; 130 where
+    Ctrl-C ended it, after the report.
     """
     config = _config_of(**chosen)
     from headway.machine.machine import Machine
 
-    with report_to(output) as stream:
+    with report_to(output) as stream, _interrupts() as interrupts:
         shown = _Progress(max_cycles) if sys.stderr.isatty() and not quiet else None
         console = _console(sys.stdout, shown)
         try:
@@ -125,17 +129,46 @@ def _run(
                 output=console,
                 errors=_console(sys.stderr, shown),
                 arguments=arguments,
-                progress=shown,
+                progress=lambda cycles, instructions: _go_on(shown, interrupts, cycles, instructions),
             )
         finally:
             if shown is not None:
                 shown.hide()
         _report(result, stream, [elf, *arguments], as_json=as_json, verbose=verbose, limit=limit)
+    if result.ended == "stopped":
+        context.exit(128 + signal.SIGINT)
     if result.ended == "limit":
         raise HeadwayError(f"{elf} had not ended after {result.cycles} cycles: give it more with --max-cycles")
     if result.ended == "standstill":
         raise HeadwayError(f"{elf}: every hart waits at cycle {result.cycles}, and nothing is left that would wake one")
     context.exit(_exit_status(result.exit_status or 0))
+
+
+@contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """SIGINT ends the run, not the report; a second one, or one while the program reads, ends us."""
+    received: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if received:
+            raise KeyboardInterrupt
+        received.append(number)
+
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # ignored, or somebody else's
+        yield received
+        return
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield received
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _go_on(shown: _Progress | None, interrupts: list[int], cycles: int, instructions: int) -> bool:
+    """Show how far it is; whether it is to stop."""
+    if shown is not None:
+        shown(cycles, instructions)
+    return bool(interrupts)
 
 
 def _exit_status(status: int) -> int:

@@ -533,6 +533,7 @@ cdef class Processor:
         return {
             "threads_unplaced": self.m.lost_threads,
             "wakes_of_running_threads": self.m.lost_wakes,
+            "interrupts_merged": self.m.lost_interrupts,
             "uart_overruns": self.m.uart_lost,
             "profile_records": sum(self.m.harts[i].profile_missed for i in range(self.m.harts_count)),
         }

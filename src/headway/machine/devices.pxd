@@ -148,6 +148,7 @@ cdef inline void handle_events(Machine* m) noexcept nogil:
     for i in range(m.sources_count):
         source = &m.sources[i]
         if source.left and source.next <= m.now:
+            m.lost_interrupts += m.pending >> source.number & 1
             m.pending |= 1u << source.number
             source.next += source.every
             source.left -= 1

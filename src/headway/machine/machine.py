@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 from headway.errors import HeadwayError
 from headway.model import Cell, Ledger
 
-from .account import ledger_of
 from .config import RAM, TCM, Config
 from .console import Console
 from .fields import shown
 from .host import Host
 from .image import Image
+from .ledger import ledger_of
 from .states import name_states
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ _PIECE = 1 << 20
 _A0, _A1 = 10, 11
 _LATEST = (1 << 61) - 1
 
-Progress = Callable[[int, int], None]
+Progress = Callable[[int, int], bool | None]
+Ended = Literal["exit", "limit", "standstill", "stopped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,8 @@ class Result:
 
     ledger: Ledger
     """Threads and harts with what they did; times in ticks, indices in cycles."""
-    ended: Literal["exit", "limit", "standstill"]
-    """How: by the program, at ``max_cycles``, or because every hart waits for what can never come."""
+    ended: Ended
+    """How: by the program, at ``max_cycles``, because every hart waits for what can never come, or by the caller."""
     exit_status: int | None
     """The program's, from 0 to 2^32 - 1; None where it has not ended."""
     cycles: int
@@ -92,7 +93,8 @@ class Machine:
 
         ``input`` is what it reads by semihosting; ``output`` gets what the UART sends and what the program writes to
         its host (``errors``: what it writes to descriptor 2) as it comes. ``arguments`` follow the program's name on
-        its command line. ``progress`` is called now and then with the ticks and the instructions so far.
+        its command line. ``progress`` is called now and then with the ticks and the instructions so far; if it
+        returns true the run is stopped there.
 
         Raises HeadwayError where the program cannot be run, or asks its host for what makes no sense.
         """
@@ -126,7 +128,7 @@ class _Run:
             top=RAM + config.memory.ram,
         )
         self._output = bytearray()
-        self._ended: Literal["exit", "limit", "standstill"] = "limit"
+        self._ended: Ended = "limit"
         processor.start(image.entry, image.tohost)
 
     def go(self, until: int, progress: Progress | None) -> None:
@@ -152,8 +154,9 @@ class _Run:
                 return
             if processor.now >= until:
                 return
-            if progress is not None:
-                progress(processor.now, processor.instructions)
+            if progress is not None and progress(processor.now, processor.instructions):
+                self._ended = "stopped"
+                return
 
     def _drain(self) -> None:
         self._sent(self._processor.transmitted())
@@ -195,7 +198,7 @@ class _Run:
             [found.ended, found.exit_status, found.cycles, found.instructions, memory.hexdigest()],
             [hashlib.sha256(text).hexdigest() for text in (found.output, self._processor.block_image())],
             [sorted(hart.items()) for hart in (*found.harts, *found.cores)],
-            sorted(found.ledger.losses.items()),
+            sorted((name, n) for name, n in found.ledger.losses.items() if n),
             [[t.tid, t.pid, t.name, t.start, t.end, _canonical(t.states)] for t in found.ledger.threads],
             [[p.cpu, _canonical(p.states)] for p in found.ledger.processors],
         ]

@@ -319,6 +319,8 @@ ctypedef struct Machine:
     uint32_t threshold[MAX_CORES * MAX_THREADS]
     Source sources[32]
     int32_t sources_count
+    int64_t lost_interrupts
+    # ^ Edges of a line that was pending already.
 
     uint8_t* uart_input
     int64_t* uart_at

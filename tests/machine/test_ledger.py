@@ -5,9 +5,9 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.machine.account import EVENTS, RawCell, RawThread, ledger_of
 from headway.machine.config import Range
 from headway.machine.image import Names
+from headway.machine.ledger import EVENTS, RawCell, RawThread, ledger_of
 from headway.machine.states import name_states
 from headway.model import violations
 

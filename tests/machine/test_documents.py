@@ -1,0 +1,63 @@
+"""What the documents say can be typed, can be."""
+
+from __future__ import annotations
+
+import doctest
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def blocks(page: str, language: str = "") -> list[str]:
+    """The blocks of code of a page."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def commands(page: str) -> list[str]:
+    lines = [line.removeprefix("$ ") for block in blocks(page) for line in block.splitlines()]
+    return [line.partition("  ")[0] for line in lines if line.startswith("headway machine ") and "prog.elf" not in line]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/machine.md", "examples/machine/README.md"])
+def test_commands_work_as_they_are_written(page: str, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("*.c", "*.S"))
+    found = commands(page)
+    assert found
+    for line in found:
+        argv = shlex.split(line)
+        target = argv[argv.index(">") + 1] if ">" in argv else None
+        argv = argv[1 : argv.index(">")] if ">" in argv else argv[1:]
+        done = subprocess.run(
+            [sys.executable, "-c", "from headway.commands import main; main()", *argv],
+            cwd=tmp_path,
+            capture_output=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, (line, done.stderr)
+        if target is not None:
+            (tmp_path / target).write_bytes(done.stdout)
+
+
+def test_the_python_of_the_machines_page_gives_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    text = "\n".join(block for block in blocks("docs/machine.md") if ">>>" in block)
+    test = doctest.DocTestParser().get_doctest(text, {}, "docs/machine.md", "docs/machine.md", 0)
+    assert test.examples
+    assert doctest.DocTestRunner().run(test).failed == 0
+
+
+def test_the_python_of_the_readme_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    (block,) = (block for block in blocks("README.md", "python") if "headway.Machine" in block)
+    scope: dict[str, object] = {}
+    exec("import headway\n" + block, scope)
+    assert scope["result"].exit_status == 0  # type: ignore[attr-defined]

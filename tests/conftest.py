@@ -13,6 +13,8 @@ import pytest
 
 from headway.linux.choose import may_use_bpf
 
+pytest.register_assert_rewrite("tests.linux.measuring")  # a law that is broken is shown with what breaks it
+
 
 def pytest_configure() -> None:
     """A test run that was started in the background ignores signals that the programs under test are to get."""

@@ -740,7 +740,9 @@ cdef class Memory:
         headway_fence()
         self.shared.cut += 1
         with nogil:
-            while headway_clock() < at + 20_000: # handlers that read the clock before are done by then
+            # Handlers that read the clock before are done by then, but for those of a processor that the hypervisor took
+            # away in their midst: it is busy until it comes back, and so not read.
+            while headway_clock() < at + 20_000:
                 pass
         return at
 
@@ -834,6 +836,10 @@ cdef class Memory:
                 if from_saved:
                     memcpy(copy, saved, self.processor_stride)
                 else:
+                    if live.busy: # with what it may yet move from one state to another: see `cut`
+                        pause(attempt)
+                        continue
+                    headway_fence()
                     memcpy(copy, live, self.processor_stride)
                     headway_fence()
                     if has_saved and saved.cut == self.shared.cut:
@@ -915,6 +921,10 @@ cdef class Memory:
                 memcpy(copy.cells, saved.cells, used * sizeof(cell))
                 since, state = copy.since, copy.state
             else:
+                if live.cpu and live.cpu <= <uint32_t>self.n_cpus and self.processor_at(live.cpu - 1).busy:
+                    pause(attempt)
+                    continue
+                headway_fence()
                 memcpy(&copy, live, RECORD_HEAD)
                 used = min(copy.used, N_CELLS)
                 memcpy(copy.cells, live.cells, used * sizeof(cell))

@@ -27,7 +27,7 @@ lies in the state that begins. Entry, clock and work weigh about the same; how t
 from one state of a thread to the next, and changes no sum."""
 
 _ROUNDS = 9
-_CALLS, _READS, _POLLS, _LOOKS, _FAULTS, _HANDOVERS, _FUNCTION_CALLS = 400, 300, 300, 300, 64, 40, 400
+_CALLS, _READS, _POLLS, _LOOKS, _FAULTS, _HANDOVERS, _FUNCTION_CALLS = 400, 300, 300, 300, 64, 120, 400
 _ENTERED = _CALLS + _READS + _POLLS + _LOOKS + 4 * _HANDOVERS
 """Calls in a round."""
 _WAKE = 0.3

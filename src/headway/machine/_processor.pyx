@@ -8,9 +8,9 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
-from .accounts cimport cell_of, find_cells
+from .accounts cimport cell_of, find_cells, settle
 from .architecture cimport *
-from .clocks cimport cycle_of
+from .clocks cimport cycle_of, end_tick
 from .code cimport PAGE, forget_code
 from .devices cimport find_next_event, handle_events
 from .execute cimport STOP_HTIF, STOP_LIMIT, STOP_NO_MEMORY, STOP_SEMIHOST, STOP_STANDSTILL, attempt
@@ -405,10 +405,17 @@ cdef class Processor:
         return 0
 
     def hart(self, n: int) -> dict:
-        """What hart n has counted, by the names of docs/machine.md, as of its last change of state; pc, instret, started, profile buffer."""
+        """What hart n has counted, by the names of docs/machine.md, as of its last instruction (halted: of when it halted).
+
+        Also its pc, the instructions that it retired, whether it was started, and its profile buffer.
+        """
         cdef Hart* h
+        cdef Core* c
         self._check(n, 0)
         h = &self.m.harts[<int>n]
+        c = &self.m.cores[h.core]
+        if h.mode < HALTED and h.since < h.free and end_tick(c, h.free) <= self.m.now:
+            settle(self.m, c, h, h.free)
         names = ("epc", "mpci", "mpcx", "kpc", "iopc", "rpc", "spc", "opc", "unhalted", "reference", "c1", "c2", "c3")
         return {
             "pc": h.pc,

@@ -317,7 +317,7 @@ cdef inline void attempt(Machine* m, Core* c) noexcept nogil:
     cdef uint32_t pc, next, a, b, value = 0
     cdef Decoded* d
     cdef int outcome = DONE, operation
-    cdef bint taken = False
+    cdef bint taken = False, profiling = False
     cdef uint32_t* x = h.x
     c.cycle = cycle
     c.last = h.slot
@@ -337,6 +337,7 @@ cdef inline void attempt(Machine* m, Core* c) noexcept nogil:
             finish(m, h, cycle, begin, m.refill)
             next_turn(m, c)
             return
+        profiling = h.attention & PROFILING
     if begin != h.free:
         charge_gap(m, h, begin)
     pc = h.pc
@@ -532,6 +533,8 @@ cdef inline void attempt(Machine* m, Core* c) noexcept nogil:
         elif not h.mip & h.mie:
             h.pc = next
             h.instret += 1
+            if profiling:
+                profile(m, c, h, pc, True, False)
             halt(m, c, h, begin + m.unit)
             h.free = begin + m.unit
             forget_served(h)
@@ -545,7 +548,7 @@ cdef inline void attempt(Machine* m, Core* c) noexcept nogil:
     if outcome == TRAPPED:
         h.cost = 1
         finish(m, h, cycle, begin, m.refill)
-        if h.attention & PROFILING:
+        if profiling:
             profile(m, c, h, pc, False, False)
         next_turn(m, c)
         return
@@ -563,6 +566,7 @@ cdef inline void attempt(Machine* m, Core* c) noexcept nogil:
         d = &h.code[(h.pc & (PAGE - 1)) >> 1]
         if d.operation != UNDECODED:
             needs(h, d, h.ready)
-    if h.attention & PROFILING:
+    if profiling and h.attention & PROFILING:
+        # Neither the instruction that authorises nor the one that ends it.
         profile(m, c, h, pc, True, taken)
     next_turn(m, c)

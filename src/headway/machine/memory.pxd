@@ -250,10 +250,11 @@ cdef inline void take_from_others(Machine* m, Hart* h, uint32_t line) noexcept n
 
 
 cdef inline void end_reservations(Machine* m, Hart* h, uint32_t line) noexcept nogil:
-    """A store by this hart ends the reservations that others have on the line."""
+    """A store by this hart ends the reservations that others have on the line; tightly coupled memory is each core's own."""
+    cdef bint everywhere = line >= RAM >> m.cores[0].dcache.shift
     cdef int i
     for i in range(m.harts_count):
-        if m.harts[i].reserved == line + 1 and &m.harts[i] != h:
+        if m.harts[i].reserved == line + 1 and &m.harts[i] != h and (everywhere or m.harts[i].core == h.core):
             m.harts[i].reserved = 0
             m.reservations -= 1
 

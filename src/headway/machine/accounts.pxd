@@ -13,6 +13,9 @@ from .architecture cimport *
 from .clocks cimport clock_at, end_tick
 from .structures cimport Account, Cell, Clock, Core, Hart, Machine, Thread
 
+cdef enum:
+    MOST_THREADS = 1 << 17
+
 
 cdef inline Cell* cell_of(Machine* m, Account* account, int state) noexcept nogil:
     """The cell of a state, made if there is none. Cells move when one is made: no other pointer to them survives."""
@@ -219,10 +222,16 @@ cdef inline void move_overhead(Machine* m, Account* account, int state, int64_t 
 
 
 cdef inline Thread* new_thread(Machine* m, uint32_t block, uint32_t id, int64_t birth) noexcept nogil:
-    """A thread that is not on any hart; NULL and counted if there is no room."""
+    """A thread that is not on any hart; NULL and counted if there is no room, or there have been too many.
+
+    A program can end and begin a thread with two instructions, and must not fill the host's memory so.
+    """
     cdef Thread* t
     cdef Thread** many
     cdef int32_t room
+    if m.threads_count == MOST_THREADS:
+        m.lost_threads += 1
+        return NULL
     if m.threads_count == m.threads_room:
         room = m.threads_room * 2 if m.threads_room else 64
         many = <Thread**>realloc(m.threads_seen, room * sizeof(Thread*))

@@ -562,9 +562,10 @@ cdef inline void attempt(Machine* m, Core* c) noexcept nogil:
         h.usable[NOWHERE] = 0
         if h.usable[d.rd] > h.due:
             h.due = h.usable[d.rd]
-    if h.due > h.ready and h.pc // PAGE == h.page:
+    if h.due > h.ready and (h.pc >> c.icache.shift) + 1 == h.fetched and h.pc // PAGE == h.page:
+        # It is in the pipeline already, so what it needs is known, and no cycle is given to it in vain.
         d = &h.code[(h.pc & (PAGE - 1)) >> 1]
-        if d.operation != UNDECODED:
+        if (d.operation != UNDECODED or decode(m, c, d, h.pc)) and not d.crosses:
             needs(h, d, h.ready)
     if profiling and h.attention & PROFILING:
         # Neither the instruction that authorises nor the one that ends it.

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from headway.machine.ledger import ledger_of
 from headway.machine.config import TCM, Config
 from headway.machine.image import Names
+from headway.machine.ledger import ledger_of
 from headway.machine.states import name_states
 from headway.model import Ledger
 

@@ -37,8 +37,33 @@ def opcodes(r: random.Random) -> list[Item]:
 
 def registers(r: random.Random) -> list[Item]:
     """Reads and writes of any control register, most of them the machine's own, with odd values."""
-    values = (0, 1, 2, 3, 7, 8, 16, 0xFF, 0x1FFF, RAM, RAM + 0x8000, RAM + 0xF_FF80, RAM + 0xF_FFF0, 0xFFFF_FFF0, 0xFFFF_FFFF)
-    own = [*range(0x7C0, 0x7D3), 0x800, 0x801, *range(0xBC0, 0xC00), *range(0x300, 0x345), *range(0x3A0, 0x3C0), 0xB00, 0xB02]
+    values = (
+        0,
+        1,
+        2,
+        3,
+        7,
+        8,
+        16,
+        0xFF,
+        0x1FFF,
+        RAM,
+        RAM + 0x8000,
+        RAM + 0xF_FF80,
+        RAM + 0xF_FFF0,
+        0xFFFF_FFF0,
+        0xFFFF_FFFF,
+    )
+    own = [
+        *range(0x7C0, 0x7D3),
+        0x800,
+        0x801,
+        *range(0xBC0, 0xC00),
+        *range(0x300, 0x345),
+        *range(0x3A0, 0x3C0),
+        0xB00,
+        0xB02,
+    ]
     items: list[Item] = []
     for _ in range(150):
         number = r.choice(own) if r.randrange(8) else r.randrange(4096)
@@ -59,7 +84,9 @@ def places(r: random.Random) -> list[Item]:
             access = (access & ~0x01F0_0000) | 12 << 20 | 0x23 | r.randrange(32) << 7
         else:
             access = r.getrandbits(32) & 0xF800_0000 | 12 << 20 | 10 << 15 | 2 << 12 | 11 << 7 | 0x2F
-        items.append([*li2(10, r.choice(_PLACES) + r.randrange(-8, 24)), *li2(12, r.choice((0, 1, 3, 0xFFFF_FFFF, RAM))), access])
+        items.append(
+            [*li2(10, r.choice(_PLACES) + r.randrange(-8, 24)), *li2(12, r.choice((0, 1, 3, 0xFFFF_FFFF, RAM))), access]
+        )
     return items
 
 
@@ -101,4 +128,3 @@ def main(seed: int, instructions: int) -> None:
 
 if __name__ == "__main__":
     main(int(sys.argv[1]), int(sys.argv[2]))
-

@@ -118,7 +118,9 @@ def jump(r: random.Random) -> Item:
 
 
 def trap(r: random.Random) -> Item:
-    return r.choice((ECALL, EBREAK, 0, 0xFFFF_FFFF, lw(10, ZERO, 16), sw(10, ZERO, 16), lr(10, ZERO), [C_EBREAK, C_NOP]))
+    return r.choice(
+        (ECALL, EBREAK, 0, 0xFFFF_FFFF, lw(10, ZERO, 16), sw(10, ZERO, 16), lr(10, ZERO), [C_EBREAK, C_NOP])
+    )
 
 
 def register(r: random.Random) -> Item:
@@ -286,4 +288,3 @@ def bench(r: random.Random, kinds: Sequence[Kind] = ALL, *, rounds: int = 0, **v
     found.processor.write(RAM + 0x2_0000, r.randbytes(4096))
     found.processor.start(RAM, None)
     return found
-

@@ -9,10 +9,9 @@ import random
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headway.model import violations
-
 from headway.machine._processor import STANDSTILL
 from headway.machine.config import Smi
+from headway.model import violations
 
 from .assembler import Bench, State
 from .streams import ANY, COUNTED, PLAIN, bench
@@ -128,4 +127,3 @@ def test_a_program_without_traps_retires_the_same_however_it_is_timed(seed: int)
     other = bench(r, PLAIN, rounds=3, **values, issue="skip", tlb=first.config.tlb).run(300_000)
     assert [first.x(n) for n in range(32)] == [other.x(n) for n in range(32)]
     assert first.counters()["instret"] == other.counters()["instret"] > 50
-

@@ -503,3 +503,16 @@ def test_the_configuration_of_these_tests_is_small() -> None:
     assert SMALL.ram == 256 << 10
     assert assemble(NOP)[0] == b"\x13\0\0\0"
     assert jalr(ZERO, S1) != rem(S2, S2, S2)
+
+
+def test_the_first_time_round_a_loop_is_like_any_other() -> None:
+    """In skip turn a hart that waits for a product leaves its cycle to the other, whether it has been here before or not."""
+
+    def cycles(rounds: int) -> int:
+        work: list[Item] = [[mul(A1, A2, A3), mv(A4, A1)] for _ in range(8)]
+        program: list[Item] = [bne(A0, ZERO, "other"), li(T0, rounds), Label("again"), work, addi(T0, T0, -1)]
+        program += [bne(T0, ZERO, "again"), HALT, Label("other"), [NOP] * 400, HALT]
+        return Bench(*program, threads=2, boot="all", issue="skip").run(3000).states()[0].cycles
+
+    assert cycles(3) - cycles(2) == cycles(4) - cycles(3) == cycles(2) - cycles(1) + 0
+    assert cycles(2) - cycles(1) == 45

@@ -14,7 +14,7 @@ from .clocks cimport clock_at, end_tick
 from .structures cimport Account, Cell, Clock, Core, Hart, Machine, Thread
 
 cdef enum:
-    MOST_THREADS = 1 << 17
+    MOST_THREADS = 1 << 16
 
 
 cdef inline Cell* cell_of(Machine* m, Account* account, int state) noexcept nogil:

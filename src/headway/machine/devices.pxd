@@ -111,14 +111,28 @@ cdef inline void do_block_command(Machine* m) noexcept nogil:
         forget_code(m, <uint32_t>first, <uint32_t>bytes)
 
 
+cdef inline bint any_hart_goes_on(Machine* m) noexcept nogil:
+    """Whether one is not halted, or waits for the bus."""
+    cdef int i
+    for i in range(m.harts_count):
+        if m.harts[i].started and not m.harts[i].halted:
+            return True
+    return False
+
+
 cdef inline void find_next_event(Machine* m) noexcept nogil:
-    cdef int64_t at = min(m.timer_next, m.block_at, m.sent_at, m.smi_until if m.smi_until else m.smi_next)
+    cdef int64_t at = min(m.timer_next, m.block_at, m.sent_at)
     cdef int i
     if m.uart_next < m.uart_length:
         at = min(at, m.uart_at[m.uart_next])
     for i in range(m.sources_count):
         if m.sources[i].left:
             at = min(at, m.sources[i].next)
+    if m.smi_until:
+        at = min(at, m.smi_until)
+    elif at != NEVER or any_hart_goes_on(m):
+        # Where nothing else ever happens, system-management interrupts have nobody to interrupt.
+        at = min(at, m.smi_next)
     m.next_event = at
 
 

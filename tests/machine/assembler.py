@@ -1,4 +1,4 @@
-"""A small assembler for RV32IMAC with Zicsr, and a processor with a program in it, so that a test can be read as a claim.
+"""A small assembler for RV32IMAC with Zicsr, and a processor with a program in it: a test reads like a claim.
 
 Instructions are functions that give words; where one takes a distance it may be given a label, which a second pass
 resolves. Encodings: "The RISC-V Instruction Set Manual, Volume I" (20191213), chapter 24.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from headway.machine.config import TCM, Config
 from headway.machine.image import Names
@@ -18,7 +18,6 @@ from headway.machine.states import name_states
 from headway.model import Ledger
 
 RAM = 0x8000_0000
-X = tuple(range(32))
 ZERO, RA, SP, GP, TP, T0, T1, T2, S0, S1, A0, A1, A2, A3, A4, A5, A6, A7 = range(18)
 S2, S3, S4, S5, S6, S7, S8, S9, S10, S11, T3, T4, T5, T6 = range(18, 32)
 
@@ -334,7 +333,7 @@ def assemble(*items: Item, at: int = RAM) -> tuple[bytes, Mapping[str, int]]:
             case Fixup():
                 out += struct.pack("<I", item.encode(known[item.label] - at - len(out)))
             case Address():
-                out += struct.pack("<2I", *flat(li2(item.rd, known[item.label])))  # type: ignore[arg-type]
+                out += struct.pack("<2I", *flat(li2(item.rd, known[item.label])))
             case Half():
                 out += struct.pack("<H", item.bits)
             case bytes():
@@ -348,7 +347,8 @@ HALT: list[Item] = [WFI, jal(ZERO, -4)]
 """The end of a program: nothing will wake it."""
 
 
-class State(NamedTuple):
+@dataclass(frozen=True)
+class State:
     """A cell as the processor gives it: time in ticks, the others in cycles."""
 
     time: int = 0

@@ -1,4 +1,4 @@
-"""Random instructions on random machines, in a process of their own: a crash of it is a failed test, not the end of all tests.
+"""Random instructions on random machines, in a process of their own: a crash is a failed test, not the end of all.
 
 ``python -m tests.machine.fuzz SEED INSTRUCTIONS`` runs until so many instructions have retired, and prints how many.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import struct
 import sys
+from typing import Any
 
 from headway.machine.config import Block, Memory
 from headway.model import violations
@@ -16,8 +17,10 @@ from .assembler import MRET, RAM, Bench, Item, Label, add, csrr, csrw, csrwi, j,
 from .streams import ALL, ANY, DATA, bench, machine
 
 _OPCODES = (0x37, 0x17, 0x6F, 0x67, 0x63, 0x03, 0x23, 0x13, 0x13, 0x33, 0x33, 0x0F, 0x73, 0x2F)
-_PLACES = (0, 0x0200_0000, 0x0200_4000, 0x0200_BFF8, 0x0800_0000, 0x0800_3FFC, 0x0C00_0000, 0x0C20_0000, 0x1000_0000, 0x1001_0000,
-           0x1002_0000, RAM - 4, RAM, RAM + 0xF_FFFC, RAM + 0x10_0000, 0xFFFF_FFFC, 0xFFFF_FFF0, RAM + 0xF_E000)  # fmt: skip
+_PLACES = (0, 0x0200_0000, 0x0200_4000, 0x0200_BFF8, 0x0800_0000, 0x0800_3FFC, 0x0C00_0000, 0x0C20_0000,
+    0x1000_0000, 0x1001_0000,
+           0x1002_0000, RAM - 4, RAM, RAM + 0xF_FFFC, RAM + 0x10_0000, 0xFFFF_FFFC, 0xFFFF_FFF0,
+               RAM + 0xF_E000)  # fmt: skip
 
 
 def words(r: random.Random) -> list[Item]:
@@ -93,7 +96,8 @@ def places(r: random.Random) -> list[Item]:
 def surrounded(r: random.Random, body: list[Item]) -> list[Item]:
     """In user or machine mode, with a handler that goes on somewhere in them."""
     return [
-        la(28, "handler"), csrw(0x305, 28), la(28, "again"), csrw(0x341, 28), li2(8, DATA), li2(29, 0x888), csrw(0x304, 29),
+        la(28, "handler"), csrw(0x305, 28), la(28, "again"), csrw(0x341, 28), li2(8, DATA), li2(29, 0x888),
+        csrw(0x304, 29),
         *li2(29, 0x1880 if r.randrange(2) else 0x80), csrw(0x300, 29), MRET,
         Label("handler"),
         # From where on it goes depends on the cycle, so that no loop is for ever.
@@ -105,7 +109,7 @@ def surrounded(r: random.Random, body: list[Item]) -> list[Item]:
 
 def one(r: random.Random) -> Bench:
     kind = r.choice((words, halves, opcodes, opcodes, registers, registers, places, places, None, None))
-    values = {"memory": Memory(ram="1MiB"), "block": Block(sectors=r.choice((0, 1, 64)))}
+    values: dict[str, Any] = {"memory": Memory(ram="1MiB"), "block": Block(sectors=r.choice((0, 1, 64)))}
     if kind is None:
         return bench(r, r.choice((ALL, ANY)), **values)
     return Bench(*surrounded(r, kind(r)), at=RAM, **machine(r, **values))

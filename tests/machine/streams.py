@@ -1,7 +1,7 @@
 """Random programs that know the machine's own devices and registers, and random machines to run them on.
 
-A program goes round for ever. Its traps are handled: what trapped is skipped, an interrupt is silenced where it comes from,
-so there is always more to come. Registers t3 to t6 are the handler's, s0 to s3 and tp say where things are.
+A program goes round for ever. Its traps are handled: what trapped is skipped, an interrupt is silenced where it
+comes from, so there is always more to come. Registers t3 to t6 are the handler's, s0 to s3 and tp say where things are.
 """
 
 from __future__ import annotations
@@ -67,8 +67,10 @@ A = (10, 11, 12, 13, 14, 15)
 """Registers that random instructions write."""
 MIXED = (0, 1, 2, 3, 0xFFF, 0x8000_0000, 0xFFFF_FFFF)
 
-READABLE = [*range(0xBC0, 0xBCD), *range(0xBD0, 0xBDD), *range(0xBE0, 0xBE5), *range(0xCC0, 0xCCD), *range(0xCD0, 0xCDD),
-            0xCE0, 0xCF4, 0xC00, 0xC01, 0xC02, 0xC83, 0xB00, 0xB02, 0xB82, 0x300, 0x304, 0x305, 0x341, 0x342, 0x343, 0x344,
+READABLE = [*range(0xBC0, 0xBCD), *range(0xBD0, 0xBDD), *range(0xBE0, 0xBE5), *range(0xCC0, 0xCCD),
+    *range(0xCD0, 0xCDD),
+            0xCE0, 0xCF4, 0xC00, 0xC01, 0xC02, 0xC83, 0xB00, 0xB02, 0xB82, 0x300, 0x304, 0x305, 0x341, 0x342,
+            0x343, 0x344,
             0x7C0, 0x7C1, 0x7C3, 0x7C4, 0x7C6, 0x7C7, 0x7CB, 0x7D1, 0x800, 0x801, 0xF14, 0x123]  # fmt: skip
 WRITABLE = [0x306, 0x320, 0x343, 0xB00, 0xB02, 0xB80, 0xB82, 0x3B0, 0x301, 0x7C5, 0x7C8, 0x7CC, 0xC00, 0x7CB]
 LOADS = [0x0200_BFF8, 0x0200_4004, 0x0C00_1000, 0x0C20_0004, 0x1000_0000, 0x1000_0004, 0x1000_000C, 0x1001_0010,
@@ -196,7 +198,8 @@ def profile(r: random.Random) -> Item:
         return csrwi(0x801, 0)
     return [
         csrwi(0x801, 0), csrwi(0x7C8, r.randrange(4)), li2(S3, BUFFER), add(S3, S3, TP), csrw(0x7C9, S3),
-        li2(S3, 256), csrw(0x7CA, S3), csrwi(0x7CB, 16 * r.randrange(2)), csrwi(0x7CC, r.randrange(1, 32)), csrwi(0x801, 1),
+        li2(S3, 256), csrw(0x7CA, S3), csrwi(0x7CB, 16 * r.randrange(2)), csrwi(0x7CC, r.randrange(1, 32)),
+        csrwi(0x801, 1),
     ]  # fmt: skip
 
 
@@ -259,7 +262,8 @@ def machine(r: random.Random, **values: Any) -> dict[str, Any]:
         "bus": Bus(line=r.randrange(1, 6), word=r.randrange(1, 4)),
         "memory": Memory(ram="1MiB", latency=r.choice((0, 3, 60))),
         "power": Power(c1=r.randrange(3), c2=r.randrange(30), c3=r.randrange(200), window=r.choice((8, 64, 1024))),
-        "uart": Uart(tick=r.randrange(1, 50), every=r.randrange(1, 500), script=(Script(r.randrange(500), "some text" * 40),)),
+        "uart": Uart(tick=r.randrange(1, 50), every=r.randrange(1, 500), script=(Script(r.randrange(500),
+        "some text" * 40),)),
         "interrupts": tuple(Interrupt(4, at, r.randrange(1, 500), 50) for at in (r.randrange(1000),)),
         "smi": Smi(at=r.randrange(1000), every=every, ticks=r.randrange(1, 200)) if r.randrange(2) else Smi(),
         "ranges": tuple(

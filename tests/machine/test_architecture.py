@@ -15,7 +15,6 @@ from .assembler import (
     A2,
     A3,
     C_EBREAK,
-    C_NOP,
     EBREAK,
     ECALL,
     HALT,
@@ -53,7 +52,6 @@ from .assembler import (
     li2,
     lr,
     lw,
-    mv,
     sb,
     sc,
     sh,
@@ -145,7 +143,8 @@ def interrupt(vectored: bool) -> Bench:
     """A software interrupt with mtvec at the label `vectors`, direct or vectored."""
     return Bench(
         la(T0, "vectors"), *([addi(T0, T0, 1)] if vectored else []), csrw(0x305, T0), csrr(S1, 0x305),
-        write_csr(0x304, 8), csrsi(0x300, 8), li2(A2, 0x0200_0000), li(A0, 1), Label("here"), sw(A0, A2), NOP, NOP, HALT,
+        write_csr(0x304, 8), csrsi(0x300, 8), li2(A2, 0x0200_0000), li(A0, 1), Label("here"), sw(A0, A2),
+        NOP, NOP, HALT,
         Org(0x80), Label("vectors"), j("direct"), NOP, NOP, j("third"),
         Label("direct"), li(S10, 1), j("both"), Label("third"), li(S10, 3), Label("both"), csrr(S11, 0x342),
         csrr(S0, 0x341), csrr(A3, 0x300), csrw(0x304, ZERO), HALT,
@@ -232,7 +231,13 @@ ALL_BUT: list[Item] = [li2(T0, 0xFFFF_FFFF), csrw(0x3B1, T0)]
 
 def protected(how: int, *program: Item, more: Item = ()) -> Bench:
     """User mode with rights `how` to 64 bytes at DATA (NAPOT), all rights elsewhere."""
-    guard: list[Item] = [li2(T0, DATA >> 2 | 7), csrw(0x3B0, T0), ALL_BUT, li2(T0, 0x1F00 | 0x18 | how), csrw(0x3A0, T0)]
+    guard: list[Item] = [
+        li2(T0, DATA >> 2 | 7),
+        csrw(0x3B0, T0),
+        ALL_BUT,
+        li2(T0, 0x1F00 | 0x18 | how),
+        csrw(0x3A0, T0),
+    ]
     return user(li2(A2, DATA), *program, before=[*guard, more])
 
 
@@ -259,7 +264,8 @@ def test_mprv_makes_machine_mode_access_as_the_mode_it_came_from() -> None:
 
 def test_mcycle_and_minstret_count_and_can_be_written() -> None:
     program: list[Item] = [
-        csrr(A0, 0xB00), csrr(A1, 0xB02), li(T0, 100), csrw(0xB00, T0), csrr(A2, 0xB00), csrw(0xB02, T0), csrr(A3, 0xB02),
+        csrr(A0, 0xB00), csrr(A1, 0xB02), li(T0, 100), csrw(0xB00, T0), csrr(A2, 0xB00), csrw(0xB02, T0),
+        csrr(A3, 0xB02),
         li(T0, -1), csrw(0xB02, T0), csrr(S0, 0xB02), csrr(S1, 0xB82), HALT,
     ]  # fmt: skip
     bench = Bench(*program).run()
@@ -281,12 +287,15 @@ def test_mcountinhibit_stops_them_and_nothing_else() -> None:
 
 @pytest.mark.parametrize(
     ("csr", "value"),
-    [(0x301, 0x4010_1105), (0xF11, 0), (0xF12, 0), (0xF13, 0), (0xF14, 0), (0xF15, 0), (0x310, 0), (0x30A, 0), (0x31A, 0),
+    [(0x301, 0x4010_1105), (0xF11, 0), (0xF12, 0), (0xF13, 0), (0xF14, 0), (0xF15, 0), (0x310, 0), (0x30A,
+    0), (0x31A, 0),
      (0xB03, 0), (0xB9F, 0), (0x323, 0), (0x33F, 0), (0xC1F, 0)],
 )  # fmt: skip
 def test_constant_registers_read_so_and_ignore_writes(csr: int, value: int) -> None:
-    write = [] if csr >> 10 == 3 else [li(T0, -1), csrw(csr, T0)]
-    bench = Bench(la(T0, "trap"), csrw(0x305, T0), write, csrr(A0, csr), li(S1, 1), HALT, Org(0x80), Label("trap"), HALT).run()
+    write: list[Item] = [] if csr >> 10 == 3 else [li(T0, -1), csrw(csr, T0)]
+    bench = Bench(
+        la(T0, "trap"), csrw(0x305, T0), write, csrr(A0, csr), li(S1, 1), HALT, Org(0x80), Label("trap"), HALT
+    ).run()
     assert (bench.x(A0), bench.x(S1)) == (value, 1)
 
 
@@ -310,7 +319,8 @@ RESERVE: list[Item] = [li2(A2, DATA), li(A0, 7)]
 )
 def test_what_ends_a_reservation_of_the_own_hart(between: list[Item], fails: int) -> None:
     program: list[Item] = [
-        la(T0, "trap"), csrw(0x305, T0), j("go"), Org(0x40), Label("trap"), csrr(T0, 0x341), addi(T0, T0, 4), csrw(0x341, T0), MRET,
+        la(T0, "trap"), csrw(0x305, T0), j("go"), Org(0x40), Label("trap"), csrr(T0, 0x341), addi(T0, T0, 4),
+        csrw(0x341, T0), MRET,
         Label("go"), RESERVE, lr(A1, A2), between, sc(S10, A0, A2), HALT,
     ]  # fmt: skip
     assert Bench(*program).run().x(S10) == fails
@@ -318,7 +328,9 @@ def test_what_ends_a_reservation_of_the_own_hart(between: list[Item], fails: int
 
 @pytest.mark.parametrize(("cores", "threads"), [(1, 2), (2, 1)])
 @pytest.mark.parametrize(("offset", "fails"), [(0, 1), (28, 1), (31, 1), (32, 0), (-4, 0), (-2, 1)])
-def test_a_store_by_another_hart_into_the_line_ends_a_reservation(cores: int, threads: int, offset: int, fails: int) -> None:
+def test_a_store_by_another_hart_into_the_line_ends_a_reservation(
+    cores: int, threads: int, offset: int, fails: int
+) -> None:
     wait: list[Item] = [li2(T0, 20_000), csrr(T1, 0xB00), bltu(T1, T0, -4)]
     program: list[Item] = [
         li2(A2, DATA), bne(A0, ZERO, "other"), lr(A1, A2), wait, sc(S10, A0, A2), HALT,
@@ -365,7 +377,9 @@ def test_a_standstill_ends_the_run_when_it_comes() -> None:
     bench = Bench([NOP] * 7, HALT)
     assert bench.processor.run(100_000) == STANDSTILL
     assert bench.processor.run(200_000) == STANDSTILL
-    waiting = Bench(li2(A2, 0x0200_4000), li(A0, 500), sw(A0, A2), sw(ZERO, A2, 4), write_csr(0x304, 0x80), WFI, NOP, HALT)
+    waiting = Bench(
+        li2(A2, 0x0200_4000), li(A0, 500), sw(A0, A2), sw(ZERO, A2, 4), write_csr(0x304, 0x80), WFI, NOP, HALT
+    )
     assert waiting.processor.run(400) == 0, "the timer will wake it"
     assert waiting.processor.run(1000) == 0, "it is still pending, so WFI does not wait any more"
     assert waiting.states()[200].time == 500 - (2 + 1 + 4 + 4 + 1 + 1 + 1)
@@ -385,4 +399,3 @@ def test_what_the_host_is_for_stops_the_run() -> None:
     bench.processor.start(TCM, DATA)
     assert bench.processor.run(10_000) == HTIF
     assert bench.word(DATA) == 3
-    assert C_NOP.bits == 1

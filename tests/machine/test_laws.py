@@ -27,7 +27,8 @@ def digest(b: Bench) -> str:
     p = b.processor
     everything = [
         p.now, p.instructions, hashlib.sha256(p.read(0x8000_0000, b.config.memory.ram)).hexdigest(),
-        [sorted(p.hart(n).items()) for n in range(b.config.harts)], [[b.x(i, n) for i in range(32)] for n in range(b.config.harts)],
+        [sorted(p.hart(n).items()) for n in range(b.config.harts)], [[b.x(i,
+        n) for i in range(32)] for n in range(b.config.harts)],
         [sorted(p.core(n).items()) for n in range(b.config.cores)], repr(p.threads()), repr(p.processors()),
         sorted(p.losses.items()), hashlib.sha256(p.block_image()).hexdigest(),
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Sections 4 to 6 of docs/machine.md: what is counted where, cycle by cycle; threads and their blocks; the state monitor."""
+"""Sections 4 to 6 of docs/machine.md: what is counted where, to the cycle; threads and their blocks; the monitor."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def counts(bench: Bench, hart: int = 0) -> dict[str, int]:
 
 
 def difference(*measured: Item, n: int, before: Item = (), **values: Any) -> int:
-    """By how much counter n goes up from before the first to before what follows the last; reading it takes nothing off."""
+    """By how much counter n goes up, from before the first to before what follows the last."""
     program: list[Item] = [before, NOP, NOP, csrr(S10, 0xCC0 + n), measured, csrr(S11, 0xCC0 + n), HALT]
     bench = Bench(*program, **values).run()
     return (bench.x(S11) - bench.x(S10)) & 0xFFFF_FFFF
@@ -138,7 +138,8 @@ def test_each_counter_is_enabled_alone(n: int) -> None:
     # From reset until hwctl is written all are enabled, which are effective cycles.
     before = len([*li(A1, DATA), *li(T0, 0x700 | 1 << n)]) + 2
     expected = {"epc": before, "rpc": before}
-    # After it: effective lw, mv, csrwi; hwsw = 0 and WFI after the kernel's two cycles and the poll's two; the correction at the end.
+    # After it: effective lw, mv, csrwi; hwsw = 0 and WFI after the kernel's two cycles and the poll's two; the
+    # correction at the end.
     total = {EPC: 4, MPCI: 20, MPCX: MISS, KPC: 2, IOPC: 2, RPC: 4 + 20 + MISS + 2 + 2 + 1, SPC: 1, OPC: 0}
     expected[NAMES[n]] = expected.get(NAMES[n], 0) + total[n]
     assert enabled == {name: count for name, count in expected.items() if count}
@@ -183,7 +184,8 @@ def test_a_trap_is_the_kernel_until_its_mret() -> None:
     program: list[Item] = [HANDLED, csrr(S0, 0xCC3), csrr(S2, 0xCC0), ECALL, csrr(S1, 0xCC3), csrr(S3, 0xCC0), HALT]
     bench = Bench(*program).run()
     assert bench.x(S11) == 1
-    # The refill after ECALL and the handler's five; ECALL's own cycle was the program's, as the refill after MRET is a stall.
+    # The refill after ECALL and the handler's five; ECALL's own cycle was the program's, as the refill after MRET is
+    # a stall.
     assert bench.x(S1) - bench.x(S0) == 2 + 5
     assert bench.x(S3) - bench.x(S2) == 1 + 1 + 1
     assert bench.states()[160].count == 1
@@ -207,9 +209,11 @@ def nested(control: int, *clears: Item) -> Bench:
     """An ECALL within an ECALL: the inner handler runs `clears`, then goes on behind the outer's ECALL with MRET."""
     program: list[Item] = [
         la(T0, "outer"), csrw(0x305, T0), write_csr(HWCTL, control), ECALL, HALT,
-        Org(0x80), Label("outer"), la(T0, "inner"), csrw(0x305, T0), li(A7, 3), ECALL, csrr(S1, HWLATCH), csrr(S2, HWSTATE),
+        Org(0x80), Label("outer"), la(T0, "inner"), csrw(0x305, T0), li(A7, 3), ECALL, csrr(S1, HWLATCH),
+        csrr(S2, HWSTATE),
         *clears[1:], csrr(S3, HWLATCH), csrr(S0, HWSTATE), HALT,
-        Org(0x100), Label("inner"), csrr(S10, HWSTATE), *clears[:1], csrr(S11, HWSTATE), csrr(T0, 0x341), addi(T0, T0, 4),
+        Org(0x100), Label("inner"), csrr(S10, HWSTATE), *clears[:1], csrr(S11, HWSTATE), csrr(T0, 0x341),
+        addi(T0, T0, 4),
         csrw(0x341, T0), MRET,
     ]  # fmt: skip
     return Bench(*program).run()
@@ -425,7 +429,8 @@ def test_hwblock_0_clears_everything() -> None:
 def test_where_a_thread_was_while_it_did_not_run() -> None:
     """It waits from the end of the switch's first cycle until it is woken, then it is ready until it is loaded."""
     bench = with_blocks(
-        csrw(HWBLOCK, S0), csrr(S2, 0xB00), csrwi(HWLEAVE, 2), csrw(HWBLOCK, S1), csrr(A2, HWLEAVE), csrr(A0, 0xB00), [NOP] * 5,
+        csrw(HWBLOCK, S0), csrr(S2, 0xB00), csrwi(HWLEAVE, 2), csrw(HWBLOCK, S1), csrr(A2, HWLEAVE), csrr(A0,
+        0xB00), [NOP] * 5,
         csrw(HWWAKE, S0), csrr(A1, 0xB00), NOP, csrw(HWBLOCK, S0), csrr(S3, 0xB00),
     )  # fmt: skip
     assert bench.x(A2) == 0
@@ -537,7 +542,8 @@ def test_tags_make_states(value: int, state: int) -> None:
 def test_the_table_in_memory_is_the_ledger() -> None:
     table = RAM + 0x2000
     program: list[Item] = [
-        li2(T0, table), csrw(HWMON, T0), HANDLED, li(A1, DATA), lw(A2, A1), csrwi(HWSW, 2), NOP, csrwi(HWSW, 0), li(A7, 4), ECALL,
+        li2(T0, table), csrw(HWMON, T0), HANDLED, li(A1, DATA), lw(A2, A1), csrwi(HWSW, 2), NOP, csrwi(HWSW,
+        0), li(A7, 4), ECALL,
         csrwi(HWSW, 1), mul(A2, A2, A2), mv(A2, A2), csrwi(HWSW, 0), ECALL, csrr(A0, HWSTATE), csrwi(HWMON, 0), HALT,
     ]  # fmt: skip
     bench = Bench(*program).run()

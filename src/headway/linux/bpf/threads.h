@@ -259,6 +259,8 @@ NOINLINE u32 look(struct processor *p, u64 now, u32 state)
 		p->longest = 0; /* that was somebody else's */
 		s->cpu = cpu + 1;
 		p->state = state ? state : state_by_registers(task);
+		if (p->state == USER)
+			p->state = s->user; /* it may have left in a marked function */
 		p->depth = 0;
 	}
 	p->slot = number;

@@ -236,6 +236,7 @@ cdef class Processor:
         m.wake[1], m.wake[2], m.wake[3] = config.power.c1, config.power.c2, config.power.c3
         m.divider = config.timer.divider
         m.bus_next = NEVER
+        m.bus_last = m.cores_count - 1
 
     def _set_modes(self, config):
         """What each state means for the counters (docs/machine.md, section 6)."""

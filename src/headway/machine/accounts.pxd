@@ -11,6 +11,7 @@ from libc.string cimport memcpy, memset
 
 from .architecture cimport *
 from .clocks cimport clock_at, end_tick
+from .code cimport forget_code
 from .structures cimport Account, Cell, Clock, Core, Hart, Machine, Thread
 
 cdef enum:
@@ -89,6 +90,7 @@ cdef inline void add_word(Machine* m, uint32_t address, int64_t amount) noexcept
     memcpy(&value, m.ram + (address - RAM), 8)
     value += <uint64_t>amount
     memcpy(m.ram + (address - RAM), &value, 8)
+    forget_code(m, address, 8)
 
 
 cdef inline int64_t all_lost(int64_t* lost) noexcept nogil:
@@ -111,6 +113,8 @@ cdef inline void charge_stolen(Machine* m, Hart* h, int64_t ticks, int64_t many)
     if h.mode != HALTED:
         h.counters[REFERENCE] += <uint64_t>ticks
         h.counters[UNHALTED] += <uint64_t>ticks
+    if h.monitor:
+        add_word(m, h.monitor + 32 * SMI + 16, many)
     find_cells(m, h)
 
 
@@ -360,6 +364,7 @@ cdef inline void load_block(Machine* m, Core* c, Hart* h, int64_t cycle, uint32_
         memcpy(at, h.counters, 64)
         memcpy(at + 68, &h.signals, 4)
         memcpy(at + 72, &h.polled, 4)
+        forget_code(m, h.block, 76)
     if h.thread != NULL:
         go_away(m, h.thread, tick, 31 if not h.block else <int>h.leave)
         h.thread = NULL

@@ -36,7 +36,6 @@ _FIXED = {
     203: "idle.wake",
     204: "idle.reset",
     208: "stolen.smi",
-    209: "stolen.clock",
     210: "overhead",
     220: "ready",
 }

@@ -11,6 +11,7 @@ from libc.string cimport memcpy, memset
 
 from .architecture cimport *
 from .clocks cimport end_tick
+from .code cimport forget_code
 from .structures cimport Account, Cell, Core, Hart, Machine, Thread
 
 
@@ -86,6 +87,7 @@ cdef inline void add_word(Machine* m, uint32_t address, int64_t amount) noexcept
     memcpy(&value, m.ram + (address - RAM), 8)
     value += <uint64_t>amount
     memcpy(m.ram + (address - RAM), &value, 8)
+    forget_code(m, address, 8)
 
 
 cdef inline int64_t all_lost(int64_t* lost) noexcept nogil:
@@ -96,19 +98,19 @@ cdef inline int64_t all_lost(int64_t* lost) noexcept nogil:
     return total
 
 
-cdef inline void charge_stolen(Machine* m, Hart* h) noexcept nogil:
+cdef inline void charge_stolen(Machine* m, Hart* h, int64_t stolen) noexcept nogil:
     """The ticks of a system-management interrupt: nobody's, but the reference counters went on, as on real machines."""
     cdef Cell* cell = cell_of(m, &h.account, SMI)
-    cell.time += h.stolen
-    cell.count += 1
+    cell.time += stolen
+    cell.count += stolen // m.smi_ticks
     if h.thread != NULL:
         cell = cell_of(m, &h.thread.account, SMI)
-        cell.time += h.stolen
-        cell.count += 1
+        cell.time += stolen
+        cell.count += stolen // m.smi_ticks
     if h.mode != HALTED:
-        h.counters[REFERENCE] += <uint64_t>h.stolen
-        h.counters[UNHALTED] += <uint64_t>h.stolen
-    h.stolen = 0
+        h.counters[REFERENCE] += <uint64_t>stolen
+        h.counters[UNHALTED] += <uint64_t>stolen
+    h.stolen -= stolen
     find_cells(m, h)
 
 
@@ -116,10 +118,14 @@ cdef inline void settle(Machine* m, Core* c, Hart* h, int64_t cycle) noexcept no
     """Charges everything up to the cycle to the state that the hart is in."""
     cdef int64_t tick = end_tick(c, cycle), cycles = cycle - h.since, time = tick - h.since_tick
     cdef int64_t instructions = h.instret - h.since_instret
+    cdef int64_t stolen = h.stolen
     cdef uint32_t row
-    if h.stolen and cycle > c.clock.cycle:
-        time -= h.stolen
-        charge_stolen(m, h)
+    if stolen and not m.smi_until and tick <= m.smi_began:
+        # The last interrupt is over, but comes after what is charged now.
+        stolen -= m.smi_ticks
+    if stolen:
+        time -= stolen
+        charge_stolen(m, h, stolen)
     if h.cell != NULL:
         add_to(h.cell, time, cycles, instructions, h.lost)
     add_to(h.processor_cell, time, cycles, instructions, h.lost)
@@ -220,6 +226,9 @@ cdef inline Thread* new_thread(Machine* m, uint32_t block, uint32_t id, int64_t 
     cdef Thread* t
     cdef Thread** many
     cdef int32_t room
+    if m.threads_count == MAX_SEEN:
+        m.lost_threads += 1
+        return NULL
     if m.threads_count == m.threads_room:
         room = m.threads_room * 2 if m.threads_room else 64
         many = <Thread**>realloc(m.threads_seen, room * sizeof(Thread*))
@@ -348,6 +357,7 @@ cdef inline void load_block(Machine* m, Core* c, Hart* h, int64_t cycle, uint32_
         memcpy(at, h.counters, 64)
         memcpy(at + 68, &h.signals, 4)
         memcpy(at + 72, &h.polled, 4)
+        forget_code(m, h.block, 76)
     if h.thread != NULL:
         go_away(m, h.thread, tick, 31 if not h.block else <int>h.leave)
         h.thread = NULL

@@ -208,7 +208,7 @@ cdef inline void decode_half(Decoded* d, uint32_t w) noexcept nogil:
                 if offset:
                     put(d, ADDI, 2, 2, 0, offset)
             elif six:
-                put(d, LUI, rd, 0, 0, six << 12)
+                put(d, LUI, rd, 0, 0, <int32_t>(<uint32_t>six << 12))
         elif f3 == 4:
             f3 = bits(w, 11, 10)
             if f3 == 0 and not bits(w, 12, 12):

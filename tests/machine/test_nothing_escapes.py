@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 import pytest
-from tests.machine.elves import A0, A1, RAM, T0, T1, WFI, ZERO, addi, csrw, jump, li, sw
+from tests.machine.elves import A0, A1, OBJECT, RAM, T0, T1, WFI, ZERO, addi, csrw, jump, li, sw
 from tests.machine.programs import BLOCKS, DATA, TOHOST, UART, leave, program, run, semihost
 
 from headway.errors import HeadwayError
@@ -65,9 +65,10 @@ def test_interrupts_that_took_a_hart_before_it_began_are_not_its_threads() -> No
         spin = [addi(ZERO, ZERO, 0)] * wait
         code = (*li(A0, 300), addi(A0, A0, -1), 0xFE05_1EE3, *spin, *starts, sw(T1, T0), jump(0))
         result = run(program(*code), cores=2, threads=1, smi=Smi(29, 53, 23), max_cycles=8000)
-        for row in (*result.ledger.threads, *result.ledger.processors):
-            assert all(cell.time >= 0 for cell in row.states.values())
-            stolen = row.states["stolen.smi"]
+        threads, harts = result.ledger.threads, result.ledger.processors
+        for states in (*(thread.states for thread in threads), *(hart.states for hart in harts)):
+            assert all(cell.time >= 0 for cell in states.values())
+            stolen = states["stolen.smi"]
             assert stolen.time <= 23 * ((stolen.count or 0) + 1)
 
 
@@ -80,6 +81,12 @@ def test_a_hart_that_sleeps_through_interrupts_and_is_woken_in_one_keeps_its_tim
         assert all(cell.time >= 0 for cell in thread.states.values())
         assert thread.states["idle.c1"].time > 150
         assert thread.states["stolen.smi"].time == 23 * (thread.states["stolen.smi"].count or 0)
+
+
+@pytest.mark.parametrize("symbol", ["tohost", "fromhost"])
+def test_what_a_program_and_its_host_meet_at_is_in_ram(symbol: str) -> None:
+    with pytest.raises(HeadwayError, match=f"its symbol {symbol} at 0x8000000, outside RAM"):
+        run(program(jump(0), symbols={symbol: (TCM, 8, OBJECT)}))
 
 
 def test_what_is_read_into_tightly_coupled_memory_is_what_runs_there() -> None:

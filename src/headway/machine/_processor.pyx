@@ -11,7 +11,7 @@ from libc.string cimport memcpy, memset
 from .accounts cimport cell_of, find_cells, settle
 from .architecture cimport *
 from .clocks cimport cycle_of, end_tick
-from .code cimport PAGE, forget_code
+from .code cimport PAGE, forget_code, forget_tcm
 from .devices cimport find_next_event, handle_events
 from .execute cimport STOP_HTIF, STOP_LIMIT, STOP_NO_MEMORY, STOP_SEMIHOST, STOP_STANDSTILL, attempt
 from .memory cimport grant
@@ -344,8 +344,10 @@ cdef class Processor:
         cdef uint8_t* at = self._at(address, size)
         if size:
             memcpy(at, &source[0], size)
-            if address >= 0x80000000:
+            if address >= RAM:
                 forget_code(self.m, address, <uint32_t>size)
+            else:
+                forget_tcm(&self.m.cores[0], <uint32_t>address - TCM, <uint32_t>size)
 
     def read(self, address: int, size: int) -> bytes:
         """Bytes of RAM, or of the tightly coupled memory of core 0; ValueError outside."""
@@ -460,6 +462,8 @@ cdef class Processor:
                     cell.lost[r] += lost[r]
             if state == SMI:
                 cell.time += stolen
+                if stolen:
+                    cell.count += running.stolen // self.m.smi_ticks
             if cell.time or cell.cycles or cell.count or cell.instructions:
                 cells.append((state, cell.time, cell.cycles, cell.instructions, cell.count, *_lost_of(&cell)))
         return cells

@@ -10,9 +10,10 @@ from typing import BinaryIO
 
 from headway.errors import HeadwayError
 
-__all__ = ["Console"]
+__all__ = ["MOST_KEPT", "Console"]
 
-_MOST_KEPT = 64 << 20
+MOST_KEPT = 64 << 20
+"""Bytes of output that are kept at most."""
 
 
 class Console:
@@ -45,8 +46,8 @@ class Console:
         if not data:
             return
         if stream is None:
-            if len(self.written) + len(data) > _MOST_KEPT:
-                raise HeadwayError(f"the program writes more than {_MOST_KEPT >> 20} MiB: give run() an output stream")
+            if len(self.written) + len(data) > MOST_KEPT:
+                raise HeadwayError(f"the program writes more than {MOST_KEPT >> 20} MiB: give run() an output stream")
             self.written += data
             return
         try:

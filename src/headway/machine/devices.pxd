@@ -6,7 +6,6 @@ from libc.string cimport memcpy
 
 from .architecture cimport *
 from .code cimport forget_code
-from .memory cimport stored
 from .power cimport INTERRUPTED, clocks_again, rouse, start_hart, stop_clocks
 from .structures cimport Core, Hart, Machine, Source
 

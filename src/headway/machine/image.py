@@ -127,7 +127,7 @@ class Image:
                 f"({memories[0][0]:#x} to {memories[0][1]:#x}): link it there"
             )
         for symbol, address in (("tohost", self.tohost), ("fromhost", self.fromhost)):
-            if address is not None and not any(start <= address <= end - 8 for start, end in memories):
+            if address is not None and not memories[0][0] <= address <= memories[0][1] - 8:
                 raise ImageError(f"{self.name} has its symbol {symbol} at {address:#x}, outside RAM: link it there")
 
     @property

@@ -17,7 +17,7 @@ from headway.errors import HeadwayError
 from headway.model import Cell, Ledger
 
 from .config import RAM, TCM, Config
-from .console import Console
+from .console import MOST_KEPT, Console
 from .fields import shown
 from .host import Host
 from .image import Image
@@ -54,7 +54,7 @@ class Result:
     instructions: int
     """Retired by all harts."""
     output: bytes
-    """What the UART sent."""
+    """What the UART sent; of more than 64 MiB (which need an output stream) the first of them."""
     console: bytes
     """What the program wrote through its host, where no stream was given for it."""
     harts: tuple[Mapping[str, int], ...]
@@ -128,6 +128,7 @@ class _Run:
             top=RAM + config.memory.ram,
         )
         self._output = bytearray()
+        self._sent_hash = hashlib.sha256()
         self._ended: Ended = "limit"
         processor.start(image.entry, image.tohost)
 
@@ -162,7 +163,11 @@ class _Run:
         self._sent(self._processor.transmitted())
 
     def _sent(self, sent: bytes) -> None:
-        self._output += sent
+        self._sent_hash.update(sent)
+        if len(self._output) + len(sent) <= MOST_KEPT:
+            self._output += sent
+        elif self._console.keeps:
+            raise HeadwayError(f"the UART sends more than {MOST_KEPT >> 20} MiB: give run() an output stream")
         if not self._console.keeps:
             self._console.write(sent)
 
@@ -196,7 +201,7 @@ class _Run:
                 memory.update(self._processor.read(at, min(_PIECE, start + size - at)))
         everything = [
             [found.ended, found.exit_status, found.cycles, found.instructions, memory.hexdigest()],
-            [hashlib.sha256(text).hexdigest() for text in (found.output, self._processor.block_image())],
+            [self._sent_hash.hexdigest(), hashlib.sha256(self._processor.block_image()).hexdigest()],
             [sorted(hart.items()) for hart in (*found.harts, *found.cores)],
             sorted((name, n) for name, n in found.ledger.losses.items() if n),
             [[t.tid, t.pid, t.name, t.start, t.end, _canonical(t.states)] for t in found.ledger.threads],

@@ -357,6 +357,8 @@ ctypedef struct Machine:
     int64_t smi_next
     int64_t smi_every
     int64_t smi_ticks
+    int64_t smi_began
+    # ^ The last one.
     int64_t smi_until
     # ^ While one has the machine: when it ends; else 0.
     int64_t smi_count

@@ -11,7 +11,7 @@ from libc.string cimport memcpy, memset
 from .accounts cimport cell_of, find_cells, settle
 from .architecture cimport *
 from .clocks cimport cycle_of, end_tick
-from .code cimport PAGE, forget_code, forget_tcm
+from .code cimport NO_PAGE, PAGE, forget_code, forget_tcm, free_pages
 from .devices cimport find_next_event, handle_events
 from .execute cimport STOP_HTIF, STOP_LIMIT, STOP_NO_MEMORY, STOP_SEMIHOST, STOP_STANDSTILL, attempt
 from .memory cimport grant
@@ -131,14 +131,6 @@ cdef void free_cache(Cache* cache) noexcept:
     free(cache.external)
 
 
-cdef void free_pages(Decoded** pages, uint32_t size) noexcept:
-    cdef uint32_t i
-    if pages != NULL:
-        for i in range(size // PAGE):
-            free(pages[i])
-        free(pages)
-
-
 cdef class Processor:
     """All cores with their memory and devices; reads its configuration once.
 
@@ -199,6 +191,7 @@ cdef class Processor:
         for i in range(m.harts_count):
             h = &m.harts[i]
             h.number = i
+            h.page = NO_PAGE
             h.core = i // m.threads
             h.slot = i % m.threads
             h.ready = NEVER
@@ -307,7 +300,9 @@ cdef class Processor:
             free_cache(&m.cores[i].icache)
             free_cache(&m.cores[i].dcache)
             free(m.cores[i].tcm)
-            free_pages(m.cores[i].tcm_pages, m.tcm_size)
+            if m.cores[i].tcm_pages != NULL:
+                free_pages(m.cores[i].tcm_pages, m.tcm_size)
+            free(m.cores[i].tcm_pages)
         for i in range(m.harts_count):
             free(m.harts[i].tlb)
             free(m.harts[i].tlb_used)
@@ -318,7 +313,9 @@ cdef class Processor:
         free(m.threads_seen)
         free(m.by_block)
         free_cache(&m.l2)
-        free_pages(m.pages, m.ram_size)
+        if m.pages != NULL:
+            free_pages(m.pages, m.ram_size)
+        free(m.pages)
         free(m.ram)
         free(m.sharers)
         free(m.uart_input)
@@ -435,13 +432,14 @@ cdef class Processor:
         cdef int state, r
         cdef Cell cell
         cdef int64_t lost[REASONS]
-        cdef int64_t cycle, time = 0, cycles = 0, instructions = 0, stolen = 0
+        cdef int64_t cycle, time = 0, cycles = 0, instructions = 0, stolen = 0, interrupts = 0
         cdef Core* c
         cells = []
         memset(lost, 0, sizeof(lost))
         if running != NULL:
             c = &self.m.cores[running.core]
             stolen = c.clock.stolen - running.since_stolen
+            interrupts = c.clock.interrupts - running.since_interrupts
             if self.m.smi_until:
                 stolen -= self.m.smi_until - self.m.now
             time = self.m.now - running.since_tick - stolen
@@ -462,8 +460,7 @@ cdef class Processor:
                     cell.lost[r] += lost[r]
             if state == SMI:
                 cell.time += stolen
-                if stolen:
-                    cell.count += running.stolen // self.m.smi_ticks
+                cell.count += interrupts
             if cell.time or cell.cycles or cell.count or cell.instructions:
                 cells.append((state, cell.time, cell.cycles, cell.instructions, cell.count, *_lost_of(&cell)))
         return cells

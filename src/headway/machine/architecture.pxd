@@ -5,8 +5,6 @@ from libc.stdint cimport int64_t, uint32_t
 cdef enum:
     MAX_CORES = 16
     MAX_THREADS = 8
-    MAX_SEEN = 65536
-    # ^ Threads that are told apart in a run: a program must not be able to fill the host's memory with them.
     NOWHERE = 32
     # ^ The register that results for x0 go to.
 

@@ -5,7 +5,7 @@ needs that instruction.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
-from libc.stdlib cimport calloc
+from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 from .architecture cimport *
@@ -14,6 +14,9 @@ from .structures cimport Core, Decoded, Hart, Machine
 
 cdef enum:
     PAGE = 4096
+    MOST_PAGES = 4096
+    # ^ Of decoded code, 32 KiB each, at one time.
+    NO_PAGE = 0x7FFFFFFF
 
 
 cdef inline void forget_code(Machine* m, uint32_t address, uint32_t size) noexcept nogil:
@@ -55,6 +58,25 @@ cdef inline uint8_t range_of(Machine* m, uint32_t address) noexcept nogil:
     return 0
 
 
+cdef inline void free_pages(Decoded** pages, uint32_t size) noexcept nogil:
+    cdef uint32_t i
+    for i in range(size // PAGE):
+        free(pages[i])
+        pages[i] = NULL
+
+
+cdef inline void close_pages(Machine* m) noexcept nogil:
+    """Forgets all decoded code, so that a program that jumps all over its memory cannot fill the host's."""
+    cdef int i
+    free_pages(m.pages, m.ram_size)
+    for i in range(m.cores_count):
+        free_pages(m.cores[i].tcm_pages, m.tcm_size)
+    for i in range(m.harts_count):
+        m.harts[i].page = NO_PAGE
+        m.harts[i].code = NULL
+    m.pages_open = 0
+
+
 cdef inline Decoded* open_page(Machine* m, Core* c, Hart* h, uint32_t address) noexcept nogil:
     """The page of decoded code that the address is in; NULL: it is not in memory."""
     cdef Decoded** page
@@ -65,6 +87,9 @@ cdef inline Decoded* open_page(Machine* m, Core* c, Hart* h, uint32_t address) n
     else:
         return NULL
     if page[0] == NULL:
+        if m.pages_open == MOST_PAGES:
+            close_pages(m)
+        m.pages_open += 1
         page[0] = <Decoded*>calloc(PAGE // 2, sizeof(Decoded))
         if page[0] == NULL:
             m.stop = -1

@@ -284,7 +284,7 @@ cdef inline Decoded* fetch(Machine* m, Core* c, Hart* h) noexcept nogil:
     if h.guarded and not allowed(h, pc, 2, MAY_EXECUTE):
         fault(m, c, h, FETCH_FAULT, pc)
         return NULL
-    if (pc >> c.icache.shift) + 1 != h.fetched or pc // PAGE != h.page:
+    if (pc >> c.icache.shift) + 1 != h.fetched:
         if pc - RAM < m.ram_size:
             if not can_fetch(m, c, h, pc):
                 return NULL
@@ -292,8 +292,8 @@ cdef inline Decoded* fetch(Machine* m, Core* c, Hart* h) noexcept nogil:
             fault(m, c, h, FETCH_FAULT, pc)
             return NULL
         h.fetched = (pc >> c.icache.shift) + 1
-        if open_page(m, c, h, pc) == NULL:
-            return NULL
+    if pc // PAGE != h.page and open_page(m, c, h, pc) == NULL:
+        return NULL
     d = &h.code[(pc & (PAGE - 1)) >> 1]
     if d.operation == UNDECODED and not decode(m, c, d, pc):
         fault(m, c, h, FETCH_FAULT, pc + 2)

@@ -79,7 +79,6 @@ cdef inline void stop_clocks(Machine* m) noexcept nogil:
     """A system-management interrupt begins: no core has a cycle until it ends."""
     cdef int k
     cdef Core* c
-    m.smi_began = m.now
     m.smi_until = m.now + m.smi_ticks
     m.smi_count += 1
     for k in range(m.cores_count):

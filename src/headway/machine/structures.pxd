@@ -283,6 +283,8 @@ ctypedef struct Machine:
     uint32_t ram_size
     uint32_t tcm_size
     Decoded** pages
+    int32_t pages_open
+    # ^ Pages of decoded code, of RAM and of the tightly coupled memories.
     uint16_t* sharers
     # ^ Cores that have the line in their data caches, a bit each; NULL with one core.
     int32_t reservations
@@ -357,8 +359,6 @@ ctypedef struct Machine:
     int64_t smi_next
     int64_t smi_every
     int64_t smi_ticks
-    int64_t smi_began
-    # ^ The last one.
     int64_t smi_until
     # ^ While one has the machine: when it ends; else 0.
     int64_t smi_count

@@ -6,6 +6,7 @@ import pty
 import signal
 import subprocess
 import sys
+import time
 import tomllib
 from pathlib import Path
 
@@ -180,6 +181,32 @@ def test_an_interrupt_ends_the_run_and_not_the_report(tmp_path: Path) -> None:
     _, report = process.communicate(timeout=60)
     assert process.returncode == 130
     assert report.startswith(b"thread ")
+
+
+def test_an_interrupt_ends_a_run_that_waits_for_its_input(tmp_path: Path) -> None:
+    path = tmp_path / "p"
+    path.write_bytes(program(*send(b"x"), *loop(2_000), *semihost(7, 0), jump(0)))
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from headway.commands import main; main()", "machine", "run", path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stdout.read(1) == b"x"
+    wait_until_it_sleeps(process.pid)
+    process.send_signal(signal.SIGINT)
+    _, report = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert report.startswith(b"thread ")
+
+
+def wait_until_it_sleeps(pid: int) -> None:
+    """Until it waits for its standard input, a pipe that nobody writes to: asleep whenever it is looked at."""
+    asleep = 0
+    while asleep < 20:
+        asleep = asleep + 1 if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S" else 0
+        time.sleep(0.01)
 
 
 PROGRAM_FOR_EVER = b"\x6f\x00\x00\x00"

@@ -125,7 +125,7 @@ def _run(
             result = Machine(config).run(
                 elf,
                 max_cycles=max_cycles,
-                input=sys.stdin.buffer if sys.stdin is not None else None,
+                input=cast(BinaryIO, _Input(sys.stdin.buffer, interrupts)) if sys.stdin is not None else None,
                 output=console,
                 errors=_console(sys.stderr, shown),
                 arguments=arguments,
@@ -144,15 +144,39 @@ def _run(
     context.exit(_exit_status(result.exit_status or 0))
 
 
+class _Interrupts:
+    """Whether somebody asked by SIGINT that the run end, and whether the program is waiting for its input."""
+
+    asked = False
+    reading = False
+
+
+class _Input:
+    """What the program reads; a SIGINT while it waits ends its input, and then the run."""
+
+    def __init__(self, stream: BinaryIO, interrupts: _Interrupts) -> None:
+        self._stream, self._interrupts = stream, interrupts
+
+    def read(self, size: int) -> bytes:
+        self._interrupts.reading = True
+        try:
+            return self._stream.read(size)
+        except KeyboardInterrupt:
+            return b""
+        finally:
+            self._interrupts.reading = False
+
+
 @contextmanager
-def _interrupts() -> Iterator[list[int]]:
-    """SIGINT ends the run, not the report; a second one, or one while the program reads, ends us."""
-    received: list[int] = []
+def _interrupts() -> Iterator[_Interrupts]:
+    """SIGINT ends the run, not the report; a second one ends us."""
+    received = _Interrupts()
 
     def note(number: int, frame: FrameType | None) -> None:
-        if received:
+        again = received.asked
+        received.asked = True
+        if again or received.reading:
             raise KeyboardInterrupt
-        received.append(number)
 
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # ignored, or somebody else's
         yield received
@@ -164,11 +188,11 @@ def _interrupts() -> Iterator[list[int]]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _go_on(shown: _Progress | None, interrupts: list[int], cycles: int, instructions: int) -> bool:
+def _go_on(shown: _Progress | None, interrupts: _Interrupts, cycles: int, instructions: int) -> bool:
     """Show how far it is; whether it is to stop."""
     if shown is not None:
         shown(cycles, instructions)
-    return bool(interrupts)
+    return interrupts.asked
 
 
 def _exit_status(status: int) -> int:

@@ -304,6 +304,8 @@ class Config(Part):
         """Check what parts have to do with each other."""
         _check_parts(self, "")
         _check_parts(self.uart, "uart.")
+        if self.l1i.write != "back":
+            raise ConfigError("l1i.write", "means nothing, because nothing is stored to instructions: leave it out")
         for name, line in (("l1i", self.l1i.line), ("l2", self.l2.line if self.l2 else self.l1d.line)):
             if line != self.l1d.line:
                 text = f"is {line}, l1d.line {self.l1d.line}: give both the same, they share a bus"
@@ -384,6 +386,14 @@ _TABLES: Mapping[str, type[Part]] = {
     "smi": Smi,
 }
 _LISTS: Mapping[str, type[Part]] = {"interrupts": Interrupt, "ranges": Range, "script": Script}
+_LIST_NAMES = {"script": "uart.script"}
+_NONE = {
+    "l2": "no second-level cache: [l2] with size, ways, line, hit",
+    "uart.script": "nothing received at given ticks: [[uart.script]] with at, text",
+    "interrupts": "no external interrupts: [[interrupts]] with source, at, every, count",
+    "ranges": "no address ranges: [[ranges]] with name, kind, and symbol or start and end",
+}
+"""What there is none of unless it is asked for, and how to ask."""
 _P = TypeVar("_P", bound=Part)
 
 
@@ -427,7 +437,7 @@ def _part(kind: type[_P], found: Mapping[str, Any], folder: str) -> _P:
             values[field.name] = _table(_TABLES[field.name], value, field.name, folder)
         elif field.name in _LISTS:
             if not isinstance(value, list):
-                refuse(field.name, value, f"tables [[{field.name}]]")
+                refuse(field.name, value, f"tables [[{_LIST_NAMES.get(field.name, field.name)}]]")
             values[field.name] = tuple(
                 _table(_LISTS[field.name], item, f"{field.name}[{number}]", folder) for number, item in enumerate(value)
             )
@@ -455,21 +465,25 @@ def _written(config: Config) -> Iterator[str]:
     yield from _lines(config)
     for name in _TABLES:
         part = getattr(config, name)
-        if part is not None:
-            yield from ["", f"[{name}]", *_lines(part)]
+        if part is None:
+            yield from ["", f"# {_NONE[name]}"]
+        else:
+            yield from ["", f"[{name}]", *_lines(part, *(["write"] if name == "l1i" else []))]
     for name, parts in (
         ("uart.script", config.uart.script),
         ("interrupts", config.interrupts),
         ("ranges", config.ranges),
     ):
+        if not parts:
+            yield from ["", f"# {_NONE[name]}"]
         for part in parts:
-            yield from ["", f"[[{name}]]", *_lines(part)]
+            yield from ["", f"[[{name}]]", *_lines(part, *(_left_out(part) if isinstance(part, Range) else ()))]
 
 
-def _lines(part: Part) -> Iterator[str]:
+def _lines(part: Part, *left_out: str) -> Iterator[str]:
     for field in fields(part):  # type: ignore[arg-type]
         described = part.describe(field.name)
-        if described is None or (isinstance(part, Range) and field.name in _left_out(part)):
+        if described is None or field.name in left_out:
             continue
         yield f"{field.name} = {described.write(getattr(part, field.name))}".ljust(24) + f"  # {described.says}"
 

@@ -507,6 +507,8 @@ INLINE int begin_interrupt(u32 state)
 	ENTER(p);
 	if (begin(p, &s, &now, AT_INTERRUPT, 0, 0))
 		push(p, state);
+	else
+		p->early++;
 	LEAVE(p);
 	return 0;
 }
@@ -525,7 +527,9 @@ INLINE int end_interrupt(u32 state, u64 line)
 		return 0;
 	}
 	if (UNLIKELY(p->state != state || !p->depth)) {
-		if (p->slot != SLOT_UNSEEN && !control.last) /* it began before or after the time for measuring */
+		if (p->early)
+			p->early--;
+		else if (p->slot != SLOT_UNSEEN && !control.last) /* it began before or after the time for measuring */
 			lose(p, LOST_UNMATCHED, 1);
 		return 0;
 	}

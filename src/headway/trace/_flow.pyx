@@ -375,10 +375,8 @@ cdef class Flow:
     cdef int emit(self, size_t upto, uint8_t why, uint64_t end) except -1:
         """Rows of the stretch's first items. If there is a reason why not of all, a gap begins after them."""
         cdef size_t i
-        cdef Code* code = NULL
         cdef Row* row
         cdef Item* item
-        cdef uint32_t address
         for i in range(self.count + 1):
             if i == upto and why:
                 if why == CONTRADICTION:
@@ -466,14 +464,11 @@ cdef class Flow:
         return 0
 
     cdef int arrive(self, Packet* p) except -1:
-        """Go on at the packet's address, if there is a program."""
-        cdef Code* code
+        """Go on at the packet's address. It ends no gap where there is no program."""
         if p.isa > THUMB:
             self.open_gap(ISA_, p.index)
             return 0
-        code = self.code(<uint32_t>p.value, p.isa)
-        if code.branching == ABSENT:
-            self.open_gap(IMAGE, p.index)
+        if self.open and self.code(<uint32_t>p.value, p.isa).branching == ABSENT:
             return 0
         self.close_gap(p.index)
         self.place.address, self.place.isa, self.place.known = <uint32_t>p.value, p.isa, HERE

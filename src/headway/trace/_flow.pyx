@@ -57,6 +57,9 @@ cdef enum Known:
 
 DEF MOST = 4096        # atoms of a stretch that is followed as a whole
 DEF CACHED = 1 << 20
+DEF EARNS = 256        # steps that each atom adds to the credit
+DEF CREDIT = 1 << 22   # the most
+DEF LEAST = 4          # items from which an address may be regained
 
 cdef struct Code:
     uint64_t key
@@ -133,7 +136,10 @@ cdef class Flow:
     cdef size_t used, room
     cdef Place place
     cdef bint aligned          # an A-sync has been seen
-    cdef bint doubted          # the address has yet to prove right
+    cdef bint doubted          # the address has yet to prove right: only so many bits of it were in a packet
+    cdef uint8_t bits
+    cdef uint32_t base         # the last packet's address
+    cdef size_t credit         # steps that may be spent on regaining an address
     cdef uint64_t cycle, pending
     cdef uint32_t epoch, thread
     cdef bint open             # a gap
@@ -372,8 +378,8 @@ cdef class Flow:
         row.cycles, row.why, row.size = self.gap_cycles, self.why, self.gap_lost
         return 0
 
-    cdef int emit(self, size_t upto, uint8_t why, uint64_t end) except -1:
-        """Rows of the stretch's first items. If there is a reason why not of all, a gap begins after them."""
+    cdef int emit(self, size_t upto, uint8_t why, size_t resume, Place* back, uint64_t end) except -1:
+        """Rows of the stretch's items up to a gap, if there is a reason for one, and from where it resumes."""
         cdef size_t i
         cdef Row* row
         cdef Item* item
@@ -385,6 +391,9 @@ cdef class Flow:
                     self.open_gap(why, self.items[i].index if i < self.count else end)
             if i == self.count:
                 break
+            if i == resume:
+                self.close_gap(self.items[i].index)
+                self.place, self.doubted = back[0], False
             item = &self.items[i]
             if item.sort == TIME:
                 row = self.add(TIME, item.index)
@@ -413,18 +422,25 @@ cdef class Flow:
 
     cdef int close(self, Packet* p) except -1:
         """The stretch ends: with a packet that has an address, or (NULL) without."""
-        cdef Place after = self.place
-        cdef size_t upto = self.count
+        cdef Place after = self.place, back
+        cdef size_t upto = self.count, resume = self.count
         cdef int why = 0
+        self.credit = min(self.credit + EARNS * self.count, <size_t>CREDIT)
         if self.place.known != NOWHERE:
             why = self.check(&after, &upto)
             if not why and p != NULL:
                 why = self.disagreement(p, &after)
-            self.stretches += self.count > 0
-            self.contradictions += why == CONTRADICTION
+            if p != NULL and (why == CONTRADICTION or why and self.doubted):
+                resume = self.regain_after(p, upto, &back)
             if why and self.doubted:
                 upto = 0
-        self.emit(upto, why, self.end if p == NULL else p.index)
+            elif why and upto > resume:
+                upto = resume
+            self.stretches += self.count > 0
+            self.contradictions += why == CONTRADICTION
+        elif p != NULL and self.open and (self.why == DAMAGE or self.why == CONTRADICTION):
+            resume = self.regain(p, 0, 0, &back)
+        self.emit(upto, why, resume, &back, self.end if p == NULL else p.index)
         if p != NULL:
             if not why and self.count and self.place.known != NOWHERE:
                 self.doubted = False
@@ -433,6 +449,92 @@ cdef class Flow:
             else:
                 self.sync(p)
         self.count = 0
+        return 0
+
+    cdef size_t regain_after(self, Packet* p, size_t upto, Place* back) except? 0:
+        """Where to go on in a stretch that disagrees; where it begins to is known only if an item did not fit."""
+        cdef size_t resume = self.count, quarter
+        if self.doubted:
+            resume = self.regain(p, 0, self.bits, back)
+            if resume < self.count:
+                return resume
+        if upto < self.count:
+            return self.regain(p, upto, 0, back)
+        for quarter in range(1, 4):
+            resume = self.regain(p, self.count * quarter // 4, 0, back)
+            if resume < self.count:
+                break
+        return resume
+
+    cdef bint confirms(self, Packet* p, Place* after) noexcept:
+        """Whether the packet can come only where the stretch has led."""
+        if p.kind == SYNC:
+            return p.reason == 0 and after.known == HERE and after.address == p.value and after.isa == p.isa
+        return after.known == AWAITING and not p.has & EXCEPTION
+
+    cdef size_t regain(self, Packet* p, size_t start, uint8_t bits, Place* found) except? 0:
+        """The address from the atoms alone: from which item on, and the place there; all items if it is not found.
+
+        Of all instructions that the program has been seen at (with so many low bits of the address, if some are known)
+        those are kept from which the items from ``start`` on can be followed up to the packet that confirms them. From
+        where these have all come to the same one, that is the place.
+        """
+        cdef size_t i, k, n = 0, left, known = self.count
+        cdef Code* code = NULL
+        cdef Place* places
+        cdef uint32_t mask = (<uint64_t>1 << bits) - 1 if bits else 0
+        cdef bint same
+        if self.entries > self.credit or self.count - start < LEAST:
+            return known
+        cdef Place* firsts = <Place*>malloc(self.entries * 2 * sizeof(Place))
+        if firsts == NULL:
+            raise MemoryError
+        try:
+            for k in range(self.capacity):
+                code = &self.table[k]
+                if code.key and code.branching and not ((code.key - 1 >> 2) ^ self.place.address) & mask:
+                    firsts[n].address, firsts[n].isa = <uint32_t>(code.key - 1 >> 2), code.key - 1 & 3
+                    firsts[n].known, firsts[n].block, firsts[n].doubtful = HERE, 0, 4
+                    n += 1
+            places = firsts + self.entries
+            self.credit -= self.entries
+            for k in range(n):
+                places[k] = firsts[k]
+            left = n
+            for i in range(start, self.count):
+                if self.items[i].sort != INSTRUCTION:
+                    continue
+                if left > self.credit:
+                    return known
+                self.credit -= left
+                n, left = left, 0
+                for k in range(n):
+                    if self.step(&places[k], self.items[i].executed, &code) == 0:
+                        places[left], firsts[left] = places[k], firsts[k]
+                        left += 1
+                if not left:
+                    return known
+            n, left = left, 0
+            for k in range(n):
+                if self.confirms(p, &places[k]):
+                    firsts[left] = firsts[k]
+                    left += 1
+            for i in range(start, self.count):
+                same = left > 0
+                for k in range(1, left):
+                    same = same and firsts[k].address == firsts[0].address and firsts[k].isa == firsts[0].isa
+                if same:
+                    found[0] = firsts[0]
+                    return i
+                if self.items[i].sort == INSTRUCTION:
+                    for k in range(left):
+                        self.step(&firsts[k], self.items[i].executed, &code)
+            return known
+        finally:
+            free(firsts)
+
+    cdef int remember(self, uint32_t address) noexcept:
+        self.base = address
         return 0
 
     cdef int disagreement(self, Packet* p, Place* after) noexcept:
@@ -449,6 +551,9 @@ cdef class Flow:
 
     cdef int branch(self, Packet* p) except -1:
         cdef Row* row
+        cdef uint32_t address = <uint32_t>p.value
+        if p.bits < 32:
+            address = self.base >> p.bits << p.bits | address & ((1 << p.bits) - 1)
         if p.has & CANCEL and not self.open:
             self.cancel()
         if not p.has & FULL and (self.open or not p.has & BASED):
@@ -457,26 +562,27 @@ cdef class Flow:
             self.doubted = False
         if p.has & EXCEPTION and p.context:
             row = self.add(TAKEN, p.index)
-            row.address, row.thread = <uint32_t>p.value, p.context
-        self.arrive(p)
+            row.address, row.thread = address, p.context
+        self.remember(address)
+        self.bits = p.bits
+        self.arrive(address, p)
         if p.has & EXCEPTION:
             self.place.doubtful = 0
         return 0
 
-    cdef int arrive(self, Packet* p) except -1:
+    cdef int arrive(self, uint32_t address, Packet* p) except -1:
         """Go on at the packet's address. It ends no gap where there is no program."""
         if p.isa > THUMB:
             self.open_gap(ISA_, p.index)
             return 0
-        if self.open and self.code(<uint32_t>p.value, p.isa).branching == ABSENT:
+        if self.open and self.code(address, p.isa).branching == ABSENT:
             return 0
         self.close_gap(p.index)
-        self.place.address, self.place.isa, self.place.known = <uint32_t>p.value, p.isa, HERE
+        self.place.address, self.place.isa, self.place.known = address, p.isa, HERE
         self.place.block = 0
         return 0
 
     cdef int sync(self, Packet* p) except -1:
-        cdef Packet first
         if p.reason:
             self.open_gap(p.reason, p.index)
             self.cycle += p.count
@@ -485,15 +591,15 @@ cdef class Flow:
                 self.lose(p.reason, p.index)
         elif self.place.known == HERE and self.place.address == p.value and self.place.isa == p.isa:
             self.thread, self.doubted = p.context, False
+            self.remember(<uint32_t>p.value)
             return 0
         self.thread, self.doubted = p.context, False
         if p.has & PROGRESS:
-            first = p[0]
-            first.value = p.before
-            self.arrive(&first)
+            self.arrive(p.before, p)
             if self.place.known == HERE:
                 self.execute(p.index, True)
-        self.arrive(p)
+        self.remember(<uint32_t>p.value)
+        self.arrive(<uint32_t>p.value, p)
         self.place.doubtful = 4
         return 0
 

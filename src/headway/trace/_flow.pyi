@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ._etmv3 import Packets
 from .records import Record
@@ -14,6 +14,7 @@ class Flow:
     def __init__(
         self,
         look: Callable[[int, int], tuple[int, int, bool, int, int, int]],
+        spans: Sequence[tuple[int, int]],
         *,
         cycle_accurate: bool,
         branch_broadcast: bool,

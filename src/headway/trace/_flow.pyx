@@ -59,6 +59,9 @@ DEF MOST = 4096        # atoms of a stretch that is followed as a whole
 DEF CACHED = 1 << 20
 DEF EARNS = 256        # steps that each atom adds to the credit
 DEF CREDIT = 1 << 22   # the most
+DEF NEAR = 256         # branches that are looked at for it
+DEF COSTS = 1024       # steps that one disassembled instruction counts for
+DEF ELSEWHERE = 1024   # addresses that may share their low bits
 DEF LEAST = 4          # items from which an address may be regained
 
 cdef struct Code:
@@ -124,9 +127,13 @@ cdef class Records:
 
 
 cdef class Flow:
-    """Follows one stream. ``look(address, isa)`` gives what is at an address of the image, as ``code.Code`` does."""
+    """Follows one stream.
 
-    cdef object look
+    ``look(address, isa)`` gives what is at an address of the image, as ``code.Code`` does; ``spans``: where the image has
+    something, (start, end).
+    """
+
+    cdef object look, spans
     cdef bint cycle_accurate, broadcast, through_overflow, threads
     cdef Code* table
     cdef size_t capacity, entries
@@ -148,7 +155,9 @@ cdef class Flow:
     cdef bint gap_lost         # its length is not known
     cdef readonly uint64_t stretches, contradictions
 
-    def __init__(self, look, *, cycle_accurate, branch_broadcast, counted_through_overflow, threads):
+    def __init__(self, look, *, spans, cycle_accurate, branch_broadcast, counted_through_overflow, threads):
+        self.spans = spans
+        self.credit = CREDIT // 4
         self.look, self.cycle_accurate, self.broadcast = look, cycle_accurate, branch_broadcast
         self.through_overflow, self.threads = counted_through_overflow, threads
         self.items = <Item*>malloc((MOST + 32) * sizeof(Item))
@@ -482,22 +491,25 @@ cdef class Flow:
         cdef size_t i, k, n = 0, left, known = self.count
         cdef Code* code = NULL
         cdef Place* places
-        cdef uint32_t mask = (<uint64_t>1 << bits) - 1 if bits else 0
+        cdef uint32_t mask = <uint32_t>((<uint64_t>1 << bits) - 1)
         cdef bint same
+        self.explore(self.place.address if self.place.known == HERE else self.base, self.place.isa)
         if self.entries > self.credit or self.count - start < LEAST:
             return known
-        cdef Place* firsts = <Place*>malloc(self.entries * 2 * sizeof(Place))
+        cdef Place* firsts = <Place*>malloc((self.entries + ELSEWHERE) * 2 * sizeof(Place))
         if firsts == NULL:
             raise MemoryError
         try:
-            for k in range(self.capacity):
+            if bits:
+                n = self.everywhere(bits, firsts)
+            for k in range(self.capacity if not bits or n == 0 else 0):
                 code = &self.table[k]
                 if code.key and code.branching and not ((code.key - 1 >> 2) ^ self.place.address) & mask:
                     firsts[n].address, firsts[n].isa = <uint32_t>(code.key - 1 >> 2), code.key - 1 & 3
                     firsts[n].known, firsts[n].block, firsts[n].doubtful = HERE, 0, 4
                     n += 1
-            places = firsts + self.entries
-            self.credit -= self.entries
+            places = firsts + self.entries + ELSEWHERE
+            self.credit -= min(self.credit, self.entries + n)
             for k in range(n):
                 places[k] = firsts[k]
             left = n
@@ -510,7 +522,8 @@ cdef class Flow:
                 n, left = left, 0
                 for k in range(n):
                     if self.step(&places[k], self.items[i].executed, &code) == 0:
-                        places[left], firsts[left] = places[k], firsts[k]
+                        places[left] = places[k]
+                        firsts[left] = firsts[k]
                         left += 1
                 if not left:
                     return known
@@ -532,6 +545,53 @@ cdef class Flow:
             return known
         finally:
             free(firsts)
+
+    cdef size_t everywhere(self, uint8_t bits, Place* found) except? 0:
+        """All addresses of the program with the low bits of the place's; none if these are too many."""
+        cdef uint64_t address, stride = <uint64_t>1 << bits
+        cdef size_t n = 0
+        for start, end in self.spans:
+            address = <uint64_t>start & ~(stride - 1) | self.place.address & (stride - 1)
+            if (<uint64_t>end - <uint64_t>start) >> bits >= ELSEWHERE - n:
+                return 0
+            while address < <uint64_t>end:
+                if address >= <uint64_t>start and n < ELSEWHERE:
+                    found[n] = self.place
+                    found[n].address = <uint32_t>address
+                    n += 1
+                address += stride
+        return n
+
+    cdef int explore(self, uint32_t address, uint8_t isa) except -1:
+        """Looks at what can be reached from there by direct branches: what was lost went on near, perhaps for the first time."""
+        cdef uint32_t ahead[NEAR]
+        cdef uint8_t isas[NEAR]
+        cdef size_t taken = 0, waiting = 1, before
+        cdef Code* code
+        cdef uint32_t target
+        cdef uint8_t target_isa
+        if isa > THUMB:
+            return 0
+        ahead[0], isas[0] = address, isa
+        while taken < waiting:
+            address, isa = ahead[taken], isas[taken]
+            taken += 1
+            while waiting < NEAR:
+                before = self.entries
+                code = self.code(address, isa)
+                if self.entries == before and taken > 1 or code.branching == ABSENT:
+                    break
+                target, target_isa = code.target, code.target_isa
+                if code.branching == DIRECT:
+                    ahead[waiting], isas[waiting] = target, target_isa
+                    waiting += 1
+                if code.branching >= DIRECT and code.branching != IT and not code.conditional and not code.block:
+                    break
+                address += code.size
+                if self.entries - before and self.credit < COSTS:
+                    return 0
+                self.credit -= COSTS if self.entries - before else 1
+        return 0
 
     cdef int remember(self, uint32_t address) noexcept:
         self.base = address

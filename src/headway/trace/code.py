@@ -44,7 +44,10 @@ class Code:
             engine.detail = True
 
     def look(self, address: int, isa: int) -> tuple[int, int, bool, int, int, int]:
-        """(size, kind, can fail its condition, target, instruction set there, instructions in its IT block)."""
+        """(size, kind, can fail its condition, target, instruction set there, instructions in its IT block).
+
+        The last is 1 for a branch that comes back (a call).
+        """
         data = self._read(address, 4)
         size = _size(data, isa)
         if size == 0 or len(data) < size:
@@ -58,11 +61,12 @@ class Code:
         conditional = found.cc not in _ALWAYS
         if found.id in _BRANCHES:
             last = found.operands[-1]
+            calls = found.id in (arm.ARM_INS_BL, arm.ARM_INS_BLX)
             conditional = conditional or found.id in (arm.ARM_INS_CBZ, arm.ARM_INS_CBNZ)
             if last.type == arm.ARM_OP_IMM:
                 target_isa = 1 - isa if found.id == arm.ARM_INS_BLX else isa
-                return size, DIRECT, conditional, last.imm & 0xFFFFFFFF, target_isa, 0
-            return size, INDIRECT, conditional, 0, 0, 0
+                return size, DIRECT, conditional, last.imm & 0xFFFFFFFF, target_isa, calls
+            return size, INDIRECT, conditional, 0, 0, calls
         if found.id in _RETURNS:
             return size, RETURNS, conditional, 0, 0, 0
         if found.id in _TABLES or _writes_pc(found):

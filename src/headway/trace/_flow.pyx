@@ -98,6 +98,9 @@ cdef class Records:
     def __dealloc__(self):
         free(self.data)
 
+    def __iter__(self):
+        return (self[i] for i in range(self.size))
+
     def __len__(self):
         return self.size
 

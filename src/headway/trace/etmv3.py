@@ -1,7 +1,7 @@
 """How an ETMv3 trace unit was set up, and the parser for what it writes.
 
-The format depends on the setting (whether P-headers count cycles, how long context IDs are …) and says nothing about it:
-it has to come from the unit's registers. Source: ARM IHI 0014Q, chapter 3, ETMCR, ETMIDR and ETMCCER.
+The format depends on the setting (whether P-headers count cycles, how long context IDs are …) and says nothing about
+it: it has to come from the unit's registers. Source: ARM IHI 0014Q, chapter 3, ETMCR, ETMIDR and ETMCCER.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Setting:
             data_values=bool(etmcr >> 2 & 1),
             data_addresses=bool(etmcr >> 3 & 1),
             virtual_machines=bool(etmccer >> 26 & 1),
-            # The form of ETMv3.0 to 3.2, which knows only exceptions into ARM state. With later units it would be damage.
+            # The form of ETMv3.0 to 3.2, for exceptions into ARM state. With later units it would be damage.
             deprecated_branches=minor < 3,
             branch_broadcast=bool(etmcr >> 8 & 1),
             counted_through_overflow=1 <= minor <= 4,

@@ -85,14 +85,14 @@ class Reason(IntEnum):
 class Packet(NamedTuple):
     """One packet.
 
-    ``index`` and ``size`` are in bytes of its stream. ``value``: an address, time (ticks), cycles, an ID, or the header
-    of a P-header. ``says``: bits of :class:`Says`. ``bits``: how many low bits of an address or time were in the packet;
+    ``offset`` and ``size`` are in bytes of its stream. ``value``: an address, time (ticks), cycles, an ID, or the
+    header of a P-header. ``says``: bits of :class:`Says`. ``bits``: how many low bits of an address or time were in it;
     the others are those before. ``context``: an I-sync's context ID, or the number of a branch's exception. ``before``:
     where the load or store is that an I-sync came amid.
     """
 
     kind: int
-    index: int
+    offset: int
     size: int
     value: int
     says: int = 0

@@ -1,8 +1,8 @@
 """What a decoded trace consists of, the same for every dialect: instructions, gaps, times.
 
-Times are in cycles of the stream's own processor. They are counted from the stream's first synchronisation on, as long
-as no time is lost; where some is (``epoch`` grows), they are counted anew, and how that lies to what was before is known
-only through timestamps (``alignment``).
+Times are in cycles of the stream's own processor. They are counted from the stream's first synchronisation on, as
+long as no time is lost; where some is (``epoch`` grows), they are counted anew, and how that lies to what was before
+is known only through timestamps (``alignment``).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One instruction. ``cycle``: when it was done, in its epoch; ``cycles``: since the one before, gaps not counted in.
+    """One instruction. ``cycle``: when it was done, in its epoch; ``cycles``: since the one before, without gaps.
 
     Both are None where the trace does not count cycles. ``executed``: its condition was true. ``thread``: the context
     ID, None where it is not traced. ``index``: the byte of the stream that told of it.
@@ -86,7 +86,7 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """What was executed here is not known. ``cycles`` long, or None if that is not known either; bytes ``start`` to ``end``."""
+    """What was executed here is not known. ``cycles``: its length, None if unknown; bytes ``start`` to ``end``."""
 
     why: Why
     cycle: int | None

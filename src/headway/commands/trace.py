@@ -162,9 +162,8 @@ def _stats(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str)
                 unread += record.end - record.start if record.why is Why.UNSYNCHRONISED else 0
                 gaps.setdefault(record.why.state, []).append(record.cycles)
         rows.append((name, "instructions", "instructions", instructions))
-        rows.append(
-            (name, "density", "bits per instruction", round(found.size * 8 / instructions, 2) if instructions else None)
-        )
+        bits = (found.size - unread) * 8
+        rows.append((name, "density", "bits per instruction", round(bits / instructions, 2) if instructions else None))
         for state, lengths in sorted(gaps.items()):
             rows.append((name, f"gap.{state}", "gaps", len(lengths)))
             known = [length for length in lengths if length is not None]
@@ -297,7 +296,7 @@ def _found_at(stream: Stream, found: Fit, time: float | None, cycle: int | None)
         wanted: float | None = cycle if epoch == 0 else None
         if wanted is None and time is not None:
             wanted = found.cycle(time, epoch)
-        if wanted is None or wanted > end or wanted <= begin and not wanted == begin == 0:
+        if wanted is None or wanted > end or (wanted <= begin and not wanted == begin == 0):
             continue
         moment = found.moment(epoch, round(wanted))
         when = (round(moment.time, 3), round(moment.uncertainty, 3)) if isinstance(moment, Moment) else (None, None)

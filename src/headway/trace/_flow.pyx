@@ -509,7 +509,7 @@ cdef class Flow:
                 code = &self.table[k]
                 if code.key and code.branching and not ((code.key - 1 >> 2) ^ self.place.address) & mask:
                     firsts[n].address, firsts[n].isa = <uint32_t>(code.key - 1 >> 2), code.key - 1 & 3
-                    firsts[n].known, firsts[n].block, firsts[n].doubtful = HERE, 0, 4
+                    firsts[n].known, firsts[n].block, firsts[n].doubtful = HERE, 0, 0
                     n += 1
             places = firsts + self.entries + ELSEWHERE
             self.credit -= min(self.credit, self.entries + n)

@@ -70,7 +70,7 @@ def _shared(function: Any) -> Any:
 
 
 def _open(path: str, images: Sequence[str], ids: Sequence[int], *, follow: bool = True) -> tuple[Capture, list[Stream]]:
-    """The capture and its chosen streams, with programs that fit them. Says what is left out."""
+    """The capture and its chosen streams, with programs that fit them."""
     from headway.trace.decode import Capture
 
     capture = Capture.open(path, images)
@@ -78,19 +78,22 @@ def _open(path: str, images: Sequence[str], ids: Sequence[int], *, follow: bool 
     if follow:
         for stream in streams:
             stream.check_image()
-    if capture.left_out and not ids:
-        click.echo(f"headway: {capture.left_out}", err=True)
     return capture, streams
 
 
-def _write(columns: Sequence[str], rows: Iterator[Sequence[Any]] | list[Sequence[Any]], style: str) -> None:
+def _write(
+    capture: Capture, columns: Sequence[str], rows: Iterator[Sequence[Any]] | list[Sequence[Any]], style: str
+) -> None:
+    """To standard output; then says what has been left out."""
     from headway.views.rows import write_rows
 
     try:
         write_rows(sys.stdout, columns, rows, style)
         sys.stdout.flush()
     except BrokenPipeError:  # a reader that has gone away is no error
-        pass
+        return
+    if capture.left_out:
+        click.echo(f"headway: {capture.left_out}", err=True)
 
 
 def _gap_state(stream: Stream, gap: Gap) -> str:
@@ -121,14 +124,14 @@ def _decode(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str
     """
     from headway.trace.records import Gap, Instruction
 
-    _, streams = _open(path, images, ids)
+    capture, streams = _open(path, images, ids)
     rows = (
         _row(stream, record)
         for stream in streams
         for record in stream.records()
         if isinstance(record, Instruction | Gap)
     )
-    _write(_COLUMNS, rows, style)
+    _write(capture, _COLUMNS, rows, style)
 
 
 @command.command("stats")
@@ -142,7 +145,7 @@ def _stats(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str)
     """
     from headway.trace.records import Gap, Instruction, Why
 
-    _, streams = _open(path, images, ids, follow=False)
+    capture, streams = _open(path, images, ids, follow=False)
     rows: list[Sequence[Any]] = []
     for stream in streams:
         name, found = f"{stream.id:#x}", stream.statistics()
@@ -169,7 +172,7 @@ def _stats(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str)
             known = [length for length in lengths if length is not None]
             if len(known) == len(lengths):
                 rows.append((name, f"gap.{state}", "cycles", sum(known)))
-    _write(("stream", "what", "unit", "value"), rows, style)
+    _write(capture, ("stream", "what", "unit", "value"), rows, style)
 
 
 def _fits(streams: Sequence[Stream]) -> list[tuple[Stream, Fit]]:
@@ -189,11 +192,11 @@ def _align(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str,
 
     Lays the cores' times over each other by the timestamps in their streams. Times are in ticks of the common clock.
     """
-    _, streams = _open(path, images, ids)
+    capture, streams = _open(path, images, ids)
     fits = _fits(streams)
     if instructions:
         columns = ("stream", "thread", "time", "uncertainty", "cycles", "address", "size", "state", "symbol")
-        _write(columns, (row for stream, found in fits for row in _placed(stream, found)), style)
+        _write(capture, columns, (row for stream, found in fits for row in _placed(stream, found)), style)
         return
     rows: list[Sequence[Any]] = []
     for stream, found in fits:
@@ -212,7 +215,7 @@ def _align(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str,
         "start",
         "end",
     )
-    _write(columns, rows, style)
+    _write(capture, columns, rows, style)
 
 
 def _ends(found: Fit) -> Iterator[float]:
@@ -272,7 +275,7 @@ def _at(
         raise HeadwayError(f"the trace is from {start:.0f} to {end:.0f}: give a time in between")
     rows = [_found_at(stream, found, moment, cycle if ids and stream.id == ids[0] else None) for stream, found in fits]
     columns = ("stream", "thread", "time", "uncertainty", "cycle", "address", "size", "state", "symbol")
-    _write(columns, rows, style)
+    _write(capture, columns, rows, style)
 
 
 def _covers(found: Fit, time: float) -> bool:

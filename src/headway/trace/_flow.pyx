@@ -634,11 +634,11 @@ cdef class Flow:
         return 0
 
     cdef int arrive(self, uint32_t address, Packet* p) except -1:
-        """Go on at the packet's address. It ends no gap where there is no program."""
+        """Go on at the packet's address. One of which some bits are missing ends no gap where there is no program."""
         if p.isa > THUMB:
             self.open_gap(ISA_, p.index)
             return 0
-        if self.open and self.code(address, p.isa).branching == ABSENT:
+        if self.open and p.kind == BRANCH and not p.has & FULL and self.code(address, p.isa).branching == ABSENT:
             return 0
         self.close_gap(p.index)
         self.place.address, self.place.isa, self.place.known = address, p.isa, HERE

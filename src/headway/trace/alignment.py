@@ -121,19 +121,19 @@ def _thinned(timestamps: Iterable[Timestamp]) -> list[tuple[int, int, int]]:
 
 
 def _slope(lines: Sequence[Sequence[tuple[int, int]]]) -> float | None:
-    """Cycles per tick: the median over pairs of one line, weighted by their length; a few that are wrong do no harm."""
+    """Cycles per tick: the median over pairs of one line, weighted by their cycles; a few that are wrong do no harm."""
     slopes = []
     for line in lines:
         step = max(len(line) // 2, 1)
         for (cycle, time), (later, after) in [*zip(line, line[step:], strict=False), *pairwise(line)]:
             if after > time and later > cycle:
-                slopes.append(((later - cycle) / (after - time), after - time))
+                slopes.append(((later - cycle) / (after - time), later - cycle))
     if not slopes:
         return None
     slopes.sort()
     starts, total = [], 0
     for _, weight in slopes:
-        total += min(weight, 1 << 20)
+        total += weight
         starts.append(total)
     return slopes[bisect_left(starts, total / 2)][0]
 

@@ -160,7 +160,7 @@ cdef class Flow:
 
     def __init__(self, look, *, spans, cycle_accurate, branch_broadcast, counted_through_overflow, threads):
         self.spans = spans
-        self.credit = CREDIT // 4
+        self.credit = CREDIT // 8
         self.look, self.cycle_accurate, self.broadcast = look, cycle_accurate, branch_broadcast
         self.through_overflow, self.threads = counted_through_overflow, threads
         self.items = <Item*>malloc((MOST + 32) * sizeof(Item))
@@ -336,6 +336,9 @@ cdef class Flow:
             if self.count >= MOST:
                 self.close(NULL)
         elif p.kind == SYNC or p.kind == BRANCH:
+            if p.kind == SYNC and not self.aligned and p.reason == 0 and p.isa <= THUMB:
+                # A periodic one comes after an A-sync only: if there was none, it has been lost.
+                self.aligned = self.code(<uint32_t>p.value, p.isa).branching != ABSENT
             if self.aligned:
                 self.close(p)
         elif p.kind == NOISE:

@@ -471,6 +471,8 @@ cdef class Flow:
         cdef size_t resume = self.count, quarter
         if self.doubted:
             resume = self.regain(p, 0, self.bits, back)
+            if resume == 0 and self.count:
+                self.base = back.address
             if resume < self.count:
                 return resume
         if upto < self.count:

@@ -59,8 +59,8 @@ DEF MOST = 4096        # atoms of a stretch that is followed as a whole
 DEF CACHED = 1 << 20
 DEF EARNS = 256        # steps that each atom adds to the credit
 DEF CREDIT = 1 << 22   # the most
-DEF NEAR = 256         # branches that are looked at for it
-DEF COSTS = 1024       # steps that one disassembled instruction counts for
+DEF NEAR = 1024        # branches that are looked at for it
+DEF COSTS = 128        # steps that one disassembled instruction counts for
 DEF ELSEWHERE = 1024   # addresses that may share their low bits
 DEF LEAST = 4          # items from which an address may be regained
 

@@ -56,6 +56,7 @@ cdef enum Known:
     AWAITING = 2       # the address of an indirect branch
 
 DEF MOST = 4096        # atoms of a stretch that is followed as a whole
+DEF BACK = 4096        # rows after which an instruction is not taken back any more
 DEF CACHED = 1 << 20
 DEF EARNS = 256        # steps that each atom adds to the credit
 DEF CREDIT = 1 << 22   # the most
@@ -189,12 +190,13 @@ cdef class Flow:
         return self.give(True)
 
     cdef Records give(self, bint last):
-        """All rows up to the last instruction, which an exception can still take back."""
+        """All rows that are final: not the last instruction, which an exception can take back, nor a gap that may go on."""
         cdef size_t n = self.used
-        if not last:
-            while n and self.rows[n - 1].sort != INSTRUCTION:
+        if not last and not self.open:
+            while n and self.used - n < BACK and self.rows[n - 1].sort != INSTRUCTION and self.rows[n - 1].sort != GAP:
                 n -= 1
-            n = n - 1 if n else 0
+            if n and self.used - n < BACK:
+                n -= 1
         cdef Records found = Records()
         found.threads = self.threads
         found.data = <Row*>malloc((n + 1) * sizeof(Row))
@@ -674,7 +676,7 @@ cdef class Flow:
     cdef int cancel(self) except -1:
         """The last instruction was not executed after all; its time is the next one's."""
         cdef size_t i = self.used
-        while i:
+        while i and self.used - i < BACK:
             i -= 1
             if self.rows[i].sort == GAP:
                 return 0

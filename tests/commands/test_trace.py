@@ -191,3 +191,10 @@ def test_any_ini_files_are_read_or_refused(tmp_path: Path, name: str, at: int, s
     except HeadwayError as error:
         words = str(error)
     assert "\n" not in words
+
+
+def test_a_stream_that_is_something_else_is_refused(tmp_path: Path) -> None:
+    noise = frames([(0x10, bytes([0x10, 0x14, 0x12]) * 100)])
+    assert "are no packets" in refused("decode", write(tmp_path / "noise", noise))
+    plain = frames([(0x10, b"\x84" * 20_000)])
+    assert "there is no A-sync" in refused("stats", write(tmp_path / "plain", plain))

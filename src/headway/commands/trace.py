@@ -75,8 +75,9 @@ def _open(path: str, images: Sequence[str], ids: Sequence[int], *, follow: bool 
 
     capture = Capture.open(path, images)
     streams = capture.chosen(ids)
-    if follow:
-        for stream in streams:
+    for stream in streams:
+        stream.check()
+        if follow:
             stream.check_image()
     return capture, streams
 

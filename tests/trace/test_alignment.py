@@ -48,7 +48,7 @@ def test_each_epoch_has_its_own_place_and_shares_the_rate(clock: tuple[int, floa
     begins = [start + 1_000_000 * epoch for epoch in range(epochs)]
     all_stamps = [one for epoch, begin in enumerate(begins) for one in stamps(draw, rate, begin, 12, epoch)]
     found = fit([*all_stamps, Timestamp(int(start + 9_000_000), 40, epochs, 0)])
-    assert set(found.heights) == set(range(epochs + 1))
+    assert set(found.lines) == set(range(epochs + 1))
     for epoch, begin in enumerate(begins):
         moment = placed(found, epoch, 100_000)
         assert abs(moment.time - (begin + 100_000 / rate)) <= moment.uncertainty + 1
@@ -87,3 +87,20 @@ def test_any_timestamps_can_be_fitted(values: list[tuple[int, int, int]]) -> Non
     found = fit(Timestamp(time, cycle, epoch, 0) for time, cycle, epoch in values)
     for _, cycle, epoch in values:
         found.moment(epoch, cycle)
+
+
+def test_a_loss_that_only_timestamps_show_is_found_and_what_is_amid_it_is_unknown() -> None:
+    """As when whole packets are missing and everything else still agrees."""
+    before = stamps(random.Random(1), 14.55, 1000, 30)
+    shift = before[-1].cycle or 0
+    after = [
+        Timestamp(one.time + 1_000_000, (one.cycle or 0) + shift + 50, 0, 0)
+        for one in stamps(random.Random(2), 14.55, 1000, 30)
+    ]
+    found = fit([*before, *after])
+    assert [len(lines) for lines in found.lines.values()] == [2]
+    assert found.outliers == 0
+    assert found.worst is not None
+    assert found.worst < 30
+    amid = ((before[-1].cycle or 0) + (after[0].cycle or 0)) // 2
+    assert found.moment(0, amid) == Unplaced("no timestamp between two losses of time")

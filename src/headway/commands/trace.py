@@ -203,13 +203,14 @@ def _align(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str,
     for stream, found in fits:
         rms = (sum(r * r for r in found.residuals) / len(found.residuals)) ** 0.5 if found.residuals else None
         figures = found.rate, found.worst, rms
-        start, end = (min(found.heights.values()), max(_ends(found))) if found.heights else (None, None)
-        rows.append((f"{stream.id:#x}", len(found.residuals), found.outliers, len(found.heights), *figures, start, end))
+        start, end = found.span or (None, None)
+        lines = sum(map(len, found.lines.values()))
+        rows.append((f"{stream.id:#x}", len(found.residuals), found.outliers, lines, *figures, start, end))
     columns = (
         "stream",
         "timestamps",
         "outliers",
-        "epochs",
+        "lines",
         "cycles_per_tick",
         "residual_max",
         "residual_rms",
@@ -217,11 +218,6 @@ def _align(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str,
         "end",
     )
     _write(capture, columns, rows, style)
-
-
-def _ends(found: Fit) -> Iterator[float]:
-    for epoch, height in found.heights.items():
-        yield height + found.spans[epoch][1] / (found.rate or 1.0)
 
 
 def _placed(stream: Stream, found: Fit) -> Iterator[Sequence[Any]]:
@@ -269,10 +265,10 @@ def _at(
         place = found.moment(0, cycle)
         moment = place.time if isinstance(place, Moment) else None
     elif time is not None and not any(_covers(found, time) for _, found in fits):
-        placed = [found for _, found in fits if found.heights]
-        if not placed:
+        spans = [found.span for _, found in fits if found.span]
+        if not spans:
             raise HeadwayError("no stream has timestamps enough for a common time: give --cycle and --stream")
-        start, end = min(min(found.heights.values()) for found in placed), max(max(_ends(found)) for found in placed)
+        start, end = min(start for start, _ in spans), max(end for _, end in spans)
         raise HeadwayError(f"the trace is from {start:.0f} to {end:.0f}: give a time in between")
     rows = [_found_at(stream, found, moment, cycle if ids and stream.id == ids[0] else None) for stream, found in fits]
     columns = ("stream", "thread", "time", "uncertainty", "cycle", "address", "size", "state", "symbol")
@@ -280,7 +276,7 @@ def _at(
 
 
 def _covers(found: Fit, time: float) -> bool:
-    return bool(found.heights) and min(found.heights.values()) <= time <= max(_ends(found))
+    return found.span is not None and found.span[0] <= time <= found.span[1]
 
 
 def _found_at(stream: Stream, found: Fit, time: float | None, cycle: int | None) -> Sequence[Any]:

@@ -63,6 +63,7 @@ DEF CREDIT = 1 << 22   # the most
 DEF NEAR = 1024        # branches that are looked at for it
 DEF COSTS = 128        # steps that one disassembled instruction counts for
 DEF ELSEWHERE = 1024   # addresses that may share their low bits
+DEF LOW = 24           # bits of an I-sync that must lie in the program if the address as a whole does not
 DEF LEAST = 4          # items from which an address may be regained
 
 cdef struct Code:
@@ -449,6 +450,8 @@ cdef class Flow:
                 why = self.disagreement(p, &after)
             if p != NULL and (why == CONTRADICTION or why and self.doubted):
                 resume = self.regain_after(p, upto, &back)
+            if why == IMAGE and resume < self.count:
+                why = CONTRADICTION
             if why and self.doubted:
                 upto = 0
             elif why and upto > resume:
@@ -663,7 +666,10 @@ cdef class Flow:
             self.thread, self.doubted = p.context, False
             self.remember(<uint32_t>p.value)
             return 0
-        self.thread, self.doubted = p.context, False
+        self.thread = p.context
+        # Outside the program: if damage did that, the other bits may lead back into it.
+        self.doubted = p.isa <= THUMB and self.code(<uint32_t>p.value, p.isa).branching == ABSENT
+        self.bits = LOW
         if p.has & PROGRESS:
             self.arrive(p.before, p)
             if self.place.known == HERE:

@@ -515,6 +515,7 @@ cdef class Flow:
         try:
             if bits:
                 n = self.everywhere(bits, firsts)
+                self.credit -= min(self.credit, n * COSTS)
             for k in range(self.capacity if not bits or n == 0 else 0):
                 code = &self.table[k]
                 if code.key and code.branching and not ((code.key - 1 >> 2) ^ self.place.address) & mask:

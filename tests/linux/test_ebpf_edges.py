@@ -533,7 +533,9 @@ def test_everything_for_two_hundred_intervals_under_load() -> None:
 def test_processors_and_threads_tell_the_same_story_under_load() -> None:
     with load():
         ledger = observe(Selection(everything=True), prefer="bpf", seconds=2).ledger
-    check(ledger, "switches_unseen")
+    # A thread that the kernel had no memory for at its birth is counted, and is not among the threads then.
+    allowed = ("switches_unseen", "threads_without_kernel_memory")
+    check(ledger, *allowed)
     there: Counter[str] = Counter()
     here: Counter[str] = Counter()
     for processor in ledger.processors:
@@ -542,7 +544,7 @@ def test_processors_and_threads_tell_the_same_story_under_load() -> None:
     for thread in ledger.threads:
         for state, cell in thread.states.items():
             here[state] += cell.time
-    if ledger.losses["switches_unseen"]:
+    if any(ledger.losses[name] for name in allowed):
         return
     for state in there:
         if state == "user" or state.startswith("kernel."):

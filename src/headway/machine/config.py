@@ -40,6 +40,7 @@ __all__ = [
     "Smi",
     "Timer",
     "Tlb",
+    "Trace",
     "Uart",
 ]
 
@@ -155,6 +156,24 @@ class Profile(Part):
     """The profile buffers."""
 
     authorise: Number = Number(40, 1, _TICKS, "cycles of a write of hwauth")
+
+
+@dataclass(frozen=True)
+class Trace(Part):
+    """The trace unit of each core (section 9)."""
+
+    enabled: Switch = Switch(False, "there is one")
+    harts: Number = Number((1 << 128) - 1, 0, (1 << 128) - 1, "harts that may be traced, a bit each", base=16)
+    start: Switch = Switch(True, "they are from reset on (false: when they ask by hwtrace)")
+    cycle_accurate: Switch = Switch(True, "stalls and waits are traced, so that times are known")
+    all_targets: Switch = Switch(False, "send the targets of indirect jumps that a decoder expects, too")
+    sync: Number = Number(1024, 64, 1 << 20, "bytes from one synchronisation to the next")
+    fifo: Number = Number(256, 128, 1 << 20, "bytes that wait for the port; what finds no room is lost")
+    port: Number = Number(0, 0, 1024, "bits that leave the port each cycle; 0: as many as there are")
+    buffer: Number = Number(
+        0, 0, 1 << 24, "words of 32 bits of a trace buffer (a ring); 0: everything is kept", power=True
+    )
+    after: Number = Number(0, 0, 1 << 24, "words that the buffer takes after a trigger")
 
 
 @dataclass(frozen=True)
@@ -292,6 +311,7 @@ class Config(Part):
     memory: Memory = Memory()
     progress: Progress = Progress()
     profile: Profile = Profile()
+    trace: Trace = Trace()
     timer: Timer = Timer()
     uart: Uart = Uart()
     block: Block = Block()
@@ -377,6 +397,7 @@ _TABLES: Mapping[str, type[Part]] = {
     "memory": Memory,
     "progress": Progress,
     "profile": Profile,
+    "trace": Trace,
     "timer": Timer,
     "uart": Uart,
     "block": Block,

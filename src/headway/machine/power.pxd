@@ -7,6 +7,7 @@ from .architecture cimport *
 from .clocks cimport cycle_of, end_tick, set_clock
 from .memory cimport empty_caches
 from .structures cimport Core, Hart, Machine
+from .trace cimport tell_clock
 from .turns cimport new_turn, resume, wait_again
 
 cdef enum:  # Attention
@@ -54,6 +55,8 @@ cdef inline void halt(Machine* m, Core* c, Hart* h, int64_t cycle) noexcept nogi
 cdef inline void rouse(Machine* m, Core* c, Hart* h) noexcept nogil:
     """An interrupt that WFI waited for is pending."""
     cdef int64_t cycle = max(c.cycle + 1, cycle_of(c, m.now)), tick = m.now + m.wake[h.halted]
+    h.traced.woken = cycle
+    h.traced.asleep = h.halted
     h.halted = 0
     enter(m, c, h, cycle, WAKING, True)
     h.arrival = tick
@@ -85,6 +88,7 @@ cdef inline void stop_clocks(Machine* m) noexcept nogil:
         c = &m.cores[k]
         set_clock(c, m.now, c.clock.speed, c.clock.running, c.clock.window)
         c.clock.tick = m.smi_until
+        tell_clock(m, c)
         wait_again(c)
         new_turn(m, c)
 

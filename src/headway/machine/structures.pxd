@@ -71,6 +71,91 @@ ctypedef struct Request:
     uint8_t displaces
     # ^ A dirty line, which is written back after it.
 
+ctypedef struct Traced:
+    # ^ What the trace unit keeps of a hart (docs/trace-format.md).
+    uint32_t wanted
+    # ^ Whether it is to be traced: TRACE_PERMITTED, TRACE_ASKED.
+    uint32_t on
+    uint32_t lost
+    # ^ Packets were lost: it begins again when there is room.
+    uint32_t due
+    # ^ A periodic I-sync is to be sent.
+    uint32_t executed
+    # ^ E atoms that are not in a packet yet.
+    uint32_t stalled
+    # ^ Cycles of the stall that comes after them, and its reason.
+    uint32_t reason
+    uint32_t base
+    # ^ The address that was sent last.
+    uint32_t told
+    # ^ Type and cause of the branch that were; 0xFF: none since an I-sync.
+    uint32_t id
+    # ^ Thread that was.
+    uint32_t target
+    # ^ Of the last indirect jump; 1: none since an I-sync.
+    uint32_t returns[16]
+    uint32_t depth
+    uint32_t short_stalls[4]
+    # ^ The last four different ones: reason << 8 | cycles - 1.
+    int64_t woken
+    # ^ The cycle in which it was woken.
+    int32_t asleep
+    # ^ From which state.
+    uint8_t group[48]
+    int32_t length
+
+ctypedef struct TraceUnit:
+    # ^ Of a core: makes packets of what its harts do.
+    int32_t exists
+    int32_t cycle_accurate
+    int32_t all_targets
+    int32_t period
+    # ^ Bytes from one A-sync to the next.
+    int64_t depth
+    int64_t port
+    # ^ Of the FIFO, in bits; bits that leave it each cycle, 0: any number.
+    int64_t level
+    int64_t level_at
+    int32_t thread
+    # ^ The one that was selected; -1: none.
+    int64_t left
+    # ^ Bytes until the next A-sync.
+    uint32_t number
+    uint32_t check
+    # ^ CRC-32 of the bytes since the last A-sync, as it is before it is complemented.
+    int64_t anchor
+    # ^ Thread cycle of the last I-sync of any thread, or of the last A-sync.
+    int64_t groups_lost
+    uint32_t changes
+    # ^ Instructions that were found not to be those of the program.
+    uint8_t* bytes
+    int64_t size
+    int64_t room
+    int64_t ring
+    # ^ Bytes of the trace buffer; 0: all is kept until it is taken.
+    int64_t after
+    # ^ Bytes that the buffer still takes since the trigger; -1: there was none.
+    int64_t written
+
+ctypedef struct Logged:
+    # ^ A stretch of a hart's time as it really was.
+    int64_t cycle
+    int64_t cycles
+    uint32_t address
+    uint16_t hart
+    uint16_t what
+
+ctypedef struct Loaded:
+    # ^ Bytes of the program.
+    uint32_t start
+    uint32_t size
+    uint8_t* bytes
+
+ctypedef struct Log:
+    Logged* entries
+    int64_t count
+    int64_t room
+
 ctypedef struct Hart:
     uint32_t x[33]
     uint32_t pc
@@ -193,6 +278,7 @@ ctypedef struct Hart:
     int64_t profile_missed
 
     Account account
+    Traced traced
 
 ctypedef struct Clock:
     int64_t tick
@@ -235,6 +321,8 @@ ctypedef struct Core:
     Request queue[3 * MAX_THREADS]
     int32_t queued
     int32_t head
+
+    TraceUnit unit
 
 ctypedef struct Source:
     # ^ An external interrupt line that the configuration drives.
@@ -362,6 +450,12 @@ ctypedef struct Machine:
     int32_t* by_block
     # ^ Open addressing: a thread's index + 1 by its block.
     int32_t by_block_room
+    Log log
+    Loaded loaded[16]
+    # ^ The program as it was loaded, where there is a trace unit; MAX_LOADED.
+    int32_t loaded_count
+    uint32_t crc[256]
+    # ^ Table of CRC-32.
     int64_t lost_threads
     int64_t lost_wakes
     Cell nowhere

@@ -20,6 +20,7 @@ _COMMANDS = {
     "doctor": "what can be measured here, what not, why, and what would change it",
     "demo": "a small program with known behaviour, measured and explained",
     "machine": "run a program on the reference machine, exact to the cycle; print its configuration",
+    "trace": "instruction traces from a trace port: every instruction with its cycle, cores aligned",
     "schema": "the JSON Schema of what stat --json prints",
 }
 _FAILED = 125

@@ -1,0 +1,306 @@
+"""``headway trace``: what the processors executed, from what a trace port wrote."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from headway.errors import HeadwayError
+
+if TYPE_CHECKING:
+    from headway.trace.alignment import Fit
+    from headway.trace.decode import Capture, Stream
+    from headway.trace.records import Gap, Instruction
+
+__all__ = ["command"]
+
+_COLUMNS = ("stream", "thread", "cycle", "cycles", "address", "size", "state", "symbol")
+
+
+class _Number(click.ParamType[int]):
+    """A number, decimal or with 0x."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        try:
+            number = int(value, 0)
+        except ValueError:
+            number = -1
+        if not 0 <= number < 1 << 64:
+            self.fail(f"{value[:40]!a} is not a number from 0 to 2^64 - 1", param, ctx)
+        return number
+
+
+@click.group("trace")
+def command() -> None:
+    """\b
+    headway trace decode capture/ --format csv         every instruction, with its cycle
+    headway trace stats capture/                       packets, bits per instruction, losses
+    headway trace at capture/ --time 562536985000      what every core was executing then
+
+    Instruction traces captured from a trace port: a CoreSight snapshot folder with ETMv3 streams (docs/trace.md).
+    """
+
+
+def _shared(function: Any) -> Any:
+    for option in reversed(
+        (
+            click.argument("path", metavar="PATH"),
+            click.option(
+                "--image",
+                "images",
+                multiple=True,
+                metavar="FILE[@ADDRESS]",
+                help="The program (ELF, memory dump at an address, System.map); unless given, the snapshot's.",
+            ),
+            click.option("--stream", "ids", multiple=True, type=_Number(), metavar="ID", help="Only this trace ID."),
+            click.option(
+                "--format", "style", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True
+            ),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+def _open(path: str, images: Sequence[str], ids: Sequence[int], *, follow: bool = True) -> tuple[Capture, list[Stream]]:
+    """The capture and its chosen streams, with programs that fit them. Says what is left out."""
+    from headway.trace.decode import Capture
+
+    capture = Capture.open(path, images)
+    streams = capture.chosen(ids)
+    if follow:
+        for stream in streams:
+            stream.check_image()
+    if capture.left_out and not ids:
+        click.echo(f"headway: {capture.left_out}", err=True)
+    return capture, streams
+
+
+def _write(columns: Sequence[str], rows: Iterator[Sequence[Any]] | list[Sequence[Any]], style: str) -> None:
+    from headway.views.rows import write_rows
+
+    try:
+        write_rows(sys.stdout, columns, rows, style)
+        sys.stdout.flush()
+    except BrokenPipeError:  # a reader that has gone away is no error
+        pass
+
+
+def _gap_state(stream: Stream, gap: Gap) -> str:
+    start, end = stream.places.span(gap.start, gap.end)
+    return f"{gap.why.state}[{start}:{end}]"
+
+
+def _row(stream: Stream, record: Instruction | Gap) -> tuple[Any, ...]:
+    from headway.trace.records import Instruction
+
+    cycle = record.cycle if record.epoch == 0 else None
+    if isinstance(record, Instruction):
+        where = f"{record.address:#010x}", record.size, record.state, stream.image.symbol(record.address)
+        return f"{stream.id:#x}", record.thread, cycle, record.cycles, *where
+    return f"{stream.id:#x}", None, cycle, record.cycles, None, 0, _gap_state(stream, record), ""
+
+
+@command.command("decode")
+@_shared
+def _decode(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str) -> None:
+    """\b
+    headway trace decode capture/                                     every stream, for people
+    headway trace decode capture/ --stream 0x10 --format csv          one, as CSV
+    headway trace decode capture/ --image vmlinux --image System.map  with another program
+
+    Every instruction of every stream, in order, and every gap with its reason and its bytes of the buffer. `cycle`
+    counts from the stream's first synchronisation; it is empty after a loss of time (headway trace align knows more).
+    """
+    from headway.trace.records import Gap, Instruction
+
+    _, streams = _open(path, images, ids)
+    rows = (
+        _row(stream, record)
+        for stream in streams
+        for record in stream.records()
+        if isinstance(record, Instruction | Gap)
+    )
+    _write(_COLUMNS, rows, style)
+
+
+@command.command("stats")
+@_shared
+def _stats(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str) -> None:
+    """\b
+    headway trace stats capture/
+
+    What is in each stream: packets by kind, instructions and bits for each, gaps by reason. Without a program (none
+    in the snapshot, no --image) packets alone.
+    """
+    from headway.trace.records import Gap, Instruction, Why
+
+    _, streams = _open(path, images, ids, follow=False)
+    rows: list[Sequence[Any]] = []
+    for stream in streams:
+        name, found = f"{stream.id:#x}", stream.statistics()
+        rows.append((name, "size", "bytes", found.size))
+        unit = {0: "bytes", 1: "bytes"}
+        rows += [
+            (name, f"packet.{kind.title}", unit.get(kind, "packets"), count) for kind, count in found.packets.items()
+        ]
+        if not stream.image.spans:
+            continue
+        stream.check_image()
+        instructions, unread, gaps = 0, 0, dict[str, list[int | None]]()
+        for record in stream.records():
+            if isinstance(record, Instruction):
+                instructions += 1
+            elif isinstance(record, Gap):
+                unread += record.end - record.start if record.why is Why.UNSYNCHRONISED else 0
+                gaps.setdefault(record.why.state, []).append(record.cycles)
+        rows.append((name, "instructions", "instructions", instructions))
+        bits = (found.size - unread) * 8
+        rows.append((name, "density", "bits per instruction", round(bits / instructions, 2) if instructions else None))
+        for state, lengths in sorted(gaps.items()):
+            rows.append((name, f"gap.{state}", "gaps", len(lengths)))
+            known = [length for length in lengths if length is not None]
+            if len(known) == len(lengths):
+                rows.append((name, f"gap.{state}", "cycles", sum(known)))
+    _write(("stream", "what", "unit", "value"), rows, style)
+
+
+def _fits(streams: Sequence[Stream]) -> list[tuple[Stream, Fit]]:
+    from headway.trace.alignment import fit
+    from headway.trace.records import Timestamp
+
+    return [(stream, fit(record for record in stream.records() if isinstance(record, Timestamp))) for stream in streams]
+
+
+@command.command("align")
+@_shared
+@click.option("--instructions", is_flag=True, help="Every instruction with its common time instead of the fits.")
+def _align(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str, instructions: bool) -> None:
+    """\b
+    headway trace align capture/                                the fits: cycles per tick, residuals
+    headway trace align capture/ --instructions --format csv    every instruction in the common time
+
+    Lays the cores' times over each other by the timestamps in their streams. Times are in ticks of the common clock.
+    """
+    _, streams = _open(path, images, ids)
+    fits = _fits(streams)
+    if instructions:
+        columns = ("stream", "thread", "time", "uncertainty", "cycles", "address", "size", "state", "symbol")
+        _write(columns, (row for stream, found in fits for row in _placed(stream, found)), style)
+        return
+    rows: list[Sequence[Any]] = []
+    for stream, found in fits:
+        rms = (sum(r * r for r in found.residuals) / len(found.residuals)) ** 0.5 if found.residuals else None
+        figures = found.rate, found.worst, rms
+        start, end = (min(found.heights.values()), max(_ends(found))) if found.heights else (None, None)
+        rows.append((f"{stream.id:#x}", len(found.residuals), found.outliers, len(found.heights), *figures, start, end))
+    columns = (
+        "stream",
+        "timestamps",
+        "outliers",
+        "epochs",
+        "cycles_per_tick",
+        "residual_max",
+        "residual_rms",
+        "start",
+        "end",
+    )
+    _write(columns, rows, style)
+
+
+def _ends(found: Fit) -> Iterator[float]:
+    for epoch, height in found.heights.items():
+        yield height + found.spans[epoch][1] / (found.rate or 1.0)
+
+
+def _placed(stream: Stream, found: Fit) -> Iterator[Sequence[Any]]:
+    from headway.trace.alignment import Moment
+    from headway.trace.records import Gap, Instruction
+
+    for record in stream.records():
+        if isinstance(record, Instruction | Gap):
+            moment = found.moment(record.epoch, record.cycle)
+            row = _row(stream, record)
+            when = (round(moment.time, 3), round(moment.uncertainty, 3)) if isinstance(moment, Moment) else (None, None)
+            yield row[0], row[1], *when, *row[3:]
+
+
+@command.command("at")
+@_shared
+@click.option("--cycle", type=_Number(), metavar="N", help="A cycle of the stream that --stream names.")
+@click.option("--time", type=_Number(), metavar="T", help="A time of the common clock, in ticks.")
+def _at(
+    path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str, cycle: int | None, time: int | None
+) -> None:
+    """\b
+    headway trace at capture/ --time 562536985000            every core, at a time of the common clock
+    headway trace at capture/ --stream 0x10 --cycle 12345    every core, at a cycle of one
+
+    What every core was executing at one moment, and how far the moment may be off, in ticks; or why that is not known.
+    """
+    from headway.trace.alignment import Moment
+
+    if (cycle is None) == (time is None):
+        raise click.UsageError("give either --cycle (with --stream) or --time")
+    if cycle is not None and len(ids) != 1:
+        raise click.UsageError("--cycle is of one stream: name it with --stream")
+    capture, _ = _open(path, images, ids, follow=False)
+    streams = capture.chosen(())
+    for stream in streams:
+        stream.check_image()
+    fits = _fits(streams)
+    moment: float | None = time
+    if cycle is not None:
+        stream, found = next(pair for pair in fits if pair[0].id == ids[0])
+        last = max((record.cycle or 0 for record in stream.records() if record.epoch == 0), default=0)
+        if cycle > last:
+            raise HeadwayError(f"stream {stream.id:#x} ends at cycle {last}: give an earlier one than {cycle}")
+        place = found.moment(0, cycle)
+        moment = place.time if isinstance(place, Moment) else None
+    elif time is not None and not any(_covers(found, time) for _, found in fits):
+        placed = [found for _, found in fits if found.heights]
+        if not placed:
+            raise HeadwayError("no stream has timestamps enough for a common time: give --cycle and --stream")
+        start, end = min(min(found.heights.values()) for found in placed), max(max(_ends(found)) for found in placed)
+        raise HeadwayError(f"the trace is from {start:.0f} to {end:.0f}: give a time in between")
+    rows = [_found_at(stream, found, moment, cycle if ids and stream.id == ids[0] else None) for stream, found in fits]
+    columns = ("stream", "thread", "time", "uncertainty", "cycle", "address", "size", "state", "symbol")
+    _write(columns, rows, style)
+
+
+def _covers(found: Fit, time: float) -> bool:
+    return bool(found.heights) and min(found.heights.values()) <= time <= max(_ends(found))
+
+
+def _found_at(stream: Stream, found: Fit, time: float | None, cycle: int | None) -> Sequence[Any]:
+    """What a stream was doing. What is done at or after the moment, first, was being done at it."""
+    from headway.trace.alignment import Moment
+    from headway.trace.records import Gap, Instruction
+
+    name = f"{stream.id:#x}"
+    if time is None and cycle is None:
+        return name, None, None, None, None, None, 0, "unknown.alignment", ""
+    end, epoch = 0, -1
+    for record in stream.records():
+        if not isinstance(record, Instruction | Gap) or record.cycle is None:
+            continue
+        begin = end if record.epoch == epoch else 0
+        end, epoch = record.cycle, record.epoch
+        wanted: float | None = cycle if epoch == 0 else None
+        if wanted is None and time is not None:
+            wanted = found.cycle(time, epoch)
+        if wanted is None or wanted > end or (wanted <= begin and not wanted == begin == 0):
+            continue
+        moment = found.moment(epoch, round(wanted))
+        when = (round(moment.time, 3), round(moment.uncertainty, 3)) if isinstance(moment, Moment) else (None, None)
+        row = _row(stream, record)
+        return name, row[1], *when, round(wanted), *row[4:]
+    why = "unknown.outside" if time is None or not _covers(found, time) else "unknown.lost"
+    return name, None, time, None, None, None, 0, why, ""

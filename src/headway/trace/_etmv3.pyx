@@ -1,0 +1,467 @@
+"""Bytes to packets, ETMv3: a header says what a packet is and, with its payload's continuation bits, how long.
+
+The parser needs no program image and never fails. What cannot be a packet (a reserved header, a payload against the
+rules, a kind that the trace unit is not configured for) is noise, one byte long, and the next byte is taken for a
+header: after a header that was damaged the true packets come again as soon as possible. What is made of them is the
+decision of the layer above, which knows the program.
+
+A packet becomes final when the longest one would fit into what has been read, so how the input was divided makes no difference.
+
+Source: ARM IHI 0014Q, "Embedded Trace Macrocell architecture specification", chapter 7.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memset
+
+from headway.trace.packets import Packet as PyPacket
+
+DEF LONGEST = 24  # bytes; an I-sync with everything has 20
+
+
+cdef int atoms_of(uint8_t header, bint cycle_accurate, Atom* out, int* left) noexcept nogil:
+    """The atoms of a P-header (at most 16), and the cycles that passed after the last. -1: no P-header."""
+    cdef int n = 0, i, count
+    left[0] = 0
+    if header & 0x81 != 0x80:
+        return -1
+    if not cycle_accurate:
+        if header & 3 == 0:
+            count = header >> 2 & 15
+            for i in range(count):
+                out[i].executed, out[i].cycles = 1, 0
+            if header & 0x40:
+                out[count].executed, out[count].cycles = 0, 0
+                count += 1
+            return count if count else -1
+        if header & 0xF0 == 0x80:
+            out[0].executed, out[0].cycles = not header & 8, 0
+            out[1].executed, out[1].cycles = not header & 4, 0
+            return 2
+        return -1
+    if header & 0x23 == 0:  # 1N0EEE00
+        count = header >> 2 & 7
+        for i in range(count):
+            out[i].executed, out[i].cycles = 1, 1
+        if header & 0x40:
+            out[count].executed, out[count].cycles = 0, 1
+            count += 1
+        return count if count else -1
+    if header & 0xF3 == 0x82:  # 1000ab10
+        out[0].executed, out[0].cycles = not header & 8, 1
+        out[1].executed, out[1].cycles = not header & 4, 0
+        return 2
+    if header & 0xA3 == 0xA0:  # 1E1WWW00
+        count = (header >> 2 & 7) + 1
+        if header & 0x40:
+            out[0].executed, out[0].cycles = 1, count
+            return 1
+        left[0] = count
+        return 0
+    if header & 0xFB == 0x92:  # 10010F10
+        out[0].executed, out[0].cycles = not header & 4, 0
+        return 1
+    return -1
+
+
+cdef class Packets:
+    """Packets in a row, as one call of the parser found them."""
+
+    def __dealloc__(self):
+        free(self.data)
+
+    def __iter__(self):
+        return (self[i] for i in range(self.size))
+
+    def __len__(self):
+        return self.size
+
+    def __getitem__(self, Py_ssize_t i):
+        if not 0 <= i < self.size:
+            raise IndexError(i)
+        cdef Packet* p = &self.data[i]
+        return PyPacket(
+            p.kind, p.index, p.count if p.kind == NOISE or p.kind == INCOMPLETE else p.size, p.value, p.has, p.isa,
+            p.reason, p.bits, p.header, p.count if p.kind == SYNC else 0, p.context, p.before,
+        )
+
+    def counts(self):
+        """How many there are of each kind, by its number; of noise and of what is incomplete: bytes."""
+        cdef uint64_t total[15]
+        cdef Py_ssize_t i
+        memset(total, 0, sizeof(total))
+        for i in range(self.size):
+            total[self.data[i].kind] += self.data[i].count if self.data[i].kind <= INCOMPLETE else 1
+        return [total[i] for i in range(KINDS)]
+
+
+cdef inline int length7(const uint8_t* data, size_t size, int most) noexcept nogil:
+    """Bytes of a number with continuation bits: 0 if there is no end in `most`, -1 if there is none yet."""
+    cdef int i
+    for i in range(most):
+        if <size_t>i >= size:
+            return -1
+        if data[i] < 0x80:
+            return i + 1
+    return 0
+
+
+cdef class Parser:
+    """Makes packets of a stream's bytes."""
+
+    def __init__(
+        self, *, cycle_accurate, context_bytes, timestamp_bits, alternative_branches, data_values, data_addresses,
+        virtual_machines, deprecated_branches,
+    ):
+        self.cycle_accurate, self.context_bytes = cycle_accurate, context_bytes
+        self.alternative, self.values, self.addresses = alternative_branches, data_values, data_addresses
+        self.machines, self.deprecated = virtual_machines, deprecated_branches
+        self.time_bytes = 9 if timestamp_bits == 64 else 7
+        self.rest = b""
+
+    def feed(self, data):
+        """More of the stream (bytes); gives the packets that are complete."""
+        return self.take(bytes(data), False)
+
+    def finish(self):
+        """The end of the stream; gives what is left."""
+        return self.take(b"", True)
+
+    def lost(self):
+        """Bytes are missing before the next that is fed: what was begun is noise, and addresses may be out of date."""
+        found = self.take(b"", True)
+        self.based = False
+        return found
+
+    cdef Packets take(self, bytes data, bint last):
+        if self.rest:
+            data = self.rest + data
+        cdef Packets found = self.parse(<const uint8_t*>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), last)
+        return found
+
+    cdef Packets parse(self, const uint8_t* data, size_t size, bint last):
+        cdef Packets found = Packets()
+        cdef size_t at = 0, n = 0, room = size + 4
+        cdef int used
+        cdef Packet* p
+        found.data = <Packet*>malloc(room * sizeof(Packet))
+        if found.data == NULL:
+            raise MemoryError
+        with nogil:
+            while at < size and (last or size - at >= LONGEST):
+                # P-headers are nearly everything, so they come first.
+                p = &found.data[n]
+                if data[at] == 0:
+                    self.zeros += 1
+                    at += 1
+                    continue
+                if self.zeros:
+                    used = self.zeros >= 5 and data[at] == 0x80
+                    if self.zeros > 5 or not used:
+                        n = add_noise(found.data, n, self.position + at - self.zeros, self.zeros - (5 if used else 0))
+                        self.based = False
+                        p = &found.data[n]
+                    self.zeros = 0
+                    if used:
+                        memset(p, 0, sizeof(Packet))
+                        p.kind, p.size, p.index, p.header = ALIGNMENT, 6, self.position + at - 5, 0
+                        at += 1
+                        n += 1
+                        continue
+                p.index = self.position + at
+                p.value = p.header = data[at]
+                p.count = p.context = p.before = 0
+                p.has = p.isa = p.reason = p.bits = p.world = 0
+                used = self.packet(data + at, size - at, p)
+                if used > 0:
+                    p.size = used
+                    at += used
+                    n += 1
+                elif used < 0:  # the stream ends in it
+                    p.kind, p.size, p.count = INCOMPLETE, 0, size - at
+                    at = size
+                    n += 1
+                else:
+                    n = add_noise(found.data, n, p.index, 1)
+                    self.based = False
+                    at += 1
+            if last and self.zeros:
+                n = add_noise(found.data, n, self.position + at - self.zeros, self.zeros)
+                self.zeros = 0
+        self.position += at
+        self.rest = data[at:size]
+        found.size = n
+        if n * 2 < room:  # what is kept of it should be no larger than it is
+            p = <Packet*>realloc(found.data, (n + 1) * sizeof(Packet))
+            if p != NULL:
+                found.data = p
+        return found
+
+    cdef int packet(self, const uint8_t* data, size_t size, Packet* p) noexcept nogil:
+        """Reads one. Bytes of it; 0: that is none; -1: it has no end yet."""
+        cdef uint8_t h = data[0]
+        cdef int n, i
+        cdef Atom atoms[16]
+        if h & 0x81 == 0x80:
+            p.kind = ATOMS
+            if self.cycle_accurate:
+                return (h & 0x23 == 0 and h & 0x5C != 0) or h & 0xF3 == 0x82 or h & 0xA3 == 0xA0 or h & 0xFB == 0x92
+            return atoms_of(h, False, atoms, &n) >= 0
+        if h & 1:
+            return self.branch(data, size, p)
+        if h == 0x08 or h == 0x70:
+            return self.sync(data, size, p)
+        if h == 0x04:
+            p.kind = CYCLES
+            n = length7(data + 1, size - 1, 5)
+            if n <= 0:
+                return n
+            p.value = 0
+            for i in range(n):
+                p.value |= <uint64_t>(data[1 + i] & 0x7F) << 7 * i
+            p.value = <uint32_t>p.value
+            return 1 + n
+        if h & 0xFB == 0x42:
+            p.kind = TIMESTAMP
+            return self.timestamp(data, size, p)
+        if h == 0x0C:
+            p.kind = TRIGGER
+        elif h == 0x66:
+            p.kind = IGNORE
+        elif h == 0x76:
+            p.kind = RETURN
+        elif h == 0x7E:
+            p.kind = ENTRY
+        elif h == 0x6E:
+            if not self.context_bytes:
+                return 0
+            if size < <size_t>(1 + self.context_bytes):
+                return -1
+            p.kind, p.value = CONTEXT, little(data + 1, self.context_bytes)
+            return 1 + self.context_bytes
+        elif h == 0x3C:
+            if not self.machines:
+                return 0
+            if size < 2:
+                return -1
+            p.kind, p.value = MACHINE, data[1]
+            return 2
+        else:
+            return self.data_packet(data, size, p)
+        return 1
+
+    cdef int timestamp(self, const uint8_t* data, size_t size, Packet* p) noexcept nogil:
+        # All bytes have a continuation bit but the last possible one, which is full.
+        cdef int n, i, most = self.time_bytes
+        cdef uint64_t value = 0
+        for n in range(1, most + 1):
+            if <size_t>n >= size:
+                return -1
+            if n == 9:
+                value |= <uint64_t>data[n] << 56
+                p.bits = 64
+                break
+            value |= <uint64_t>(data[n] & 0x7F) << 7 * (n - 1)
+            p.bits = 7 * n
+            if data[n] < 0x80:
+                break
+        else:
+            return 0
+        if p.bits < 64:
+            value |= self.time >> p.bits << p.bits
+        self.time = p.value = value
+        return n + 1
+
+    cdef int data_packet(self, const uint8_t* data, size_t size, Packet* p) noexcept nogil:
+        """Data trace: only its length is of interest."""
+        cdef uint8_t h = data[0]
+        cdef int n = 1, k, width = 4 if h & 0xC == 0xC else h >> 2 & 3
+        p.kind = DATA
+        if not (self.values or self.addresses):
+            return 0
+        if h & 0xD3 == 0x02 or h & 0xEF == 0x6A or h & 0xD3 == 0x50 and h != 0x50:  # normal, not traced, placeholder
+            if self.addresses and (h & 0x20 if h & 0xEF != 0x6A else h & 0x10):
+                k = length7(data + 1, size - 1, 5)
+                if k <= 0:
+                    return k
+                n += k
+            if h & 0xD3 == 0x02 and self.values:
+                n += width
+        elif h & 0x93 == 0 and h & 0x60:  # out of order
+            n += width
+        elif h != 0x50 and h != 0x62:
+            return 0
+        return n if <size_t>n <= size else -1
+
+    cdef int branch(self, const uint8_t* data, size_t size, Packet* p) noexcept nogil:
+        cdef int n = 1, bits = 6, shift
+        cdef uint32_t value = data[0] >> 1 & 0x3F
+        cdef uint8_t byte, isa = self.isa, alternate = self.alternate
+        cdef bint more = data[0] >= 0x80, information = False, first = True
+        p.kind = BRANCH
+        while more and n < 4:
+            if <size_t>n >= size:
+                return -1
+            byte = data[n]
+            n += 1
+            more = byte >= 0x80
+            if self.alternative and not more:
+                information = byte & 0x40 != 0
+                value |= <uint32_t>(byte & 0x3F) << bits
+                bits += 6
+            else:
+                value |= <uint32_t>(byte & 0x7F) << bits
+                bits += 7
+        if more:
+            if <size_t>n >= size:
+                return -1
+            byte = data[n]
+            n += 1
+            if byte & 0x80:  # as ETMv3.0 wrote exceptions
+                if not self.deprecated:
+                    return 0
+                isa, p.has, p.context = ARM, EXCEPTION | (CANCEL if byte & 0x40 else 0), byte >> 3 & 7
+                value |= <uint32_t>(byte & 7) << bits
+                bits = 30
+            else:
+                information = byte & 0x40 != 0
+                if byte & 0x38 == 0x08:
+                    isa = ARM
+                    value |= <uint32_t>(byte & 7) << bits
+                    bits = 30
+                elif byte & 0x30 == 0x10:
+                    isa = THUMB
+                    value |= <uint32_t>(byte & 15) << bits
+                    bits = 31
+                elif byte & 0x20:
+                    isa = JAZELLE
+                    value |= <uint32_t>(byte & 31) << bits
+                    bits = 32
+                else:
+                    return 0
+            p.has |= FULL
+        if information:
+            if <size_t>n >= size:
+                return -1
+            byte = data[n]
+            n += 1
+            p.context = byte >> 1 & 15
+            p.has |= SWITCH if p.context == 0 else EXCEPTION
+            if byte & 0x20:
+                p.has |= CANCEL
+            alternate = byte >> 6 & 1
+            while byte & 0x80:
+                if <size_t>n >= size:
+                    return -1
+                byte = data[n]
+                n += 1
+                if first and not byte & 0x40:
+                    p.context |= <uint32_t>(byte & 0x1F) << 4
+                    first = False
+                elif byte & 0x80:  # the last kind has no successor
+                    return 0
+                else:
+                    break
+        if isa == THUMB and alternate:
+            isa = THUMBEE
+        elif isa == THUMBEE and not alternate:
+            isa = THUMB
+        shift = 2 if isa == ARM else 0 if isa == JAZELLE else 1
+        bits += shift
+        p.value = <uint64_t>value << shift
+        if bits < 32:
+            p.value |= self.address >> bits << bits
+        else:
+            self.based = True
+        if self.based:
+            p.has |= BASED
+        p.value = <uint32_t>p.value
+        p.bits, p.isa = bits, isa
+        self.address, self.isa, self.alternate = p.value, isa, alternate
+        return n
+
+    cdef int sync(self, const uint8_t* data, size_t size, Packet* p) noexcept nogil:
+        cdef int n = 1, i, k, bits
+        cdef uint8_t info
+        cdef uint32_t address, moved
+        p.kind = SYNC
+        if data[0] == 0x70:
+            k = length7(data + 1, size - 1, 5)
+            if k <= 0:
+                return k
+            for i in range(k):
+                p.count |= <uint64_t>(data[1 + i] & 0x7F) << 7 * i
+            p.count = <uint32_t>p.count
+            p.has |= COUNT
+            n += k
+        if size < <size_t>(n + self.context_bytes + 5):
+            return -1
+        p.context = <uint32_t>little(data + n, self.context_bytes)
+        n += self.context_bytes
+        info = data[n]
+        if not info & 1:  # bit 0 is always 1
+            return 0
+        p.reason, p.world = info >> 5 & 3, (info >> 3 & 1) | (info & 2)
+        address = <uint32_t>little(data + n + 1, 4)
+        n += 5
+        if info & 0x10:
+            p.isa = JAZELLE
+        elif address & 1:
+            p.isa = THUMBEE if info & 4 else THUMB
+            address &= ~<uint32_t>1
+        elif address & 2:  # no ARM instruction is there
+            return 0
+        if info & 0x80:  # the instruction after it, compressed against the load or store
+            p.has |= PROGRESS
+            p.before = address
+            k = length7(data + n, size - n, 5)
+            if k < 0 and size - n < 5:
+                return -1
+            if k == 0 or not data[n] & 1:
+                return 0
+            moved = data[n] >> 1 & 0x3F
+            bits = 6
+            for i in range(1, k):
+                moved |= <uint32_t>(data[n + i] & 0x7F) << bits
+                bits += 7
+            n += k
+            i = 2 if p.isa == ARM else 0 if p.isa == JAZELLE else 1
+            bits += i
+            moved <<= i
+            if bits < 32:
+                moved |= address >> bits << bits
+            address = moved
+        p.value = address
+        self.address, self.isa, self.alternate, self.based = address, p.isa, info >> 2 & 1, True
+        return n
+
+
+cdef inline uint64_t little(const uint8_t* data, int size) noexcept nogil:
+    cdef int i
+    cdef uint64_t value = 0
+    for i in range(size):
+        value |= <uint64_t>data[i] << 8 * i
+    return value
+
+
+cdef inline size_t add_noise(Packet* data, size_t n, uint64_t index, uint64_t size) noexcept nogil:
+    memset(&data[n], 0, sizeof(Packet))
+    data[n].kind, data[n].index, data[n].count = NOISE, index, size
+    return n + 1
+
+
+def atoms(packets, bint cycle_accurate):
+    """What the P-headers among these packets say: (index, executed, cycles) each; executed is None for cycles alone."""
+    cdef Atom found[16]
+    cdef int n, i, left
+    cdef Packets block = packets
+    cdef Py_ssize_t k
+    result = []
+    for k in range(block.size):
+        if block.data[k].kind == ATOMS:
+            n = atoms_of(block.data[k].header, cycle_accurate, found, &left)
+            for i in range(n):
+                result.append((block.data[k].index, bool(found[i].executed), found[i].cycles))
+            if left:
+                result.append((block.data[k].index, None, left))
+    return result

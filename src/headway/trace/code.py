@@ -1,0 +1,105 @@
+"""What an instruction of an ARM or Thumb program does to the flow: its size, where it can go, whether it can fail.
+
+capstone disassembles, once an address. The flow asks only: plain, direct branch, indirect branch, or IT? Whatever can
+write the PC other than a direct branch is indirect. What capstone does not know is plain, with the size that its
+encoding says.
+
+Source: ARM DDI 0406C, "ARM Architecture Reference Manual ARMv7-A and ARMv7-R", A5 and A6; ARM IHI 0014Q, 4.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import capstone
+from capstone import arm
+
+__all__ = ["ABSENT", "DIRECT", "INDIRECT", "IT", "PLAIN", "RETURNS", "Code"]
+
+ABSENT: Final = 0
+PLAIN: Final = 1
+DIRECT: Final = 2
+INDIRECT: Final = 3
+IT: Final = 4
+RETURNS: Final = 5
+"""An indirect branch that returns from an exception, perhaps into an IT block."""
+
+_ARM, _THUMB = 0, 1
+_MOST = 1 << 20
+"""Addresses that are kept."""
+
+_BRANCHES = {arm.ARM_INS_B, arm.ARM_INS_BL, arm.ARM_INS_BLX, arm.ARM_INS_CBZ, arm.ARM_INS_CBNZ}
+_ALWAYS = (arm.ARM_CC_AL, arm.ARM_CC_INVALID)
+_RETURNS = {arm.ARM_INS_RFEIA, arm.ARM_INS_RFEIB, arm.ARM_INS_RFEDA, arm.ARM_INS_RFEDB, arm.ARM_INS_ERET}
+_TABLES = {arm.ARM_INS_TBB, arm.ARM_INS_TBH}
+
+
+class Code:
+    """A program as the flow sees it. ``read(address, size)`` gives bytes of the image; fewer where it has none."""
+
+    def __init__(self, read: Callable[[int, int], bytes]) -> None:
+        self._read = read
+        self._known: dict[tuple[int, int], tuple[int, int, bool, int, int, int]] = {}
+        self._engines = {
+            _ARM: capstone.Cs(capstone.CS_ARCH_ARM, capstone.CS_MODE_ARM | capstone.CS_MODE_V8),
+            _THUMB: capstone.Cs(capstone.CS_ARCH_ARM, capstone.CS_MODE_THUMB | capstone.CS_MODE_V8),
+        }
+        for engine in self._engines.values():
+            engine.detail = True
+
+    def look(self, address: int, isa: int) -> tuple[int, int, bool, int, int, int]:
+        """(size, kind, can fail its condition, target, instruction set there, instructions in its IT block).
+
+        The last is 1 for a branch that comes back (a call).
+        """
+        found = self._known.get((address, isa))
+        if found is None:
+            if len(self._known) >= _MOST:
+                self._known.clear()
+            found = self._known[address, isa] = self._look(address, isa)
+        return found
+
+    def _look(self, address: int, isa: int) -> tuple[int, int, bool, int, int, int]:
+        data = self._read(address, 4)
+        size = _size(data, isa)
+        if size == 0 or len(data) < size:
+            return 0, ABSENT, False, 0, 0, 0
+        found = next(self._engines[isa].disasm(data[:size], address, 1), None)
+        if found is None or found.size != size:
+            return size, PLAIN, isa == _ARM and data[3] >> 4 < 14, 0, 0, 0
+        if found.id == arm.ARM_INS_IT:
+            mask = data[0] & 15
+            return size, IT, False, 0, 0, 4 - ((mask & -mask).bit_length() - 1)
+        conditional = found.cc not in _ALWAYS
+        if found.id in _BRANCHES:
+            last = found.operands[-1]
+            calls = found.id in (arm.ARM_INS_BL, arm.ARM_INS_BLX)
+            conditional = conditional or found.id in (arm.ARM_INS_CBZ, arm.ARM_INS_CBNZ)
+            if last.type == arm.ARM_OP_IMM:
+                target_isa = 1 - isa if found.id == arm.ARM_INS_BLX else isa
+                return size, DIRECT, conditional, last.imm & 0xFFFFFFFF, target_isa, calls
+            return size, INDIRECT, conditional, 0, 0, calls
+        if found.id in _RETURNS:
+            return size, RETURNS, conditional, 0, 0, 0
+        if found.id in _TABLES or _writes_pc(found):
+            returns = bool(getattr(found, "update_flags", False)) or bool(getattr(found, "usermode", False))
+            return size, RETURNS if returns else INDIRECT, conditional, 0, 0, 0
+        return size, PLAIN, conditional, 0, 0, 0
+
+
+def _size(data: bytes, isa: int) -> int:
+    """By the encoding alone; 0 where there is none."""
+    if isa == _ARM:
+        return 4 if len(data) == 4 else 0
+    if len(data) < 2:
+        return 0
+    return 4 if data[1] >> 3 >= 0b11101 else 2
+
+
+def _writes_pc(found: capstone.CsInsn) -> bool:
+    if found.group(capstone.CS_GRP_JUMP):
+        return True
+    if found.mnemonic.startswith(("cmp", "cmn", "tst", "teq", "str", "stm", "push", "vstm", "vstr")):
+        return False
+    return bool(arm.ARM_REG_PC in found.regs_access()[1])

@@ -1,0 +1,271 @@
+"""From a snapshot to the records of its streams: the layers put together.
+
+Reads its files piece by piece, so that memory does not grow with the trace; each stream is one pass.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from headway.errors import HeadwayError, SelectionError
+
+from ._coresight import Deformatter
+from ._etmv3 import Packets
+from ._flow import Flow, Records
+from .code import Code
+from .etmv3 import Setting
+from .image import Image
+from .packets import Kind
+from .records import Record
+from .snapshot import Buffer, Snapshot, Source
+
+__all__ = ["Capture", "Places", "Statistics", "Stream"]
+
+_CHUNK = 1 << 16
+_TRIED = 1 << 20
+"""Bytes of a stream on which an image is tried."""
+
+_FRAME = 16
+
+
+class Places:
+    """Where in the buffer a stream's bytes are, to the frame. Of a long trace, only to a few frames."""
+
+    def __init__(self, most: int = 1 << 16) -> None:
+        self._offsets: list[int] = [0]
+        self._positions: list[int] = [0]
+        self._most, self._every, self._seen = most, 1, 0
+
+    def add(self, pairs: Iterable[int]) -> None:
+        """(byte of the stream, byte of the buffer), one after the other, ascending."""
+        numbers = iter(pairs)
+        for offset, position in zip(numbers, numbers, strict=True):
+            self._seen += 1
+            if self._seen % self._every:
+                continue
+            self._offsets.append(offset)
+            self._positions.append(position)
+            if len(self._offsets) > self._most:
+                del self._offsets[1::2], self._positions[1::2]
+                self._every *= 2
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        """The bytes of the buffer in which the stream's bytes ``start`` to ``end`` lie."""
+        first = self._positions[max(bisect_right(self._offsets, start) - 1, 0)]
+        last = bisect_left(self._offsets, end)
+        if last < len(self._offsets):
+            return first, max(self._positions[last], first)
+        return first, self._positions[-1] + _FRAME * self._every
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Of one stream. ``packets``: how many of each kind (of noise, and of what is cut off: bytes)."""
+
+    size: int
+    packets: dict[Kind, int]
+
+
+class Stream:
+    """One trace source of the snapshot, with the program that it traced."""
+
+    def __init__(self, source: Source, image: Image, code: Code) -> None:
+        if source.setting is None or source.stream is None:
+            raise ValueError(source)
+        self.source, self.image = source, image
+        self._code = code
+        self.id: int = source.stream
+        self.setting: Setting = source.setting
+        self.places = Places()
+        self.stretches = self.contradictions = 0
+
+    def pieces(self) -> Iterator[bytes | int]:
+        """The stream's bytes; a number is where bytes are missing."""
+        deformatter = Deformatter()
+        self.places = Places()
+        for chunk in _chunks(self.source.buffer):
+            if not self.source.buffer.formatted:
+                yield chunk
+                continue
+            for stream, data, places in deformatter.feed(chunk):
+                if stream == self.id:
+                    if data:
+                        self.places.add(places)
+                    yield data or places[0]
+
+    def packets(self) -> Iterator[Packets]:
+        """The stream's packets, block by block."""
+        parser = self.setting.parser()
+        for piece in self.pieces():
+            yield parser.lost() if isinstance(piece, int) else parser.feed(piece)
+        yield parser.finish()
+
+    def statistics(self) -> Statistics:
+        """What is in the stream; needs no image."""
+        size, totals = 0, [0] * len(Kind)
+        parser = self.setting.parser()
+        for piece in self.pieces():
+            found = parser.lost() if isinstance(piece, int) else parser.feed(piece)
+            size += 0 if isinstance(piece, int) else len(piece)
+            totals = [total + more for total, more in zip(totals, found.counts(), strict=True)]
+        totals = [total + more for total, more in zip(totals, parser.finish().counts(), strict=True)]
+        return Statistics(size, {kind: totals[kind] for kind in Kind if totals[kind]})
+
+    def blocks(self, most: int | None = None) -> Iterator[Records]:
+        """The stream's records, block by block; of its first ``most`` bytes. Raises HeadwayError without an image."""
+        if not self.image.spans:
+            core = f"core {self.source.core}" if self.source.core else f"source {self.source.name}"
+            raise HeadwayError(
+                f"no program is known for stream {self.id:#x} ({core} has no dump): give one with --image"
+            )
+        parser = self.setting.parser()
+        flow = Flow(
+            self._code.look,
+            spans=self.image.spans,
+            cycle_accurate=self.setting.cycle_accurate,
+            branch_broadcast=self.setting.branch_broadcast,
+            counted_through_overflow=self.setting.counted_through_overflow,
+            threads=self.setting.context_bytes > 0,
+        )
+        for piece in self.pieces():
+            if isinstance(piece, int):
+                yield flow.feed(parser.lost())
+                flow.lost(piece)
+                continue
+            yield flow.feed(parser.feed(piece))
+            if most is not None:
+                most -= len(piece)
+                if most <= 0:
+                    break
+        yield flow.feed(parser.finish())
+        yield flow.finish()
+        self.stretches, self.contradictions = flow.stretches, flow.contradictions
+
+    def records(self) -> Iterator[Record]:
+        """The stream's records, one by one."""
+        for block in self.blocks():
+            yield from block
+
+    def check_image(self) -> None:
+        """Whether the program is the one that ran, by the beginning of the stream. Raises HeadwayError."""
+        found = 0
+        for block in self.blocks(_TRIED):
+            found += len(block.instructions())
+        if self.stretches >= 8 and self.contradictions * 4 > self.stretches:
+            raise HeadwayError(
+                f"the program is not the one that stream {self.id:#x} is of ({self.contradictions} of {self.stretches} "
+                "stretches contradict it): give the image that ran with --image"
+            )
+        if self.stretches and not found:
+            spans = ", ".join(f"{start:#x} to {end:#x}" for start, end in self.image.spans)
+            raise HeadwayError(
+                f"nothing that stream {self.id:#x} executed is in the program ({spans}): "
+                "give the image that ran with --image"
+            )
+
+
+class Capture:
+    """A snapshot with its streams. ``left_out``: what is in its buffers and cannot be decoded, in words."""
+
+    def __init__(self, snapshot: Snapshot, images: Iterable[str] = ()) -> None:
+        images = tuple(images)
+        self.snapshot = snapshot
+        self.streams: dict[int, Stream] = {}
+        sizes = {
+            buffer.name: _sizes(buffer)
+            for buffer in {source.buffer.name: source.buffer for source in snapshot.sources}.values()
+        }
+        cores: dict[str | None, tuple[Image, Code]] = {}
+        silent = []
+        self.others: dict[int, str] = {}
+        for source in snapshot.sources:
+            present = source.stream is not None and (
+                sizes[source.buffer.name].get(source.stream, 0) or not source.buffer.formatted
+            )
+            if source.setting is None:
+                if present and source.stream is not None:
+                    self.others[source.stream] = f"stream {source.stream:#x} of {source.name} ({source.kind})"
+            elif not present:
+                silent.append(f"{source.name} ({source.stream:#x})")
+            else:
+                if source.core not in cores:
+                    image = self._image(source.core, images)
+                    cores[source.core] = image, Code(image.read)
+                stream = Stream(source, *cores[source.core])
+                if stream.id in self.streams:
+                    raise HeadwayError(
+                        f"two sources of {str(snapshot.path)!a} have the trace ID {stream.id:#x}: give each its own"
+                    )
+                self.streams[stream.id] = stream
+        self.left_out = f"left out, as only ETMv3 is decoded: {', '.join(self.others.values())}" if self.others else ""
+        if not self.streams:
+            why = self.left_out or (
+                f"nothing is in the buffer of {', '.join(silent)}" if silent else "it has no trace source"
+            )
+            raise HeadwayError(f"{str(snapshot.path)!a} has no ETMv3 stream to decode: {why}")
+
+    @classmethod
+    def open(cls, path: str, images: Iterable[str] = ()) -> Capture:
+        """Opens a snapshot folder. Raises HeadwayError."""
+        return cls(Snapshot.open(Path(path)), images)
+
+    def _image(self, core: str | None, images: tuple[str, ...]) -> Image:
+        image = Image()
+        for text in images:
+            image.add_file(text)
+        if not image.spans:  # symbols alone belong to the dump
+            dumped = self.snapshot.image(core)
+            for start, end in dumped.spans:
+                image.add(start, dumped.read(start, end - start))
+        return image
+
+    def chosen(self, ids: Iterable[int]) -> list[Stream]:
+        """Those with the IDs, or all. Raises SelectionError."""
+        ids = list(ids)
+        for number in ids:
+            if number in self.others:
+                raise SelectionError(f"{self.others[number]} speaks another protocol: only ETMv3 is decoded")
+            if number not in self.streams:
+                have = ", ".join(f"{known:#x}" for known in self.streams)
+                raise SelectionError(
+                    f"there is no ETMv3 stream {number:#x} in {str(self.snapshot.path)!a}: there are {have}"
+                )
+        return [stream for number, stream in sorted(self.streams.items()) if not ids or number in ids]
+
+
+def _chunks(buffer: Buffer) -> Iterator[bytes]:
+    with ExitStack() as stack:
+        for path in buffer.paths:
+            stream: BinaryIO
+            try:
+                if not path.is_file():
+                    raise HeadwayError(
+                        f"{str(path)!a} is not a file: the snapshot's buffer {buffer.name} should be there"
+                    )
+                stream = stack.enter_context(path.open("rb"))
+                while chunk := stream.read(_CHUNK):
+                    yield chunk
+            except OSError as error:
+                raise HeadwayError(f"{str(path)!a} cannot be read ({error.strerror})") from None
+
+
+def _sizes(buffer: Buffer) -> dict[int, int]:
+    """Bytes of each trace ID in the buffer. Raises HeadwayError for one in which nothing is."""
+    deformatter, sizes, total = Deformatter(), dict[int, int](), 0
+    for chunk in _chunks(buffer):
+        total += len(chunk)
+        if buffer.formatted:
+            for stream, data, _ in deformatter.feed(chunk):
+                sizes[stream] = sizes.get(stream, 0) + len(data)
+    words = ", ".join(ascii(str(path)) for path in buffer.paths)
+    if not total:
+        raise HeadwayError(f"{words} is empty: there is no trace in it")
+    if buffer.formatted and not any(sizes.get(number) for number in range(1, 0x70)):
+        what = "is shorter than one frame of 16 bytes" if total < _FRAME else "has no frames with trace"
+        raise HeadwayError(f"{words} {what}: it is not CoreSight trace, or was cut off")
+    return sizes

@@ -1,0 +1,70 @@
+"""How an ETMv3 trace unit was set up, and the parser for what it writes.
+
+The format depends on the setting (whether P-headers count cycles, how long context IDs are …) and says nothing about
+it: it has to come from the unit's registers. Source: ARM IHI 0014Q, chapter 3, ETMCR, ETMIDR and ETMCCER.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from ._etmv3 import Packets, Parser, atoms
+from .packets import Packet
+
+__all__ = ["Packets", "Parser", "Setting", "atoms", "packets"]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What the unit was told to trace. ``context_bytes``: 0, 1, 2 or 4; ``timestamp_bits``: 48 or 64."""
+
+    cycle_accurate: bool = True
+    context_bytes: int = 0
+    timestamp_bits: int = 64
+    alternative_branches: bool = False
+    data_values: bool = False
+    data_addresses: bool = False
+    virtual_machines: bool = True
+    deprecated_branches: bool = False
+    branch_broadcast: bool = False
+    counted_through_overflow: bool = False
+
+    @classmethod
+    def from_registers(cls, etmcr: int, etmidr: int, etmccer: int) -> Setting:
+        """Read off the registers; each is a number of 32 bits."""
+        minor = etmidr >> 4 & 15
+        return cls(
+            cycle_accurate=bool(etmcr >> 12 & 1),
+            context_bytes=(0, 1, 2, 4)[etmcr >> 14 & 3],
+            timestamp_bits=64 if etmccer >> 29 & 1 else 48,
+            alternative_branches=bool(etmidr >> 20 & 1),
+            data_values=bool(etmcr >> 2 & 1),
+            data_addresses=bool(etmcr >> 3 & 1),
+            virtual_machines=bool(etmccer >> 26 & 1),
+            # The form of ETMv3.0 to 3.2, for exceptions into ARM state. With later units it would be damage.
+            deprecated_branches=minor < 3,
+            branch_broadcast=bool(etmcr >> 8 & 1),
+            counted_through_overflow=1 <= minor <= 4,
+        )
+
+    def parser(self) -> Parser:
+        """A parser for one stream."""
+        return Parser(
+            cycle_accurate=self.cycle_accurate,
+            context_bytes=self.context_bytes,
+            timestamp_bits=self.timestamp_bits,
+            alternative_branches=self.alternative_branches,
+            data_values=self.data_values,
+            data_addresses=self.data_addresses,
+            virtual_machines=self.virtual_machines,
+            deprecated_branches=self.deprecated_branches,
+        )
+
+
+def packets(chunks: Iterable[bytes], setting: Setting) -> Iterator[Packet]:
+    """The packets of one stream, of bytes in any division."""
+    parser = setting.parser()
+    for chunk in chunks:
+        yield from parser.feed(chunk)
+    yield from parser.finish()

@@ -1,0 +1,162 @@
+"""What was in memory while the trace was taken: bytes by address, and the names of functions.
+
+It comes from ELF files, from memory dumps at an address, and, for names alone, from a ``System.map``. All are bytes
+from outside.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import stat
+from bisect import bisect_right
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+
+from headway.errors import HeadwayError
+
+__all__ = ["Image", "read_file"]
+
+_MOST_FILE = 1 << 30
+_MOST_SYMBOLS = 1 << 21
+_LONGEST_NAME = 256
+_LINE = re.compile(rb"([0-9a-fA-F]{8,16}) ([a-zA-Z]) (\S+)")
+_ARM = "EM_ARM"
+_AFTER = 1 << 16
+"""A symbol without a size reaches so far at most."""
+
+
+class Image:
+    """Segments of memory and symbols. Those added first hold where several overlap."""
+
+    def __init__(self) -> None:
+        self._segments: list[tuple[int, bytes]] = []
+        self._symbols: dict[int, tuple[str, int]] = {}
+        self._starts: list[int] | None = None
+        self._names: dict[int, str] = {}
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """Where there is something: (start, end)."""
+        return [(start, start + len(data)) for start, data in self._segments]
+
+    def read(self, address: int, size: int) -> bytes:
+        """Bytes at an address; fewer or none where the image has none."""
+        for start, data in self._segments:
+            if start <= address < start + len(data):
+                return data[address - start : address - start + size]
+        return b""
+
+    def add(self, address: int, data: bytes) -> None:
+        """A memory dump."""
+        self._segments.append((address, data))
+
+    def symbol(self, address: int) -> str:
+        """The function that an address is in, or nothing."""
+        found = self._names.get(address)
+        if found is None:
+            if len(self._names) > 1 << 20:
+                self._names.clear()
+            found = self._names[address] = self._look_up(address)
+        return found
+
+    def _look_up(self, address: int) -> str:
+        if self._starts is None:
+            self._starts = sorted(self._symbols)
+        at = bisect_right(self._starts, address) - 1
+        if at < 0:
+            return ""
+        start = self._starts[at]
+        name, size = self._symbols[start]
+        return name if address < start + (size or _AFTER) else ""
+
+    def add_symbols(self, symbols: Iterable[tuple[int, int, str]]) -> None:
+        """(address, size, name); a size of 0 is not known."""
+        for address, size, name in symbols:
+            self._symbols.setdefault(address, (name[:_LONGEST_NAME], size))
+        self._starts = None
+        self._names.clear()
+
+    def add_file(self, text: str) -> None:
+        """``FILE`` (an ELF program or a System.map) or ``FILE@ADDRESS`` (a dump). Raises HeadwayError."""
+        name, at, number = text.rpartition("@")
+        if at and re.fullmatch(r"0[xX][0-9a-fA-F]{1,8}|[0-9]{1,10}", number) and int(number, 0) < 1 << 32:
+            self.add(int(number, 0), read_file(Path(name), "memory dump", _MOST_FILE))
+            return
+        data = read_file(Path(text), "program image", _MOST_FILE)
+        if data.startswith(b"\x7fELF"):
+            self._add_elf(data, ascii(text))
+        elif (line := data.partition(b"\n")[0]) and _LINE.fullmatch(line.strip()):
+            self.add_symbols(_map_symbols(data))
+        else:
+            raise HeadwayError(
+                f"{text!a} is neither an ELF program nor a System.map: give a memory dump as FILE@ADDRESS"
+            )
+
+    def _add_elf(self, data: bytes, name: str) -> None:
+        try:
+            elf = ELFFile(io.BytesIO(data))
+            if elf["e_machine"] != _ARM or elf.elfclass != 32 or not elf.little_endian:
+                raise HeadwayError(f"{name} is not a program for a 32-bit, little-endian ARM: give the one that ran")
+            for index in range(min(elf.num_segments(), 1024)):
+                header = elf.get_segment(index).header
+                if header["p_type"] == "PT_LOAD" and header["p_filesz"]:
+                    start, size = header["p_offset"], header["p_filesz"]
+                    if start + size > len(data):
+                        raise HeadwayError(
+                            f"{name} is cut off: the segment at {header['p_vaddr']:#x} lies beyond its end"
+                        )
+                    self.add(header["p_vaddr"], data[start : start + size])
+            self.add_symbols(_elf_symbols(elf))
+        except HeadwayError:
+            raise
+        except (ELFError, ValueError, KeyError, IndexError, OverflowError, AttributeError, TypeError, OSError) as error:
+            raise HeadwayError(f"{name} is a damaged ELF file ({type(error).__name__}): build it again") from None
+        if not self._segments:
+            raise HeadwayError(f"{name} has nothing to load: give a linked program")
+
+
+def _elf_symbols(elf: ELFFile) -> Iterable[tuple[int, int, str]]:
+    for section in elf.iter_sections():
+        if not isinstance(section, SymbolTableSection) or section.num_symbols() > _MOST_SYMBOLS:
+            continue
+        for symbol in section.iter_symbols():
+            entry: Any = symbol.entry
+            if entry["st_info"]["type"] == "STT_FUNC" and entry["st_shndx"] != "SHN_UNDEF" and symbol.name:
+                yield entry["st_value"] & ~1, entry["st_size"], symbol.name
+
+
+def _map_symbols(data: bytes) -> Iterable[tuple[int, int, str]]:
+    for number, line in enumerate(data.split(b"\n")):
+        found = _LINE.fullmatch(line.strip())
+        if found and found[2] in b"tTwW" and number < _MOST_SYMBOLS:
+            yield int(found[1], 16) & ~1, 0, found[3].decode("utf-8", "backslashreplace")
+
+
+def read_file(path: Path, what: str, most: int) -> bytes:
+    """The bytes of a regular file. Raises HeadwayError."""
+    words = ascii(str(path))
+    try:
+        # Neither a pipe without a writer nor a device must be able to hold us.
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError) as error:
+        why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "not a file name"
+        raise HeadwayError(f"{words} cannot be opened ({why}): give a {what}") from None
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise HeadwayError(f"{words} is not a file: give a {what}")
+        with open(fd, "rb", closefd=False) as stream:
+            data = stream.read(most + 1)
+    except OSError as error:
+        raise HeadwayError(f"{words} cannot be read ({error.strerror})") from None
+    finally:
+        os.close(fd)
+    if len(data) > most:
+        raise HeadwayError(f"{words} has more than {most} bytes, too much for a {what}")
+    return data

@@ -1,0 +1,105 @@
+"""What a packet is, whatever the dialect: kind, place in the stream, payload."""
+
+from __future__ import annotations
+
+from enum import IntEnum, IntFlag
+from typing import NamedTuple
+
+__all__ = ["Isa", "Kind", "Packet", "Reason", "Says"]
+
+
+class Kind(IntEnum):
+    """Kinds of packets, with what they are called in statistics."""
+
+    NOISE = 0
+    INCOMPLETE = 1
+    ALIGNMENT = 2
+    SYNC = 3
+    ATOMS = 4
+    BRANCH = 5
+    CYCLES = 6
+    TIMESTAMP = 7
+    CONTEXT = 8
+    MACHINE = 9
+    TRIGGER = 10
+    IGNORE = 11
+    ENTRY = 12
+    RETURN = 13
+    DATA = 14
+
+    @property
+    def title(self) -> str:
+        """What the architecture calls it."""
+        return _TITLES[self]
+
+
+_TITLES = {
+    Kind.NOISE: "no packet",
+    Kind.INCOMPLETE: "cut off",
+    Kind.ALIGNMENT: "A-sync",
+    Kind.SYNC: "I-sync",
+    Kind.ATOMS: "P-header",
+    Kind.BRANCH: "branch address",
+    Kind.CYCLES: "cycle count",
+    Kind.TIMESTAMP: "timestamp",
+    Kind.CONTEXT: "context ID",
+    Kind.MACHINE: "VMID",
+    Kind.TRIGGER: "trigger",
+    Kind.IGNORE: "ignore",
+    Kind.ENTRY: "exception entry",
+    Kind.RETURN: "exception return",
+    Kind.DATA: "data",
+}
+
+
+class Says(IntFlag):
+    """What a packet says beside its value."""
+
+    COUNT = 1
+    PROGRESS = 2
+    EXCEPTION = 4
+    CANCEL = 8
+    FULL = 16
+    SWITCH = 32
+    BASED = 64
+
+
+class Isa(IntEnum):
+    """Instruction sets of an address."""
+
+    ARM = 0
+    THUMB = 1
+    THUMBEE = 2
+    JAZELLE = 3
+
+
+class Reason(IntEnum):
+    """Why there is an I-sync."""
+
+    PERIODIC = 0
+    TRACE_ON = 1
+    OVERFLOW = 2
+    DEBUG = 3
+
+
+class Packet(NamedTuple):
+    """One packet.
+
+    ``offset`` and ``size`` are in bytes of its stream. ``value``: an address, time (ticks), cycles, an ID, or the
+    header of a P-header. ``says``: bits of :class:`Says`. ``bits``: how many low bits of an address or time were in it;
+    the others are those before. ``context``: an I-sync's context ID, or the number of a branch's exception. ``before``:
+    where the load or store is that an I-sync came amid.
+    """
+
+    kind: int
+    offset: int
+    size: int
+    value: int
+    says: int = 0
+    isa: int = 0
+    reason: int = 0
+    bits: int = 0
+    header: int = 0
+    cycles: int = 0
+    context: int = 0
+    before: int = 0

@@ -1,0 +1,202 @@
+"""A CoreSight snapshot: a folder with captured trace, memory dumps, and INI files that say what they are.
+
+``snapshot.ini`` names the devices' files and ``trace.ini``; that says which file holds which buffer, which source
+writes into which buffer, and which core a source traces. Every file is from outside: sizes are limited, names stay
+inside the folder, and what is missing or impossible is one sentence.
+
+Source: the snapshot format of Arm DS-5 as "CoreSight Access Library" writes it (docs/specs/ABI of OpenCSD).
+"""
+
+from __future__ import annotations
+
+import configparser
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from headway.errors import HeadwayError
+
+from .etmv3 import Setting
+from .image import Image, read_file
+
+__all__ = ["Buffer", "Snapshot", "Source"]
+
+_MOST_INI = 1 << 20
+_MOST_DUMP = 1 << 30
+_MOST_DEVICES = 4096
+_ETMV3 = re.compile(r"ETM-?v?3(\.\d+)?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A file of trace. ``formatted``: in frames of several sources."""
+
+    name: str
+    paths: tuple[Path, ...]
+    formatted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A trace source. ``setting`` is None if it is not ETMv3; ``stream`` is its trace ID, None if unknown."""
+
+    name: str
+    kind: str
+    stream: int | None
+    buffer: Buffer
+    core: str | None
+    setting: Setting | None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What the folder says."""
+
+    path: Path
+    sources: tuple[Source, ...]
+    dumps: Mapping[str, tuple[tuple[int, Path, int, int | None], ...]]
+    """By core: (address, file, offset, length)."""
+
+    @classmethod
+    def open(cls, path: Path) -> Snapshot:
+        """Reads the folder (or its ``snapshot.ini``). Raises HeadwayError."""
+        if path.name == "snapshot.ini":
+            path = path.parent
+        if not path.is_dir():
+            what = "is not there" if not path.exists() else "is no snapshot folder"
+            raise HeadwayError(f"{str(path)!a} {what}: give a folder with a snapshot.ini")
+        top = _Ini(path, "snapshot.ini")
+        files = list(top.section("device_list").values())
+        if len(files) > _MOST_DEVICES:
+            raise HeadwayError(f"{top.words} lists {len(files)} devices: {_MOST_DEVICES} are the most")
+        devices = {}
+        for file in files:
+            device = _Ini(path, file)
+            devices[device.value("device", "name")] = device
+        trace = _Ini(path, top.value("trace", "metadata"))
+        buffers = _buffers(path, trace)
+        cores = {source: core for core, source in trace.section("core_trace_sources", needed=False).items()}
+        sources = []
+        for name, buffer in trace.section("source_buffers").items():
+            if name not in devices:
+                raise HeadwayError(
+                    f"{trace.words} has a source {name!a} that no device file describes: add it to device_list"
+                )
+            if buffer not in buffers:
+                raise HeadwayError(f"{trace.words} has no buffer {buffer!a}, into which {name!a} writes")
+            sources.append(_source(name, devices[name], buffers[buffer], cores.get(name)))
+        dumps = {name: _dumps(path, device) for name, device in devices.items() if device.kind == "core"}
+        return cls(path, tuple(sources), dumps)
+
+    def image(self, core: str | None) -> Image:
+        """The memory of a core, as dumped. Raises HeadwayError."""
+        image = Image()
+        for address, path, offset, length in self.dumps.get(core or "", ()):
+            data = read_file(path, "memory dump", _MOST_DUMP)
+            data = data[offset:] if length is None else data[offset : offset + length]
+            if not data:
+                raise HeadwayError(f"{str(path)!a} has nothing at its byte {offset}: the dump is empty or cut off")
+            image.add(address, data)
+        return image
+
+
+class _Ini:
+    """One of the files."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        path = _inside(folder, name)
+        self.words = ascii(str(path))
+        data = read_file(path, "snapshot's file", _MOST_INI)
+        parser = configparser.ConfigParser(interpolation=None, strict=False, default_section="\0", delimiters=("=",))
+        parser.optionxform = str  # type: ignore[assignment,method-assign]
+        try:
+            parser.read_string(data.decode("utf-8-sig"))
+        except (configparser.Error, ValueError) as error:
+            line = getattr(error, "lineno", None)
+            where = f" (line {line})" if line else ""
+            raise HeadwayError(f"{self.words} is no INI file{where}: export the snapshot again") from None
+        self._parser = parser
+
+    @property
+    def sections(self) -> list[str]:
+        return self._parser.sections()
+
+    @property
+    def kind(self) -> str:
+        return self.value("device", "class").lower()
+
+    def section(self, name: str, *, needed: bool = True) -> Mapping[str, str]:
+        if not self._parser.has_section(name):
+            if needed:
+                raise HeadwayError(f"{self.words} has no section [{name}]: export the snapshot again")
+            return {}
+        return {key: (value or "").strip() for key, value in self._parser.items(name)}
+
+    def value(self, section: str, key: str) -> str:
+        for found, value in self.section(section).items():
+            if found.lower() == key.lower() and value:
+                return value
+        raise HeadwayError(f"{self.words} has no {key} in [{section}]: export the snapshot again")
+
+    def number(self, section: str, key: str, default: int | None = None) -> int:
+        """Of 32 bits. A register's key may have its number in brackets behind."""
+        for found, value in self.section(section).items():
+            if found.partition("(")[0].strip().lower() == key.lower():
+                try:
+                    number = int(value, 0)
+                except ValueError:
+                    number = -1
+                if not 0 <= number < 1 << 32:
+                    raise HeadwayError(
+                        f"{self.words} has {ascii(value)[:40]} as {key} in [{section}]: give a number of 32 bits"
+                    )
+                return number
+        if default is None:
+            raise HeadwayError(f"{self.words} has no {key} in [{section}], without which the trace cannot be read")
+        return default
+
+
+def _inside(folder: Path, name: str) -> Path:
+    """A file of the folder; a snapshot has no business elsewhere."""
+    path = Path(name.replace("\\", "/"))
+    if path.is_absolute() or ".." in path.parts or "\0" in name or not name:
+        raise HeadwayError(
+            f"the snapshot {str(folder)!a} names a file outside its folder ({ascii(name)[:60]}): export it again"
+        )
+    return folder / path
+
+
+def _buffers(folder: Path, trace: _Ini) -> dict[str, Buffer]:
+    buffers = {}
+    for section in trace.value("trace_buffers", "buffers").split(","):
+        section = section.strip()
+        name = trace.value(section, "name")
+        style = trace.value(section, "format").lower()
+        if style not in ("coresight", "source_data"):
+            raise HeadwayError(
+                f"{trace.words} has a buffer of the format {style!a}: only coresight and source_data are known"
+            )
+        paths = tuple(_inside(folder, file.strip()) for file in trace.value(section, "file").split(","))
+        buffers[name] = Buffer(name, paths, style == "coresight")
+    return buffers
+
+
+def _source(name: str, device: _Ini, buffer: Buffer, core: str | None) -> Source:
+    kind = device.value("device", "type")
+    if not _ETMV3.fullmatch(kind):
+        stream = device.number("regs", "ETMTRACEIDR", -1) if "regs" in device.sections else -1
+        return Source(name, kind, stream & 0x7F if stream >= 0 else None, buffer, core, None)
+    registers = [device.number("regs", key) for key in ("ETMCR", "ETMIDR", "ETMCCER")]
+    stream = device.number("regs", "ETMTRACEIDR") & 0x7F
+    return Source(name, kind, stream, buffer, core, Setting.from_registers(*registers))
+
+
+def _dumps(folder: Path, device: _Ini) -> tuple[tuple[int, Path, int, int | None], ...]:
+    found = []
+    for section in device.sections:
+        if re.fullmatch(r"dump\d*", section):
+            length = device.number(section, "length", 0)
+            place = device.number(section, "address"), _inside(folder, device.value(section, "file"))
+            found.append((*place, device.number(section, "offset", 0), length or None))
+    return tuple(found)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
@@ -74,6 +75,7 @@ def _show(**chosen: Any) -> None:
 @click.option("--max-cycles", type=click.IntRange(min=0), metavar="N", help="Give up after so many cycles.")
 @click.option("-o", "--output", metavar="FILE", help="Write the report there instead of to standard error.")
 @click.option("--json", "as_json", is_flag=True, help="JSON (headway schema), in cycles.")
+@click.option("--trace", "traced", metavar="FILE", help="Write what the trace units send there (headway trace).")
 @click.option("-v", "--verbose", is_flag=True, help="Every state of every thread, and the harts.")
 @click.option("-q", "--quiet", is_flag=True, help="Only the figures: nothing that shows how far it is.")
 @click.option(
@@ -94,6 +96,7 @@ def _run(
     max_cycles: int | None,
     output: str | None,
     as_json: bool,
+    traced: str | None,
     verbose: bool,
     quiet: bool,
     limit: int,
@@ -105,6 +108,7 @@ def _run(
     headway machine run prog.elf                       one core of six hardware threads
     headway machine run prog.elf --cores 2 -v          every state of every thread, and the harts
     headway machine run prog.elf --json -o out.json    the same as JSON
+    headway machine run prog.elf --trace prog.hwt      with a trace of every instruction
 
     Run a RISC-V program (RV32IMAC, an ELF file) to its end and show the progress of its threads, in cycles.
 
@@ -114,7 +118,7 @@ def _run(
     config = _config_of(**chosen)
     from headway.machine.machine import Machine
 
-    with report_to(output) as stream:
+    with report_to(output) as stream, _trace_to(traced) as trace:
         shown = _Progress(max_cycles) if sys.stderr.isatty() and not quiet else None
         console = _console(sys.stdout, shown)
         try:
@@ -126,6 +130,7 @@ def _run(
                 errors=_console(sys.stderr, shown),
                 arguments=arguments,
                 progress=shown,
+                trace=trace,
             )
         finally:
             if shown is not None:
@@ -136,6 +141,20 @@ def _run(
     if result.ended == "standstill":
         raise HeadwayError(f"{elf}: every hart waits at cycle {result.cycles}, and nothing is left that would wake one")
     context.exit(_exit_status(result.exit_status or 0))
+
+
+@contextmanager
+def _trace_to(name: str | None) -> Iterator[BinaryIO | None]:
+    """The file that the trace is written to."""
+    if name is None:
+        yield None
+        return
+    try:
+        with open(name, "wb") as stream:
+            yield stream
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise HeadwayError(f"the trace cannot be written to {name!a} ({why}): name another file") from None
 
 
 def _exit_status(status: int) -> int:

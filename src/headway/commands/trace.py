@@ -10,6 +10,8 @@ import click
 
 from headway.errors import HeadwayError
 
+from . import trace_threads
+
 if TYPE_CHECKING:
     from headway.trace.alignment import Fit
     from headway.trace.decode import Capture, Stream
@@ -41,10 +43,12 @@ class _Number(click.ParamType[int]):
 def command() -> None:
     """\b
     headway trace decode capture/ --format csv         every instruction, with its cycle
+    headway trace at six.hwt --image six.elf --cycle 120345    what all threads of the machine were doing then
     headway trace stats capture/                       packets, bits per instruction, losses
     headway trace at capture/ --time 562536985000      what every core was executing then
 
-    Instruction traces captured from a trace port: a CoreSight snapshot folder with ETMv3 streams (docs/trace.md).
+    Instruction traces: of the machine (headway machine run --trace, docs/trace-format.md), or captured from a trace
+    port, a CoreSight snapshot folder with ETMv3 streams (docs/trace.md).
     """
 
 
@@ -110,7 +114,8 @@ def _row(stream: Stream, record: Instruction | Gap) -> tuple[Any, ...]:
 
 @command.command("decode")
 @_shared
-def _decode(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str) -> None:
+@click.option("--stalls", is_flag=True, help="Of a trace of the machine: also cycles in which nothing was executed.")
+def _decode(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str, stalls: bool) -> None:
     """\b
     headway trace decode capture/                                     every stream, for people
     headway trace decode capture/ --stream 0x10 --format csv          one, as CSV
@@ -121,6 +126,11 @@ def _decode(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str
     """
     from headway.trace.records import Gap, Instruction
 
+    if trace_threads.answers(path):
+        trace_threads.decode(path, images, ids, style, stalls=stalls)
+        return
+    if stalls:
+        raise click.UsageError("--stalls is for traces of the machine (.hwt)")
     _, streams = _open(path, images, ids)
     rows = (
         _row(stream, record)
@@ -142,6 +152,9 @@ def _stats(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str)
     """
     from headway.trace.records import Gap, Instruction, Why
 
+    if trace_threads.answers(path):
+        trace_threads.stats(path, images, ids, style)
+        return
     _, streams = _open(path, images, ids, follow=False)
     rows: list[Sequence[Any]] = []
     for stream in streams:
@@ -247,6 +260,9 @@ def _at(
     """
     from headway.trace.alignment import Moment
 
+    if trace_threads.answers(path):
+        trace_threads.at(path, images, ids, style, cycle)
+        return
     if (cycle is None) == (time is None):
         raise click.UsageError("give either --cycle (with --stream) or --time")
     if cycle is not None and len(ids) != 1:

@@ -1,7 +1,7 @@
 """The machine's hot loop, and its Python face.
 
 The parts are inline functions in the .pxd files beside this one, each with its one idea, in the order in which they build on
-each other: architecture, structures, clocks, decode, code, memory, accounts, turns, trace, power, protection, devices, traps, csrs,
+each other: architecture, structures, clocks, decode, trace, code, memory, accounts, turns, power, protection, devices, events, traps, csrs,
 execute.
 """
 
@@ -13,6 +13,7 @@ from .accounts cimport cell_of, find_cells
 from .architecture cimport *
 from .clocks cimport cycle_of
 from .code cimport PAGE, forget_code
+from .events cimport write_resource
 from .devices cimport find_next_event, handle_events
 from .execute cimport STOP_HTIF, STOP_LIMIT, STOP_NO_MEMORY, STOP_SEMIHOST, STOP_STANDSTILL, attempt
 from .memory cimport grant
@@ -222,7 +223,7 @@ cdef class Processor:
         cdef Core* c
         cdef Hart* h
         cdef int k, i
-        cdef uint32_t value
+        cdef uint32_t value, register
         for i in range(256):
             value = <uint32_t>i
             for k in range(8):
@@ -238,14 +239,16 @@ cdef class Processor:
             c.unit.port = config.port
             c.unit.check = 0xFFFFFFFFu
             c.unit.after = -1
+            c.unit.kept = 4 * config.after
+            for register, value in config.registers():
+                write_resource(c, register, value)
             if config.buffer:
                 c.unit.bytes = <uint8_t*>zeros(config.buffer, 4)
                 c.unit.ring = c.unit.room = 4 * config.buffer
         for i in range(m.harts_count):
             if config.harts >> i & 1:
                 h = &m.harts[i]
-                h.traced.wanted = TRACE_PERMITTED | (TRACE_ASKED if config.start else 0)
-                h.attention |= TRACED
+                h.traced.wanted |= TRACE_PERMITTED | (TRACE_ASKED if config.start else 0)
 
     def _set_timing(self, config):
         cdef Machine* m = self.m

@@ -6,6 +6,7 @@ from .accounts cimport correct, load_block, look_again, settle, wake
 from .architecture cimport *
 from .clocks cimport cycle_of, end_tick, set_clock
 from .devices cimport look_for_interrupts, timer_now
+from .events cimport RESOURCES, read_resource, write_resource
 from .power cimport PROFILING, settle_core
 from .protection cimport set_guard, write_pmp
 from .structures cimport Core, Hart, Machine
@@ -149,6 +150,10 @@ cdef inline bint read_csr(Machine* m, Core* c, Hart* h, uint32_t number, uint32_
         value[0] = h.signals
     elif number == 0x802:
         value[0] = 1 if h.traced.wanted & TRACE_ASKED else 0
+    elif number == 0x7D8:
+        value[0] = c.unit.selected
+    elif number == 0x7D9:
+        value[0] = read_resource(&c.unit, c.unit.selected)
     elif number == 0x801:
         value[0] = h.authorised
     else:
@@ -239,7 +244,7 @@ cdef inline bint authorise(Machine* m, Core* c, Hart* h, uint32_t value) noexcep
 
 cdef inline void ask_for_trace(Hart* h, bint asked) noexcept nogil:
     """hwtrace: the program wants itself traced from the next instruction on, or no more."""
-    h.traced.wanted = h.traced.wanted & TRACE_PERMITTED | (TRACE_ASKED if asked else 0)
+    h.traced.wanted = h.traced.wanted & ~<uint32_t>TRACE_ASKED | (TRACE_ASKED if asked else 0)
     if h.traced.wanted & TRACE_PERMITTED:
         h.attention |= TRACED
 
@@ -346,5 +351,11 @@ cdef inline bint write_csr(Machine* m, Core* c, Hart* h, uint32_t number, uint32
         return authorise(m, c, h, value)
     elif number == 0x802:
         ask_for_trace(h, value & 1)
+    elif number == 0x7D8:
+        if value >= RESOURCES:
+            return False
+        c.unit.selected = value
+    elif number == 0x7D9:
+        return c.unit.exists and write_resource(c, c.unit.selected, value)
     # The rest is read as zero, or decided by the machine alone: writing changes nothing.
     return True

@@ -12,8 +12,9 @@ from .architecture cimport *
 from .code cimport PAGE, decode, forget_code, forget_tcm, open_page
 from .csrs cimport read_csr, write_csr
 from .devices cimport device_load, device_store
+from .events cimport watch_event
 from .memory cimport can_access, can_fetch, empty, end_reservations, forget_served, stored
-from .power cimport INTERRUPTED, PROFILING, RESUMING, halt
+from .power cimport BREAKING, INTERRUPTED, PROFILING, RESUMING, halt
 from .protection cimport MAY_EXECUTE, MAY_READ, MAY_WRITE, may
 from .structures cimport Core, Decoded, Hart, Machine
 from .trace cimport WATCHED, doing_of, watch_before, watch_gap, watch_retired, watch_trap, watch_turn
@@ -334,13 +335,17 @@ cdef inline void attempt(Machine* m, Core* c) noexcept nogil:
             enter(m, c, h, begin, state_of(m, h), False)
             if h.thread == NULL and not h.block and not h.instret:
                 begin_hart_thread(m, h)
-        if h.attention & (INTERRUPTED | WATCHED) and begin != h.free:
+        if h.attention & (INTERRUPTED | BREAKING | WATCHED) and begin != h.free:
             charge_gap(m, c, h, begin)
         if h.attention & WATCHED:
             watch_turn(m, c, h, begin)
-        if h.attention & INTERRUPTED:
+        if h.attention & (INTERRUPTED | BREAKING):
             pc = h.pc
-            interrupt(m, c, h, begin)
+            if h.attention & BREAKING:
+                h.attention &= ~<uint32_t>BREAKING
+                trap(m, c, h, BREAKPOINT, pc, False, begin)
+            else:
+                interrupt(m, c, h, begin)
             h.cost = 1
             if h.attention & WATCHED:
                 watch_trap(m, c, h, pc)
@@ -546,6 +551,8 @@ cdef inline void attempt(Machine* m, Core* c) noexcept nogil:
             h.instret += 1
             if h.attention & WATCHED:
                 watch_retired(m, c, h, d, pc, next, False)
+                if c.unit.matching:
+                    watch_event(m, c, h, d, pc, a, b)
             halt(m, c, h, begin + m.unit)
             h.free = begin + m.unit
             forget_served(h)
@@ -570,6 +577,8 @@ cdef inline void attempt(Machine* m, Core* c) noexcept nogil:
     h.instret += 1
     if h.attention & WATCHED:
         watch_retired(m, c, h, d, pc, next, taken)
+        if c.unit.matching:
+            watch_event(m, c, h, d, pc, a, b)
     if h.served[0] | h.served_fetch | h.translated[0]:
         forget_served(h)
     finish(m, h, cycle, begin, m.refill if taken else 0)

@@ -14,6 +14,7 @@ cdef enum:  # Attention
     INTERRUPTED = 1
     PROFILING = 2
     RESUMING = 4
+    BREAKING = 32
 
 
 cdef inline void settle_core(Core* c, int64_t cycle) noexcept nogil:

@@ -104,6 +104,16 @@ ctypedef struct Traced:
     uint8_t group[48]
     int32_t length
 
+ctypedef struct Block:
+    # ^ A trigger block: two address comparators, one of data, a counter.
+    uint32_t control
+    uint32_t first
+    uint32_t second
+    uint32_t value
+    uint32_t mask
+    int64_t reload
+    int64_t left
+
 ctypedef struct TraceUnit:
     # ^ Of a core: makes packets of what its harts do.
     int32_t exists
@@ -126,6 +136,28 @@ ctypedef struct TraceUnit:
     int64_t anchor
     # ^ Thread cycle of the last I-sync of any thread, or of the last A-sync.
     int64_t groups_lost
+    Block blocks[4]
+    uint32_t selected
+    # ^ The register that hwtval is.
+    uint32_t moves[6]
+    # ^ The sequencer's: from state s to the one after it, and the one after that, the blocks that make it move.
+    uint32_t actions[3]
+    uint32_t state
+    uint32_t traced_in
+    # ^ States in which harts are traced, a bit each.
+    uint32_t line
+    # ^ Of the PLIC, which it may raise.
+    uint32_t matching
+    # ^ Whether any block is on.
+    int64_t window
+    # ^ Cycles of a profiling window; 0: none.
+    int64_t window_left
+    int64_t window_at
+    # ^ The cycle up to which the window's have been counted.
+    uint32_t profiled_in
+    uint32_t profiled[6]
+    # ^ Harts that each counter counts.
+    uint64_t profile[6]
     uint32_t changes
     # ^ Instructions that were found not to be those of the program.
     uint8_t* bytes
@@ -135,6 +167,8 @@ ctypedef struct TraceUnit:
     # ^ Bytes of the trace buffer; 0: all is kept until it is taken.
     int64_t after
     # ^ Bytes that the buffer still takes since the trigger; -1: there was none.
+    int64_t kept
+    # ^ Bytes that it takes from the trigger on.
     int64_t written
 
 ctypedef struct Logged:
@@ -396,6 +430,8 @@ ctypedef struct Machine:
     uint32_t software[MAX_CORES * MAX_THREADS]
     uint32_t priority[32]
     uint32_t pending
+    uint32_t held_up
+    # ^ Lines that trace units hold up.
     uint32_t level
     # ^ Lines that devices hold up.
     uint32_t claimed

@@ -23,7 +23,8 @@ cdef enum:  # Attention
 cdef enum:  # Wanted
     TRACE_PERMITTED = 1
     TRACE_ASKED = 2
-    TRACE_WANTED = 3
+    TRACE_IN_STATE = 4
+    TRACE_WANTED = 7
 
 # What a hart does in a cycle: codes of packets, of the log, and of what is decoded.
 cdef enum:  # Doing
@@ -42,6 +43,7 @@ cdef enum:  # Header
     CYCLES_SHORT = 0x02
     SYNC_PERIODIC = 0x08
     TRIGGER = 0x0C
+    PROFILE = 0x30
     SELECT = 0x0E
     HEAD = 0x42
     CLOCK = 0x46
@@ -443,6 +445,9 @@ cdef inline void sync_again(Machine* m, Core* c, Hart* h, int64_t at) noexcept n
     flush(m, c, h)
     if not t.on or not send_group(m, c, h):
         return
+    if not fits(c, sizeof(bytes)):
+        lose(c, h)
+        return
     bytes[0] = SYNC_PERIODIC
     bytes[1] = <uint8_t>(0x80 | h.slot)
     if u.cycle_accurate:
@@ -453,9 +458,6 @@ cdef inline void sync_again(Machine* m, Core* c, Hart* h, int64_t at) noexcept n
             offset = 0xFFFF
         n += put_word(bytes + n, <uint32_t>offset, 2)
     n += put_place(h, bytes + n)
-    if not fits(c, n):
-        lose(c, h)
-        return
     send(m, u, bytes, n)
     u.thread = h.slot
     t.due = 0
@@ -473,7 +475,8 @@ cdef inline void trace_off(Machine* m, Core* c, Hart* h) noexcept nogil:
         send_group(m, c, h)
     h.traced.on = 0
     h.traced.lost = 0
-    h.attention &= ~<uint32_t>TRACED
+    if not c.unit.matching and not c.unit.window and h.traced.wanted & TRACE_IN_STATE:
+        h.attention &= ~<uint32_t>TRACED
 
 
 # --- the log ---
@@ -501,6 +504,72 @@ cdef inline void log(Machine* m, Hart* h, int64_t at, int64_t cycles, uint32_t a
     m.log.count += 1
 
 
+# --- profiling, and triggers ---
+
+cdef inline void tell_trigger(Machine* m, Core* c, Hart* h) noexcept nogil:
+    """A trigger marker, and the trace buffer takes only so much more."""
+    cdef TraceUnit* u = &c.unit
+    cdef uint8_t bytes[2]
+    cdef int n = 0
+    if not u.number:
+        send_head(m, c, c.cycle, m.now)
+    if h.traced.on:
+        flush(m, c, h)
+        send_group(m, c, h)
+    if u.thread != h.slot:
+        bytes[0] = <uint8_t>(SELECT | h.slot << 4)
+        u.thread = h.slot
+        n = 1
+    bytes[n] = TRIGGER
+    send(m, u, bytes, n + 1)
+    if u.ring and u.after < 0:
+        u.after = u.kept
+
+
+cdef inline void count_window(Machine* m, Core* c) noexcept nogil:
+    """Up to the gap before a turn; at the end of a window its counts are sent, if there are any. A stall counts when it ends."""
+    cdef TraceUnit* u = &c.unit
+    cdef uint8_t bytes[80]
+    cdef uint64_t any = 0
+    cdef int64_t now = c.cycle + 1 - m.unit, passed = now - u.window_at
+    cdef int n, i
+    u.window_at = now
+    if not u.profiled_in >> u.state & 1:
+        return
+    u.window_left -= passed
+    if u.window_left >= 0:
+        return
+    for i in range(6):
+        any |= u.profile[i]
+    if any and u.number:
+        bytes[0] = PROFILE
+        n = 1 + put_varint(bytes + 1, <uint64_t>(now + u.window_left))
+        for i in range(6):
+            n += put_varint(bytes + n, u.profile[i])
+        if fits(c, n):
+            send(m, u, bytes, n)
+            for i in range(6):
+                u.profile[i] = 0
+    u.window_left = (u.window - (-u.window_left) % u.window) % u.window
+
+
+cdef inline void count_stall(Core* c, Hart* h, int64_t cycles, int doing) noexcept nogil:
+    """Data-cache misses and their cycles, instruction-cache misses and theirs, micro-TLB misses, all stall cycles."""
+    cdef TraceUnit* u = &c.unit
+    cdef uint32_t* harts = u.profiled
+    if not u.profiled_in >> u.state & 1 or not 0 < doing < IN_SLEEP:
+        return
+    if 6 <= doing <= 10:
+        u.profile[0] += harts[0] >> h.slot & 1
+        u.profile[1] += <uint64_t>cycles if harts[1] >> h.slot & 1 else 0
+    elif 4 <= doing <= 5:
+        u.profile[2] += harts[2] >> h.slot & 1
+        u.profile[3] += <uint64_t>cycles if harts[3] >> h.slot & 1 else 0
+    elif doing == 11:
+        u.profile[4] += harts[4] >> h.slot & 1
+    u.profile[5] += <uint64_t>cycles if harts[5] >> h.slot & 1 else 0
+
+
 # --- where harts are watched ---
 
 cdef inline int doing_of(int reason) noexcept nogil:
@@ -512,6 +581,8 @@ cdef inline void watch_gap(Machine* m, Core* c, Hart* h, int64_t at, int64_t cyc
     """From cycle `at` on the hart did this for so many cycles of its core."""
     if h.attention & LOGGED:
         log(m, h, at, cycles, h.pc, doing)
+    if c.unit.window and cycles > 0:
+        count_stall(c, h, cycles, doing)
     if h.traced.on and cycles > 0:
         add_stall(m, c, h, <uint32_t>doing, cycles // m.unit)
 
@@ -528,6 +599,8 @@ cdef inline void watch_sleep(Machine* m, Core* c, Hart* h, int64_t from_, int64_
 
 cdef inline void watch_before(Machine* m, Core* c, Hart* h, int64_t begin, bint resuming) noexcept nogil:
     """Before the gap that ends with the hart's turn."""
+    if c.unit.window:
+        count_window(m, c)
     if resuming and h.state != UNSTARTED:
         watch_sleep(m, c, h, h.free, begin, h.traced.asleep)
     if h.traced.wanted != TRACE_WANTED:
@@ -537,7 +610,7 @@ cdef inline void watch_before(Machine* m, Core* c, Hart* h, int64_t begin, bint 
 cdef inline void watch_turn(Machine* m, Core* c, Hart* h, int64_t begin) noexcept nogil:
     """At the beginning of the hart's turn: what is due is sent where nothing of this turn has happened yet."""
     cdef TraceUnit* u = &c.unit
-    if not h.attention & TRACED:
+    if not h.attention & TRACED or h.traced.wanted != TRACE_WANTED:
         return
     if u.left <= 0 and fits(c, LARGEST_HEAD):
         send_head(m, c, c.cycle, m.now)

@@ -15,7 +15,7 @@ from headway.machine.decode cimport decode_half, decode_word
 from headway.machine.structures cimport Decoded
 from headway.machine.trace cimport EXECUTED, IN_SLEEP, JUMP, LONG, NO_TARGET, NOT_TAKEN, TRAPS, is_link
 from headway.trace.threads.packets cimport (
-    ALIGNMENT, ATOMS, BRANCH, CHANGED, CLOCKS, CYCLES, KINDS, NOISE, OFF, RESTART, SELECTION, SYNC, TRIGGERED, Packet,
+    ALIGNMENT, ATOMS, BRANCH, CHANGED, CLOCKS, CYCLES, KINDS, NOISE, OFF, PROFILED, RESTART, SELECTION, SYNC, TRIGGERED, Packet,
     packet_at,
 )
 
@@ -306,7 +306,7 @@ cdef class Decoder:
     cdef int64_t unit
     cdef bint cycle_accurate, stalls
     cdef Rows rows
-    cdef list clocks
+    cdef list clocks, windows
     cdef readonly int64_t contradictions, triggers
 
     def __cinit__(self):
@@ -324,6 +324,7 @@ cdef class Decoder:
         self.cycle_accurate, self.stalls = cycle_accurate, stalls
         self.rows = Rows()
         self.clocks = []
+        self.windows = []
         for i in range(MAX_THREADS):
             self.state.places[i].gap = 0
             self.state.places[i].why = BEFORE
@@ -606,7 +607,7 @@ cdef class Decoder:
                 self.lose(t, why, True)
             elif t.synchronised and t.why == UNTRACED:
                 t.why = <uint8_t>why
-            elif not t.synchronised and s.begun == 2:
+            elif not t.synchronised and s.begun == 2 and t.why == BEFORE:
                 t.why = UNTRACED
         elif t.known and (t.address != p.value or t.timed and now >= 0 and now != t.cycle):
             self.contradictions += 1
@@ -662,6 +663,9 @@ cdef class Decoder:
                 continue
             if packet.kind == TRIGGERED:
                 self.triggers += 1
+                continue
+            if packet.kind == PROFILED:
+                self.windows.append((packet.count, *[packet.profile[i] for i in range(6)]))
                 continue
             if packet.kind == SELECTION or packet.kind == SYNC or packet.kind == RESTART:
                 if packet.thread >= <uint32_t>self.threads:
@@ -756,12 +760,21 @@ cdef class Decoder:
                 self.settle(t)
             if t.known and not closed:
                 self.lose(t, CUT_OFF, True)
-            if not t.known and (t.synchronised or t.gap):
+            if not t.known and (t.synchronised or not closed):
                 self.close_gap(i, t, False)
 
     def changes_of_clock(self):
         """(cycle, tick, speed in sixteenths, ticks of a window in which it runs): how the core's clock runs from each cycle on."""
         return list(self.clocks)
+
+    def profile(self):
+        """Windows since this was asked last.
+
+        (cycle of the core at which it ended, data-cache misses, their cycles, instruction-cache misses, their cycles, micro-TLB
+        misses, all stall cycles); where windows before it had nothing, or found no room, theirs are in it.
+        """
+        found, self.windows = self.windows, []
+        return found
 
     def save(self):
         """What is known now, as bytes: with it another decoder can go on from here."""

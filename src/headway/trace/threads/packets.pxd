@@ -4,7 +4,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 # The same numbers as on the machine's side.
 from headway.machine.trace cimport (
-    ALIGN, CLOCK, CODE_CHANGED, CYCLES_LONG, CYCLES_MIDDLE, CYCLES_SHORT, HEAD, SELECT, SYNC_PERIODIC, SYNC_RESTART,
+    ALIGN, CLOCK, CODE_CHANGED, CYCLES_LONG, CYCLES_MIDDLE, CYCLES_SHORT, HEAD, SELECT, PROFILE, SYNC_PERIODIC, SYNC_RESTART,
     TRACE_OFF, TRIGGER,
 )
 
@@ -21,7 +21,8 @@ cdef enum:  # Kind
     TRIGGERED = 9
     OFF = 10
     CHANGED = 11
-    KINDS = 12
+    PROFILED = 12
+    KINDS = 13
 
 cdef struct Packet:
     uint32_t kind
@@ -36,6 +37,7 @@ cdef struct Packet:
     uint64_t count       # SYNC, RESTART, ALIGNMENT: a count of cycles
     uint64_t tick        # ALIGNMENT, CLOCKS
     uint64_t running
+    uint64_t profile[6]
     uint32_t speed
     uint32_t changes
     uint32_t check
@@ -146,6 +148,18 @@ cdef inline long branch_at(const uint8_t* p, const uint8_t* end, Packet* packet)
     return n
 
 
+cdef inline long profile_at(const uint8_t* p, const uint8_t* end, Packet* packet) noexcept nogil:
+    cdef long n = 1, more
+    cdef int i
+    more = varint_at(p + n, end, &packet.count)
+    for i in range(6):
+        if not more:
+            return 0
+        n += more
+        more = varint_at(p + n, end, &packet.profile[i])
+    return n + more if more else 0
+
+
 cdef inline long packet_at(const uint8_t* p, const uint8_t* end, Packet* packet) noexcept nogil:
     """The packet at p (p < end): its length in bytes; 0: it is none, or cut off."""
     cdef uint32_t header = p[0]
@@ -194,6 +208,9 @@ cdef inline long packet_at(const uint8_t* p, const uint8_t* end, Packet* packet)
     if header == TRACE_OFF:
         packet.kind = OFF
         return 1
+    if header == PROFILE:
+        packet.kind = PROFILED
+        return profile_at(p, end, packet)
     if header == TRIGGER:
         packet.kind = TRIGGERED
         return 1

@@ -62,6 +62,7 @@ PACKETS = (
     "trigger",
     "trace off",
     "code changed",
+    "profile",
 )
 _EVERY = 1 << 15
 """Bytes of a stream from one kept state of the decoder to the next."""

@@ -1,7 +1,8 @@
 """A trace port's bytes to segments: what lies between two A-syncs, found to be whole or not.
 
-An A-sync is five zeros, 0x80, and the head of the segment that it begins: a check of the segment that it ends, and its
-own number. So a segment is known to be what the trace unit sent before any of it is believed, and a missing one is missed.
+An A-sync is five zeros, 0x80, and the head of the segment that it begins: a check of the segment that it ends, and
+its own number. So a segment is known to be what the trace unit sent before any of it is believed, and a missing one
+is missed.
 Bytes may come in any division; no more than a segment is kept.
 """
 

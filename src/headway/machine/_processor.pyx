@@ -659,8 +659,14 @@ cdef class Processor:
             "wakes_of_running_threads": self.m.lost_wakes,
             "uart_overruns": self.m.uart_lost,
             "profile_records": sum(self.m.harts[i].profile_missed for i in range(self.m.harts_count)),
-            "trace_groups": sum(self.m.cores[i].unit.groups_lost for i in range(self.m.cores_count)),
+            **self._trace_losses(),
         }
+
+
+    def _trace_losses(self):
+        if not self.m.cores[0].unit.exists:
+            return {}
+        return {"trace_groups": sum(self.m.cores[i].unit.groups_lost for i in range(self.m.cores_count))}
 
 
 cdef tuple _lost_of(Cell* cell):

@@ -320,3 +320,19 @@ def _found_at(stream: Stream, found: Fit, time: float | None, cycle: int | None)
         return name, row[1], *when, round(wanted), *row[4:]
     why = "unknown.outside" if time is None or not _covers(found, time) else "unknown.lost"
     return name, None, time, None, None, None, 0, why, ""
+
+
+@command.command("export")
+@click.argument("path", metavar="PATH")
+@click.option("--image", "images", multiple=True, metavar="FILE", help="The program (ELF) that ran.")
+@click.option("--stream", "ids", multiple=True, type=_Number(), metavar="ID", help="Only this core.")
+@click.option("--to", "form", type=click.Choice(["perfetto"]), default="perfetto", show_default=True)
+@click.option("-o", "--output", required=True, metavar="FILE", help="Write it there.")
+def _export(path: str, images: tuple[str, ...], ids: tuple[int, ...], form: str, output: str) -> None:
+    """\b
+    headway trace export six.hwt --image six.elf --to perfetto -o six.pftrace
+
+    A trace of the machine for ui.perfetto.dev: a track for each thread, functions as slices, stalls, waiting and gaps
+    visible; one nanosecond there is one cycle of the machine's clock.
+    """
+    trace_threads.export(path, images, ids, output)

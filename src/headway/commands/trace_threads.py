@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from headway.trace.threads._flow import Row
     from headway.trace.threads.reading import Program, Trace
 
-__all__ = ["answers", "at", "decode", "stats"]
+__all__ = ["answers", "at", "decode", "export", "stats"]
 
 COLUMNS = ("stream", "thread", "cycle", "cycles", "address", "size", "state", "symbol")
 
@@ -146,3 +146,19 @@ def at(path: str, images: Sequence[str], ids: Sequence[int], style: str, cycle: 
         symbol = "" if one.address is None or trace.program is None else trace.program.symbol(one.address)
         rows.append((f"{one.core:#x}", one.thread, one.cycle, one.id or None, address, one.size, one.state, symbol))
     _write(columns, rows, style)
+
+
+def export(path: str, images: Sequence[str], ids: Sequence[int], output: str) -> None:
+    """For Perfetto."""
+    from headway.trace.threads.perfetto import write
+
+    if not answers(path):
+        raise HeadwayError(f"{path!a} is not a trace of the machine (.hwt): only those are exported")
+    trace = _open(path, images)
+    cores = _chosen(trace, ids)
+    try:
+        with open(output, "wb") as stream:
+            write(trace, cores, stream)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise HeadwayError(f"the export cannot be written to {output!a} ({why}): name another file") from None

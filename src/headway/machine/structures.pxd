@@ -97,6 +97,8 @@ ctypedef struct Traced:
     uint32_t depth
     uint32_t short_stalls[4]
     # ^ The last four different ones: reason << 8 | cycles - 1.
+    uint32_t single
+    # ^ Number of the short stall after one E atom that is held back to be half of a pair; 4: none.
     int64_t woken
     # ^ The cycle in which it was woken.
     int32_t asleep

@@ -41,12 +41,13 @@ cdef enum:  # Header
     CYCLES_LONG = 0x44
     CYCLES_MIDDLE = 0x04
     CYCLES_SHORT = 0x02
+    CYCLES_SLOT = 0x06
     SYNC_PERIODIC = 0x08
     TRIGGER = 0x0C
     PROFILE = 0x30
     SELECT = 0x0E
     HEAD = 0x42
-    CLOCK = 0x46
+    CLOCK = 0x48
     CODE_CHANGED = 0x34
     TRACE_OFF = 0x60
     SYNC_RESTART = 0x70
@@ -218,6 +219,7 @@ cdef inline void lose(Core* c, Hart* h) noexcept nogil:
     h.traced.length = 0
     h.traced.executed = 0
     h.traced.stalled = 0
+    h.traced.single = 4
     c.unit.groups_lost += 1
 
 
@@ -265,6 +267,14 @@ cdef inline int place_of_stall(Traced* t, uint32_t stall) noexcept nogil:
     return i
 
 
+cdef inline void tell_single(Machine* m, Core* c, Hart* h) noexcept nogil:
+    """What was held back for a pair, alone."""
+    cdef uint32_t place = h.traced.single
+    if place < 4:
+        h.traced.single = 4
+        hold_byte(m, c, h, 0x94 | (place & 2) << 2 | (place & 1) << 1)
+
+
 cdef inline void tell_stall(Machine* m, Core* c, Hart* h) noexcept nogil:
     """The E atoms so far, and the stall after them."""
     cdef Traced* t = &h.traced
@@ -274,11 +284,21 @@ cdef inline void tell_stall(Machine* m, Core* c, Hart* h) noexcept nogil:
     t.executed = 0
     if count <= 256:
         place = <uint32_t>place_of_stall(t, reason << 8 | (count - 1))
-    if executed > (7 if place < 4 else 0):
+    if place < 4 and executed == 1:
+        if t.single == 4:
+            t.single = place
+            return
+        hold_byte(m, c, h, 0xC4 | t.single << 4 | (place & 2) << 2 | (place & 1) << 1)
+        t.single = 4
+        return
+    tell_single(m, c, h)
+    if executed > (3 if place < 4 else 0):
         hold_byte(m, c, h, 0x80 | (executed - 1) << 3)
         executed = 0
     if place < 4:
         hold_byte(m, c, h, 0x84 | executed << 4 | (place & 2) << 2 | (place & 1) << 1)
+    elif reason == SLOT and count <= 8:
+        hold_byte(m, c, h, CYCLES_SLOT | (count - 1) << 4)
     elif count <= 256:
         bytes[0] = <uint8_t>(CYCLES_SHORT | reason << 3)
         bytes[1] = <uint8_t>(count - 1)
@@ -297,7 +317,8 @@ cdef inline void flush(Machine* m, Core* c, Hart* h) noexcept nogil:
     """Every atom is in a packet."""
     if h.traced.stalled:
         tell_stall(m, c, h)
-    elif h.traced.executed:
+    tell_single(m, c, h)
+    if h.traced.executed:
         hold_byte(m, c, h, 0x80 | (h.traced.executed - 1) << 3)
         h.traced.executed = 0
 
@@ -333,6 +354,7 @@ cdef inline void add_not_taken(Machine* m, Core* c, Hart* h) noexcept nogil:
     cdef uint32_t executed
     if t.stalled:
         tell_stall(m, c, h)
+    tell_single(m, c, h)
     executed = t.executed
     t.executed = 0
     hold_byte(m, c, h, 0x82 | executed << 3)
@@ -393,6 +415,7 @@ cdef inline void forget_history(Hart* h) noexcept nogil:
     t.length = 0
     t.executed = 0
     t.stalled = 0
+    t.single = 4
     memset(t.short_stalls, 0xFF, sizeof(t.short_stalls))
 
 

@@ -428,8 +428,11 @@ cdef class Decoder:
         cdef int64_t length = -1
         if timed and t.gap >= 0:
             length = (t.cycle - t.gap) * self.unit
-            if length <= 0:
+            if not length:
                 return
+            if length < 0:
+                # Bytes have come twice, or out of order.
+                length = t.gap = -1
         r = &self.rows.data[self.rows.size]
         self.rows.size += 1
         r.cycle = self.core_cycle(thread, t.gap) if t.gap >= 0 else -1
@@ -538,7 +541,6 @@ cdef class Decoder:
         t.stalls[0] = stall
 
     cdef void atoms(self, int thread, Place* t, uint32_t header) noexcept nogil:
-        cdef uint32_t stall
         if not header & 4:
             if not header & 2:
                 self.execute(thread, t, <int>(header >> 3 & 15) + 1, True)
@@ -546,8 +548,17 @@ cdef class Decoder:
             self.execute(thread, t, <int>(header >> 3 & 15), True)
             self.execute(thread, t, 1, False)
             return
-        self.execute(thread, t, <int>(header >> 4 & 7), True)
-        stall = t.stalls[(header >> 2 & 2) | (header >> 1 & 1)]
+        if header & 0x40:
+            self.execute(thread, t, 1, True)
+            self.stall_again(thread, t, header >> 4 & 3)
+            self.execute(thread, t, 1, True)
+        else:
+            self.execute(thread, t, <int>(header >> 4 & 3), True)
+        self.stall_again(thread, t, (header >> 2 & 2) | (header >> 1 & 1))
+
+    cdef void stall_again(self, int thread, Place* t, uint32_t place) noexcept nogil:
+        """A short stall of the thread's last four."""
+        cdef uint32_t stall = t.stalls[place]
         if stall == 0xFFFFFFFFu:
             self.contradictions += 1
             self.lose(t, CONTRADICTION, True)

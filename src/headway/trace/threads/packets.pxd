@@ -3,8 +3,9 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 # The same numbers as on the machine's side.
+from headway.machine.architecture cimport SLOT
 from headway.machine.trace cimport (
-    ALIGN, CLOCK, CODE_CHANGED, CYCLES_LONG, CYCLES_MIDDLE, CYCLES_SHORT, HEAD, SELECT, PROFILE, SYNC_PERIODIC, SYNC_RESTART,
+    ALIGN, CLOCK, CODE_CHANGED, CYCLES_LONG, CYCLES_MIDDLE, CYCLES_SHORT, CYCLES_SLOT, HEAD, SELECT, PROFILE, SYNC_PERIODIC, SYNC_RESTART,
     TRACE_OFF, TRIGGER,
 )
 
@@ -179,6 +180,11 @@ cdef inline long packet_at(const uint8_t* p, const uint8_t* end, Packet* packet)
         packet.reason = header >> 3
         packet.value = p[1] + 1
         return 2
+    if header & 0x8F == CYCLES_SLOT:
+        packet.kind = CYCLES
+        packet.reason = SLOT
+        packet.value = (header >> 4) + 1
+        return 1
     if header & 0x8F == SELECT:
         packet.kind = SELECTION
         packet.thread = header >> 4

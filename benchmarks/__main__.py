@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from . import accuracy, corrected, cost, machine, progress, regions, scale, spread
+from . import accuracy, corrected, cost, machine, progress, regions, scale, spread, trace, trace_threads
 from .common import heading, load
 
 
@@ -42,6 +42,8 @@ def main() -> None:
         accuracy.main,
         scale.main,
         machine.main,
+        trace.main,
+        trace_threads.main,
     ):
         _apart(measure)
 

@@ -162,9 +162,8 @@ def run(code: Program, draw: random.Random, length: int = 300) -> Run:
     return done
 
 
-def decode(code: Program, trace: bytes, *cuts: int) -> list[Record]:
-    parser = SETTING.parser()
-    flow = Flow(
+def follower(code: Program) -> Flow:
+    return Flow(
         Code(code.read).look,
         spans=[(BASE, BASE + len(code.image))],
         cycle_accurate=True,
@@ -172,6 +171,10 @@ def decode(code: Program, trace: bytes, *cuts: int) -> list[Record]:
         counted_through_overflow=False,
         threads=False,
     )
+
+
+def decode(code: Program, trace: bytes, *cuts: int) -> list[Record]:
+    parser, flow = SETTING.parser(), follower(code)
     found: list[Record] = []
     edges = [0, *sorted(cut % (len(trace) + 1) for cut in cuts), len(trace)]
     for start, end in pairwise(edges):

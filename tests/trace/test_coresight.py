@@ -47,10 +47,10 @@ def test_before_the_first_id_nobody_owns_a_byte() -> None:
     assert deformatter.unassigned == 15
 
 
-def test_a_frame_of_zeros_cuts_the_stream_and_leaves_the_next_to_nobody_until_an_id() -> None:
-    data = frames([(5, bytes(range(2, 30, 2)))]) + bytes(16) + bytes([8] * 15 + [0]) + frames([(5, b"\x02" * 14)])
+def test_a_frame_of_zeros_cuts_the_stream_that_was_being_written() -> None:
+    data = frames([(5, bytes(range(2, 30, 2)))]) + bytes(16) + bytes([8] * 15 + [0]) + frames([(6, b"\x02" * 14)])
     pieces = [(stream, bytes(piece)) for stream, piece, _ in Deformatter().feed(data)]
-    assert pieces == [(5, bytes(range(2, 30, 2))), (5, b""), (5, b"\x02" * 14)]
+    assert pieces == [(5, bytes(range(2, 30, 2))), (5, b""), (5, b"\x08" * 15), (6, b"\x02" * 14)]
 
 
 def test_bytes_are_found_again_in_the_buffer() -> None:

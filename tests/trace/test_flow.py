@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from headway.trace.records import Exception_, Gap, Instruction, Record, Timestamp, Why
 
 from .encoding import ALIGNMENT, atom, branch, sync, timestamp
-from .programs import BASE, Program, decode, gaps, instructions, program, run
+from .programs import BASE, SETTING, Program, decode, follower, gaps, instructions, program, run
 
 SEEDS = st.integers(0, 2**32)
 PLAIN = Program({}, [BASE], b"\x00\xbf" * 64 + b"\x70\x47" + b"\x00\xbf" * 64)
@@ -211,3 +211,15 @@ def test_a_stream_that_ends_in_a_packet_says_so(cut: int) -> None:
     trace = ALIGNMENT + sync(BASE) + atom(True, 1) + timestamp(1 << 60)
     found = decode(PLAIN, trace[:-cut])
     assert gaps(found)[-1].why == Why.TRUNCATED
+
+
+def test_what_is_given_does_not_wait_for_an_instruction() -> None:
+    """Memory must not grow with a stream that has none."""
+    flow, parser = follower(PLAIN), SETTING.parser()
+    flow.feed(parser.feed(ALIGNMENT + sync(BASE)))
+    held = fed = 0
+    for _ in range(20):
+        fed += 1000
+        held += 1000 - len(flow.feed(parser.feed(timestamp(5) * 1000)))
+    assert fed > 10_000
+    assert held < 10_000

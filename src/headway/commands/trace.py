@@ -74,27 +74,31 @@ def _shared(function: Any) -> Any:
 
 
 def _open(path: str, images: Sequence[str], ids: Sequence[int], *, follow: bool = True) -> tuple[Capture, list[Stream]]:
-    """The capture and its chosen streams, with programs that fit them. Says what is left out."""
+    """The capture and its chosen streams, with programs that fit them."""
     from headway.trace.decode import Capture
 
     capture = Capture.open(path, images)
     streams = capture.chosen(ids)
-    if follow:
-        for stream in streams:
+    for stream in streams:
+        stream.check()
+        if follow:
             stream.check_image()
-    if capture.left_out and not ids:
-        click.echo(f"headway: {capture.left_out}", err=True)
     return capture, streams
 
 
-def _write(columns: Sequence[str], rows: Iterator[Sequence[Any]] | list[Sequence[Any]], style: str) -> None:
+def _write(
+    capture: Capture, columns: Sequence[str], rows: Iterator[Sequence[Any]] | list[Sequence[Any]], style: str
+) -> None:
+    """To standard output; then says what has been left out."""
     from headway.views.rows import write_rows
 
     try:
         write_rows(sys.stdout, columns, rows, style)
         sys.stdout.flush()
     except BrokenPipeError:  # a reader that has gone away is no error
-        pass
+        return
+    if capture.left_out:
+        click.echo(f"headway: {capture.left_out}", err=True)
 
 
 def _gap_state(stream: Stream, gap: Gap) -> str:
@@ -131,14 +135,14 @@ def _decode(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str
         return
     if stalls:
         raise click.UsageError("--stalls is for traces of the machine (.hwt)")
-    _, streams = _open(path, images, ids)
+    capture, streams = _open(path, images, ids)
     rows = (
         _row(stream, record)
         for stream in streams
         for record in stream.records()
         if isinstance(record, Instruction | Gap)
     )
-    _write(_COLUMNS, rows, style)
+    _write(capture, _COLUMNS, rows, style)
 
 
 @command.command("stats")
@@ -155,7 +159,7 @@ def _stats(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str)
     if trace_threads.answers(path):
         trace_threads.stats(path, images, ids, style)
         return
-    _, streams = _open(path, images, ids, follow=False)
+    capture, streams = _open(path, images, ids, follow=False)
     rows: list[Sequence[Any]] = []
     for stream in streams:
         name, found = f"{stream.id:#x}", stream.statistics()
@@ -182,7 +186,7 @@ def _stats(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str)
             known = [length for length in lengths if length is not None]
             if len(known) == len(lengths):
                 rows.append((name, f"gap.{state}", "cycles", sum(known)))
-    _write(("stream", "what", "unit", "value"), rows, style)
+    _write(capture, ("stream", "what", "unit", "value"), rows, style)
 
 
 def _fits(streams: Sequence[Stream]) -> list[tuple[Stream, Fit]]:
@@ -202,35 +206,31 @@ def _align(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str,
 
     Lays the cores' times over each other by the timestamps in their streams. Times are in ticks of the common clock.
     """
-    _, streams = _open(path, images, ids)
+    capture, streams = _open(path, images, ids)
     fits = _fits(streams)
     if instructions:
         columns = ("stream", "thread", "time", "uncertainty", "cycles", "address", "size", "state", "symbol")
-        _write(columns, (row for stream, found in fits for row in _placed(stream, found)), style)
+        _write(capture, columns, (row for stream, found in fits for row in _placed(stream, found)), style)
         return
     rows: list[Sequence[Any]] = []
     for stream, found in fits:
         rms = (sum(r * r for r in found.residuals) / len(found.residuals)) ** 0.5 if found.residuals else None
         figures = found.rate, found.worst, rms
-        start, end = (min(found.heights.values()), max(_ends(found))) if found.heights else (None, None)
-        rows.append((f"{stream.id:#x}", len(found.residuals), found.outliers, len(found.heights), *figures, start, end))
+        start, end = found.span or (None, None)
+        lines = sum(map(len, found.lines.values()))
+        rows.append((f"{stream.id:#x}", len(found.residuals), found.outliers, lines, *figures, start, end))
     columns = (
         "stream",
         "timestamps",
         "outliers",
-        "epochs",
+        "lines",
         "cycles_per_tick",
         "residual_max",
         "residual_rms",
         "start",
         "end",
     )
-    _write(columns, rows, style)
-
-
-def _ends(found: Fit) -> Iterator[float]:
-    for epoch, height in found.heights.items():
-        yield height + found.spans[epoch][1] / (found.rate or 1.0)
+    _write(capture, columns, rows, style)
 
 
 def _placed(stream: Stream, found: Fit) -> Iterator[Sequence[Any]]:
@@ -281,18 +281,18 @@ def _at(
         place = found.moment(0, cycle)
         moment = place.time if isinstance(place, Moment) else None
     elif time is not None and not any(_covers(found, time) for _, found in fits):
-        placed = [found for _, found in fits if found.heights]
-        if not placed:
+        spans = [found.span for _, found in fits if found.span]
+        if not spans:
             raise HeadwayError("no stream has timestamps enough for a common time: give --cycle and --stream")
-        start, end = min(min(found.heights.values()) for found in placed), max(max(_ends(found)) for found in placed)
+        start, end = min(start for start, _ in spans), max(end for _, end in spans)
         raise HeadwayError(f"the trace is from {start:.0f} to {end:.0f}: give a time in between")
     rows = [_found_at(stream, found, moment, cycle if ids and stream.id == ids[0] else None) for stream, found in fits]
     columns = ("stream", "thread", "time", "uncertainty", "cycle", "address", "size", "state", "symbol")
-    _write(columns, rows, style)
+    _write(capture, columns, rows, style)
 
 
 def _covers(found: Fit, time: float) -> bool:
-    return bool(found.heights) and min(found.heights.values()) <= time <= max(_ends(found))
+    return found.span is not None and found.span[0] <= time <= found.span[1]
 
 
 def _found_at(stream: Stream, found: Fit, time: float | None, cycle: int | None) -> Sequence[Any]:

@@ -3,8 +3,9 @@
 A frame has 16 bytes. Bytes 0, 2 … 14 are a trace ID (bit 0 set) or data whose bit 0 is in byte 15; bytes 1, 3 … 13 are
 data. An ID holds from there on, or from the byte after next where its bit in byte 15 is set; it lasts into the next frame.
 
-Which source a byte belongs to is not known before the first ID, nor after a frame of nothing but zeros, which no
-formatter writes amid a trace: such bytes belong to no stream, and the one that was cut is told so.
+Which source a byte belongs to is not known before the first ID. A frame of nothing but zeros is one that was lost: no
+formatter writes it amid a trace. The stream that was being written is told that it has been cut there; it gets the bytes
+up to the next ID as well, because most frames change no ID and what is foreign is found out above.
 
 Source: ARM IHI 0029E, "CoreSight Architecture Specification", chapter D4.
 """
@@ -68,7 +69,6 @@ cdef class Deformatter:
                 if self.current != UNKNOWN:
                     places = array("Q", (self.offsets[self.current], self.position + frame))
                     found.append((self.current, b"", places))
-                self.current = UNKNOWN
         self._frames(raw, begin, size, found)
         self.position += size
         return found

@@ -56,12 +56,14 @@ cdef enum Known:
     AWAITING = 2       # the address of an indirect branch
 
 DEF MOST = 4096        # atoms of a stretch that is followed as a whole
+DEF BACK = 4096        # rows after which an instruction is not taken back any more
 DEF CACHED = 1 << 20
 DEF EARNS = 256        # steps that each atom adds to the credit
 DEF CREDIT = 1 << 22   # the most
-DEF NEAR = 256         # branches that are looked at for it
-DEF COSTS = 1024       # steps that one disassembled instruction counts for
+DEF NEAR = 1024        # branches that are looked at for it
+DEF COSTS = 128        # steps that one disassembled instruction counts for
 DEF ELSEWHERE = 1024   # addresses that may share their low bits
+DEF LOW = 24           # bits of an I-sync that must lie in the program if the address as a whole does not
 DEF LEAST = 4          # items from which an address may be regained
 
 cdef struct Code:
@@ -160,7 +162,7 @@ cdef class Flow:
 
     def __init__(self, look, *, spans, cycle_accurate, branch_broadcast, counted_through_overflow, threads):
         self.spans = spans
-        self.credit = CREDIT // 4
+        self.credit = CREDIT // 8
         self.look, self.cycle_accurate, self.broadcast = look, cycle_accurate, branch_broadcast
         self.through_overflow, self.threads = counted_through_overflow, threads
         self.items = <Item*>malloc((MOST + 32) * sizeof(Item))
@@ -189,12 +191,13 @@ cdef class Flow:
         return self.give(True)
 
     cdef Records give(self, bint last):
-        """All rows up to the last instruction, which an exception can still take back."""
+        """All rows that are final: not the last instruction, which an exception can take back, nor a gap that may go on."""
         cdef size_t n = self.used
-        if not last:
-            while n and self.rows[n - 1].sort != INSTRUCTION:
+        if not last and not self.open:
+            while n and self.used - n < BACK and self.rows[n - 1].sort != INSTRUCTION and self.rows[n - 1].sort != GAP:
                 n -= 1
-            n = n - 1 if n else 0
+            if n and self.used - n < BACK:
+                n -= 1
         cdef Records found = Records()
         found.threads = self.threads
         found.data = <Row*>malloc((n + 1) * sizeof(Row))
@@ -336,6 +339,9 @@ cdef class Flow:
             if self.count >= MOST:
                 self.close(NULL)
         elif p.kind == SYNC or p.kind == BRANCH:
+            if p.kind == SYNC and not self.aligned and p.reason == 0 and p.isa <= THUMB:
+                # A periodic one comes after an A-sync only: if there was none, it has been lost.
+                self.aligned = self.code(<uint32_t>p.value, p.isa).branching != ABSENT
             if self.aligned:
                 self.close(p)
         elif p.kind == NOISE:
@@ -444,6 +450,8 @@ cdef class Flow:
                 why = self.disagreement(p, &after)
             if p != NULL and (why == CONTRADICTION or why and self.doubted):
                 resume = self.regain_after(p, upto, &back)
+            if why == IMAGE and resume < self.count:
+                why = CONTRADICTION
             if why and self.doubted:
                 upto = 0
             elif why and upto > resume:
@@ -468,6 +476,8 @@ cdef class Flow:
         cdef size_t resume = self.count, quarter
         if self.doubted:
             resume = self.regain(p, 0, self.bits, back)
+            if resume == 0 and self.count:
+                self.base = back.address
             if resume < self.count:
                 return resume
         if upto < self.count:
@@ -505,6 +515,7 @@ cdef class Flow:
         try:
             if bits:
                 n = self.everywhere(bits, firsts)
+                self.credit -= min(self.credit, n * COSTS)
             for k in range(self.capacity if not bits or n == 0 else 0):
                 code = &self.table[k]
                 if code.key and code.branching and not ((code.key - 1 >> 2) ^ self.place.address) & mask:
@@ -634,11 +645,11 @@ cdef class Flow:
         return 0
 
     cdef int arrive(self, uint32_t address, Packet* p) except -1:
-        """Go on at the packet's address. It ends no gap where there is no program."""
+        """Go on at the packet's address. One of which some bits are missing ends no gap where there is no program."""
         if p.isa > THUMB:
             self.open_gap(ISA_, p.index)
             return 0
-        if self.open and self.code(address, p.isa).branching == ABSENT:
+        if self.open and p.kind == BRANCH and not p.has & FULL and self.code(address, p.isa).branching == ABSENT:
             return 0
         self.close_gap(p.index)
         self.place.address, self.place.isa, self.place.known = address, p.isa, HERE
@@ -656,7 +667,10 @@ cdef class Flow:
             self.thread, self.doubted = p.context, False
             self.remember(<uint32_t>p.value)
             return 0
-        self.thread, self.doubted = p.context, False
+        self.thread = p.context
+        # Outside the program: if damage did that, the other bits may lead back into it.
+        self.doubted = p.isa <= THUMB and self.code(<uint32_t>p.value, p.isa).branching == ABSENT
+        self.bits = LOW
         if p.has & PROGRESS:
             self.arrive(p.before, p)
             if self.place.known == HERE:
@@ -669,7 +683,7 @@ cdef class Flow:
     cdef int cancel(self) except -1:
         """The last instruction was not executed after all; its time is the next one's."""
         cdef size_t i = self.used
-        while i:
+        while i and self.used - i < BACK:
             i -= 1
             if self.rows[i].sort == GAP:
                 return 0

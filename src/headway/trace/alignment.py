@@ -1,32 +1,37 @@
 """The times of several streams laid over each other, by the timestamps in them.
 
-Each core counts its own cycles; the timestamps all show one clock, in ticks. A stream's timestamps therefore lie on
-lines of one slope, its cycles per tick, one line for each epoch (a stretch of trace in which no time was lost). The
-slope is fitted to all of them, the lines' heights to each epoch's own, and the residuals say how far to trust it: a
-tick is the best that a clock of ticks can do. Timestamps far off any line are damage: left out, and counted.
+Each core counts its own cycles; the timestamps all show one clock, in ticks. While no time is lost, a stream's
+timestamps therefore lie on a line, whose slope is the stream's cycles per tick. The slope is fitted to all of them,
+the heights of the lines each to its own, and the residuals say how far to trust it: a tick is the best that a clock
+of ticks can do.
 
-An epoch without a timestamp has no place in the common time: that is unknown, and says why. So is everything if the
-slope cannot be known. The frequency of a core is taken to be constant over the capture: if it was not, the residuals
-are large.
+Where a line ends, time has been lost: at a new epoch, or inside one where the timestamps alone show it, as when whole
+packets are missing that nothing else gives away. A single timestamp off the line is damage: left out, and counted.
+
+What lies between two lines of an epoch, or in an epoch without a timestamp, has no place in the common time: that is
+unknown, and says why. The frequency of a core is taken to be constant over the capture; if it was not, there are many
+lines.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import median
 
 from .records import Timestamp
 
-__all__ = ["Fit", "Moment", "Unplaced", "fit"]
+__all__ = ["Fit", "Line", "Moment", "Unplaced", "fit"]
 
 _MOST = 65_536
 """Timestamps that are kept of a stream; of more, every second, fourth … one."""
 
-_FAR = 4.0
-"""Ticks off the line beyond which a timestamp is damage."""
+_FAR = 2.5
+"""Ticks between two timestamps that are not explained by cycles, from which on time has been lost."""
+
+_TRIED = 64
+_COMPARED = 2048
+"""So many slopes are tried on so many pairs of neighbours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,24 +50,48 @@ class Unplaced:
 
 
 @dataclass(frozen=True, slots=True)
+class Line:
+    """Timestamps between which no time was lost: cycles of the first and the last; ``height``: ticks at cycle 0."""
+
+    first: int
+    last: int
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
 class Fit:
     """How a stream's cycles lie in the common time.
 
-    ``rate``: cycles per tick. ``residuals``: of each timestamp that was used, its distance from the line in cycles.
-    ``outliers``: timestamps that were left out. ``heights``: by epoch, the time at its cycle 0, in ticks.
+    ``rate``: cycles per tick. ``residuals``: of each timestamp that was used, its distance from its line in cycles.
+    ``outliers``: timestamps that were left out. ``lines``: by epoch, in order.
     """
 
     rate: float | None
     residuals: tuple[float, ...]
     outliers: int
-    heights: dict[int, float]
-    spans: dict[int, tuple[int, int]]
-    """By epoch: cycles of its first and last timestamp."""
+    lines: dict[int, tuple[Line, ...]]
 
     @property
     def worst(self) -> float | None:
         """The largest residual, in cycles."""
         return max(map(abs, self.residuals), default=None)
+
+    @property
+    def span(self) -> tuple[float, float] | None:
+        """From when to when there are timestamps, in ticks."""
+        if self.rate is None:
+            return None
+        lines = [line for found in self.lines.values() for line in found]
+        starts = (line.height + line.first / self.rate for line in lines)
+        return min(starts), max(line.height + line.last / self.rate for line in lines)
+
+    def _line(self, epoch: int, cycle: float) -> Line | None:
+        """The line of which a cycle is: the first and the last of an epoch reach to its ends."""
+        lines = self.lines.get(epoch, ())
+        for number, line in enumerate(lines):
+            if (number == 0 or line.first <= cycle) and (number == len(lines) - 1 or cycle <= line.last):
+                return line
+        return None
 
     def moment(self, epoch: int, cycle: int | None) -> Moment | Unplaced:
         """The common time of a cycle."""
@@ -70,21 +99,24 @@ class Fit:
             return Unplaced("the trace counts no cycles")
         if self.rate is None:
             return Unplaced("too few timestamps to know the cycles per tick")
-        if epoch not in self.heights:
+        line = self._line(epoch, cycle)
+        if line is None:
             return Unplaced("no timestamp between two losses of time")
-        first, last = self.spans[epoch]
-        beyond = max(first - cycle, cycle - last, 0)
-        width = max(((self.worst or 0.0) / self.rate), 1.0)
-        longest = max(end - start for start, end in self.spans.values())
-        return Moment(
-            self.heights[epoch] + cycle / self.rate, width + beyond * 2 * width / longest if longest else width
-        )
+        beyond = max(line.first - cycle, cycle - line.last, 0)
+        width = max((self.worst or 0.0) / self.rate, 1.0)
+        longest = max(some.last - some.first for found in self.lines.values() for some in found)
+        grown = beyond * 2 * width / longest if longest else 0.0
+        return Moment(line.height + cycle / self.rate, width + grown)
 
     def cycle(self, time: float, epoch: int) -> float | None:
-        """The cycle of the epoch at a common time."""
-        if self.rate is None or epoch not in self.heights:
+        """The cycle of the epoch at a common time; None where it is not known."""
+        if self.rate is None:
             return None
-        return (time - self.heights[epoch]) * self.rate
+        for line in self.lines.get(epoch, ()):
+            cycle = (time - line.height) * self.rate
+            if self._line(epoch, cycle) is line:
+                return cycle
+        return None
 
 
 def fit(timestamps: Iterable[Timestamp]) -> Fit:
@@ -95,16 +127,18 @@ def fit(timestamps: Iterable[Timestamp]) -> Fit:
         epochs.setdefault(epoch, []).append((cycle, time))
     rate = _slope(list(epochs.values()))
     if rate is None:
-        return Fit(None, (), 0, {}, {})
-    good = {epoch: _near(line, rate) for epoch, line in epochs.items()}
-    rate = _least_squares(list(good.values())) or rate
-    heights, residuals, spans = {}, list[float](), {}
-    for epoch, line in good.items():
-        heights[epoch] = sum(time - cycle / rate for cycle, time in line) / len(line)
-        residuals += [cycle - (time - heights[epoch]) * rate for cycle, time in line]
-        spans[epoch] = line[0][0], line[-1][0]
-    used = sum(map(len, good.values()))
-    return Fit(rate, tuple(residuals), len(points) - used, heights, spans)
+        return Fit(None, (), 0, {})
+    parts = {epoch: list(_parts(line, rate)) for epoch, line in epochs.items()}
+    rate = _least_squares([part for found in parts.values() for part in found]) or rate
+    lines, residuals = dict[int, tuple[Line, ...]](), list[float]()
+    for epoch, found in parts.items():
+        of_epoch = []
+        for part in found:
+            height = sum(time - cycle / rate for cycle, time in part) / len(part)
+            residuals += [cycle - (time - height) * rate for cycle, time in part]
+            of_epoch.append(Line(part[0][0], part[-1][0], height))
+        lines[epoch] = tuple(of_epoch)
+    return Fit(rate, tuple(residuals), len(points) - len(residuals), lines)
 
 
 def _thinned(timestamps: Iterable[Timestamp]) -> list[tuple[int, int, int]]:
@@ -121,32 +155,45 @@ def _thinned(timestamps: Iterable[Timestamp]) -> list[tuple[int, int, int]]:
 
 
 def _slope(lines: Sequence[Sequence[tuple[int, int]]]) -> float | None:
-    """Cycles per tick: the median over pairs of one line, weighted by their length; a few that are wrong do no harm."""
-    slopes = []
-    for line in lines:
-        step = max(len(line) // 2, 1)
-        for (cycle, time), (later, after) in [*zip(line, line[step:], strict=False), *pairwise(line)]:
-            if after > time and later > cycle:
-                slopes.append(((later - cycle) / (after - time), after - time))
-    if not slopes:
-        return None
-    slopes.sort()
-    starts, total = [], 0
-    for _, weight in slopes:
-        total += min(weight, 1 << 20)
-        starts.append(total)
-    return slopes[bisect_left(starts, total / 2)][0]
+    """Cycles per tick: of the slopes between timestamps, the one that explains most cycles between neighbours."""
+    pairs = [
+        (later - cycle, after - time)
+        for line in lines
+        for (cycle, time), (later, after) in pairwise(line)
+        if later > cycle and after > time
+    ]
+    wide = [
+        (line[at + len(line) // 2][0] - line[at][0], line[at + len(line) // 2][1] - line[at][1])
+        for line in lines
+        for at in range(len(line) - len(line) // 2)
+        if len(line) > 2
+    ]
+    tried = sorted(((c, t) for c, t in [*pairs, *wide] if c > 0 and t > 0), reverse=True)
+    compared = sorted(pairs, reverse=True)[:_COMPARED]
+    best, most = None, 0
+    for cycles, ticks in tried[:: max(len(tried) // _TRIED, 1)]:
+        rate = cycles / ticks
+        explained = sum(c for c, t in compared if abs(t - c / rate) <= _FAR)
+        if explained > most:
+            best, most = rate, explained
+    return best
 
 
-def _near(line: Sequence[tuple[int, int]], rate: float) -> list[tuple[int, int]]:
-    """The timestamps on one line of this slope. It is known only roughly, so neighbours are compared, not the ends."""
-    heights = [time - cycle / rate for cycle, time in line]
-    near = []
-    for number, (point, height) in enumerate(zip(line, heights, strict=True)):
-        around = heights[max(number - 3, 0) : number + 4]
-        if abs(height - median(around)) <= _FAR:
-            near.append(point)
-    return near or [line[len(line) // 2]]
+def _parts(line: Sequence[tuple[int, int]], rate: float) -> Iterator[list[tuple[int, int]]]:
+    """The timestamps by stretches without a loss of time, told by neighbours: the slope is known only roughly."""
+
+    def together(one: tuple[int, int], other: tuple[int, int]) -> bool:
+        return abs(other[1] - one[1] - (other[0] - one[0]) / rate) <= _FAR
+
+    part = [line[0]]
+    for number, point in enumerate(line[1:], 1):
+        last = number + 1 == len(line)
+        if together(part[-1], point):
+            part.append(point)
+        elif len(part) == 1 if last else not together(part[-1], line[number + 1]):  # else this one alone is off
+            yield part
+            part = [point]
+    yield part
 
 
 def _least_squares(lines: Sequence[Sequence[tuple[int, int]]]) -> float | None:

@@ -30,6 +30,9 @@ _CHUNK = 1 << 16
 _TRIED = 1 << 20
 """Bytes of a stream on which an image is tried."""
 
+_SYNCHRONISED = 1 << 14
+"""Bytes of a stream in which there is an A-sync. The trace unit writes one each 1,024 unless told otherwise."""
+
 _FRAME = 16
 
 
@@ -105,14 +108,16 @@ class Stream:
             yield parser.lost() if isinstance(piece, int) else parser.feed(piece)
         yield parser.finish()
 
-    def statistics(self) -> Statistics:
-        """What is in the stream; needs no image."""
+    def statistics(self, most: int | None = None) -> Statistics:
+        """What is in the stream, or in about its first ``most`` bytes; needs no image."""
         size, totals = 0, [0] * len(Kind)
         parser = self.setting.parser()
         for piece in self.pieces():
             found = parser.lost() if isinstance(piece, int) else parser.feed(piece)
             size += 0 if isinstance(piece, int) else len(piece)
             totals = [total + more for total, more in zip(totals, found.counts(), strict=True)]
+            if most is not None and size >= most:
+                break
         totals = [total + more for total, more in zip(totals, parser.finish().counts(), strict=True)]
         return Statistics(size, {kind: totals[kind] for kind in Kind if totals[kind]})
 
@@ -150,6 +155,16 @@ class Stream:
         """The stream's records, one by one."""
         for block in self.blocks():
             yield from block
+
+    def check(self) -> None:
+        """Whether it is what its setting says, by its beginning. Raises HeadwayError."""
+        found = self.statistics(_TRIED)
+        noise = found.packets.get(Kind.NOISE, 0)
+        says = f"stream {self.id:#x} is no ETMv3 trace as the registers of {self.source.name} describe it"
+        if found.size > _SYNCHRONISED and Kind.ALIGNMENT not in found.packets:
+            raise HeadwayError(f"{says}: there is no A-sync in {found.size} bytes; check the snapshot")
+        if noise * 4 > found.size:
+            raise HeadwayError(f"{says}: {noise} of {found.size} bytes are no packets; check the snapshot")
 
     def check_image(self) -> None:
         """Whether the program is the one that ran, by the beginning of the stream. Raises HeadwayError."""

@@ -1,0 +1,237 @@
+"""Instruction traces: how fast packets and instructions are decoded, and what damage costs.
+
+The trace is the capture of three Cortex-A7 in ``data/tc2`` of $HEADWAY_SHARED (or ../shared). For speed the first is
+repeated. For damage it is harmed at random places and compared with what it decodes into undamaged: instructions that
+are lost, and those that are made up, by the longest common subsequence of addresses. Then random mutations of its
+streams, none of which may crash or hang (``--mutations``, a million unless told).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import resource
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from headway.trace._coresight import Deformatter
+from headway.trace._flow import Flow
+from headway.trace.code import Code
+from headway.trace.decode import Capture, Stream
+
+from .common import heading, load, table
+
+ROUNDS = 5
+PLACES = 400
+OTHERS = {
+    "one bit flipped": "4 / 245",
+    "one frame dropped": "17 / 113",
+    "1 KB dropped": "794 / 1,017",
+    "one frame zeroed": "4,780 / 15,201",
+}
+"""What OpenCSD loses: median / worst, measured on the same capture."""
+
+Decoded = dict[int, list[tuple[int, int]]]
+
+
+def _capture() -> Path | None:
+    places = [Path(os.environ.get("HEADWAY_SHARED", "")), Path(__file__).parents[2] / "shared"]
+    return next(
+        (place / "data" / "tc2" for place in places if (place / "data" / "tc2" / "snapshot.ini").is_file()), None
+    )
+
+
+def _pieces(data: bytes, ids: Iterable[int]) -> dict[int, list[bytes | int]]:
+    found: dict[int, list[bytes | int]] = {number: [] for number in ids}
+    for number, piece, places in Deformatter().feed(data):
+        if number in found:
+            found[number].append(piece or places[0])
+    return found
+
+
+def _flow(stream: Stream, code: Code) -> Flow:
+    return Flow(
+        code.look,
+        spans=stream.image.spans,
+        cycle_accurate=stream.setting.cycle_accurate,
+        branch_broadcast=False,
+        counted_through_overflow=False,
+        threads=False,
+    )
+
+
+def _decode(stream: Stream, code: Code, pieces: Iterable[bytes | int]) -> list[tuple[int, int]]:
+    parser, flow = stream.setting.parser(), _flow(stream, code)
+    found: list[tuple[int, int, int]] = []
+    for piece in pieces:
+        if isinstance(piece, int):
+            found += flow.feed(parser.lost()).instructions()
+            flow.lost(piece)
+        else:
+            found += flow.feed(parser.feed(piece)).instructions()
+    found += flow.feed(parser.finish()).instructions()
+    found += flow.finish().instructions()
+    return [(address, size) for address, size, _ in found]
+
+
+def _best(work: Callable[[], None]) -> float:
+    """Seconds, the least of some rounds."""
+    seconds = []
+    for _ in range(ROUNDS):
+        begin = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - begin)
+    return min(seconds)
+
+
+def _speed(stream: Stream, code: Code, buffer: bytes, data: bytes) -> None:
+    # From the first A-sync on; where it begins again, tracing has been off.
+    begin = data.index(bytes(5) + b"\x80")
+    first = data.index(b"\x08\x01", begin)
+    lap = data[begin : begin + 6] + b"\x70\x01\x21" + data[first + 2 :]
+    chunk, many, frames = 1 << 16, lap * 1000, buffer * 300
+
+    def deformat() -> None:
+        deformatter = Deformatter()
+        for at in range(0, len(frames), chunk):
+            deformatter.feed(frames[at : at + chunk])
+
+    def parse() -> None:
+        parser = stream.setting.parser()
+        for at in range(0, len(many), chunk):
+            parser.feed(many[at : at + chunk])
+
+    count = 0
+
+    def follow() -> None:
+        nonlocal count
+        parser, flow, count = stream.setting.parser(), _flow(stream, code), 0
+        for at in range(0, len(many), chunk):
+            count += len(flow.feed(parser.feed(many[at : at + chunk])))
+
+    follow()
+    rows = [
+        ["frames taken apart", f"{len(frames) / _best(deformat) / 1e6:.0f} MB/s"],
+        ["packets", f"{len(many) / _best(parse) / 1e6:.0f} MB/s"],
+    ]
+    seconds = _best(follow)
+    rows += [
+        ["instructions, with packets", f"{count / seconds / 1e6:.1f} million/s, {len(many) / seconds / 1e6:.0f} MB/s"]
+    ]
+    print(table(["layer", "speed"], rows))
+
+
+def _common(a: Sequence[object], b: Sequence[object]) -> int:
+    """Length of the longest common subsequence, bit-parallel (Crochemore et al. 2001)."""
+    head = 0
+    while head < min(len(a), len(b)) and a[head] == b[head]:
+        head += 1
+    tail = 0
+    while tail < min(len(a), len(b)) - head and a[-1 - tail] == b[-1 - tail]:
+        tail += 1
+    a, b = a[head : len(a) - tail], b[head : len(b) - tail]
+    masks = defaultdict[object, int](int)
+    for at, one in enumerate(a):
+        masks[one] |= 1 << at
+    ones = (1 << len(a)) - 1
+    row = ones
+    for one in b:
+        row = ((row + (row & masks[one])) | (row & ~masks[one])) & ones
+    return head + tail + len(a) - row.bit_count()
+
+
+def _flipped(data: bytes, draw: random.Random) -> bytes:
+    at = draw.randrange(len(data))
+    return data[:at] + bytes([data[at] ^ 1 << draw.randrange(8)]) + data[at + 1 :]
+
+
+def _dropped(size: int) -> Callable[[bytes, random.Random], bytes]:
+    def drop(data: bytes, draw: random.Random) -> bytes:
+        at = draw.randrange((len(data) - size) // 16 + 1) * 16
+        return data[:at] + data[at + size :]
+
+    return drop
+
+
+def _zeroed(data: bytes, draw: random.Random) -> bytes:
+    at = draw.randrange(len(data) // 16) * 16
+    return data[:at] + bytes(16) + data[at + 16 :]
+
+
+def _damage(capture: Capture, code: Code, buffer: bytes) -> None:
+    def decoded(data: bytes) -> Decoded:
+        return {
+            number: _decode(capture.streams[number], code, pieces)
+            for number, pieces in _pieces(data, capture.streams).items()
+        }
+
+    whole, rows = decoded(buffer), []
+    harms = (_flipped, _dropped(16), _dropped(1024), _zeroed)
+    for (name, others), harm in zip(OTHERS.items(), harms, strict=True):
+        draw, lost, made_up = random.Random(1), list[int](), list[int]()
+        for _ in range(PLACES):
+            found = decoded(harm(buffer, draw))
+            common = sum(_common(whole[number], found[number]) for number in whole)
+            lost.append(sum(map(len, whole.values())) - common)
+            made_up.append(sum(map(len, found.values())) - common)
+        figures = [
+            f"{statistics.median(some):,.0f} / {statistics.fmean(some):.1f} / {max(some):,}" for some in (lost, made_up)
+        ]
+        rows.append([name, *figures, others])
+    print(table(["damage", "lost: median / mean / worst", "made up", "OpenCSD loses: median / worst"], rows))
+
+
+def _mutations(stream: Stream, code: Code, data: bytes, count: int) -> None:
+    draw, begin, slowest = random.Random(1), time.perf_counter(), 0.0
+    for _ in range(count):
+        at = draw.randrange(len(data) - 400)
+        piece = bytearray(data[at : at + draw.randrange(40, 400)])
+        for _ in range(draw.randrange(1, 6)):
+            spot = draw.randrange(len(piece))
+            if draw.random() < 0.5:
+                piece[spot] = draw.randrange(256)
+            else:
+                piece[spot : spot + draw.randrange(20)] = draw.randbytes(draw.randrange(20))
+            piece = piece or bytearray(1)
+        one = time.perf_counter()
+        _decode(stream, code, [b"\0\0\0\0\0\x80", bytes(piece)])
+        slowest = max(slowest, time.perf_counter() - one)
+    seconds = time.perf_counter() - begin
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+    print(
+        f"{count:,} mutated streams: no crash, {count / seconds:,.0f} a second, the slowest {slowest * 1000:.0f} ms, "
+        f"{memory} MiB of memory at most."
+    )
+
+
+def main(arguments: Sequence[str] = ()) -> None:
+    """Print the figures as Markdown."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.trace")
+    parser.add_argument("--mutations", type=int, default=1_000_000)
+    chosen = parser.parse_args(arguments)
+    print("\n## Instruction traces\n")
+    folder = _capture()
+    if folder is None:
+        print("Not measured: data/tc2 is neither in $HEADWAY_SHARED nor in ../shared.")
+        return
+    capture = Capture.open(str(folder))
+    buffer = (folder / "cstrace.bin").read_bytes()
+    stream = capture.streams[0x10]
+    code = Code(stream.image.read)
+    data = b"".join(piece for piece in _pieces(buffer, [0x10])[0x10] if isinstance(piece, bytes))
+    _speed(stream, code, buffer, data)
+    print()
+    _damage(capture, code, buffer)
+    print()
+    _mutations(stream, code, data, chosen.mutations)
+
+
+if __name__ == "__main__":
+    import sys
+
+    print(f"# {heading()}\n\n({load()})", flush=True)
+    main(sys.argv[1:])

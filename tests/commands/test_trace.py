@@ -1,0 +1,200 @@
+"""headway trace: what it prints, and that whatever it is given, it says in one sentence what is wrong."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.trace.encoding import frames
+from tests.trace.programs import BASE
+from tests.trace.snapshots import STREAM, write
+
+from headway.errors import HeadwayError
+from headway.trace.decode import Capture
+
+
+def headway(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    run = "import sys; from headway.commands import main; sys.argv[0] = 'headway'; main()"
+    return subprocess.run(
+        [sys.executable, "-c", run, "trace", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def rows(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_decode_prints_instructions_and_gaps(tmp_path: Path) -> None:
+    done = headway("decode", write(tmp_path), "--format", "csv")
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[0] == "stream,thread,cycle,cycles,address,size,state,symbol"
+    found = rows(done.stdout)
+    assert found[0]["state"] == "unknown.unsynchronised[0:16]"
+    assert found[0]["size"] == "0"
+    assert [int(row["address"], 16) for row in found[1:]] == [
+        *range(BASE, BASE + 130, 2),
+        *range(BASE + 4, BASE + 44, 2),
+    ]
+    assert found[1] == {
+        "stream": "0x10",
+        "thread": "",
+        "cycle": "15",
+        "cycles": "10",
+        "address": f"{BASE:#010x}",
+        "size": "2",
+        "state": "executed",
+        "symbol": "",
+    }
+    assert "another protocol" not in done.stdout
+    assert done.stderr == "headway: left out, as only ETMv3 is decoded: stream 0x13 of PTM (PTM1.1)\n"
+
+
+def test_json_and_table_have_the_same_rows(tmp_path: Path) -> None:
+    folder = write(tmp_path)
+    found = json.loads(headway("decode", folder, "--format", "json").stdout)
+    assert len(found) == 86
+    assert found[0]["address"] is None
+    table = headway("decode", folder).stdout.splitlines()
+    assert len(table) == 87
+    assert table[0].split() == ["stream", "thread", "cycle", "cycles", "address", "size", "state", "symbol"]
+
+
+def test_symbols_come_from_a_system_map(tmp_path: Path) -> None:
+    (tmp_path / "System.map").write_text(f"{BASE:08x} T start\n{BASE + 32:08x} t middle\n")
+    done = headway("decode", write(tmp_path / "s"), "--image", tmp_path / "System.map", "--format", "csv")
+    assert [row["symbol"] for row in rows(done.stdout)[1:19]] == ["start"] * 16 + ["middle"] * 2
+
+
+def test_stats_say_what_is_there(tmp_path: Path) -> None:
+    found = {row["what"]: row["value"] for row in rows(headway("stats", write(tmp_path), "--format", "csv").stdout)}
+    assert found["packet.A-sync"] == "1"
+    assert found["packet.timestamp"] == "3"
+    assert found["instructions"] == "85"
+
+
+def test_align_shows_the_fit(tmp_path: Path) -> None:
+    row = rows(headway("align", write(tmp_path), "--format", "csv").stdout)[0]
+    assert float(row["cycles_per_tick"]) == pytest.approx(10, rel=0.01)
+    assert float(row["residual_max"]) < 10
+
+
+def test_align_gives_each_instruction_its_time(tmp_path: Path) -> None:
+    found = rows(headway("align", write(tmp_path), "--instructions", "--format", "csv").stdout)
+    assert float(found[1]["time"]) == pytest.approx(1001, abs=1)
+    assert float(found[1]["uncertainty"]) >= 1
+
+
+def test_at_says_what_was_being_executed(tmp_path: Path) -> None:
+    folder = write(tmp_path)
+    row = rows(headway("at", folder, "--stream", "0x10", "--cycle", "21", "--format", "csv").stdout)[0]
+    assert (row["cycle"], row["address"]) == ("21", f"{BASE + 2:#010x}")
+    row = rows(headway("at", folder, "--time", "1032", "--format", "csv").stdout)[0]
+    assert row["address"].startswith("0xc000803") or row["address"].startswith("0xc000804")
+
+
+def refused(*arguments: str | Path) -> str:
+    done = headway(*arguments)
+    assert done.returncode == 125
+    assert done.stdout == ""
+    assert done.stderr.startswith("headway: ")
+    assert done.stderr.count("\n") == 1
+    return done.stderr
+
+
+@pytest.mark.parametrize(
+    ("trace", "words"),
+    [
+        (b"", "is empty"),
+        (b"\x21", "shorter than one frame"),
+        (bytes(160), "no frames with trace"),
+        (frames([(0x13, b"\x01" * 40)]), "no ETMv3 stream"),
+    ],
+)
+def test_a_buffer_without_trace_is_refused(tmp_path: Path, trace: bytes, words: str) -> None:
+    assert words in refused("decode", write(tmp_path, trace))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"snapshot": "[snapshot]\nversion=1.0\n"}, "no section [device_list]"),
+        ({"snapshot": "nonsense"}, "no INI file"),
+        ({"snapshot": "[device_list]\na=../../etc/passwd\n"}, "outside its folder"),
+        ({"snapshot": "[device_list]\na=none.ini\n[trace]\nmetadata=trace.ini\n"}, "cannot be opened"),
+        ({"trace": "[trace_buffers]\nbuffers=buffer0\n"}, "no section [buffer0]"),
+        ({"trace": "[trace_buffers]\nbuffers=b\n[b]\nname=x\nfile=trace.bin\nformat=odd\n"}, "format 'odd'"),
+        ({"etm": "[device]\nname=ETM\nclass=trace_source\ntype=ETM3.5\n[regs]\nETMCR=1\n"}, "no ETMIDR"),
+        ({"etm": "[device]\nname=ETM\nclass=trace_source\ntype=ETM3.5\n[regs]\nETMCR=a lot\n"}, "'a lot' as ETMCR"),
+        ({"etm": "[device]\nname=other\nclass=trace_source\ntype=ETM3.5\n"}, "no device file describes"),
+        ({"cpu": "[device]\nname=cpu\nclass=core\ntype=A7\n"}, "no program is known"),
+        ({"cpu": "[device]\nname=cpu\nclass=core\ntype=A7\n[dump]\nfile=gone\naddress=0\n"}, "cannot be opened"),
+    ],
+)
+def test_a_snapshot_with_something_missing_is_refused(tmp_path: Path, changes: dict[str, str], words: str) -> None:
+    assert words in refused("decode", write(tmp_path, None, **changes))
+
+
+def test_what_is_asked_for_must_be_there(tmp_path: Path) -> None:
+    folder = write(tmp_path / "s")
+    assert "there are 0x10" in refused("decode", folder, "--stream", "0x42")
+    assert "another protocol" in refused("decode", folder, "--stream", "0x13")
+    assert "is not a number" in refused("decode", folder, "--stream", "core")
+    assert "ends at cycle" in refused("at", folder, "--stream", "0x10", "--cycle", "99999999")
+    assert "give a time in between" in refused("at", folder, "--time", "5")
+    assert "either --cycle" in refused("at", folder)
+    assert "name it with --stream" in refused("at", folder, "--cycle", "5")
+    assert "is not there" in refused("decode", tmp_path / "nowhere")
+    assert "no snapshot folder" in refused("decode", folder / "trace.bin")
+    assert "snapshot.ini' cannot be opened" in refused("decode", tmp_path)
+
+
+def test_an_image_must_be_one_and_the_right_one(tmp_path: Path) -> None:
+    folder = write(tmp_path / "s")
+    (tmp_path / "text").write_text("hello")
+    (tmp_path / "cut").write_bytes(b"\x7fELF\1\1\1")
+    (tmp_path / "other").write_bytes(b"\x70\x47" * 200)
+    assert "neither an ELF program" in refused("decode", folder, "--image", tmp_path / "text")
+    assert "damaged ELF" in refused("decode", folder, "--image", tmp_path / "cut")
+    assert "32-bit, little-endian ARM" in refused("decode", folder, "--image", sys.executable)
+    assert "is in the program" in refused("decode", folder, "--image", f"{tmp_path / 'other'}@0x1000")
+    assert "cannot be opened" in refused("decode", folder, "--image", tmp_path / "gone")
+
+
+def test_a_program_that_is_not_the_one_that_ran_is_noticed(tmp_path: Path) -> None:
+    again = STREAM * 12
+    folder = write(tmp_path / "s", frames([(0x10, again)]))
+    (tmp_path / "other").write_bytes(b"\x70\x47" * 200)
+    assert "contradict it" in refused("decode", folder, "--image", f"{tmp_path / 'other'}@{BASE:#x}")
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(["snapshot", "trace", "cpu", "etm", "ptm"]), st.integers(0, 300), st.integers(0, 9), st.binary())
+def test_any_ini_files_are_read_or_refused(tmp_path: Path, name: str, at: int, skipped: int, new: bytes) -> None:
+    folder = write(tmp_path)
+    text = (folder / f"{name}.ini").read_bytes()
+    (folder / f"{name}.ini").write_bytes(text[:at] + new + text[at + skipped :])
+    words = ""
+    try:
+        for stream in Capture.open(str(folder)).streams.values():
+            list(stream.records())
+    except HeadwayError as error:
+        words = str(error)
+    assert "\n" not in words
+
+
+def test_a_stream_that_is_something_else_is_refused(tmp_path: Path) -> None:
+    noise = frames([(0x10, bytes([0x10, 0x14, 0x12]) * 100)])
+    assert "are no packets" in refused("decode", write(tmp_path / "noise", noise))
+    plain = frames([(0x10, b"\x84" * 20_000)])
+    assert "there is no A-sync" in refused("stats", write(tmp_path / "plain", plain))

@@ -101,6 +101,8 @@ ctypedef struct Traced:
     # ^ Number of the short stall after one E atom that is held back to be half of a pair; 4: none.
     int64_t woken
     # ^ The cycle in which it was woken.
+    int64_t told_until
+    # ^ The cycle up to which its sleep is in packets already.
     int32_t asleep
     # ^ From which state.
     uint8_t group[48]

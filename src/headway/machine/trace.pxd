@@ -171,6 +171,22 @@ cdef inline void send_head(Machine* m, Core* c, int64_t cycle, int64_t tick) noe
     u.anchor = cycle // m.unit
     for i in range(c.threads):
         c.harts[i].traced.due = c.harts[i].traced.on
+        if c.harts[i].halted and c.harts[i].traced.on:
+            tell_sleep(m, c, &c.harts[i], cycle)
+
+
+cdef inline void tell_sleep(Machine* m, Core* c, Hart* h, int64_t cycle) noexcept nogil:
+    """A hart that is halted has no turn in which to say so: its sleep so far, and its I-sync, after a head."""
+    cdef Traced* t = &h.traced
+    cdef int64_t from_ = max(h.free, t.told_until), to = cycle
+    if m.strict:
+        to = cycle // m.unit * m.unit + h.slot + 1 - m.unit
+    if to < from_:
+        return
+    add_stall(m, c, h, <uint32_t>(IN_SLEEP + h.halted - 1), (to - from_) // m.unit)
+    t.told_until = to
+    if t.on:
+        sync_again(m, c, h, to)
 
 
 cdef inline void tell_clock(Machine* m, Core* c) noexcept nogil:
@@ -606,8 +622,8 @@ cdef inline void watch_gap(Machine* m, Core* c, Hart* h, int64_t at, int64_t cyc
         log(m, h, at, cycles, h.pc, doing)
     if c.unit.window and cycles > 0:
         count_stall(c, h, cycles, doing)
-    if h.traced.on and cycles > 0:
-        add_stall(m, c, h, <uint32_t>doing, cycles // m.unit)
+    if h.traced.on and cycles > 0 and at + cycles > h.traced.told_until:
+        add_stall(m, c, h, <uint32_t>doing, (at + cycles - max(at, h.traced.told_until)) // m.unit)
 
 
 cdef inline void watch_sleep(Machine* m, Core* c, Hart* h, int64_t from_, int64_t to, int depth) noexcept nogil:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from . import accuracy, corrected, cost, machine, progress, regions, scale, spread, trace
+from . import accuracy, corrected, cost, machine, progress, regions, scale, spread, trace, trace_threads
 from .common import heading, load
 
 
@@ -43,6 +43,7 @@ def main() -> None:
         scale.main,
         machine.main,
         trace.main,
+        trace_threads.main,
     ):
         _apart(measure)
 

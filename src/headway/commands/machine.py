@@ -77,6 +77,7 @@ def _show(**chosen: Any) -> None:
 @click.option("--max-cycles", type=click.IntRange(min=0), metavar="N", help="Give up after so many cycles.")
 @click.option("-o", "--output", metavar="FILE", help="Write the report there instead of to standard error.")
 @click.option("--json", "as_json", is_flag=True, help="JSON (headway schema), in cycles.")
+@click.option("--trace", "traced", metavar="FILE", help="Write what the trace units send there (headway trace).")
 @click.option("-v", "--verbose", is_flag=True, help="Every state of every thread, and the harts.")
 @click.option("-q", "--quiet", is_flag=True, help="Only the figures: nothing that shows how far it is.")
 @click.option(
@@ -97,6 +98,7 @@ def _run(
     max_cycles: int | None,
     output: str | None,
     as_json: bool,
+    traced: str | None,
     verbose: bool,
     quiet: bool,
     limit: int,
@@ -108,6 +110,7 @@ def _run(
     headway machine run prog.elf                       one core of six hardware threads
     headway machine run prog.elf --cores 2 -v          every state of every thread, and the harts
     headway machine run prog.elf --json -o out.json    the same as JSON
+    headway machine run prog.elf --trace prog.hwt      with a trace of every instruction
 
     Run a RISC-V program (RV32IMAC, an ELF file) to its end and show the progress of its threads, in cycles.
 
@@ -118,7 +121,7 @@ def _run(
     config = _config_of(**chosen)
     from headway.machine.machine import Machine
 
-    with report_to(output) as stream, _interrupts() as interrupts:
+    with report_to(output) as stream, _interrupts() as interrupts, _trace_to(traced) as trace:
         shown = _Progress(max_cycles) if sys.stderr.isatty() and not quiet else None
         console = _console(sys.stdout, shown)
         try:
@@ -130,6 +133,7 @@ def _run(
                 errors=_console(sys.stderr, shown),
                 arguments=arguments,
                 progress=lambda cycles, instructions: _go_on(shown, interrupts, cycles, instructions),
+                trace=trace,
             )
         finally:
             if shown is not None:
@@ -193,6 +197,20 @@ def _go_on(shown: _Progress | None, interrupts: _Interrupts, cycles: int, instru
     if shown is not None:
         shown(cycles, instructions)
     return interrupts.asked
+
+
+@contextmanager
+def _trace_to(name: str | None) -> Iterator[BinaryIO | None]:
+    """The file that the trace is written to."""
+    if name is None:
+        yield None
+        return
+    try:
+        with open(name, "wb") as stream:
+            yield stream
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise HeadwayError(f"the trace cannot be written to {name!a} ({why}): name another file") from None
 
 
 def _exit_status(status: int) -> int:

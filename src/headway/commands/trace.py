@@ -10,6 +10,8 @@ import click
 
 from headway.errors import HeadwayError
 
+from . import trace_threads
+
 if TYPE_CHECKING:
     from headway.trace.alignment import Fit
     from headway.trace.decode import Capture, Stream
@@ -41,10 +43,12 @@ class _Number(click.ParamType[int]):
 def command() -> None:
     """\b
     headway trace decode capture/ --format csv         every instruction, with its cycle
+    headway trace at six.hwt --image six.elf --cycle 120345    what all threads of the machine were doing then
     headway trace stats capture/                       packets, bits per instruction, losses
     headway trace at capture/ --time 562536985000      what every core was executing then
 
-    Instruction traces captured from a trace port: a CoreSight snapshot folder with ETMv3 streams (docs/trace.md).
+    Instruction traces: of the machine (headway machine run --trace, docs/trace-format.md), or captured from a trace
+    port, a CoreSight snapshot folder with ETMv3 streams (docs/trace.md).
     """
 
 
@@ -114,7 +118,8 @@ def _row(stream: Stream, record: Instruction | Gap) -> tuple[Any, ...]:
 
 @command.command("decode")
 @_shared
-def _decode(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str) -> None:
+@click.option("--stalls", is_flag=True, help="Of a trace of the machine: also cycles in which nothing was executed.")
+def _decode(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str, stalls: bool) -> None:
     """\b
     headway trace decode capture/                                     every stream, for people
     headway trace decode capture/ --stream 0x10 --format csv          one, as CSV
@@ -125,6 +130,11 @@ def _decode(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str
     """
     from headway.trace.records import Gap, Instruction
 
+    if trace_threads.answers(path):
+        trace_threads.decode(path, images, ids, style, stalls=stalls)
+        return
+    if stalls:
+        raise click.UsageError("--stalls is for traces of the machine (.hwt)")
     capture, streams = _open(path, images, ids)
     rows = (
         _row(stream, record)
@@ -146,6 +156,9 @@ def _stats(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str)
     """
     from headway.trace.records import Gap, Instruction, Why
 
+    if trace_threads.answers(path):
+        trace_threads.stats(path, images, ids, style)
+        return
     capture, streams = _open(path, images, ids, follow=False)
     rows: list[Sequence[Any]] = []
     for stream in streams:
@@ -247,6 +260,9 @@ def _at(
     """
     from headway.trace.alignment import Moment
 
+    if trace_threads.answers(path):
+        trace_threads.at(path, images, ids, style, cycle)
+        return
     if (cycle is None) == (time is None):
         raise click.UsageError("give either --cycle (with --stream) or --time")
     if cycle is not None and len(ids) != 1:
@@ -304,3 +320,19 @@ def _found_at(stream: Stream, found: Fit, time: float | None, cycle: int | None)
         return name, row[1], *when, round(wanted), *row[4:]
     why = "unknown.outside" if time is None or not _covers(found, time) else "unknown.lost"
     return name, None, time, None, None, None, 0, why, ""
+
+
+@command.command("export")
+@click.argument("path", metavar="PATH")
+@click.option("--image", "images", multiple=True, metavar="FILE", help="The program (ELF) that ran.")
+@click.option("--stream", "ids", multiple=True, type=_Number(), metavar="ID", help="Only this core.")
+@click.option("--to", "form", type=click.Choice(["perfetto"]), default="perfetto", show_default=True)
+@click.option("-o", "--output", required=True, metavar="FILE", help="Write it there.")
+def _export(path: str, images: tuple[str, ...], ids: tuple[int, ...], form: str, output: str) -> None:
+    """\b
+    headway trace export six.hwt --image six.elf --to perfetto -o six.pftrace
+
+    A trace of the machine for ui.perfetto.dev: a track for each thread, functions as slices, stalls, waiting and gaps
+    visible; one nanosecond there is one cycle of the machine's clock.
+    """
+    trace_threads.export(path, images, ids, output)

@@ -1,7 +1,8 @@
 """The machine's hot loop, and its Python face.
 
 The parts are inline functions in the .pxd files beside this one, each with its one idea, in the order in which they build on
-each other: architecture, structures, clocks, decode, code, memory, accounts, turns, power, protection, devices, traps, csrs, execute.
+each other: architecture, structures, clocks, decode, trace, code, memory, accounts, turns, power, protection, devices, events, traps, csrs,
+execute.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -12,11 +13,13 @@ from .accounts cimport cell_of, find_cells, settle
 from .architecture cimport *
 from .clocks cimport cycle_of, end_tick
 from .code cimport NO_PAGE, PAGE, forget_code, forget_tcm, free_pages
+from .events cimport write_resource
 from .devices cimport find_next_event, handle_events
 from .execute cimport STOP_HTIF, STOP_LIMIT, STOP_NO_MEMORY, STOP_SEMIHOST, STOP_STANDSTILL, attempt
 from .memory cimport grant
 from .power cimport start_hart
-from .structures cimport Account, Cache, Cell, Core, Decoded, Hart, Machine, Thread
+from .structures cimport Account, Cache, Cell, Core, Decoded, Hart, Logged, Machine, Thread
+from .trace cimport LOGGED, MAX_LOADED, TRACED, TRACE_ASKED, TRACE_PERMITTED, doing_of, flush, send_group, send_head, watch_gap, watch_sleep
 from .turns cimport new_turn
 
 __all__ = ["HTIF", "LIMIT", "SEMIHOST", "STANDSTILL", "Processor"]
@@ -206,6 +209,40 @@ cdef class Processor:
             h.processor_cell.count = 1
             m.compare[i] = -1
         self._set_devices(config)
+        if config.trace.enabled:
+            self._set_trace(config.trace)
+
+    def _set_trace(self, config):
+        cdef Machine* m = self.m
+        cdef Core* c
+        cdef Hart* h
+        cdef int k, i
+        cdef uint32_t value, register
+        for i in range(256):
+            value = <uint32_t>i
+            for k in range(8):
+                value = value >> 1 ^ (0xEDB88320u if value & 1 else 0)
+            m.crc[i] = value
+        for k in range(m.cores_count):
+            c = &m.cores[k]
+            c.unit.exists = 1
+            c.unit.cycle_accurate = config.cycle_accurate
+            c.unit.all_targets = config.all_targets
+            c.unit.period = config.sync
+            c.unit.depth = 8 * config.fifo
+            c.unit.port = config.port
+            c.unit.check = 0xFFFFFFFFu
+            c.unit.after = -1
+            c.unit.kept = 4 * config.after
+            for register, value in config.registers():
+                write_resource(c, register, value)
+            if config.buffer:
+                c.unit.bytes = <uint8_t*>zeros(config.buffer, 4)
+                c.unit.ring = c.unit.room = 4 * config.buffer
+        for i in range(m.harts_count):
+            if config.harts >> i & 1:
+                h = &m.harts[i]
+                h.traced.wanted |= TRACE_PERMITTED | (TRACE_ASKED if config.start else 0)
 
     def _set_timing(self, config):
         cdef Machine* m = self.m
@@ -297,6 +334,7 @@ cdef class Processor:
         if m == NULL:
             return
         for i in range(m.cores_count):
+            free(m.cores[i].unit.bytes)
             free_cache(&m.cores[i].icache)
             free_cache(&m.cores[i].dcache)
             free(m.cores[i].tcm)
@@ -310,7 +348,10 @@ cdef class Processor:
         for i in range(m.threads_count):
             free(m.threads_seen[i].account.cells)
             free(m.threads_seen[i])
+        for i in range(m.loaded_count):
+            free(m.loaded[i].bytes)
         free(m.threads_seen)
+        free(m.log.entries)
         free(m.by_block)
         free_cache(&m.l2)
         if m.pages != NULL:
@@ -340,11 +381,24 @@ cdef class Processor:
             raise ValueError(f"{address:#x} is not an address")
         cdef uint8_t* at = self._at(address, size)
         if size:
+            self._keep(address, data)
             memcpy(at, &source[0], size)
             if address >= RAM:
                 forget_code(self.m, address, <uint32_t>size)
             else:
                 forget_tcm(&self.m.cores[0], <uint32_t>address - TCM, <uint32_t>size)
+
+    cdef int _keep(self, uint32_t address, bytes data) except -1:
+        """For the trace units, the program as it is loaded before anything runs."""
+        cdef Machine* m = self.m
+        if not m.cores[0].unit.exists or m.entry or m.loaded_count == MAX_LOADED:
+            return 0
+        m.loaded[m.loaded_count].start = address
+        m.loaded[m.loaded_count].size = <uint32_t>len(data)
+        m.loaded[m.loaded_count].bytes = <uint8_t*>zeros(len(data), 1)
+        memcpy(m.loaded[m.loaded_count].bytes, <const uint8_t*>data, <size_t>len(data))
+        m.loaded_count += 1
+        return 0
 
     def read(self, address: int, size: int) -> bytes:
         """Bytes of RAM, or of the tightly coupled memory of core 0; ValueError outside."""
@@ -532,6 +586,77 @@ cdef class Processor:
         cdef Machine* m = self.m
         return bytes([m.sending[(m.sending_head + i) & 15] for i in range(m.sending_count)])
 
+    def end_trace(self) -> None:
+        """The trace ends now: what the trace units hold back is sent. Nothing may run afterwards."""
+        cdef Machine* m = self.m
+        cdef Core* c
+        cdef Hart* h
+        cdef int64_t cycle
+        cdef int k, i
+        for k in range(m.cores_count):
+            c = &m.cores[k]
+            cycle = min(cycle_of(c, m.now), NEVER)
+            for i in range(c.threads):
+                h = &c.harts[i]
+                if h.attention & (TRACED | LOGGED) and h.started and h.state != UNSTARTED and cycle > h.free:
+                    self._end_gap(c, h, cycle)
+                if h.traced.on:
+                    flush(m, c, h)
+                    c.unit.port = 0
+                    send_group(m, c, h)
+            if c.unit.exists:
+                c.unit.port = 0
+                send_head(m, c, cycle, m.now)
+
+    cdef void _end_gap(self, Core* c, Hart* h, int64_t cycle) noexcept:
+        """What the hart has done since its last turn, in whole cycles of its own."""
+        cdef Machine* m = self.m
+        cdef int64_t whole = h.free + (cycle - h.free) // m.unit * m.unit, own
+        if h.halted:
+            h.traced.woken = whole
+            watch_sleep(m, c, h, h.free, whole, h.halted)
+        elif h.state == WAKING:
+            watch_sleep(m, c, h, h.free, whole, h.traced.asleep)
+        else:
+            own = whole if m.strict else min(max(h.ready, h.free), whole)
+            watch_gap(m, c, h, h.free, own - h.free, doing_of(h.reason if h.reason or not m.strict else SLOT))
+            watch_gap(m, c, h, own, whole - own, SLOT)
+
+    def trace(self, core: int) -> bytes:
+        """What has left the trace port of a core since this was asked last; of a trace buffer, what is in it."""
+        cdef Core* c
+        cdef int64_t at
+        if not 0 <= core < self.m.cores_count:
+            raise IndexError(f"there is no core {core}")
+        c = &self.m.cores[<int>core]
+        if c.unit.ring:
+            at = c.unit.written % c.unit.ring
+            if c.unit.written <= c.unit.ring:
+                return (<char*>c.unit.bytes)[: c.unit.written]
+            return (<char*>c.unit.bytes)[at : c.unit.ring] + (<char*>c.unit.bytes)[:at]
+        found = (<char*>c.unit.bytes)[: c.unit.size] if c.unit.size else b""
+        c.unit.size = 0
+        return found
+
+    def log(self) -> None:
+        """From now on keeps a log of what every hart does in each of its cycles."""
+        cdef int i
+        for i in range(self.m.harts_count):
+            self.m.harts[i].attention |= LOGGED
+
+    def logged(self) -> list:
+        """The log: (hart, cycle of its core, cycles, address, what), in no order but that of each hart's time.
+
+        `what`: the codes of docs/trace-format.md.
+        """
+        cdef int64_t i
+        cdef Logged* one
+        found = []
+        for i in range(self.m.log.count):
+            one = &self.m.log.entries[i]
+            found.append((one.hart, one.cycle, one.cycles, one.address, one.what))
+        return found
+
     def block_image(self) -> bytes:
         """The sectors of the block device as they are now."""
         return (<char*>self.m.blocks)[: <size_t>self.m.sectors * 512]
@@ -545,7 +670,14 @@ cdef class Processor:
             "interrupts_merged": self.m.lost_interrupts,
             "uart_overruns": self.m.uart_lost,
             "profile_records": sum(self.m.harts[i].profile_missed for i in range(self.m.harts_count)),
+            **self._trace_losses(),
         }
+
+
+    def _trace_losses(self):
+        if not self.m.cores[0].unit.exists:
+            return {}
+        return {"trace_groups": sum(self.m.cores[i].unit.groups_lost for i in range(self.m.cores_count))}
 
 
 cdef tuple _lost_of(Cell* cell):

@@ -11,6 +11,7 @@ from libc.string cimport memcpy
 from .architecture cimport *
 from .decode cimport decode_half, decode_word
 from .structures cimport Core, Decoded, Hart, Machine
+from .trace cimport compare_code
 
 cdef enum:
     PAGE = 4096
@@ -116,4 +117,6 @@ cdef inline bint decode(Machine* m, Core* c, Decoded* d, uint32_t address) noexc
         decode_half(d, low)
         d.crosses = 0
     d.range = range_of(m, address)
+    if m.loaded_count:
+        compare_code(m, c, address, <uint8_t*>&d.word if d.size == 4 else <uint8_t*>&low, d.size)
     return True

@@ -25,12 +25,14 @@ __all__ = [
     "L2",
     "RAM",
     "TCM",
+    "Action",
     "Block",
     "Bus",
     "Cache",
     "Config",
     "Interrupt",
     "Memory",
+    "Move",
     "Pipeline",
     "Power",
     "Profile",
@@ -40,6 +42,8 @@ __all__ = [
     "Smi",
     "Timer",
     "Tlb",
+    "Trace",
+    "Trigger",
     "Uart",
 ]
 
@@ -55,6 +59,7 @@ _TICKS = 1_000_000
 """More ticks are no latency any more."""
 _MOST_RANGES = 63
 _MOST_LINES = 32
+_MOST_TRIGGERS = 4
 _MOST_SCRIPT = 4096
 _MOST_INPUT = 4 << 20
 _MOST_SECTORS = 1 << 17
@@ -155,6 +160,104 @@ class Profile(Part):
     """The profile buffers."""
 
     authorise: Number = Number(40, 1, _TICKS, "cycles of a write of hwauth")
+
+
+@dataclass(frozen=True)
+class Trigger(Part):
+    """A trigger block: what it looks for, how often, and in which states of the sequencer."""
+
+    first: Number = Number(None, 0, 0xFFFF_FFFF, "address", base=16)
+    watch: Choice = Choice("what its addresses are of", "execute", "load", "store", "access")
+    second: Number = Number(0, 0, 0xFFFF_FFFF, "another; or address after the last of a range", base=16)
+    range: Switch = Switch(False, "all addresses from first to second (without it)")
+    mask: Number = Number(0, 0, 0xFFFF_FFFF, "bits of what is loaded or stored that count; 0: none", base=16)
+    value: Number = Number(0, 0, 0xFFFF_FFFF, "what they must be", base=16)
+    count: Number = Number(1, 1, 0x7FFF_FFFF, "fires each so many times")
+    states: Number = Number(7, 0, 7, "of the sequencer in which it looks, a bit each")
+    harts: Number = Number(0xFF, 0, 0xFF, "of the core that it looks at, a bit each", base=16)
+
+    def registers(self) -> tuple[int, ...]:
+        """Its registers, as a program would write them (section 9)."""
+        watched = {"execute": 0, "load": 0x10, "store": 0x20, "access": 0x30}[self.watch]
+        flags = 0x40 if self.range else 0x80 if self.second else 0
+        data = 0x100 if self.mask else 0
+        control = 1 | self.states << 1 | watched | flags | data | self.harts << 16
+        return control, self.first, self.second, self.value, self.mask, self.count
+
+
+@dataclass(frozen=True)
+class Move(Part):
+    """A transition of the sequencer."""
+
+    state: Number = Number(None, 0, 2, "that it leaves")
+    to: Number = Number(None, 0, 2, "that it enters")
+    when: Number = Number(None, 1, 15, "triggers of which one must fire, a bit each")
+
+    def __post_init__(self) -> None:
+        """Check that it moves."""
+        if self.state == self.to:
+            raise ConfigError("to", f"is {self.to}, as state: give another")
+
+
+@dataclass(frozen=True)
+class Action(Part):
+    """What is done when the sequencer enters a state."""
+
+    state: Number = Number(None, 0, 2, "that is entered")
+    mark: Switch = Switch(False, "a trigger marker into the trace")
+    stop: Switch = Switch(False, "a breakpoint exception for the hart that did it")
+    hold: Switch = Switch(False, "the line is up as long as the state lasts")
+    interrupt: Switch = Switch(False, "the line is raised once")
+    reload: Switch = Switch(False, "the triggers count anew")
+
+    def bits(self) -> int:
+        """Its register (section 9)."""
+        return self.mark | self.stop << 1 | self.hold << 2 | self.interrupt << 3 | self.reload << 4
+
+
+@dataclass(frozen=True)
+class Trace(Part):
+    """The trace unit of each core (section 9)."""
+
+    enabled: Switch = Switch(False, "there is one")
+    harts: Number = Number((1 << 128) - 1, 0, (1 << 128) - 1, "harts that may be traced, a bit each", base=16)
+    start: Switch = Switch(True, "they are from reset on (false: when they ask by hwtrace)")
+    cycle_accurate: Switch = Switch(True, "stalls and waits are traced, so that times are known")
+    all_targets: Switch = Switch(False, "send the targets of indirect jumps that a decoder expects, too")
+    sync: Number = Number(1024, 64, 1 << 20, "bytes from one synchronisation to the next")
+    fifo: Number = Number(256, 128, 1 << 20, "bytes that wait for the port; what finds no room is lost")
+    port: Number = Number(0, 0, 1024, "bits that leave the port each cycle; 0: as many as there are")
+    buffer: Number = Number(
+        0, 0, 1 << 24, "words of 32 bits of a trace buffer (a ring); 0: everything is kept", power=True
+    )
+    after: Number = Number(0, 0, 1 << 24, "words that the buffer takes after a trigger")
+    states: Number = Number(7, 0, 7, "of the sequencer in which harts are traced, a bit each")
+    line: Number = Number(0, 0, 31, "of the PLIC, for actions; 0: none")
+    window: Number = Number(0, 0, 0x7FFF_FFFF, "cycles of a profiling window; 0: no profile is sent")
+    profiled: Number = Number(7, 0, 7, "states of the sequencer in which it counts, a bit each")
+    counted: Number = Number(0xFF, 0, 0xFF, "harts of each core that it counts, a bit each", base=16)
+    triggers: tuple[Trigger, ...] = ()
+    moves: tuple[Move, ...] = ()
+    actions: tuple[Action, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check that there are no more triggers than blocks."""
+        if len(self.triggers) > _MOST_TRIGGERS:
+            raise ConfigError("triggers", f"has {len(self.triggers)} entries: give {_MOST_TRIGGERS} at most")
+        for name, most in (("moves", 6), ("actions", 3)):
+            if len(getattr(self, name)) > most:
+                raise ConfigError(name, f"has {len(getattr(self, name))} entries: give {most} at most")
+
+    def registers(self) -> Iterator[tuple[int, int]]:
+        """(number, value) of the registers of the event resources and the profile (section 9)."""
+        for block, trigger in enumerate(self.triggers):
+            yield from enumerate(trigger.registers(), 8 * block)
+        for move in self.moves:
+            yield 32 + 2 * move.state + (move.to - move.state - 1) % 3, move.when
+        for action in self.actions:
+            yield 38 + action.state, action.bits()
+        yield from ((46 + counter, self.counted) for counter in range(6))
+        yield from ((41, self.states), (43, self.line), (45, self.profiled), (44, self.window))
 
 
 @dataclass(frozen=True)
@@ -292,6 +395,7 @@ class Config(Part):
     memory: Memory = Memory()
     progress: Progress = Progress()
     profile: Profile = Profile()
+    trace: Trace = Trace()
     timer: Timer = Timer()
     uart: Uart = Uart()
     block: Block = Block()
@@ -306,6 +410,7 @@ class Config(Part):
         _check_parts(self.uart, "uart.")
         if self.l1i.write != "back":
             raise ConfigError("l1i.write", "means nothing, because nothing is stored to instructions: leave it out")
+        _check_parts(self.trace, "trace.")
         for name, line in (("l1i", self.l1i.line), ("l2", self.l2.line if self.l2 else self.l1d.line)):
             if line != self.l1d.line:
                 text = f"is {line}, l1d.line {self.l1d.line}: give both the same, they share a bus"
@@ -379,13 +484,21 @@ _TABLES: Mapping[str, type[Part]] = {
     "memory": Memory,
     "progress": Progress,
     "profile": Profile,
+    "trace": Trace,
     "timer": Timer,
     "uart": Uart,
     "block": Block,
     "power": Power,
     "smi": Smi,
 }
-_LISTS: Mapping[str, type[Part]] = {"interrupts": Interrupt, "ranges": Range, "script": Script}
+_LISTS: Mapping[str, type[Part]] = {
+    "interrupts": Interrupt,
+    "ranges": Range,
+    "script": Script,
+    "triggers": Trigger,
+    "moves": Move,
+    "actions": Action,
+}
 _LIST_NAMES = {"script": "uart.script"}
 _NONE = {
     "l2": "no second-level cache: [l2] with size, ways, line, hit",
@@ -471,6 +584,9 @@ def _written(config: Config) -> Iterator[str]:
             yield from ["", f"[{name}]", *_lines(part, *(["write"] if name == "l1i" else []))]
     for name, parts in (
         ("uart.script", config.uart.script),
+        ("trace.triggers", config.trace.triggers),
+        ("trace.moves", config.trace.moves),
+        ("trace.actions", config.trace.actions),
         ("interrupts", config.interrupts),
         ("ranges", config.ranges),
     ):

@@ -6,9 +6,11 @@ from .accounts cimport correct, load_block, look_again, settle, wake
 from .architecture cimport *
 from .clocks cimport cycle_of, end_tick, set_clock
 from .devices cimport look_for_interrupts, timer_now
+from .events cimport RESOURCES, read_resource, write_resource
 from .power cimport PROFILING, settle_core
 from .protection cimport set_guard, write_pmp
 from .structures cimport Core, Hart, Machine
+from .trace cimport TRACED, TRACE_ASKED, TRACE_PERMITTED, tell_clock
 from .turns cimport wait_again
 
 
@@ -146,6 +148,12 @@ cdef inline bint read_csr(Machine* m, Core* c, Hart* h, uint32_t number, uint32_
         value[0] = c.stopped
     elif number == 0x800:
         value[0] = h.signals
+    elif number == 0x802:
+        value[0] = 1 if h.traced.wanted & TRACE_ASKED else 0
+    elif number == 0x7D8:
+        value[0] = c.unit.selected
+    elif number == 0x7D9:
+        value[0] = read_resource(&c.unit, c.unit.selected)
     elif number == 0x801:
         value[0] = h.authorised
     else:
@@ -171,6 +179,7 @@ cdef inline void change_clock(Machine* m, Core* c, int64_t cycle, int64_t speed,
     c.stopped = stopped
     set_clock(c, m.now + 1, speed, m.window - m.window * <int64_t>stopped // 8, m.window)
     wait_again(m, c)
+    tell_clock(m, c)
 
 
 cdef inline void clear_latch(Machine* m, Core* c, Hart* h, int64_t cycle, uint32_t value) noexcept nogil:
@@ -231,6 +240,13 @@ cdef inline bint authorise(Machine* m, Core* c, Hart* h, uint32_t value) noexcep
         h.attention &= ~<uint32_t>PROFILING
     h.authorised = value & 1
     return True
+
+
+cdef inline void ask_for_trace(Hart* h, bint asked) noexcept nogil:
+    """hwtrace: the program wants itself traced from the next instruction on, or no more."""
+    h.traced.wanted = h.traced.wanted & ~<uint32_t>TRACE_ASKED | (TRACE_ASKED if asked else 0)
+    if h.traced.wanted & TRACE_PERMITTED:
+        h.attention |= TRACED
 
 
 cdef inline bint write_counter(Machine* m, Core* c, Hart* h, uint32_t n, int64_t cycle, uint32_t value) noexcept nogil:
@@ -333,5 +349,13 @@ cdef inline bint write_csr(Machine* m, Core* c, Hart* h, uint32_t number, uint32
         write_signals(m, c, h, after, value)
     elif number == 0x801:
         return authorise(m, c, h, value)
+    elif number == 0x802:
+        ask_for_trace(h, value & 1)
+    elif number == 0x7D8:
+        if value >= RESOURCES:
+            return False
+        c.unit.selected = value
+    elif number == 0x7D9:
+        return c.unit.exists and write_resource(c, c.unit.selected, value)
     # The rest is read as zero, or decided by the machine alone: writing changes nothing.
     return True

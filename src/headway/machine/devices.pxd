@@ -66,7 +66,7 @@ cdef inline uint32_t best_source(Machine* m, int hart) noexcept nogil:
 
 cdef inline void look_at_plic(Machine* m) noexcept nogil:
     cdef int i
-    m.level = 0
+    m.level = m.held_up
     if m.received_count and m.uart_enable & 1:
         m.level |= 2
     if m.sending_count < 16 and m.uart_enable & 2:

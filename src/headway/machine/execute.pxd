@@ -12,10 +12,12 @@ from .architecture cimport *
 from .code cimport PAGE, decode, forget_code, forget_tcm, open_page
 from .csrs cimport read_csr, write_csr
 from .devices cimport device_load, device_store
+from .events cimport watch_event
 from .memory cimport can_access, can_fetch, empty, end_reservations, forget_served, stored
-from .power cimport INTERRUPTED, PROFILING, RESUMING, halt
+from .power cimport BREAKING, INTERRUPTED, PROFILING, RESUMING, halt
 from .protection cimport MAY_EXECUTE, MAY_READ, MAY_WRITE, may
 from .structures cimport Core, Decoded, Hart, Machine
+from .trace cimport WATCHED, doing_of, watch_before, watch_gap, watch_retired, watch_trap, watch_turn
 from .traps cimport interrupt, leave_trap, trap
 from .turns cimport next_turn
 
@@ -241,15 +243,21 @@ cdef inline void profile(Machine* m, Core* c, Hart* h, uint32_t pc, bint retired
             record(m, h, pc)
 
 
-cdef inline void charge_gap(Machine* m, Hart* h, int64_t begin) noexcept nogil:
+cdef inline void charge_gap(Machine* m, Core* c, Hart* h, int64_t begin) noexcept nogil:
     """The cycles between the end of the last instruction, or the last attempt, and this turn."""
     cdef int64_t own
+    cdef int reason = h.reason
     if m.strict:
-        h.lost[h.reason if h.reason else SLOT] += begin - h.free
+        own = begin
+        if not reason:
+            reason = SLOT
     else:
         own = min(max(h.ready, h.free), begin)
-        h.lost[h.reason] += own - h.free
-        h.lost[SLOT] += begin - own
+    h.lost[reason] += own - h.free
+    h.lost[SLOT] += begin - own
+    if h.attention & WATCHED:
+        watch_gap(m, c, h, h.free, own - h.free, doing_of(reason))
+        watch_gap(m, c, h, own, begin - own, SLOT)
     h.free = begin
 
 
@@ -322,6 +330,8 @@ cdef inline void attempt(Machine* m, Core* c) noexcept nogil:
     c.cycle = cycle
     c.last = h.slot
     if h.attention:
+        if h.attention & WATCHED:
+            watch_before(m, c, h, begin, h.attention & RESUMING)
         if h.attention & RESUMING:
             h.attention &= ~<uint32_t>RESUMING
             h.free = begin
@@ -329,23 +339,34 @@ cdef inline void attempt(Machine* m, Core* c) noexcept nogil:
             enter(m, c, h, begin, state_of(m, h), False)
             if h.thread == NULL and not h.block and not h.instret:
                 begin_hart_thread(m, h)
-        if h.attention & INTERRUPTED:
-            if begin != h.free:
-                charge_gap(m, h, begin)
-            interrupt(m, c, h, begin)
+        if h.attention & (INTERRUPTED | BREAKING | WATCHED) and begin != h.free:
+            charge_gap(m, c, h, begin)
+        if h.attention & WATCHED:
+            watch_turn(m, c, h, begin)
+        if h.attention & (INTERRUPTED | BREAKING):
+            pc = h.pc
+            if h.attention & BREAKING:
+                h.attention &= ~<uint32_t>BREAKING
+                trap(m, c, h, BREAKPOINT, pc, False, begin)
+            else:
+                interrupt(m, c, h, begin)
             h.cost = 1
+            if h.attention & WATCHED:
+                watch_trap(m, c, h, pc)
             finish(m, h, cycle, begin, m.refill)
             next_turn(m, c)
             return
         profiling = h.attention & PROFILING
     if begin != h.free:
-        charge_gap(m, h, begin)
+        charge_gap(m, c, h, begin)
     pc = h.pc
     h.cost = 1
     d = fetch(m, c, h)
     if d == NULL:
         if h.ready <= cycle:
             # A trap.
+            if h.attention & WATCHED:
+                watch_trap(m, c, h, pc)
             finish(m, h, cycle, begin, m.refill)
         next_turn(m, c)
         return
@@ -535,6 +556,10 @@ cdef inline void attempt(Machine* m, Core* c) noexcept nogil:
             h.instret += 1
             if profiling:
                 profile(m, c, h, pc, True, False)
+            if h.attention & WATCHED:
+                watch_retired(m, c, h, d, pc, next, False)
+                if c.unit.matching:
+                    watch_event(m, c, h, d, pc, a, b)
             halt(m, c, h, begin + m.unit)
             h.free = begin + m.unit
             forget_served(h)
@@ -547,6 +572,8 @@ cdef inline void attempt(Machine* m, Core* c) noexcept nogil:
         return
     if outcome == TRAPPED:
         h.cost = 1
+        if h.attention & WATCHED:
+            watch_trap(m, c, h, pc)
         finish(m, h, cycle, begin, m.refill)
         if profiling:
             profile(m, c, h, pc, False, False)
@@ -554,6 +581,10 @@ cdef inline void attempt(Machine* m, Core* c) noexcept nogil:
         return
     h.pc = next
     h.instret += 1
+    if h.attention & WATCHED:
+        watch_retired(m, c, h, d, pc, next, taken)
+        if c.unit.matching:
+            watch_event(m, c, h, d, pc, a, b)
     if h.served[0] | h.served_fetch | h.translated[0]:
         forget_served(h)
     finish(m, h, cycle, begin, m.refill if taken else 0)

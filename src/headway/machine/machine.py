@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from headway.errors import HeadwayError
 from headway.model import Cell, Ledger
+from headway.trace.threads.container import Shape, Writer, digest_of
 
 from .config import RAM, TCM, Config
 from .console import MOST_KEPT, Console
@@ -88,13 +89,15 @@ class Machine:
         errors: BinaryIO | None = None,
         arguments: Sequence[str] = (),
         progress: Progress | None = None,
+        trace: BinaryIO | None = None,
     ) -> Result:
         """Run a program (an ELF file's path, its bytes, or an `Image`) to its end, or for ``max_cycles`` ticks.
 
         ``input`` is what it reads by semihosting; ``output`` gets what the UART sends and what the program writes to
         its host (``errors``: what it writes to descriptor 2) as it comes. ``arguments`` follow the program's name on
         its command line. ``progress`` is called now and then with the ticks and the instructions so far; if it
-        returns true the run is stopped there.
+        returns true the run is stopped there. ``trace`` gets what the trace units write, as a trace file
+        (docs/trace-format.md); it switches them on.
 
         Raises HeadwayError where the program cannot be run, or asks its host for what makes no sense.
         """
@@ -103,11 +106,15 @@ class Machine:
         image = _image_of(program)
         image.check(self.config)
         config = _resolved(self.config, image)
+        if trace is not None:
+            config = replace(config, trace=replace(config.trace, enabled=True))
         processor = _processor(config)
         for segment in image.segments:
             processor.write(segment.address, segment.data)
-        run = _Run(processor, config, image, Console(input, output, errors), arguments)
+        traced = None if trace is None else Writer(trace, _shape(config, image))
+        run = _Run(processor, config, image, Console(input, output, errors), arguments, traced)
         run.go(_LATEST if max_cycles is None else max_cycles, progress)
+        run.end_trace()
         if config.block.save:
             _save(config.block.image, processor.block_image())
         return run.result()
@@ -117,9 +124,16 @@ class _Run:
     """A run in progress."""
 
     def __init__(
-        self, processor: Processor, config: Config, image: Image, console: Console, arguments: Sequence[str]
+        self,
+        processor: Processor,
+        config: Config,
+        image: Image,
+        console: Console,
+        arguments: Sequence[str],
+        traced: Writer | None,
     ) -> None:
         self._processor, self._config, self._image, self._console = processor, config, image, console
+        self._traced = traced
         self._host = Host(
             processor,
             console,
@@ -161,6 +175,20 @@ class _Run:
 
     def _drain(self) -> None:
         self._sent(self._processor.transmitted())
+        if not self._config.trace.buffer:
+            self._keep_trace()
+
+    def _keep_trace(self) -> None:
+        if self._traced is not None:
+            for core in range(self._config.cores):
+                self._traced.add(core, self._processor.trace(core))
+
+    def end_trace(self) -> None:
+        """All that the trace units still had is written."""
+        if self._traced is not None:
+            self._processor.end_trace()
+            self._keep_trace()
+            self._traced.close()
 
     def _sent(self, sent: bytes) -> None:
         self._sent_hash.update(sent)
@@ -229,6 +257,18 @@ def _image_of(program: object) -> Image:
     if isinstance(program, (str, os.PathLike)):
         return Image.load(program)
     raise HeadwayError(f"the program is {shown(program)}: give the path of an ELF file, or its bytes")
+
+
+def _shape(config: Config, image: Image) -> Shape:
+    return Shape(
+        cores=config.cores,
+        threads=config.threads,
+        strict=config.issue == "strict",
+        cycle_accurate=config.trace.cycle_accurate,
+        window=config.power.window,
+        program=digest_of((segment.address, segment.data) for segment in image.segments),
+        name=os.path.basename(image.name)[:255],
+    )
 
 
 def _resolved(config: Config, image: Image) -> Config:

@@ -7,12 +7,14 @@ from .architecture cimport *
 from .clocks cimport cycle_of, end_tick, set_clock
 from .memory cimport empty_caches
 from .structures cimport Core, Hart, Machine
+from .trace cimport tell_clock
 from .turns cimport new_turn, resume, wait_again
 
 cdef enum:  # Attention
     INTERRUPTED = 1
     PROFILING = 2
     RESUMING = 4
+    BREAKING = 32
 
 
 cdef inline void settle_core(Core* c, int64_t cycle) noexcept nogil:
@@ -54,6 +56,8 @@ cdef inline void halt(Machine* m, Core* c, Hart* h, int64_t cycle) noexcept nogi
 cdef inline void rouse(Machine* m, Core* c, Hart* h) noexcept nogil:
     """An interrupt that WFI waited for is pending."""
     cdef int64_t cycle = max(c.cycle + 1, cycle_of(c, m.now)), tick = m.now + m.wake[h.halted]
+    h.traced.woken = cycle
+    h.traced.asleep = h.halted
     h.halted = 0
     enter(m, c, h, cycle, WAKING, True)
     h.arrival = tick
@@ -87,6 +91,7 @@ cdef inline void stop_clocks(Machine* m) noexcept nogil:
         c.clock.tick = m.smi_until
         c.clock.stolen += m.smi_ticks
         c.clock.interrupts += 1
+        tell_clock(m, c)
         wait_again(m, c)
         new_turn(m, c)
 

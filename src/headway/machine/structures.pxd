@@ -71,6 +71,129 @@ ctypedef struct Request:
     uint8_t displaces
     # ^ A dirty line, which is written back after it.
 
+ctypedef struct Traced:
+    # ^ What the trace unit keeps of a hart (docs/trace-format.md).
+    uint32_t wanted
+    # ^ Whether it is to be traced: TRACE_PERMITTED, TRACE_ASKED.
+    uint32_t on
+    uint32_t lost
+    # ^ Packets were lost: it begins again when there is room.
+    uint32_t due
+    # ^ A periodic I-sync is to be sent.
+    uint32_t executed
+    # ^ E atoms that are not in a packet yet.
+    uint32_t stalled
+    # ^ Cycles of the stall that comes after them, and its reason.
+    uint32_t reason
+    uint32_t base
+    # ^ The address that was sent last.
+    uint32_t told
+    # ^ Type and cause of the branch that were; 0xFF: none since an I-sync.
+    uint32_t id
+    # ^ Thread that was.
+    uint32_t target
+    # ^ Of the last indirect jump; 1: none since an I-sync.
+    uint32_t returns[16]
+    uint32_t depth
+    uint32_t short_stalls[4]
+    # ^ The last four different ones: reason << 8 | cycles - 1.
+    uint32_t single
+    # ^ Number of the short stall after one E atom that is held back to be half of a pair; 4: none.
+    int64_t woken
+    # ^ The cycle in which it was woken.
+    int64_t told_until
+    # ^ The cycle up to which its sleep is in packets already.
+    int32_t asleep
+    # ^ From which state.
+    uint8_t group[48]
+    int32_t length
+
+ctypedef struct Block:
+    # ^ A trigger block: two address comparators, one of data, a counter.
+    uint32_t control
+    uint32_t first
+    uint32_t second
+    uint32_t value
+    uint32_t mask
+    int64_t reload
+    int64_t left
+
+ctypedef struct TraceUnit:
+    # ^ Of a core: makes packets of what its harts do.
+    int32_t exists
+    int32_t cycle_accurate
+    int32_t all_targets
+    int32_t period
+    # ^ Bytes from one A-sync to the next.
+    int64_t depth
+    int64_t port
+    # ^ Of the FIFO, in bits; bits that leave it each cycle, 0: any number.
+    int64_t level
+    int64_t level_at
+    int32_t thread
+    # ^ The one that was selected; -1: none.
+    int64_t left
+    # ^ Bytes until the next A-sync.
+    uint32_t number
+    uint32_t check
+    # ^ CRC-32 of the bytes since the last A-sync, as it is before it is complemented.
+    int64_t anchor
+    # ^ Thread cycle of the last I-sync of any thread, or of the last A-sync.
+    int64_t groups_lost
+    Block blocks[4]
+    uint32_t selected
+    # ^ The register that hwtval is.
+    uint32_t moves[6]
+    # ^ The sequencer's: from state s to the one after it, and the one after that, the blocks that make it move.
+    uint32_t actions[3]
+    uint32_t state
+    uint32_t traced_in
+    # ^ States in which harts are traced, a bit each.
+    uint32_t line
+    # ^ Of the PLIC, which it may raise.
+    uint32_t matching
+    # ^ Whether any block is on.
+    int64_t window
+    # ^ Cycles of a profiling window; 0: none.
+    int64_t window_left
+    int64_t window_at
+    # ^ The cycle up to which the window's have been counted.
+    uint32_t profiled_in
+    uint32_t profiled[6]
+    # ^ Harts that each counter counts.
+    uint64_t profile[6]
+    uint32_t changes
+    # ^ Instructions that were found not to be those of the program.
+    uint8_t* bytes
+    int64_t size
+    int64_t room
+    int64_t ring
+    # ^ Bytes of the trace buffer; 0: all is kept until it is taken.
+    int64_t after
+    # ^ Bytes that the buffer still takes since the trigger; -1: there was none.
+    int64_t kept
+    # ^ Bytes that it takes from the trigger on.
+    int64_t written
+
+ctypedef struct Logged:
+    # ^ A stretch of a hart's time as it really was.
+    int64_t cycle
+    int64_t cycles
+    uint32_t address
+    uint16_t hart
+    uint16_t what
+
+ctypedef struct Loaded:
+    # ^ Bytes of the program.
+    uint32_t start
+    uint32_t size
+    uint8_t* bytes
+
+ctypedef struct Log:
+    Logged* entries
+    int64_t count
+    int64_t room
+
 ctypedef struct Hart:
     uint32_t x[33]
     uint32_t pc
@@ -194,6 +317,7 @@ ctypedef struct Hart:
     int64_t profile_missed
 
     Account account
+    Traced traced
 
 ctypedef struct Clock:
     int64_t tick
@@ -239,6 +363,8 @@ ctypedef struct Core:
     Request queue[3 * MAX_THREADS]
     int32_t queued
     int32_t head
+
+    TraceUnit unit
 
 ctypedef struct Source:
     # ^ An external interrupt line that the configuration drives.
@@ -314,6 +440,8 @@ ctypedef struct Machine:
     uint32_t software[MAX_CORES * MAX_THREADS]
     uint32_t priority[32]
     uint32_t pending
+    uint32_t held_up
+    # ^ Lines that trace units hold up.
     uint32_t level
     # ^ Lines that devices hold up.
     uint32_t claimed
@@ -370,6 +498,12 @@ ctypedef struct Machine:
     int32_t* by_block
     # ^ Open addressing: a thread's index + 1 by its block.
     int32_t by_block_room
+    Log log
+    Loaded loaded[16]
+    # ^ The program as it was loaded, where there is a trace unit; MAX_LOADED.
+    int32_t loaded_count
+    uint32_t crc[256]
+    # ^ Table of CRC-32.
     int64_t lost_threads
     int64_t lost_wakes
     Cell nowhere

@@ -1,0 +1,202 @@
+"""Event resources and profiling of the trace unit (docs/machine.md, section 9).
+
+Four trigger blocks compare what a core's harts execute, load and store; a sequencer of three states moves when blocks fire; to
+enter a state has effects. Six counters are sent for each window of cycles. Everything is in registers that the configuration
+presets and a program may write.
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+
+from .architecture cimport *
+from .devices cimport look_at_plic
+from .power cimport BREAKING
+from .structures cimport Block, Core, Decoded, Hart, Machine, TraceUnit
+from .trace cimport TRACED, TRACE_IN_STATE, tell_trigger
+
+# Bits of a block's control register.
+cdef enum:  # Control
+    BLOCK_ON = 1
+    BLOCK_STATES = 1
+    # ^ Bits 1 to 3: in which states of the sequencer.
+    BLOCK_LOADS = 0x10
+    BLOCK_STORES = 0x20
+    # ^ Neither: instructions.
+    BLOCK_RANGE = 0x40
+    BLOCK_SECOND = 0x80
+    BLOCK_DATA = 0x100
+    BLOCK_HARTS = 16
+
+# Bits of a state's action register.
+cdef enum:  # Action
+    MARKS = 1
+    BREAKS = 2
+    HOLDS_LINE = 4
+    INTERRUPTS = 8
+    RELOADS = 16
+
+# Numbers of registers.
+cdef enum:  # Resource
+    MOVES = 32
+    ACTIONS = 38
+    TRACED_IN = 41
+    SEQUENCER = 42
+    LINE = 43
+    WINDOW = 44
+    PROFILED_IN = 45
+    PROFILED = 46
+    RESOURCES = 52
+
+
+cdef inline void look_at_unit(Core* c) noexcept nogil:
+    """Registers or the sequencer have changed: what has to be watched, and who is traced."""
+    cdef TraceUnit* u = &c.unit
+    cdef int i
+    u.matching = 0
+    for i in range(4):
+        u.matching |= u.blocks[i].control & BLOCK_ON
+    for i in range(c.threads):
+        c.harts[i].traced.wanted &= ~<uint32_t>TRACE_IN_STATE
+        if u.traced_in >> u.state & 1:
+            c.harts[i].traced.wanted |= TRACE_IN_STATE
+        c.harts[i].attention |= TRACED
+
+
+cdef inline void enter_state(Machine* m, Core* c, Hart* h, uint32_t state) noexcept nogil:
+    """The sequencer enters a state, because of what the hart did."""
+    cdef TraceUnit* u = &c.unit
+    cdef uint32_t actions = u.actions[state]
+    cdef int i
+    if u.line:
+        if actions & HOLDS_LINE:
+            m.held_up |= 1u << u.line
+        else:
+            m.held_up &= ~(1u << u.line)
+        if actions & INTERRUPTS:
+            m.pending |= 1u << u.line
+        look_at_plic(m)
+    u.state = state
+    if actions & MARKS:
+        tell_trigger(m, c, h)
+    if actions & BREAKS:
+        h.attention |= BREAKING
+    if actions & RELOADS:
+        for i in range(4):
+            u.blocks[i].left = u.blocks[i].reload
+    look_at_unit(c)
+
+
+cdef inline bint compares(Block* b, uint32_t pc, uint32_t address, uint32_t value, bint loads, bint stores) noexcept nogil:
+    """Whether an instruction is what the block's comparators look for."""
+    cdef uint32_t where = pc
+    if b.control & (BLOCK_LOADS | BLOCK_STORES):
+        if not (loads and b.control & BLOCK_LOADS or stores and b.control & BLOCK_STORES):
+            return False
+        where = address
+    if b.control & BLOCK_DATA and ((value ^ b.value) & b.mask or not loads and not stores):
+        return False
+    if b.control & BLOCK_RANGE:
+        return b.first <= where < b.second
+    return where == b.first or (b.control & BLOCK_SECOND and where == b.second)
+
+
+cdef inline void watch_event(Machine* m, Core* c, Hart* h, Decoded* d, uint32_t pc, uint32_t a, uint32_t b) noexcept nogil:
+    """An instruction with operands a and b has been retired: which blocks fire, and where the sequencer goes."""
+    cdef TraceUnit* u = &c.unit
+    cdef Block* block
+    cdef uint32_t fired = 0, to, target = 3
+    cdef int operation = d.operation, i
+    cdef bint atomic = LR <= operation <= AMOMAXU
+    cdef bint loads = LB <= operation <= LHU or atomic and operation != SC
+    cdef bint stores = SB <= operation <= SW or atomic and operation != LR
+    cdef uint32_t address = a if atomic else a + <uint32_t>d.immediate
+    for i in range(4):
+        block = &u.blocks[i]
+        if not block.control & BLOCK_ON or not block.control >> (BLOCK_STATES + u.state) & 1:
+            continue
+        if not block.control >> (BLOCK_HARTS + h.slot) & 1:
+            continue
+        if compares(block, pc, address, b if stores else h.x[d.rd], loads, stores):
+            block.left -= 1
+            if block.left <= 0:
+                block.left = block.reload
+                fired |= 1u << i
+    if not fired:
+        return
+    for i in range(2):
+        to = (u.state + 1 + <uint32_t>i) % 3
+        if u.moves[2 * u.state + <uint32_t>i] & fired:
+            if target != 3:
+                return
+            target = to
+    if target != 3:
+        enter_state(m, c, h, target)
+
+
+cdef inline uint32_t read_resource(TraceUnit* u, uint32_t n) noexcept nogil:
+    cdef Block* b = &u.blocks[n >> 3 & 3]
+    if n < MOVES:
+        n &= 7
+        return b.control if n == 0 else b.first if n == 1 else b.second if n == 2 else b.value if n == 3 else \
+            b.mask if n == 4 else <uint32_t>b.reload if n == 5 else <uint32_t>b.left if n == 6 else 0
+    if n < ACTIONS:
+        return u.moves[n - MOVES]
+    if n < TRACED_IN:
+        return u.actions[n - ACTIONS]
+    if n == TRACED_IN:
+        return u.traced_in
+    if n == SEQUENCER:
+        return u.state
+    if n == LINE:
+        return u.line
+    if n == WINDOW:
+        return <uint32_t>u.window
+    if n == PROFILED_IN:
+        return u.profiled_in
+    return u.profiled[n - PROFILED] if n < RESOURCES else 0
+
+
+cdef inline bint write_resource(Core* c, uint32_t n, uint32_t value) noexcept nogil:
+    """False: there is no such register, or it cannot have this value."""
+    cdef TraceUnit* u = &c.unit
+    cdef Block* b = &u.blocks[n >> 3 & 3]
+    if n < MOVES:
+        n &= 7
+        if n == 0:
+            b.control = value
+        elif n == 1:
+            b.first = value
+        elif n == 2:
+            b.second = value
+        elif n == 3:
+            b.value = value
+        elif n == 4:
+            b.mask = value
+        elif n == 5:
+            b.reload = b.left = value
+        else:
+            return False
+    elif n < ACTIONS:
+        u.moves[n - MOVES] = value & 15
+    elif n < TRACED_IN:
+        u.actions[n - ACTIONS] = value & 31
+    elif n == TRACED_IN:
+        u.traced_in = value & 7
+    elif n == SEQUENCER:
+        if value > 2:
+            return False
+        u.state = value
+    elif n == LINE:
+        if value > 31:
+            return False
+        u.line = value
+    elif n == WINDOW:
+        u.window = u.window_left = value
+        u.window_at = c.cycle + 1
+    elif n == PROFILED_IN:
+        u.profiled_in = value & 7
+    elif n < RESOURCES:
+        u.profiled[n - PROFILED] = value & 0xFF
+    else:
+        return False
+    look_at_unit(c)
+    return True

@@ -1,0 +1,707 @@
+"""The trace unit: what a core's harts do, cycle by cycle, as packets (docs/trace-format.md).
+
+A hart is watched at four places: before its turn, in the gap before it, when it has retired an instruction, and when it has
+trapped. What it did becomes atoms, atoms become packets, and the packets of one hart are sent in groups, so that they need not
+say whose they are. A group that the FIFO has no room for is lost as a whole, and its hart is not traced until there is.
+
+The log says the same in the plainest way, an entry each stretch of time, and is made without any of this: what is decoded
+can be compared with it.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport realloc
+from libc.string cimport memcmp, memcpy, memset
+
+from .architecture cimport *
+from .structures cimport Core, Decoded, Hart, Loaded, Logged, Machine, Traced, TraceUnit
+
+cdef enum:  # Attention
+    TRACED = 8
+    LOGGED = 16
+    WATCHED = 24
+
+cdef enum:  # Wanted
+    TRACE_PERMITTED = 1
+    TRACE_ASKED = 2
+    TRACE_IN_STATE = 4
+    TRACE_WANTED = 7
+
+# What a hart does in a cycle: codes of packets, of the log, and of what is decoded.
+cdef enum:  # Doing
+    LONG = 0
+    STORE_WAITS = 9
+    IN_SLEEP = 12
+    # ^ 12 to 14: C1 to C3.
+    WAKES = 15
+    EXECUTED = 16
+    NOT_TAKEN = 17
+    TRAPS = 18
+
+cdef enum:  # Header
+    CYCLES_LONG = 0x44
+    CYCLES_MIDDLE = 0x04
+    CYCLES_SHORT = 0x02
+    CYCLES_SLOT = 0x06
+    SYNC_PERIODIC = 0x08
+    TRIGGER = 0x0C
+    PROFILE = 0x30
+    SELECT = 0x0E
+    HEAD = 0x42
+    CLOCK = 0x48
+    CODE_CHANGED = 0x34
+    TRACE_OFF = 0x60
+    SYNC_RESTART = 0x70
+    ALIGN = 0x80
+
+cdef enum:  # Type of a branch address
+    JUMP = 0
+    TRAP_EXCEPTION = 1
+    TRAP_INTERRUPT = 2
+
+cdef enum:
+    GROUP = 30
+    # ^ Bytes of a group, after which it is sent.
+    LARGEST_HEAD = 56
+    MAX_LOADED = 16
+    NO_TARGET = 1
+
+
+# --- bytes ---
+
+cdef inline void out_byte(Machine* m, TraceUnit* u, uint8_t byte) noexcept nogil:
+    u.check = m.crc[(u.check ^ byte) & 0xFF] ^ (u.check >> 8)
+    if not u.ring:
+        u.bytes[u.size] = byte
+        u.size += 1
+        return
+    if u.after == 0:
+        return
+    if u.after > 0:
+        u.after -= 1
+    u.bytes[u.written % u.ring] = byte
+    u.written += 1
+
+
+cdef inline bint have_room(Machine* m, TraceUnit* u, int64_t bytes) noexcept nogil:
+    """That so many bytes can be kept on this side of the port."""
+    cdef uint8_t* larger
+    cdef int64_t room
+    if u.ring or u.size + bytes <= u.room:
+        return True
+    room = u.room * 2 if u.room else 1 << 16
+    larger = <uint8_t*>realloc(u.bytes, room)
+    if larger == NULL:
+        m.stop = -1
+        return False
+    u.bytes = larger
+    u.room = room
+    return True
+
+
+cdef inline bint fits(Core* c, int64_t bytes) noexcept nogil:
+    """Whether the FIFO has room now; what has left it since the last time is taken off."""
+    cdef TraceUnit* u = &c.unit
+    if not u.port:
+        return True
+    u.level = max(0, u.level - (c.cycle - u.level_at) * u.port)
+    u.level_at = c.cycle
+    return u.level + 8 * bytes <= u.depth
+
+
+cdef inline void fill(TraceUnit* u, int64_t bytes) noexcept nogil:
+    u.level += 8 * bytes
+    u.left -= bytes
+
+
+cdef inline int put_varint(uint8_t* at, uint64_t value) noexcept nogil:
+    """Seven bits a byte, lowest first; bit 7: another follows."""
+    cdef int n = 0
+    while value > 0x7F:
+        at[n] = <uint8_t>(value | 0x80)
+        value >>= 7
+        n += 1
+    at[n] = <uint8_t>value
+    return n + 1
+
+
+cdef inline int put_word(uint8_t* at, uint32_t value, int bytes) noexcept nogil:
+    cdef int i
+    for i in range(bytes):
+        at[i] = <uint8_t>(value >> 8 * i)
+    return bytes
+
+
+# --- what concerns all threads ---
+
+cdef inline int put_clock(Core* c, uint8_t* at, int64_t cycle, int64_t tick) noexcept nogil:
+    """Which tick a cycle of the core is at, and how its clock runs from there on."""
+    cdef int n = put_varint(at, <uint64_t>cycle)
+    n += put_varint(at + n, <uint64_t>tick)
+    at[n] = <uint8_t>(0x80 | c.clock.speed)
+    n += 1
+    n += put_varint(at + n, <uint64_t>c.clock.running)
+    return n + put_varint(at + n, c.unit.changes)
+
+
+cdef inline void send(Machine* m, TraceUnit* u, uint8_t* bytes, int count) noexcept nogil:
+    cdef int i
+    if have_room(m, u, count):
+        for i in range(count):
+            out_byte(m, u, bytes[i])
+        fill(u, count)
+
+
+cdef inline void send_head(Machine* m, Core* c, int64_t cycle, int64_t tick) noexcept nogil:
+    """A-sync: ends a segment with its check, begins the next; every thread's periodic I-sync is due."""
+    cdef TraceUnit* u = &c.unit
+    cdef uint8_t bytes[LARGEST_HEAD]
+    cdef uint32_t check = ~u.check
+    cdef int n, i
+    memset(bytes, 0, 5)
+    bytes[5] = ALIGN
+    bytes[6] = HEAD
+    put_word(bytes + 7, check, 4)
+    put_word(bytes + 11, u.number, 2)
+    n = 13 + put_clock(c, bytes + 13, cycle, tick)
+    u.number += 1
+    u.left = u.period
+    u.check = 0xFFFFFFFFu
+    send(m, u, bytes, n)
+    u.thread = -1
+    u.anchor = cycle // m.unit
+    for i in range(c.threads):
+        c.harts[i].traced.due = c.harts[i].traced.on
+        if c.harts[i].halted and c.harts[i].traced.on:
+            tell_sleep(m, c, &c.harts[i], cycle)
+
+
+cdef inline void tell_sleep(Machine* m, Core* c, Hart* h, int64_t cycle) noexcept nogil:
+    """A hart that is halted has no turn in which to say so: its sleep so far, and its I-sync, after a head."""
+    cdef Traced* t = &h.traced
+    cdef int64_t from_ = max(h.free, t.told_until), to = cycle
+    if m.strict:
+        to = cycle // m.unit * m.unit + h.slot + 1 - m.unit
+    if to < from_:
+        return
+    add_stall(m, c, h, <uint32_t>(IN_SLEEP + h.halted - 1), (to - from_) // m.unit)
+    t.told_until = to
+    if t.on:
+        sync_again(m, c, h, to)
+
+
+cdef inline void tell_clock(Machine* m, Core* c) noexcept nogil:
+    """The core's clock has changed."""
+    cdef TraceUnit* u = &c.unit
+    cdef uint8_t bytes[LARGEST_HEAD]
+    if not u.number:
+        return
+    bytes[0] = CLOCK
+    send(m, u, bytes, 1 + put_clock(c, bytes + 1, c.clock.cycle, c.clock.tick))
+
+
+cdef inline void tell_changed(Machine* m, Core* c, uint32_t address) noexcept nogil:
+    """The instruction at the address is not the program's. This is never lost: what is decoded must not be wrong."""
+    cdef TraceUnit* u = &c.unit
+    cdef uint8_t bytes[8]
+    if not u.exists:
+        return
+    if not u.number:
+        send_head(m, c, c.cycle, m.now)
+    u.changes += 1
+    bytes[0] = CODE_CHANGED
+    put_word(bytes + 1, address | 1, 4)
+    send(m, u, bytes, 5)
+
+
+cdef inline void compare_code(Machine* m, Core* c, uint32_t address, uint8_t* now, uint32_t size) noexcept nogil:
+    """An instruction has been decoded: tells if it is not what was loaded there."""
+    cdef Loaded* part
+    cdef int i, k
+    for i in range(m.loaded_count):
+        part = &m.loaded[i]
+        if address - part.start < part.size and size <= part.size - (address - part.start):
+            if memcmp(part.bytes + (address - part.start), now, size):
+                for k in range(m.cores_count):
+                    if address >= RAM or c == &m.cores[k]:
+                        tell_changed(m, &m.cores[k], address)
+
+
+# --- packets of a thread ---
+
+cdef inline void lose(Core* c, Hart* h) noexcept nogil:
+    """Overflow: what is held back is lost, too."""
+    h.traced.on = 0
+    h.traced.lost = 1
+    h.traced.length = 0
+    h.traced.executed = 0
+    h.traced.stalled = 0
+    h.traced.single = 4
+    c.unit.groups_lost += 1
+
+
+cdef inline bint send_group(Machine* m, Core* c, Hart* h) noexcept nogil:
+    """The packets of the thread that are held back; False: there was no room, they are lost."""
+    cdef TraceUnit* u = &c.unit
+    cdef uint8_t select
+    if not h.traced.length:
+        return True
+    if not fits(c, h.traced.length + 1):
+        lose(c, h)
+        return False
+    if u.thread != h.slot:
+        select = <uint8_t>(SELECT | h.slot << 4)
+        send(m, u, &select, 1)
+        u.thread = h.slot
+    send(m, u, h.traced.group, h.traced.length)
+    h.traced.length = 0
+    return True
+
+
+cdef inline void hold(Machine* m, Core* c, Hart* h, uint8_t* bytes, int count) noexcept nogil:
+    """Adds a packet to the thread's group."""
+    memcpy(h.traced.group + h.traced.length, bytes, count)
+    h.traced.length += count
+    if h.traced.length >= GROUP:
+        send_group(m, c, h)
+
+
+cdef inline void hold_byte(Machine* m, Core* c, Hart* h, uint32_t byte) noexcept nogil:
+    h.traced.group[h.traced.length] = <uint8_t>byte
+    h.traced.length += 1
+    if h.traced.length >= GROUP:
+        send_group(m, c, h)
+
+
+cdef inline int place_of_stall(Traced* t, uint32_t stall) noexcept nogil:
+    """Where a short stall is among the last four, from now on the first of them; 4: it was not."""
+    cdef int i = 0, j
+    while i < 4 and t.short_stalls[i] != stall:
+        i += 1
+    for j in range(min(i, 3), 0, -1):
+        t.short_stalls[j] = t.short_stalls[j - 1]
+    t.short_stalls[0] = stall
+    return i
+
+
+cdef inline void tell_single(Machine* m, Core* c, Hart* h) noexcept nogil:
+    """What was held back for a pair, alone."""
+    cdef uint32_t place = h.traced.single
+    if place < 4:
+        h.traced.single = 4
+        hold_byte(m, c, h, 0x94 | (place & 2) << 2 | (place & 1) << 1)
+
+
+cdef inline void tell_stall(Machine* m, Core* c, Hart* h) noexcept nogil:
+    """The E atoms so far, and the stall after them."""
+    cdef Traced* t = &h.traced
+    cdef uint32_t count = t.stalled, executed = t.executed, reason = t.reason, place = 4
+    cdef uint8_t bytes[8]
+    t.stalled = 0
+    t.executed = 0
+    if count <= 256:
+        place = <uint32_t>place_of_stall(t, reason << 8 | (count - 1))
+    if place < 4 and executed == 1:
+        if t.single == 4:
+            t.single = place
+            return
+        hold_byte(m, c, h, 0xC4 | t.single << 4 | (place & 2) << 2 | (place & 1) << 1)
+        t.single = 4
+        return
+    tell_single(m, c, h)
+    if executed > (3 if place < 4 else 0):
+        hold_byte(m, c, h, 0x80 | (executed - 1) << 3)
+        executed = 0
+    if place < 4:
+        hold_byte(m, c, h, 0x84 | executed << 4 | (place & 2) << 2 | (place & 1) << 1)
+    elif reason == SLOT and count <= 8:
+        hold_byte(m, c, h, CYCLES_SLOT | (count - 1) << 4)
+    elif count <= 256:
+        bytes[0] = <uint8_t>(CYCLES_SHORT | reason << 3)
+        bytes[1] = <uint8_t>(count - 1)
+        hold(m, c, h, bytes, 2)
+    elif count < 1 << 12:
+        bytes[0] = CYCLES_MIDDLE
+        put_word(bytes + 1, reason | count << 4, 2)
+        hold(m, c, h, bytes, 3)
+    else:
+        bytes[0] = CYCLES_LONG
+        put_word(bytes + 1, reason | count << 4, 4)
+        hold(m, c, h, bytes, 5)
+
+
+cdef inline void flush(Machine* m, Core* c, Hart* h) noexcept nogil:
+    """Every atom is in a packet."""
+    if h.traced.stalled:
+        tell_stall(m, c, h)
+    tell_single(m, c, h)
+    if h.traced.executed:
+        hold_byte(m, c, h, 0x80 | (h.traced.executed - 1) << 3)
+        h.traced.executed = 0
+
+
+cdef inline void add_stall(Machine* m, Core* c, Hart* h, uint32_t reason, int64_t cycles) noexcept nogil:
+    """S and W atoms: so many of the hart's cycles, for one reason."""
+    cdef Traced* t = &h.traced
+    cdef int64_t some
+    if not c.unit.cycle_accurate:
+        return
+    if t.stalled and t.reason != reason:
+        tell_stall(m, c, h)
+    while cycles > 0 and t.on:
+        some = min(cycles, (1 << 28) - 1 - <int64_t>t.stalled)
+        t.stalled += <uint32_t>some
+        t.reason = reason
+        cycles -= some
+        if cycles:
+            tell_stall(m, c, h)
+
+
+cdef inline void add_executed(Machine* m, Core* c, Hart* h) noexcept nogil:
+    cdef Traced* t = &h.traced
+    if t.stalled:
+        tell_stall(m, c, h)
+    t.executed += 1
+    if t.executed == 16:
+        flush(m, c, h)
+
+
+cdef inline void add_not_taken(Machine* m, Core* c, Hart* h) noexcept nogil:
+    cdef Traced* t = &h.traced
+    cdef uint32_t executed
+    if t.stalled:
+        tell_stall(m, c, h)
+    tell_single(m, c, h)
+    executed = t.executed
+    t.executed = 0
+    hold_byte(m, c, h, 0x82 | executed << 3)
+
+
+cdef inline uint32_t id_of(Hart* h) noexcept nogil:
+    """The software thread that the hart runs; 0: none that the machine knows."""
+    return h.thread.id if h.thread != NULL and h.thread.block else 0
+
+
+cdef inline void tell_branch(Machine* m, Core* c, Hart* h, uint32_t address, uint32_t told) noexcept nogil:
+    """Branch address: as many low bits as have changed since the last address; type, cause and thread only if they have."""
+    cdef Traced* t = &h.traced
+    cdef uint8_t bytes[16]
+    cdef uint32_t value = address >> 1, changed = value ^ t.base >> 1, id = id_of(h)
+    cdef bint says = told != t.told or id != t.id
+    cdef int n = 1, i
+    flush(m, c, h)
+    if not t.on:
+        return
+    while n < 5 and (says or changed >> (7 * n - 1)):
+        n += 1
+    for i in range(n):
+        if i == 0:
+            bytes[0] = <uint8_t>((value & 0x3F) << 1 | 1)
+        elif i < 4:
+            bytes[i] = <uint8_t>(value >> (7 * i - 1) & 0x7F)
+        else:
+            bytes[4] = <uint8_t>(value >> 27 | says << 6)
+        if i < n - 1:
+            bytes[i] |= 0x80
+    if says:
+        bytes[n] = <uint8_t>(0x80 | told | (id != t.id))
+        n += 1
+        if id != t.id:
+            n += put_word(bytes + n, id, 4)
+            bytes[n] = 0x80
+            n += 1
+    t.base = address
+    t.told = told
+    t.id = id
+    hold(m, c, h, bytes, n)
+
+
+cdef inline int64_t thread_cycle(Machine* m, Hart* h, int64_t cycle) noexcept nogil:
+    """The number of the hart's cycle that begins then: in strict turn, of the rotation."""
+    return (cycle + m.unit - 1 - h.slot) // m.unit if m.strict else cycle
+
+
+cdef inline void forget_history(Hart* h) noexcept nogil:
+    """What a decoder that begins here cannot know."""
+    cdef Traced* t = &h.traced
+    t.base = h.pc
+    t.told = 0xFF
+    t.id = id_of(h)
+    t.target = NO_TARGET
+    t.depth = 0
+    t.length = 0
+    t.executed = 0
+    t.stalled = 0
+    t.single = 4
+    memset(t.short_stalls, 0xFF, sizeof(t.short_stalls))
+
+
+cdef inline int put_place(Hart* h, uint8_t* at) noexcept nogil:
+    """ASID, which this machine has not, thread, and PC; no more than four zeros in a row."""
+    at[0] = 0x80
+    put_word(at + 1, id_of(h), 4)
+    put_word(at + 5, h.pc | 1, 4)
+    return 9
+
+
+cdef inline bint restart(Machine* m, Core* c, Hart* h, int64_t at) noexcept nogil:
+    """I-sync restart: the hart is traced from the cycle on; False: there is no room for it."""
+    cdef TraceUnit* u = &c.unit
+    cdef Traced* t = &h.traced
+    cdef uint8_t bytes[32]
+    cdef int64_t now = thread_cycle(m, h, at)
+    cdef int n = 2
+    cdef uint32_t info = 0x80 | (2 if t.lost else 1) << 5 | <uint32_t>h.slot
+    if not fits(c, (u.depth >> 4) + 32 if t.lost and u.port else 32):
+        t.lost = 1
+        return False
+    if u.cycle_accurate:
+        info |= 8
+        if u.anchor <= now < u.anchor + 0xFFFF:
+            n += put_word(bytes + n, <uint32_t>(now - u.anchor), 2)
+        else:
+            info |= 0x10
+            n += put_varint(bytes + n, <uint64_t>now)
+        u.anchor = now
+    bytes[0] = SYNC_RESTART
+    bytes[1] = <uint8_t>info
+    n += put_place(h, bytes + n)
+    send(m, u, bytes, n)
+    u.thread = h.slot
+    t.on = 1
+    t.lost = 0
+    t.due = 0
+    forget_history(h)
+    return True
+
+
+cdef inline void sync_again(Machine* m, Core* c, Hart* h, int64_t at) noexcept nogil:
+    """I-sync periodic: where the hart is, and when, as far as 16 bits say it."""
+    cdef TraceUnit* u = &c.unit
+    cdef Traced* t = &h.traced
+    cdef uint8_t bytes[16]
+    cdef int64_t now = thread_cycle(m, h, at), offset = now - u.anchor
+    cdef int n = 2
+    flush(m, c, h)
+    if not t.on or not send_group(m, c, h):
+        return
+    if not fits(c, sizeof(bytes)):
+        lose(c, h)
+        return
+    bytes[0] = SYNC_PERIODIC
+    bytes[1] = <uint8_t>(0x80 | h.slot)
+    if u.cycle_accurate:
+        bytes[1] |= 8
+        if 0 <= offset < 0xFFFF:
+            u.anchor = now
+        else:
+            offset = 0xFFFF
+        n += put_word(bytes + n, <uint32_t>offset, 2)
+    n += put_place(h, bytes + n)
+    send(m, u, bytes, n)
+    u.thread = h.slot
+    t.due = 0
+    forget_history(h)
+
+
+cdef inline void trace_off(Machine* m, Core* c, Hart* h) noexcept nogil:
+    """The hart is not traced from here on."""
+    cdef uint8_t bytes[1]
+    if h.traced.on:
+        flush(m, c, h)
+    if h.traced.on:
+        bytes[0] = TRACE_OFF
+        hold(m, c, h, bytes, 1)
+        send_group(m, c, h)
+    h.traced.on = 0
+    h.traced.lost = 0
+    if not c.unit.matching and not c.unit.window and h.traced.wanted & TRACE_IN_STATE:
+        h.attention &= ~<uint32_t>TRACED
+
+
+# --- the log ---
+
+cdef inline void log(Machine* m, Hart* h, int64_t at, int64_t cycles, uint32_t address, int what) noexcept nogil:
+    """An entry, from cycle `at` on."""
+    cdef Logged* more
+    cdef int64_t room
+    if cycles <= 0:
+        return
+    if m.log.count == m.log.room:
+        room = m.log.room * 2 if m.log.room else 4096
+        more = <Logged*>realloc(m.log.entries, room * sizeof(Logged))
+        if more == NULL:
+            m.stop = -1
+            return
+        m.log.entries = more
+        m.log.room = room
+    more = &m.log.entries[m.log.count]
+    more.cycle = at
+    more.cycles = cycles
+    more.address = address
+    more.hart = <uint16_t>h.number
+    more.what = <uint16_t>what
+    m.log.count += 1
+
+
+# --- profiling, and triggers ---
+
+cdef inline void tell_trigger(Machine* m, Core* c, Hart* h) noexcept nogil:
+    """A trigger marker, and the trace buffer takes only so much more."""
+    cdef TraceUnit* u = &c.unit
+    cdef uint8_t bytes[2]
+    cdef int n = 0
+    if not u.number:
+        send_head(m, c, c.cycle, m.now)
+    if h.traced.on:
+        flush(m, c, h)
+        send_group(m, c, h)
+    if u.thread != h.slot:
+        bytes[0] = <uint8_t>(SELECT | h.slot << 4)
+        u.thread = h.slot
+        n = 1
+    bytes[n] = TRIGGER
+    send(m, u, bytes, n + 1)
+    if u.ring and u.after < 0:
+        u.after = u.kept
+
+
+cdef inline void count_window(Machine* m, Core* c) noexcept nogil:
+    """Up to the gap before a turn; at the end of a window its counts are sent, if there are any. A stall counts when it ends."""
+    cdef TraceUnit* u = &c.unit
+    cdef uint8_t bytes[80]
+    cdef uint64_t any = 0
+    cdef int64_t now = c.cycle + 1 - m.unit, passed = now - u.window_at
+    cdef int n, i
+    u.window_at = now
+    if not u.profiled_in >> u.state & 1:
+        return
+    u.window_left -= passed
+    if u.window_left >= 0:
+        return
+    for i in range(6):
+        any |= u.profile[i]
+    if any and u.number:
+        bytes[0] = PROFILE
+        n = 1 + put_varint(bytes + 1, <uint64_t>(now + u.window_left))
+        for i in range(6):
+            n += put_varint(bytes + n, u.profile[i])
+        if fits(c, n):
+            send(m, u, bytes, n)
+            for i in range(6):
+                u.profile[i] = 0
+    u.window_left = (u.window - (-u.window_left) % u.window) % u.window
+
+
+cdef inline void count_stall(Core* c, Hart* h, int64_t cycles, int doing) noexcept nogil:
+    """Data-cache misses and their cycles, instruction-cache misses and theirs, micro-TLB misses, all stall cycles."""
+    cdef TraceUnit* u = &c.unit
+    cdef uint32_t* harts = u.profiled
+    if not u.profiled_in >> u.state & 1 or not 0 < doing < IN_SLEEP:
+        return
+    if 6 <= doing <= 10:
+        u.profile[0] += harts[0] >> h.slot & 1
+        u.profile[1] += <uint64_t>cycles if harts[1] >> h.slot & 1 else 0
+    elif 4 <= doing <= 5:
+        u.profile[2] += harts[2] >> h.slot & 1
+        u.profile[3] += <uint64_t>cycles if harts[3] >> h.slot & 1 else 0
+    elif doing == 11:
+        u.profile[4] += harts[4] >> h.slot & 1
+    u.profile[5] += <uint64_t>cycles if harts[5] >> h.slot & 1 else 0
+
+
+# --- where harts are watched ---
+
+cdef inline int doing_of(int reason) noexcept nogil:
+    """The code of a reason to stall."""
+    return reason + (reason >= STORE_INTERNAL)
+
+
+cdef inline void watch_gap(Machine* m, Core* c, Hart* h, int64_t at, int64_t cycles, int doing) noexcept nogil:
+    """From cycle `at` on the hart did this for so many cycles of its core."""
+    if h.attention & LOGGED:
+        log(m, h, at, cycles, h.pc, doing)
+    if c.unit.window and cycles > 0:
+        count_stall(c, h, cycles, doing)
+    if h.traced.on and cycles > 0 and at + cycles > h.traced.told_until:
+        add_stall(m, c, h, <uint32_t>doing, (at + cycles - max(at, h.traced.told_until)) // m.unit)
+
+
+cdef inline void watch_sleep(Machine* m, Core* c, Hart* h, int64_t from_, int64_t to, int depth) noexcept nogil:
+    """It was halted, and then on its way out; in strict turn the rotation in which it was woken is part of that."""
+    cdef int64_t woken = h.traced.woken
+    if not from_ <= woken <= to:
+        woken = from_ if woken < from_ else to
+    woken = from_ + (woken - from_) // m.unit * m.unit
+    watch_gap(m, c, h, from_, woken - from_, IN_SLEEP + depth - 1)
+    watch_gap(m, c, h, woken, to - woken, WAKES)
+
+
+cdef inline void watch_before(Machine* m, Core* c, Hart* h, int64_t begin, bint resuming) noexcept nogil:
+    """Before the gap that ends with the hart's turn."""
+    if c.unit.window:
+        count_window(m, c)
+    if resuming and h.state != UNSTARTED:
+        watch_sleep(m, c, h, h.free, begin, h.traced.asleep)
+    if h.traced.wanted != TRACE_WANTED:
+        trace_off(m, c, h)
+
+
+cdef inline void watch_turn(Machine* m, Core* c, Hart* h, int64_t begin) noexcept nogil:
+    """At the beginning of the hart's turn: what is due is sent where nothing of this turn has happened yet."""
+    cdef TraceUnit* u = &c.unit
+    if not h.attention & TRACED or h.traced.wanted != TRACE_WANTED:
+        return
+    if u.left <= 0 and fits(c, LARGEST_HEAD):
+        send_head(m, c, c.cycle, m.now)
+    if not h.traced.on:
+        restart(m, c, h, begin)
+    elif h.traced.due:
+        sync_again(m, c, h, begin)
+
+
+cdef inline bint is_link(int register) noexcept nogil:
+    """x1 and x5: a jump that writes one is a call, one that reads it a return ("The RISC-V Instruction Set Manual", 2.5)."""
+    return register == 1 or register == 5
+
+
+cdef inline void tell_target(Machine* m, Core* c, Hart* h, Decoded* d, uint32_t next) noexcept nogil:
+    """Where an indirect jump went, unless it is where a decoder expects it: after the call, or where the last one went."""
+    cdef Traced* t = &h.traced
+    cdef uint32_t expected = t.target
+    if d.operation == JALR and is_link(d.rs1) and not is_link(d.rd) and t.depth:
+        t.depth -= 1
+        expected = t.returns[t.depth & 15]
+    t.target = next
+    if expected != next or c.unit.all_targets:
+        tell_branch(m, c, h, next, JUMP)
+
+
+cdef inline void watch_retired(Machine* m, Core* c, Hart* h, Decoded* d, uint32_t pc, uint32_t next, bint taken) noexcept nogil:
+    """An instruction has been retired."""
+    cdef Traced* t = &h.traced
+    cdef int64_t more = (h.cost + m.unit - 1) // m.unit - 1
+    cdef int operation = d.operation
+    if h.attention & LOGGED:
+        log(m, h, h.free, m.unit, pc, NOT_TAKEN if BEQ <= operation <= BGEU and not taken else EXECUTED)
+        log(m, h, h.free + m.unit, more * m.unit, pc, LONG)
+    if not t.on:
+        return
+    if BEQ <= operation <= BGEU and not taken:
+        add_not_taken(m, c, h)
+        return
+    add_executed(m, c, h)
+    if operation == JALR or operation == MRET:
+        tell_target(m, c, h, d, next)
+    if (operation == JAL or operation == JALR) and is_link(d.rd):
+        t.returns[t.depth & 15] = pc + d.size
+        t.depth += 1
+    if more:
+        add_stall(m, c, h, LONG, more)
+
+
+cdef inline void watch_trap(Machine* m, Core* c, Hart* h, uint32_t pc) noexcept nogil:
+    """The hart was at `pc`, and has trapped: one cycle."""
+    if h.attention & LOGGED:
+        log(m, h, h.free, m.unit, pc, TRAPS)
+    if h.traced.on:
+        tell_branch(m, c, h, h.pc, (TRAP_INTERRUPT if h.mcause >> 31 else TRAP_EXCEPTION) << 1 | (h.mcause & 15) << 3)

@@ -1,0 +1,812 @@
+"""Packets of the six-thread protocol and a program image to what each thread did in each of its cycles.
+
+A core's stream is taken a segment at a time, and only segments that are whole are believed. Every thread has a place of its
+own in the program and in time; its packets move it: an E atom is one instruction of the image, an N atom a branch that was not
+taken, S and W atoms are cycles at the place. What is not known is a gap with a reason, from the last cycle that was known to
+the I-sync that ends it. Time goes on where only the program is not known.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memcpy, memset
+
+from headway.machine.architecture cimport BEQ, BGEU, FENCE_I, JAL, JALR, MAX_THREADS, MRET
+from headway.machine.decode cimport decode_half, decode_word
+from headway.machine.structures cimport Decoded
+from headway.machine.trace cimport EXECUTED, IN_SLEEP, JUMP, LONG, NO_TARGET, NOT_TAKEN, TRAPS, is_link
+from headway.trace.threads.packets cimport (
+    ALIGNMENT, ATOMS, BRANCH, CHANGED, CLOCKS, CYCLES, KINDS, NOISE, OFF, PROFILED, RESTART, SELECTION, SYNC, TRIGGERED, Packet,
+    packet_at,
+)
+
+__all__ = ["Decoder", "Rows", "count_packets"]
+
+# How an instruction goes on.
+cdef enum:  # Going
+    UNSEEN = 0
+    PLAIN
+    BRANCHING
+    CALLING            # JAL
+    INDIRECT           # JALR, MRET
+    ALTERED            # the program has changed it
+    NOTHING            # no bytes are known
+
+# Why it is not known what a thread did; docs/trace-format.md, codes from 32 on.
+cdef enum:  # Why
+    BEFORE = 32        # the first synchronisation
+    UNTRACED = 33
+    OVERFLOW = 34
+    DAMAGE = 35
+    CONTRADICTION = 36
+    IMAGE = 37
+    CODE = 38
+    CUT_OFF = 39
+
+cdef enum:
+    LINKS = 1          # the instruction is a call
+    RETURNS = 2
+
+cdef struct Code:
+    uint32_t target
+    uint8_t going
+    uint8_t size
+    uint8_t links
+    uint8_t unused
+
+cdef struct Region:
+    uint32_t start
+    uint32_t size
+    uint8_t* bytes
+    Code* code
+
+cdef struct Place:
+    # A thread: where it is, and when.
+    int64_t cycle        # of its own, that is to come next
+    int64_t since        # of its own cycles, those since its last instruction
+    int64_t gap          # where the gap began; -1: that is not known
+    uint32_t address
+    uint32_t last        # address of its last instruction
+    uint32_t base
+    uint32_t told
+    uint32_t id
+    uint32_t target
+    uint32_t expected    # where its indirect jump goes, unless a packet says otherwise
+    uint32_t depth
+    uint32_t returns[16]
+    uint32_t stalls[4]
+    uint8_t known        # where it is
+    uint8_t timed        # when
+    uint8_t waiting      # for the target of an indirect jump
+    uint8_t synchronised
+    uint8_t why
+
+cdef struct State:
+    Place places[MAX_THREADS]
+    int64_t anchor
+    uint32_t thread
+    uint32_t number      # of the next segment
+    uint32_t changes
+    uint8_t begun
+    uint8_t selected
+    uint8_t anchored
+    uint8_t distrusted   # a change of the program was missed
+
+cdef struct Row:
+    int64_t cycle        # of the core; -1: not known
+    uint32_t cycles      # since the thread's instruction before; of anything else, how long it lasted
+    uint32_t address     # of a gap, how long it lasted, in units of 2^32
+    uint32_t id
+    uint8_t thread
+    uint8_t size
+    uint8_t what
+    uint8_t unused
+
+
+cdef inline Py_ssize_t put_text(char* at, bytes text):
+    cdef Py_ssize_t size = len(text)
+    memcpy(at, <const char*>text, size)
+    return size
+
+
+cdef inline Py_ssize_t put_number(char* at, int64_t value) noexcept nogil:
+    """In decimal digits; not negative."""
+    cdef char digits[20]
+    cdef Py_ssize_t n = 0, i
+    while True:
+        digits[n] = <char>(48 + value % 10)
+        value //= 10
+        n += 1
+        if not value:
+            break
+    for i in range(n):
+        at[i] = digits[n - 1 - i]
+    return n
+
+
+cdef inline Py_ssize_t put_address(char* at, uint32_t value) noexcept nogil:
+    """0x and eight digits."""
+    cdef int i
+    cdef uint32_t digit
+    at[0], at[1] = c"0", c"x"
+    for i in range(8):
+        digit = value >> (28 - 4 * i) & 15
+        at[2 + i] = <char>(48 + digit if digit < 10 else 87 + digit)
+    return 10
+
+
+cdef class Rows:
+    """What threads did, in the order of each thread's time.
+
+    ``rows[i]`` is (thread, cycle, cycles, address, size, what, id). Of an instruction (what 16 or 17): the cycle of the core in
+    which it was issued, None if that is not known, and the cycles since the thread's instruction before, gaps not counted in.
+    Of anything else: the first cycle and how many there are, None if that is not known; size is 0.
+    """
+
+    cdef Row* data
+    cdef Py_ssize_t size, room
+
+    def __dealloc__(self):
+        free(self.data)
+
+    def __len__(self):
+        return self.size
+
+    def __getitem__(self, Py_ssize_t i):
+        cdef Row* r
+        if not 0 <= i < self.size:
+            raise IndexError(i)
+        r = &self.data[i]
+        cycle = None if r.cycle < 0 else r.cycle
+        if r.what >= BEFORE:
+            cycles = <uint64_t>r.address << 32 | r.cycles
+            return (r.thread, cycle, None if cycles == 0xFFFFFFFFFFFFFFFF else cycles, 0, 0, r.what, r.id)
+        return (r.thread, cycle, None if cycle is None and not r.cycles else r.cycles, r.address, r.size, r.what, r.id)
+
+    def counts(self):
+        """How many rows of each code there are."""
+        cdef Py_ssize_t i
+        cdef int64_t counts[64]
+        memset(counts, 0, sizeof(counts))
+        for i in range(self.size):
+            counts[self.data[i].what & 63] += 1
+        return {i: counts[i] for i in range(64) if counts[i]}
+
+    def find(self, int thread, int64_t cycle, int64_t unit):
+        """The index of the row of what a thread did in a cycle of its core; -1: none says so."""
+        cdef Py_ssize_t i
+        cdef Row* r
+        cdef int64_t length
+        for i in range(self.size):
+            r = &self.data[i]
+            if r.thread != thread or r.cycle < 0:
+                continue
+            if r.what == EXECUTED or r.what == NOT_TAKEN:
+                if r.cycle - unit < cycle <= r.cycle:
+                    return i
+                continue
+            length = r.cycles
+            if r.what >= BEFORE:
+                length |= <int64_t>r.address << 32
+            if r.cycle <= cycle < r.cycle + length:
+                return i
+        return -1
+
+    def csv(self, bytes stream, int first, list states, list functions):
+        """Lines of DESIGN's columns: stream, thread, cycle, cycles, address, size, state, symbol.
+
+        ``first``: number of thread 0. ``states``: a name (bytes) for each of the codes. ``functions``: (start, end, name) by start.
+        """
+        cdef Py_ssize_t i, room = 4096, used = 0, names = len(functions), low, high, middle
+        cdef char* out = <char*>malloc(room)
+        cdef char* larger
+        cdef Row* r
+        cdef const char* state
+        cdef bytes name = b"", word, line
+        cdef uint32_t start = 1, end = 0
+        cdef int64_t length
+        if out == NULL:
+            raise MemoryError
+        try:
+            for i in range(self.size):
+                r = &self.data[i]
+                if r.what < BEFORE and not start <= r.address < end:
+                    low, high, name = 0, names, b""
+                    start, end = r.address, r.address + 1
+                    while low < high:
+                        middle = (low + high) // 2
+                        if functions[middle][0] <= r.address:
+                            low = middle + 1
+                        else:
+                            high = middle
+                    if low and r.address < functions[low - 1][1]:
+                        start, end, name = functions[low - 1]
+                word = states[r.what]
+                if used + 128 + len(stream) + len(word) + len(name) > room:
+                    room = 2 * room + 256 + len(stream) + len(word) + len(name)
+                    larger = <char*>realloc(out, room)
+                    if larger == NULL:
+                        raise MemoryError
+                    out = larger
+                used += put_text(out + used, stream)
+                out[used] = c","
+                used += 1 + put_number(out + used + 1, first + r.thread)
+                out[used] = c","
+                used += 1
+                if r.cycle >= 0:
+                    used += put_number(out + used, r.cycle)
+                out[used] = c","
+                used += 1
+                if r.what >= BEFORE:
+                    length = <int64_t>r.address << 32 | r.cycles
+                    if length >= 0:
+                        used += put_number(out + used, length)
+                    used += put_text(out + used, b",,0,")
+                else:
+                    if r.cycles or r.cycle >= 0:
+                        used += put_number(out + used, r.cycles)
+                    out[used] = c","
+                    used += 1 + put_address(out + used + 1, r.address)
+                    out[used] = c","
+                    used += 1 + put_number(out + used + 1, r.size)
+                    out[used] = c","
+                    used += 1
+                used += put_text(out + used, word)
+                out[used] = c","
+                used += 1
+                if r.what < BEFORE:
+                    used += put_text(out + used, name)
+                out[used] = c"\n"
+                used += 1
+            return out[:used]
+        finally:
+            free(out)
+
+    cdef int need(self, Py_ssize_t more) except -1:
+        cdef Row* larger
+        if self.size + more > self.room:
+            self.room = max(2 * self.room, self.size + more, 4096)
+            larger = <Row*>realloc(self.data, self.room * sizeof(Row))
+            if larger == NULL:
+                raise MemoryError
+            self.data = larger
+        return 0
+
+
+def count_packets(bytes data):
+    """How many packets of each kind a whole segment has, by number; bytes that are none count as 0."""
+    cdef const uint8_t* p = data
+    cdef const uint8_t* end = p + len(data)
+    cdef int64_t counts[KINDS]
+    cdef Packet packet
+    cdef long n
+    memset(counts, 0, sizeof(counts))
+    with nogil:
+        while p < end:
+            n = packet_at(p, end, &packet)
+            if not n:
+                counts[NOISE] += end - p
+                break
+            counts[packet.kind] += 1
+            p += n
+    return [counts[i] for i in range(KINDS)]
+
+
+cdef class Decoder:
+    """Follows the threads of one core.
+
+    ``program``: (address, bytes) of what was loaded. ``unit``: cycles of the core that each cycle of a thread stands for (the
+    number of threads in strict turn, else 1). ``stalls``: give rows also for cycles in which nothing was executed.
+    """
+
+    cdef Region regions[64]
+    cdef int regions_count
+    cdef Region* region
+    cdef State state
+    cdef int threads
+    cdef int64_t unit
+    cdef bint cycle_accurate, stalls
+    cdef Rows rows
+    cdef list clocks, windows
+    cdef readonly int64_t contradictions, triggers
+
+    def __cinit__(self):
+        memset(self.regions, 0, sizeof(self.regions))
+        memset(&self.state, 0, sizeof(self.state))
+
+    def __init__(self, program, *, int threads, bint strict, bint cycle_accurate, bint stalls=False):
+        cdef int i
+        if self.rows is not None or not 1 <= threads <= MAX_THREADS:
+            raise ValueError(threads)
+        for address, data in program:
+            self.add_region(address, data)
+        self.region = &self.regions[0]
+        self.threads, self.unit = threads, threads if strict else 1
+        self.cycle_accurate, self.stalls = cycle_accurate, stalls
+        self.rows = Rows()
+        self.clocks = []
+        self.windows = []
+        for i in range(MAX_THREADS):
+            self.state.places[i].gap = 0
+            self.state.places[i].why = BEFORE
+
+    def __dealloc__(self):
+        cdef int i
+        for i in range(64):
+            free(self.regions[i].bytes)
+            free(self.regions[i].code)
+
+    cdef int add_region(self, uint32_t address, bytes data) except -1:
+        cdef Region* r
+        if self.regions_count == 64:
+            raise ValueError("more than 64 segments")
+        if not len(data):
+            return 0
+        r = &self.regions[self.regions_count]
+        r.start, r.size = address, <uint32_t>len(data)
+        r.bytes = <uint8_t*>malloc(len(data))
+        r.code = <Code*>calloc(len(data) // 2 + 1, sizeof(Code))
+        if r.bytes == NULL or r.code == NULL:
+            raise MemoryError
+        memcpy(r.bytes, <const uint8_t*>data, <size_t>len(data))
+        self.regions_count += 1
+        return 0
+
+    # --- the program ---
+
+    cdef inline Code* code_at(self, uint32_t address) noexcept nogil:
+        """The instruction at the address; NULL: none is known there."""
+        cdef Code* code
+        cdef int i
+        if address - self.region.start >= self.region.size:
+            for i in range(self.regions_count):
+                if address - self.regions[i].start < self.regions[i].size:
+                    self.region = &self.regions[i]
+                    break
+            else:
+                return NULL
+        code = &self.region.code[(address - self.region.start) >> 1]
+        if code.going == UNSEEN:
+            self.look(code, address)
+        return code
+
+    cdef void look(self, Code* code, uint32_t address) noexcept nogil:
+        cdef uint32_t offset = address - self.region.start, word = 0
+        cdef Decoded d
+        code.going = NOTHING
+        if offset + 2 > self.region.size:
+            return
+        memcpy(&word, self.region.bytes + offset, 2)
+        if word & 3 == 3:
+            if offset + 4 > self.region.size:
+                return
+            memcpy(&word, self.region.bytes + offset, 4)
+            decode_word(&d, word)
+        else:
+            decode_half(&d, <uint16_t>word)
+        code.size = d.size
+        code.target = address + <uint32_t>d.immediate
+        if BEQ <= d.operation <= BGEU:
+            code.going = BRANCHING
+        elif d.operation == JAL:
+            code.going = CALLING
+            code.links = LINKS if is_link(d.rd) else 0
+        elif d.operation == JALR:
+            code.going = INDIRECT
+            code.links = LINKS if is_link(d.rd) else RETURNS if is_link(d.rs1) else 0
+        elif d.operation == MRET:
+            code.going = INDIRECT
+        else:
+            code.going = PLAIN
+
+    cdef void forget_code(self, uint32_t address) noexcept nogil:
+        cdef Code* code = self.code_at(address)
+        if code != NULL:
+            code.going = ALTERED
+
+    # --- rows ---
+
+    cdef inline int64_t core_cycle(self, int thread, int64_t cycle) noexcept nogil:
+        """The cycle of the core in which a cycle of the thread begins."""
+        return cycle if self.unit == 1 else cycle * self.unit + thread + 1 - self.unit
+
+    cdef inline void add(self, int thread, Place* t, int what, int64_t cycles) noexcept nogil:
+        """A row for something that is no instruction, from the thread's cycle on."""
+        cdef Row* r = &self.rows.data[self.rows.size]
+        self.rows.size += 1
+        r.cycle = self.core_cycle(thread, t.cycle) if t.timed else -1
+        r.cycles = <uint32_t>min(cycles * self.unit, <int64_t>0xFFFFFFFF)
+        r.address = t.last if what == LONG else t.address
+        r.id = t.id
+        r.thread = <uint8_t>thread
+        r.size = 0
+        r.what = <uint8_t>what
+        r.unused = 0
+
+    cdef void close_gap(self, int thread, Place* t, bint timed) noexcept nogil:
+        """The thread is known again: a row for the time since it was not."""
+        cdef Row* r
+        cdef int64_t length = -1
+        if timed and t.gap >= 0:
+            length = (t.cycle - t.gap) * self.unit
+            if not length:
+                return
+            if length < 0:
+                # Bytes have come twice, or out of order.
+                length = t.gap = -1
+        r = &self.rows.data[self.rows.size]
+        self.rows.size += 1
+        r.cycle = self.core_cycle(thread, t.gap) if t.gap >= 0 else -1
+        if t.gap == 0 and r.cycle < 0:
+            # A thread's first cycle in strict turn is not a whole one.
+            length += r.cycle if length > 0 else 0
+            r.cycle = 0
+        r.cycles, r.address = <uint32_t>length, <uint32_t>(<uint64_t>length >> 32)
+        r.id = t.id
+        r.thread = <uint8_t>thread
+        r.size = 0
+        r.what = t.why
+        r.unused = 0
+
+    cdef void lose(self, Place* t, int why, bint time_too) noexcept nogil:
+        """From here on it is not known what the thread does."""
+        if t.known or not t.synchronised:
+            t.gap = t.cycle if t.timed else -1
+            t.why = <uint8_t>why
+        elif time_too and t.why < DAMAGE:
+            t.why = <uint8_t>why
+        t.known = 0
+        t.waiting = 0
+        if time_too:
+            t.timed = 0
+
+    # --- atoms ---
+
+    cdef inline bint settle(self, Place* t) noexcept nogil:
+        """No packet has said where the indirect jump went: where it was expected to; False: that is not known."""
+        t.waiting = 0
+        if t.expected == NO_TARGET:
+            self.contradictions += 1
+            self.lose(t, CONTRADICTION, False)
+            return False
+        t.address = t.target = t.expected
+        return True
+
+    cdef void execute(self, int thread, Place* t, int count, bint taken) noexcept nogil:
+        """E atoms, or one N atom."""
+        cdef Code* code
+        cdef Row* r
+        cdef int i
+        for i in range(count):
+            if t.waiting and not self.settle(t):
+                pass
+            if not t.known:
+                t.cycle += 1
+                continue
+            code = self.code_at(t.address)
+            if code == NULL or code.going >= ALTERED:
+                self.lose(t, CODE if code != NULL and code.going == ALTERED else IMAGE, False)
+                t.cycle += 1
+                continue
+            if not taken and code.going != BRANCHING:
+                self.contradictions += 1
+                self.lose(t, CONTRADICTION, False)
+                t.cycle += 1
+                continue
+            r = &self.rows.data[self.rows.size]
+            self.rows.size += 1
+            r.cycle = self.core_cycle(thread, t.cycle) + self.unit - 1 if t.timed else -1
+            t.since += 1
+            r.cycles = <uint32_t>(t.since * self.unit) if self.cycle_accurate else 0
+            r.address = t.address
+            r.id = t.id
+            r.thread = <uint8_t>thread
+            r.size = code.size
+            r.what = EXECUTED if taken else NOT_TAKEN
+            r.unused = 0
+            t.since = 0
+            t.cycle += 1
+            t.last = t.address
+            if code.going == PLAIN or not taken:
+                t.address += code.size
+            elif code.going == INDIRECT:
+                t.waiting = 1
+                t.expected = t.target
+                if code.links == RETURNS and t.depth:
+                    t.depth -= 1
+                    t.expected = t.returns[t.depth & 15]
+                elif code.links == LINKS:
+                    t.returns[t.depth & 15] = t.address + code.size
+                    t.depth += 1
+            else:
+                if code.links:
+                    t.returns[t.depth & 15] = t.address + code.size
+                    t.depth += 1
+                t.address = code.target
+
+    cdef void stand(self, int thread, Place* t, uint32_t reason, uint32_t cycles) noexcept nogil:
+        """S and W atoms."""
+        if t.waiting:
+            self.settle(t)
+        if self.stalls and t.known:
+            self.add(thread, t, <int>reason, cycles)
+        t.cycle += cycles
+        t.since += cycles
+
+    cdef void remember(self, Place* t, uint32_t stall) noexcept nogil:
+        cdef int i = 0, j
+        while i < 3 and t.stalls[i] != stall:
+            i += 1
+        for j in range(i, 0, -1):
+            t.stalls[j] = t.stalls[j - 1]
+        t.stalls[0] = stall
+
+    cdef void atoms(self, int thread, Place* t, uint32_t header) noexcept nogil:
+        if not header & 4:
+            if not header & 2:
+                self.execute(thread, t, <int>(header >> 3 & 15) + 1, True)
+                return
+            self.execute(thread, t, <int>(header >> 3 & 15), True)
+            self.execute(thread, t, 1, False)
+            return
+        if header & 0x40:
+            self.execute(thread, t, 1, True)
+            self.stall_again(thread, t, header >> 4 & 3)
+            self.execute(thread, t, 1, True)
+        else:
+            self.execute(thread, t, <int>(header >> 4 & 3), True)
+        self.stall_again(thread, t, (header >> 2 & 2) | (header >> 1 & 1))
+
+    cdef void stall_again(self, int thread, Place* t, uint32_t place) noexcept nogil:
+        """A short stall of the thread's last four."""
+        cdef uint32_t stall = t.stalls[place]
+        if stall == 0xFFFFFFFFu:
+            self.contradictions += 1
+            self.lose(t, CONTRADICTION, True)
+            return
+        self.remember(t, stall)
+        self.stand(thread, t, stall >> 8, (stall & 0xFF) + 1)
+
+    # --- packets ---
+
+    cdef void branch(self, int thread, Place* t, Packet* p) noexcept nogil:
+        cdef uint32_t mask = (<uint32_t>((<uint64_t>1 << p.bits) - 1)) << 1, address
+        cdef bint trap
+        address = p.value & mask | t.base & ~mask
+        if p.told != 0xFFFFFFFFu:
+            t.told = p.told
+        trap = (t.told >> 1 & 3) != JUMP
+        if trap:
+            if t.waiting:
+                self.settle(t)
+            if self.stalls and t.known:
+                self.add(thread, t, TRAPS, 1)
+            t.cycle += 1
+            t.since += 1
+        else:
+            if t.known and not t.waiting:
+                self.contradictions += 1
+            t.target = address
+        if p.has_id:
+            t.id = p.id
+        t.waiting = 0
+        t.base = address
+        if not t.synchronised:
+            return
+        if not t.known:
+            self.close_gap(thread, t, t.timed)
+            t.known = 1
+            t.depth = 0
+            t.since = 0
+        t.address = address
+
+    cdef void sync(self, int thread, Place* t, Packet* p) noexcept nogil:
+        """An I-sync: the thread is there, and, unless the count has lost its base, then."""
+        cdef State* s = &self.state
+        cdef int64_t now = -1
+        cdef int why = t.why
+        if p.timed == 2:
+            now = <int64_t>(p.count << 1 >> 1)
+        elif p.timed == 1 and s.anchored and p.count != 0xFFFF:
+            now = s.anchor + <int64_t>p.count
+        if now >= 0:
+            s.anchor, s.anchored = now, 1
+        if t.waiting:
+            self.settle(t)
+        if p.kind == RESTART:
+            why = OVERFLOW if p.reason == 2 else UNTRACED
+            if t.known:
+                self.lose(t, why, True)
+            elif t.synchronised and t.why == UNTRACED:
+                t.why = <uint8_t>why
+            elif not t.synchronised and s.begun == 2 and t.why == BEFORE:
+                t.why = UNTRACED
+        elif t.known and (t.address != p.value or t.timed and now >= 0 and now != t.cycle):
+            self.contradictions += 1
+            self.lose(t, CONTRADICTION, True)
+        if now >= 0:
+            t.cycle = now
+        if not t.known:
+            self.close_gap(thread, t, now >= 0 or t.timed)
+            t.since = 0
+        if now >= 0:
+            t.timed = 1
+        elif p.kind == RESTART:
+            t.timed = 0
+        t.known = t.synchronised = 1
+        t.address = t.base = p.value
+        t.id = p.id
+        t.told = 0
+        t.target = NO_TARGET
+        t.depth = 0
+        memset(t.stalls, 0xFF, sizeof(t.stalls))
+
+    cdef int segment(self, const uint8_t* p, const uint8_t* end) except -1:
+        """All packets of a segment that is whole."""
+        cdef State* s = &self.state
+        cdef Packet packet
+        cdef Place* t = NULL
+        cdef long n
+        cdef int i
+        packet.count = packet.tick = packet.running = 0
+        while p < end:
+            n = packet_at(p, end, &packet)
+            if not n:
+                # The unit would not have sent it: this is another protocol, or another version of this.
+                self.contradictions += 1
+                self.lose_all(CONTRADICTION)
+                return 0
+            p += n
+            if self.rows.size + 64 > self.rows.room:
+                self.rows.need(64)
+            if packet.kind == ALIGNMENT:
+                s.selected = 0
+                s.anchor, s.anchored = <int64_t>(packet.count << 1 >> 1) // self.unit, 1
+                if packet.changes != s.changes:
+                    s.distrusted = 1
+                self.add_clock(&packet)
+                continue
+            if packet.kind == CLOCKS:
+                self.add_clock(&packet)
+                continue
+            if packet.kind == CHANGED:
+                s.changes += 1
+                self.forget_code(packet.value)
+                continue
+            if packet.kind == TRIGGERED:
+                self.triggers += 1
+                continue
+            if packet.kind == PROFILED:
+                self.windows.append((packet.count, *[packet.profile[i] for i in range(6)]))
+                continue
+            if packet.kind == SELECTION or packet.kind == SYNC or packet.kind == RESTART:
+                if packet.thread >= <uint32_t>self.threads:
+                    self.contradictions += 1
+                    self.lose_all(CONTRADICTION)
+                    return 0
+                s.thread, s.selected = packet.thread, 1
+                t = &s.places[s.thread]
+                if packet.kind != SELECTION:
+                    self.sync(<int>s.thread, t, &packet)
+                    if s.distrusted:
+                        self.lose(t, CODE, False)
+                continue
+            if not s.selected:
+                self.contradictions += 1
+                self.lose_all(CONTRADICTION)
+                return 0
+            t = &s.places[s.thread]
+            if packet.kind == ATOMS:
+                self.atoms(<int>s.thread, t, packet.value)
+            elif packet.kind == CYCLES:
+                if packet.value <= 256:
+                    self.remember(t, packet.reason << 8 | (packet.value - 1))
+                self.stand(<int>s.thread, t, packet.reason, packet.value)
+            elif packet.kind == BRANCH:
+                self.branch(<int>s.thread, t, &packet)
+                if s.distrusted:
+                    self.lose(t, CODE, False)
+            elif packet.kind == OFF:
+                if t.waiting:
+                    self.settle(t)
+                self.lose(t, UNTRACED, True)
+        return 0
+
+    cdef int add_clock(self, Packet* p) except -1:
+        """Kept where it is not what was known before."""
+        cdef tuple last
+        cdef tuple now = (p.count, p.tick, p.speed, p.running)
+        if self.clocks:
+            last = self.clocks[len(self.clocks) - 1]
+            if last[2:] == now[2:] and now[2] == 16 and now[1] - now[0] == last[1] - last[0]:
+                return 0
+        self.clocks.append(now)
+        return 0
+
+    cdef void lose_all(self, int why) noexcept nogil:
+        cdef int i
+        for i in range(self.threads):
+            self.lose(&self.state.places[i], why, True)
+        self.state.anchored = 0
+        self.state.selected = 0
+
+    def feed(self, segment):
+        """One segment; no threads' rows but those that are certain."""
+        cdef State* s = &self.state
+        cdef bytes data
+        if not segment.whole:
+            if segment.offset or segment.number >= 0:
+                self.lose_all(DAMAGE)
+            return
+        if not s.begun:
+            s.begun = 2 if segment.number == 0 else 1
+        elif segment.number != <int>(s.number & 0xFFFF):
+            self.lose_all(DAMAGE)
+        s.number = <uint32_t>segment.number + 1
+        data = segment.data
+        self.segment(data, <const uint8_t*>data + len(data))
+
+    def take(self):
+        """The rows since this was asked last."""
+        cdef Rows found = self.rows
+        self.rows = Rows()
+        return found
+
+    def finish(self, segment=None):
+        """The end of the stream, with what followed the last A-sync: gaps that nothing has ended."""
+        cdef int i
+        cdef Place* t
+        cdef Packet packet
+        cdef const uint8_t* p
+        cdef bytes data
+        cdef bint closed = False
+        self.rows.need(MAX_THREADS)
+        if segment is not None and segment.number >= 0 and self.state.number & 0xFFFF == segment.number:
+            # A head alone is how a trace unit ends its trace.
+            data = segment.data
+            p = data
+            closed = packet_at(p, p + len(data), &packet) == len(data)
+        for i in range(self.threads):
+            t = &self.state.places[i]
+            if t.waiting:
+                self.settle(t)
+            if t.known and not closed:
+                self.lose(t, CUT_OFF, True)
+            if not t.known and (t.synchronised or not closed):
+                self.close_gap(i, t, False)
+
+    def changes_of_clock(self):
+        """(cycle, tick, speed in sixteenths, ticks of a window in which it runs): how the core's clock runs from each cycle on."""
+        return list(self.clocks)
+
+    def profile(self):
+        """Windows since this was asked last.
+
+        (cycle of the core at which it ended, data-cache misses, their cycles, instruction-cache misses, their cycles, micro-TLB
+        misses, all stall cycles); where windows before it had nothing, or found no room, theirs are in it.
+        """
+        found, self.windows = self.windows, []
+        return found
+
+    def save(self):
+        """What is known now, as bytes: with it another decoder can go on from here."""
+        return (<char*>&self.state)[: sizeof(State)], self.contradictions
+
+    def load(self, saved):
+        """Goes on from there. ValueError if it is not what `save` gave."""
+        cdef bytes data = saved[0]
+        if len(data) != sizeof(State):
+            raise ValueError(len(data))
+        memcpy(&self.state, <const char*>data, sizeof(State))
+
+    def reasons(self):
+        """Of each thread the code of why it is not known where it is; None where it is."""
+        cdef int i
+        return [None if self.state.places[i].known else self.state.places[i].why for i in range(self.threads)]
+
+    def times(self):
+        """Of each thread the cycle of the core up to which it is known what it did; None where that is not known."""
+        cdef int i
+        return [
+            self.core_cycle(i, self.state.places[i].cycle) if self.state.places[i].timed else None
+            for i in range(self.threads)
+        ]

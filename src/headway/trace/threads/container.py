@@ -1,0 +1,195 @@
+"""Trace files of the machine (``.hwt``): what each core's trace unit wrote, the machine's shape, the program's digest.
+
+Eight bytes (``HWTRACE`` and a version), then chunks: a number of one byte, a length of four (little-endian), and so
+many bytes. Chunk 0xFF comes first and describes the machine in JSON, chunks 0 to 15 are bytes of that core's stream,
+in order, and chunk 0xFE, which is empty, comes last: a file without it was cut off. Nothing that a file says is
+believed before it is checked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import struct
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
+from typing import BinaryIO
+
+from headway.errors import HeadwayError
+
+__all__ = ["MAGIC", "Recording", "Shape", "Writer", "digest_of"]
+
+MAGIC = b"HWTRACE\x01"
+_CHUNK = struct.Struct("<BI")
+_DESCRIPTION, _END = 0xFF, 0xFE
+_MOST_DESCRIPTION = 1 << 16
+_MOST_CHUNK = 1 << 24
+_PIECE = 1 << 20
+_LIMITS = {"cores": (1, 16), "threads": (1, 8), "window": (8, 1 << 20)}
+_LONGEST = {"program": 64, "name": 1024}
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The machine that was traced, as far as a decoder must know it."""
+
+    cores: int
+    threads: int
+    """Of each core."""
+    strict: bool
+    cycle_accurate: bool
+    window: int
+    """Ticks of which a stopped clock runs a part."""
+    program: str
+    """`digest_of` the program."""
+    name: str
+    """The program's file."""
+
+
+def digest_of(segments: Iterable[tuple[int, bytes]]) -> str:
+    """A hash (SHA-256) of what a program puts where, so that it is the same with and without symbols."""
+    found = hashlib.sha256()
+    for address, data in segments:
+        found.update(struct.pack("<II", address, len(data)))
+        found.update(data)
+    return found.hexdigest()
+
+
+class Writer:
+    """Writes a trace file; raises HeadwayError where that fails."""
+
+    def __init__(self, stream: BinaryIO, shape: Shape) -> None:
+        self._stream = stream
+        text = json.dumps(asdict(shape)).encode()
+        self._write(MAGIC + _CHUNK.pack(_DESCRIPTION, len(text)) + text)
+
+    def add(self, core: int, data: bytes) -> None:
+        """More bytes of a core's stream."""
+        for at in range(0, len(data), _MOST_CHUNK):
+            piece = data[at : at + _MOST_CHUNK]
+            self._write(_CHUNK.pack(core, len(piece)))
+            self._write(piece)
+
+    def close(self) -> None:
+        """The trace is complete."""
+        self._write(_CHUNK.pack(_END, 0))
+        with suppress(AttributeError):
+            self._stream.flush()
+
+    def _write(self, data: bytes) -> None:
+        try:
+            self._stream.write(data)
+        except OSError as error:
+            raise HeadwayError(f"the trace cannot be written ({error.strerror})") from None
+
+
+class Recording:
+    """A trace file that is there to be read, any number of times.
+
+    ``sizes``: bytes of each core's stream. ``complete``: it was not cut off.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Reads where its chunks are. Raises HeadwayError for a file that is none."""
+        self._path = os.fspath(path)
+        self._name = ascii(self._path)
+        self._places: dict[int, list[tuple[int, int]]] = {}
+        self.complete = False
+        with self._open() as stream:
+            try:
+                self._size = os.fstat(stream.fileno()).st_size
+                self.shape = self._description(stream)
+                self._index(stream)
+            except OSError as error:
+                raise HeadwayError(f"{self._name} cannot be read ({error.strerror})") from None
+        self.sizes = [sum(size for _, size in self._places.get(core, ())) for core in range(self.shape.cores)]
+        if not any(self.sizes):
+            raise HeadwayError(f"{self._name} has no trace in it: its run was cut short, or traced nothing")
+
+    def pieces(self, core: int, start: int = 0) -> Iterator[bytes]:
+        """The bytes of a core's stream from its byte ``start`` on, piece by piece."""
+        with self._open() as stream:
+            for at, size in self._places.get(core, ()):
+                if start >= size:
+                    start -= size
+                    continue
+                while start < size:
+                    try:
+                        stream.seek(at + start)
+                        piece = stream.read(min(_PIECE, size - start))
+                    except OSError as error:
+                        raise HeadwayError(f"{self._name} cannot be read ({error.strerror})") from None
+                    if not piece:
+                        raise HeadwayError(f"{self._name} has become shorter while it was read: decode it again")
+                    start += len(piece)
+                    yield piece
+                start = 0
+
+    def _open(self) -> BinaryIO:
+        try:
+            fd = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except (OSError, ValueError) as error:
+            why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "not a file name"
+            raise HeadwayError(f"{self._name} cannot be opened ({why}): give a trace file (.hwt)") from None
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise HeadwayError(f"{self._name} is not a file: give a trace file (.hwt)")
+        return open(fd, "rb")
+
+    def _description(self, stream: BinaryIO) -> Shape:
+        magic = stream.read(len(MAGIC))
+        if magic[:-1] != MAGIC[:-1]:
+            what = "is empty" if not magic else "is not a trace of the machine"
+            raise HeadwayError(f"{self._name} {what}: give what headway machine run --trace wrote")
+        if magic != MAGIC:
+            raise HeadwayError(f"{self._name} is of version {magic[-1]}, this headway reads 1: trace it again")
+        head = stream.read(_CHUNK.size)
+        number, size = _CHUNK.unpack(head) if len(head) == _CHUNK.size else (0, 0)
+        if number != _DESCRIPTION or size > _MOST_DESCRIPTION:
+            raise self._damaged("it does not say of what machine it is")
+        try:
+            found = json.loads(stream.read(size))
+        except (ValueError, RecursionError):
+            raise self._damaged("what it says of its machine is no JSON") from None
+        return self._shape(found)
+
+    def _shape(self, found: object) -> Shape:
+        values = found if isinstance(found, dict) else {}
+        chosen: dict[str, object] = {}
+        for field in fields(Shape):
+            value = values.get(field.name)
+            low, high = _LIMITS.get(field.name, (0, 0))
+            good = {
+                "int": type(value) is int and low <= value <= high,
+                "bool": type(value) is bool,
+                "str": isinstance(value, str) and len(value) <= _LONGEST.get(field.name, 0),
+            }[str(field.type)]
+            if not good:
+                raise self._damaged(f"it says nothing sensible of its machine's {field.name}")
+            chosen[field.name] = value
+        return Shape(**chosen)  # type: ignore[arg-type]
+
+    def _index(self, stream: BinaryIO) -> None:
+        at = stream.tell()
+        while True:
+            stream.seek(at)
+            head = stream.read(_CHUNK.size)
+            if len(head) < _CHUNK.size:
+                return
+            number, size = _CHUNK.unpack(head)
+            at += _CHUNK.size
+            if number == _END and not size:
+                self.complete = True
+                return
+            if number >= self.shape.cores or size > _MOST_CHUNK:
+                raise self._damaged(f"byte {at - _CHUNK.size} should begin a chunk")
+            kept = min(size, self._size - at)
+            if kept > 0:
+                self._places.setdefault(number, []).append((at, kept))
+            at += size
+
+    def _damaged(self, why: str) -> HeadwayError:
+        return HeadwayError(f"{self._name} is damaged ({why}): trace it again")

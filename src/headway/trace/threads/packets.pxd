@@ -1,0 +1,235 @@
+"""The packets of the six-thread protocol, taken off a segment's bytes one by one (docs/trace-format.md)."""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+# The same numbers as on the machine's side.
+from headway.machine.architecture cimport SLOT
+from headway.machine.trace cimport (
+    ALIGN, CLOCK, CODE_CHANGED, CYCLES_LONG, CYCLES_MIDDLE, CYCLES_SHORT, CYCLES_SLOT, HEAD, SELECT, PROFILE, SYNC_PERIODIC, SYNC_RESTART,
+    TRACE_OFF, TRIGGER,
+)
+
+cdef enum:  # Kind
+    NOISE = 0
+    ALIGNMENT = 1
+    SYNC = 2
+    RESTART = 3
+    ATOMS = 4
+    BRANCH = 5
+    CYCLES = 6
+    CLOCKS = 7
+    SELECTION = 8
+    TRIGGERED = 9
+    OFF = 10
+    CHANGED = 11
+    PROFILED = 12
+    KINDS = 13
+
+cdef struct Packet:
+    uint32_t kind
+    uint32_t thread      # SELECTION, SYNC, RESTART
+    uint32_t value       # address; P-header; cycles
+    uint32_t bits        # of an address, how many low ones of its 31; whole: 31
+    uint32_t reason      # of a stall; of an I-sync
+    uint32_t told        # BRANCH: cause and type; 0xFFFFFFFF: as before
+    uint32_t id          # of the software thread
+    uint32_t has_id
+    uint32_t timed       # 0: no count. 1: offset. 2: global count
+    uint64_t count       # SYNC, RESTART, ALIGNMENT: a count of cycles
+    uint64_t tick        # ALIGNMENT, CLOCKS
+    uint64_t running
+    uint64_t profile[6]
+    uint32_t speed
+    uint32_t changes
+    uint32_t check
+    uint32_t number
+
+
+cdef inline uint32_t word_at(const uint8_t* p, int bytes) noexcept nogil:
+    cdef uint32_t found = 0
+    cdef int i
+    for i in range(bytes):
+        found |= <uint32_t>p[i] << 8 * i
+    return found
+
+
+cdef inline long varint_at(const uint8_t* p, const uint8_t* end, uint64_t* value) noexcept nogil:
+    """Its length; 0: it is cut off, or has more than 64 bits."""
+    cdef long n = 0
+    value[0] = 0
+    while p + n < end and n < 10:
+        value[0] |= <uint64_t>(p[n] & 0x7F) << 7 * n
+        n += 1
+        if not p[n - 1] & 0x80:
+            return n
+    return 0
+
+
+cdef inline long clock_at(const uint8_t* p, const uint8_t* end, Packet* packet) noexcept nogil:
+    cdef uint64_t value
+    cdef long n, more
+    n = varint_at(p, end, &packet.count)
+    more = varint_at(p + n, end, &packet.tick) if n else 0
+    if not more or end - p - n - more < 1:
+        return 0
+    n += more
+    packet.speed = p[n] & 0x7F
+    n += 1
+    more = varint_at(p + n, end, &packet.running)
+    if not more or not 1 <= packet.speed <= 16:
+        return 0
+    n += more
+    more = varint_at(p + n, end, &value)
+    packet.changes = <uint32_t>value
+    return n + more if more else 0
+
+
+cdef inline long place_at(const uint8_t* p, const uint8_t* end, Packet* packet) noexcept nogil:
+    if end - p < 9 or not p[0] & 0x80:
+        return 0
+    packet.id = word_at(p + 1, 4)
+    packet.value = word_at(p + 5, 4) & ~1u
+    return 9
+
+
+cdef inline long sync_at(const uint8_t* p, const uint8_t* end, Packet* packet) noexcept nogil:
+    cdef uint32_t info
+    cdef long n = 2, more
+    if end - p < 4 or not p[1] & 0x80:
+        return 0
+    info = p[1]
+    packet.thread = info & 7
+    packet.reason = info >> 5 & 3
+    packet.timed = 0
+    if info & 8:
+        if info & 0x10:
+            packet.timed = 2
+            more = varint_at(p + n, end, &packet.count)
+            if not more:
+                return 0
+            n += more
+        else:
+            packet.timed = 1
+            packet.count = word_at(p + n, 2)
+            n += 2
+    more = place_at(p + n, end, packet)
+    return n + more if more else 0
+
+
+cdef inline long branch_at(const uint8_t* p, const uint8_t* end, Packet* packet) noexcept nogil:
+    cdef uint32_t value = p[0] >> 1 & 0x3F
+    cdef long n = 1
+    packet.told = 0xFFFFFFFFu
+    packet.has_id = 0
+    packet.bits = 6
+    while p[n - 1] & 0x80 and n < 4:
+        if p + n >= end:
+            return 0
+        value |= <uint32_t>(p[n] & 0x7F) << (7 * n - 1)
+        n += 1
+        packet.bits += 7
+    if n == 4 and p[3] & 0x80:
+        if end - p < 5:
+            return 0
+        value |= <uint32_t>(p[4] & 15) << 27
+        packet.bits = 31
+        n = 5
+        if p[4] & 0x40:
+            if end - p < 6:
+                return 0
+            packet.told = p[5] & 0x7E
+            n = 6
+            if p[5] & 1:
+                if end - p < 11:
+                    return 0
+                packet.has_id = 1
+                packet.id = word_at(p + 6, 4)
+                n = 11
+    packet.value = value << 1
+    return n
+
+
+cdef inline long profile_at(const uint8_t* p, const uint8_t* end, Packet* packet) noexcept nogil:
+    cdef long n = 1, more
+    cdef int i
+    more = varint_at(p + n, end, &packet.count)
+    for i in range(6):
+        if not more:
+            return 0
+        n += more
+        more = varint_at(p + n, end, &packet.profile[i])
+    return n + more if more else 0
+
+
+cdef inline long packet_at(const uint8_t* p, const uint8_t* end, Packet* packet) noexcept nogil:
+    """The packet at p (p < end): its length in bytes; 0: it is none, or cut off."""
+    cdef uint32_t header = p[0]
+    cdef uint32_t value
+    cdef long n
+    if header & 1:
+        packet.kind = BRANCH
+        return branch_at(p, end, packet)
+    if header & 0x80:
+        packet.kind = ATOMS
+        packet.value = header
+        return 1
+    if header & 7 == CYCLES_SHORT and header != HEAD:
+        packet.kind = CYCLES
+        if end - p < 2:
+            return 0
+        packet.reason = header >> 3
+        packet.value = p[1] + 1
+        return 2
+    if header & 0x8F == CYCLES_SLOT:
+        packet.kind = CYCLES
+        packet.reason = SLOT
+        packet.value = (header >> 4) + 1
+        return 1
+    if header & 0x8F == SELECT:
+        packet.kind = SELECTION
+        packet.thread = header >> 4
+        return 1
+    if header == CYCLES_MIDDLE or header == CYCLES_LONG:
+        packet.kind = CYCLES
+        n = 2 if header == CYCLES_MIDDLE else 4
+        if end - p < n + 1:
+            return 0
+        value = word_at(p + 1, <int>n)
+        packet.reason = value & 15
+        packet.value = value >> 4
+        return n + 1
+    if header == SYNC_PERIODIC or header == SYNC_RESTART:
+        packet.kind = SYNC if header == SYNC_PERIODIC else RESTART
+        return sync_at(p, end, packet)
+    if header == CLOCK:
+        packet.kind = CLOCKS
+        n = clock_at(p + 1, end, packet)
+        return n + 1 if n else 0
+    if header == CODE_CHANGED:
+        packet.kind = CHANGED
+        if end - p < 5:
+            return 0
+        packet.value = word_at(p + 1, 4) & ~1u
+        return 5
+    if header == TRACE_OFF:
+        packet.kind = OFF
+        return 1
+    if header == PROFILE:
+        packet.kind = PROFILED
+        return profile_at(p, end, packet)
+    if header == TRIGGER:
+        packet.kind = TRIGGERED
+        return 1
+    if header == 0:
+        n = 0
+        while p + n < end and not p[n]:
+            n += 1
+        if n < 5 or end - p < n + 8 or p[n] != ALIGN or p[n + 1] != HEAD:
+            return 0
+        packet.kind = ALIGNMENT
+        packet.check = word_at(p + n + 2, 4)
+        packet.number = word_at(p + n + 6, 2)
+        value = <uint32_t>clock_at(p + n + 8, end, packet)
+        return n + 8 + value if value else 0
+    packet.kind = NOISE
+    return 0

@@ -1,0 +1,303 @@
+"""A trace file and the program that ran: what every thread did, in order, or at one cycle.
+
+Decoding is one pass over a core's stream with bounded memory. For the question *what was everybody doing at this
+cycle* a first pass keeps the decoder's state now and then, so that the answer needs no more than a small part of the
+stream again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from headway.errors import HeadwayError
+
+from ._flow import Decoder, Rows, count_packets
+from .clock import Clock
+from .container import Recording, digest_of
+from .segments import Segment, Segments
+
+__all__ = ["PACKETS", "STATES", "Moment", "Program", "Statistics", "Trace", "functions_of"]
+
+STATES: Mapping[int, str] = {
+    0: "executing",
+    1: "stall.data",
+    2: "stall.refill",
+    3: "stall.slot",
+    4: "stall.fetch",
+    5: "stall.fetch_external",
+    6: "stall.load",
+    7: "stall.load_external",
+    9: "stall.store",
+    10: "stall.store_external",
+    11: "stall.tlb",
+    12: "idle.c1",
+    13: "idle.c2",
+    14: "idle.c3",
+    15: "idle.wake",
+    16: "executed",
+    17: "not_executed",
+    18: "trap",
+    32: "unknown.unsynchronised",
+    33: "unknown.trace_off",
+    34: "unknown.overflow",
+    35: "unknown.damage",
+    36: "unknown.contradiction",
+    37: "unknown.image",
+    38: "unknown.code_changed",
+    39: "unknown.cut_off",
+}
+"""What a thread does in a cycle, by its code in docs/trace-format.md; those from 32 on say why that is not known."""
+PACKETS = (
+    "no packet",
+    "A-sync",
+    "I-sync periodic",
+    "I-sync restart",
+    "P-header",
+    "branch address",
+    "cycle count",
+    "clock",
+    "thread select",
+    "trigger",
+    "trace off",
+    "code changed",
+    "profile",
+)
+_EVERY = 1 << 15
+"""Bytes of a stream from one kept state of the decoder to the next."""
+_DAMAGE = 35
+_PADDED = [STATES.get(code, f"unknown.{code}").encode() for code in range(256)]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What ran: ``segments`` (address, bytes) in order, ``functions`` (start, end, name) by start."""
+
+    segments: tuple[tuple[int, bytes], ...]
+    functions: tuple[tuple[int, int, str], ...] = ()
+
+    def symbol(self, address: int) -> str:
+        """The function that an address is in, or nothing."""
+        at = bisect_right(self.functions, address, key=lambda function: function[0])
+        found = self.functions[at - 1] if at else None
+        return found[2] if found and address < found[1] else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What a thread was doing in a cycle.
+
+    ``cycle``: of its core; ``state``: of `STATES`; ``address`` and ``size`` of the instruction that it executed, or
+    (size 0) that it waited for, None where that is not known; ``id``: the software thread, 0: none that the machine
+    knew.
+    """
+
+    core: int
+    thread: int
+    cycle: int
+    state: str
+    address: int | None
+    size: int
+    id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Of one core's stream. ``packets`` by name, ``rows`` by state."""
+
+    size: int
+    packets: Mapping[str, int]
+    damaged: int
+    """Bytes in segments that were not whole."""
+    rows: Mapping[str, int]
+    contradictions: int
+
+    @property
+    def instructions(self) -> int:
+        """Executed or not taken."""
+        return self.rows.get("executed", 0) + self.rows.get("not_executed", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    offset: int
+    times: tuple[int | None, ...]
+    state: tuple[bytes, int]
+
+
+class Trace:
+    """What a trace file tells, with its program."""
+
+    def __init__(self, recording: Recording, program: Program | None) -> None:
+        """Raises HeadwayError if the program is not the one that was traced."""
+        self.recording, self.program = recording, program
+        self.shape = recording.shape
+        if program is not None and digest_of(program.segments) != self.shape.program:
+            raise HeadwayError(
+                f"the program is not the one that was traced ({self.shape.name!a}): give the file that ran with --image"
+            )
+        self._index: dict[int, tuple[list[_Kept], Clock]] = {}
+
+    def check_core(self, core: int) -> None:
+        """Raises HeadwayError where there is no such stream."""
+        if not 0 <= core < self.shape.cores:
+            have = ", ".join(f"{known:#x}" for known in range(self.shape.cores))
+            raise HeadwayError(f"there is no stream {core:#x} in this trace: there are {have}")
+
+    def segments(self, core: int, start: int = 0) -> Iterator[Segment]:
+        """The segments of a core's stream, from its byte ``start`` on, which must be where one begins."""
+        found = Segments(start)
+        for piece in self.recording.pieces(core, start):
+            yield from found.feed(piece)
+        yield from found.finish()
+
+    def rows(self, core: int, *, stalls: bool = False) -> Iterator[Rows]:
+        """What each thread of a core did, part by part; ``stalls``: also the cycles in which it executed nothing."""
+        decoder = self._decoder(stalls)
+        for rows, _ in self._decoded(core, decoder):
+            yield rows
+
+    def csv(self, core: int, *, stalls: bool = False) -> Iterator[bytes]:
+        """The same as lines of comma-separated values: stream, thread, cycle, cycles, address, size, state, symbol."""
+        functions = [] if self.program is None else [(a, b, _field(name)) for a, b, name in self.program.functions]
+        for rows in self.rows(core, stalls=stalls):
+            if len(rows):
+                yield rows.csv(f"{core:#x}".encode(), core * self.shape.threads, _PADDED, functions)
+
+    def statistics(self, core: int) -> Statistics:
+        """What is in a stream; without a program, packets alone."""
+        packets, size, damaged = [0] * len(PACKETS), 0, 0
+        rows = dict[int, int]()
+        decoder = self._decoder(False) if self.program is not None else None
+        for segment in self.segments(core):
+            size += len(segment.data)
+            if segment.whole:
+                packets = [a + b for a, b in zip(packets, count_packets(segment.data), strict=True)]
+            elif segment.number < 0 or len(segment.data) > 64:
+                damaged += len(segment.data)
+        if decoder is not None:
+            for found, _ in self._decoded(core, decoder):
+                for code, count in found.counts().items():
+                    rows[code] = rows.get(code, 0) + count
+        return Statistics(
+            size,
+            {name: count for name, count in zip(PACKETS, packets, strict=True) if count},
+            damaged,
+            {STATES[code]: count for code, count in sorted(rows.items())},
+            decoder.contradictions if decoder is not None else 0,
+        )
+
+    def at(self, cycle: int, of: int = 0) -> list[Moment]:
+        """What every thread of every core was doing in that cycle of core ``of``. Raises HeadwayError outside."""
+        self.check_core(of)
+        _, clock = self.index(of)
+        if not 0 <= cycle < clock.end:
+            raise HeadwayError(f"the trace of core {of} is of {clock.end} cycles: give one from 0 to {clock.end - 1}")
+        tick = clock.tick(cycle)
+        found = []
+        for core in range(self.shape.cores):
+            own = cycle if core == of else self.index(core)[1].cycle(tick)
+            found += self._at(core, own)
+        return found
+
+    def index(self, core: int) -> tuple[list[_Kept], Clock]:
+        """Decodes a stream once, keeping its decoder's state now and then, and the core's clock."""
+        if core not in self._index:
+            decoder = self._decoder(False)
+            kept = [_Kept(0, tuple(decoder.times()), decoder.save())]
+            end = 0
+            for _, segment in self._decoded(core, decoder):
+                if segment is not None and segment.offset + len(segment.data) - kept[-1].offset >= _EVERY:
+                    after = segment.offset + len(segment.data)
+                    kept.append(_Kept(after, tuple(decoder.times()), decoder.save()))
+                end = max([end, *(time for time in decoder.times() if time is not None)])
+            self._index[core] = kept, Clock(decoder.changes_of_clock(), end, self.shape.window)
+        return self._index[core]
+
+    def _at(self, core: int, cycle: int) -> list[Moment]:
+        kept, _ = self.index(core)
+        from_ = dict[int, list[int]]()
+        for thread in range(self.shape.threads):
+            # The last kept state before which the thread had not passed the cycle.
+            at = 0
+            for number, one in enumerate(kept):
+                time = one.times[thread]
+                if time is not None and time > cycle:
+                    break
+                if time is not None or number == 0:
+                    at = number
+            from_.setdefault(at, []).append(thread)
+        found: dict[int, Moment] = {}
+        for at, threads in from_.items():
+            for thread in threads:
+                found[thread] = self._unknown(core, thread, cycle, _DAMAGE)
+            self._search(core, cycle, kept[at], set(threads), found)
+        return [found[thread] for thread in range(self.shape.threads)]
+
+    def _search(self, core: int, cycle: int, kept: _Kept, threads: set[int], found: dict[int, Moment]) -> None:
+        unit = self.shape.threads if self.shape.strict else 1
+        decoder = self._decoder(True)
+        decoder.load(kept.state)
+        for rows, _ in self._decoded(core, decoder, kept.offset):
+            times, reasons = decoder.times(), decoder.reasons()
+            for thread in sorted(threads):
+                place = rows.find(thread, cycle, unit)
+                if place >= 0:
+                    _, _, _, address, size, what, number = rows[place]
+                    known = what < 32
+                    where = (address, size, number) if known else (None, 0, None)
+                    found[thread] = Moment(
+                        core, core * self.shape.threads + thread, cycle, STATES[what], where[0], where[1], where[2]
+                    )
+                    threads.discard(thread)
+                    continue
+                time, why = times[thread], reasons[thread]
+                if why is not None:
+                    found[thread] = self._unknown(core, thread, cycle, why)
+                if time is not None and time > cycle:
+                    threads.discard(thread)
+            if not threads:
+                return
+
+    def _unknown(self, core: int, thread: int, cycle: int, why: int) -> Moment:
+        return Moment(core, core * self.shape.threads + thread, cycle, STATES[why], None, 0, None)
+
+    def _decoder(self, stalls: bool) -> Decoder:
+        if self.program is None:
+            raise HeadwayError(f"no program is known for this trace: give {self.shape.name!a}, which ran, with --image")
+        return Decoder(
+            self.program.segments,
+            threads=self.shape.threads,
+            strict=self.shape.strict,
+            cycle_accurate=self.shape.cycle_accurate,
+            stalls=stalls,
+        )
+
+    def _decoded(self, core: int, decoder: Decoder, start: int = 0) -> Iterator[tuple[Rows, Segment | None]]:
+        """Rows segment by segment; of the last one, what follows the last A-sync, with None."""
+        last: Segment | None = None
+        for segment in self.segments(core, start):
+            if last is not None:
+                decoder.feed(last)
+                yield decoder.take(), last
+            last = segment
+        decoder.finish(last)
+        yield decoder.take(), None
+
+
+def _field(name: str) -> bytes:
+    """A name as a field of comma-separated values."""
+    text = name.encode("utf-8", "backslashreplace")
+    if any(byte in text for byte in (b",", b'"', b"\n", b"\r")):
+        return b'"' + text.replace(b'"', b'""') + b'"'
+    return text
+
+
+def functions_of(functions: Mapping[str, tuple[int, int]]) -> tuple[tuple[int, int, str], ...]:
+    """Functions by name, as `Program` has them: by start, none within another."""
+    found: list[tuple[int, int, str]] = []
+    for start, end, name in sorted((start, end, name) for name, (start, end) in functions.items()):
+        if not found or start >= found[-1][1]:
+            found.append((start, end, name))
+    return tuple(found)

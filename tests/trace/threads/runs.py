@@ -1,0 +1,117 @@
+"""Traced runs beside the machine's own log of what every hart did in every cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headway.machine._processor import Processor
+from headway.machine.config import Config
+from headway.machine.image import Image
+from headway.trace.threads._flow import Decoder, Rows
+from headway.trace.threads.segments import Segments
+
+if TYPE_CHECKING:
+    from headway.trace.threads._flow import Row
+
+EXECUTED, NOT_TAKEN, UNKNOWN = 16, 17, 32
+
+Stretch = tuple[int, int, int, int]
+"""First cycle of its core, cycles, address, code of what was done."""
+
+
+@dataclass
+class Run:
+    """What the trace units wrote, and what is true."""
+
+    config: Config
+    image: Image
+    streams: list[bytes]
+    log: dict[int, list[Stretch]]
+    """By hart."""
+    instructions: int
+    losses: int
+
+    @property
+    def unit(self) -> int:
+        return self.config.threads if self.config.issue == "strict" else 1
+
+    def decoder(self, *, stalls: bool = True) -> Decoder:
+        return Decoder(
+            [(segment.address, segment.data) for segment in self.image.segments],
+            threads=self.config.threads,
+            strict=self.config.issue == "strict",
+            cycle_accurate=self.config.trace.cycle_accurate,
+            stalls=stalls,
+        )
+
+    def decode(self, core: int, data: bytes | None = None, cuts: Sequence[int] = ()) -> tuple[list[Row], Decoder]:
+        """All rows of a core, of its stream or of these bytes instead, fed in pieces that end at the cuts."""
+        stream = self.streams[core] if data is None else data
+        decoder, segments = self.decoder(), Segments()
+        for piece in _pieces(stream, cuts):
+            for segment in segments.feed(piece):
+                decoder.feed(segment)
+        last = list(segments.finish())
+        decoder.finish(last[0] if last else None)
+        return _all(decoder.take()), decoder
+
+    def stretches(self, core: int, rows: Iterable[Row]) -> dict[int, list[Stretch]]:
+        """Rows of known time as stretches, by hart; gaps left out."""
+        found: dict[int, list[Stretch]] = {core * self.config.threads + n: [] for n in range(self.config.threads)}
+        for thread, cycle, cycles, address, _, what, _ in rows:
+            if what >= UNKNOWN or cycle is None or cycles is None:
+                continue
+            if what in (EXECUTED, NOT_TAKEN):
+                cycle, cycles = cycle - self.unit + 1, self.unit
+            found[core * self.config.threads + thread].append((cycle, cycles, address, what))
+        return {hart: joined(stretches) for hart, stretches in found.items()}
+
+
+def run(config: Config, image: Image, cycles: int) -> Run:
+    """So many ticks of a program, or to its end, without a host."""
+    processor = Processor(config)
+    for segment in image.segments:
+        processor.write(segment.address, segment.data)
+    processor.log()
+    processor.start(image.entry, image.tohost)
+    processor.run(cycles)
+    processor.end_trace()
+    log: dict[int, list[Stretch]] = {hart: [] for hart in range(config.harts)}
+    for hart, cycle, length, address, what in processor.logged():
+        log[hart].append((cycle, length, address, what))
+    streams = [processor.trace(core) for core in range(config.cores)]
+    truth = {hart: joined(stretches) for hart, stretches in log.items()}
+    return Run(config, image, streams, truth, processor.instructions, processor.losses["trace_groups"])
+
+
+def joined(stretches: Iterable[Stretch]) -> list[Stretch]:
+    """Stalls of one kind at one place that follow each other are one."""
+    found: list[Stretch] = []
+    for cycle, cycles, address, what in stretches:
+        if found and what < EXECUTED:
+            before = found[-1]
+            if before[2:] == (address, what) and before[0] + before[1] == cycle:
+                found[-1] = (before[0], before[1] + cycles, address, what)
+                continue
+        found.append((cycle, cycles, address, what))
+    return found
+
+
+def untrue(found: Iterable[Stretch], log: Iterable[Stretch]) -> list[Stretch]:
+    """Those of the decoded stretches that say something else than the log, be it of a part of a stretch."""
+    truth = {(address, what, at) for cycle, n, address, what in log for at in range(cycle, cycle + n)}
+    return [one for one in found if any((one[2], one[3], at) not in truth for at in range(one[0], one[0] + one[1]))]
+
+
+def _pieces(data: bytes, cuts: Sequence[int]) -> Iterable[bytes]:
+    ends = [*sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
+    start = 0
+    for end in ends:
+        yield data[start:end]
+        start = end
+
+
+def _all(rows: Rows) -> list[Row]:
+    return [rows[number] for number in range(len(rows))]

@@ -1,0 +1,189 @@
+"""What is decoded is what the machine did, for every thread and cycle; where it is not known, that is said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.machine.elves import addi, beq, csrw, jump, li
+from tests.machine.examples import SHAPES, Shape, config_of, names
+from tests.machine.examples import program as example
+from tests.machine.programs import program
+from tests.trace.threads.runs import EXECUTED, NOT_TAKEN, Run, run, untrue
+
+from headway.machine.config import Config, Trace
+from headway.machine.image import Image
+
+CYCLES = 120_000
+HWTRACE = 0x802
+
+
+@cache
+def traced(name: str, shape: Shape, cycles: int = CYCLES, **trace: Any) -> Run:
+    config = replace(config_of(name, shape), trace=Trace(enabled=True, **trace))
+    return run(config, Image.of(example(name)), cycles)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("name", names())
+def test_every_cycle_of_every_thread_is_decoded_as_it_was(name: str, shape: Shape) -> None:
+    ran = traced(name, shape)
+    for core in range(ran.config.cores):
+        rows, decoder = ran.decode(core)
+        assert decoder.contradictions == 0
+        for hart, stretches in ran.stretches(core, rows).items():
+            assert stretches == ran.log[hart]
+
+
+def test_without_cycles_the_instructions_are_the_same() -> None:
+    counted, uncounted = traced("mix", (1, 6, "strict")), traced("mix", (1, 6, "strict"), cycle_accurate=False)
+    assert len(uncounted.streams[0]) < len(counted.streams[0])
+    for ran in (counted, uncounted):
+        rows, _ = ran.decode(0)
+        for thread in range(6):
+            executed = [(row[3], row[5]) for row in rows if row[0] == thread and row[5] in (16, 17)]
+            assert executed == [(address, what) for _, _, address, what in ran.log[thread] if what in (16, 17)]
+    assert all(row[1] is None for row in uncounted.decode(0)[0] if row[5] < 32)
+
+
+def test_sending_every_target_changes_nothing_but_the_size() -> None:
+    few, all_ = traced("sort", (1, 1, "strict")), traced("sort", (1, 1, "strict"), all_targets=True)
+    assert len(all_.streams[0]) > len(few.streams[0])
+    assert all_.decode(0)[0] == few.decode(0)[0]
+
+
+@given(cuts=st.lists(st.integers(0, 1 << 20), max_size=20))
+@settings(deadline=None)
+def test_how_the_bytes_are_divided_does_not_matter(cuts: list[int]) -> None:
+    ran = traced("sleepers", (1, 6, "skip"))
+    assert ran.decode(0, cuts=cuts)[0] == ran.decode(0)[0]
+
+
+@given(
+    name=st.sampled_from(["mix", "mutex", "interrupt-storm", "six-threads"]),
+    shape=st.sampled_from([(1, 1, "strict"), (1, 6, "strict"), (1, 6, "skip")]),
+    sync=st.integers(64, 4096),
+    fifo=st.integers(128, 1024),
+    port=st.integers(1, 16),
+)
+@settings(max_examples=25, deadline=None)
+def test_what_an_overflow_leaves_is_true(name: str, shape: Shape, sync: int, fifo: int, port: int) -> None:
+    config = replace(config_of(name, shape), trace=Trace(enabled=True, sync=sync, fifo=fifo, port=port))
+    ran = run(config, Image.of(example(name)), 30_000)
+    rows, decoder = ran.decode(0)
+    assert decoder.contradictions == 0
+    for hart, stretches in ran.stretches(0, rows).items():
+        assert untrue(stretches, ran.log[hart]) == []
+    lost = any(row[5] == 34 for row in rows)
+    assert not lost or ran.losses
+    if not ran.losses:
+        assert all(stretches == ran.log[hart] for hart, stretches in ran.stretches(0, rows).items())
+
+
+def test_a_port_that_is_too_narrow_loses_packets_and_says_so() -> None:
+    ran = traced("mix", (1, 6, "skip"), port=2)
+    rows, _ = ran.decode(0)
+    gaps = [row for row in rows if row[5] == 34]
+    assert ran.losses
+    assert gaps
+    assert all(row[2] for row in gaps)
+
+
+Damage = tuple[str, int, int]
+
+
+def damaged(data: bytes, kind: str, where: int, much: int) -> bytes:
+    at = where % len(data)
+    if kind == "flip":
+        return data[:at] + bytes([data[at] ^ 1 << much % 8]) + data[at + 1 :]
+    if kind == "drop":
+        return data[:at] + data[at + 1 + much :]
+    if kind == "zero":
+        return data[:at] + bytes(len(data[at : at + 1 + much])) + data[at + 1 + much :]
+    if kind == "repeat":
+        return data[: at + much] + data[at:]
+    return data[:at]
+
+
+@given(
+    kind=st.sampled_from(["flip", "drop", "zero", "repeat", "cut"]),
+    where=st.integers(0, 1 << 20),
+    much=st.integers(0, 3000),
+    shape=st.sampled_from([(1, 6, "strict"), (1, 1, "strict"), (1, 6, "skip")]),
+)
+@settings(deadline=None)
+def test_damage_costs_a_gap_and_nothing_else_is_wrong(kind: str, where: int, much: int, shape: Shape) -> None:
+    ran = traced("six-threads", shape, 60_000, sync=256)
+    data = damaged(ran.streams[0], kind, where, much)
+    rows, _ = ran.decode(0, data)
+    whole, _ = ran.decode(0)
+    for hart, stretches in ran.stretches(0, rows).items():
+        assert untrue(stretches, ran.log[hart]) == []
+    if data != ran.streams[0] and len(rows) != len(whole):
+        assert any(row[5] in (32, 35, 39) for row in rows)
+
+
+@given(data=st.binary(max_size=4000), head=st.booleans())
+@settings(deadline=None)
+def test_any_bytes_can_be_decoded(data: bytes, head: bool) -> None:
+    ran = traced("mix", (1, 6, "strict"))
+    stream = ran.streams[0][:3000] + data + ran.streams[0][5000:9000] if head else data
+    rows, _ = ran.decode(0, stream)
+    for hart, stretches in ran.stretches(0, rows).items():
+        assert untrue(stretches, ran.log[hart]) == []
+
+
+def switching(plan: list[bool]) -> bytes:
+    """A program that asks to be traced and not to be, around loops that are taken a different number of times."""
+    code: list[Any] = []
+    for number, on in enumerate(plan):
+        code += [li(5, int(on)), csrw(HWTRACE, 5), li(6, 3 + number), addi(6, 6, -1), beq(6, 0, 8), jump(-8)]
+    return program(*code, jump(0))
+
+
+@given(plan=st.lists(st.booleans(), min_size=1, max_size=12), start=st.booleans(), strict=st.booleans())
+@settings(deadline=None)
+def test_a_program_switches_its_own_tracing(plan: list[bool], start: bool, strict: bool) -> None:
+    shape: Mapping[str, Any] = {"threads": 3, "issue": "strict" if strict else "skip", "boot": "all"}
+    config = Config.of(trace=Trace(enabled=True, start=start), **shape)
+    ran = run(config, Image.of(switching(plan)), 20_000)
+    rows, decoder = ran.decode(0)
+    assert decoder.contradictions == 0
+    for hart, stretches in ran.stretches(0, rows).items():
+        assert untrue(stretches, ran.log[hart]) == []
+        traced_all = start and all(plan)
+        assert (stretches == ran.log[hart]) == traced_all or not stretches
+        if plan[-1]:
+            assert stretches[-1] == ran.log[hart][-1]
+
+
+def test_a_trace_buffer_keeps_the_end() -> None:
+    ran = traced("mix", (1, 6, "strict"), buffer=512, sync=256)
+    assert len(ran.streams[0]) == 2048
+    rows, _ = ran.decode(0)
+    for hart, stretches in ran.stretches(0, rows).items():
+        assert untrue(stretches, ran.log[hart]) == []
+        # Also of a thread that slept all the while.
+        (begin, cycles, *found), (began, lasted, *true) = stretches[-1], ran.log[hart][-1]
+        assert (begin + cycles, found) == (began + lasted, true)
+    assert sum(row[5] in (EXECUTED, NOT_TAKEN) for row in rows) > 2000
+
+
+def test_being_traced_changes_nothing() -> None:
+    from headway.machine.machine import Machine
+
+    plain, trace = Config(), Config(trace=Trace(enabled=True, port=1))
+    digests = {Machine(config).run(example("sort")).digest for config in (plain, Config())}
+    traced_run = Machine(trace).run(example("sort"))
+    untraced = Machine(plain).run(example("sort"))
+    assert len(digests) == 1
+    assert (traced_run.cycles, traced_run.harts, traced_run.ledger.processors) == (
+        untraced.cycles,
+        untraced.harts,
+        untraced.ledger.processors,
+    )

@@ -128,6 +128,9 @@ def stats(path: str, images: Sequence[str], ids: Sequence[int], style: str) -> N
         rows += [
             (name, f"gap.{state}", "gaps", count) for state, count in found.rows.items() if state.startswith("unknown")
         ]
+        if found.windows:
+            rows.append((name, "profile.windows", "windows", found.windows))
+            rows += [(name, f"profile.{what}", what.split("_")[-1], count) for what, count in found.profile.items()]
         rows.append((name, "contradictions", "contradictions", found.contradictions))
     _write(("stream", "what", "unit", "value"), rows, style)
 

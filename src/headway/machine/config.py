@@ -499,12 +499,20 @@ _LISTS: Mapping[str, type[Part]] = {
     "moves": Move,
     "actions": Action,
 }
-_LIST_NAMES = {"script": "uart.script"}
+_LIST_NAMES = {
+    "script": "uart.script",
+    "triggers": "trace.triggers",
+    "moves": "trace.moves",
+    "actions": "trace.actions",
+}
 _NONE = {
     "l2": "no second-level cache: [l2] with size, ways, line, hit",
     "uart.script": "nothing received at given ticks: [[uart.script]] with at, text",
     "interrupts": "no external interrupts: [[interrupts]] with source, at, every, count",
     "ranges": "no address ranges: [[ranges]] with name, kind, and symbol or start and end",
+    "trace.triggers": "no trigger blocks: [[trace.triggers]]",
+    "trace.moves": "a sequencer that stays where it is: [[trace.moves]]",
+    "trace.actions": "nothing done in its states: [[trace.actions]]",
 }
 """What there is none of unless it is asked for, and how to ask."""
 _P = TypeVar("_P", bound=Part)

@@ -131,3 +131,38 @@ def test_clocks_of_cores_are_laid_over_each_other(tmp_path: Path) -> None:
     for cycle in range(600):
         assert clock.cycle(clock.tick(cycle)) == cycle
     assert [clock.tick(cycle) for cycle in (99, 100, 101, 200, 711, 712)] == [99, 100, 102, 300, 811, 1324]
+
+
+def test_the_trace_that_comes_with_headway_is_what_a_run_writes_now(tmp_path: Path) -> None:
+    again = tmp_path / "sleepers.hwt"
+    assert headway("machine", "run", EXAMPLES / "sleepers.elf", "--trace", again, "-q").returncode == 0
+    assert again.read_bytes() == (EXAMPLES / "sleepers.hwt").read_bytes()
+    arguments = EXAMPLES / "sleepers.hwt", "--image", EXAMPLES / "sleepers.elf", "--cycle", 45000
+    assert headway("trace", "at", *arguments).returncode == 0
+
+
+def test_export_writes_a_file_and_only_of_the_machine(recorded: Path, tmp_path: Path) -> None:
+    out = tmp_path / "mutex.pftrace"
+    assert headway("trace", "export", recorded, "--image", PROGRAM, "--to", "perfetto", "-o", out).returncode == 0
+    assert out.stat().st_size > 1000
+    assert "not a trace of the machine" in refused("trace", "export", PROGRAM, "-o", out)
+
+
+def test_a_trace_without_cycles_has_instructions_but_no_times(tmp_path: Path) -> None:
+    (tmp_path / "my.toml").write_text("[trace]\ncycle_accurate = false\n")
+    path = tmp_path / "a.hwt"
+    assert headway("machine", "run", PROGRAM, "--config", tmp_path / "my.toml", "--trace", path, "-q").returncode == 0
+    rows = decoded(path, "--image", PROGRAM)
+    assert {(row["cycle"], row["cycles"]) for row in rows if row["size"] != "0"} == {("", "")}
+    for command in (("at", "--cycle", 5), ("export", "-o", tmp_path / "x")):
+        assert "counts no cycles" in refused("trace", command[0], path, "--image", PROGRAM, *command[1:])
+
+
+def test_stats_add_up_the_profile(tmp_path: Path) -> None:
+    (tmp_path / "my.toml").write_text("[trace]\nwindow = 500\n")
+    path = tmp_path / "a.hwt"
+    assert headway("machine", "run", PROGRAM, "--config", tmp_path / "my.toml", "--trace", path, "-q").returncode == 0
+    result = headway("trace", "stats", path, "--image", PROGRAM, "--format", "json")
+    found = {row["what"]: row["value"] for row in json.loads(result.stdout)}
+    assert found["profile.windows"] == found["packet.profile"] > 0
+    assert found["profile.stall_cycles"] >= found["profile.data_cache_stall_cycles"] > 0

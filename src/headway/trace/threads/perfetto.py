@@ -51,6 +51,8 @@ def edges(trace: Trace, core: int) -> Iterator[Edge]:
     unit = trace.shape.threads if trace.shape.strict else 1
     names = dict[int, str]()
     program = trace.program
+    if not trace.shape.cycle_accurate:
+        raise HeadwayError("this trace counts no cycles: run the machine with trace.cycle_accurate = true")
     if program is None:
         raise HeadwayError(f"no program is known for this trace: give {trace.shape.name!a}, which ran, with --image")
     running = dict[int, _Open]()

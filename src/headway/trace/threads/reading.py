@@ -8,7 +8,7 @@ stream again.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from headway.errors import HeadwayError
@@ -18,7 +18,7 @@ from .clock import Clock
 from .container import Recording, digest_of
 from .segments import Segment, Segments
 
-__all__ = ["PACKETS", "STATES", "Moment", "Program", "Statistics", "Trace", "functions_of"]
+__all__ = ["COUNTED", "PACKETS", "STATES", "Moment", "Program", "Statistics", "Trace", "functions_of"]
 
 STATES: Mapping[int, str] = {
     0: "executing",
@@ -64,6 +64,15 @@ PACKETS = (
     "code changed",
     "profile",
 )
+COUNTED = (
+    "data_cache_misses",
+    "data_cache_stall_cycles",
+    "instruction_cache_misses",
+    "instruction_cache_stall_cycles",
+    "tlb_misses",
+    "stall_cycles",
+)
+"""What the six counters of the profile count."""
 _EVERY = 1 << 15
 """Bytes of a stream from one kept state of the decoder to the next."""
 _DAMAGE = 35
@@ -112,6 +121,10 @@ class Statistics:
     """Bytes in segments that were not whole."""
     rows: Mapping[str, int]
     contradictions: int
+    windows: int
+    """Of the profile, as far as they were sent."""
+    profile: Mapping[str, int]
+    """What was counted in all of them."""
 
     @property
     def instructions(self) -> int:
@@ -169,6 +182,7 @@ class Trace:
         """What is in a stream; without a program, packets alone."""
         packets, size, damaged = [0] * len(PACKETS), 0, 0
         rows = dict[int, int]()
+        windows: list[Sequence[int]] = []
         decoder = self._decoder(False) if self.program is not None else None
         for segment in self.segments(core):
             size += len(segment.data)
@@ -177,7 +191,7 @@ class Trace:
             elif segment.number < 0 or len(segment.data) > 64:
                 damaged += len(segment.data)
         if decoder is not None:
-            for found, _ in self._decoded(core, decoder):
+            for found, _ in self._decoded(core, decoder, profile=windows):
                 for code, count in found.counts().items():
                     rows[code] = rows.get(code, 0) + count
         return Statistics(
@@ -186,11 +200,15 @@ class Trace:
             damaged,
             {STATES[code]: count for code, count in sorted(rows.items())},
             decoder.contradictions if decoder is not None else 0,
+            len(windows),
+            {name: sum(window[at] for window in windows) for at, name in enumerate(COUNTED, 1)},
         )
 
     def at(self, cycle: int, of: int = 0) -> list[Moment]:
         """What every thread of every core was doing in that cycle of core ``of``. Raises HeadwayError outside."""
         self.check_core(of)
+        if not self.shape.cycle_accurate:
+            raise HeadwayError("this trace counts no cycles: run the machine with trace.cycle_accurate = true")
         _, clock = self.index(of)
         if not 0 <= cycle < clock.end:
             raise HeadwayError(f"the trace of core {of} is of {clock.end} cycles: give one from 0 to {clock.end - 1}")
@@ -274,12 +292,17 @@ class Trace:
             stalls=stalls,
         )
 
-    def _decoded(self, core: int, decoder: Decoder, start: int = 0) -> Iterator[tuple[Rows, Segment | None]]:
-        """Rows segment by segment; of the last one, what follows the last A-sync, with None."""
+    def _decoded(
+        self, core: int, decoder: Decoder, start: int = 0, *, profile: list[Sequence[int]] | None = None
+    ) -> Iterator[tuple[Rows, Segment | None]]:
+        """Rows segment by segment; of the last one, what follows the last A-sync, with None. ``profile`` gets windows."""
         last: Segment | None = None
         for segment in self.segments(core, start):
             if last is not None:
                 decoder.feed(last)
+                windows = decoder.profile()
+                if profile is not None:
+                    profile += windows
                 yield decoder.take(), last
             last = segment
         decoder.finish(last)

@@ -295,7 +295,7 @@ class Trace:
     def _decoded(
         self, core: int, decoder: Decoder, start: int = 0, *, profile: list[Sequence[int]] | None = None
     ) -> Iterator[tuple[Rows, Segment | None]]:
-        """Rows segment by segment; of the last one, what follows the last A-sync, with None. ``profile`` gets windows."""
+        """Rows segment by segment; of what follows the last A-sync, with None. ``profile`` gets the windows."""
         last: Segment | None = None
         for segment in self.segments(core, start):
             if last is not None:

@@ -49,7 +49,9 @@ configs = st.builds(
     pipeline=st.builds(Pipeline, refill=st.integers(0, 9), load=st.integers(1, 9)),
     memory=st.builds(Memory, st.just("64KiB"), latency=st.integers(0, 99)),
     smi=st.just(Smi()) | st.builds(Smi, st.integers(0, 999), st.integers(300, 999), st.integers(1, 99)),
-    interrupts=st.lists(st.builds(Interrupt, st.integers(4, 31), st.integers(0, 99), st.just(70), st.just(9))),
+    interrupts=st.lists(
+        st.builds(Interrupt, st.integers(4, 31), st.integers(0, 99), st.just(70), st.just(9)), max_size=8
+    ),
 )
 
 

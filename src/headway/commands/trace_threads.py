@@ -120,6 +120,8 @@ def stats(path: str, images: Sequence[str], ids: Sequence[int], style: str) -> N
         rows += [(name, f"packet.{kind}", "packets", count) for kind, count in found.packets.items()]
         if found.damaged:
             rows.append((name, "damaged", "bytes", found.damaged))
+        if found.unchecked:
+            rows.append((name, "after the last A-sync", "bytes", found.unchecked))
         if trace.program is None:
             continue
         count = found.instructions

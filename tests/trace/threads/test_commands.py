@@ -158,6 +158,14 @@ def test_a_trace_without_cycles_has_instructions_but_no_times(tmp_path: Path) ->
         assert "counts no cycles" in refused("trace", command[0], path, "--image", PROGRAM, *command[1:])
 
 
+def test_what_no_check_vouches_for_is_not_called_damaged(tmp_path: Path) -> None:
+    sound = (EXAMPLES / "sleepers.hwt").read_bytes()
+    (tmp_path / "damaged.hwt").write_bytes(sound[:9000] + bytes([sound[9000] ^ 8]) + sound[9001:])
+    said = headway("trace", "stats", EXAMPLES / "sleepers.hwt").stdout
+    assert ("damaged" in said, "after the last A-sync" in said) == (False, True)
+    assert "damaged" in headway("trace", "stats", tmp_path / "damaged.hwt").stdout
+
+
 def test_stats_add_up_the_profile(tmp_path: Path) -> None:
     (tmp_path / "my.toml").write_text("[trace]\nwindow = 500\n")
     path = tmp_path / "a.hwt"

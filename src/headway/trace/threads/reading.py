@@ -119,6 +119,8 @@ class Statistics:
     packets: Mapping[str, int]
     damaged: int
     """Bytes in segments that were not whole."""
+    unchecked: int
+    """Bytes after the last A-sync, which have no check to be held against."""
     rows: Mapping[str, int]
     contradictions: int
     windows: int
@@ -180,15 +182,18 @@ class Trace:
 
     def statistics(self, core: int) -> Statistics:
         """What is in a stream; without a program, packets alone."""
-        packets, size, damaged = [0] * len(PACKETS), 0, 0
+        packets, size, damaged, unchecked = [0] * len(PACKETS), 0, 0, 0
         rows = dict[int, int]()
         windows: list[Sequence[int]] = []
         decoder = self._decoder(False) if self.program is not None else None
         for segment in self.segments(core):
             size += len(segment.data)
+            damaged, unchecked = damaged + unchecked, 0
             if segment.whole:
                 packets = [a + b for a, b in zip(packets, count_packets(segment.data), strict=True)]
-            elif segment.number < 0 or len(segment.data) > 64:
+            elif segment.number >= 0:  # damaged, unless it is the last
+                unchecked = len(segment.data)
+            else:
                 damaged += len(segment.data)
         if decoder is not None:
             for found, _ in self._decoded(core, decoder, profile=windows):
@@ -198,6 +203,7 @@ class Trace:
             size,
             {name: count for name, count in zip(PACKETS, packets, strict=True) if count},
             damaged,
+            unchecked,
             {STATES[code]: count for code, count in sorted(rows.items())},
             decoder.contradictions if decoder is not None else 0,
             len(windows),

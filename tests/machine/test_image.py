@@ -179,3 +179,11 @@ def test_a_million_symbols_are_read_and_more_are_refused() -> None:
 def test_a_program_without_symbols_runs_too() -> None:
     image = load(changed(header={"shnum": 0, "shoff": 0}))
     assert (image.tohost, image.functions) == (None, {})
+
+
+def test_a_program_keeps_its_name_however_long_its_path_is(tmp_path: Path) -> None:
+    folder = tmp_path / ("deep" * 20)
+    folder.mkdir()
+    path = folder / "program.elf"
+    path.write_bytes(Elf().build())
+    assert Image.load(path).name == str(path)

@@ -101,7 +101,7 @@ class Image:
     @classmethod
     def of(cls, data: bytes, name: str = "the program") -> Image:
         """Read a file that is in memory. Raises ImageError."""
-        shown_name = shown(name)[1:-1]
+        shown_name = ascii(name)[1:-1]
         try:
             return _image(data, shown_name)
         except HeadwayError:
@@ -137,7 +137,7 @@ class Image:
 
 
 def _read(name: str) -> bytes:
-    words = shown(name)[1:-1]
+    words = ascii(name)[1:-1]
     try:
         # Neither a pipe without a writer nor a device must be able to hold us.
         fd = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -86,7 +86,10 @@ class CauseReader:
                 if names:
                     break
             for address in addresses:
-                self._names[pid, address] = lock = names.get(address)
+                lock = names.get(address)
+                if lock is None and self._locks.was_gil(pid, address):
+                    lock = LockName("Python's GIL", True)
+                self._names[pid, address] = lock
                 if lock is not None and lock.is_gil:
                     self._gils.add((pid, address & _LOWER))
 

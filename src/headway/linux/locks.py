@@ -129,11 +129,16 @@ class _Offsets:
         return self.locked - self.gil + 16 + 2 * (_CONDITION_BYTES + _MUTEX_BYTES)
 
 
+_MOST_GILS = 4096
+"""Processes of which it is remembered where they had their GIL."""
+
+
 class Locks:
     """Names the locks of processes. What is read of a program or library is kept, by the file's identity."""
 
     def __init__(self) -> None:
         self._images: OrderedDict[tuple[int, int, int, int], _Data | None] = OrderedDict()
+        self._gils: OrderedDict[int, tuple[int, int]] = OrderedDict()
 
     def name(self, pid: int, address: int) -> LockName | None:
         """The lock of a process at an address; None: it is gone, may not be looked at, or has nothing there."""
@@ -150,7 +155,19 @@ class Locks:
             name = process.name(address)
             if name is not None:
                 found[address] = name
+                if name.is_gil:
+                    self._gils[pid] = process.gil_around(address)
+                    if len(self._gils) > _MOST_GILS:
+                        self._gils.popitem(last=False)
         return found
+
+    def was_gil(self, pid: int, address: int) -> bool:
+        """Whether the address is in the memory in which a process that may be gone by now had its GIL.
+
+        A condition variable has several futexes, and some of them are waited for first when nobody looks any more.
+        """
+        start, end = self._gils.get(pid, (0, 0))
+        return start <= address < end
 
     def interpreter(self, pid: int) -> Interpreter | None:
         """The CPython of a process; None: it has none that exports ``_PyRuntime``, or is gone or out of sight."""
@@ -251,6 +268,17 @@ class _Process:
         if any(start <= address < end for start, end in self._gil_ranges()):
             return LockName("Python's GIL", True)
         return LockName(self._in_memory(address, mapping), False)
+
+    def gil_around(self, address: int) -> tuple[int, int]:
+        """Begin and end of the memory that is all GIL, of which the address is one."""
+        for start, end in self._gil_ranges():
+            if start <= address < end:
+                return start, end
+        found = self._image_at(bisect.bisect_right(self._starts, address) - 1, address)
+        if found is None or found[2].runtime is None:
+            return address, address + 1
+        start = found[1] + found[2].runtime.address
+        return start, start + found[2].runtime.size
 
     def _image_at(self, index: int, address: int) -> tuple[Mapping, int, _Data] | None:
         """The mapped file whose data an address is in. The end of .bss is mapped without a file, right after it."""

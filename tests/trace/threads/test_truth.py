@@ -124,7 +124,8 @@ def test_damage_costs_a_gap_and_nothing_else_is_wrong(kind: str, where: int, muc
     whole, _ = ran.decode(0)
     for hart, stretches in ran.stretches(0, rows).items():
         assert untrue(stretches, ran.log[hart]) == []
-    if data != ran.streams[0] and len(rows) != len(whole):
+    # A stream that was cut where a segment ends is whole, as far as it goes.
+    if kind != "cut" and data != ran.streams[0] and len(rows) != len(whole):
         assert any(row[5] in (32, 35, 39) for row in rows)
 
 

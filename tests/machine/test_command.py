@@ -111,12 +111,18 @@ def test_a_standstill_is_one_sentence_after_the_report(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (["run", "missing.elf"], "missing.elf cannot be opened (No such file or directory)"),
+        (["run", "missing.elf"], "'missing.elf' cannot be opened (No such file or directory)"),
         (["run", sys.executable], "is a 64-bit program: the machine has 32 bits"),
         (["run", "prog.elf", "--cores", "17"], "cores is 17: give a whole number from 1 to 16"),
-        (["run", "prog.elf", "--config", "missing.toml"], "'missing.toml' (the configuration) cannot be read"),
+        (
+            ["run", "prog.elf", "--config", "missing.toml"],
+            "'missing.toml' cannot be opened (No such file or directory): give a configuration",
+        ),
         (["run", "prog.elf", "--config", "bad.toml"], "bad.toml: l1d.ways is 3: give a power of two from 1 to 32"),
-        (["run", "prog.elf", "--input", "missing"], "'missing' (uart.input) cannot be read"),
+        (
+            ["run", "prog.elf", "--input", "missing"],
+            "'missing' cannot be opened (No such file or directory): give a file for uart.input",
+        ),
         (["run", "prog.elf", "-o", "/nowhere/x"], "/nowhere/x cannot be written"),
         (["run", "prog.elf", "--max-cycles", "-1"], "not in the range"),
         (["run"], "Missing argument 'ELF'"),

@@ -9,15 +9,14 @@ complete, so there is no impossible configuration. TOML reads back as it was wri
 from __future__ import annotations
 
 import os
-import stat
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from operator import itemgetter
-from pathlib import Path as FilePath
 from typing import Any, TypeVar
 
 from headway.errors import HeadwayError
+from headway.files import read_file
 
 from .fields import Choice, ConfigError, Field, Number, Path, Size, Switch, Text, refuse, shown
 
@@ -292,7 +291,7 @@ class Uart(Part):
         """
         texts = [(line.at, line.text.encode()) for line in self.script]
         if self.input:
-            texts.append((self.start, _contents("uart.input", self.input, _MOST_INPUT)))
+            texts.append((self.start, read_file(self.input, "a file for uart.input", _MOST_INPUT)))
         return tuple(sorted(texts, key=itemgetter(0)))
 
 
@@ -315,7 +314,7 @@ class Block(Part):
         """What it holds at the start: whole sectors. Raises HeadwayError where the image cannot be read."""
         if not self.image:
             return bytes(self.sectors * SECTOR)
-        found = _contents("block.image", self.image, _MOST_SECTORS * SECTOR)
+        found = read_file(self.image, "a file for block.image", _MOST_SECTORS * SECTOR)
         return found + bytes(-len(found) % SECTOR)
 
 
@@ -617,24 +616,8 @@ def _left_out(part: Range) -> tuple[str, ...]:
 
 
 def _read(name: str) -> str:
-    raw = _contents("the configuration", name, _LARGEST)
+    raw = read_file(name, "a configuration", _LARGEST)
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
         raise HeadwayError(f"{name} is no text in UTF-8 (byte {error.start}): a configuration is TOML") from None
-
-
-def _contents(what: str, name: str, largest: int) -> bytes:
-    """All of a file that is not too large. Raises HeadwayError."""
-    try:
-        path = FilePath(name)
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise HeadwayError(f"{shown(name)} ({what}) is not a file")
-        with path.open("rb") as stream:
-            raw = stream.read(largest + 1)
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else str(error)
-        raise HeadwayError(f"{shown(name)} ({what}) cannot be read: {why}") from None
-    if len(raw) > largest:
-        raise HeadwayError(f"{shown(name)} ({what}) has more than {largest >> 10} KiB")
-    return raw

@@ -12,7 +12,6 @@ from __future__ import annotations
 import io
 import os
 import re
-import stat
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from typing import IO, Any, cast
 from elftools.elf.elffile import ELFFile
 
 from headway.errors import HeadwayError
+from headway.files import read_file
 
 from .config import RAM, TCM, Config
 from .fields import shown
@@ -96,7 +96,7 @@ class Image:
     def load(cls, path: str | os.PathLike[str]) -> Image:
         """Read a file. Raises ImageError."""
         name = os.fspath(path)
-        return cls.of(_read(name), name)
+        return cls.of(read_file(name, "an ELF file for RV32", _MOST_FILE), name)
 
     @classmethod
     def of(cls, data: bytes, name: str = "the program") -> Image:
@@ -134,28 +134,6 @@ class Image:
     def end(self) -> int:
         """The address after the last segment in RAM."""
         return max((segment.end for segment in self.segments if segment.address >= RAM), default=RAM)
-
-
-def _read(name: str) -> bytes:
-    words = ascii(name)[1:-1]
-    try:
-        # Neither a pipe without a writer nor a device must be able to hold us.
-        fd = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (OSError, ValueError) as error:
-        why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "not a file name"
-        raise ImageError(f"{words} cannot be opened ({why}): give an ELF file for RV32") from None
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise ImageError(f"{words} is not a file: give an ELF file for RV32")
-        with open(fd, "rb", closefd=False) as stream:
-            data = stream.read(_MOST_FILE + 1)
-    except OSError as error:
-        raise ImageError(f"{words} cannot be read ({error.strerror})") from None
-    finally:
-        os.close(fd)
-    if len(data) > _MOST_FILE:
-        raise ImageError(f"{words} has more than {_MOST_FILE >> 20} MiB: strip it")
-    return data
 
 
 def _image(data: bytes, name: str) -> Image:

@@ -7,9 +7,7 @@ from outside.
 from __future__ import annotations
 
 import io
-import os
 import re
-import stat
 from bisect import bisect_right
 from collections.abc import Iterable
 from pathlib import Path
@@ -20,8 +18,9 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 from headway.errors import HeadwayError
+from headway.files import read_file
 
-__all__ = ["Image", "read_file"]
+__all__ = ["Image"]
 
 _MOST_FILE = 1 << 30
 _MOST_SYMBOLS = 1 << 21
@@ -87,9 +86,9 @@ class Image:
         """``FILE`` (an ELF program or a System.map) or ``FILE@ADDRESS`` (a dump). Raises HeadwayError."""
         name, at, number = text.rpartition("@")
         if at and re.fullmatch(r"0[xX][0-9a-fA-F]{1,8}|[0-9]{1,10}", number) and int(number, 0) < 1 << 32:
-            self.add(int(number, 0), read_file(Path(name), "memory dump", _MOST_FILE))
+            self.add(int(number, 0), read_file(Path(name), "a memory dump", _MOST_FILE))
             return
-        data = read_file(Path(text), "program image", _MOST_FILE)
+        data = read_file(Path(text), "a program image", _MOST_FILE)
         if data.startswith(b"\x7fELF"):
             self._add_elf(data, ascii(text))
         elif (line := data.partition(b"\n")[0]) and _LINE.fullmatch(line.strip()):
@@ -137,26 +136,3 @@ def _map_symbols(data: bytes) -> Iterable[tuple[int, int, str]]:
         found = _LINE.fullmatch(line.strip())
         if found and found[2] in b"tTwW" and number < _MOST_SYMBOLS:
             yield int(found[1], 16) & ~1, 0, found[3].decode("utf-8", "backslashreplace")
-
-
-def read_file(path: Path, what: str, most: int) -> bytes:
-    """The bytes of a regular file. Raises HeadwayError."""
-    words = ascii(str(path))
-    try:
-        # Neither a pipe without a writer nor a device must be able to hold us.
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (OSError, ValueError) as error:
-        why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "not a file name"
-        raise HeadwayError(f"{words} cannot be opened ({why}): give a {what}") from None
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise HeadwayError(f"{words} is not a file: give a {what}")
-        with open(fd, "rb", closefd=False) as stream:
-            data = stream.read(most + 1)
-    except OSError as error:
-        raise HeadwayError(f"{words} cannot be read ({error.strerror})") from None
-    finally:
-        os.close(fd)
-    if len(data) > most:
-        raise HeadwayError(f"{words} has more than {most} bytes, too much for a {what}")
-    return data

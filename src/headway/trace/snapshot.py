@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headway.errors import HeadwayError
+from headway.files import read_file
 
 from .etmv3 import Setting
-from .image import Image, read_file
+from .image import Image
 
 __all__ = ["Buffer", "Snapshot", "Source"]
 
@@ -93,7 +94,7 @@ class Snapshot:
         """The memory of a core, as dumped. Raises HeadwayError."""
         image = Image()
         for address, path, offset, length in self.dumps.get(core or "", ()):
-            data = read_file(path, "memory dump", _MOST_DUMP)
+            data = read_file(path, "a memory dump", _MOST_DUMP)
             data = data[offset:] if length is None else data[offset : offset + length]
             if not data:
                 raise HeadwayError(f"{str(path)!a} has nothing at its byte {offset}: the dump is empty or cut off")
@@ -107,7 +108,7 @@ class _Ini:
     def __init__(self, folder: Path, name: str) -> None:
         path = _inside(folder, name)
         self.words = ascii(str(path))
-        data = read_file(path, "snapshot's file", _MOST_INI)
+        data = read_file(path, "a file of a snapshot", _MOST_INI)
         parser = configparser.ConfigParser(interpolation=None, strict=False, default_section="\0", delimiters=("=",))
         parser.optionxform = str  # type: ignore[assignment,method-assign]
         try:

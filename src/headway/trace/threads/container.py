@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import stat
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -19,6 +18,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import BinaryIO
 
 from headway.errors import HeadwayError
+from headway.files import open_file
 
 __all__ = ["MAGIC", "Recording", "Shape", "Writer", "digest_of"]
 
@@ -98,7 +98,7 @@ class Recording:
         self._name = ascii(self._path)
         self._places: dict[int, list[tuple[int, int]]] = {}
         self.complete = False
-        with self._open() as stream:
+        with open_file(self._path, "a trace file (.hwt)") as stream:
             try:
                 self._size = os.fstat(stream.fileno()).st_size
                 self.shape = self._description(stream)
@@ -111,7 +111,7 @@ class Recording:
 
     def pieces(self, core: int, start: int = 0) -> Iterator[bytes]:
         """The bytes of a core's stream from its byte ``start`` on, piece by piece."""
-        with self._open() as stream:
+        with open_file(self._path, "a trace file (.hwt)") as stream:
             for at, size in self._places.get(core, ()):
                 if start >= size:
                     start -= size
@@ -127,17 +127,6 @@ class Recording:
                     start += len(piece)
                     yield piece
                 start = 0
-
-    def _open(self) -> BinaryIO:
-        try:
-            fd = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        except (OSError, ValueError) as error:
-            why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "not a file name"
-            raise HeadwayError(f"{self._name} cannot be opened ({why}): give a trace file (.hwt)") from None
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            os.close(fd)
-            raise HeadwayError(f"{self._name} is not a file: give a trace file (.hwt)")
-        return open(fd, "rb")
 
     def _description(self, stream: BinaryIO) -> Shape:
         magic = stream.read(len(MAGIC))

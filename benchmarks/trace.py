@@ -14,9 +14,10 @@ import random
 import resource
 import statistics
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+
+from tests.trace.common import in_common
 
 from headway.trace._coresight import Deformatter
 from headway.trace._flow import Flow
@@ -125,25 +126,6 @@ def _speed(stream: Stream, code: Code, buffer: bytes, data: bytes) -> None:
     print(table(["layer", "speed"], rows))
 
 
-def _common(a: Sequence[object], b: Sequence[object]) -> int:
-    """Length of the longest common subsequence, bit-parallel (Crochemore et al. 2001)."""
-    head = 0
-    while head < min(len(a), len(b)) and a[head] == b[head]:
-        head += 1
-    tail = 0
-    while tail < min(len(a), len(b)) - head and a[-1 - tail] == b[-1 - tail]:
-        tail += 1
-    a, b = a[head : len(a) - tail], b[head : len(b) - tail]
-    masks = defaultdict[object, int](int)
-    for at, one in enumerate(a):
-        masks[one] |= 1 << at
-    ones = (1 << len(a)) - 1
-    row = ones
-    for one in b:
-        row = ((row + (row & masks[one])) | (row & ~masks[one])) & ones
-    return head + tail + len(a) - row.bit_count()
-
-
 def _flipped(data: bytes, draw: random.Random) -> bytes:
     at = draw.randrange(len(data))
     return data[:at] + bytes([data[at] ^ 1 << draw.randrange(8)]) + data[at + 1 :]
@@ -175,7 +157,7 @@ def _damage(capture: Capture, code: Code, buffer: bytes) -> None:
         draw, lost, made_up = random.Random(1), list[int](), list[int]()
         for _ in range(PLACES):
             found = decoded(harm(buffer, draw))
-            common = sum(_common(whole[number], found[number]) for number in whole)
+            common = sum(in_common(whole[number], found[number]) for number in whole)
             lost.append(sum(map(len, whole.values())) - common)
             made_up.append(sum(map(len, found.values())) - common)
         figures = [

@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import random
 import shutil
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
 import pytest
+from tests.trace.common import in_common
 
 from headway.trace.alignment import fit
 from headway.trace.decode import Capture
@@ -59,25 +59,6 @@ def test_timestamps_fit_to_one_tick(tc2: Path) -> None:
         assert found.worst < 16
         assert found.rate == pytest.approx(14.55, abs=0.01)
         assert found.outliers == 0
-
-
-def in_common(a: Sequence[object], b: Sequence[object]) -> int:
-    """Length of the longest common subsequence."""
-    head = 0
-    while head < min(len(a), len(b)) and a[head] == b[head]:
-        head += 1
-    tail = 0
-    while tail < min(len(a), len(b)) - head and a[-1 - tail] == b[-1 - tail]:
-        tail += 1
-    a, b = a[head : len(a) - tail], b[head : len(b) - tail]
-    masks = defaultdict[object, int](int)
-    for at, one in enumerate(a):
-        masks[one] |= 1 << at
-    all_ones = (1 << len(a)) - 1
-    row = all_ones
-    for one in b:
-        row = (row + (row & masks[one]) | row & ~masks[one]) & all_ones
-    return head + tail + len(a) - row.bit_count()
 
 
 def flipped(data: bytes, draw: random.Random) -> bytes:

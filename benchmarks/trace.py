@@ -14,14 +14,13 @@ import random
 import resource
 import statistics
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tests.trace.common import in_common
 
 from headway.trace._coresight import Deformatter
 from headway.trace._flow import Flow
-from headway.trace.code import Code
 from headway.trace.decode import Capture, Stream
 
 from .common import heading, load, table
@@ -54,29 +53,19 @@ def _pieces(data: bytes, ids: Iterable[int]) -> dict[int, list[bytes | int]]:
     return found
 
 
-def _flow(stream: Stream, code: Code) -> Flow:
-    return Flow(
-        code.look,
-        spans=stream.image.spans,
-        cycle_accurate=stream.setting.cycle_accurate,
-        branch_broadcast=False,
-        counted_through_overflow=False,
-        threads=False,
-    )
+class _Given(Stream):
+    """A stream of the capture with other bytes."""
+
+    def __init__(self, stream: Stream, given: Sequence[bytes | int]) -> None:
+        super().__init__(stream.source, stream.image, stream.program)
+        self._given = given
+
+    def pieces(self) -> Iterator[bytes | int]:
+        return iter(self._given)
 
 
-def _decode(stream: Stream, code: Code, pieces: Iterable[bytes | int]) -> list[tuple[int, int]]:
-    parser, flow = stream.setting.parser(), _flow(stream, code)
-    found: list[tuple[int, int, int]] = []
-    for piece in pieces:
-        if isinstance(piece, int):
-            found += flow.feed(parser.lost()).instructions()
-            flow.lost(piece)
-        else:
-            found += flow.feed(parser.feed(piece)).instructions()
-    found += flow.feed(parser.finish()).instructions()
-    found += flow.finish().instructions()
-    return [(address, size) for address, size, _ in found]
+def _decode(stream: Stream, pieces: Sequence[bytes | int]) -> list[tuple[int, int]]:
+    return [(address, size) for block in _Given(stream, pieces).blocks() for address, size, _ in block.instructions()]
 
 
 def _best(work: Callable[[], None]) -> float:
@@ -89,7 +78,7 @@ def _best(work: Callable[[], None]) -> float:
     return min(seconds)
 
 
-def _speed(stream: Stream, code: Code, buffer: bytes, data: bytes) -> None:
+def _speed(stream: Stream, buffer: bytes, data: bytes) -> None:
     # From the first A-sync on; where it begins again, tracing has been off.
     begin = data.index(bytes(5) + b"\x80")
     first = data.index(b"\x08\x01", begin)
@@ -110,7 +99,14 @@ def _speed(stream: Stream, code: Code, buffer: bytes, data: bytes) -> None:
 
     def follow() -> None:
         nonlocal count
-        parser, flow, count = stream.setting.parser(), _flow(stream, code), 0
+        parser, count = stream.setting.parser(), 0
+        flow = Flow(
+            stream.program,
+            cycle_accurate=stream.setting.cycle_accurate,
+            branch_broadcast=False,
+            counted_through_overflow=False,
+            threads=False,
+        )
         for at in range(0, len(many), chunk):
             count += len(flow.feed(parser.feed(many[at : at + chunk])))
 
@@ -144,10 +140,10 @@ def _zeroed(data: bytes, draw: random.Random) -> bytes:
     return data[:at] + bytes(16) + data[at + 16 :]
 
 
-def _damage(capture: Capture, code: Code, buffer: bytes) -> None:
+def _damage(capture: Capture, buffer: bytes) -> None:
     def decoded(data: bytes) -> Decoded:
         return {
-            number: _decode(capture.streams[number], code, pieces)
+            number: _decode(capture.streams[number], pieces)
             for number, pieces in _pieces(data, capture.streams).items()
         }
 
@@ -167,7 +163,7 @@ def _damage(capture: Capture, code: Code, buffer: bytes) -> None:
     print(table(["damage", "lost: median / mean / worst", "made up", "OpenCSD loses: median / worst"], rows))
 
 
-def _mutations(stream: Stream, code: Code, data: bytes, count: int) -> None:
+def _mutations(stream: Stream, data: bytes, count: int) -> None:
     draw, begin, slowest = random.Random(1), time.perf_counter(), 0.0
     for _ in range(count):
         at = draw.randrange(len(data) - 400)
@@ -180,7 +176,7 @@ def _mutations(stream: Stream, code: Code, data: bytes, count: int) -> None:
                 piece[spot : spot + draw.randrange(20)] = draw.randbytes(draw.randrange(20))
             piece = piece or bytearray(1)
         one = time.perf_counter()
-        _decode(stream, code, [b"\0\0\0\0\0\x80", bytes(piece)])
+        _decode(stream, [b"\0\0\0\0\0\x80", bytes(piece)])
         slowest = max(slowest, time.perf_counter() - one)
     seconds = time.perf_counter() - begin
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
@@ -203,13 +199,12 @@ def main(arguments: Sequence[str] = ()) -> None:
     capture = Capture.open(str(folder))
     buffer = (folder / "cstrace.bin").read_bytes()
     stream = capture.streams[0x10]
-    code = Code(stream.image.read)
     data = b"".join(piece for piece in _pieces(buffer, [0x10])[0x10] if isinstance(piece, bytes))
-    _speed(stream, code, buffer, data)
+    _speed(stream, buffer, data)
     print()
-    _damage(capture, code, buffer)
+    _damage(capture, buffer)
     print()
-    _mutations(stream, code, data, chosen.mutations)
+    _mutations(stream, data, chosen.mutations)
 
 
 if __name__ == "__main__":

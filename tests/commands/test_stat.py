@@ -470,15 +470,20 @@ def test_a_duration_shorter_than_the_command_and_an_interval_longer(source: str,
 def test_measuring_ends_with_the_processes_chosen(source: str, tmp_path: Path) -> None:
     report = tmp_path / "report"
     for option in ("-p", "-t"):
-        target = subprocess.Popen(["sleep", "1.5"])
+        target = subprocess.Popen(["sleep", "60"])
+        report.unlink(missing_ok=True)
         process = subprocess.Popen(
-            [*STAT, "--source", source, "--json", "-o", str(report), option, str(target.pid)], stderr=subprocess.PIPE
+            [*STAT, "--source", source, "--json", "-I", "50", "-o", str(report), option, str(target.pid)],
+            stderr=subprocess.PIPE,
         )
+        wait_for(report)
+        target.kill()
         target.wait()  # reaped at once: it vanishes
         assert process.wait(60) == 0
-        documents = checked(report) if report.read_text() else []
-        assert [names(document) for document in documents] == [["sleep"]]
-        assert documents[0]["threads"][0]["end"] is not None
+        documents = checked(report)
+        assert {name for document in documents for name in names(document)} == {"sleep"}
+        ends = [thread["end"] for document in documents for thread in document["threads"]]
+        assert ends[-1] is not None
 
 
 @each_source

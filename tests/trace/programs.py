@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from headway.trace._flow import Flow
+from headway.trace._program import Program as Listing
 from headway.trace.code import Code
 from headway.trace.etmv3 import Setting
 from headway.trace.records import Gap, Instruction, Record
@@ -162,10 +163,23 @@ def run(code: Program, draw: random.Random, length: int = 300) -> Run:
     return done
 
 
-def follower(code: Program) -> Flow:
+def listing(code: Program, without: tuple[int, int] = (0, 0)) -> Listing:
+    """The program as a decoder knows it, ``without`` the bytes from one address to another."""
+    start, end = BASE, BASE + len(code.image)
+    hole = min(max(without[0], start), end), min(max(without[1], start), end)
+
+    def read(address: int, size: int) -> bytes:
+        if hole[0] <= address < hole[1]:
+            return b""
+        return code.read(address, min(size, hole[0] - address) if address < hole[0] < hole[1] else size)
+
+    spans = [(start, end)] if hole[0] >= hole[1] else [(start, hole[0]), (hole[1], end)]
+    return Listing(Code(read).look, [(first, last) for first, last in spans if first < last])
+
+
+def follower(known: Listing) -> Flow:
     return Flow(
-        Code(code.read).look,
-        spans=[(BASE, BASE + len(code.image))],
+        known,
         cycle_accurate=True,
         branch_broadcast=False,
         counted_through_overflow=False,
@@ -173,8 +187,8 @@ def follower(code: Program) -> Flow:
     )
 
 
-def decode(code: Program, trace: bytes, *cuts: int) -> list[Record]:
-    parser, flow = SETTING.parser(), follower(code)
+def decode(code: Program, trace: bytes, *cuts: int, known: Listing | None = None) -> list[Record]:
+    parser, flow = SETTING.parser(), follower(known or listing(code))
     found: list[Record] = []
     edges = [0, *sorted(cut % (len(trace) + 1) for cut in cuts), len(trace)]
     for start, end in pairwise(edges):

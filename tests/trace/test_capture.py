@@ -43,7 +43,7 @@ def test_the_other_cores_decode_without_a_contradiction(tc2: Path) -> None:
         counts[number] = sum(isinstance(one, Instruction) for one in found)
         assert {one.why for one in found if isinstance(one, Gap)} == {Why.UNSYNCHRONISED, Why.OFF}
         assert stream.contradictions == 0
-    assert counts == {0x10: 7205, 0x11: 7471, 0x12: 1947}
+    assert counts == {0x10: 7205, 0x11: 8181, 0x12: 2355}
     assert capture.left_out == "left out, as only ETMv3 is decoded: stream 0x13 of PTM_0 (PTM1.1)"
 
 

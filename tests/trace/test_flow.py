@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from headway.trace.records import Exception_, Gap, Instruction, Record, Timestamp, Why
 
+from .common import in_common
 from .encoding import ALIGNMENT, atom, branch, sync, timestamp
-from .programs import BASE, SETTING, Program, decode, follower, gaps, instructions, program, run
+from .programs import BASE, SETTING, Program, decode, follower, gaps, instructions, listing, program, run
 
 SEEDS = st.integers(0, 2**32)
 PLAIN = Program({}, [BASE], b"\x00\xbf" * 64 + b"\x70\x47" + b"\x00\xbf" * 64)
@@ -215,7 +216,7 @@ def test_a_stream_that_ends_in_a_packet_says_so(cut: int) -> None:
 
 def test_what_is_given_does_not_wait_for_an_instruction() -> None:
     """Memory must not grow with a stream that has none."""
-    flow, parser = follower(PLAIN), SETTING.parser()
+    flow, parser = follower(listing(PLAIN)), SETTING.parser()
     flow.feed(parser.feed(ALIGNMENT + sync(BASE)))
     held = fed = 0
     for _ in range(20):
@@ -223,3 +224,46 @@ def test_what_is_given_does_not_wait_for_an_instruction() -> None:
         held += 1000 - len(flow.feed(parser.feed(timestamp(5) * 1000)))
     assert fed > 10_000
     assert held < 10_000
+
+
+def test_a_stream_that_begins_with_an_i_sync_has_lost_no_more_than_its_a_sync() -> None:
+    found = decode(PLAIN, sync(BASE, reason=1, cycles=5) + atom(True, 1) * 3)
+    assert [address for address, _, _ in instructions(found)] == [BASE, BASE + 2, BASE + 4]
+
+
+def test_another_i_sync_before_the_first_a_sync_is_not_believed() -> None:
+    found = decode(PLAIN, atom(True, 1) + sync(BASE, reason=1, cycles=5) + atom(True, 1) * 3)
+    assert not instructions(found)
+
+
+def test_a_timestamp_that_has_lost_its_high_bits_is_not_shown() -> None:
+    found = decode(PLAIN, ALIGNMENT + sync(BASE) + timestamp(1234, size=3) + atom(True, 1) + timestamp(1 << 40))
+    assert [one.time for one in found if isinstance(one, Timestamp)] == [1 << 40]
+
+
+@settings(max_examples=50, deadline=None)
+@given(SEEDS)
+def test_what_other_streams_have_done_makes_no_difference(seed: int) -> None:
+    """They share what is known of the program, not where they have been."""
+    draw = random.Random(seed)
+    code = program(draw)
+    traces = [mutated(draw, bytes(run(code, draw, 100).trace)) for _ in range(2)]
+    shared = listing(code)
+    together = [decode(code, trace, known=shared) for trace in traces]
+    assert together == [decode(code, trace) for trace in traces]
+
+
+@settings(max_examples=100, deadline=None)
+@given(SEEDS, st.integers(0, 400), st.integers(1, 400))
+def test_what_is_executed_outside_the_program_is_a_gap_and_nothing_is_made_up_for_it(
+    seed: int, start: int, size: int
+) -> None:
+    draw = random.Random(seed)
+    code = program(draw)
+    done = run(code, draw)
+    found = instructions(
+        decode(code, bytes(done.trace), known=listing(code, without=(BASE + start, BASE + start + size)))
+    )
+    executed = [(address, taken) for address, taken, _ in done.executed]
+    known = [(address, taken) for address, taken, _ in found]
+    assert in_common(executed, known) == len(known)

@@ -26,7 +26,7 @@ cdef enum Has:
     CANCEL = 8         # … which takes the last instruction back
     FULL = 16          # a branch with all its address bits
     SWITCH = 32        # a branch with exception information but no exception: another security state
-    BASED = 64         # a branch whose missing bits come from an address that no damage lies after
+    BASED = 64         # a branch whose missing bits come from an address that no damage lies after; a timestamp that has all bits
 
 cdef enum ISA:
     ARM = 0
@@ -66,7 +66,7 @@ cdef class Parser:
     cdef uint64_t zeros         # so many bytes 0 are before it
     cdef uint64_t address, time
     cdef uint8_t isa, alternate
-    cdef bint based
+    cdef bint based, timed
     cdef bytes rest
     cdef bint ended
     cdef Packets parse(self, const uint8_t* data, size_t size, bint last)

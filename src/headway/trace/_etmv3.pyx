@@ -269,6 +269,9 @@ cdef class Parser:
             return 0
         if p.bits < 64:
             value |= self.time >> p.bits << p.bits
+        self.timed = self.timed or n == most
+        if self.timed:
+            p.has |= BASED
         self.time = p.value = value
         return n + 1
 

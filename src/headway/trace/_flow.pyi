@@ -1,6 +1,7 @@
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 
 from ._etmv3 import Packets
+from ._program import Program
 from .records import Record
 
 class Records:
@@ -12,15 +13,17 @@ class Records:
 class Flow:
     stretches: int
     contradictions: int
+    left: int
+    visited: int
     def __init__(
         self,
-        look: Callable[[int, int], tuple[int, int, bool, int, int, int]],
-        spans: Sequence[tuple[int, int]],
+        program: Program,
         *,
         cycle_accurate: bool,
         branch_broadcast: bool,
         counted_through_overflow: bool,
         threads: bool,
+        confined: bool = False,
     ) -> None: ...
     def feed(self, packets: Packets) -> Records: ...
     def finish(self) -> Records: ...

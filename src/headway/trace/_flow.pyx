@@ -15,23 +15,19 @@ Source: ARM IHI 0014Q, sections 4.4 and 7.3.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memmove, memset
 
 from headway.trace._etmv3 cimport (
-    ALIGNMENT, ATOMS, BASED, BRANCH, CANCEL, CONTEXT, EXCEPTION, FULL, INCOMPLETE, NOISE, PROGRESS, SWITCH, SYNC, THUMB,
+    ALIGNMENT, ATOMS, BASED, BRANCH, CANCEL, CONTEXT, EXCEPTION, FULL, INCOMPLETE, NOISE, PROGRESS, SWITCH, SYNC, THUMB, THUMBEE,
     TIMESTAMP, Atom, Packet, Packets, atoms_of,
 )
+from headway.trace._program cimport (
+    ABSENT, AWAITING, DIRECT, FOREIGN_ISA, HERE, IT, MISSING, NOWHERE, Code, Place, Program, Seen,
+)
+from headway.trace._regain cimport GAP, INSTRUCTION, TAKEN, TIME, Item, Regain, Stretch
 
 from headway.trace.records import Exception_, Gap, Instruction, Timestamp, Why
-
-cdef enum Branching:
-    ABSENT = 0
-    PLAIN = 1
-    DIRECT = 2
-    INDIRECT = 3
-    IT = 4
-    RETURNS = 5        # an indirect branch that may end inside an IT block
 
 cdef enum Reason:
     UNSYNCHRONISED = 0
@@ -44,45 +40,10 @@ cdef enum Reason:
     ISA_ = 7
     TRUNCATED = 8
 
-cdef enum Sort:
-    INSTRUCTION = 0
-    GAP = 1
-    TIME = 2
-    TAKEN = 3          # an exception
-
-cdef enum Known:
-    NOWHERE = 0
-    HERE = 1
-    AWAITING = 2       # the address of an indirect branch
-
 DEF MOST = 4096        # atoms of a stretch that is followed as a whole
 DEF BACK = 4096        # rows after which an instruction is not taken back any more
-DEF CACHED = 1 << 20
-DEF EARNS = 256        # steps that each atom adds to the credit
-DEF CREDIT = 1 << 22   # the most
-DEF NEAR = 1024        # branches that are looked at for it
-DEF COSTS = 128        # steps that one disassembled instruction counts for
-DEF ELSEWHERE = 1024   # addresses that may share their low bits
 DEF LOW = 24           # bits of an I-sync that must lie in the program if the address as a whole does not
-DEF LEAST = 4          # items from which an address may be regained
-
-cdef struct Code:
-    uint64_t key
-    uint32_t target
-    uint8_t size, branching, conditional, target_isa, block
-
-cdef struct Item:
-    uint64_t index
-    uint64_t value     # of a timestamp
-    uint32_t cycles
-    uint8_t executed
-    uint8_t sort       # INSTRUCTION: an atom. GAP: cycles alone. TIME
-
-cdef struct Place:
-    uint32_t address
-    uint8_t known, isa
-    uint8_t block      # instructions that are still in an IT block
-    uint8_t doubtful   # so many instructions may still be in one that we did not see
+DEF MANY = 16          # instructions outside the program that are evidence of damage, where nothing is traced there
 
 cdef struct Row:
     uint64_t index, end, cycle, cycles
@@ -131,50 +92,63 @@ cdef class Records:
         ]
 
 
-cdef class Flow:
-    """Follows one stream.
+cdef inline int shift_of(uint8_t isa) noexcept nogil:
+    """Low bits of an address that are not in packets."""
+    return 2 if isa == 0 else 1 if isa <= THUMBEE else 0
 
-    ``look(address, isa)`` gives what is at an address of the image, as ``code.Code`` does; ``spans``: where the image has
-    something, (start, end).
+
+cdef class Flow:
+    """Follows one stream through its program.
+
+    ``confined``: the unit traces nothing outside the program, so what seems to be executed there is damage. Otherwise it is
+    a gap as any that has no image. `left` and `visited`, at the end of a stream, tell which it is.
     """
 
-    cdef object look, spans
+    cdef Seen seen
+    cdef Regain regain
     cdef bint cycle_accurate, broadcast, through_overflow, threads
-    cdef Code* table
-    cdef size_t capacity, entries
     cdef Item* items
-    cdef size_t count
+    cdef size_t count, atoms   # of them, those that are instructions
     cdef Row* rows
     cdef size_t used, room
     cdef Place place
+    cdef bint begun            # there has been a packet
+    cdef bint headed           # the first was an I-sync
     cdef bint aligned          # an A-sync has been seen
     cdef bint doubted          # the address has yet to prove right: only so many bits of it were in a packet
     cdef uint8_t bits
     cdef uint32_t base         # the last packet's address
-    cdef size_t credit         # steps that may be spent on regaining an address
+    cdef bint suspect          # the last packet with an address came after damage
+    cdef bint mistaken         # the last I-sync was not one
+    cdef uint8_t isa           # before it
+    cdef bint partly           # it is not known where it is, but for so many bits
+    cdef bint outside          # something has been executed outside the program since the last complete address
     cdef uint64_t cycle, pending
     cdef uint32_t epoch, thread
     cdef bint open             # a gap
     cdef uint8_t why
     cdef uint64_t gap_index, gap_cycles, end
     cdef bint gap_lost         # its length is not known
+    cdef bint confined         # nothing is traced outside the program
     cdef readonly uint64_t stretches, contradictions
+    cdef readonly uint64_t left       # times that it has left the program, and nothing was executed until it was back
+    cdef readonly uint64_t visited    # times that something was
 
-    def __init__(self, look, *, spans, cycle_accurate, branch_broadcast, counted_through_overflow, threads):
-        self.spans = spans
-        self.credit = CREDIT // 8
-        self.look, self.cycle_accurate, self.broadcast = look, cycle_accurate, branch_broadcast
-        self.through_overflow, self.threads = counted_through_overflow, threads
+    def __init__(
+        self, Program program not None, *, cycle_accurate, branch_broadcast, counted_through_overflow, threads,
+        confined=False,
+    ):
+        self.seen = Seen(program)
+        self.regain = Regain(self.seen)
+        self.cycle_accurate, self.broadcast = cycle_accurate, branch_broadcast
+        self.through_overflow, self.threads, self.confined = counted_through_overflow, threads, confined
         self.items = <Item*>malloc((MOST + 32) * sizeof(Item))
         self.open, self.why = True, UNSYNCHRONISED
-        self.capacity = 1024
-        self.table = <Code*>calloc(self.capacity, sizeof(Code))
-        if self.items == NULL or self.table == NULL:
+        if self.items == NULL:
             raise MemoryError
 
     def __dealloc__(self):
         free(self.items)
-        free(self.table)
         free(self.rows)
 
     def feed(self, Packets packets not None):
@@ -224,74 +198,6 @@ cdef class Flow:
         grown.epoch, grown.thread, grown.counted = self.epoch, self.thread, self.cycle_accurate
         return grown
 
-    # The program
-
-    cdef Code* code(self, uint32_t address, uint8_t isa) except NULL:
-        cdef uint64_t key = (<uint64_t>address << 2 | isa) + 1
-        cdef size_t at = (key * <uint64_t>0x9E3779B97F4A7C15) >> 32 & (self.capacity - 1)
-        while self.table[at].key:
-            if self.table[at].key == key:
-                return &self.table[at]
-            at = at + 1 & (self.capacity - 1)
-        if self.entries * 2 >= self.capacity:
-            self.grow()
-            return self.code(address, isa)
-        size, branching, conditional, target, target_isa, block = self.look(address, isa)
-        self.table[at].key, self.table[at].size, self.table[at].branching = key, size, branching
-        self.table[at].conditional, self.table[at].target = conditional, target
-        self.table[at].target_isa, self.table[at].block = target_isa, block
-        self.entries += 1
-        return &self.table[at]
-
-    cdef int grow(self) except -1:
-        cdef size_t old = self.capacity, i, at
-        cdef Code* before = self.table
-        cdef bint keep = old < CACHED
-        cdef Code* after = <Code*>calloc(old * 2 if keep else old, sizeof(Code))
-        if after == NULL:
-            raise MemoryError
-        self.table = after
-        if keep:
-            self.capacity = old * 2
-            for i in range(old):
-                if before[i].key:
-                    at = (before[i].key * <uint64_t>0x9E3779B97F4A7C15) >> 32 & (self.capacity - 1)
-                    while after[at].key:
-                        at = at + 1 & (self.capacity - 1)
-                    after[at] = before[i]
-        else:
-            self.entries = 0
-        free(before)
-        return 0
-
-    cdef inline int step(self, Place* place, bint executed, Code** at) except -1:
-        """One atom. 0: it fits. Otherwise why not."""
-        if place.known != HERE:
-            return CONTRADICTION
-        if place.isa > THUMB:
-            return ISA_
-        cdef Code* code = self.code(place.address, place.isa)
-        at[0] = code
-        if code.branching == ABSENT:
-            return IMAGE
-        if not executed and not code.conditional and not place.block and not place.doubtful:
-            return CONTRADICTION
-        if place.block:
-            place.block -= 1
-        if place.doubtful:
-            place.doubtful -= 1
-        if not executed or code.branching == PLAIN:
-            place.address += code.size
-        elif code.branching == DIRECT:
-            place.address, place.isa, place.block = code.target, code.target_isa, 0
-        elif code.branching == IT:
-            place.address += code.size
-            place.block, place.doubtful = code.block, 0
-        else:
-            place.known, place.block = AWAITING, 0
-            place.doubtful = 4 if code.branching == RETURNS else 0
-        return 0
-
     cdef int check(self, Place* place, size_t* upto) except -1:
         """Follows the stretch from a place. How many items fit; 0 or why the next does not."""
         cdef size_t i
@@ -299,10 +205,10 @@ cdef class Flow:
         cdef int why
         for i in range(self.count):
             if self.items[i].sort == INSTRUCTION:
-                why = self.step(place, self.items[i].executed, &code)
+                why = self.seen.step(place, self.items[i].executed, &code)
                 if why:
                     upto[0] = i
-                    return why
+                    return IMAGE if why == MISSING else ISA_ if why == FOREIGN_ISA else CONTRADICTION
         upto[0] = self.count
         return 0
 
@@ -313,6 +219,8 @@ cdef class Flow:
         cdef int n, i, left
         cdef Item* item
         self.end = p.index + (p.count if p.kind <= INCOMPLETE else p.size)
+        if not self.begun and p.kind > INCOMPLETE:
+            self.begun, self.headed = True, p.kind == SYNC
         if p.kind == ATOMS:
             if not self.aligned:
                 return 0
@@ -322,6 +230,7 @@ cdef class Flow:
                 item.index, item.sort = p.index, INSTRUCTION
                 item.executed, item.cycles = atoms[i].executed, atoms[i].cycles
                 self.count += 1
+                self.atoms += 1
             if left:
                 item = &self.items[self.count]
                 item.index, item.sort, item.cycles = p.index, GAP, left
@@ -331,7 +240,7 @@ cdef class Flow:
         elif p.kind == ALIGNMENT:
             self.aligned = True
         elif p.kind == TIMESTAMP:
-            if not self.aligned:
+            if not self.aligned or not p.has & BASED:
                 return 0
             item = &self.items[self.count]
             item.index, item.sort, item.value, item.cycles = p.index, TIME, p.value, 0
@@ -339,9 +248,10 @@ cdef class Flow:
             if self.count >= MOST:
                 self.close(NULL)
         elif p.kind == SYNC or p.kind == BRANCH:
-            if p.kind == SYNC and not self.aligned and p.reason == 0 and p.isa <= THUMB:
-                # A periodic one comes after an A-sync only: if there was none, it has been lost.
-                self.aligned = self.code(<uint32_t>p.value, p.isa).branching != ABSENT
+            self.correct(p)
+            if p.kind == SYNC and not self.aligned and p.isa <= THUMB and (p.reason == 0 or self.headed):
+                # A periodic one comes after an A-sync only, and so does the one that a stream begins with: that has been lost.
+                self.aligned = self.seen.code(<uint32_t>p.value, p.isa).branching != ABSENT
             if self.aligned:
                 self.close(p)
         elif p.kind == NOISE:
@@ -354,6 +264,22 @@ cdef class Flow:
         elif p.kind == CONTEXT:
             self.close(NULL)
             self.thread = <uint32_t>p.value
+        return 0
+
+    cdef int correct(self, Packet* p) except -1:
+        """After an I-sync that damage made, other branches are of the instruction set before it."""
+        cdef int wrong, right
+        if p.kind == SYNC or p.has & FULL:
+            if self.confined and p.isa != self.place.isa and (
+                p.isa > THUMB or self.seen.code(<uint32_t>p.value, p.isa).branching == ABSENT
+            ):
+                self.mistaken = True
+            else:
+                self.mistaken, self.isa = False, p.isa
+        elif self.mistaken and p.isa != self.isa:
+            wrong, right = shift_of(p.isa), shift_of(self.isa)
+            p.value = (p.value & ((1 << p.bits) - 1)) >> wrong << right
+            p.bits, p.isa = p.bits - wrong + right, self.isa
         return 0
 
     def lost(self, uint64_t index):
@@ -431,11 +357,14 @@ cdef class Flow:
         """One instruction becomes a row."""
         cdef Code* code = NULL
         cdef uint32_t address = self.place.address
-        if self.step(&self.place, executed, &code):
+        if self.seen.step(&self.place, executed, &code):
             return 0
         cdef Row* row = self.add(INSTRUCTION, index)
         row.address, row.size, row.executed, row.cycles = address, code.size, executed, self.pending
         self.pending = 0
+        self.regain.trusted = address
+        if code.block and executed and code.branching >= DIRECT and code.branching != IT:
+            self.regain.called(address + code.size)
         return 0
 
     cdef int close(self, Packet* p) except -1:
@@ -443,24 +372,34 @@ cdef class Flow:
         cdef Place after = self.place, back
         cdef size_t upto = self.count, resume = self.count
         cdef int why = 0
-        self.credit = min(self.credit + EARNS * self.count, <size_t>CREDIT)
+        self.regain.earn(self.count)
         if self.place.known != NOWHERE:
             why = self.check(&after, &upto)
             if not why and p != NULL:
                 why = self.disagreement(p, &after)
-            if p != NULL and (why == CONTRADICTION or why and self.doubted):
-                resume = self.regain_after(p, upto, &back)
+        if p != NULL and (why or self.open):
+            resume = self.resume_at(p, why, upto, &back)
+        if self.place.known != NOWHERE:
             if why == IMAGE and resume < self.count:
                 why = CONTRADICTION
+            elif why == IMAGE and self.atoms:
+                self.outside = True
             if why and self.doubted:
                 upto = 0
             elif why and upto > resume:
                 upto = resume
             self.stretches += self.count > 0
             self.contradictions += why == CONTRADICTION
-        elif p != NULL and self.open and (self.why == DAMAGE or self.why == CONTRADICTION):
-            resume = self.regain(p, 0, 0, &back)
+        if resume < self.count:
+            self.outside = False
+        elif p != NULL and (p.kind == SYNC or p.has & FULL):
+            if self.outside:
+                self.visited += 1
+            elif self.place.known == HERE and not self.atoms:
+                self.left += self.seen.code(self.place.address, self.place.isa).branching == ABSENT
+            self.outside = False
         self.emit(upto, why, resume, &back, self.end if p == NULL else p.index)
+        self.partly = False
         if p != NULL:
             if not why and self.count and self.place.known != NOWHERE:
                 self.doubted = False
@@ -468,144 +407,51 @@ cdef class Flow:
                 self.branch(p)
             else:
                 self.sync(p)
-        self.count = 0
+        self.count = self.atoms = 0
         return 0
 
-    cdef size_t regain_after(self, Packet* p, size_t upto, Place* back) except? 0:
-        """Where to go on in a stretch that disagrees; where it begins to is known only if an item did not fit."""
+    cdef size_t resume_at(self, Packet* p, int why, size_t upto, Place* back) except? 0:
+        """From which item on the place is known again, and the place there; all items if it is not.
+
+        ``why`` and ``upto``: what is wrong with the stretch, if its beginning is thought to be known. Where the program ends
+        nothing is wrong, unless that has never been seen before, and the atoms fit elsewhere.
+        """
         cdef size_t resume = self.count, quarter
-        if self.doubted:
-            resume = self.regain(p, 0, self.bits, back)
-            if resume == 0 and self.count:
-                self.base = back.address
-            if resume < self.count:
+        cdef bint astray = self.confined and self.atoms >= MANY
+        cdef Stretch s
+        s.items, s.count, s.place, s.base, s.end = self.items, self.count, self.place, self.base, p
+        if self.place.known == NOWHERE:
+            if self.partly and (self.why != IMAGE or self.outside and astray):
+                resume = self.from_bits(&s, back)
+            if resume == self.count and (self.why == DAMAGE or self.why == CONTRADICTION):
+                resume = self.regain.where(&s, 0, 0, False, back)
+            return resume
+        if why == IMAGE or why == ISA_:
+            if not self.suspect and not astray:
                 return resume
+            if upto and not self.doubted:
+                return self.regain.where(&s, upto, 0, True, back)
+            resume = self.from_bits(&s, back)
+            return self.regain.where(&s, upto, 0, False, back) if resume == self.count and self.suspect else resume
+        if self.doubted:
+            resume = self.from_bits(&s, back)
+        if resume < self.count or not why:
+            return resume
         if upto < self.count:
-            return self.regain(p, upto, 0, back)
+            return self.regain.where(&s, upto, 0, False, back)
+        # Where the damage is is known only if an item did not fit.
         for quarter in range(1, 4):
-            resume = self.regain(p, self.count * quarter // 4, 0, back)
+            resume = self.regain.where(&s, self.count * quarter // 4, 0, False, back)
             if resume < self.count:
                 break
         return resume
 
-    cdef bint confirms(self, Packet* p, Place* after) noexcept:
-        """Whether the packet can come only where the stretch has led."""
-        if p.kind == SYNC:
-            return p.reason == 0 and after.known == HERE and after.address == p.value and after.isa == p.isa
-        return after.known == AWAITING and not p.has & EXCEPTION
-
-    cdef size_t regain(self, Packet* p, size_t start, uint8_t bits, Place* found) except? 0:
-        """The address from the atoms alone: from which item on, and the place there; all items if it is not found.
-
-        Of all instructions that the program has been seen at (with so many low bits of the address, if some are known)
-        those are kept from which the items from ``start`` on can be followed up to the packet that confirms them. From
-        where these have all come to the same one, that is the place.
-        """
-        cdef size_t i, k, n = 0, left, known = self.count
-        cdef Code* code = NULL
-        cdef Place* places
-        cdef uint32_t mask = <uint32_t>((<uint64_t>1 << bits) - 1)
-        cdef bint same
-        self.explore(self.place.address if self.place.known == HERE else self.base, self.place.isa)
-        if self.entries > self.credit or self.count - start < LEAST:
-            return known
-        cdef Place* firsts = <Place*>malloc((self.entries + ELSEWHERE) * 2 * sizeof(Place))
-        if firsts == NULL:
-            raise MemoryError
-        try:
-            if bits:
-                n = self.everywhere(bits, firsts)
-                self.credit -= min(self.credit, n * COSTS)
-            for k in range(self.capacity if not bits or n == 0 else 0):
-                code = &self.table[k]
-                if code.key and code.branching and not ((code.key - 1 >> 2) ^ self.place.address) & mask:
-                    firsts[n].address, firsts[n].isa = <uint32_t>(code.key - 1 >> 2), code.key - 1 & 3
-                    firsts[n].known, firsts[n].block, firsts[n].doubtful = HERE, 0, 0
-                    n += 1
-            places = firsts + self.entries + ELSEWHERE
-            self.credit -= min(self.credit, self.entries + n)
-            for k in range(n):
-                places[k] = firsts[k]
-            left = n
-            for i in range(start, self.count):
-                if self.items[i].sort != INSTRUCTION:
-                    continue
-                if left > self.credit:
-                    return known
-                self.credit -= left
-                n, left = left, 0
-                for k in range(n):
-                    if self.step(&places[k], self.items[i].executed, &code) == 0:
-                        places[left] = places[k]
-                        firsts[left] = firsts[k]
-                        left += 1
-                if not left:
-                    return known
-            n, left = left, 0
-            for k in range(n):
-                if self.confirms(p, &places[k]):
-                    firsts[left] = firsts[k]
-                    left += 1
-            for i in range(start, self.count):
-                same = left > 0
-                for k in range(1, left):
-                    same = same and firsts[k].address == firsts[0].address and firsts[k].isa == firsts[0].isa
-                if same:
-                    found[0] = firsts[0]
-                    return i
-                if self.items[i].sort == INSTRUCTION:
-                    for k in range(left):
-                        self.step(&firsts[k], self.items[i].executed, &code)
-            return known
-        finally:
-            free(firsts)
-
-    cdef size_t everywhere(self, uint8_t bits, Place* found) except? 0:
-        """All addresses of the program with the low bits of the place's; none if these are too many."""
-        cdef uint64_t address, stride = <uint64_t>1 << bits
-        cdef size_t n = 0
-        for start, end in self.spans:
-            address = <uint64_t>start & ~(stride - 1) | self.place.address & (stride - 1)
-            if (<uint64_t>end - <uint64_t>start) >> bits >= ELSEWHERE - n:
-                return 0
-            while address < <uint64_t>end:
-                if address >= <uint64_t>start and n < ELSEWHERE:
-                    found[n] = self.place
-                    found[n].address = <uint32_t>address
-                    n += 1
-                address += stride
-        return n
-
-    cdef int explore(self, uint32_t address, uint8_t isa) except -1:
-        """Looks at what can be reached from there by direct branches: what was lost went on near, perhaps for the first time."""
-        cdef uint32_t ahead[NEAR]
-        cdef uint8_t isas[NEAR]
-        cdef size_t taken = 0, waiting = 1, before
-        cdef Code* code
-        cdef uint32_t target
-        cdef uint8_t target_isa
-        if isa > THUMB:
-            return 0
-        ahead[0], isas[0] = address, isa
-        while taken < waiting:
-            address, isa = ahead[taken], isas[taken]
-            taken += 1
-            while waiting < NEAR:
-                before = self.entries
-                code = self.code(address, isa)
-                if self.entries == before and taken > 1 or code.branching == ABSENT:
-                    break
-                target, target_isa = code.target, code.target_isa
-                if code.branching == DIRECT:
-                    ahead[waiting], isas[waiting] = target, target_isa
-                    waiting += 1
-                if code.branching >= DIRECT and code.branching != IT and not code.conditional and not code.block:
-                    break
-                address += code.size
-                if self.entries - before and self.credit < COSTS:
-                    return 0
-                self.credit -= COSTS if self.entries - before else 1
-        return 0
+    cdef size_t from_bits(self, Stretch* s, Place* back) except? 0:
+        """The same, where the low bits of the address at its beginning are known."""
+        cdef size_t resume = self.regain.where(s, 0, self.bits, False, back)
+        if resume == 0 and self.count:
+            self.base = back.address
+        return resume
 
     cdef int remember(self, uint32_t address) noexcept:
         self.base = address
@@ -637,6 +483,7 @@ cdef class Flow:
         if p.has & EXCEPTION and p.context:
             row = self.add(TAKEN, p.index)
             row.address, row.thread = address, p.context
+        self.suspect = self.open and (self.why == DAMAGE or self.why == CONTRADICTION)
         self.remember(address)
         self.bits = p.bits
         self.arrive(address, p)
@@ -649,7 +496,8 @@ cdef class Flow:
         if p.isa > THUMB:
             self.open_gap(ISA_, p.index)
             return 0
-        if self.open and p.kind == BRANCH and not p.has & FULL and self.code(address, p.isa).branching == ABSENT:
+        if self.open and p.kind == BRANCH and not p.has & FULL and self.seen.code(address, p.isa).branching == ABSENT:
+            self.place.address, self.place.isa, self.partly = address, p.isa, True
             return 0
         self.close_gap(p.index)
         self.place.address, self.place.isa, self.place.known = address, p.isa, HERE
@@ -669,7 +517,8 @@ cdef class Flow:
             return 0
         self.thread = p.context
         # Outside the program: if damage did that, the other bits may lead back into it.
-        self.doubted = p.isa <= THUMB and self.code(<uint32_t>p.value, p.isa).branching == ABSENT
+        self.suspect = self.open and (self.why == DAMAGE or self.why == CONTRADICTION)
+        self.doubted = p.isa <= THUMB and self.seen.code(<uint32_t>p.value, p.isa).branching == ABSENT
         self.bits = LOW
         if p.has & PROGRESS:
             self.arrive(p.before, p)

@@ -1,8 +1,8 @@
 """What an instruction of an ARM or Thumb program does to the flow: its size, where it can go, whether it can fail.
 
-capstone disassembles, once an address. The flow asks only: plain, direct branch, indirect branch, or IT? Whatever can
-write the PC other than a direct branch is indirect. What capstone does not know is plain, with the size that its
-encoding says.
+capstone disassembles; `_program` keeps what it said. The flow asks only: plain, direct branch, indirect branch, or IT?
+Whatever can write the PC other than a direct branch is indirect. What capstone does not know is plain, with the size
+that its encoding says.
 
 Source: ARM DDI 0406C, "ARM Architecture Reference Manual ARMv7-A and ARMv7-R", A5 and A6; ARM IHI 0014Q, 4.4.
 """
@@ -26,9 +26,6 @@ RETURNS: Final = 5
 """An indirect branch that returns from an exception, perhaps into an IT block."""
 
 _ARM, _THUMB = 0, 1
-_MOST = 1 << 20
-"""Addresses that are kept."""
-
 _BRANCHES = {arm.ARM_INS_B, arm.ARM_INS_BL, arm.ARM_INS_BLX, arm.ARM_INS_CBZ, arm.ARM_INS_CBNZ}
 _ALWAYS = (arm.ARM_CC_AL, arm.ARM_CC_INVALID)
 _RETURNS = {arm.ARM_INS_RFEIA, arm.ARM_INS_RFEIB, arm.ARM_INS_RFEDA, arm.ARM_INS_RFEDB, arm.ARM_INS_ERET}
@@ -40,7 +37,6 @@ class Code:
 
     def __init__(self, read: Callable[[int, int], bytes]) -> None:
         self._read = read
-        self._known: dict[tuple[int, int], tuple[int, int, bool, int, int, int]] = {}
         self._engines = {
             _ARM: capstone.Cs(capstone.CS_ARCH_ARM, capstone.CS_MODE_ARM | capstone.CS_MODE_V8),
             _THUMB: capstone.Cs(capstone.CS_ARCH_ARM, capstone.CS_MODE_THUMB | capstone.CS_MODE_V8),
@@ -53,14 +49,6 @@ class Code:
 
         The last is 1 for a branch that comes back (a call).
         """
-        found = self._known.get((address, isa))
-        if found is None:
-            if len(self._known) >= _MOST:
-                self._known.clear()
-            found = self._known[address, isa] = self._look(address, isa)
-        return found
-
-    def _look(self, address: int, isa: int) -> tuple[int, int, bool, int, int, int]:
         data = self._read(address, 4)
         size = _size(data, isa)
         if size == 0 or len(data) < size:

@@ -17,6 +17,7 @@ from headway.errors import HeadwayError, SelectionError
 from ._coresight import Deformatter
 from ._etmv3 import Packets
 from ._flow import Flow, Records
+from ._program import Program
 from .code import Code
 from .etmv3 import Setting
 from .image import Image
@@ -29,6 +30,10 @@ __all__ = ["Capture", "Places", "Statistics", "Stream"]
 _CHUNK = 1 << 16
 _TRIED = 1 << 20
 """Bytes of a stream on which an image is tried."""
+
+_LEFT, _RARE = 4, 10
+"""Times that a stream must have left the program without being traced outside it, in all and for each time that it
+seemed to be. Then it is evident that it never is, and what seems to be is damage."""
 
 _SYNCHRONISED = 1 << 14
 """Bytes of a stream in which there is an A-sync. The trace unit writes one each 1,024 unless told otherwise."""
@@ -77,15 +82,16 @@ class Statistics:
 class Stream:
     """One trace source of the snapshot, with the program that it traced."""
 
-    def __init__(self, source: Source, image: Image, code: Code) -> None:
+    def __init__(self, source: Source, image: Image, program: Program) -> None:
         if source.setting is None or source.stream is None:
             raise ValueError(source)
         self.source, self.image = source, image
-        self._code = code
+        self.program = program
         self.id: int = source.stream
         self.setting: Setting = source.setting
         self.places = Places()
-        self.stretches = self.contradictions = 0
+        self.stretches = self.contradictions = self.left = self.visited = 0
+        self._confined: bool | None = None
 
     def pieces(self) -> Iterator[bytes | int]:
         """The stream's bytes; a number is where bytes are missing."""
@@ -128,14 +134,19 @@ class Stream:
             raise HeadwayError(
                 f"no program is known for stream {self.id:#x} ({core} has no dump): give one with --image"
             )
+        if self._confined is None:
+            self._confined = False
+            for _ in self.blocks(_TRIED):
+                pass
+            self._confined = self.left >= _LEFT and self.left > _RARE * self.visited
         parser = self.setting.parser()
         flow = Flow(
-            self._code.look,
-            spans=self.image.spans,
+            self.program,
             cycle_accurate=self.setting.cycle_accurate,
             branch_broadcast=self.setting.branch_broadcast,
             counted_through_overflow=self.setting.counted_through_overflow,
             threads=self.setting.context_bytes > 0,
+            confined=self._confined,
         )
         for piece in self.pieces():
             if isinstance(piece, int):
@@ -150,6 +161,7 @@ class Stream:
         yield flow.feed(parser.finish())
         yield flow.finish()
         self.stretches, self.contradictions = flow.stretches, flow.contradictions
+        self.left, self.visited = flow.left, flow.visited
 
     def records(self) -> Iterator[Record]:
         """The stream's records, one by one."""
@@ -195,7 +207,7 @@ class Capture:
             buffer.name: _sizes(buffer)
             for buffer in {source.buffer.name: source.buffer for source in snapshot.sources}.values()
         }
-        cores: dict[str | None, tuple[Image, Code]] = {}
+        cores: dict[str | None, tuple[Image, Program]] = {}
         silent = []
         self.others: dict[int, str] = {}
         for source in snapshot.sources:
@@ -210,7 +222,7 @@ class Capture:
             else:
                 if source.core not in cores:
                     image = self._image(source.core, images)
-                    cores[source.core] = image, Code(image.read)
+                    cores[source.core] = image, Program(Code(image.read).look, image.spans)
                 stream = Stream(source, *cores[source.core])
                 if stream.id in self.streams:
                     raise HeadwayError(

@@ -1,0 +1,118 @@
+"""A program as the flow asks for it: the instruction at an address, found once.
+
+`Program` is shared by all streams that execute it, so that each instruction is disassembled once. `Seen` is what one
+stream has come to of it: from there its address is looked for when it is lost, so what other streams have done must
+not be in it.
+"""
+
+cimport cython
+from libc.stdlib cimport calloc, free
+
+from headway.trace._etmv3 cimport THUMB
+
+DEF CACHED = 1 << 20
+
+
+cdef class Instructions:
+    """Instructions by address and instruction set. A pointer to one is good until the next is asked for."""
+
+    def __cinit__(self):
+        self.capacity = 1024
+        self.table = <Code*>calloc(self.capacity, sizeof(Code))
+        if self.table == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        free(self.table)
+
+    cdef Code* code(self, uint32_t address, uint8_t isa) except NULL:
+        cdef uint64_t key = (<uint64_t>address << 2 | isa) + 1
+        cdef size_t at = (key * <uint64_t>0x9E3779B97F4A7C15) >> 32 & (self.capacity - 1)
+        while self.table[at].key:
+            if self.table[at].key == key:
+                return &self.table[at]
+            at = at + 1 & (self.capacity - 1)
+        if self.entries * 2 >= self.capacity:
+            self.grow()
+            return self.code(address, isa)
+        self.find(address, isa, &self.table[at])
+        self.table[at].key, self.table[at].explored = key, 0
+        self.entries += 1
+        return &self.table[at]
+
+    cdef int find(self, uint32_t address, uint8_t isa, Code* found) except -1:
+        raise NotImplementedError
+
+    cdef int grow(self) except -1:
+        cdef size_t old = self.capacity, i, at
+        cdef Code* before = self.table
+        cdef bint keep = old < CACHED
+        cdef Code* after = <Code*>calloc(old * 2 if keep else old, sizeof(Code))
+        if after == NULL:
+            raise MemoryError
+        self.table = after
+        if keep:
+            self.capacity = old * 2
+            for i in range(old):
+                if before[i].key:
+                    at = (before[i].key * <uint64_t>0x9E3779B97F4A7C15) >> 32 & (self.capacity - 1)
+                    while after[at].key:
+                        at = at + 1 & (self.capacity - 1)
+                    after[at] = before[i]
+        else:
+            self.entries = 0
+        free(before)
+        return 0
+
+
+cdef class Program(Instructions):
+    """``look(address, isa)`` gives what is there, as ``code.look`` does; ``spans``: where the image has something, (start, end)."""
+
+    def __init__(self, look, spans):
+        self.look, self.spans = look, tuple(spans)
+
+    cdef int find(self, uint32_t address, uint8_t isa, Code* found) except -1:
+        size, branching, conditional, target, target_isa, block = self.look(address, isa)
+        found.size, found.branching, found.conditional = size, branching, conditional
+        found.target, found.target_isa, found.block = target, target_isa, block
+        return 0
+
+
+@cython.final
+cdef class Seen(Instructions):
+    """What a stream has come to."""
+
+    def __init__(self, Program program not None):
+        self.program = program
+
+    cdef int find(self, uint32_t address, uint8_t isa, Code* found) except -1:
+        found[0] = self.program.code(address, isa)[0]
+        return 0
+
+    cdef int step(self, Place* place, bint executed, Code** at) except -1:
+        """One atom: 0, and the place is where it leads to; or why it cannot be of the instruction there."""
+        if place.known != HERE:
+            return DISAGREES
+        if place.isa > THUMB:
+            return FOREIGN_ISA
+        cdef Code* code = self.code(place.address, place.isa)
+        at[0] = code
+        if code.branching == ABSENT:
+            return MISSING
+        if not executed and not code.conditional and not place.block and not place.doubtful:
+            return DISAGREES
+        if place.block:
+            place.block -= 1
+        if place.doubtful:
+            place.doubtful -= 1
+        if not executed or code.branching == PLAIN:
+            place.address += code.size
+        elif code.branching == DIRECT:
+            place.address, place.isa, place.block = code.target, code.target_isa, 0
+        elif code.branching == IT:
+            place.address += code.size
+            place.block, place.doubtful = code.block, 0
+        else:
+            place.known, place.block = AWAITING, 0
+            place.doubtful = 4 if code.branching == RETURNS else 0
+        return 0

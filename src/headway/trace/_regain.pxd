@@ -1,0 +1,45 @@
+# A lost address, regained; what the flow gives and gets, in C.
+cimport cython
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+from headway.trace._etmv3 cimport Packet
+from headway.trace._program cimport Place, Seen
+
+cdef enum Sort:        # of items and rows
+    INSTRUCTION = 0
+    GAP = 1
+    TIME = 2
+    TAKEN = 3          # an exception
+
+cdef struct Item:
+    uint64_t index
+    uint64_t value     # of a timestamp
+    uint32_t cycles
+    uint8_t executed
+    uint8_t sort       # INSTRUCTION: an atom. GAP: cycles alone. TIME
+
+cdef struct Stretch:   # what lies between two packets with an address
+    Item* items
+    size_t count
+    Place place        # where it begins, or was thought to
+    uint32_t base      # the address in the packet that it begins with, right or wrong
+    Packet* end
+
+cdef bint confirms(Packet* p, Place* after) noexcept
+
+@cython.final
+cdef class Regain:
+    cdef Seen seen
+    cdef size_t credit         # steps that may be spent on it
+    cdef uint32_t trusted      # the last instruction
+    cdef uint32_t returns[16]
+    cdef size_t calls
+    cdef int earn(self, size_t atoms) except -1
+    cdef int called(self, uint32_t after) except -1
+    cdef size_t where(self, Stretch* s, size_t start, uint8_t bits, bint near, Place* found) except? 0
+    cdef size_t follow(self, Stretch* s, size_t start, uint8_t bits, bint near, Place* found) except? 0
+    cdef size_t nearest(self, Stretch* s, size_t start, Place* places, size_t n) except? 0
+    cdef size_t everywhere(self, Place* place, uint8_t bits, Place* found) except? 0
+    cdef int explore_around(self, Stretch* s) except -1
+    cdef int explore(self, uint32_t address, uint8_t isa) except -1
+    cdef int sweep(self, uint32_t address, uint8_t isa) except -1

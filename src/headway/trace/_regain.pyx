@@ -1,0 +1,285 @@
+"""A lost address, regained from the atoms alone.
+
+Of the instructions that a stream may be at, only some can be followed along its next atoms, up to a packet that comes
+only after an indirect branch, or only at its own address. Where those that are left have all come to the same place, that
+is it; or the one is taken that is clearly nearest to where the stream was before.
+
+Where a stream may be: at each instruction that it has come to; at those that direct branches lead to from where it was, from where its
+calls return to, and from the function that returns to the packet's address; at the addresses that share the bits that are known;
+and, if it is at none of these, at all that are near.
+
+It costs time, so it is paid from a credit that the stream's atoms earn: noise is decoded in linear time as well.
+"""
+
+cimport cython
+from libc.stdlib cimport free, malloc
+
+from headway.trace._etmv3 cimport BRANCH, EXCEPTION, SYNC, THUMB
+from headway.trace._program cimport ABSENT, AWAITING, DIRECT, HERE, INDIRECT, IT, PLAIN, RETURNS, Code
+
+DEF EARNS = 256        # steps that each atom adds to the credit
+DEF CREDIT = 1 << 22   # the most
+DEF COSTS = 32         # steps that an instruction counts for that was not known before
+DEF LEAST = 4          # atoms that are followed at least
+DEF PROOF = 16         # of which there must be so many if nothing but they speaks for it
+DEF CALLS = 16         # of which it is remembered where they return to
+DEF BRANCHES = 1024    # that are explored from one place
+DEF ELSEWHERE = 1024   # addresses that may share the bits that are known
+DEF SWEPT = 4096       # bytes on either side
+DEF REACHED = 512      # addresses that are looked at for what is near
+DEF NEARBY = 48        # instructions
+DEF AWAY = 8           # of them a return counts for
+DEF CLEARLY = 4        # so many more, and twice as many, the next must be away
+DEF WALKED = 24        # items before a contradiction from which on that is asked
+
+
+cdef bint confirms(Packet* p, Place* after) noexcept:
+    """Whether the packet can come only where the stretch has led."""
+    if p.kind == SYNC:
+        return p.reason == 0 and after.known == HERE and after.address == p.value and after.isa == p.isa
+    return after.known == AWAITING and not p.has & EXCEPTION
+
+
+cdef inline size_t reach(
+    uint32_t* around, uint8_t* isas, uint8_t* steps, size_t n, uint32_t address, uint8_t isa, uint8_t step
+) noexcept nogil:
+    """One more address, unless it has been reached before."""
+    cdef size_t i
+    for i in range(n):
+        if around[i] == address and isas[i] == isa:
+            return n
+    if n == REACHED:
+        return n
+    around[n], isas[n], steps[n] = address, isa, step
+    return n + 1
+
+
+@cython.final
+cdef class Regain:
+    """Of one stream."""
+
+    def __init__(self, Seen seen not None):
+        self.seen, self.credit = seen, CREDIT // 4
+
+    cdef int earn(self, size_t atoms) except -1:
+        self.credit = min(self.credit + EARNS * atoms, <size_t>CREDIT)
+        return 0
+
+    cdef int called(self, uint32_t after) except -1:
+        """It has called a function that will return to this address."""
+        self.returns[self.calls % CALLS] = after
+        self.calls += 1
+        return 0
+
+    cdef size_t where(self, Stretch* s, size_t start, uint8_t bits, bint near, Place* found) except? 0:
+        """From which item on, at or after ``start``, the place is known, and the place there; all items if it is not.
+
+        ``bits``: so many low bits of the address at ``start`` are known. ``near``: only if it is clearly the nearest.
+        """
+        cdef size_t resume, before
+        self.explore_around(s)
+        resume = self.follow(s, start, bits, near, found)
+        before = self.seen.entries
+        if resume == s.count and not near and s.count - start >= PROOF:
+            self.sweep(self.trusted, s.place.isa)
+            if self.seen.entries > before:
+                resume = self.follow(s, start, bits, near, found)
+        return resume
+
+    cdef size_t follow(self, Stretch* s, size_t start, uint8_t bits, bint near, Place* found) except? 0:
+        """All places at once along the atoms."""
+        cdef size_t i, k, n = 0, left
+        cdef Code* code = NULL
+        cdef Place* places
+        cdef uint32_t mask = <uint32_t>((<uint64_t>1 << bits) - 1)
+        cdef bint same
+        if self.seen.entries > self.credit or s.count - start < LEAST:
+            return s.count
+        cdef size_t most = self.seen.entries + ELSEWHERE
+        cdef Place* firsts = <Place*>malloc(most * 2 * sizeof(Place))
+        if firsts == NULL:
+            raise MemoryError
+        try:
+            if bits:
+                n = self.everywhere(&s.place, bits, firsts)
+                self.credit -= min(self.credit, n * COSTS)
+            for k in range(self.seen.capacity if not n else 0):
+                code = &self.seen.table[k]
+                if code.key and code.branching and not ((code.key - 1 >> 2) ^ s.place.address) & mask:
+                    firsts[n].address, firsts[n].isa = <uint32_t>(code.key - 1 >> 2), code.key - 1 & 3
+                    firsts[n].known, firsts[n].block, firsts[n].doubtful = HERE, 0, 4
+                    n += 1
+            places = firsts + most
+            self.credit -= min(self.credit, self.seen.entries + n)
+            for k in range(n):
+                places[k] = firsts[k]
+            left = n
+            for i in range(start, s.count):
+                if s.items[i].sort != INSTRUCTION:
+                    continue
+                if left > self.credit:
+                    return s.count
+                self.credit -= left
+                n, left = left, 0
+                for k in range(n):
+                    if self.seen.step(&places[k], s.items[i].executed, &code) == 0:
+                        places[left] = places[k]
+                        firsts[left] = firsts[k]
+                        left += 1
+                if not left:
+                    return s.count
+            n, left = left, 0
+            if s.end.kind == BRANCH and s.end.has & EXCEPTION or s.end.kind == SYNC and s.end.reason:
+                # It can come anywhere, so it proves nothing.
+                near = near or n > 1
+                left = n if s.count - start >= PROOF else 0
+            for k in range(n if not left else 0):
+                if confirms(s.end, &places[k]):
+                    firsts[left] = firsts[k]
+                    left += 1
+            if left > 1 or near:
+                k = self.nearest(s, start, firsts, left)
+                if k < left:
+                    found[0] = firsts[k]
+                    return start
+                if near:
+                    return s.count
+            for i in range(start, s.count if left else start):
+                same = True
+                for k in range(1, left):
+                    same = same and firsts[k].address == firsts[0].address and firsts[k].isa == firsts[0].isa
+                if same:
+                    found[0] = firsts[0]
+                    return i
+                if s.items[i].sort == INSTRUCTION:
+                    for k in range(left):
+                        self.seen.step(&firsts[k], s.items[i].executed, &code)
+            return s.count
+        finally:
+            free(firsts)
+
+    cdef size_t nearest(self, Stretch* s, size_t start, Place* places, size_t n) except? 0:
+        """The place that is reached in the fewest instructions from where the stream was before; n if that is not clear."""
+        cdef Place way = s.place
+        cdef Code* code = NULL
+        cdef uint32_t around[REACHED]
+        cdef uint8_t isas[REACHED]
+        cdef uint8_t steps[REACHED]
+        cdef size_t i, k, taken = 0, waiting = 1, found = n
+        cdef uint32_t address
+        cdef uint8_t isa, step
+        cdef int least = 255, second = 255
+        around[0], isas[0], steps[0] = self.trusted, way.isa, 0
+        for i in range(start if way.known == HERE else 0):
+            if s.items[i].sort != INSTRUCTION:
+                continue
+            if way.known != HERE:
+                break
+            if start - i <= WALKED:
+                waiting = reach(around, isas, steps, waiting, way.address, way.isa, 0)
+            if self.seen.step(&way, s.items[i].executed, &code):
+                break
+        while taken < waiting and self.credit > 2 * REACHED + n:
+            address, isa, step = around[taken], isas[taken], steps[taken]
+            taken += 1
+            self.credit -= n + waiting
+            for k in range(n):
+                if places[k].address == address and places[k].isa == isa:
+                    if step < least:
+                        second = least if found != k else second
+                        found, least = k, step
+                    elif found != k and step < second:
+                        second = step
+            if step >= NEARBY or isa > THUMB:
+                continue
+            code = self.seen.code(address, isa)
+            if code.branching == ABSENT:
+                continue
+            if code.branching == DIRECT:
+                waiting = reach(around, isas, steps, waiting, code.target, code.target_isa, step + 1)
+            if code.branching == INDIRECT or code.branching == RETURNS:
+                for i in range(min(self.calls, <size_t>CALLS)):
+                    waiting = reach(around, isas, steps, waiting, self.returns[(self.calls - 1 - i) % CALLS], isa, step + AWAY)
+            if code.branching == PLAIN or code.branching == IT or code.conditional or code.block:
+                waiting = reach(around, isas, steps, waiting, address + code.size, isa, step + 1)
+        return found if second >= 2 * least + CLEARLY else n
+
+    # Where it may be
+
+    cdef size_t everywhere(self, Place* place, uint8_t bits, Place* found) except? 0:
+        """All addresses of the program with the low bits of the place's; none if these are too many."""
+        cdef uint64_t address, stride = <uint64_t>1 << bits
+        cdef size_t n = 0
+        for start, end in self.seen.program.spans:
+            address = <uint64_t>start & ~(stride - 1) | place.address & (stride - 1)
+            if (<uint64_t>end - <uint64_t>start) >> bits >= ELSEWHERE - n:
+                return 0
+            while address < <uint64_t>end:
+                if address >= <uint64_t>start and n < ELSEWHERE:
+                    found[n].address, found[n].isa, found[n].known = <uint32_t>address, place.isa, HERE
+                    found[n].block, found[n].doubtful = 0, place.doubtful
+                    n += 1
+                address += stride
+        return n
+
+    cdef int explore_around(self, Stretch* s) except -1:
+        cdef size_t i
+        cdef uint32_t target
+        cdef Packet* p = s.end
+        cdef Code* code
+        if s.place.known == HERE:
+            self.explore(s.place.address, s.place.isa)
+        self.explore(s.base, s.place.isa)
+        self.explore(self.trusted, s.place.isa)
+        for i in range(min(self.calls, <size_t>CALLS)):
+            self.explore(self.returns[(self.calls - 1 - i) % CALLS], s.place.isa)
+        if p.kind == BRANCH and not p.has & EXCEPTION and p.isa <= THUMB:
+            # If it is a return, the stretch ends in the function that was called before its target.
+            target = <uint32_t>p.value
+            if p.bits < 32:
+                target = s.base >> p.bits << p.bits | target & ((1 << p.bits) - 1)
+            code = self.seen.code(target - 4, p.isa)
+            if code.branching == DIRECT and code.block:
+                self.explore(code.target, code.target_isa)
+            self.explore(target, p.isa)
+        return 0
+
+    cdef int explore(self, uint32_t address, uint8_t isa) except -1:
+        """What can be reached from there by direct branches: what was lost went on near, perhaps for the first time."""
+        cdef uint32_t ahead[BRANCHES]
+        cdef uint8_t isas[BRANCHES]
+        cdef size_t taken = 0, waiting = 1, before
+        cdef Code* code
+        if isa > THUMB:
+            return 0
+        ahead[0], isas[0] = address, isa
+        while taken < waiting:
+            address, isa = ahead[taken], isas[taken]
+            taken += 1
+            while waiting < BRANCHES:
+                if self.credit < COSTS:
+                    return 0
+                before = self.seen.entries
+                code = self.seen.code(address, isa)
+                self.credit -= COSTS if self.seen.entries > before else 1
+                if code.explored or code.branching == ABSENT:
+                    break
+                code.explored = 1
+                if code.branching == DIRECT:
+                    ahead[waiting], isas[waiting] = code.target, code.target_isa
+                    waiting += 1
+                if code.branching >= DIRECT and code.branching != IT and not code.conditional and not code.block:
+                    break
+                address += code.size
+        return 0
+
+    cdef int sweep(self, uint32_t address, uint8_t isa) except -1:
+        """All that is near: functions that are only called through pointers cannot be reached otherwise."""
+        cdef uint32_t at = max(address, <uint32_t>SWEPT) - SWEPT, end = min(address, 0xFFFF0000u) + SWEPT
+        if isa > THUMB:
+            return 0
+        while at < end and self.credit > COSTS:
+            self.seen.code(at, isa)
+            self.credit -= COSTS
+            at += 2 if isa == THUMB else 4
+        return 0

@@ -477,6 +477,9 @@ def test_measuring_ends_with_the_processes_chosen(source: str, tmp_path: Path) -
             stderr=subprocess.PIPE,
         )
         wait_for(report)
+        deadline = time.monotonic() + 60
+        while not report.read_text().count("\n") and time.monotonic() < deadline:
+            time.sleep(0.02)
         target.kill()
         target.wait()  # reaped at once: it vanishes
         assert process.wait(60) == 0

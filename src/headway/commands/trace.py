@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +16,7 @@ from . import trace_threads
 if TYPE_CHECKING:
     from headway.trace.alignment import Fit
     from headway.trace.decode import Capture, Stream
+    from headway.trace.perfetto import File
     from headway.trace.records import Gap, Instruction
 
 __all__ = ["command"]
@@ -147,9 +149,11 @@ def _decode(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str
 
 @command.command("stats")
 @_shared
-def _stats(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str) -> None:
+@click.option("--windows", is_flag=True, help="Of a trace of the machine: every window of its profile.")
+def _stats(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str, windows: bool) -> None:
     """\b
     headway trace stats capture/
+    headway trace stats six.hwt --windows    where cycles went, window by window
 
     What is in each stream: packets by kind, instructions and bits for each, gaps by reason. Without a program (none
     in the snapshot, no --image) packets alone.
@@ -157,8 +161,10 @@ def _stats(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str)
     from headway.trace.records import Gap, Instruction, Why
 
     if trace_threads.answers(path):
-        trace_threads.stats(path, images, ids, style)
+        (trace_threads.windows if windows else trace_threads.stats)(path, images, ids, style)
         return
+    if windows:
+        raise click.UsageError("--windows is for traces of the machine (.hwt)")
     capture, streams = _open(path, images, ids, follow=False)
     rows: list[Sequence[Any]] = []
     for stream in streams:
@@ -203,9 +209,14 @@ def _align(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str,
     """\b
     headway trace align capture/                                the fits: cycles per tick, residuals
     headway trace align capture/ --instructions --format csv    every instruction in the common time
+    headway trace align six.hwt                                 how each core's clock ran
 
-    Lays the cores' times over each other by the timestamps in their streams. Times are in ticks of the common clock.
+    Lays the cores' times over each other by the timestamps in their streams; those of the machine's cores by what
+    their trace units said of their clocks. Times are in ticks of the common clock, or of the machine's.
     """
+    if trace_threads.answers(path):
+        trace_threads.align(path, images, ids, style, instructions=instructions)
+        return
     capture, streams = _open(path, images, ids)
     fits = _fits(streams)
     if instructions:
@@ -287,7 +298,7 @@ def _at(
         start, end = min(start for start, _ in spans), max(end for _, end in spans)
         raise HeadwayError(f"the trace is from {start:.0f} to {end:.0f}: give a time in between")
     rows = [_found_at(stream, found, moment, cycle if ids and stream.id == ids[0] else None) for stream, found in fits]
-    columns = ("stream", "thread", "time", "uncertainty", "cycle", "address", "size", "state", "symbol")
+    columns = ("stream", "thread", "time", "uncertainty", "cycle", "address", "size", "state", "symbol", "line")
     _write(capture, columns, rows, style)
 
 
@@ -302,7 +313,7 @@ def _found_at(stream: Stream, found: Fit, time: float | None, cycle: int | None)
 
     name = f"{stream.id:#x}"
     if time is None and cycle is None:
-        return name, None, None, None, None, None, 0, "unknown.alignment", ""
+        return name, None, None, None, None, None, 0, "unknown.alignment", "", ""
     end, epoch = 0, -1
     for record in stream.records():
         if not isinstance(record, Instruction | Gap) or record.cycle is None:
@@ -317,22 +328,59 @@ def _found_at(stream: Stream, found: Fit, time: float | None, cycle: int | None)
         moment = found.moment(epoch, round(wanted))
         when = (round(moment.time, 3), round(moment.uncertainty, 3)) if isinstance(moment, Moment) else (None, None)
         row = _row(stream, record)
-        return name, row[1], *when, round(wanted), *row[4:]
+        line = stream.image.line(record.address) if isinstance(record, Instruction) else ""
+        return name, row[1], *when, round(wanted), *row[4:], line
     why = "unknown.outside" if time is None or not _covers(found, time) else "unknown.lost"
-    return name, None, time, None, None, None, 0, why, ""
+    return name, None, time, None, None, None, 0, why, "", ""
 
 
 @command.command("export")
 @click.argument("path", metavar="PATH")
-@click.option("--image", "images", multiple=True, metavar="FILE", help="The program (ELF) that ran.")
-@click.option("--stream", "ids", multiple=True, type=_Number(), metavar="ID", help="Only this core.")
+@click.option("--image", "images", multiple=True, metavar="FILE[@ADDRESS]", help="The program that ran.")
+@click.option("--stream", "ids", multiple=True, type=_Number(), metavar="ID", help="Only this stream, or core.")
 @click.option("--to", "form", type=click.Choice(["perfetto"]), default="perfetto", show_default=True)
 @click.option("-o", "--output", required=True, metavar="FILE", help="Write it there.")
 def _export(path: str, images: tuple[str, ...], ids: tuple[int, ...], form: str, output: str) -> None:
     """\b
     headway trace export six.hwt --image six.elf --to perfetto -o six.pftrace
+    headway trace export capture/ -o capture.pftrace
 
-    A trace of the machine for ui.perfetto.dev: a track for each thread, functions as slices, stalls, waiting and gaps
-    visible; one nanosecond there is one cycle of the machine's clock.
+    For ui.perfetto.dev: a track for each thread of the machine, or stream of a capture; functions as slices, stalls,
+    waiting and gaps visible, with lines of source where the program has them. One nanosecond there is one tick of the
+    machine's clock, or a thousandth of a tick of a capture's.
     """
-    trace_threads.export(path, images, ids, output)
+    _check_output(output, path, images)
+    if trace_threads.answers(path):
+        _write_file(output, trace_threads.export(path, images, ids), "")
+        return
+    from headway.trace.slices import plan, write
+
+    capture, streams = _open(path, images, ids)
+    chosen, notes = plan(_fits(streams))
+    _write_file(output, lambda file: notes + write(chosen, file), capture.left_out)
+
+
+def _check_output(output: str, path: str, images: Sequence[str]) -> None:
+    """That it is none of what is read."""
+    for name in (path, *images):
+        try:
+            same = os.path.samefile(output, name)
+        except (OSError, ValueError):
+            continue
+        if same:
+            raise HeadwayError(f"the export would overwrite {output!a}, which it is made of: name another file")
+
+
+def _write_file(output: str, fill: Callable[[File], list[str]], left_out: str) -> None:
+    """The export, and what has to be said of it."""
+    from headway.trace.perfetto import File
+
+    try:
+        with open(output, "wb") as stream:
+            notes = fill(File(stream))
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise HeadwayError(f"the export cannot be written to {output!a} ({why}): name another file") from None
+    for note in (*notes, left_out):
+        if note:
+            click.echo(f"headway: {note}", err=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.machine.examples import EXAMPLES
+from tests.trace.slices import read_back
 from tests.trace.threads.runs import Run, run
 
 from headway.machine.config import Config, Trace
@@ -141,11 +142,24 @@ def test_the_trace_that_comes_with_headway_is_what_a_run_writes_now(tmp_path: Pa
     assert headway("trace", "at", *arguments).returncode == 0
 
 
-def test_export_writes_a_file_and_only_of_the_machine(recorded: Path, tmp_path: Path) -> None:
+def test_export_writes_a_file_but_never_over_what_it_reads(recorded: Path, tmp_path: Path) -> None:
     out = tmp_path / "mutex.pftrace"
     assert headway("trace", "export", recorded, "--image", PROGRAM, "--to", "perfetto", "-o", out).returncode == 0
-    assert out.stat().st_size > 1000
-    assert "not a trace of the machine" in refused("trace", "export", PROGRAM, "-o", out)
+    slices, tracks = read_back(out.read_bytes())
+    assert len(slices) > 100
+    assert len(tracks) == 2 * (1 + 3)
+    before = recorded.read_bytes()
+    assert "overwrite" in refused("trace", "export", recorded, "--image", PROGRAM, "-o", recorded)
+    assert recorded.read_bytes() == before
+    assert "cannot be written" in refused("trace", "export", recorded, "--image", PROGRAM, "-o", tmp_path)
+
+
+def test_what_is_refused_leaves_the_file_that_is_there(recorded: Path, tmp_path: Path) -> None:
+    out = tmp_path / "mutex.pftrace"
+    out.write_bytes(b"precious")
+    assert "--image" in refused("trace", "export", recorded, "-o", out)
+    assert "no snapshot folder" in refused("trace", "export", PROGRAM, "-o", out)
+    assert out.read_bytes() == b"precious"
 
 
 def test_a_trace_without_cycles_has_instructions_but_no_times(tmp_path: Path) -> None:

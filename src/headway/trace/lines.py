@@ -118,7 +118,12 @@ def _sections(elf: bytes) -> tuple[bytes, ...]:
         for header in map(file._get_section_header, range(count)):
             start = names + header["sh_name"]
             name = elf[start : start + 16].partition(b"\0")[0]
-            if name in found and header["sh_type"] != "SHT_NOBITS" and header["sh_size"] <= _MOST_SECTION:
+            if (
+                name in found
+                and not found[name]
+                and header["sh_type"] != "SHT_NOBITS"
+                and header["sh_size"] <= _MOST_SECTION
+            ):
                 data = elf[header["sh_offset"] : header["sh_offset"] + header["sh_size"]]
                 found[name] = _inflated(data) if header["sh_flags"] & _COMPRESSED else data
     except Exception:  # pyelftools raises a dozen kinds; whatever it is, there are no lines

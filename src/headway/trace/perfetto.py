@@ -50,6 +50,8 @@ class _Track:
     name: str | None = None
     """Of the slice that is open."""
     thread: int | None = None
+    begin: int = 0
+    """Of that slice."""
     end: int = 0
     """Up to where it is known what the track did."""
 
@@ -69,8 +71,11 @@ class Slices:
         self._tracks: dict[int, _Track] = {}
         self.passed = 0
 
-    def executes(self, track: int, start: int, end: int, address: int, thread: int | None = None) -> None:
-        """The instruction there was executed, or waited to be; ``thread``: the software thread whose it is."""
+    def executes(self, track: int, start: int, end: int, address: int, thread: int | None = None) -> bool:
+        """The instruction there was executed, or waited to be; ``thread``: the software thread whose it is.
+
+        False: the track has passed that time.
+        """
         name = self._known.get(address)
         if name is None:
             if len(self._known) >= _MOST_NAMES:
@@ -79,19 +84,21 @@ class Slices:
         now = self._tracks.get(track)
         if now is not None and now.name == name and now.end == start and now.thread == thread:
             now.end = end
-            return
+            return True
         begin = self._fit(track, start, end)
         if begin is None:
-            return
+            return False
         now = self._tracks[track]
         self._close(track, now)
         self._begin(track, begin, name, "function", address, thread)
-        now.name, now.thread, now.end = name, thread, end
+        now.name, now.thread, now.begin, now.end = name, thread, begin, end
+        return True
 
     def within(self, track: int, start: int, end: int, name: str, category: str, address: int) -> None:
-        """What time of the stretch that was told last was for."""
-        now = self._tracks.get(track)
-        if now is None or now.name is None or not start < end <= now.end:
+        """What time of the stretch was for that has just been told, and not passed."""
+        now = self._tracks[track]
+        start = max(start, now.begin)
+        if now.name is None or start >= end:
             return
         self._begin(track, start, name, category, address, None)
         self._put(Edge(track, self._clock(end), None))

@@ -100,8 +100,8 @@ def walk(stream: Stream, found: Fit | None, put: Callable[[Edge], None]) -> int:
             if begin < end:
                 slices.apart(track, begin, end, record.why.state, "gap")
         else:
-            slices.executes(track, begin, end, record.address, record.thread)
-            if cycle - start >= LEAST:
+            told = slices.executes(track, begin, end, record.address, record.thread)
+            if told and cycle - start >= LEAST:
                 slices.within(track, begin, end, "stall", "stall", record.address)
         reached = end
     slices.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import struct
 import subprocess
 import sys
 from itertools import pairwise
@@ -12,11 +13,13 @@ from pathlib import Path
 
 import pytest
 from tests.machine.examples import EXAMPLES
+from tests.trace.elves import END, LINE_7, at, elf, unit
 from tests.trace.slices import read_back
 from tests.trace.threads.runs import Run, run
 
 from headway.machine.config import Config, Trace
 from headway.machine.image import Image
+from headway.trace.threads.reading import COUNTED
 
 PROGRAM = EXAMPLES / "mutex.elf"
 COLUMNS = ["stream", "thread", "cycle", "cycles", "address", "size", "state", "symbol"]
@@ -125,15 +128,6 @@ def test_a_trace_that_was_cut_off_says_so(recorded: Path, tmp_path: Path) -> Non
     assert "unknown.cut_off" in result.stdout
 
 
-def test_clocks_of_cores_are_laid_over_each_other(tmp_path: Path) -> None:
-    from headway.trace.threads.clock import Clock
-
-    clock = Clock([(0, 0, 16, 1024), (100, 100, 8, 1024), (200, 300, 16, 512)], 1000, 1024)
-    for cycle in range(600):
-        assert clock.cycle(clock.tick(cycle)) == cycle
-    assert [clock.tick(cycle) for cycle in (99, 100, 101, 200, 711, 712)] == [99, 100, 102, 300, 811, 1324]
-
-
 def test_the_trace_that_comes_with_headway_is_what_a_run_writes_now(tmp_path: Path) -> None:
     again = tmp_path / "sleepers.hwt"
     assert headway("machine", "run", EXAMPLES / "sleepers.elf", "--trace", again, "-q").returncode == 0
@@ -178,6 +172,72 @@ def test_what_no_check_vouches_for_is_not_called_damaged(tmp_path: Path) -> None
     said = headway("trace", "stats", EXAMPLES / "sleepers.hwt").stdout
     assert ("damaged" in said, "after the last A-sync" in said) == (False, True)
     assert "damaged" in headway("trace", "stats", tmp_path / "damaged.hwt").stdout
+
+
+def test_align_says_how_each_clock_ran(recorded: Path, truth: Run) -> None:
+    result = headway("trace", "align", recorded, "--format", "json")
+    found = json.loads(result.stdout)
+    assert [row["stream"] for row in found] == ["0x0", "0x1"]
+    assert {(row["changes"], row["cycles_per_tick"], row["offset"]) for row in found} == {(0, 1.0, 0)}
+    last = max(cycle + n for log in truth.log.values() for cycle, n, _, _ in log)
+    assert last - 3 <= max(row["end"] for row in found) <= last
+
+
+def test_align_gives_each_instruction_its_tick(recorded: Path) -> None:
+    result = headway("trace", "align", recorded, "--image", PROGRAM, "--instructions", "--format", "csv")
+    found = list(csv.DictReader(io.StringIO(result.stdout)))
+    assert list(found[0]) == ["stream", "thread", "time", "uncertainty", *COLUMNS[3:]]
+    rows = decoded(recorded, "--image", PROGRAM)
+    assert [(row["time"], row["address"]) for row in found] == [(row["cycle"], row["address"]) for row in rows]
+    assert {row["uncertainty"] for row in found if row["time"]} == {"0"}
+
+
+def test_at_shows_lines_where_the_program_has_them(recorded: Path, tmp_path: Path) -> None:
+    """The program with other sections beside its segments is still the one that was traced."""
+    result = headway("trace", "at", recorded, "--image", PROGRAM, "--cycle", 20_000, "--format", "json")
+    addresses = {int(row["address"], 16): row for row in json.loads(result.stdout) if row["address"]}
+    assert {row["line"] for row in addresses.values()} == {""}
+    place = min(addresses)
+    data = bytearray(PROGRAM.read_bytes())
+    fresh = elf(unit(at(place) + LINE_7 + b"\x02\x04" + END))
+    headers = len(data)
+    table = struct.unpack_from("<I", fresh, 32)[0]
+    sections = bytearray(fresh[table:])
+    for number in (1, 2):  # what the section headers point to moves with them
+        offset = struct.unpack_from("<I", sections, 40 * number + 16)[0]
+        struct.pack_into("<I", sections, 40 * number + 16, offset + headers)
+    struct.pack_into("<I", data, 32, headers + table)
+    struct.pack_into("<HHH", data, 46, 40, 3, 2)
+    (tmp_path / "lines.elf").write_bytes(bytes(data) + fresh[:table] + sections)
+    result = headway("trace", "at", recorded, "--image", tmp_path / "lines.elf", "--cycle", 20_000, "--format", "json")
+    lines = {int(row["address"], 16): row["line"] for row in json.loads(result.stdout) if row["address"]}
+    assert lines == {address: "one.c:7" if address < place + 4 else "" for address in addresses}
+
+
+def test_stats_show_each_window_of_the_profile(tmp_path: Path) -> None:
+    (tmp_path / "my.toml").write_text("[trace]\nwindow = 5000\n")
+    path = tmp_path / "a.hwt"
+    arguments = "--config", tmp_path / "my.toml", "--trace", path, "-q", "--cores", 2
+    assert headway("machine", "run", PROGRAM, *arguments).returncode == 0
+    found = json.loads(headway("trace", "stats", path, "--windows", "--format", "json").stdout)
+    assert list(found[0])[2:] == list(COUNTED)
+    assert {row["stream"] for row in found} == {"0x0", "0x1"}
+    for core in ("0x0", "0x1"):
+        ends = [row["cycle"] for row in found if row["stream"] == core]
+        assert ends == sorted(ends)
+        assert all(end % 5000 == 0 for end in ends[:-1])
+    sums = {(row["stream"], row["what"]): row["value"] for row in json.loads(stats(path))}
+    for name in COUNTED:
+        for core in ("0x0", "0x1"):
+            assert sums[core, f"profile.{name}"] == sum(row[name] for row in found if row["stream"] == core)
+    table = headway("trace", "stats", path, "--windows").stdout.splitlines()
+    assert len(table) == len(found) + 1
+    assert max(map(len, table)) <= 80
+    assert "no windows" in refused("trace", "stats", EXAMPLES / "sleepers.hwt", "--windows")
+
+
+def stats(path: Path) -> str:
+    return headway("trace", "stats", path, "--format", "json").stdout
 
 
 def test_stats_add_up_the_profile(tmp_path: Path) -> None:

@@ -7,9 +7,12 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tests.machine.examples import EXAMPLES
 from tests.trace.slices import check_nesting, read_back
 
+from headway.errors import HeadwayError
 from headway.machine.config import Config, Trace
 from headway.machine.image import Image
 from headway.machine.machine import Machine
@@ -25,9 +28,13 @@ def trace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     path: Path = tmp_path_factory.mktemp("perfetto") / "mutex.hwt"
     with path.open("wb") as stream:
         Machine(Config.of(issue=request.param, trace=Trace(enabled=True))).run(EXAMPLES / "mutex.elf", trace=stream)
-    image = Image.load(EXAMPLES / "mutex.elf")
+    return Traced(Recording(path), program("mutex"))
+
+
+def program(name: str) -> Program:
+    image = Image.load(EXAMPLES / f"{name}.elf")
     segments = tuple((segment.address, segment.data) for segment in image.segments)
-    return Traced(Recording(path), Program(segments, functions_of(image.functions)))
+    return Program(segments, functions_of(image.functions))
 
 
 def edges(trace: Traced) -> list[Edge]:
@@ -72,6 +79,21 @@ def test_a_slice_is_where_its_name_says(trace: Traced) -> None:
             assert trace.program.symbol(moment.address) == ("" if first.name.startswith("0x") else first.name)
             assert moment.id == first.thread or first.thread is None
     assert "main" in seen
+
+
+@given(data=st.data())
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_slices_nest_whatever_happened_to_the_bytes(tmp_path: Path, data: st.DataObject) -> None:
+    damaged = bytearray((EXAMPLES / "sleepers.hwt").read_bytes())
+    for _ in range(data.draw(st.integers(1, 6))):
+        at = data.draw(st.integers(300, len(damaged) - 10))
+        damaged[at] ^= data.draw(st.integers(1, 255))
+    (tmp_path / "a.hwt").write_bytes(damaged)
+    try:
+        recording = Recording(tmp_path / "a.hwt")
+    except HeadwayError:  # the damage is in the file's own structure
+        return
+    assert check_nesting(edges(Traced(recording, program("sleepers")))) <= 2
 
 
 def test_what_is_written_is_a_perfetto_trace(trace: Traced) -> None:

@@ -16,10 +16,12 @@ __all__ = ["Change", "Clock"]
 
 _FULL = 16
 """Sixteenths of the machine's clock."""
+_NEAR = 1
+"""Cycles by which a head may be off: of a slow clock, its tick may be any of its cycle's."""
 
 
 class Change(NamedTuple):
-    """From a cycle on, which is at ``tick``, the clock has ``speed`` sixteenths, for ``running`` ticks of each window."""
+    """From a cycle on, which is at ``tick``, it has ``speed`` sixteenths, in ``running`` ticks of each window."""
 
     cycle: int
     tick: int
@@ -53,7 +55,7 @@ class Clock:
         self.changes: list[Change] = []
         for now in map(Change._make, sorted(told)):
             before = self.changes[-1] if self.changes else None
-            if before and before[2:] == now[2:] and before.cycle_of(now.tick, window) == now.cycle:
+            if before and before[2:] == now[2:] and abs(before.cycle_of(now.tick, window) - now.cycle) <= _NEAR:
                 continue
             if before and before.cycle == now.cycle:
                 self.changes.pop()

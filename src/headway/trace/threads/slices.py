@@ -44,8 +44,8 @@ def walk(trace: Trace, core: int, put: Callable[[Edge], None]) -> None:
             elif what in (_EXECUTED, _NOT_TAKEN):
                 slices.executes(track, cycle - unit + 1, cycle + 1, address, id_ or None)
             else:
-                slices.executes(track, cycle, cycle + cycles, address, id_ or None)
-                if what == _TRAPS or cycles >= LEAST:
+                told = slices.executes(track, cycle, cycle + cycles, address, id_ or None)
+                if told and (what == _TRAPS or cycles >= LEAST):
                     category = "trap" if what == _TRAPS else "stall"
                     slices.within(track, cycle, cycle + cycles, STATES[what], category, address)
     slices.close()

@@ -144,6 +144,17 @@ def test_what_is_not_exported_leaves_the_file_that_is_there(tmp_path: Path) -> N
     assert "--windows is for" in refused("stats", folder, "--windows")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("style", ["table", "csv", "json"])
+def test_rows_that_cannot_be_written_are_one_sentence(tmp_path: Path, style: str) -> None:
+    run = "import sys; from headway.commands import main; main()"
+    arguments = [sys.executable, "-c", run, "trace", "decode", str(write(tmp_path)), "--format", style]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(arguments, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+    assert done.returncode == 125
+    assert done.stderr == "headway: the rows cannot be written to standard output (No space left on device)\n"
+
+
 def refused(*arguments: str | Path) -> str:
     done = headway(*arguments)
     assert done.returncode == 125
@@ -196,7 +207,7 @@ def test_what_is_asked_for_must_be_there(tmp_path: Path) -> None:
     assert "either --cycle" in refused("at", folder)
     assert "name it with --stream" in refused("at", folder, "--cycle", "5")
     assert "is not there" in refused("decode", tmp_path / "nowhere")
-    assert "no snapshot folder" in refused("decode", folder / "trace.bin")
+    assert "neither a trace" in refused("decode", folder / "trace.bin")
     assert "snapshot.ini' cannot be opened" in refused("decode", tmp_path)
 
 

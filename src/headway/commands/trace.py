@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from headway.errors import HeadwayError
+from headway.views.rows import print_rows
 
 from . import trace_threads
 
@@ -92,13 +92,7 @@ def _write(
     capture: Capture, columns: Sequence[str], rows: Iterator[Sequence[Any]] | list[Sequence[Any]], style: str
 ) -> None:
     """To standard output; then says what has been left out."""
-    from headway.views.rows import write_rows
-
-    try:
-        write_rows(sys.stdout, columns, rows, style)
-        sys.stdout.flush()
-    except BrokenPipeError:  # a reader that has gone away is no error
-        return
+    print_rows(columns, rows, style)
     if capture.left_out:
         click.echo(f"headway: {capture.left_out}", err=True)
 

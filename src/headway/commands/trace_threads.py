@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from headway.errors import HeadwayError
+from headway.views.rows import print_rows
 
 if TYPE_CHECKING:
     from headway.trace.perfetto import File
@@ -25,14 +27,18 @@ _NARROW = ("d_misses", "d_stalls", "i_misses", "i_stalls", "tlb_misses", "stalls
 
 
 def answers(path: str) -> bool:
-    """Whether the file is one of these."""
+    """Whether it is one of these; False for what is no file. Raises HeadwayError for any other file."""
+    from headway.files import open_file
     from headway.trace.threads.container import MAGIC
 
-    try:
-        with open(path, "rb") as stream:
-            return stream.read(len(MAGIC) - 1) == MAGIC[:-1]
-    except (OSError, ValueError):
+    if not os.path.isfile(path):
         return False
+    with open_file(path, "a trace") as stream:
+        found = stream.read(len(MAGIC) - 1)
+    if found == MAGIC[:-1]:
+        return True
+    what = "is neither a trace of the machine (.hwt) nor a snapshot folder" if found else "is empty"
+    raise HeadwayError(f"{path!a} {what}: give what headway machine run --trace wrote, or a folder with a snapshot.ini")
 
 
 def _open(path: str, images: Sequence[str]) -> Trace:
@@ -66,16 +72,6 @@ def _chosen(trace: Trace, ids: Sequence[int]) -> list[int]:
     return sorted(set(ids)) or [core for core in range(trace.shape.cores) if trace.recording.sizes[core]]
 
 
-def _write(columns: Sequence[str], rows: Iterable[Sequence[Any]], style: str) -> None:
-    from headway.views.rows import write_rows
-
-    try:
-        write_rows(sys.stdout, columns, rows, style)
-        sys.stdout.flush()
-    except BrokenPipeError:  # a reader that has gone away is no error
-        pass
-
-
 def decode(path: str, images: Sequence[str], ids: Sequence[int], style: str, *, stalls: bool) -> None:
     """Every instruction and every gap, each thread's in order; ``stalls``: what else its cycles were, too."""
     trace = _open(path, images)
@@ -90,7 +86,7 @@ def decode(path: str, images: Sequence[str], ids: Sequence[int], style: str, *, 
         for rows in trace.rows(core, stalls=stalls)
         for row in (rows[number] for number in range(len(rows)))
     )
-    _write(COLUMNS, rows, style)
+    print_rows(COLUMNS, rows, style)
 
 
 def _write_lines(trace: Trace, cores: Sequence[int], stalls: bool) -> None:
@@ -143,7 +139,7 @@ def stats(path: str, images: Sequence[str], ids: Sequence[int], style: str) -> N
             (name, f"gap.{state}", "gaps", count) for state, count in found.rows.items() if state.startswith("unknown")
         ]
         rows.append((name, "contradictions", "contradictions", found.contradictions))
-    _write(("stream", "what", "unit", "value"), rows, style)
+    print_rows(("stream", "what", "unit", "value"), rows, style)
 
 
 def windows(path: str, images: Sequence[str], ids: Sequence[int], style: str) -> None:
@@ -152,13 +148,12 @@ def windows(path: str, images: Sequence[str], ids: Sequence[int], style: str) ->
 
     trace = _open(path, images)
     cores = _chosen(trace, ids)
-    found = ((f"{core:#x}", *window) for core in cores for window in trace.windows(core))
-    rows = iter(found)
+    rows: Iterator[Sequence[Any]] = ((f"{core:#x}", *window) for core in cores for window in trace.windows(core))
     first = next(rows, None)
     if first is None:
         raise HeadwayError(f"{path!a} has no windows of a profile: run the machine with trace.window = 1000, say")
     names = _NARROW if style == "table" else COUNTED
-    _write(("stream", "cycle", *names), chain([first], rows), style)
+    print_rows(("stream", "cycle", *names), chain([first], rows), style)
 
 
 def align(path: str, images: Sequence[str], ids: Sequence[int], style: str, *, instructions: bool) -> None:
@@ -169,7 +164,7 @@ def align(path: str, images: Sequence[str], ids: Sequence[int], style: str, *, i
     if instructions:
         trace.check_program()
         columns = ("stream", "thread", "time", "uncertainty", "cycles", "address", "size", "state", "symbol")
-        _write(columns, (row for core in cores for row in _placed(trace, core)), style)
+        print_rows(columns, (row for core in cores for row in _placed(trace, core)), style)
         return
     rows: list[Sequence[Any]] = []
     for core in cores:
@@ -177,7 +172,7 @@ def align(path: str, images: Sequence[str], ids: Sequence[int], style: str, *, i
         changes = len(clock.changes) - 1
         span = clock.changes[0].tick, clock.tick(clock.end)
         rows.append((f"{core:#x}", clock.end, changes, clock.rate, clock.tick(0), *span))
-    _write(("stream", "cycles", "changes", "cycles_per_tick", "offset", "start", "end"), rows, style)
+    print_rows(("stream", "cycles", "changes", "cycles_per_tick", "offset", "start", "end"), rows, style)
 
 
 def _placed(trace: Trace, core: int) -> Iterable[Sequence[Any]]:
@@ -206,7 +201,7 @@ def at(path: str, images: Sequence[str], ids: Sequence[int], style: str, cycle: 
             line = trace.program.line(one.address)
         head = f"{one.core:#x}", one.thread, one.cycle, one.id or None
         rows.append((*head, address, one.size, one.state, symbol, line))
-    _write(columns, rows, style)
+    print_rows(columns, rows, style)
 
 
 def export(path: str, images: Sequence[str], ids: Sequence[int]) -> Callable[[File], list[str]]:

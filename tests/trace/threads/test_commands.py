@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 from tests.machine.examples import EXAMPLES
-from tests.trace.elves import END, LINE_7, at, elf, unit
 from tests.trace.slices import read_back
 from tests.trace.threads.runs import Run, run
 
 from headway.machine.config import Config, Trace
 from headway.machine.image import Image
+from headway.trace.lines import Lines
 from headway.trace.threads.reading import COUNTED
 
 PROGRAM = EXAMPLES / "mutex.elf"
@@ -152,7 +152,7 @@ def test_what_is_refused_leaves_the_file_that_is_there(recorded: Path, tmp_path:
     out = tmp_path / "mutex.pftrace"
     out.write_bytes(b"precious")
     assert "--image" in refused("trace", "export", recorded, "-o", out)
-    assert "no snapshot folder" in refused("trace", "export", PROGRAM, "-o", out)
+    assert "neither a trace" in refused("trace", "export", PROGRAM, "-o", out)
     assert out.read_bytes() == b"precious"
 
 
@@ -193,25 +193,21 @@ def test_align_gives_each_instruction_its_tick(recorded: Path) -> None:
 
 
 def test_at_shows_lines_where_the_program_has_them(recorded: Path, tmp_path: Path) -> None:
-    """The program with other sections beside its segments is still the one that was traced."""
-    result = headway("trace", "at", recorded, "--image", PROGRAM, "--cycle", 20_000, "--format", "json")
-    addresses = {int(row["address"], 16): row for row in json.loads(result.stdout) if row["address"]}
-    assert {row["line"] for row in addresses.values()} == {""}
-    place = min(addresses)
-    data = bytearray(PROGRAM.read_bytes())
-    fresh = elf(unit(at(place) + LINE_7 + b"\x02\x04" + END))
-    headers = len(data)
-    table = struct.unpack_from("<I", fresh, 32)[0]
-    sections = bytearray(fresh[table:])
-    for number in (1, 2):  # what the section headers point to moves with them
-        offset = struct.unpack_from("<I", sections, 40 * number + 16)[0]
-        struct.pack_into("<I", sections, 40 * number + 16, offset + headers)
-    struct.pack_into("<I", data, 32, headers + table)
-    struct.pack_into("<HHH", data, 46, 40, 3, 2)
-    (tmp_path / "lines.elf").write_bytes(bytes(data) + fresh[:table] + sections)
-    result = headway("trace", "at", recorded, "--image", tmp_path / "lines.elf", "--cycle", 20_000, "--format", "json")
-    lines = {int(row["address"], 16): row["line"] for row in json.loads(result.stdout) if row["address"]}
-    assert lines == {address: "one.c:7" if address < place + 4 else "" for address in addresses}
+    """Without symbols and lines it is still the program that was traced."""
+    bare = bytearray(PROGRAM.read_bytes())
+    struct.pack_into("<I", bare, 32, 0)  # e_shoff, and then e_shnum and e_shstrndx: no sections
+    struct.pack_into("<HH", bare, 48, 0, 0)
+    (tmp_path / "bare.elf").write_bytes(bare)
+    lines = Lines(PROGRAM.read_bytes())
+    for program, has_lines in ((PROGRAM, True), (tmp_path / "bare.elf", False)):
+        result = headway("trace", "at", recorded, "--image", program, "--cycle", 20_000, "--format", "json")
+        found = [row for row in json.loads(result.stdout) if row["address"]]
+        assert found
+        for row in found:
+            line = lines.at(int(row["address"], 16))
+            assert line.partition(":")[0].endswith((".c", ".h", ".S"))
+            assert row["line"] == (line if has_lines else "")
+            assert bool(row["symbol"]) == has_lines or not row["symbol"]
 
 
 def test_stats_show_each_window_of_the_profile(tmp_path: Path) -> None:
@@ -248,3 +244,42 @@ def test_stats_add_up_the_profile(tmp_path: Path) -> None:
     found = {row["what"]: row["value"] for row in json.loads(result.stdout)}
     assert found["profile.windows"] == found["packet.profile"] > 0
     assert found["profile.stall_cycles"] >= found["profile.data_cache_stall_cycles"] > 0
+
+
+def documented() -> list[str]:
+    text = (EXAMPLES.parent / "docs" / "trace.md").read_text()
+    return [
+        line.partition("   ")[0] for line in text.splitlines() if line.startswith("headway trace") and ".hwt" in line
+    ]
+
+
+@pytest.mark.parametrize("command", documented())
+def test_what_is_documented_works_on_the_trace_that_comes_with_headway(command: str, tmp_path: Path) -> None:
+    words = command.replace("s.pftrace", str(tmp_path / "s.pftrace")).split()[1:]
+    result = headway(*[str(EXAMPLES / word) if word.startswith("sleepers.") else word for word in words])
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout or (tmp_path / "s.pftrace").stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("contents", "words"),
+    [
+        (b"", "is empty"),
+        (b"text", "neither a trace"),
+        (b"HWTRACE\x01", "does not say of what machine"),
+        (b"HWTRACE\x02" + bytes(20), "version 2"),
+        (b"HWTRACE\x01\xff\x02\x00\x00\x00{}", "nothing sensible"),
+        (b"HWTRACE\x01\xff\x02\x00\x00\x00{", "no JSON"),
+    ],
+)
+@pytest.mark.parametrize(
+    "command", [("decode",), ("stats", "--windows"), ("align",), ("at", "--cycle", "1"), ("export", "-o")]
+)
+def test_what_is_no_trace_is_refused_by_every_command(
+    tmp_path: Path, contents: bytes, words: str, command: tuple[str, ...]
+) -> None:
+    path = tmp_path / "a.hwt"
+    path.write_bytes(contents)
+    arguments = [*command, tmp_path / "out"] if command[-1] == "-o" else command
+    assert words in refused("trace", arguments[0], path, *arguments[1:])
+    assert not (tmp_path / "out").exists()

@@ -16,6 +16,7 @@ from . import trace_threads
 if TYPE_CHECKING:
     from headway.trace.alignment import Fit
     from headway.trace.decode import Capture, Stream
+    from headway.trace.moments import Moment
     from headway.trace.perfetto import File
     from headway.trace.records import Gap, Instruction
 
@@ -263,8 +264,6 @@ def _at(
 
     What every core was executing at one moment, and how far the moment may be off, in ticks; or why that is not known.
     """
-    from headway.trace.alignment import Moment
-
     if trace_threads.answers(path):
         trace_threads.at(path, images, ids, style, cycle)
         return
@@ -272,60 +271,33 @@ def _at(
         raise click.UsageError("give either --cycle (with --stream) or --time")
     if cycle is not None and len(ids) != 1:
         raise click.UsageError("--cycle is of one stream: name it with --stream")
+    from headway.trace.moments import Index
+
     capture, _ = _open(path, images, ids, follow=False)
     streams = capture.chosen(())
     for stream in streams:
         stream.check_image()
-    fits = _fits(streams)
-    moment: float | None = time
+    index = Index(streams)
     if cycle is not None:
-        stream, found = next(pair for pair in fits if pair[0].id == ids[0])
-        last = max((record.cycle or 0 for record in stream.records() if record.epoch == 0), default=0)
-        if cycle > last:
-            raise HeadwayError(f"stream {stream.id:#x} ends at cycle {last}: give an earlier one than {cycle}")
-        place = found.moment(0, cycle)
-        moment = place.time if isinstance(place, Moment) else None
-    elif time is not None and not any(_covers(found, time) for _, found in fits):
-        spans = [found.span for _, found in fits if found.span]
-        if not spans:
-            raise HeadwayError("no stream has timestamps enough for a common time: give --cycle and --stream")
-        start, end = min(start for start, _ in spans), max(end for _, end in spans)
-        raise HeadwayError(f"the trace is from {start:.0f} to {end:.0f}: give a time in between")
-    rows = [_found_at(stream, found, moment, cycle if ids and stream.id == ids[0] else None) for stream, found in fits]
+        moments = index.at_cycle(ids[0], cycle)
+    else:
+        assert time is not None
+        moments = index.at_time(time)
     columns = ("stream", "thread", "time", "uncertainty", "cycle", "address", "size", "state", "symbol", "line")
-    _write(capture, columns, rows, style)
+    _write(capture, columns, [_moment_row(moment) for moment in moments], style)
 
 
-def _covers(found: Fit, time: float) -> bool:
-    return found.span is not None and found.span[0] <= time <= found.span[1]
+def _moment_row(moment: Moment) -> Sequence[Any]:
+    from headway.trace.records import Instruction
 
-
-def _found_at(stream: Stream, found: Fit, time: float | None, cycle: int | None) -> Sequence[Any]:
-    """What a stream was doing. What is done at or after the moment, first, was being done at it."""
-    from headway.trace.alignment import Moment
-    from headway.trace.records import Gap, Instruction
-
-    name = f"{stream.id:#x}"
-    if time is None and cycle is None:
-        return name, None, None, None, None, None, 0, "unknown.alignment", "", ""
-    end, epoch = 0, -1
-    for record in stream.records():
-        if not isinstance(record, Instruction | Gap) or record.cycle is None:
-            continue
-        begin = end if record.epoch == epoch else 0
-        end, epoch = record.cycle, record.epoch
-        wanted: float | None = cycle if epoch == 0 else None
-        if wanted is None and time is not None:
-            wanted = found.cycle(time, epoch)
-        if wanted is None or wanted > end or (wanted <= begin and not wanted == begin == 0):
-            continue
-        moment = found.moment(epoch, round(wanted))
-        when = (round(moment.time, 3), round(moment.uncertainty, 3)) if isinstance(moment, Moment) else (None, None)
-        row = _row(stream, record)
-        line = stream.image.line(record.address) if isinstance(record, Instruction) else ""
-        return name, row[1], *when, round(wanted), *row[4:], line
-    why = "unknown.outside" if time is None or not _covers(found, time) else "unknown.lost"
-    return name, None, time, None, None, None, 0, why, "", ""
+    stream, record = moment.stream, moment.record
+    if record is None:
+        return f"{stream.id:#x}", None, moment.time, None, moment.cycle, None, 0, moment.why, "", ""
+    row = _row(stream, record)
+    time = None if moment.time is None else round(moment.time, 3)
+    uncertainty = None if moment.uncertainty is None else round(moment.uncertainty, 3)
+    line = stream.image.line(record.address) if isinstance(record, Instruction) else ""
+    return row[0], row[1], time, uncertainty, moment.cycle, *row[4:], line
 
 
 @command.command("export")

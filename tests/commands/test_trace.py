@@ -139,6 +139,8 @@ def test_what_is_not_exported_leaves_the_file_that_is_there(tmp_path: Path) -> N
     assert "cannot be opened" in refused("export", folder, "--image", tmp_path / "gone", "-o", out)
     assert "is not there" in refused("export", tmp_path / "nowhere", "-o", out)
     assert "overwrite" in refused("export", folder, "--image", out, "-o", out)
+    assert "overwrite" in refused("export", folder, "-o", folder / "trace.bin")
+    assert "overwrite" in refused("export", folder, "--image", f"{out}@{BASE:#x}", "-o", out)
     assert out.read_bytes() == b"precious"
     assert "cannot be written" in refused("export", folder, "-o", tmp_path)
     assert "--windows is for" in refused("stats", folder, "--windows")

@@ -55,8 +55,7 @@ def test_the_index_finds_what_looking_through_all_finds(
     for cycle in data.draw(st.lists(st.integers(0, 4000), min_size=5, max_size=20)):
         try:
             (moment,) = index.at_cycle(0x10, cycle)
-        except HeadwayError as error:
-            assert "ends at cycle" in str(error)
+        except HeadwayError:  # it ends before
             continue
         assert moment.record == by_looking_at_all(stream, moment.time, cycle)
     for time in data.draw(st.lists(st.integers(990, 1120), min_size=5, max_size=20)):

@@ -45,10 +45,10 @@ class _Number(click.ParamType[int]):
 @click.group("trace")
 def command() -> None:
     """\b
-    headway trace decode capture/ --format csv         every instruction, with its cycle
-    headway trace at six.hwt --image six.elf --cycle 120345    what all threads of the machine were doing then
-    headway trace stats capture/                       packets, bits per instruction, losses
-    headway trace at capture/ --time 562536985000      what every core was executing then
+    headway trace decode capture/ --format csv         of a trace port
+    headway trace at capture/ --time 562536985000
+    headway trace at six.hwt --image six.elf --cycle 120345    of the machine
+    headway trace export six.hwt --image six.elf -o six.pftrace
 
     Instruction traces: of the machine (headway machine run --trace, docs/trace-format.md), or captured from a trace
     port, a CoreSight snapshot folder with ETMv3 streams (docs/trace.md).
@@ -113,14 +113,15 @@ def _row(stream: Stream, record: Instruction | Gap) -> tuple[Any, ...]:
     return f"{stream.id:#x}", None, cycle, record.cycles, None, 0, _gap_state(stream, record), ""
 
 
-@command.command("decode")
+@command.command("decode", short_help="every instruction, with its cycle")
 @_shared
 @click.option("--stalls", is_flag=True, help="Of a trace of the machine: also cycles in which nothing was executed.")
 def _decode(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str, stalls: bool) -> None:
     """\b
-    headway trace decode capture/                                     every stream, for people
-    headway trace decode capture/ --stream 0x10 --format csv          one, as CSV
-    headway trace decode capture/ --image vmlinux --image System.map  with another program
+    headway trace decode capture/                             every stream
+    headway trace decode capture/ --stream 0x10 --format csv  one, as CSV
+    headway trace decode capture/ --image vmlinux             another program
+    headway trace decode six.hwt --image six.elf --stalls     all cycles
 
     Every instruction of every stream, in order, and every gap with its reason and its bytes of the buffer. `cycle`
     counts from the stream's first synchronisation; it is empty after a loss of time (headway trace align knows more).
@@ -142,7 +143,7 @@ def _decode(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str
     _write(capture, _COLUMNS, rows, style)
 
 
-@command.command("stats")
+@command.command("stats", short_help="packets, bits per instruction, losses, stalls by window")
 @_shared
 @click.option("--windows", is_flag=True, help="Of a trace of the machine: every window of its profile.")
 def _stats(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str, windows: bool) -> None:
@@ -197,14 +198,14 @@ def _fits(streams: Sequence[Stream]) -> list[tuple[Stream, Fit]]:
     return [(stream, fit(record for record in stream.records() if isinstance(record, Timestamp))) for stream in streams]
 
 
-@command.command("align")
+@command.command("align", short_help="how the times of cores lie to each other")
 @_shared
 @click.option("--instructions", is_flag=True, help="Every instruction with its common time instead of the fits.")
 def _align(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str, instructions: bool) -> None:
     """\b
-    headway trace align capture/                                the fits: cycles per tick, residuals
-    headway trace align capture/ --instructions --format csv    every instruction in the common time
-    headway trace align six.hwt                                 how each core's clock ran
+    headway trace align capture/                   cycles per tick, residuals
+    headway trace align capture/ --instructions    each in the common time
+    headway trace align six.hwt                    how each core's clock ran
 
     Lays the cores' times over each other by the timestamps in their streams; those of the machine's cores by what
     their trace units said of their clocks. Times are in ticks of the common clock, or of the machine's.
@@ -251,7 +252,7 @@ def _placed(stream: Stream, found: Fit) -> Iterator[Sequence[Any]]:
             yield row[0], row[1], *when, *row[3:]
 
 
-@command.command("at")
+@command.command("at", short_help="what everybody was executing at one moment")
 @_shared
 @click.option("--cycle", type=_Number(), metavar="N", help="A cycle of the stream that --stream names.")
 @click.option("--time", type=_Number(), metavar="T", help="A time of the common clock, in ticks.")
@@ -259,10 +260,12 @@ def _at(
     path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str, cycle: int | None, time: int | None
 ) -> None:
     """\b
-    headway trace at capture/ --time 562536985000            every core, at a time of the common clock
-    headway trace at capture/ --stream 0x10 --cycle 12345    every core, at a cycle of one
+    headway trace at six.hwt --image six.elf --cycle 120345  of the machine
+    headway trace at capture/ --time 562536985000            of a capture
+    headway trace at capture/ --stream 0x10 --cycle 12345    at a cycle of one
 
-    What every core was executing at one moment, and how far the moment may be off, in ticks; or why that is not known.
+    What every core was executing at one moment, in which function, and at which line of its source where the program
+    has line tables; of a capture also how far the moment may be off, in ticks; or why that is not known.
     """
     if trace_threads.answers(path):
         trace_threads.at(path, images, ids, style, cycle)
@@ -300,7 +303,7 @@ def _moment_row(moment: Moment) -> Sequence[Any]:
     return row[0], row[1], time, uncertainty, moment.cycle, *row[4:], line
 
 
-@command.command("export")
+@command.command("export", short_help="for ui.perfetto.dev: functions, stalls, gaps")
 @click.argument("path", metavar="PATH")
 @click.option("--image", "images", multiple=True, metavar="FILE[@ADDRESS]", help="The program that ran.")
 @click.option("--stream", "ids", multiple=True, type=_Number(), metavar="ID", help="Only this stream, or core.")
@@ -328,13 +331,12 @@ def _export(path: str, images: tuple[str, ...], ids: tuple[int, ...], form: str,
 
 def _check_output(output: str, path: str, images: Sequence[str]) -> None:
     """That it is none of what is read."""
-    for name in (path, *images):
-        try:
-            same = os.path.samefile(output, name)
-        except (OSError, ValueError):
-            continue
-        if same:
-            raise HeadwayError(f"the export would overwrite {output!a}, which it is made of: name another file")
+    if not os.path.isfile(output):
+        return
+    place = os.path.realpath(output)
+    read = (path, *images, *(image.rpartition("@")[0] for image in images))
+    if any(place == real or place.startswith(real + os.sep) for real in map(os.path.realpath, filter(None, read))):
+        raise HeadwayError(f"the export would overwrite {output!a}, which it is made of: name another file")
 
 
 def _write_file(output: str, fill: Callable[[File], list[str]], left_out: str) -> None:

@@ -169,7 +169,9 @@ class File:
         self._builder.write_packet(packet)
 
     def put(self, edge: Edge) -> None:
-        """One more."""
+        """One more. Raises HeadwayError for a time that Perfetto cannot hold."""
+        if not 0 <= edge.time < 1 << 63:
+            raise HeadwayError(f"a time of this trace, {edge.time} ns, is none that Perfetto can show")
         packet = self._builder.create_packet()
         packet.timestamp = edge.time
         packet.trusted_packet_sequence_id = _SEQUENCE

@@ -30,7 +30,9 @@ def walk(trace: Trace, core: int, put: Callable[[Edge], None]) -> None:
     trace.check_program()
     assert trace.program is not None
     unit = trace.shape.threads if trace.shape.strict else 1
-    slices = Slices(trace.program, put, trace.clock(core).tick)
+    clock = trace.clock(core)
+    # What is before the first that a trace buffer still has may be reckoned back to before the beginning.
+    slices = Slices(trace.program, put, lambda cycle: max(clock.tick(cycle), 0))
     for rows in trace.rows(core, stalls=True):
         for number in range(len(rows)):
             thread, cycle, cycles, address, _, what, id_ = rows[number]

@@ -176,8 +176,9 @@ def align(path: str, images: Sequence[str], ids: Sequence[int], style: str, *, i
 
 
 def _placed(trace: Trace, core: int) -> Iterable[Sequence[Any]]:
-    """Rows as of decode, with the tick instead of the cycle. It is exact unless a change of the clock may be lost."""
-    clock, uncertainty = trace.clock(core), 0 if trace.whole(core) else None
+    """Rows as of decode, with the tick instead of the cycle. It is exact unless a change of the clock may be missing."""
+    clock = trace.clock(core)
+    uncertainty = 0 if trace.whole(core) and clock.exact else None
     for rows in trace.rows(core):
         for number in range(len(rows)):
             stream, thread, cycle, *rest = _row(trace, core, rows[number])

@@ -57,6 +57,8 @@ def test_clocks_of_cores_are_laid_over_each_other() -> None:
     clock = Clock([(0, 0, 16, 1024), (100, 100, 8, 1024), (200, 300, 16, 512)], 1000, 1024)
     for cycle in range(600):
         assert clock.cycle(clock.tick(cycle)) == cycle
+    assert clock.exact
+    assert not Clock([(5, 5, 8, 1024)], 1000, 1024).exact
     assert [clock.tick(cycle) for cycle in (99, 100, 101, 200, 711, 712)] == [99, 100, 102, 300, 811, 1324]
 
 

@@ -65,6 +65,11 @@ class Clock:
         self._ticks = [change.tick for change in self.changes]
 
     @property
+    def exact(self) -> bool:
+        """Whether each cycle's tick is: it is not known where in its window a clock was that did not run at full."""
+        return self.changes[0][2:] == (_FULL, self._window)
+
+    @property
     def rate(self) -> float | None:
         """Cycles per tick of the machine, over the whole of the trace."""
         first = self.changes[0]

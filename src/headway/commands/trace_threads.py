@@ -176,7 +176,7 @@ def align(path: str, images: Sequence[str], ids: Sequence[int], style: str, *, i
 
 
 def _placed(trace: Trace, core: int) -> Iterable[Sequence[Any]]:
-    """Rows as of decode, with the tick instead of the cycle. It is exact unless a change of the clock may be missing."""
+    """Rows as of decode, with the tick instead of the cycle, exact unless a change of the clock may be missing."""
     clock = trace.clock(core)
     uncertainty = 0 if trace.whole(core) and clock.exact else None
     for rows in trace.rows(core):

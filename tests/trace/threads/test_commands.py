@@ -194,7 +194,7 @@ def test_align_gives_each_instruction_its_tick(recorded: Path) -> None:
 
 def test_a_tick_is_not_called_exact_where_a_change_of_the_clock_may_be_missing(tmp_path: Path) -> None:
     sound = (EXAMPLES / "sleepers.hwt").read_bytes()
-    (tmp_path / "damaged.hwt").write_bytes(sound[:9000] + bytes([sound[9000] ^ 8]) + sound[9001:])
+    (tmp_path / "damaged.hwt").write_bytes(sound[:9000] + bytes(range(64)) + sound[9064:])
     arguments = "--image", EXAMPLES / "sleepers.elf", "--instructions", "--format", "csv"
     result = headway("trace", "align", tmp_path / "damaged.hwt", *arguments)
     assert {row["uncertainty"] for row in csv.DictReader(io.StringIO(result.stdout))} == {""}

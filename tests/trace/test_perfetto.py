@@ -53,7 +53,7 @@ def test_a_time_is_in_one_outer_slice_at_most(told: list[tuple[int, int, int, in
     slices.close()
     for track in (1, 2, 3):
         reached, wanted = 0, set[int]()
-        for _, start, length, _, _ in (one for one in told if one[0] == track):
+        for _, start, length, _, _ in (one for one in told if one[0] == track and one[2]):
             wanted |= set(range(max(start, reached), start + length))
             reached = max(reached, start + length)
         times = [edge.time for edge in edges if edge.track == track]

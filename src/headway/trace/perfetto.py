@@ -127,9 +127,9 @@ class Slices:
 
     def _fit(self, track: int, start: int, end: int) -> int | None:
         """From where on the track has not passed the stretch; None: it has passed all of it."""
-        now = self._tracks.setdefault(track, _Track(end=start))
         if start >= end:
             return None
+        now = self._tracks.setdefault(track, _Track(end=start))
         if now.end >= end:
             self.passed += 1
             return None

@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.trace.elves import END, LINE_7, at, elf, unit
 from tests.trace.encoding import frames
 from tests.trace.programs import BASE
-from tests.trace.snapshots import STREAM, write
+from tests.trace.slices import read_back
+from tests.trace.snapshots import PROGRAM, STREAM, write
 
 from headway.errors import HeadwayError
 from headway.trace.decode import Capture
@@ -103,6 +105,58 @@ def test_at_says_what_was_being_executed(tmp_path: Path) -> None:
     assert row["address"].startswith("0xc000803") or row["address"].startswith("0xc000804")
 
 
+def test_at_names_the_line_of_source(tmp_path: Path) -> None:
+    table = unit(at(BASE) + LINE_7 + b"\x02\x20" + LINE_7 + b"\x02\x80\x01" + END)
+    (tmp_path / "program").write_bytes(elf(table, code=PROGRAM, base=BASE))
+    arguments = write(tmp_path / "s"), "--image", tmp_path / "program", "--format", "csv"
+    found = rows(headway("at", *arguments, "--stream", "0x10", "--cycle", "21").stdout)[0]
+    assert (found["address"], found["line"]) == (f"{BASE + 2:#010x}", "one.c:7")
+    found = rows(headway("at", *arguments, "--time", "1062").stdout)[0]
+    assert int(found["address"], 16) > BASE + 64
+    assert found["line"] == "one.c:13"
+    assert rows(headway("at", write(tmp_path / "s"), "--time", "1062", "--format", "csv").stdout)[0]["line"] == ""
+
+
+def test_a_capture_is_exported_with_its_lines(tmp_path: Path) -> None:
+    table = unit(at(BASE) + LINE_7 + b"\x02\x80\x02" + END)
+    (tmp_path / "program").write_bytes(elf(table, code=PROGRAM, base=BASE))
+    out = tmp_path / "out.pftrace"
+    done = headway("export", write(tmp_path / "s"), "--image", tmp_path / "program", "--to", "perfetto", "-o", out)
+    assert done.returncode == 0
+    assert done.stderr == "headway: left out, as only ETMv3 is decoded: stream 0x13 of PTM (PTM1.1)\n"
+    slices, tracks = read_back(out.read_bytes())
+    assert list(tracks.values()) == ["stream 0x10 (cpu)"]
+    assert slices[-1].notes == {"address": BASE, "line": "one.c:7"}
+    assert slices[-1].start // 1000 in range(998, 1002)
+    assert slices[-1].end // 1000 in range(1103, 1107)
+
+
+def test_what_is_not_exported_leaves_the_file_that_is_there(tmp_path: Path) -> None:
+    out = tmp_path / "out.pftrace"
+    out.write_bytes(b"precious")
+    folder = write(tmp_path / "s")
+    assert "there are 0x10" in refused("export", folder, "--stream", "7", "-o", out)
+    assert "cannot be opened" in refused("export", folder, "--image", tmp_path / "gone", "-o", out)
+    assert "is not there" in refused("export", tmp_path / "nowhere", "-o", out)
+    assert "overwrite" in refused("export", folder, "--image", out, "-o", out)
+    assert "overwrite" in refused("export", folder, "-o", folder / "trace.bin")
+    assert "overwrite" in refused("export", folder, "--image", f"{out}@{BASE:#x}", "-o", out)
+    assert out.read_bytes() == b"precious"
+    assert "cannot be written" in refused("export", folder, "-o", tmp_path)
+    assert "--windows is for" in refused("stats", folder, "--windows")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("style", ["table", "csv", "json"])
+def test_rows_that_cannot_be_written_are_one_sentence(tmp_path: Path, style: str) -> None:
+    run = "import sys; from headway.commands import main; main()"
+    arguments = [sys.executable, "-c", run, "trace", "decode", str(write(tmp_path)), "--format", style]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(arguments, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+    assert done.returncode == 125
+    assert done.stderr == "headway: the rows cannot be written to standard output (No space left on device)\n"
+
+
 def refused(*arguments: str | Path) -> str:
     done = headway(*arguments)
     assert done.returncode == 125
@@ -155,7 +209,7 @@ def test_what_is_asked_for_must_be_there(tmp_path: Path) -> None:
     assert "either --cycle" in refused("at", folder)
     assert "name it with --stream" in refused("at", folder, "--cycle", "5")
     assert "is not there" in refused("decode", tmp_path / "nowhere")
-    assert "no snapshot folder" in refused("decode", folder / "trace.bin")
+    assert "neither a trace" in refused("decode", folder / "trace.bin")
     assert "snapshot.ini' cannot be opened" in refused("decode", tmp_path)
 
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from headway.errors import HeadwayError
+from headway.views.rows import print_rows
 
 from . import trace_threads
 
 if TYPE_CHECKING:
     from headway.trace.alignment import Fit
     from headway.trace.decode import Capture, Stream
+    from headway.trace.moments import Moment
+    from headway.trace.perfetto import File
     from headway.trace.records import Gap, Instruction
 
 __all__ = ["command"]
@@ -42,10 +45,10 @@ class _Number(click.ParamType[int]):
 @click.group("trace")
 def command() -> None:
     """\b
-    headway trace decode capture/ --format csv         every instruction, with its cycle
-    headway trace at six.hwt --image six.elf --cycle 120345    what all threads of the machine were doing then
-    headway trace stats capture/                       packets, bits per instruction, losses
-    headway trace at capture/ --time 562536985000      what every core was executing then
+    headway trace decode capture/ --format csv         of a trace port
+    headway trace at capture/ --time 562536985000
+    headway trace at six.hwt --image six.elf --cycle 120345    of the machine
+    headway trace export six.hwt --image six.elf -o six.pftrace
 
     Instruction traces: of the machine (headway machine run --trace, docs/trace-format.md), or captured from a trace
     port, a CoreSight snapshot folder with ETMv3 streams (docs/trace.md).
@@ -90,13 +93,7 @@ def _write(
     capture: Capture, columns: Sequence[str], rows: Iterator[Sequence[Any]] | list[Sequence[Any]], style: str
 ) -> None:
     """To standard output; then says what has been left out."""
-    from headway.views.rows import write_rows
-
-    try:
-        write_rows(sys.stdout, columns, rows, style)
-        sys.stdout.flush()
-    except BrokenPipeError:  # a reader that has gone away is no error
-        return
+    print_rows(columns, rows, style)
     if capture.left_out:
         click.echo(f"headway: {capture.left_out}", err=True)
 
@@ -116,14 +113,15 @@ def _row(stream: Stream, record: Instruction | Gap) -> tuple[Any, ...]:
     return f"{stream.id:#x}", None, cycle, record.cycles, None, 0, _gap_state(stream, record), ""
 
 
-@command.command("decode")
+@command.command("decode", short_help="every instruction, with its cycle")
 @_shared
 @click.option("--stalls", is_flag=True, help="Of a trace of the machine: also cycles in which nothing was executed.")
 def _decode(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str, stalls: bool) -> None:
     """\b
-    headway trace decode capture/                                     every stream, for people
-    headway trace decode capture/ --stream 0x10 --format csv          one, as CSV
-    headway trace decode capture/ --image vmlinux --image System.map  with another program
+    headway trace decode capture/                             every stream
+    headway trace decode capture/ --stream 0x10 --format csv  one, as CSV
+    headway trace decode capture/ --image vmlinux             another program
+    headway trace decode six.hwt --image six.elf --stalls     all cycles
 
     Every instruction of every stream, in order, and every gap with its reason and its bytes of the buffer. `cycle`
     counts from the stream's first synchronisation; it is empty after a loss of time (headway trace align knows more).
@@ -145,11 +143,13 @@ def _decode(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str
     _write(capture, _COLUMNS, rows, style)
 
 
-@command.command("stats")
+@command.command("stats", short_help="packets, bits per instruction, losses, stalls by window")
 @_shared
-def _stats(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str) -> None:
+@click.option("--windows", is_flag=True, help="Of a trace of the machine: every window of its profile.")
+def _stats(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str, windows: bool) -> None:
     """\b
     headway trace stats capture/
+    headway trace stats six.hwt --windows    where cycles went, window by window
 
     What is in each stream: packets by kind, instructions and bits for each, gaps by reason. Without a program (none
     in the snapshot, no --image) packets alone.
@@ -157,8 +157,10 @@ def _stats(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str)
     from headway.trace.records import Gap, Instruction, Why
 
     if trace_threads.answers(path):
-        trace_threads.stats(path, images, ids, style)
+        (trace_threads.windows if windows else trace_threads.stats)(path, images, ids, style)
         return
+    if windows:
+        raise click.UsageError("--windows is for traces of the machine (.hwt)")
     capture, streams = _open(path, images, ids, follow=False)
     rows: list[Sequence[Any]] = []
     for stream in streams:
@@ -196,16 +198,21 @@ def _fits(streams: Sequence[Stream]) -> list[tuple[Stream, Fit]]:
     return [(stream, fit(record for record in stream.records() if isinstance(record, Timestamp))) for stream in streams]
 
 
-@command.command("align")
+@command.command("align", short_help="how the times of cores lie to each other")
 @_shared
 @click.option("--instructions", is_flag=True, help="Every instruction with its common time instead of the fits.")
 def _align(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str, instructions: bool) -> None:
     """\b
-    headway trace align capture/                                the fits: cycles per tick, residuals
-    headway trace align capture/ --instructions --format csv    every instruction in the common time
+    headway trace align capture/                   cycles per tick, residuals
+    headway trace align capture/ --instructions    each in the common time
+    headway trace align six.hwt                    how each core's clock ran
 
-    Lays the cores' times over each other by the timestamps in their streams. Times are in ticks of the common clock.
+    Lays the cores' times over each other by the timestamps in their streams; those of the machine's cores by what
+    their trace units said of their clocks. Times are in ticks of the common clock, or of the machine's.
     """
+    if trace_threads.answers(path):
+        trace_threads.align(path, images, ids, style, instructions=instructions)
+        return
     capture, streams = _open(path, images, ids)
     fits = _fits(streams)
     if instructions:
@@ -245,7 +252,7 @@ def _placed(stream: Stream, found: Fit) -> Iterator[Sequence[Any]]:
             yield row[0], row[1], *when, *row[3:]
 
 
-@command.command("at")
+@command.command("at", short_help="what everybody was executing at one moment")
 @_shared
 @click.option("--cycle", type=_Number(), metavar="N", help="A cycle of the stream that --stream names.")
 @click.option("--time", type=_Number(), metavar="T", help="A time of the common clock, in ticks.")
@@ -253,13 +260,13 @@ def _at(
     path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str, cycle: int | None, time: int | None
 ) -> None:
     """\b
-    headway trace at capture/ --time 562536985000            every core, at a time of the common clock
-    headway trace at capture/ --stream 0x10 --cycle 12345    every core, at a cycle of one
+    headway trace at six.hwt --image six.elf --cycle 120345  of the machine
+    headway trace at capture/ --time 562536985000            of a capture
+    headway trace at capture/ --stream 0x10 --cycle 12345    at a cycle of one
 
-    What every core was executing at one moment, and how far the moment may be off, in ticks; or why that is not known.
+    What every core was executing at one moment, in which function, and at which line of its source where the program
+    has line tables; of a capture also how far the moment may be off, in ticks; or why that is not known.
     """
-    from headway.trace.alignment import Moment
-
     if trace_threads.answers(path):
         trace_threads.at(path, images, ids, style, cycle)
         return
@@ -267,72 +274,81 @@ def _at(
         raise click.UsageError("give either --cycle (with --stream) or --time")
     if cycle is not None and len(ids) != 1:
         raise click.UsageError("--cycle is of one stream: name it with --stream")
+    from headway.trace.moments import Index
+
     capture, _ = _open(path, images, ids, follow=False)
     streams = capture.chosen(())
     for stream in streams:
         stream.check_image()
-    fits = _fits(streams)
-    moment: float | None = time
+    index = Index(streams)
     if cycle is not None:
-        stream, found = next(pair for pair in fits if pair[0].id == ids[0])
-        last = max((record.cycle or 0 for record in stream.records() if record.epoch == 0), default=0)
-        if cycle > last:
-            raise HeadwayError(f"stream {stream.id:#x} ends at cycle {last}: give an earlier one than {cycle}")
-        place = found.moment(0, cycle)
-        moment = place.time if isinstance(place, Moment) else None
-    elif time is not None and not any(_covers(found, time) for _, found in fits):
-        spans = [found.span for _, found in fits if found.span]
-        if not spans:
-            raise HeadwayError("no stream has timestamps enough for a common time: give --cycle and --stream")
-        start, end = min(start for start, _ in spans), max(end for _, end in spans)
-        raise HeadwayError(f"the trace is from {start:.0f} to {end:.0f}: give a time in between")
-    rows = [_found_at(stream, found, moment, cycle if ids and stream.id == ids[0] else None) for stream, found in fits]
-    columns = ("stream", "thread", "time", "uncertainty", "cycle", "address", "size", "state", "symbol")
-    _write(capture, columns, rows, style)
+        moments = index.at_cycle(ids[0], cycle)
+    else:
+        assert time is not None
+        moments = index.at_time(time)
+    columns = ("stream", "thread", "time", "uncertainty", "cycle", "address", "size", "state", "symbol", "line")
+    _write(capture, columns, [_moment_row(moment) for moment in moments], style)
 
 
-def _covers(found: Fit, time: float) -> bool:
-    return found.span is not None and found.span[0] <= time <= found.span[1]
+def _moment_row(moment: Moment) -> Sequence[Any]:
+    from headway.trace.records import Instruction
+
+    stream, record = moment.stream, moment.record
+    if record is None:
+        return f"{stream.id:#x}", None, moment.time, None, moment.cycle, None, 0, moment.why, "", ""
+    row = _row(stream, record)
+    time = None if moment.time is None else round(moment.time, 3)
+    uncertainty = None if moment.uncertainty is None else round(moment.uncertainty, 3)
+    line = stream.image.line(record.address) if isinstance(record, Instruction) else ""
+    return row[0], row[1], time, uncertainty, moment.cycle, *row[4:], line
 
 
-def _found_at(stream: Stream, found: Fit, time: float | None, cycle: int | None) -> Sequence[Any]:
-    """What a stream was doing. What is done at or after the moment, first, was being done at it."""
-    from headway.trace.alignment import Moment
-    from headway.trace.records import Gap, Instruction
-
-    name = f"{stream.id:#x}"
-    if time is None and cycle is None:
-        return name, None, None, None, None, None, 0, "unknown.alignment", ""
-    end, epoch = 0, -1
-    for record in stream.records():
-        if not isinstance(record, Instruction | Gap) or record.cycle is None:
-            continue
-        begin = end if record.epoch == epoch else 0
-        end, epoch = record.cycle, record.epoch
-        wanted: float | None = cycle if epoch == 0 else None
-        if wanted is None and time is not None:
-            wanted = found.cycle(time, epoch)
-        if wanted is None or wanted > end or (wanted <= begin and not wanted == begin == 0):
-            continue
-        moment = found.moment(epoch, round(wanted))
-        when = (round(moment.time, 3), round(moment.uncertainty, 3)) if isinstance(moment, Moment) else (None, None)
-        row = _row(stream, record)
-        return name, row[1], *when, round(wanted), *row[4:]
-    why = "unknown.outside" if time is None or not _covers(found, time) else "unknown.lost"
-    return name, None, time, None, None, None, 0, why, ""
-
-
-@command.command("export")
+@command.command("export", short_help="for ui.perfetto.dev: functions, stalls, gaps")
 @click.argument("path", metavar="PATH")
-@click.option("--image", "images", multiple=True, metavar="FILE", help="The program (ELF) that ran.")
-@click.option("--stream", "ids", multiple=True, type=_Number(), metavar="ID", help="Only this core.")
+@click.option("--image", "images", multiple=True, metavar="FILE[@ADDRESS]", help="The program that ran.")
+@click.option("--stream", "ids", multiple=True, type=_Number(), metavar="ID", help="Only this stream, or core.")
 @click.option("--to", "form", type=click.Choice(["perfetto"]), default="perfetto", show_default=True)
 @click.option("-o", "--output", required=True, metavar="FILE", help="Write it there.")
 def _export(path: str, images: tuple[str, ...], ids: tuple[int, ...], form: str, output: str) -> None:
     """\b
     headway trace export six.hwt --image six.elf --to perfetto -o six.pftrace
+    headway trace export capture/ -o capture.pftrace
 
-    A trace of the machine for ui.perfetto.dev: a track for each thread, functions as slices, stalls, waiting and gaps
-    visible; one nanosecond there is one cycle of the machine's clock.
+    For ui.perfetto.dev: a track for each thread of the machine, or stream of a capture; functions as slices, stalls,
+    waiting and gaps visible, with lines of source where the program has them. One nanosecond there is one tick of the
+    machine's clock, or a thousandth of a tick of a capture's.
     """
-    trace_threads.export(path, images, ids, output)
+    _check_output(output, path, images)
+    if trace_threads.answers(path):
+        _write_file(output, trace_threads.export(path, images, ids), "")
+        return
+    from headway.trace.slices import plan, write
+
+    capture, streams = _open(path, images, ids)
+    chosen, notes = plan(_fits(streams))
+    _write_file(output, lambda file: notes + write(chosen, file), capture.left_out)
+
+
+def _check_output(output: str, path: str, images: Sequence[str]) -> None:
+    """That it is none of what is read."""
+    if not os.path.isfile(output):
+        return
+    place = os.path.realpath(output)
+    read = (path, *images, *(image.rpartition("@")[0] for image in images))
+    if any(place == real or place.startswith(real + os.sep) for real in map(os.path.realpath, filter(None, read))):
+        raise HeadwayError(f"the export would overwrite {output!a}, which it is made of: name another file")
+
+
+def _write_file(output: str, fill: Callable[[File], list[str]], left_out: str) -> None:
+    """The export, and what has to be said of it."""
+    from headway.trace.perfetto import File
+
+    try:
+        with open(output, "wb") as stream:
+            notes = fill(File(stream))
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise HeadwayError(f"the export cannot be written to {output!a} ({why}): name another file") from None
+    for note in (*notes, left_out):
+        if note:
+            click.echo(f"headway: {note}", err=True)

@@ -2,32 +2,43 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from headway.errors import HeadwayError
+from headway.views.rows import print_rows
 
 if TYPE_CHECKING:
+    from headway.trace.perfetto import File
     from headway.trace.threads._flow import Row
     from headway.trace.threads.reading import Program, Trace
 
-__all__ = ["answers", "at", "decode", "export", "stats"]
+__all__ = ["align", "answers", "at", "decode", "export", "stats", "windows"]
 
+_MOST_FILE = 1 << 30
 COLUMNS = ("stream", "thread", "cycle", "cycles", "address", "size", "state", "symbol")
+_NARROW = ("d_misses", "d_stalls", "i_misses", "i_stalls", "tlb_misses", "stalls")
+"""What the six counters of a window are called where a terminal's width counts."""
 
 
 def answers(path: str) -> bool:
-    """Whether the file is one of these."""
+    """Whether it is one of these; False for what is no file. Raises HeadwayError for any other file."""
+    from headway.files import open_file
     from headway.trace.threads.container import MAGIC
 
-    try:
-        with open(path, "rb") as stream:
-            return stream.read(len(MAGIC) - 1) == MAGIC[:-1]
-    except (OSError, ValueError):
+    if not os.path.isfile(path):
         return False
+    with open_file(path, "a trace") as stream:
+        found = stream.read(len(MAGIC) - 1)
+    if found == MAGIC[:-1]:
+        return True
+    what = "is neither a trace of the machine (.hwt) nor a snapshot folder" if found else "is empty"
+    raise HeadwayError(f"{path!a} {what}: give what headway machine run --trace wrote, or a folder with a snapshot.ini")
 
 
 def _open(path: str, images: Sequence[str]) -> Trace:
@@ -44,12 +55,15 @@ def _open(path: str, images: Sequence[str]) -> Trace:
 
 
 def _program(path: str) -> Program:
+    from headway.files import read_file
     from headway.machine.image import Image
+    from headway.trace.lines import Lines
     from headway.trace.threads.reading import Program, functions_of
 
-    image = Image.load(path)
+    data = read_file(path, "an ELF file for RV32", _MOST_FILE)
+    image = Image.of(data, path)
     segments = tuple((segment.address, segment.data) for segment in image.segments)
-    return Program(segments, functions_of(image.functions))
+    return Program(segments, functions_of(image.functions), Lines(data))
 
 
 def _chosen(trace: Trace, ids: Sequence[int]) -> list[int]:
@@ -58,20 +72,11 @@ def _chosen(trace: Trace, ids: Sequence[int]) -> list[int]:
     return sorted(set(ids)) or [core for core in range(trace.shape.cores) if trace.recording.sizes[core]]
 
 
-def _write(columns: Sequence[str], rows: Iterator[Sequence[Any]] | list[Sequence[Any]], style: str) -> None:
-    from headway.views.rows import write_rows
-
-    try:
-        write_rows(sys.stdout, columns, rows, style)
-        sys.stdout.flush()
-    except BrokenPipeError:  # a reader that has gone away is no error
-        pass
-
-
 def decode(path: str, images: Sequence[str], ids: Sequence[int], style: str, *, stalls: bool) -> None:
     """Every instruction and every gap, each thread's in order; ``stalls``: what else its cycles were, too."""
     trace = _open(path, images)
     cores = _chosen(trace, ids)
+    trace.check_program()
     if style == "csv":
         _write_lines(trace, cores, stalls)
         return
@@ -81,7 +86,7 @@ def decode(path: str, images: Sequence[str], ids: Sequence[int], style: str, *, 
         for rows in trace.rows(core, stalls=stalls)
         for row in (rows[number] for number in range(len(rows)))
     )
-    _write(COLUMNS, rows, style)
+    print_rows(COLUMNS, rows, style)
 
 
 def _write_lines(trace: Trace, cores: Sequence[int], stalls: bool) -> None:
@@ -122,6 +127,9 @@ def stats(path: str, images: Sequence[str], ids: Sequence[int], style: str) -> N
             rows.append((name, "damaged", "bytes", found.damaged))
         if found.unchecked:
             rows.append((name, "after the last A-sync", "bytes", found.unchecked))
+        if found.windows:
+            rows.append((name, "profile.windows", "windows", found.windows))
+            rows += [(name, f"profile.{what}", what.split("_")[-1], count) for what, count in found.profile.items()]
         if trace.program is None:
             continue
         count = found.instructions
@@ -130,11 +138,52 @@ def stats(path: str, images: Sequence[str], ids: Sequence[int], style: str) -> N
         rows += [
             (name, f"gap.{state}", "gaps", count) for state, count in found.rows.items() if state.startswith("unknown")
         ]
-        if found.windows:
-            rows.append((name, "profile.windows", "windows", found.windows))
-            rows += [(name, f"profile.{what}", what.split("_")[-1], count) for what, count in found.profile.items()]
         rows.append((name, "contradictions", "contradictions", found.contradictions))
-    _write(("stream", "what", "unit", "value"), rows, style)
+    print_rows(("stream", "what", "unit", "value"), rows, style)
+
+
+def windows(path: str, images: Sequence[str], ids: Sequence[int], style: str) -> None:
+    """A row for each window of the profile."""
+    from headway.trace.threads.reading import COUNTED
+
+    trace = _open(path, images)
+    cores = _chosen(trace, ids)
+    rows: Iterator[Sequence[Any]] = ((f"{core:#x}", *window) for core in cores for window in trace.windows(core))
+    first = next(rows, None)
+    if first is None:
+        raise HeadwayError(f"{path!a} has no windows of a profile: run the machine with trace.window = 1000, say")
+    names = _NARROW if style == "table" else COUNTED
+    print_rows(("stream", "cycle", *names), chain([first], rows), style)
+
+
+def align(path: str, images: Sequence[str], ids: Sequence[int], style: str, *, instructions: bool) -> None:
+    """How each core's cycles lie in the machine's ticks, or every instruction with its tick."""
+    trace = _open(path, images)
+    cores = _chosen(trace, ids)
+    trace.check_times()
+    if instructions:
+        trace.check_program()
+        columns = ("stream", "thread", "time", "uncertainty", "cycles", "address", "size", "state", "symbol")
+        print_rows(columns, (row for core in cores for row in _placed(trace, core)), style)
+        return
+    rows: list[Sequence[Any]] = []
+    for core in cores:
+        clock = trace.clock(core)
+        changes = len(clock.changes) - 1
+        span = clock.changes[0].tick, clock.tick(clock.end)
+        rows.append((f"{core:#x}", clock.end, changes, clock.rate, clock.tick(0), *span))
+    print_rows(("stream", "cycles", "changes", "cycles_per_tick", "offset", "start", "end"), rows, style)
+
+
+def _placed(trace: Trace, core: int) -> Iterable[Sequence[Any]]:
+    """Rows as of decode, with the tick instead of the cycle, exact unless a change of the clock may be missing."""
+    clock = trace.clock(core)
+    uncertainty = 0 if trace.whole(core) and clock.exact else None
+    for rows in trace.rows(core):
+        for number in range(len(rows)):
+            stream, thread, cycle, *rest = _row(trace, core, rows[number])
+            when = (None, None) if cycle is None else (clock.tick(cycle), uncertainty)
+            yield stream, thread, *when, *rest
 
 
 def at(path: str, images: Sequence[str], ids: Sequence[int], style: str, cycle: int | None) -> None:
@@ -144,26 +193,29 @@ def at(path: str, images: Sequence[str], ids: Sequence[int], style: str, cycle: 
     if len(ids) > 1:
         raise click.UsageError("--cycle is of one core: name one with --stream")
     trace = _open(path, images)
-    columns = ("stream", "thread", "cycle", "id", "address", "size", "state", "symbol")
+    columns = ("stream", "thread", "cycle", "id", "address", "size", "state", "symbol", "line")
     rows: list[Sequence[Any]] = []
     for one in trace.at(cycle, ids[0] if ids else 0):
-        address = None if one.address is None else f"{one.address:#010x}"
-        symbol = "" if one.address is None or trace.program is None else trace.program.symbol(one.address)
-        rows.append((f"{one.core:#x}", one.thread, one.cycle, one.id or None, address, one.size, one.state, symbol))
-    _write(columns, rows, style)
+        address, symbol, line = None, "", ""
+        if one.address is not None and trace.program is not None:
+            address, symbol = f"{one.address:#010x}", trace.program.symbol(one.address)
+            line = trace.program.line(one.address)
+        head = f"{one.core:#x}", one.thread, one.cycle, one.id or None
+        rows.append((*head, address, one.size, one.state, symbol, line))
+    print_rows(columns, rows, style)
 
 
-def export(path: str, images: Sequence[str], ids: Sequence[int], output: str) -> None:
-    """For Perfetto."""
-    from headway.trace.threads.perfetto import write
+def export(path: str, images: Sequence[str], ids: Sequence[int]) -> Callable[[File], list[str]]:
+    """What writes its slices, and gives what has to be said of them; the trace has been checked when this returns."""
+    from headway.trace.threads.slices import write
 
-    if not answers(path):
-        raise HeadwayError(f"{path!a} is not a trace of the machine (.hwt): only those are exported")
     trace = _open(path, images)
     cores = _chosen(trace, ids)
-    try:
-        with open(output, "wb") as stream:
-            write(trace, cores, stream)
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else str(error)
-        raise HeadwayError(f"the export cannot be written to {output!a} ({why}): name another file") from None
+    trace.check_times()
+    trace.check_program()
+
+    def written(file: File) -> list[str]:
+        write(trace, cores, file)
+        return []
+
+    return written

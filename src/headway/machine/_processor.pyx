@@ -19,7 +19,7 @@ from .execute cimport STOP_HTIF, STOP_LIMIT, STOP_NO_MEMORY, STOP_SEMIHOST, STOP
 from .memory cimport grant
 from .power cimport start_hart
 from .structures cimport Account, Cache, Cell, Core, Decoded, Hart, Logged, Machine, Thread
-from .trace cimport LOGGED, MAX_LOADED, TRACED, TRACE_ASKED, TRACE_PERMITTED, doing_of, flush, send_group, send_head, watch_gap, watch_sleep
+from .trace cimport LOGGED, MAX_LOADED, TRACED, TRACE_ASKED, TRACE_PERMITTED, doing_of, flush, send_group, send_head, send_window, watch_gap, watch_sleep
 from .turns cimport new_turn
 
 __all__ = ["HTIF", "LIMIT", "SEMIHOST", "STANDSTILL", "Processor"]
@@ -235,7 +235,7 @@ cdef class Processor:
             c.unit.after = -1
             c.unit.kept = 4 * config.after
             for register, value in config.registers():
-                write_resource(c, register, value)
+                write_resource(m, c, register, value)
             if config.buffer:
                 c.unit.bytes = <uint8_t*>zeros(config.buffer, 4)
                 c.unit.ring = c.unit.room = 4 * config.buffer
@@ -604,6 +604,9 @@ cdef class Processor:
                     flush(m, c, h)
                     c.unit.port = 0
                     send_group(m, c, h)
+            if c.unit.window:
+                c.unit.port = 0
+                send_window(m, c, cycle)
             if c.unit.exists:
                 c.unit.port = 0
                 send_head(m, c, cycle, m.now)

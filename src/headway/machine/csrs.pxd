@@ -356,6 +356,6 @@ cdef inline bint write_csr(Machine* m, Core* c, Hart* h, uint32_t number, uint32
             return False
         c.unit.selected = value
     elif number == 0x7D9:
-        return c.unit.exists and write_resource(c, c.unit.selected, value)
+        return c.unit.exists and write_resource(m, c, c.unit.selected, value)
     # The rest is read as zero, or decided by the machine alone: writing changes nothing.
     return True

@@ -11,7 +11,7 @@ from .architecture cimport *
 from .devices cimport look_at_plic
 from .power cimport BREAKING
 from .structures cimport Block, Core, Decoded, Hart, Machine, TraceUnit
-from .trace cimport TRACED, TRACE_IN_STATE, tell_trigger
+from .trace cimport TRACED, TRACE_IN_STATE, send_window, tell_trigger
 
 # Bits of a block's control register.
 cdef enum:  # Control
@@ -155,7 +155,7 @@ cdef inline uint32_t read_resource(TraceUnit* u, uint32_t n) noexcept nogil:
     return u.profiled[n - PROFILED] if n < RESOURCES else 0
 
 
-cdef inline bint write_resource(Core* c, uint32_t n, uint32_t value) noexcept nogil:
+cdef inline bint write_resource(Machine* m, Core* c, uint32_t n, uint32_t value) noexcept nogil:
     """False: there is no such register, or it cannot have this value."""
     cdef TraceUnit* u = &c.unit
     cdef Block* b = &u.blocks[n >> 3 & 3]
@@ -190,6 +190,7 @@ cdef inline bint write_resource(Core* c, uint32_t n, uint32_t value) noexcept no
             return False
         u.line = value
     elif n == WINDOW:
+        send_window(m, c, c.cycle + 1)
         u.window = u.window_left = value
         u.window_at = c.cycle + 1
     elif n == PROFILED_IN:

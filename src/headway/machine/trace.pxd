@@ -565,30 +565,36 @@ cdef inline void tell_trigger(Machine* m, Core* c, Hart* h) noexcept nogil:
         u.after = u.kept
 
 
-cdef inline void count_window(Machine* m, Core* c) noexcept nogil:
-    """Up to the gap before a turn; at the end of a window its counts are sent, if there are any. A stall counts when it ends."""
+cdef inline void send_window(Machine* m, Core* c, int64_t end) noexcept nogil:
+    """What has been counted in a window that ends before cycle `end`, if anything, and if there is room; else it is kept."""
     cdef TraceUnit* u = &c.unit
     cdef uint8_t bytes[80]
     cdef uint64_t any = 0
-    cdef int64_t now = c.cycle + 1 - m.unit, passed = now - u.window_at
     cdef int n, i
+    for i in range(6):
+        any |= u.profile[i]
+    if not any or not u.number:
+        return
+    bytes[0] = PROFILE
+    n = 1 + put_varint(bytes + 1, <uint64_t>end)
+    for i in range(6):
+        n += put_varint(bytes + n, u.profile[i])
+    if fits(c, n):
+        send(m, u, bytes, n)
+        memset(u.profile, 0, sizeof(u.profile))
+
+
+cdef inline void count_window(Machine* m, Core* c) noexcept nogil:
+    """Up to the gap before a turn; at the end of a window its counts are sent. A stall counts when it ends."""
+    cdef TraceUnit* u = &c.unit
+    cdef int64_t now = c.cycle + 1 - m.unit, passed = now - u.window_at
     u.window_at = now
     if not u.profiled_in >> u.state & 1:
         return
     u.window_left -= passed
     if u.window_left >= 0:
         return
-    for i in range(6):
-        any |= u.profile[i]
-    if any and u.number:
-        bytes[0] = PROFILE
-        n = 1 + put_varint(bytes + 1, <uint64_t>(now + u.window_left))
-        for i in range(6):
-            n += put_varint(bytes + n, u.profile[i])
-        if fits(c, n):
-            send(m, u, bytes, n)
-            for i in range(6):
-                u.profile[i] = 0
+    send_window(m, c, now + u.window_left)
     u.window_left = (u.window - (-u.window_left) % u.window) % u.window
 
 

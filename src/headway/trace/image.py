@@ -1,4 +1,4 @@
-"""What was in memory while the trace was taken: bytes by address, and the names of functions.
+"""What was in memory while the trace was taken: bytes by address, the names of functions, and lines of their source.
 
 It comes from ELF files, from memory dumps at an address, and, for names alone, from a ``System.map``. All are bytes
 from outside.
@@ -20,6 +20,8 @@ from elftools.elf.sections import SymbolTableSection
 from headway.errors import HeadwayError
 from headway.files import read_file
 
+from .lines import Lines
+
 __all__ = ["Image"]
 
 _MOST_FILE = 1 << 30
@@ -39,6 +41,7 @@ class Image:
         self._symbols: dict[int, tuple[str, int]] = {}
         self._starts: list[int] | None = None
         self._names: dict[int, str] = {}
+        self._lines: list[Lines] = []
 
     @property
     def spans(self) -> list[tuple[int, int]]:
@@ -74,6 +77,10 @@ class Image:
         start = self._starts[at]
         name, size = self._symbols[start]
         return name if address < start + (size or _AFTER) else ""
+
+    def line(self, address: int) -> str:
+        """``file:line`` of the source, or nothing."""
+        return next((found for lines in self._lines if (found := lines.at(address))), "")
 
     def add_symbols(self, symbols: Iterable[tuple[int, int, str]]) -> None:
         """(address, size, name); a size of 0 is not known."""
@@ -113,6 +120,7 @@ class Image:
                         )
                     self.add(header["p_vaddr"], data[start : start + size])
             self.add_symbols(_elf_symbols(elf))
+            self._lines.append(Lines(data))
         except HeadwayError:
             raise
         except (ELFError, ValueError, KeyError, IndexError, OverflowError, AttributeError, TypeError, OSError) as error:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from collections.abc import Iterable, Sequence
 from itertools import chain, islice
 from typing import TextIO
 
+from headway.errors import HeadwayError
+
 from .printable import clean
 
-__all__ = ["Cell", "write_rows"]
+__all__ = ["Cell", "print_rows", "write_rows"]
 
 Cell = int | float | str | bool | None
 
@@ -32,6 +35,17 @@ def write_rows(stream: TextIO, columns: Sequence[str], rows: Iterable[Sequence[C
         stream.write("\n]\n")
     else:
         _table(stream, columns, rows)
+
+
+def print_rows(columns: Sequence[str], rows: Iterable[Sequence[Cell]], style: str) -> None:
+    """The same to standard output. A reader that has gone away is no error; raises HeadwayError for others."""
+    try:
+        write_rows(sys.stdout, columns, rows, style)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        pass
+    except OSError as error:
+        raise HeadwayError(f"the rows cannot be written to standard output ({error.strerror})") from None
 
 
 def _table(stream: TextIO, columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import struct
 import subprocess
 import sys
 from itertools import pairwise
@@ -12,10 +13,13 @@ from pathlib import Path
 
 import pytest
 from tests.machine.examples import EXAMPLES
+from tests.trace.slices import read_back
 from tests.trace.threads.runs import Run, run
 
 from headway.machine.config import Config, Trace
 from headway.machine.image import Image
+from headway.trace.lines import Lines
+from headway.trace.threads.reading import COUNTED
 
 PROGRAM = EXAMPLES / "mutex.elf"
 COLUMNS = ["stream", "thread", "cycle", "cycles", "address", "size", "state", "symbol"]
@@ -124,15 +128,6 @@ def test_a_trace_that_was_cut_off_says_so(recorded: Path, tmp_path: Path) -> Non
     assert "unknown.cut_off" in result.stdout
 
 
-def test_clocks_of_cores_are_laid_over_each_other(tmp_path: Path) -> None:
-    from headway.trace.threads.clock import Clock
-
-    clock = Clock([(0, 0, 16, 1024), (100, 100, 8, 1024), (200, 300, 16, 512)], 1000, 1024)
-    for cycle in range(600):
-        assert clock.cycle(clock.tick(cycle)) == cycle
-    assert [clock.tick(cycle) for cycle in (99, 100, 101, 200, 711, 712)] == [99, 100, 102, 300, 811, 1324]
-
-
 def test_the_trace_that_comes_with_headway_is_what_a_run_writes_now(tmp_path: Path) -> None:
     again = tmp_path / "sleepers.hwt"
     assert headway("machine", "run", EXAMPLES / "sleepers.elf", "--trace", again, "-q").returncode == 0
@@ -141,11 +136,24 @@ def test_the_trace_that_comes_with_headway_is_what_a_run_writes_now(tmp_path: Pa
     assert headway("trace", "at", *arguments).returncode == 0
 
 
-def test_export_writes_a_file_and_only_of_the_machine(recorded: Path, tmp_path: Path) -> None:
+def test_export_writes_a_file_but_never_over_what_it_reads(recorded: Path, tmp_path: Path) -> None:
     out = tmp_path / "mutex.pftrace"
     assert headway("trace", "export", recorded, "--image", PROGRAM, "--to", "perfetto", "-o", out).returncode == 0
-    assert out.stat().st_size > 1000
-    assert "not a trace of the machine" in refused("trace", "export", PROGRAM, "-o", out)
+    slices, tracks = read_back(out.read_bytes())
+    assert len(slices) > 100
+    assert len(tracks) == 2 * (1 + 3)
+    before = recorded.read_bytes()
+    assert "overwrite" in refused("trace", "export", recorded, "--image", PROGRAM, "-o", recorded)
+    assert recorded.read_bytes() == before
+    assert "cannot be written" in refused("trace", "export", recorded, "--image", PROGRAM, "-o", tmp_path)
+
+
+def test_what_is_refused_leaves_the_file_that_is_there(recorded: Path, tmp_path: Path) -> None:
+    out = tmp_path / "mutex.pftrace"
+    out.write_bytes(b"precious")
+    assert "--image" in refused("trace", "export", recorded, "-o", out)
+    assert "neither a trace" in refused("trace", "export", PROGRAM, "-o", out)
+    assert out.read_bytes() == b"precious"
 
 
 def test_a_trace_without_cycles_has_instructions_but_no_times(tmp_path: Path) -> None:
@@ -166,6 +174,76 @@ def test_what_no_check_vouches_for_is_not_called_damaged(tmp_path: Path) -> None
     assert "damaged" in headway("trace", "stats", tmp_path / "damaged.hwt").stdout
 
 
+def test_align_says_how_each_clock_ran(recorded: Path, truth: Run) -> None:
+    result = headway("trace", "align", recorded, "--format", "json")
+    found = json.loads(result.stdout)
+    assert [row["stream"] for row in found] == ["0x0", "0x1"]
+    assert {(row["changes"], row["cycles_per_tick"], row["offset"]) for row in found} == {(0, 1.0, 0)}
+    last = max(cycle + n for log in truth.log.values() for cycle, n, _, _ in log)
+    assert last - 3 <= max(row["end"] for row in found) <= last
+
+
+def test_align_gives_each_instruction_its_tick(recorded: Path) -> None:
+    result = headway("trace", "align", recorded, "--image", PROGRAM, "--instructions", "--format", "csv")
+    found = list(csv.DictReader(io.StringIO(result.stdout)))
+    assert list(found[0]) == ["stream", "thread", "time", "uncertainty", *COLUMNS[3:]]
+    rows = decoded(recorded, "--image", PROGRAM)
+    assert [(row["time"], row["address"]) for row in found] == [(row["cycle"], row["address"]) for row in rows]
+    assert {row["uncertainty"] for row in found if row["time"]} == {"0"}
+
+
+def test_a_tick_is_not_called_exact_where_a_change_of_the_clock_may_be_missing(tmp_path: Path) -> None:
+    sound = (EXAMPLES / "sleepers.hwt").read_bytes()
+    (tmp_path / "damaged.hwt").write_bytes(sound[:9000] + bytes(range(64)) + sound[9064:])
+    arguments = "--image", EXAMPLES / "sleepers.elf", "--instructions", "--format", "csv"
+    result = headway("trace", "align", tmp_path / "damaged.hwt", *arguments)
+    assert {row["uncertainty"] for row in csv.DictReader(io.StringIO(result.stdout))} == {""}
+
+
+def test_at_shows_lines_where_the_program_has_them(recorded: Path, tmp_path: Path) -> None:
+    """Without symbols and lines it is still the program that was traced."""
+    bare = bytearray(PROGRAM.read_bytes())
+    struct.pack_into("<I", bare, 32, 0)  # e_shoff, and then e_shnum and e_shstrndx: no sections
+    struct.pack_into("<HH", bare, 48, 0, 0)
+    (tmp_path / "bare.elf").write_bytes(bare)
+    lines = Lines(PROGRAM.read_bytes())
+    for program, has_lines in ((PROGRAM, True), (tmp_path / "bare.elf", False)):
+        result = headway("trace", "at", recorded, "--image", program, "--cycle", 20_000, "--format", "json")
+        found = [row for row in json.loads(result.stdout) if row["address"]]
+        assert found
+        for row in found:
+            line = lines.at(int(row["address"], 16))
+            assert line.partition(":")[0].endswith((".c", ".h", ".S"))
+            assert row["line"] == (line if has_lines else "")
+            assert bool(row["symbol"]) == has_lines or not row["symbol"]
+
+
+def test_stats_show_each_window_of_the_profile(tmp_path: Path) -> None:
+    (tmp_path / "my.toml").write_text("[trace]\nwindow = 5000\n")
+    path = tmp_path / "a.hwt"
+    arguments = "--config", tmp_path / "my.toml", "--trace", path, "-q", "--cores", 2
+    assert headway("machine", "run", PROGRAM, *arguments).returncode == 0
+    found = json.loads(headway("trace", "stats", path, "--windows", "--format", "json").stdout)
+    assert list(found[0])[2:] == list(COUNTED)
+    assert {row["stream"] for row in found} == {"0x0", "0x1"}
+    for core in ("0x0", "0x1"):
+        ends = [row["cycle"] for row in found if row["stream"] == core]
+        assert ends == sorted(ends)
+        assert all(end % 5000 == 0 for end in ends[:-1])
+    sums = {(row["stream"], row["what"]): row["value"] for row in json.loads(stats(path))}
+    for name in COUNTED:
+        for core in ("0x0", "0x1"):
+            assert sums[core, f"profile.{name}"] == sum(row[name] for row in found if row["stream"] == core)
+    table = headway("trace", "stats", path, "--windows").stdout.splitlines()
+    assert len(table) == len(found) + 1
+    assert max(map(len, table)) <= 80
+    assert "no windows" in refused("trace", "stats", EXAMPLES / "sleepers.hwt", "--windows")
+
+
+def stats(path: Path) -> str:
+    return headway("trace", "stats", path, "--format", "json").stdout
+
+
 def test_stats_add_up_the_profile(tmp_path: Path) -> None:
     (tmp_path / "my.toml").write_text("[trace]\nwindow = 500\n")
     path = tmp_path / "a.hwt"
@@ -174,3 +252,42 @@ def test_stats_add_up_the_profile(tmp_path: Path) -> None:
     found = {row["what"]: row["value"] for row in json.loads(result.stdout)}
     assert found["profile.windows"] == found["packet.profile"] > 0
     assert found["profile.stall_cycles"] >= found["profile.data_cache_stall_cycles"] > 0
+
+
+def documented() -> list[str]:
+    text = (EXAMPLES.parent / "docs" / "trace.md").read_text()
+    return [
+        line.partition("   ")[0] for line in text.splitlines() if line.startswith("headway trace") and ".hwt" in line
+    ]
+
+
+@pytest.mark.parametrize("command", documented())
+def test_what_is_documented_works_on_the_trace_that_comes_with_headway(command: str, tmp_path: Path) -> None:
+    words = command.replace("s.pftrace", str(tmp_path / "s.pftrace")).split()[1:]
+    result = headway(*[str(EXAMPLES / word) if word.startswith("sleepers.") else word for word in words])
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout or (tmp_path / "s.pftrace").stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("contents", "words"),
+    [
+        (b"", "is empty"),
+        (b"text", "neither a trace"),
+        (b"HWTRACE\x01", "does not say of what machine"),
+        (b"HWTRACE\x02" + bytes(20), "version 2"),
+        (b"HWTRACE\x01\xff\x02\x00\x00\x00{}", "nothing sensible"),
+        (b"HWTRACE\x01\xff\x02\x00\x00\x00{", "no JSON"),
+    ],
+)
+@pytest.mark.parametrize(
+    "command", [("decode",), ("stats", "--windows"), ("align",), ("at", "--cycle", "1"), ("export", "-o")]
+)
+def test_what_is_no_trace_is_refused_by_every_command(
+    tmp_path: Path, contents: bytes, words: str, command: tuple[str, ...]
+) -> None:
+    path = tmp_path / "a.hwt"
+    path.write_bytes(contents)
+    arguments = [*command, tmp_path / "out"] if command[-1] == "-o" else command
+    assert words in refused("trace", arguments[0], path, *arguments[1:])
+    assert not (tmp_path / "out").exists()

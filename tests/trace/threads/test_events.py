@@ -41,6 +41,16 @@ def executed(ran: Run) -> list[int]:
     return [row[3] for row in rows if row[5] in (16, 17)]
 
 
+def ran_at(ran: Run, address: int) -> int:
+    """The instruction there."""
+    (data,) = (
+        part.data[address - part.address :][:4]
+        for part in ran.image.segments
+        if address - part.address in range(part.size)
+    )
+    return int.from_bytes(data, "little")
+
+
 def sequence(trigger: Trigger, **values: Any) -> dict[str, Any]:
     """Enter state 1 when it fires."""
     return {"triggers": (trigger,), "moves": (Move(0, 1, 1),), **values}
@@ -122,20 +132,48 @@ def test_a_program_sets_triggers_itself() -> None:
     assert found.count(first) == 8
 
 
-def test_windows_of_the_profile_have_all_stalls() -> None:
-    ran = traced(example("pointer-chase"), 60_000, window=1000)
+def stalls_before(ran: Run, end: int) -> dict[int, int]:
+    """Cycles of each stall that was over by then, of all harts."""
+    found = dict.fromkeys(range(19), 0)
+    for log in ran.log.values():
+        for cycle, cycles, _, what in log:
+            if cycle + cycles <= end:
+                found[what] += cycles
+    return found
+
+
+@given(
+    window=st.integers(50, 70_000),
+    cycles=st.integers(1, 60_000),
+    threads=st.sampled_from([1, 3]),
+    port=st.sampled_from([0, 8]),
+)
+@settings(max_examples=15, deadline=None)
+def test_windows_of_the_profile_have_all_stalls(window: int, cycles: int, threads: int, port: int) -> None:
+    trace = Trace(enabled=True, window=window, port=port)
+    ran = run(Config.of(threads=threads, trace=trace), Image.of(example("pointer-chase")), cycles)
     _, decoder = ran.decode(0)
     windows = decoder.profile()
-    assert len(windows) > 10
-    assert all(cycle % 1000 == 0 for cycle, *_ in windows)
-    end = windows[-1][0]
-    stalls = dict.fromkeys(range(19), 0)
-    for cycle, cycles, _, what in ran.log[0]:
-        if cycle + cycles <= end:
-            stalls[what] += cycles
-    assert sum(window[6] for window in windows) == sum(stalls[code] for code in range(1, 12))
-    assert sum(window[2] for window in windows) == sum(stalls[code] for code in (6, 7, 9, 10))
-    assert sum(window[4] for window in windows) == stalls[4] + stalls[5]
+    stalls = stalls_before(ran, cycles)
+    assert all(end % window == 0 for end, *_ in windows[:-1])
+    assert all(end <= cycles for end, *_ in windows)
+    assert sum(one[6] for one in windows) == sum(stalls[code] for code in range(1, 12))
+    assert sum(one[2] for one in windows) == sum(stalls[code] for code in (6, 7, 9, 10))
+    assert sum(one[4] for one in windows) == stalls[4] + stalls[5]
+
+
+def test_a_window_that_a_program_cuts_short_is_sent() -> None:
+    def body(times: int) -> tuple[Any, ...]:
+        return (li(6, DATA + 0x100), li(5, times), sw(5, 6), lw(7, 6), addi(5, 5, -1), bne(5, 0, -12))
+
+    stop = (li(8, 44), csrw(SELECT, 8), csrw(VALUE, 0))
+    ran = traced(program(*body(40), *stop, *body(40), jump(0)), 3000, window=100_000)
+    ((end, *_, stalled),) = ran.decode(0)[1].profile()
+    (wrote,) = (
+        cycle for cycle, _, address, what in ran.log[0] if what == 16 and ran_at(ran, address) == csrw(VALUE, 0)
+    )
+    assert end == wrote + 1
+    assert stalled == sum(stalls_before(ran, end)[code] for code in range(1, 12)) > 0
 
 
 def test_the_profile_counts_only_chosen_harts_and_states() -> None:

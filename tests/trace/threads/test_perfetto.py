@@ -7,15 +7,20 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tests.machine.examples import EXAMPLES
+from tests.trace.slices import check_nesting, read_back
 
+from headway.errors import HeadwayError
 from headway.machine.config import Config, Trace
 from headway.machine.image import Image
 from headway.machine.machine import Machine
+from headway.trace.perfetto import Edge, File
 from headway.trace.threads.container import Recording
-from headway.trace.threads.perfetto import Edge, edges, write
 from headway.trace.threads.reading import Program, functions_of
 from headway.trace.threads.reading import Trace as Traced
+from headway.trace.threads.slices import track_of, walk, write
 
 
 @pytest.fixture(scope="module", params=["strict", "skip"])
@@ -23,53 +28,80 @@ def trace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     path: Path = tmp_path_factory.mktemp("perfetto") / "mutex.hwt"
     with path.open("wb") as stream:
         Machine(Config.of(issue=request.param, trace=Trace(enabled=True))).run(EXAMPLES / "mutex.elf", trace=stream)
-    image = Image.load(EXAMPLES / "mutex.elf")
+    return Traced(Recording(path), program("mutex"))
+
+
+def program(name: str) -> Program:
+    image = Image.load(EXAMPLES / f"{name}.elf")
     segments = tuple((segment.address, segment.data) for segment in image.segments)
-    return Traced(Recording(path), Program(segments, functions_of(image.functions)))
+    return Program(segments, functions_of(image.functions))
+
+
+def edges(trace: Traced) -> list[Edge]:
+    found: list[Edge] = []
+    walk(trace, 0, found.append)
+    return found
 
 
 def test_slices_nest_and_never_go_back(trace: Traced) -> None:
-    open_: dict[int, list[Edge]] = defaultdict(list)
-    last: dict[int, int] = defaultdict(int)
-    for edge in edges(trace, 0):
-        assert edge.cycle >= last[edge.thread] or edge.category == "gap"
-        if edge.name is None:
-            begun = open_[edge.thread].pop()
-            assert edge.cycle > begun.cycle
-        else:
-            open_[edge.thread].append(edge)
-            assert len(open_[edge.thread]) <= 2
-            last[edge.thread] = edge.cycle
-    assert not any(open_.values())
+    assert check_nesting(edges(trace)) == 2
 
 
 def test_every_known_cycle_is_in_one_outer_slice(trace: Traced) -> None:
     covered: dict[int, int] = defaultdict(int)
-    depth: dict[int, int] = defaultdict(int)
-    begun: dict[int, int] = {}
-    for edge in edges(trace, 0):
+    open_: dict[int, list[int]] = defaultdict(list)
+    for edge in edges(trace):
         if edge.name is not None:
-            if not depth[edge.thread]:
-                begun[edge.thread] = edge.cycle
-            depth[edge.thread] += 1
+            open_[edge.track].append(edge.time)
         else:
-            depth[edge.thread] -= 1
-            if not depth[edge.thread]:
-                covered[edge.thread] += edge.cycle - begun[edge.thread]
-    _, clock = trace.index(0)
+            begun = open_[edge.track].pop()
+            covered[edge.track] += 0 if open_[edge.track] else edge.time - begun
+    end = trace.clock(0).end
     for thread in range(trace.shape.threads):
-        assert clock.end - trace.shape.threads <= covered[thread] <= clock.end
+        assert end - trace.shape.threads <= covered[track_of(0, thread)] <= end
+
+
+def test_a_slice_is_where_its_name_says(trace: Traced) -> None:
+    """In the middle of each function's first slice, the index of the trace says the same."""
+    assert trace.program is not None
+    begun: dict[int, Edge] = {}
+    seen: set[str] = set()
+    for edge in edges(trace):
+        if edge.category == "function":
+            begun[edge.track] = edge
+        elif edge.name is None and edge.track in begun:
+            first = begun.pop(edge.track)
+            if first.name is None or first.name in seen:
+                continue
+            seen.add(first.name)
+            moment = trace.at((first.time + edge.time) // 2)[edge.track - track_of(0, 0)]
+            assert moment.address is not None
+            assert trace.program.symbol(moment.address) == ("" if first.name.startswith("0x") else first.name)
+            assert moment.id == first.thread or first.thread is None
+    assert "main" in seen
+
+
+@given(data=st.data())
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_slices_nest_whatever_happened_to_the_bytes(tmp_path: Path, data: st.DataObject) -> None:
+    damaged = bytearray((EXAMPLES / "sleepers.hwt").read_bytes())
+    for _ in range(data.draw(st.integers(1, 6))):
+        at = data.draw(st.integers(300, len(damaged) - 10))
+        damaged[at] ^= data.draw(st.integers(1, 255))
+    (tmp_path / "a.hwt").write_bytes(damaged)
+    try:
+        recording = Recording(tmp_path / "a.hwt")
+    except HeadwayError:  # the damage is in the file's own structure
+        return
+    assert check_nesting(edges(Traced(recording, program("sleepers")))) <= 2
 
 
 def test_what_is_written_is_a_perfetto_trace(trace: Traced) -> None:
-    found = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
     stream = io.BytesIO()
-    count = write(trace, [0], stream)
-    read = found.Trace()
-    read.ParseFromString(stream.getvalue())
-    begins = [packet.track_event for packet in read.packet if packet.track_event.type == 1]
-    assert len(begins) == count
-    names = {event.name for event in begins}
-    assert {"main", "idle.c1"} <= names
-    tracks = [packet.track_descriptor.name for packet in read.packet if packet.HasField("track_descriptor")]
-    assert tracks == ["core 0", *(f"hart {hart}" for hart in range(6))]
+    file = File(stream)
+    write(trace, [0], file)
+    slices, tracks = read_back(stream.getvalue())
+    assert len(slices) == file.slices
+    assert {"main", "idle.c1"} <= {one.name for one in slices}
+    assert list(tracks.values()) == ["core 0", *(f"hart {hart}" for hart in range(6))]
+    assert {one.category for one in slices} >= {"function", "idle", "stall", "trap"}

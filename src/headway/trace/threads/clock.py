@@ -1,45 +1,85 @@
 """A core's clock against the machine's, from what its trace unit said of it.
 
 The cores of a machine may run at different speeds, so threads of different cores are laid over each other by ticks.
-Each time a core's clock changed its trace unit said which tick a cycle was at, and how the clock ran from there on.
+Each time a core's clock changed its trace unit said which tick a cycle was at, and how the clock ran from there on. It
+says the same in between, too; what only repeats what could be computed is no change, and must not be taken for one: a
+clock that is stopped for a part of each window counts its windows from the change.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from typing import NamedTuple
 
-__all__ = ["Clock"]
+__all__ = ["Change", "Clock"]
 
 _FULL = 16
 """Sixteenths of the machine's clock."""
+_NEAR = 1
+"""Cycles by which a head may be off: of a slow clock, its tick may be any of its cycle's."""
+
+
+class Change(NamedTuple):
+    """From a cycle on, which is at ``tick``, it has ``speed`` sixteenths, in ``running`` ticks of each window."""
+
+    cycle: int
+    tick: int
+    speed: int
+    running: int
+
+    def tick_of(self, cycle: int, window: int) -> int:
+        """The tick that a cycle is at."""
+        turned = (cycle - self.cycle) * _FULL // self.speed
+        if self.running == window:
+            return self.tick + turned
+        windows, rest = divmod(turned, self.running)
+        return self.tick + windows * window + rest
+
+    def cycle_of(self, tick: int, window: int) -> int:
+        """The first cycle at or after a tick."""
+        turned = tick - self.tick
+        if self.running != window:
+            windows, rest = divmod(turned, window)
+            turned = windows * self.running + min(rest, self.running)
+        return self.cycle - (-turned * self.speed // _FULL)
 
 
 class Clock:
-    """``end``: the first cycle after the trace."""
+    """``end``: the first cycle after the trace. ``changes``: in order, the first of them where the trace begins."""
 
-    def __init__(self, changes: Sequence[tuple[int, int, int, int]], end: int, window: int) -> None:
-        """``changes``: (cycle, tick, speed in sixteenths, ticks of each ``window`` in which it runs)."""
+    def __init__(self, told: Sequence[tuple[int, int, int, int]], end: int, window: int) -> None:
+        """``told``: (cycle, tick, speed in sixteenths, ticks of each ``window`` in which it runs)."""
         self.end = end
-        self._changes = sorted(changes) or [(0, 0, _FULL, window)]
-        self._cycles = [change[0] for change in self._changes]
-        self._ticks = [change[1] for change in self._changes]
         self._window = window
+        self.changes: list[Change] = []
+        for now in map(Change._make, sorted(told)):
+            before = self.changes[-1] if self.changes else None
+            if before and before[2:] == now[2:] and abs(before.cycle_of(now.tick, window) - now.cycle) <= _NEAR:
+                continue
+            if before and before.cycle == now.cycle:
+                self.changes.pop()
+            self.changes.append(now)
+        self.changes = self.changes or [Change(0, 0, _FULL, window)]
+        self._cycles = [change.cycle for change in self.changes]
+        self._ticks = [change.tick for change in self.changes]
+
+    @property
+    def exact(self) -> bool:
+        """Whether each cycle's tick is: it is not known where in its window a clock was that did not run at full."""
+        return self.changes[0][2:] == (_FULL, self._window)
+
+    @property
+    def rate(self) -> float | None:
+        """Cycles per tick of the machine, over the whole of the trace."""
+        first = self.changes[0]
+        ticks = self.tick(self.end) - first.tick
+        return (self.end - first.cycle) / ticks if ticks else None
 
     def tick(self, cycle: int) -> int:
         """The tick that a cycle of the core is at."""
-        first, tick, speed, running = self._changes[max(bisect_right(self._cycles, cycle) - 1, 0)]
-        turned = (cycle - first) * _FULL // speed
-        if running == self._window:
-            return tick + turned
-        windows, rest = divmod(turned, running)
-        return tick + windows * self._window + rest
+        return self.changes[max(bisect_right(self._cycles, cycle) - 1, 0)].tick_of(cycle, self._window)
 
     def cycle(self, tick: int) -> int:
         """The core's first cycle at or after a tick."""
-        first, since, speed, running = self._changes[max(bisect_right(self._ticks, tick) - 1, 0)]
-        turned = tick - since
-        if running != self._window:
-            windows, rest = divmod(turned, self._window)
-            turned = windows * running + min(rest, running)
-        return first + -(-turned * speed // _FULL)
+        return self.changes[max(bisect_right(self._ticks, tick) - 1, 0)].cycle_of(tick, self._window)

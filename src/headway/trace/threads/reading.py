@@ -8,10 +8,11 @@ stream again.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from headway.errors import HeadwayError
+from headway.trace.lines import Lines
 
 from ._flow import Decoder, Rows, count_packets
 from .clock import Clock
@@ -81,16 +82,21 @@ _PADDED = [STATES.get(code, f"unknown.{code}").encode() for code in range(256)]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What ran: ``segments`` (address, bytes) in order, ``functions`` (start, end, name) by start."""
+    """What ran: ``segments`` (address, bytes) in order, ``functions`` (start, end, name) by start, and its lines."""
 
     segments: tuple[tuple[int, bytes], ...]
     functions: tuple[tuple[int, int, str], ...] = ()
+    lines: Lines | None = None
 
     def symbol(self, address: int) -> str:
         """The function that an address is in, or nothing."""
         at = bisect_right(self.functions, address, key=lambda function: function[0])
         found = self.functions[at - 1] if at else None
         return found[2] if found and address < found[1] else ""
+
+    def line(self, address: int) -> str:
+        """``file:line`` of the source, or nothing."""
+        return self.lines.at(address) if self.lines is not None else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +147,14 @@ class _Kept:
     state: tuple[bytes, int]
 
 
+@dataclass(frozen=True, slots=True)
+class _Index:
+    kept: list[_Kept]
+    clock: Clock
+    whole: bool
+    """No segment was damaged or missing."""
+
+
 class Trace:
     """What a trace file tells, with its program."""
 
@@ -152,13 +166,23 @@ class Trace:
             raise HeadwayError(
                 f"the program is not the one that was traced ({self.shape.name!a}): give the file that ran with --image"
             )
-        self._index: dict[int, tuple[list[_Kept], Clock]] = {}
+        self._index: dict[int, _Index] = {}
 
     def check_core(self, core: int) -> None:
         """Raises HeadwayError where there is no such stream."""
         if not 0 <= core < self.shape.cores:
             have = ", ".join(f"{known:#x}" for known in range(self.shape.cores))
             raise HeadwayError(f"there is no stream {core:#x} in this trace: there are {have}")
+
+    def check_times(self) -> None:
+        """Raises HeadwayError for a trace that counts no cycles."""
+        if not self.shape.cycle_accurate:
+            raise HeadwayError("this trace counts no cycles: run the machine with trace.cycle_accurate = true")
+
+    def check_program(self) -> None:
+        """Raises HeadwayError where none is known."""
+        if self.program is None:
+            raise HeadwayError(f"no program is known for this trace: give {self.shape.name!a}, which ran, with --image")
 
     def segments(self, core: int, start: int = 0) -> Iterator[Segment]:
         """The segments of a core's stream, from its byte ``start`` on, which must be where one begins."""
@@ -168,9 +192,13 @@ class Trace:
         yield from found.finish()
 
     def rows(self, core: int, *, stalls: bool = False) -> Iterator[Rows]:
-        """What each thread of a core did, part by part; ``stalls``: also the cycles in which it executed nothing."""
+        """What each thread of a core did, part by part; ``stalls``: also the cycles in which it executed nothing.
+
+        Raises HeadwayError without a program.
+        """
+        self.check_program()
         decoder = self._decoder(stalls)
-        for rows, _ in self._decoded(core, decoder):
+        for rows, _, _ in self._decoded(core, decoder):
             yield rows
 
     def csv(self, core: int, *, stalls: bool = False) -> Iterator[bytes]:
@@ -184,8 +212,7 @@ class Trace:
         """What is in a stream; without a program, packets alone."""
         packets, size, damaged, unchecked = [0] * len(PACKETS), 0, 0, 0
         rows = dict[int, int]()
-        windows: list[Sequence[int]] = []
-        decoder = self._decoder(False) if self.program is not None else None
+        profile, windows = [0] * len(COUNTED), 0
         for segment in self.segments(core):
             size += len(segment.data)
             damaged, unchecked = damaged + unchecked, 0
@@ -195,52 +222,77 @@ class Trace:
                 unchecked = len(segment.data)
             else:
                 damaged += len(segment.data)
-        if decoder is not None:
-            for found, _ in self._decoded(core, decoder, profile=windows):
-                for code, count in found.counts().items():
-                    rows[code] = rows.get(code, 0) + count
+        decoder = self._decoder(False)
+        for found, ended, _ in self._decoded(core, decoder):
+            for code, count in found.counts().items() if self.program is not None else ():
+                rows[code] = rows.get(code, 0) + count
+            for window in ended:
+                profile, windows = [a + b for a, b in zip(profile, window[1:], strict=True)], windows + 1
         return Statistics(
             size,
             {name: count for name, count in zip(PACKETS, packets, strict=True) if count},
             damaged,
             unchecked,
             {STATES[code]: count for code, count in sorted(rows.items())},
-            decoder.contradictions if decoder is not None else 0,
-            len(windows),
-            {name: sum(window[at] for window in windows) for at, name in enumerate(COUNTED, 1)},
+            decoder.contradictions if self.program is not None else 0,
+            windows,
+            dict(zip(COUNTED, profile, strict=True)),
         )
+
+    def windows(self, core: int) -> Iterator[tuple[int, ...]]:
+        """The windows of a core's profile: the cycle of the core at which each ended, and what `COUNTED` says.
+
+        Needs no program. A window in which nothing was counted is not there, and where one found no room in the
+        trace unit its counts are in the one after it.
+        """
+        decoder = self._decoder(False)
+        for _, ended, _ in self._decoded(core, decoder):
+            yield from ended
 
     def at(self, cycle: int, of: int = 0) -> list[Moment]:
         """What every thread of every core was doing in that cycle of core ``of``. Raises HeadwayError outside."""
         self.check_core(of)
-        if not self.shape.cycle_accurate:
-            raise HeadwayError("this trace counts no cycles: run the machine with trace.cycle_accurate = true")
-        _, clock = self.index(of)
+        self.check_times()
+        self.check_program()
+        clock = self.clock(of)
         if not 0 <= cycle < clock.end:
             raise HeadwayError(f"the trace of core {of} is of {clock.end} cycles: give one from 0 to {clock.end - 1}")
         tick = clock.tick(cycle)
         found = []
         for core in range(self.shape.cores):
-            own = cycle if core == of else self.index(core)[1].cycle(tick)
+            own = cycle if core == of else self.clock(core).cycle(tick)
             found += self._at(core, own)
         return found
 
-    def index(self, core: int) -> tuple[list[_Kept], Clock]:
+    def clock(self, core: int) -> Clock:
+        """The core's clock against the machine's. Needs no program."""
+        return self._indexed(core).clock
+
+    def whole(self, core: int) -> bool:
+        """Whether nothing of a core's stream is damaged or missing. Needs no program."""
+        return self._indexed(core).whole
+
+    def _indexed(self, core: int) -> _Index:
         """Decodes a stream once, keeping its decoder's state now and then, and the core's clock."""
         if core not in self._index:
             decoder = self._decoder(False)
             kept = [_Kept(0, tuple(decoder.times()), decoder.save())]
-            end = 0
-            for _, segment in self._decoded(core, decoder):
-                if segment is not None and segment.offset + len(segment.data) - kept[-1].offset >= _EVERY:
+            end, whole, number = 0, True, -1
+            for _, _, segment in self._decoded(core, decoder):
+                if segment is not None:
+                    if number >= 0:  # what precedes the first A-sync of a trace buffer is not missed
+                        whole = whole and segment.whole and segment.number == number
+                    number = segment.number + 1 & 0xFFFF if segment.whole else max(number, 0)
                     after = segment.offset + len(segment.data)
-                    kept.append(_Kept(after, tuple(decoder.times()), decoder.save()))
+                    if after - kept[-1].offset >= _EVERY:
+                        kept.append(_Kept(after, tuple(decoder.times()), decoder.save()))
                 end = max([end, *(time for time in decoder.times() if time is not None)])
-            self._index[core] = kept, Clock(decoder.changes_of_clock(), end, self.shape.window)
+            clock = Clock(decoder.changes_of_clock(), end, self.shape.window)
+            self._index[core] = _Index(kept, clock, whole)
         return self._index[core]
 
     def _at(self, core: int, cycle: int) -> list[Moment]:
-        kept, _ = self.index(core)
+        kept = self._indexed(core).kept
         from_ = dict[int, list[int]]()
         for thread in range(self.shape.threads):
             # The last kept state before which the thread had not passed the cycle.
@@ -263,7 +315,7 @@ class Trace:
         unit = self.shape.threads if self.shape.strict else 1
         decoder = self._decoder(True)
         decoder.load(kept.state)
-        for rows, _ in self._decoded(core, decoder, kept.offset):
+        for rows, _, _ in self._decoded(core, decoder, kept.offset):
             times, reasons = decoder.times(), decoder.reasons()
             for thread in sorted(threads):
                 place = rows.find(thread, cycle, unit)
@@ -288,10 +340,9 @@ class Trace:
         return Moment(core, core * self.shape.threads + thread, cycle, STATES[why], None, 0, None)
 
     def _decoder(self, stalls: bool) -> Decoder:
-        if self.program is None:
-            raise HeadwayError(f"no program is known for this trace: give {self.shape.name!a}, which ran, with --image")
+        # Without a program it is not known where threads are, but when, and what is of no thread.
         return Decoder(
-            self.program.segments,
+            () if self.program is None else self.program.segments,
             threads=self.shape.threads,
             strict=self.shape.strict,
             cycle_accurate=self.shape.cycle_accurate,
@@ -299,20 +350,17 @@ class Trace:
         )
 
     def _decoded(
-        self, core: int, decoder: Decoder, start: int = 0, *, profile: list[Sequence[int]] | None = None
-    ) -> Iterator[tuple[Rows, Segment | None]]:
-        """Rows segment by segment; of what follows the last A-sync, with None. ``profile`` gets the windows."""
+        self, core: int, decoder: Decoder, start: int = 0
+    ) -> Iterator[tuple[Rows, list[tuple[int, ...]], Segment | None]]:
+        """Rows and windows of the profile, segment by segment; of what follows the last A-sync, with None."""
         last: Segment | None = None
         for segment in self.segments(core, start):
             if last is not None:
                 decoder.feed(last)
-                windows = decoder.profile()
-                if profile is not None:
-                    profile += windows
-                yield decoder.take(), last
+                yield decoder.take(), [*decoder.profile()], last
             last = segment
         decoder.finish(last)
-        yield decoder.take(), None
+        yield decoder.take(), [], None
 
 
 def _field(name: str) -> bytes:

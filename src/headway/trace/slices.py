@@ -1,0 +1,123 @@
+"""A capture's streams as slices: a track for each, long waits in its functions, gaps as such, all in the common time.
+
+A nanosecond shown is a thousandth of a tick of the common clock, since many instructions are done in one tick. Where no
+stream has timestamps enough, each is on a clock of its own, and a nanosecond is one of its cycles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from headway.errors import HeadwayError
+
+from .perfetto import Edge, File, Slices
+from .records import Gap, Instruction
+
+if TYPE_CHECKING:
+    from .alignment import Fit, Line
+    from .decode import Stream
+
+__all__ = ["PER_TICK", "plan", "walk", "write"]
+
+PER_TICK = 1000
+"""Nanoseconds shown for each tick of the common clock."""
+LEAST = 8
+"""Cycles that an instruction must wait for the wait to have a slice of its own."""
+_LATEST = (1 << 63) - 1
+_UNPLACED = "unknown.alignment"
+
+
+class _Clock:
+    """Cycles to nanoseconds. Asked for cycles in order, so that what it costs does not grow with the lines of a fit."""
+
+    def __init__(self, found: Fit | None) -> None:
+        self._fit = found
+        self._epoch, self._at = -1, 0
+        self._lines: Sequence[Line] = ()
+
+    def span(self, epoch: int, start: int, end: int) -> tuple[int, int] | None:
+        """When that was; None: not known, or time was lost in between."""
+        if self._fit is None:
+            return (start, end) if epoch == 0 else None
+        if epoch != self._epoch:
+            self._epoch, self._at, self._lines = epoch, 0, self._fit.lines.get(epoch, ())
+        while self._at + 1 < len(self._lines) and start >= self._lines[self._at].last:
+            self._at += 1
+        if not self._lines or self._fit.rate is None:
+            return None
+        line, first, last = self._lines[self._at], self._at == 0, self._at + 1 == len(self._lines)
+        if not ((first or line.first <= start) and (last or end <= line.last)):
+            return None
+        times = [round((line.height + cycle / self._fit.rate) * PER_TICK) for cycle in (start, end)]
+        return (times[0], times[1]) if times[0] >= 0 and times[1] <= _LATEST else None
+
+
+def plan(fits: Sequence[tuple[Stream, Fit]]) -> tuple[list[tuple[Stream, Fit | None]], list[str]]:
+    """The streams that can be shown, each with its fit to the common time, or None: on a clock of its own.
+
+    And what has to be said of those that cannot, or are not in the common time. Raises HeadwayError if none can be.
+    """
+    notes = []
+    timed = [(stream, found) for stream, found in fits if stream.setting.cycle_accurate]
+    placed: list[tuple[Stream, Fit | None]] = [(stream, found) for stream, found in timed if found.rate is not None]
+    if untimed := ", ".join(f"{stream.id:#x}" for stream, _ in fits if not stream.setting.cycle_accurate):
+        notes.append(f"left out, as it counts no cycles: stream {untimed}")
+    if not timed:
+        raise HeadwayError(f"stream {untimed} counts no cycles: there is no time to show; trace with cycles")
+    unplaced = [(stream, None) for stream, found in timed if found.rate is None]
+    names = ", ".join(f"{stream.id:#x}" for stream, _ in unplaced)
+    if placed and unplaced:
+        notes.append(f"left out, as too few timestamps say how it lies to the others: stream {names}; name it alone")
+    elif unplaced:
+        notes.append(
+            f"no timestamps: stream {names} is on its own clock, one nanosecond a cycle, to its first loss of time"
+        )
+    return placed or list(unplaced), notes
+
+
+def walk(stream: Stream, found: Fit | None, put: Callable[[Edge], None]) -> int:
+    """The edges of a stream in order, properly nested; gives how many stretches were of a time already passed."""
+    track, clock, slices = track_of(stream), _Clock(found), Slices(stream.image, put)
+    epoch, cycle = 0, 0
+    reached: int | None = None
+    lost = ""  # why it is not known what was done since then
+    for record in stream.records():
+        if not isinstance(record, Instruction | Gap) or record.cycle is None:
+            continue
+        start, cycle = cycle if record.epoch == epoch else 0, record.cycle
+        epoch = record.epoch
+        span = clock.span(epoch, start, cycle)
+        if span is None or (isinstance(record, Gap) and record.cycles is None):
+            slices.pause(track)
+            lost = record.why.state if isinstance(record, Gap) else lost or _UNPLACED
+            continue
+        begin, end = span
+        if lost and reached is not None and reached < begin:
+            slices.apart(track, reached, begin, lost, "gap")
+        lost = ""
+        if isinstance(record, Gap):
+            if begin < end:
+                slices.apart(track, begin, end, record.why.state, "gap")
+        else:
+            told = slices.executes(track, begin, end, record.address, record.thread)
+            if told and cycle - start >= LEAST:
+                slices.within(track, begin, end, "stall", "stall", record.address)
+        reached = end
+    slices.close()
+    return slices.passed
+
+
+def write(streams: Sequence[tuple[Stream, Fit | None]], file: File) -> list[str]:
+    """The slices of streams; gives what has to be said of them."""
+    notes = []
+    for stream, found in streams:
+        file.describe(track_of(stream), f"stream {stream.id:#x} ({stream.source.core or stream.source.name})")
+        if passed := walk(stream, found, file.put):
+            notes.append(f"stream {stream.id:#x}: {passed} stretches left out, as its time goes back")
+    return notes
+
+
+def track_of(stream: Stream) -> int:
+    """The number of a stream's track."""
+    return stream.id + 1

@@ -1,0 +1,88 @@
+"""Slices of what tracks did: whatever a producer tells, they nest, and nothing is told twice."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.trace.slices import check_nesting, read_back
+
+from headway.errors import HeadwayError
+from headway.trace.perfetto import Edge, File, Slices
+
+
+class Named:
+    """A program of functions of 16 bytes."""
+
+    def symbol(self, address: int) -> str:
+        return f"f{address >> 4}" if address < 64 else ""
+
+    def line(self, address: int) -> str:
+        return f"six.c:{address}" if address % 3 else ""
+
+
+stretches = st.lists(
+    st.tuples(st.integers(1, 3), st.integers(0, 60), st.integers(0, 20), st.integers(0, 100), st.integers(0, 4)),
+    max_size=30,
+)
+
+
+@given(stretches)
+def test_slices_nest_in_whatever_order_stretches_are_told(told: list[tuple[int, int, int, int, int]]) -> None:
+    edges: list[Edge] = []
+    slices = Slices(Named(), edges.append)
+    for track, start, length, address, what in told:
+        if what == 0:
+            slices.apart(track, start, start + length, "unknown.damage", "gap")
+        elif what == 1:
+            slices.pause(track)
+        elif slices.executes(track, start, start + length, address, what) and what == 2:
+            slices.within(track, start, start + length, "stall.load", "stall", address)
+    slices.close()
+    assert check_nesting(edges) <= 2
+
+
+@given(stretches)
+def test_a_time_is_in_one_outer_slice_at_most(told: list[tuple[int, int, int, int, int]]) -> None:
+    edges: list[Edge] = []
+    slices = Slices(Named(), edges.append)
+    for track, start, length, address, _ in told:
+        slices.executes(track, start, start + length, address)
+    slices.close()
+    for track in (1, 2, 3):
+        reached, wanted = 0, set[int]()
+        for _, start, length, _, _ in (one for one in told if one[0] == track and one[2]):
+            wanted |= set(range(max(start, reached), start + length))
+            reached = max(reached, start + length)
+        times = [edge.time for edge in edges if edge.track == track]
+        covered = [time for start, end in zip(times[::2], times[1::2], strict=True) for time in range(start, end)]
+        assert sorted(wanted) == covered
+
+
+def test_a_function_is_one_slice_with_its_first_address_and_line() -> None:
+    out = io.BytesIO()
+    file = File(out)
+    file.describe(1, "hart 0")
+    slices = Slices(Named(), file.put, lambda time: 10 * time)
+    for number, address in enumerate((1, 2, 3, 17, 3, 100)):
+        slices.executes(1, number, number + 1, address, 7)
+    slices.close()
+    found, tracks = read_back(out.getvalue())
+    assert tracks == {1: "hart 0"}
+    assert [(one.name, one.start, one.end) for one in found] == [
+        ("f0", 0, 30),
+        ("f1", 30, 40),
+        ("f0", 40, 50),
+        ("0x00000000", 50, 60),
+    ]
+    assert found[0].notes == {"address": 1, "line": "six.c:1", "thread": 7}
+    assert found[2].notes == {"address": 3, "thread": 7}
+    assert file.slices == 4
+
+
+def test_a_time_that_perfetto_cannot_hold_is_refused() -> None:
+    for time in (-1, 1 << 63):
+        with pytest.raises(HeadwayError, match="Perfetto"):
+            File(io.BytesIO()).put(Edge(1, time, None))

@@ -1,0 +1,76 @@
+"""A core's clock against the machine's: what is told of it between its changes says nothing new, and moves nothing."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.machine.elves import csrw, jump, li
+from tests.machine.programs import program
+from tests.trace.threads.runs import run
+
+from headway.machine.config import Config, Trace
+from headway.machine.image import Image
+from headway.trace.threads.clock import Change, Clock
+
+WINDOW = 1024
+CLOCK, DUTY = 0x7D1, 0x7D2
+
+
+@st.composite
+def clocks(draw: st.DrawFn) -> list[Change]:
+    """How a clock ran: at each change it was at a cycle that it had come to."""
+    found = [Change(0, 0, 16, WINDOW)]
+    for _ in range(draw(st.integers(0, 6))):
+        drawn = st.tuples(st.integers(1, 16), st.integers(1, 8).map(lambda eighths: eighths * WINDOW // 8))
+        speed, running = draw(drawn.filter(lambda one: one != found[-1][2:]))
+        tick = found[-1].tick + draw(st.integers(1, 20_000))
+        found.append(Change(found[-1].cycle_of(tick, WINDOW), tick, speed, running))
+    return found
+
+
+@given(clocks(), st.lists(st.integers(0, 200_000), max_size=20))
+def test_what_is_told_between_changes_moves_nothing(changes: list[Change], ticks: list[int]) -> None:
+    clock = Clock(changes, 1 << 30, WINDOW)
+    told = [*changes]
+    for tick in ticks:
+        cycle = clock.cycle(tick)
+        running = next(change for change in reversed(clock.changes) if change.cycle <= cycle)
+        told.append(Change(cycle, clock.tick(cycle), running.speed, running.running))
+    again = Clock(told, 1 << 30, WINDOW)
+    for cycle in range(0, 200_000, 997):
+        assert again.tick(cycle) == clock.tick(cycle)
+
+
+@given(clocks())
+def test_a_cycle_is_at_the_tick_from_which_it_is_found(changes: list[Change]) -> None:
+    clock = Clock(changes, 1 << 30, WINDOW)
+    last = max(change.cycle for change in changes) + 2000
+    for before, cycle in pairwise(range(0, last, 61)):
+        assert clock.cycle(clock.tick(cycle)) == cycle
+        assert clock.tick(before) < clock.tick(cycle)
+
+
+def test_clocks_of_cores_are_laid_over_each_other() -> None:
+    clock = Clock([(0, 0, 16, 1024), (100, 100, 8, 1024), (200, 300, 16, 512)], 1000, 1024)
+    for cycle in range(600):
+        assert clock.cycle(clock.tick(cycle)) == cycle
+    assert clock.exact
+    assert not Clock([(5, 5, 8, 1024)], 1000, 1024).exact
+    assert [clock.tick(cycle) for cycle in (99, 100, 101, 200, 711, 712)] == [99, 100, 102, 300, 811, 1324]
+
+
+@pytest.mark.parametrize(("speed", "stopped"), [(16, 0), (5, 0), (16, 6), (7, 3)])
+def test_a_program_changes_its_clock_and_each_cycle_keeps_its_tick(speed: int, stopped: int) -> None:
+    """The heads of a stream say which tick a cycle is at, wherever in a window that may be."""
+    body = (li(8, speed), csrw(CLOCK, 8), li(8, stopped), csrw(DUTY, 8), jump(0))
+    config = Config.of(threads=1, trace=Trace(enabled=True, sync=64, all_targets=True))
+    ran = run(config, Image.of(program(*body)), 400_000)
+    _, decoder = ran.decode(0)
+    told = decoder.changes_of_clock()
+    clock = Clock(told, 0, config.power.window)
+    assert len(clock.changes) == 1 + (speed != 16) + (stopped != 0)
+    for cycle, tick, _, _ in told:
+        assert abs(clock.cycle(tick) - cycle) <= 1

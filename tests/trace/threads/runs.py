@@ -53,8 +53,10 @@ class Run:
         for piece in _pieces(stream, cuts):
             for segment in segments.feed(piece):
                 decoder.feed(segment)
-        last = list(segments.finish())
-        decoder.finish(last[0] if last else None)
+        *rest, last = list(segments.finish()) or [None]
+        for segment in rest:
+            decoder.feed(segment)
+        decoder.finish(last)
         return _all(decoder.take()), decoder
 
     def stretches(self, core: int, rows: Iterable[Row]) -> dict[int, list[Stretch]]:

@@ -117,7 +117,7 @@ def test_what_cannot_be_answered_is_one_sentence(recorded: Path, tmp_path: Path)
 
 def test_a_trace_that_was_cut_off_says_so(recorded: Path, tmp_path: Path) -> None:
     path = tmp_path / "cut.hwt"
-    path.write_bytes(recorded.read_bytes()[:-40])
+    path.write_bytes(recorded.read_bytes()[:-400])
     result = headway("trace", "decode", path, "--image", PROGRAM, "--format", "csv")
     assert result.returncode == 0
     assert "was cut off" in result.stderr

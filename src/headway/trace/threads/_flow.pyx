@@ -15,7 +15,7 @@ from headway.machine.decode cimport decode_half, decode_word
 from headway.machine.structures cimport Decoded
 from headway.machine.trace cimport EXECUTED, IN_SLEEP, JUMP, LONG, NO_TARGET, NOT_TAKEN, TRAPS, is_link
 from headway.trace.threads.packets cimport (
-    ALIGNMENT, ATOMS, BRANCH, CHANGED, CLOCKS, CYCLES, KINDS, NOISE, OFF, PROFILED, RESTART, SELECTION, SYNC, TRIGGERED, Packet,
+    ALIGNMENT, ATOMS, BRANCH, CHANGED, CHECKED, CLOCKS, CYCLES, KINDS, NOISE, OFF, PROFILED, RESTART, SELECTION, SYNC, TRIGGERED, Packet,
     packet_at,
 )
 
@@ -90,6 +90,7 @@ cdef struct State:
     uint8_t selected
     uint8_t anchored
     uint8_t distrusted   # a change of the program was missed
+    uint8_t ended        # the last head said so
 
 cdef struct Row:
     int64_t cycle        # of the core; -1: not known
@@ -661,9 +662,12 @@ cdef class Decoder:
             if packet.kind == ALIGNMENT:
                 s.selected = 0
                 s.anchor, s.anchored = <int64_t>(packet.count << 1 >> 1) // self.unit, 1
+                s.ended = <uint8_t>packet.ends
                 if packet.changes != s.changes:
                     s.distrusted = 1
                 self.add_clock(&packet)
+                continue
+            if packet.kind == CHECKED:
                 continue
             if packet.kind == CLOCKS:
                 self.add_clock(&packet)
@@ -758,13 +762,13 @@ cdef class Decoder:
         cdef Packet packet
         cdef const uint8_t* p
         cdef bytes data
-        cdef bint closed = False
+        cdef bint closed = self.state.ended
         self.rows.need(MAX_THREADS)
         if segment is not None and segment.number >= 0 and self.state.number & 0xFFFF == segment.number:
-            # A head alone is how a trace unit ends its trace.
+            # If nothing of the last two heads is damaged but the second, the first is here.
             data = segment.data
             p = data
-            closed = packet_at(p, p + len(data), &packet) == len(data)
+            closed |= packet_at(p, p + len(data), &packet) > 0 and packet.ends
         for i in range(self.threads):
             t = &self.state.places[i]
             if t.waiting:

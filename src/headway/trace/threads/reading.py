@@ -63,6 +63,7 @@ PACKETS = (
     "trace off",
     "code changed",
     "profile",
+    "check",
 )
 COUNTED = (
     "data_cache_misses",
@@ -187,14 +188,14 @@ class Trace:
         windows: list[Sequence[int]] = []
         decoder = self._decoder(False) if self.program is not None else None
         for segment in self.segments(core):
-            size += len(segment.data)
+            size += segment.end - segment.offset
             damaged, unchecked = damaged + unchecked, 0
             if segment.whole:
                 packets = [a + b for a, b in zip(packets, count_packets(segment.data), strict=True)]
             elif segment.number >= 0:  # damaged, unless it is the last
-                unchecked = len(segment.data)
+                unchecked = segment.end - segment.offset
             else:
-                damaged += len(segment.data)
+                damaged += segment.end - segment.offset
         if decoder is not None:
             for found, _ in self._decoded(core, decoder, profile=windows):
                 for code, count in found.counts().items():
@@ -232,9 +233,8 @@ class Trace:
             kept = [_Kept(0, tuple(decoder.times()), decoder.save())]
             end = 0
             for _, segment in self._decoded(core, decoder):
-                if segment is not None and segment.offset + len(segment.data) - kept[-1].offset >= _EVERY:
-                    after = segment.offset + len(segment.data)
-                    kept.append(_Kept(after, tuple(decoder.times()), decoder.save()))
+                if segment is not None and segment.end - kept[-1].offset >= _EVERY:
+                    kept.append(_Kept(segment.end, tuple(decoder.times()), decoder.save()))
                 end = max([end, *(time for time in decoder.times() if time is not None)])
             self._index[core] = kept, Clock(decoder.changes_of_clock(), end, self.shape.window)
         return self._index[core]

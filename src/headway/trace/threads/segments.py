@@ -31,8 +31,8 @@ class Segment(NamedTuple):
     """The bytes from one A-sync to the next, as they were sent, or as much of them as is known.
 
     ``offset``, ``end``: where in the stream; ``number`` modulo 2^16; ``whole``: what it is known by is right.
-    ``mended``: bits that were missing in the stream, or wrong. Of a segment that cannot be mended the part that its
-    checks still vouch for is a whole one, the rest another. What precedes the first A-sync, or follows the last, has
+    ``mended``: bits that were missing in the stream, too many, or wrong. Of a segment that cannot be mended the part that
+    its checks still vouch for is whole, and ``cut``, and the rest is a segment that is not. What precedes the first A-sync, or follows the last, has
     nothing that it could be known by: it is not whole. ``number`` is -1 for what does not begin with an A-sync.
     """
 
@@ -42,6 +42,7 @@ class Segment(NamedTuple):
     number: int
     whole: bool
     mended: int = 0
+    cut: bool = False
 
 
 class Segments:
@@ -68,7 +69,15 @@ class Segments:
                 self._searched = at
                 break
             self._searched = at + 1
-            found = self._known(begin, at) if at > begin else []
+            if at == begin:
+                continue
+            piece = bytes(kept[begin:at])
+            if zlib.crc32(piece) == _check(kept, at) and (number := _number(piece)) >= 0:
+                yield Segment(piece, self._offset + begin, self._offset + at, number, True)
+                self._doubtful.clear()
+                begin = at
+                continue
+            found = self._known(begin, at)
             if found is None:
                 self._doubtful.append(at)
                 if len(self._doubtful) <= _DOUBTFUL:
@@ -105,14 +114,10 @@ class Segments:
         tail = _tail(self._kept, end)
         while begin < end and len(known) <= _DOUBTFUL:
             data = bytes(self._kept[begin:end])
-            start, bits = 0, 0
-            if zlib.crc32(data) != tail[0]:
-                found = mend(data, *tail)
-                if found is None:
-                    break
-                start, data, bits = found
-            if (number := _number(data)) < 0:
+            found = mend(data, *tail)
+            if found is None or (number := _number(found[1])) < 0:
                 break
+            start, data, bits = found
             known.append(Segment(data, self._offset + begin + start, self._offset + end, number, True, bits))
             # By its own head, mended if it had to be, the segment before it is known.
             end, tail = begin + start, _tail(data, 0)
@@ -126,7 +131,9 @@ class Segments:
         part = vouched_for(data)
         middle, found = begin + part, list[Segment]()
         if part:
-            found.append(Segment(data[:part], self._offset + begin, self._offset + middle, _number(data), True))
+            found.append(
+                Segment(data[:part], self._offset + begin, self._offset + middle, _number(data), True, cut=True)
+            )
         number = -1 if part else _number(data)
         found.append(Segment(data[part:], self._offset + middle, self._offset + end, number, False))
         return found
@@ -139,10 +146,15 @@ def _number(data: bytes) -> int:
     return int.from_bytes(data[_HEAD - 2 : _HEAD], "little")
 
 
-def _tail(data: bytes | bytearray, at: int) -> tuple[int, int, bytes]:
-    """Check, length and parity of the segment that ends where the head there begins."""
+def _check(data: bytes | bytearray, at: int) -> int:
+    """Of the segment that ends where the head there begins, its CRC-32."""
     at += len(_PATTERN)
+    return int.from_bytes(data[at + 1 : at + 1 + _CHECK], "little") ^ data[at] * 0x01010101
+
+
+def _tail(data: bytes | bytearray, at: int) -> tuple[int, int, bytes]:
+    """Check, length and parity of that segment."""
+    check, at = _check(data, at), at + len(_PATTERN)
     mask = data[at]
-    told = bytes(byte ^ mask for byte in data[at + 1 : at + _TAIL])
-    check, length = told[:_CHECK], told[_CHECK : _CHECK + _LENGTH]
-    return int.from_bytes(check, "little"), int.from_bytes(length, "little"), told[_CHECK + _LENGTH :]
+    told = bytes(byte ^ mask for byte in data[at + 1 + _CHECK : at + _TAIL])
+    return check, int.from_bytes(told[:_LENGTH], "little"), told[_LENGTH:]

@@ -128,7 +128,7 @@ ctypedef struct TraceUnit:
     int32_t cycle_accurate
     int32_t all_targets
     int32_t period
-    # ^ Bytes from one A-sync to the next.
+    # ^ Bytes from one head to the next A-sync.
     int64_t depth
     int64_t port
     # ^ Of the FIFO, in bits; bits that leave it each cycle, 0: any number.

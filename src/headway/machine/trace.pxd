@@ -191,11 +191,11 @@ cdef inline void send_head(Machine* m, Core* c, int64_t cycle, int64_t tick, bin
     n += put_word(bytes + n, u.number, 2)
     n += put_clock(c, bytes + n, cycle, tick, ends)
     u.number += 1
-    u.left = u.period
     u.check = 0xFFFFFFFFu
     u.length = u.column = u.vouched = 0
     memset(u.parity, 0, COLUMNS)
     send(m, u, bytes, n)
+    u.left = u.period
     u.thread = -1
     u.anchor = cycle // m.unit
     for i in range(0 if ends else c.threads):

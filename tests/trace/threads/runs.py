@@ -53,8 +53,8 @@ class Run:
         for piece in _pieces(stream, cuts):
             for segment in segments.feed(piece):
                 decoder.feed(segment)
-        *rest, last = list(segments.finish()) or [None]
-        for segment in rest:
+        *rest, last = [None, *segments.finish()]
+        for segment in filter(None, rest):
             decoder.feed(segment)
         decoder.finish(last)
         return _all(decoder.take()), decoder

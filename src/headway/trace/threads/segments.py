@@ -31,9 +31,10 @@ class Segment(NamedTuple):
     """The bytes from one A-sync to the next, as they were sent, or as much of them as is known.
 
     ``offset``, ``end``: where in the stream; ``number`` modulo 2^16; ``whole``: what it is known by is right.
-    ``mended``: bits that were missing in the stream, too many, or wrong. Of a segment that cannot be mended the part that
-    its checks still vouch for is whole, and ``cut``, and the rest is a segment that is not. What precedes the first A-sync, or follows the last, has
-    nothing that it could be known by: it is not whole. ``number`` is -1 for what does not begin with an A-sync.
+    ``mended``: bits that were missing in the stream, too many, or wrong. Of a segment that cannot be mended the part
+    that its checks still vouch for is whole, and ``cut``, and the rest is a segment that is not. What precedes the
+    first A-sync, or follows the last, has nothing that it could be known by: it is not whole. ``number`` is -1 for
+    what does not begin with an A-sync.
     """
 
     data: bytes

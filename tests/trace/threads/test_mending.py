@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.machine.examples import Shape
-from tests.trace.threads.runs import Run, untrue
+from tests.trace.threads.runs import Run, strayed, untrue
 from tests.trace.threads.test_truth import traced
 
 from headway.trace.threads._mending import LONGEST_BURST, WIDTH, mend, vouched_for
@@ -178,8 +178,10 @@ def test_larger_damage_costs_no_more_than_from_the_check_before_it_to_the_head_a
         elif what in (35, 39):
             assert span[0] >= at - VOUCHED or thread not in seen
             assert span[1] <= resumed or thread not in seen
-    for hart, stretches in ran.stretches(0, [rows[place] for place in range(len(rows))]).items():
+    found_rows = [rows[place] for place in range(len(rows))]
+    for hart, stretches in ran.stretches(0, found_rows).items():
         assert untrue(stretches, ran.log[hart]) == []
+        assert strayed(found_rows, hart, ran.log[hart]) == []
     # And before and after nothing is missing.
     whole = sum(segment.end - segment.offset for segment in known if segment.whole)
     assert whole >= len(hit) - (end - at) - VOUCHED - 2 * (512 + 100) - 2 * HEAD

@@ -79,6 +79,8 @@ cdef struct Place:
     uint8_t timed        # when
     uint8_t waiting      # for the target of an indirect jump
     uint8_t synchronised
+    uint8_t broken       # packets are missing: no other is what it seems, up to an I-sync
+    uint8_t shallow      # calls were missed: a return beyond those that were seen may go anywhere
     uint8_t why
 
 cdef struct State:
@@ -494,6 +496,7 @@ cdef class Decoder:
         t.waiting = 0
         if time_too:
             t.timed = 0
+            t.broken = 1
 
     # --- atoms ---
 
@@ -501,8 +504,8 @@ cdef class Decoder:
         """No packet has said where the indirect jump went: where it was expected to; False: that is not known."""
         t.waiting = 0
         if t.expected == NO_TARGET:
-            self.contradictions += 1
-            self.lose(t, CONTRADICTION, False)
+            self.contradictions += not t.shallow
+            self.lose(t, t.why if t.shallow else CONTRADICTION, False)
             return False
         t.address = t.target = t.expected
         return True
@@ -550,6 +553,8 @@ cdef class Decoder:
                 if code.links == RETURNS and t.depth:
                     t.depth -= 1
                     t.expected = t.returns[t.depth & 15]
+                elif code.links == RETURNS and t.shallow:
+                    t.expected = NO_TARGET
                 elif code.links == LINKS:
                     t.returns[t.depth & 15] = t.address + code.size
                     t.depth += 1
@@ -595,6 +600,8 @@ cdef class Decoder:
     cdef void stall_again(self, int thread, Place* t, uint32_t place) noexcept nogil:
         """A short stall of the thread's last four."""
         cdef uint32_t stall = t.stalls[place]
+        if t.broken:
+            return
         if stall == 0xFFFFFFFFu:
             self.contradictions += 1
             self.lose(t, CONTRADICTION, True)
@@ -626,13 +633,15 @@ cdef class Decoder:
             t.id = p.id
         t.waiting = 0
         t.base = address
-        if not t.synchronised:
+        if not t.synchronised or t.broken:
             return
         if not t.known:
             self.close_gap(thread, t, t.timed)
-            t.known = 1
+            t.known = t.shallow = 1
             t.depth = 0
             t.since = 0
+            if trap:
+                t.target = NO_TARGET
         t.address = address
 
     cdef void sync(self, int thread, Place* t, Packet* p) noexcept nogil:
@@ -669,6 +678,7 @@ cdef class Decoder:
         elif p.kind == RESTART:
             t.timed = 0
         t.known = t.synchronised = 1
+        t.broken = t.shallow = 0
         t.address = t.base = p.value
         t.id = p.id
         t.told = 0

@@ -1,4 +1,4 @@
-"""Traces of the machine: how many bits an instruction takes, what tracing costs, how fast it is decoded, what damage costs.
+"""Traces of the machine: bits per instruction, what tracing costs, how fast it is decoded, and what damage costs.
 
 Every example on one core, in each shape; of one of them the speeds of simulation with and without a trace unit, of
 packets alone, and of packets to instructions; and how many of its instructions are lost where its trace is damaged.

@@ -109,7 +109,7 @@ def untrue(found: Iterable[Stretch], log: Iterable[Stretch]) -> list[Stretch]:
 
 
 def strayed(rows: Iterable[Row], thread: int, log: Iterable[Stretch]) -> list[bytes]:
-    """From gap to gap what the thread executed, where it is no part of what the log says; also where no time is known."""
+    """From gap to gap what the thread executed, timed or not, where the log does not say the same."""
     runs, executed = [bytearray()], bytearray()
     for _, _, address, what in log:
         if what in (EXECUTED, NOT_TAKEN):

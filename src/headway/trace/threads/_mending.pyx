@@ -1,9 +1,8 @@
 """What is left of a segment of trace, and its check, length and parity, to the segment that was sent.
 
 The parity is the exclusive or of every 36th byte. So of damage to no more than 32 bytes in a row it says *what* was
-changed, or is missing, but not where; the check, a CRC-32, is right for one place alone. And it has to be: at least four
-columns of the parity, which such damage leaves alone, must agree as well, so that of all the other things that may have
-happened to a segment no more than one in 2^50 is taken for this.
+changed, or is missing, but not where; the check, a CRC-32, is right for one place alone. At least four columns of the
+parity, which such damage leaves alone, must agree as well; whoever can look into the segment has its own checks, too.
 
 Each search is one pass over the bytes: a CRC is linear, and moving damage by a column changes two columns of the parity.
 """
@@ -201,7 +200,7 @@ def mend(bytes data, uint32_t check, int64_t length, bytes parity):
 
 
 def vouched_for(bytes data):
-    """How many bytes the checks vouch for that are in a segment itself: up to the last one that is right."""
+    """(How many bytes the checks in a segment vouch for, up to one that is wrong; whether none is)."""
     cdef const uint8_t* begin = data
     cdef const uint8_t* end = begin + len(data)
     cdef const uint8_t* p = begin
@@ -209,15 +208,15 @@ def vouched_for(bytes data):
     cdef uint32_t register = 0xFFFFFFFFu
     cdef long n, known = 0
     if not len(data) or packet_at(p, end, &packet) == 0 or packet.kind != ALIGNMENT:
-        return 0
+        return 0, True
     while p < end:
         n = packet_at(p, end, &packet)
         if not n or p > begin and packet.kind == ALIGNMENT:
             break
         if packet.kind == CHECKED and packet.check != ~register:
-            break
+            return known, False
         register = through(register, p, n)
         p += n
         if packet.kind == CHECKED:
             known = p - begin
-    return known
+    return known, True

@@ -119,6 +119,8 @@ class Segments:
             if found is None or (number := _number(found[1])) < 0:
                 break
             start, data, bits = found
+            if bits and not vouched_for(data)[1]:
+                break
             known.append(Segment(data, self._offset + begin + start, self._offset + end, number, True, bits))
             # By its own head, mended if it had to be, the segment before it is known.
             end, tail = begin + start, _tail(data, 0)
@@ -129,7 +131,7 @@ class Segments:
     def _unknown(self, begin: int, end: int) -> list[Segment]:
         """What no head knows. Up to the last check in it that is right it is known nevertheless."""
         data = bytes(self._kept[begin:end])
-        part = vouched_for(data)
+        part, _ = vouched_for(data)
         middle, found = begin + part, list[Segment]()
         if part:
             found.append(

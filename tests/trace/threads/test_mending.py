@@ -23,6 +23,7 @@ HEAD = 63
 """Bytes of the head with which the stream ends, about: nothing comes after it by which it could be mended."""
 VOUCHED = 256 + 48
 """Bytes from one check to the next: it waits for the end of a group."""
+SYNC = b"\0\0\0\0\0\x80\x42"
 SHAPES: list[Shape] = [(1, 6, "strict"), (1, 1, "strict"), (1, 6, "skip")]
 
 
@@ -185,6 +186,33 @@ def test_larger_damage_costs_no_more_than_from_the_check_before_it_to_the_head_a
     # And before and after nothing is missing.
     whole = sum(segment.end - segment.offset for segment in known if segment.whole)
     assert whole >= len(hit) - (end - at) - VOUCHED - 2 * (512 + 100) - 2 * HEAD
+
+
+def head(segment: bytes, number: int) -> bytes:
+    """What follows a segment."""
+    told = zlib.crc32(segment).to_bytes(4, "little") + len(segment).to_bytes(3, "little") + parity_of(segment)
+    mask = next(mask for mask in range(1, 256) if mask not in told)
+    clock = b"\0\0\x90\x80\x08\0"
+    return SYNC + bytes([mask, *(byte ^ mask for byte in told)]) + number.to_bytes(2, "little") + clock
+
+
+# As many as heads are waited for; the head before them ends with a zero.
+LOOKS = st.lists(st.sampled_from([SYNC, b"\0", b"\x80", b"\x42", bytes(60)])).filter(
+    lambda one: b"".join((b"\0", *one)).count(SYNC) <= 2
+)
+
+
+@given(bodies=st.lists(LOOKS, min_size=1, max_size=5))
+def test_what_looks_like_a_head_is_none_within_a_segment(bodies: list[list[bytes]]) -> None:
+    stream, segment = b"", b""
+    for number, body in enumerate(bodies):
+        start = len(stream)
+        stream += head(segment, number) + b"".join(body)
+        segment = stream[start:]
+    found = [one for one in segments(stream + head(segment, len(bodies))) if one.whole]
+    assert [one.number for one in found] == list(range(len(bodies)))
+    assert b"".join(one.data for one in found) == stream
+    assert not any(one.mended for one in found)
 
 
 @pytest.mark.parametrize("name", ["six-threads", "mix", "sleepers", "interrupt-storm"])

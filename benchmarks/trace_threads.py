@@ -1,13 +1,14 @@
-"""Traces of the machine: how many bits an instruction takes, what tracing costs, and how fast it is decoded.
+"""Traces of the machine: bits per instruction, what tracing costs, how fast it is decoded, and what damage costs.
 
-Every example on one core, in each shape; speeds of one of them: simulation with and without a trace unit, packets
-alone, and packets to instructions.
+Every example on one core, in each shape; of one of them the speeds of simulation with and without a trace unit, of
+packets alone, and of packets to instructions; and how many of its instructions are lost where its trace is damaged.
 """
 
 from __future__ import annotations
 
+import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +26,17 @@ SHAPES = ((1, "strict", True), (6, "strict", True), (6, "skip", True), (6, "stri
 MOST = 20_000_000
 ROUNDS = 20
 FAST = "six-threads"
+PLACES = 100
+DAMAGED = 200_000
+"""Cycles of the run whose trace is damaged."""
+KINDS: dict[str, Callable[[bytes, int], bytes]] = {
+    "one bit flipped": lambda data, at: data[:at] + bytes([data[at] ^ 1 << random.randrange(8)]) + data[at + 1 :],
+    "16 bytes dropped": lambda data, at: data[:at] + data[at + 16 :],
+    "16 bytes zeroed": lambda data, at: data[:at] + bytes(16) + data[at + 16 :],
+    "32 bytes garbled": lambda data, at: data[:at] + random.randbytes(32) + data[at + 32 :],
+    "64 bytes garbled": lambda data, at: data[:at] + random.randbytes(64) + data[at + 64 :],
+    "1 KB dropped": lambda data, at: data[:at] + data[at + 1024 :],
+}
 
 
 def _config(name: str, threads: int, issue: str) -> Config:
@@ -34,13 +46,13 @@ def _config(name: str, threads: int, issue: str) -> Config:
     return found.with_values(threads=threads, issue=issue)
 
 
-def _run(config: Config, image: Image) -> tuple[Processor, float]:
+def _run(config: Config, image: Image, cycles: int = MOST) -> tuple[Processor, float]:
     processor = Processor(config)
     for segment in image.segments:
         processor.write(segment.address, segment.data)
     processor.start(image.entry, image.tohost)
     begin = time.perf_counter()
-    processor.run(MOST)
+    processor.run(cycles)
     return processor, time.perf_counter() - begin
 
 
@@ -62,13 +74,17 @@ def _density() -> list[Sequence[str]]:
     return rows
 
 
-def _decoded(stream: bytes, image: Image, config: Config) -> int:
-    decoder = Decoder(
+def _decoder(image: Image, config: Config) -> Decoder:
+    return Decoder(
         [(segment.address, segment.data) for segment in image.segments],
         threads=config.threads,
         strict=config.issue == "strict",
         cycle_accurate=True,
     )
+
+
+def _decoded(stream: bytes, image: Image, config: Config) -> int:
+    decoder = _decoder(image, config)
     count, segments = 0, Segments()
     for segment in segments.feed(stream):
         decoder.feed(segment)
@@ -107,6 +123,43 @@ def _speed() -> list[Sequence[str]]:
     return rows
 
 
+def _instructions(stream: bytes, image: Image, config: Config) -> set[tuple[int, int | None, int, int]]:
+    """(thread, cycle, address, executed or not) of each."""
+    decoder = _decoder(image, config)
+    segments = Segments()
+    *known, last = [*segments.feed(stream), *segments.finish()]
+    for segment in known:
+        decoder.feed(segment)
+    decoder.finish(last)
+    rows = decoder.take()
+    found = (rows[number] for number in range(len(rows)))
+    return {(thread, cycle, address, what) for thread, cycle, _, address, size, what, _ in found if size}
+
+
+def _damage() -> list[Sequence[str]]:
+    """Instructions lost, median and worst; and of all that were decoded in spite of damage, how many were wrong."""
+    random.seed(1)
+    image = Image.load(EXAMPLES / f"{FAST}.elf")
+    rows: list[Sequence[str]] = []
+    for sync in (256, 1024):
+        config = replace(_config(FAST, 6, "strict"), trace=Trace(enabled=True, sync=sync))
+        processor, _ = _run(config, image, DAMAGED)
+        processor.end_trace()
+        stream = processor.trace(0)
+        whole = _instructions(stream, image, config)
+        figures, wrong = [], 0
+        for damage in KINDS.values():
+            lost = []
+            for _ in range(PLACES):
+                found = _instructions(damage(stream, random.randrange(len(stream) - 1100)), image, config)
+                lost.append(len(whole - found))
+                wrong += len(found - whole)
+            lost.sort()
+            figures.append(f"{lost[PLACES // 2]:,} / {lost[-1]:,}")
+        rows.append((f"{sync}", f"{8 * len(stream) / len(whole):.2f}", *figures, f"{wrong} of {len(whole):,}"))
+    return rows
+
+
 def main() -> None:
     """Print the tables."""
     print(f"\n## Traces of the machine\n\n{heading()} ({load()})\n")
@@ -115,6 +168,8 @@ def main() -> None:
     titles = [FAST, "simulated, M/s", "traced, M/s", "packets, MB/s", "decoded, M instructions/s"]
     print()
     print(table(titles, _speed()))
+    print()
+    print(table(["trace.sync", "bits per instruction", *KINDS, "wrong"], _damage()))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from headway.views.rows import print_rows
 
 if TYPE_CHECKING:
     from headway.trace.perfetto import File
-    from headway.trace.threads._flow import Row
+    from headway.trace.threads._flow import Rows
     from headway.trace.threads.reading import Program, Trace
 
 __all__ = ["align", "answers", "at", "decode", "export", "stats", "windows"]
@@ -81,10 +81,10 @@ def decode(path: str, images: Sequence[str], ids: Sequence[int], style: str, *, 
         _write_lines(trace, cores, stalls)
         return
     rows = (
-        _row(trace, core, row)
+        _row(trace, core, rows, number)
         for core in cores
         for rows in trace.rows(core, stalls=stalls)
-        for row in (rows[number] for number in range(len(rows)))
+        for number in range(len(rows))
     )
     print_rows(COLUMNS, rows, style)
 
@@ -104,15 +104,15 @@ def _write_lines(trace: Trace, cores: Sequence[int], stalls: bool) -> None:
         raise HeadwayError(f"the decoded trace cannot be written ({error.strerror})") from None
 
 
-def _row(trace: Trace, core: int, row: Row) -> tuple[Any, ...]:
-    from headway.trace.threads.reading import STATES
+def _row(trace: Trace, core: int, rows: Rows, number: int) -> tuple[Any, ...]:
+    from headway.trace.threads.reading import state_of
 
-    thread, cycle, cycles, address, size, what, _ = row
+    thread, cycle, cycles, address, size, what, _ = rows[number]
     head = f"{core:#x}", core * trace.shape.threads + thread, cycle, cycles
     if what >= 32:
-        return *head, None, 0, STATES[what], ""
+        return *head, None, 0, state_of(rows, number), ""
     assert trace.program is not None
-    return *head, f"{address:#010x}", size, STATES[what], trace.program.symbol(address)
+    return *head, f"{address:#010x}", size, state_of(rows, number), trace.program.symbol(address)
 
 
 def stats(path: str, images: Sequence[str], ids: Sequence[int], style: str) -> None:
@@ -123,6 +123,8 @@ def stats(path: str, images: Sequence[str], ids: Sequence[int], style: str) -> N
         name, found = f"{core:#x}", trace.statistics(core)
         rows.append((name, "size", "bytes", found.size))
         rows += [(name, f"packet.{kind}", "packets", count) for kind, count in found.packets.items()]
+        if found.mended:
+            rows.append((name, "mended", "bits", found.mended))
         if found.damaged:
             rows.append((name, "damaged", "bytes", found.damaged))
         if found.unchecked:
@@ -181,7 +183,7 @@ def _placed(trace: Trace, core: int) -> Iterable[Sequence[Any]]:
     uncertainty = 0 if trace.whole(core) and clock.exact else None
     for rows in trace.rows(core):
         for number in range(len(rows)):
-            stream, thread, cycle, *rest = _row(trace, core, rows[number])
+            stream, thread, cycle, *rest = _row(trace, core, rows, number)
             when = (None, None) if cycle is None else (clock.tick(cycle), uncertainty)
             yield stream, thread, *when, *rest
 

@@ -608,8 +608,10 @@ cdef class Processor:
                 c.unit.port = 0
                 send_window(m, c, cycle)
             if c.unit.exists:
+                # Twice, so that the first, by which the last segment is known, is known itself.
                 c.unit.port = 0
-                send_head(m, c, cycle, m.now)
+                send_head(m, c, cycle, m.now, True)
+                send_head(m, c, cycle, m.now, True)
 
     cdef void _end_gap(self, Core* c, Hart* h, int64_t cycle) noexcept:
         """What the hart has done since its last turn, in whole cycles of its own."""

@@ -4,6 +4,10 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from .architecture cimport COUNTERS, MAX_CORES, MAX_THREADS, REASONS, STATES
 
+cdef enum:
+    COLUMNS = 36
+    # ^ Of the parity of a segment of trace.
+
 ctypedef struct Decoded:
     uint8_t operation
     uint8_t rd
@@ -124,7 +128,7 @@ ctypedef struct TraceUnit:
     int32_t cycle_accurate
     int32_t all_targets
     int32_t period
-    # ^ Bytes from one A-sync to the next.
+    # ^ Bytes from one head to the next A-sync.
     int64_t depth
     int64_t port
     # ^ Of the FIFO, in bits; bits that leave it each cycle, 0: any number.
@@ -137,6 +141,14 @@ ctypedef struct TraceUnit:
     uint32_t number
     uint32_t check
     # ^ CRC-32 of the bytes since the last A-sync, as it is before it is complemented.
+    uint32_t length
+    # ^ How many these are.
+    uint32_t vouched
+    # ^ Up to which of them the last check packet was, or their head.
+    uint8_t parity[COLUMNS]
+    # ^ Exclusive or of every COLUMNSth of them.
+    uint32_t column
+    # ^ Of the next byte.
     int64_t anchor
     # ^ Thread cycle of the last I-sync of any thread, or of the last A-sync.
     int64_t groups_lost

@@ -13,7 +13,7 @@ from libc.stdlib cimport realloc
 from libc.string cimport memcmp, memcpy, memset
 
 from .architecture cimport *
-from .structures cimport Core, Decoded, Hart, Loaded, Logged, Machine, Traced, TraceUnit
+from .structures cimport COLUMNS, Core, Decoded, Hart, Loaded, Logged, Machine, Traced, TraceUnit
 
 cdef enum:  # Attention
     TRACED = 8
@@ -49,6 +49,7 @@ cdef enum:  # Header
     HEAD = 0x42
     CLOCK = 0x48
     CODE_CHANGED = 0x34
+    CHECK = 0x14
     TRACE_OFF = 0x60
     SYNC_RESTART = 0x70
     ALIGN = 0x80
@@ -61,7 +62,11 @@ cdef enum:  # Type of a branch address
 cdef enum:
     GROUP = 30
     # ^ Bytes of a group, after which it is sent.
-    LARGEST_HEAD = 56
+    TAIL = 44
+    # ^ Bytes of a head by which the segment before it is known, and mended; the first is their mask.
+    LARGEST_HEAD = 84
+    VOUCHED = 256
+    # ^ Bytes from one check to the next.
     MAX_LOADED = 16
     NO_TARGET = 1
 
@@ -70,6 +75,11 @@ cdef enum:
 
 cdef inline void out_byte(Machine* m, TraceUnit* u, uint8_t byte) noexcept nogil:
     u.check = m.crc[(u.check ^ byte) & 0xFF] ^ (u.check >> 8)
+    u.parity[u.column] ^= byte
+    u.column += 1
+    if u.column == COLUMNS:
+        u.column = 0
+    u.length += 1
     if not u.ring:
         u.bytes[u.size] = byte
         u.size += 1
@@ -133,11 +143,11 @@ cdef inline int put_word(uint8_t* at, uint32_t value, int bytes) noexcept nogil:
 
 # --- what concerns all threads ---
 
-cdef inline int put_clock(Core* c, uint8_t* at, int64_t cycle, int64_t tick) noexcept nogil:
-    """Which tick a cycle of the core is at, and how its clock runs from there on."""
+cdef inline int put_clock(Core* c, uint8_t* at, int64_t cycle, int64_t tick, bint ends) noexcept nogil:
+    """Which tick a cycle of the core is at, and how its clock runs from there on, unless the trace ends there."""
     cdef int n = put_varint(at, <uint64_t>cycle)
     n += put_varint(at + n, <uint64_t>tick)
-    at[n] = <uint8_t>(0x80 | c.clock.speed)
+    at[n] = <uint8_t>(0x80 | ends << 6 | c.clock.speed)
     n += 1
     n += put_varint(at + n, <uint64_t>c.clock.running)
     return n + put_varint(at + n, c.unit.changes)
@@ -151,25 +161,44 @@ cdef inline void send(Machine* m, TraceUnit* u, uint8_t* bytes, int count) noexc
         fill(u, count)
 
 
-cdef inline void send_head(Machine* m, Core* c, int64_t cycle, int64_t tick) noexcept nogil:
-    """A-sync: ends a segment with its check, begins the next; every thread's periodic I-sync is due."""
+cdef inline int put_tail(TraceUnit* u, uint8_t* at) noexcept nogil:
+    """What the segment that ends is known by: check, length and parity, under a mask with which none of the bytes is zero."""
+    cdef uint32_t mask = 1
+    cdef int i = 0
+    put_word(at + 1, ~u.check, 4)
+    put_word(at + 5, u.length, 3)
+    memcpy(at + 8, u.parity, COLUMNS)
+    while i < TAIL - 1:
+        i += 1
+        if at[i] == mask:
+            mask += 1
+            i = 0
+    at[0] = <uint8_t>mask
+    for i in range(1, TAIL):
+        at[i] ^= <uint8_t>mask
+    return TAIL
+
+
+cdef inline void send_head(Machine* m, Core* c, int64_t cycle, int64_t tick, bint ends) noexcept nogil:
+    """A-sync: ends a segment, and begins the next; unless the trace ends, every thread's periodic I-sync is due."""
     cdef TraceUnit* u = &c.unit
     cdef uint8_t bytes[LARGEST_HEAD]
-    cdef uint32_t check = ~u.check
     cdef int n, i
     memset(bytes, 0, 5)
     bytes[5] = ALIGN
     bytes[6] = HEAD
-    put_word(bytes + 7, check, 4)
-    put_word(bytes + 11, u.number, 2)
-    n = 13 + put_clock(c, bytes + 13, cycle, tick)
+    n = 7 + put_tail(u, bytes + 7)
+    n += put_word(bytes + n, u.number, 2)
+    n += put_clock(c, bytes + n, cycle, tick, ends)
     u.number += 1
-    u.left = u.period
     u.check = 0xFFFFFFFFu
+    u.length = u.column = u.vouched = 0
+    memset(u.parity, 0, COLUMNS)
     send(m, u, bytes, n)
+    u.left = u.period
     u.thread = -1
     u.anchor = cycle // m.unit
-    for i in range(c.threads):
+    for i in range(0 if ends else c.threads):
         c.harts[i].traced.due = c.harts[i].traced.on
         if c.harts[i].halted and c.harts[i].traced.on:
             tell_sleep(m, c, &c.harts[i], cycle)
@@ -196,7 +225,7 @@ cdef inline void tell_clock(Machine* m, Core* c) noexcept nogil:
     if not u.number:
         return
     bytes[0] = CLOCK
-    send(m, u, bytes, 1 + put_clock(c, bytes + 1, c.clock.cycle, c.clock.tick))
+    send(m, u, bytes, 1 + put_clock(c, bytes + 1, c.clock.cycle, c.clock.tick, False))
 
 
 cdef inline void tell_changed(Machine* m, Core* c, uint32_t address) noexcept nogil:
@@ -206,7 +235,7 @@ cdef inline void tell_changed(Machine* m, Core* c, uint32_t address) noexcept no
     if not u.exists:
         return
     if not u.number:
-        send_head(m, c, c.cycle, m.now)
+        send_head(m, c, c.cycle, m.now, False)
     u.changes += 1
     bytes[0] = CODE_CHANGED
     put_word(bytes + 1, address | 1, 4)
@@ -224,6 +253,18 @@ cdef inline void compare_code(Machine* m, Core* c, uint32_t address, uint8_t* no
                 for k in range(m.cores_count):
                     if address >= RAM or c == &m.cores[k]:
                         tell_changed(m, &m.cores[k], address)
+
+
+cdef inline void vouch(Machine* m, Core* c) noexcept nogil:
+    """A check of the segment so far, now and then: if the rest is damaged, so much of it is still known to be right."""
+    cdef TraceUnit* u = &c.unit
+    cdef uint8_t bytes[5]
+    if u.length < u.vouched + VOUCHED or not fits(c, sizeof(bytes)):
+        return
+    bytes[0] = CHECK
+    put_word(bytes + 1, ~u.check, 4)
+    send(m, u, bytes, sizeof(bytes))
+    u.vouched = u.length
 
 
 # --- packets of a thread ---
@@ -245,6 +286,7 @@ cdef inline bint send_group(Machine* m, Core* c, Hart* h) noexcept nogil:
     cdef uint8_t select
     if not h.traced.length:
         return True
+    vouch(m, c)
     if not fits(c, h.traced.length + 1):
         lose(c, h)
         return False
@@ -551,7 +593,7 @@ cdef inline void tell_trigger(Machine* m, Core* c, Hart* h) noexcept nogil:
     cdef uint8_t bytes[2]
     cdef int n = 0
     if not u.number:
-        send_head(m, c, c.cycle, m.now)
+        send_head(m, c, c.cycle, m.now, False)
     if h.traced.on:
         flush(m, c, h)
         send_group(m, c, h)
@@ -658,7 +700,7 @@ cdef inline void watch_turn(Machine* m, Core* c, Hart* h, int64_t begin) noexcep
     if not h.attention & TRACED or h.traced.wanted != TRACE_WANTED:
         return
     if u.left <= 0 and fits(c, LARGEST_HEAD):
-        send_head(m, c, c.cycle, m.now)
+        send_head(m, c, c.cycle, m.now, False)
     if not h.traced.on:
         restart(m, c, h, begin)
     elif h.traced.due:

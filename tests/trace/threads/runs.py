@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -53,8 +54,10 @@ class Run:
         for piece in _pieces(stream, cuts):
             for segment in segments.feed(piece):
                 decoder.feed(segment)
-        last = list(segments.finish())
-        decoder.finish(last[0] if last else None)
+        *rest, last = [None, *segments.finish()]
+        for segment in filter(None, rest):
+            decoder.feed(segment)
+        decoder.finish(last)
         return _all(decoder.take()), decoder
 
     def stretches(self, core: int, rows: Iterable[Row]) -> dict[int, list[Stretch]]:
@@ -103,6 +106,27 @@ def untrue(found: Iterable[Stretch], log: Iterable[Stretch]) -> list[Stretch]:
     """Those of the decoded stretches that say something else than the log, be it of a part of a stretch."""
     truth = {(address, what, at) for cycle, n, address, what in log for at in range(cycle, cycle + n)}
     return [one for one in found if any((one[2], one[3], at) not in truth for at in range(one[0], one[0] + one[1]))]
+
+
+def strayed(rows: Iterable[Row], thread: int, log: Iterable[Stretch]) -> list[bytes]:
+    """From gap to gap what the thread executed, timed or not, where the log does not say the same."""
+    runs, executed = [bytearray()], bytearray()
+    for _, _, address, what in log:
+        if what in (EXECUTED, NOT_TAKEN):
+            executed += struct.pack("<IB", address, what)
+    for of, _, _, address, _, what, _ in rows:
+        if of == thread and what in (EXECUTED, NOT_TAKEN):
+            runs[-1] += struct.pack("<IB", address, what)
+        elif of == thread and what >= UNKNOWN:
+            runs.append(bytearray())
+    return [bytes(found) for found in runs if not _part_of(found, executed)]
+
+
+def _part_of(found: bytearray, whole: bytearray) -> bool:
+    at = whole.find(found)
+    while at > 0 and at % 5:
+        at = whole.find(found, at + 1)
+    return at >= 0
 
 
 def _pieces(data: bytes, cuts: Sequence[int]) -> Iterable[bytes]:

@@ -121,7 +121,7 @@ def test_what_cannot_be_answered_is_one_sentence(recorded: Path, tmp_path: Path)
 
 def test_a_trace_that_was_cut_off_says_so(recorded: Path, tmp_path: Path) -> None:
     path = tmp_path / "cut.hwt"
-    path.write_bytes(recorded.read_bytes()[:-40])
+    path.write_bytes(recorded.read_bytes()[:-400])
     result = headway("trace", "decode", path, "--image", PROGRAM, "--format", "csv")
     assert result.returncode == 0
     assert "was cut off" in result.stderr
@@ -168,7 +168,7 @@ def test_a_trace_without_cycles_has_instructions_but_no_times(tmp_path: Path) ->
 
 def test_what_no_check_vouches_for_is_not_called_damaged(tmp_path: Path) -> None:
     sound = (EXAMPLES / "sleepers.hwt").read_bytes()
-    (tmp_path / "damaged.hwt").write_bytes(sound[:9000] + bytes([sound[9000] ^ 8]) + sound[9001:])
+    (tmp_path / "damaged.hwt").write_bytes(sound[:9000] + bytes(100) + sound[9100:])
     said = headway("trace", "stats", EXAMPLES / "sleepers.hwt").stdout
     assert ("damaged" in said, "after the last A-sync" in said) == (False, True)
     assert "damaged" in headway("trace", "stats", tmp_path / "damaged.hwt").stdout
@@ -242,6 +242,29 @@ def test_stats_show_each_window_of_the_profile(tmp_path: Path) -> None:
 
 def stats(path: Path) -> str:
     return headway("trace", "stats", path, "--format", "json").stdout
+
+
+def test_what_was_mended_is_counted_and_costs_nothing(tmp_path: Path) -> None:
+    sound = (EXAMPLES / "sleepers.hwt").read_bytes()
+    arguments = "--image", EXAMPLES / "sleepers.elf"
+    (tmp_path / "a.hwt").write_bytes(sound[:9000] + bytes([sound[9000] ^ 8]) + sound[9001:])
+    stats = json.loads(headway("trace", "stats", tmp_path / "a.hwt", "--format", "json").stdout)
+    assert [(row["value"], row["unit"]) for row in stats if row["what"] == "mended"] == [(1, "bits")]
+    assert decoded(tmp_path / "a.hwt", *arguments) == decoded(EXAMPLES / "sleepers.hwt", *arguments)
+
+
+def test_a_gap_says_which_bytes_it_comes_from(tmp_path: Path) -> None:
+    sound = (EXAMPLES / "sleepers.hwt").read_bytes()
+    (tmp_path / "a.hwt").write_bytes(sound[:9000] + bytes(100) + sound[9100:])
+    rows = decoded(tmp_path / "a.hwt", "--image", EXAMPLES / "sleepers.elf")
+    gaps = [row["state"] for row in rows if row["state"].startswith("unknown.damage")]
+    assert gaps
+    # In the file its header and the chunk's are before the stream.
+    ahead = sound.index(b"\0\0\0\0\0\x80\x42")
+    for gap in gaps:
+        start, end = map(int, gap.removeprefix("unknown.damage[").removesuffix("]").split(":"))
+        assert start <= 9000 - ahead < 9100 - ahead < end
+        assert end - start < 2000
 
 
 def test_stats_add_up_the_profile(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from tests.machine.elves import RAM, addi, bne, csrw, jump, li, lw, sw
 from tests.machine.examples import config_of
 from tests.machine.examples import program as example
 from tests.machine.programs import DATA, leave, program
-from tests.trace.threads.runs import Run, run, untrue
+from tests.trace.threads.runs import Run, run, strayed, untrue
 
 from headway.machine.config import Action, Config, Move, Trace, Trigger
 from headway.machine.image import Image
@@ -202,3 +202,14 @@ def test_code_that_changes_itself_is_not_guessed() -> None:
     for hart, stretches in ran.stretches(0, rows).items():
         assert untrue(stretches, ran.log[hart]) == []
     assert max(row[3] for row in rows if row[5] == 16) == RAM + 4 * 5
+
+
+def test_a_return_from_a_call_that_was_not_seen_is_not_guessed() -> None:
+    called, returns, nop = jump(12) | 1 << 7, 0x8067, addi(0, 0, 0)
+    change = (li(5, RAM + 4 * 8), li(6, called), sw(6, 5), 0x0000_100F, li(7, RAM + 4 * 12))
+    # Where the first nop was there is a call now, to an indirect jump, which goes to the return.
+    ran = traced(program(*change, nop, addi(9, 9, 1), jump(16), 7 << 15 | 0x67, returns, nop, *leave(0)), 2000)
+    rows, decoder = ran.decode(0)
+    assert [row[3] for row in rows if row[3] >= RAM + 4 * 8 and row[5] == 16] == [RAM + 4 * 12]
+    assert strayed(rows, 0, ran.log[0]) == []
+    assert decoder.contradictions == 0

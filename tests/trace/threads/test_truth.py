@@ -14,7 +14,7 @@ from tests.machine.elves import addi, beq, csrw, jump, li
 from tests.machine.examples import SHAPES, Shape, config_of, names
 from tests.machine.examples import program as example
 from tests.machine.programs import program
-from tests.trace.threads.runs import EXECUTED, NOT_TAKEN, Run, run, untrue
+from tests.trace.threads.runs import EXECUTED, NOT_TAKEN, Run, run, strayed, untrue
 
 from headway.machine.config import Config, Trace
 from headway.machine.image import Image
@@ -115,15 +115,19 @@ def damaged(data: bytes, kind: str, where: int, much: int) -> bytes:
     where=st.integers(0, 1 << 20),
     much=st.integers(0, 3000),
     shape=st.sampled_from([(1, 6, "strict"), (1, 1, "strict"), (1, 6, "skip")]),
+    counted=st.booleans(),
 )
 @settings(deadline=None)
-def test_damage_costs_a_gap_and_nothing_else_is_wrong(kind: str, where: int, much: int, shape: Shape) -> None:
-    ran = traced("six-threads", shape, 60_000, sync=256)
+def test_damage_costs_a_gap_and_nothing_else_is_wrong(
+    kind: str, where: int, much: int, shape: Shape, counted: bool
+) -> None:
+    ran = traced("six-threads", shape, 60_000, sync=256, cycle_accurate=counted)
     data = damaged(ran.streams[0], kind, where, much)
     rows, _ = ran.decode(0, data)
     whole, _ = ran.decode(0)
     for hart, stretches in ran.stretches(0, rows).items():
         assert untrue(stretches, ran.log[hart]) == []
+        assert strayed(rows, hart, ran.log[hart]) == []
     # A stream that was cut where a segment ends is whole, as far as it goes.
     if kind != "cut" and data != ran.streams[0] and len(rows) != len(whole):
         assert any(row[5] in (32, 35, 39) for row in rows)
@@ -137,6 +141,7 @@ def test_any_bytes_can_be_decoded(data: bytes, head: bool) -> None:
     rows, _ = ran.decode(0, stream)
     for hart, stretches in ran.stretches(0, rows).items():
         assert untrue(stretches, ran.log[hart]) == []
+        assert strayed(rows, hart, ran.log[hart]) == []
 
 
 def switching(plan: list[bool]) -> bytes:

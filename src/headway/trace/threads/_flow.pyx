@@ -1,6 +1,6 @@
 """Packets of the six-thread protocol and a program image to what each thread did in each of its cycles.
 
-A core's stream is taken a segment at a time, and only segments that are whole are believed. Every thread has a place of its
+A core's stream is taken a segment at a time, and only those that are as they were sent are believed. Every thread has a place of its
 own in the program and in time; its packets move it: an E atom is one instruction of the image, an N atom a branch that was not
 taken, S and W atoms are cycles at the place. What is not known is a gap with a reason, from the last cycle that was known to
 the I-sync that ends it. Time goes on where only the program is not known.
@@ -15,7 +15,7 @@ from headway.machine.decode cimport decode_half, decode_word
 from headway.machine.structures cimport Decoded
 from headway.machine.trace cimport EXECUTED, IN_SLEEP, JUMP, LONG, NO_TARGET, NOT_TAKEN, TRAPS, is_link
 from headway.trace.threads.packets cimport (
-    ALIGNMENT, ATOMS, BRANCH, CHANGED, CLOCKS, CYCLES, KINDS, NOISE, OFF, PROFILED, RESTART, SELECTION, SYNC, TRIGGERED, Packet,
+    ALIGNMENT, ATOMS, BRANCH, CHANGED, CHECKED, CLOCKS, CYCLES, KINDS, NOISE, OFF, PROFILED, RESTART, SELECTION, SYNC, TRIGGERED, Packet,
     packet_at,
 )
 
@@ -63,7 +63,8 @@ cdef struct Place:
     # A thread: where it is, and when.
     int64_t cycle        # of its own, that is to come next
     int64_t since        # of its own cycles, those since its last instruction
-    int64_t gap          # where the gap began; -1: that is not known
+    int64_t gap          # when the gap began; -1: that is not known
+    int64_t lost         # at which byte of the stream
     uint32_t address
     uint32_t last        # address of its last instruction
     uint32_t base
@@ -78,11 +79,14 @@ cdef struct Place:
     uint8_t timed        # when
     uint8_t waiting      # for the target of an indirect jump
     uint8_t synchronised
+    uint8_t broken       # packets are missing: no other is what it seems, up to an I-sync
+    uint8_t shallow      # calls were missed: a return beyond those that were seen may go anywhere
     uint8_t why
 
 cdef struct State:
     Place places[MAX_THREADS]
     int64_t anchor
+    int64_t torn         # the first byte of the stream that is not known, and nothing that is since; -1: none
     uint32_t thread
     uint32_t number      # of the next segment
     uint32_t changes
@@ -90,16 +94,23 @@ cdef struct State:
     uint8_t selected
     uint8_t anchored
     uint8_t distrusted   # a change of the program was missed
+    uint8_t ended        # the last head said so
+    uint8_t cut          # the rest of the last segment is missing, or what was before the first
 
 cdef struct Row:
     int64_t cycle        # of the core; -1: not known
     uint32_t cycles      # since the thread's instruction before; of anything else, how long it lasted
     uint32_t address     # of a gap, how long it lasted, in units of 2^32
-    uint32_t id
+    uint32_t id          # of a gap, the number of its span
     uint8_t thread
     uint8_t size
     uint8_t what
     uint8_t unused
+
+cdef struct Span:
+    # Bytes of the stream.
+    int64_t start
+    int64_t end
 
 
 cdef inline Py_ssize_t put_text(char* at, bytes text):
@@ -139,14 +150,16 @@ cdef class Rows:
 
     ``rows[i]`` is (thread, cycle, cycles, address, size, what, id). Of an instruction (what 16 or 17): the cycle of the core in
     which it was issued, None if that is not known, and the cycles since the thread's instruction before, gaps not counted in.
-    Of anything else: the first cycle and how many there are, None if that is not known; size is 0.
+    Of anything else: the first cycle and how many there are, None if that is not known; size is 0, and of a gap address and id.
     """
 
     cdef Row* data
-    cdef Py_ssize_t size, room
+    cdef Span* spans
+    cdef Py_ssize_t size, room, spanned, spans_room
 
     def __dealloc__(self):
         free(self.data)
+        free(self.spans)
 
     def __len__(self):
         return self.size
@@ -159,8 +172,16 @@ cdef class Rows:
         cycle = None if r.cycle < 0 else r.cycle
         if r.what >= BEFORE:
             cycles = <uint64_t>r.address << 32 | r.cycles
-            return (r.thread, cycle, None if cycles == 0xFFFFFFFFFFFFFFFF else cycles, 0, 0, r.what, r.id)
+            return (r.thread, cycle, None if cycles == 0xFFFFFFFFFFFFFFFF else cycles, 0, 0, r.what, 0)
         return (r.thread, cycle, None if cycle is None and not r.cycles else r.cycles, r.address, r.size, r.what, r.id)
+
+    def span(self, Py_ssize_t i):
+        """Of a gap the bytes of the stream, (first, end), from where the thread is not known to what says where it is again."""
+        if not 0 <= i < self.size:
+            raise IndexError(i)
+        if self.data[i].what < BEFORE:
+            return None
+        return self.spans[self.data[i].id].start, self.spans[self.data[i].id].end
 
     def counts(self):
         """How many rows of each code there are."""
@@ -191,10 +212,11 @@ cdef class Rows:
                 return i
         return -1
 
-    def csv(self, bytes stream, int first, list states, list functions):
+    def csv(self, bytes stream, int first, list states, list functions, bytes located):
         """Lines of DESIGN's columns: stream, thread, cycle, cycles, address, size, state, symbol.
 
         ``first``: number of thread 0. ``states``: a name (bytes) for each of the codes. ``functions``: (start, end, name) by start.
+        ``located``: codes of gaps that are given the bytes that they come from.
         """
         cdef Py_ssize_t i, room = 4096, used = 0, names = len(functions), low, high, middle
         cdef char* out = <char*>malloc(room)
@@ -221,6 +243,8 @@ cdef class Rows:
                     if low and r.address < functions[low - 1][1]:
                         start, end, name = functions[low - 1]
                 word = states[r.what]
+                if r.what >= BEFORE and r.what in located:
+                    word += b"[%d:%d]" % (self.spans[r.id].start, self.spans[r.id].end)
                 if used + 128 + len(stream) + len(word) + len(name) > room:
                     room = 2 * room + 256 + len(stream) + len(word) + len(name)
                     larger = <char*>realloc(out, room)
@@ -262,7 +286,15 @@ cdef class Rows:
             free(out)
 
     cdef int need(self, Py_ssize_t more) except -1:
+        """Room for so many rows, and gaps."""
         cdef Row* larger
+        cdef Span* longer
+        if self.spanned + more > self.spans_room:
+            self.spans_room = max(2 * self.spans_room, self.spanned + more)
+            longer = <Span*>realloc(self.spans, self.spans_room * sizeof(Span))
+            if longer == NULL:
+                raise MemoryError
+            self.spans = longer
         if self.size + more > self.room:
             self.room = max(2 * self.room, self.size + more, 4096)
             larger = <Row*>realloc(self.data, self.room * sizeof(Row))
@@ -307,6 +339,8 @@ cdef class Decoder:
     cdef bint cycle_accurate, stalls
     cdef Rows rows
     cdef list clocks, windows
+    cdef int64_t begun, after, end
+    # ^ Where in the stream the packet at hand begins and ends, and the segment ends.
     cdef readonly int64_t contradictions, triggers
 
     def __cinit__(self):
@@ -325,6 +359,7 @@ cdef class Decoder:
         self.rows = Rows()
         self.clocks = []
         self.windows = []
+        self.state.torn = -1
         for i in range(MAX_THREADS):
             self.state.places[i].gap = 0
             self.state.places[i].why = BEFORE
@@ -441,7 +476,9 @@ cdef class Decoder:
             length += r.cycle if length > 0 else 0
             r.cycle = 0
         r.cycles, r.address = <uint32_t>length, <uint32_t>(<uint64_t>length >> 32)
-        r.id = t.id
+        r.id = <uint32_t>self.rows.spanned
+        self.rows.spans[r.id].start, self.rows.spans[r.id].end = t.lost, max(t.lost, min(self.after, self.end))
+        self.rows.spanned += 1
         r.thread = <uint8_t>thread
         r.size = 0
         r.what = t.why
@@ -451,6 +488,7 @@ cdef class Decoder:
         """From here on it is not known what the thread does."""
         if t.known or not t.synchronised:
             t.gap = t.cycle if t.timed else -1
+            t.lost = self.begun
             t.why = <uint8_t>why
         elif time_too and t.why < DAMAGE:
             t.why = <uint8_t>why
@@ -458,6 +496,7 @@ cdef class Decoder:
         t.waiting = 0
         if time_too:
             t.timed = 0
+            t.broken = 1
 
     # --- atoms ---
 
@@ -465,8 +504,8 @@ cdef class Decoder:
         """No packet has said where the indirect jump went: where it was expected to; False: that is not known."""
         t.waiting = 0
         if t.expected == NO_TARGET:
-            self.contradictions += 1
-            self.lose(t, CONTRADICTION, False)
+            self.contradictions += not t.shallow
+            self.lose(t, t.why if t.shallow else CONTRADICTION, False)
             return False
         t.address = t.target = t.expected
         return True
@@ -514,6 +553,8 @@ cdef class Decoder:
                 if code.links == RETURNS and t.depth:
                     t.depth -= 1
                     t.expected = t.returns[t.depth & 15]
+                elif code.links == RETURNS and t.shallow:
+                    t.expected = NO_TARGET
                 elif code.links == LINKS:
                     t.returns[t.depth & 15] = t.address + code.size
                     t.depth += 1
@@ -559,6 +600,8 @@ cdef class Decoder:
     cdef void stall_again(self, int thread, Place* t, uint32_t place) noexcept nogil:
         """A short stall of the thread's last four."""
         cdef uint32_t stall = t.stalls[place]
+        if t.broken:
+            return
         if stall == 0xFFFFFFFFu:
             self.contradictions += 1
             self.lose(t, CONTRADICTION, True)
@@ -590,13 +633,15 @@ cdef class Decoder:
             t.id = p.id
         t.waiting = 0
         t.base = address
-        if not t.synchronised:
+        if not t.synchronised or t.broken:
             return
         if not t.known:
             self.close_gap(thread, t, t.timed)
-            t.known = 1
+            t.known = t.shallow = 1
             t.depth = 0
             t.since = 0
+            if trap:
+                t.target = NO_TARGET
         t.address = address
 
     cdef void sync(self, int thread, Place* t, Packet* p) noexcept nogil:
@@ -633,6 +678,7 @@ cdef class Decoder:
         elif p.kind == RESTART:
             t.timed = 0
         t.known = t.synchronised = 1
+        t.broken = t.shallow = 0
         t.address = t.base = p.value
         t.id = p.id
         t.told = 0
@@ -640,8 +686,8 @@ cdef class Decoder:
         t.depth = 0
         memset(t.stalls, 0xFF, sizeof(t.stalls))
 
-    cdef int segment(self, const uint8_t* p, const uint8_t* end) except -1:
-        """All packets of a segment that is whole."""
+    cdef int segment(self, const uint8_t* p, const uint8_t* end, int64_t offset) except -1:
+        """All packets of a segment that is whole, and is there in the stream (to a few bytes, if it was mended)."""
         cdef State* s = &self.state
         cdef Packet packet
         cdef Place* t = NULL
@@ -655,15 +701,21 @@ cdef class Decoder:
                 self.contradictions += 1
                 self.lose_all(CONTRADICTION)
                 return 0
+            self.begun = offset
+            offset += n
+            self.after = offset
             p += n
-            if self.rows.size + 64 > self.rows.room:
+            if self.rows.size + 64 > self.rows.room or self.rows.spanned + 64 > self.rows.spans_room:
                 self.rows.need(64)
             if packet.kind == ALIGNMENT:
                 s.selected = 0
                 s.anchor, s.anchored = <int64_t>(packet.count << 1 >> 1) // self.unit, 1
+                s.ended = <uint8_t>packet.ends
                 if packet.changes != s.changes:
                     s.distrusted = 1
                 self.add_clock(&packet)
+                continue
+            if packet.kind == CHECKED:
                 continue
             if packet.kind == CLOCKS:
                 self.add_clock(&packet)
@@ -734,16 +786,27 @@ cdef class Decoder:
         cdef State* s = &self.state
         cdef bytes data
         if not segment.whole:
-            if segment.offset or segment.number >= 0:
-                self.lose_all(DAMAGE)
+            if s.torn < 0:
+                s.torn = segment.offset
+            if not s.begun and (segment.offset or segment.number >= 0):
+                s.cut = 1
             return
+        # By its number: bytes that are not known may be none that were sent.
+        if (s.cut or segment.number != <int>(s.number & 0xFFFF)) if s.begun else (s.cut and segment.number):
+            self.tear(segment.offset)
+        s.torn = -1
         if not s.begun:
             s.begun = 2 if segment.number == 0 else 1
-        elif segment.number != <int>(s.number & 0xFFFF):
-            self.lose_all(DAMAGE)
         s.number = <uint32_t>segment.number + 1
+        s.cut = segment.cut
         data = segment.data
-        self.segment(data, <const uint8_t*>data + len(data))
+        self.end = segment.end
+        self.segment(data, <const uint8_t*>data + len(data), segment.offset)
+
+    cdef void tear(self, int64_t offset) noexcept nogil:
+        """Something is missing before that byte of the stream."""
+        self.begun = self.state.torn if self.state.torn >= 0 else offset
+        self.lose_all(DAMAGE)
 
     def take(self):
         """The rows since this was asked last."""
@@ -758,13 +821,19 @@ cdef class Decoder:
         cdef Packet packet
         cdef const uint8_t* p
         cdef bytes data
-        cdef bint closed = False
+        cdef bint closed = self.state.ended
         self.rows.need(MAX_THREADS)
+        self.begun = self.after = self.end
+        if segment is not None:
+            self.begun = segment.offset
+            self.after = self.end = segment.end
+        if self.state.torn >= 0:
+            self.tear(self.begun)
         if segment is not None and segment.number >= 0 and self.state.number & 0xFFFF == segment.number:
-            # A head alone is how a trace unit ends its trace.
+            # If nothing of the last two heads is damaged but the second, the first is here.
             data = segment.data
             p = data
-            closed = packet_at(p, p + len(data), &packet) == len(data)
+            closed |= packet_at(p, p + len(data), &packet) > 0 and packet.ends
         for i in range(self.threads):
             t = &self.state.places[i]
             if t.waiting:

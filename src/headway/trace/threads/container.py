@@ -22,7 +22,7 @@ from headway.files import open_file
 
 __all__ = ["MAGIC", "Recording", "Shape", "Writer", "digest_of"]
 
-MAGIC = b"HWTRACE\x01"
+MAGIC = b"HWTRACE\x02"
 _CHUNK = struct.Struct("<BI")
 _DESCRIPTION, _END = 0xFF, 0xFE
 _MOST_DESCRIPTION = 1 << 16
@@ -134,7 +134,9 @@ class Recording:
             what = "is empty" if not magic else "is not a trace of the machine"
             raise HeadwayError(f"{self._name} {what}: give what headway machine run --trace wrote")
         if magic != MAGIC:
-            raise HeadwayError(f"{self._name} is of version {magic[-1]}, this headway reads 1: trace it again")
+            raise HeadwayError(
+                f"{self._name} is of version {magic[-1]}, this headway reads {MAGIC[-1]}: trace it again"
+            )
         head = stream.read(_CHUNK.size)
         number, size = _CHUNK.unpack(head) if len(head) == _CHUNK.size else (0, 0)
         if number != _DESCRIPTION or size > _MOST_DESCRIPTION:

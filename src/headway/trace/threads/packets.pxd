@@ -5,8 +5,8 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 # The same numbers as on the machine's side.
 from headway.machine.architecture cimport SLOT
 from headway.machine.trace cimport (
-    ALIGN, CLOCK, CODE_CHANGED, CYCLES_LONG, CYCLES_MIDDLE, CYCLES_SHORT, CYCLES_SLOT, HEAD, SELECT, PROFILE, SYNC_PERIODIC, SYNC_RESTART,
-    TRACE_OFF, TRIGGER,
+    ALIGN, CHECK, CLOCK, CODE_CHANGED, CYCLES_LONG, CYCLES_MIDDLE, CYCLES_SHORT, CYCLES_SLOT, HEAD, SELECT, PROFILE, SYNC_PERIODIC, SYNC_RESTART,
+    TAIL, TRACE_OFF, TRIGGER,
 )
 
 cdef enum:  # Kind
@@ -23,7 +23,8 @@ cdef enum:  # Kind
     OFF = 10
     CHANGED = 11
     PROFILED = 12
-    KINDS = 13
+    CHECKED = 13
+    KINDS = 14
 
 cdef struct Packet:
     uint32_t kind
@@ -41,7 +42,8 @@ cdef struct Packet:
     uint64_t profile[6]
     uint32_t speed
     uint32_t changes
-    uint32_t check
+    uint32_t ends        # ALIGNMENT: the trace does
+    uint32_t check       # CHECKED
     uint32_t number
 
 
@@ -73,7 +75,8 @@ cdef inline long clock_at(const uint8_t* p, const uint8_t* end, Packet* packet) 
     if not more or end - p - n - more < 1:
         return 0
     n += more
-    packet.speed = p[n] & 0x7F
+    packet.speed = p[n] & 0x3F
+    packet.ends = p[n] >> 6 & 1
     n += 1
     more = varint_at(p + n, end, &packet.running)
     if not more or not 1 <= packet.speed <= 16:
@@ -220,16 +223,22 @@ cdef inline long packet_at(const uint8_t* p, const uint8_t* end, Packet* packet)
     if header == TRIGGER:
         packet.kind = TRIGGERED
         return 1
+    if header == CHECK:
+        packet.kind = CHECKED
+        if end - p < 5:
+            return 0
+        packet.check = word_at(p + 1, 4)
+        return 5
     if header == 0:
         n = 0
         while p + n < end and not p[n]:
             n += 1
-        if n < 5 or end - p < n + 8 or p[n] != ALIGN or p[n + 1] != HEAD:
+        if n < 5 or end - p < n + 2 + TAIL + 2 or p[n] != ALIGN or p[n + 1] != HEAD:
             return 0
         packet.kind = ALIGNMENT
-        packet.check = word_at(p + n + 2, 4)
-        packet.number = word_at(p + n + 6, 2)
-        value = <uint32_t>clock_at(p + n + 8, end, packet)
-        return n + 8 + value if value else 0
+        n += 2 + TAIL
+        packet.number = word_at(p + n, 2)
+        value = <uint32_t>clock_at(p + n + 2, end, packet)
+        return n + 2 + value if value else 0
     packet.kind = NOISE
     return 0

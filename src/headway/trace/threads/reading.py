@@ -19,7 +19,7 @@ from .clock import Clock
 from .container import Recording, digest_of
 from .segments import Segment, Segments
 
-__all__ = ["COUNTED", "PACKETS", "STATES", "Moment", "Program", "Statistics", "Trace", "functions_of"]
+__all__ = ["COUNTED", "PACKETS", "STATES", "Moment", "Program", "Statistics", "Trace", "functions_of", "state_of"]
 
 STATES: Mapping[int, str] = {
     0: "executing",
@@ -64,6 +64,7 @@ PACKETS = (
     "trace off",
     "code changed",
     "profile",
+    "check",
 )
 COUNTED = (
     "data_cache_misses",
@@ -77,6 +78,8 @@ COUNTED = (
 _EVERY = 1 << 15
 """Bytes of a stream from one kept state of the decoder to the next."""
 _DAMAGE = 35
+_LOCATED = bytes([32, 34, 35, 36, 39])
+"""Gaps that are shown with the bytes that they come from."""
 _PADDED = [STATES.get(code, f"unknown.{code}").encode() for code in range(256)]
 
 
@@ -123,8 +126,10 @@ class Statistics:
 
     size: int
     packets: Mapping[str, int]
+    mended: int
+    """Bits that were missing, too many or wrong, and are not any more."""
     damaged: int
-    """Bytes in segments that were not whole."""
+    """Bytes in segments that are not known."""
     unchecked: int
     """Bytes after the last A-sync, which have no check to be held against."""
     rows: Mapping[str, int]
@@ -206,22 +211,25 @@ class Trace:
         functions = [] if self.program is None else [(a, b, _field(name)) for a, b, name in self.program.functions]
         for rows in self.rows(core, stalls=stalls):
             if len(rows):
-                yield rows.csv(f"{core:#x}".encode(), core * self.shape.threads, _PADDED, functions)
+                yield rows.csv(f"{core:#x}".encode(), core * self.shape.threads, _PADDED, functions, _LOCATED)
 
     def statistics(self, core: int) -> Statistics:
         """What is in a stream; without a program, packets alone."""
-        packets, size, damaged, unchecked = [0] * len(PACKETS), 0, 0, 0
+        packets, size, mended, damaged, unchecked = [0] * len(PACKETS), 0, 0, 0, 0
+        begun = False
         rows = dict[int, int]()
         profile, windows = [0] * len(COUNTED), 0
         for segment in self.segments(core):
-            size += len(segment.data)
+            size += segment.end - segment.offset
             damaged, unchecked = damaged + unchecked, 0
+            mended += segment.mended
             if segment.whole:
                 packets = [a + b for a, b in zip(packets, count_packets(segment.data), strict=True)]
-            elif segment.number >= 0:  # damaged, unless it is the last
-                unchecked = len(segment.data)
+            elif begun or segment.number >= 0:  # damaged, unless it is the last
+                unchecked = segment.end - segment.offset
             else:
-                damaged += len(segment.data)
+                damaged += segment.end - segment.offset
+            begun = segment.cut
         decoder = self._decoder(False)
         for found, ended, _ in self._decoded(core, decoder):
             for code, count in found.counts().items() if self.program is not None else ():
@@ -231,6 +239,7 @@ class Trace:
         return Statistics(
             size,
             {name: count for name, count in zip(PACKETS, packets, strict=True) if count},
+            mended,
             damaged,
             unchecked,
             {STATES[code]: count for code, count in sorted(rows.items())},
@@ -283,9 +292,8 @@ class Trace:
                     if number >= 0:  # what precedes the first A-sync of a trace buffer is not missed
                         whole = whole and segment.whole and segment.number == number
                     number = segment.number + 1 & 0xFFFF if segment.whole else max(number, 0)
-                    after = segment.offset + len(segment.data)
-                    if after - kept[-1].offset >= _EVERY:
-                        kept.append(_Kept(after, tuple(decoder.times()), decoder.save()))
+                    if segment.end - kept[-1].offset >= _EVERY:
+                        kept.append(_Kept(segment.end, tuple(decoder.times()), decoder.save()))
                 end = max([end, *(time for time in decoder.times() if time is not None)])
             clock = Clock(decoder.changes_of_clock(), end, self.shape.window)
             self._index[core] = _Index(kept, clock, whole)
@@ -369,6 +377,12 @@ def _field(name: str) -> bytes:
     if any(byte in text for byte in (b",", b'"', b"\n", b"\r")):
         return b'"' + text.replace(b'"', b'""') + b'"'
     return text
+
+
+def state_of(rows: Rows, number: int) -> str:
+    """The state that a row is of; of a gap in the stream with the bytes that it comes from: ``unknown.damage[3:9]``."""
+    what, span = rows[number][5], rows.span(number)
+    return f"{STATES[what]}[{span[0]}:{span[1]}]" if span and what in _LOCATED else STATES[what]
 
 
 def functions_of(functions: Mapping[str, tuple[int, int]]) -> tuple[tuple[int, int, str], ...]:

@@ -297,10 +297,10 @@ def test_what_is_documented_works_on_the_trace_that_comes_with_headway(command: 
     [
         (b"", "is empty"),
         (b"text", "neither a trace"),
-        (b"HWTRACE\x01", "does not say of what machine"),
-        (b"HWTRACE\x02" + bytes(20), "version 2"),
-        (b"HWTRACE\x01\xff\x02\x00\x00\x00{}", "nothing sensible"),
-        (b"HWTRACE\x01\xff\x02\x00\x00\x00{", "no JSON"),
+        (b"HWTRACE\x02", "does not say of what machine"),
+        (b"HWTRACE\x03" + bytes(20), "version 3"),
+        (b"HWTRACE\x02\xff\x02\x00\x00\x00{}", "nothing sensible"),
+        (b"HWTRACE\x02\xff\x02\x00\x00\x00{", "no JSON"),
     ],
 )
 @pytest.mark.parametrize(

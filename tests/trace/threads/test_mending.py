@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 HEAD = 63
 """Bytes of the head with which the stream ends, about: nothing comes after it by which it could be mended."""
 VOUCHED = 256 + 46 + 6 * 13
-"""Bytes from one check to the next: it waits for the end of a group, which is behind an I-sync of each thread at most."""
+"""Bytes from one check to the next: it waits for the end of a group, which may be behind an I-sync of each thread."""
 SYNC = b"\0\0\0\0\0\x80\x42"
 SHAPES: list[Shape] = [(1, 6, "strict"), (1, 1, "strict"), (1, 6, "skip")]
 

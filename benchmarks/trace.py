@@ -12,9 +12,11 @@ import argparse
 import os
 import random
 import resource
+import shutil
 import statistics
+import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from tests.trace.common import in_common
@@ -53,19 +55,15 @@ def _pieces(data: bytes, ids: Iterable[int]) -> dict[int, list[bytes | int]]:
     return found
 
 
-class _Given(Stream):
-    """A stream of the capture with other bytes."""
-
-    def __init__(self, stream: Stream, given: Sequence[bytes | int]) -> None:
-        super().__init__(stream.source, stream.image, stream.program)
-        self._given = given
-
-    def pieces(self) -> Iterator[bytes | int]:
-        return iter(self._given)
-
-
-def _decode(stream: Stream, pieces: Sequence[bytes | int]) -> list[tuple[int, int]]:
-    return [(address, size) for block in _Given(stream, pieces).blocks() for address, size, _ in block.instructions()]
+def _flow(stream: Stream) -> Flow:
+    return Flow(
+        stream.program,
+        cycle_accurate=stream.setting.cycle_accurate,
+        branch_broadcast=False,
+        counted_through_overflow=False,
+        threads=False,
+        confined=True,
+    )
 
 
 def _best(work: Callable[[], None]) -> float:
@@ -99,14 +97,7 @@ def _speed(stream: Stream, buffer: bytes, data: bytes) -> None:
 
     def follow() -> None:
         nonlocal count
-        parser, count = stream.setting.parser(), 0
-        flow = Flow(
-            stream.program,
-            cycle_accurate=stream.setting.cycle_accurate,
-            branch_broadcast=False,
-            counted_through_overflow=False,
-            threads=False,
-        )
+        parser, flow, count = stream.setting.parser(), _flow(stream), 0
         for at in range(0, len(many), chunk):
             count += len(flow.feed(parser.feed(many[at : at + chunk])))
 
@@ -140,11 +131,14 @@ def _zeroed(data: bytes, draw: random.Random) -> bytes:
     return data[:at] + bytes(16) + data[at + 16 :]
 
 
-def _damage(capture: Capture, buffer: bytes) -> None:
+def _damage(folder: Path, buffer: bytes) -> None:
+    streams = Capture.open(str(folder)).streams
+
     def decoded(data: bytes) -> Decoded:
+        (folder / "cstrace.bin").write_bytes(data)
         return {
-            number: _decode(capture.streams[number], pieces)
-            for number, pieces in _pieces(data, capture.streams).items()
+            number: [(address, size) for block in stream.blocks() for address, size, _ in block.instructions()]
+            for number, stream in streams.items()
         }
 
     whole, rows = decoded(buffer), []
@@ -176,7 +170,11 @@ def _mutations(stream: Stream, data: bytes, count: int) -> None:
                 piece[spot : spot + draw.randrange(20)] = draw.randbytes(draw.randrange(20))
             piece = piece or bytearray(1)
         one = time.perf_counter()
-        _decode(stream, [b"\0\0\0\0\0\x80", bytes(piece)])
+        parser, flow = stream.setting.parser(), _flow(stream)
+        for data in (b"\0\0\0\0\0\x80", bytes(piece)):
+            flow.feed(parser.feed(data))
+        flow.feed(parser.finish())
+        flow.finish()
         slowest = max(slowest, time.perf_counter() - one)
     seconds = time.perf_counter() - begin
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
@@ -202,7 +200,9 @@ def main(arguments: Sequence[str] = ()) -> None:
     data = b"".join(piece for piece in _pieces(buffer, [0x10])[0x10] if isinstance(piece, bytes))
     _speed(stream, buffer, data)
     print()
-    _damage(capture, buffer)
+    with tempfile.TemporaryDirectory() as copy:
+        shutil.copytree(folder, copy, dirs_exist_ok=True, copy_function=shutil.copyfile)
+        _damage(Path(copy), buffer)
     print()
     _mutations(stream, data, chosen.mutations)
 

@@ -47,6 +47,23 @@ def test_the_other_cores_decode_without_a_contradiction(tc2: Path) -> None:
     assert capture.left_out == "left out, as only ETMv3 is decoded: stream 0x13 of PTM_0 (PTM1.1)"
 
 
+def test_a_stream_that_begins_within_the_buffer_needs_no_a_sync(tc2: Path, tmp_path: Path) -> None:
+    """Without the I-sync that it began with, it is decoded from the next on; one that the buffer's beginning cut is not."""
+    folder = tmp_path / "capture"
+    shutil.copytree(tc2, folder, copy_function=shutil.copyfile)
+    data, streams = (tc2 / "cstrace.bin").read_bytes(), Capture.open(str(folder)).streams
+    (folder / "cstrace.bin").write_bytes(data[:5344] + data[5376:])
+    first = {
+        number: next(one for one in stream.records() if isinstance(one, Instruction)).cycle
+        for number, stream in streams.items()
+    }
+    assert (streams[0x10].begins, streams[0x11].begins, streams[0x12].begins) == (False, True, True)
+    found = {number: sum(len(block.instructions()) for block in stream.blocks()) for number, stream in streams.items()}
+    assert found[0x11] > 8181 - 100
+    assert found[0x12] > 2355 - 100
+    assert first[0x11] is not None
+
+
 def test_no_byte_is_noise(tc2: Path) -> None:
     for stream in Capture.open(str(tc2)).streams.values():
         assert not stream.statistics().packets.keys() & {Kind.NOISE, Kind.INCOMPLETE}

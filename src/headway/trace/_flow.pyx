@@ -113,7 +113,7 @@ cdef class Flow:
     cdef size_t used, room
     cdef Place place
     cdef bint begun            # there has been a packet
-    cdef bint headed           # the first was an I-sync
+    cdef bint headed           # the first was an I-sync, or should have been
     cdef bint aligned          # an A-sync has been seen
     cdef bint doubted          # the address has yet to prove right: only so many bits of it were in a packet
     cdef uint8_t bits
@@ -157,6 +157,10 @@ cdef class Flow:
         for i in range(packets.size):
             self.packet(&packets.data[i])
         return self.give(False)
+
+    def begins(self):
+        """Nothing of the stream is missing before its first byte: its first I-sync is believed also without an A-sync."""
+        self.begun = self.headed = True
 
     def finish(self):
         """The end of the stream; gives what is left."""

@@ -90,13 +90,16 @@ class Stream:
         self.id: int = source.stream
         self.setting: Setting = source.setting
         self.places = Places()
+        self.begins = False
+        """The stream begins within the buffer, after others: nothing of it is missing before its first byte."""
         self.stretches = self.contradictions = self.left = self.visited = 0
         self._confined: bool | None = None
 
     def pieces(self) -> Iterator[bytes | int]:
         """The stream's bytes; a number is where bytes are missing."""
         deformatter = Deformatter()
-        self.places = Places()
+        self.places, self.begins = Places(), False
+        first = True
         for chunk in _chunks(self.source.buffer):
             if not self.source.buffer.formatted:
                 yield chunk
@@ -106,6 +109,9 @@ class Stream:
                     if data:
                         self.places.add(places)
                     yield data or places[0]
+                elif first and data and stream:
+                    self.begins = True
+                first = first and not data
 
     def packets(self) -> Iterator[Packets]:
         """The stream's packets, block by block."""
@@ -153,6 +159,8 @@ class Stream:
                 yield flow.feed(parser.lost())
                 flow.lost(piece)
                 continue
+            if self.begins:
+                flow.begins()
             yield flow.feed(parser.feed(piece))
             if most is not None:
                 most -= len(piece)

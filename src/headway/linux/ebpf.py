@@ -467,6 +467,31 @@ class BpfSource:
         """Like `interval`, and from now on nothing is measured."""
         return self._difference(self._cut(last=True))
 
+    # ---- for who wants the processors only, and announces cuts without us ----
+
+    def cut_words(self) -> tuple[int, int]:
+        """Where a cut is announced: `Memory.cut_words`."""
+        return self._memory.cut_words
+
+    def processors_at(self, at: int) -> dict[int, Cells]:
+        """What each processor has done since `begin`, as of the cut at this moment, which is past: cpu -> cells."""
+        return dict(self._processors(at))
+
+    def forget_ended(self, at: int) -> None:
+        """Make room: threads that had ended by this moment are in no ledger any more."""
+        if self._ring is not None:
+            self._ring.consume()
+        self._exits.take(at, self._memory)
+
+    @property
+    def knows_stolen(self) -> bool:
+        """Whether the kernel says which processor the hypervisor took, and when."""
+        return "stolen" not in self._reasons
+
+    def losses(self) -> dict[str, int]:
+        """What could not be seen since `begin`, by name."""
+        return self._losses()[0]
+
     def close(self) -> None:
         """Detach and free everything."""
         if self._ring is not None:

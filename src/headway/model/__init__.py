@@ -22,9 +22,11 @@ from .ledger import Ledger, Overhead, Processor, Thread, Window, add_states, mer
 from .quality import Quality
 from .references import MOST, References
 from .remedy import Remedy
+from .utilisation import FIGURES, Sample, Utilisation, together
 
 __all__ = [
     "EXACT",
+    "FIGURES",
     "MOST",
     "Accounts",
     "Advice",
@@ -47,10 +49,12 @@ __all__ = [
     "Quality",
     "References",
     "Remedy",
+    "Sample",
     "Step",
     "Tally",
     "Thread",
     "Transition",
+    "Utilisation",
     "Window",
     "add_causes",
     "add_states",
@@ -66,6 +70,7 @@ __all__ = [
     "since",
     "subtract_causes",
     "time_by_kind",
+    "together",
     "unit_of",
     "violations",
     "within",

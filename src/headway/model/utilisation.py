@@ -1,0 +1,177 @@
+"""Utilisation and effective frequency of processors, from their ledgers and from counters of unhalted cycles.
+
+US patent 7,617,488, *Determining processor utilization*: busy ticks are the clock ticks in which a processor is not
+halted; effective frequency = busy ticks / interval; utilisation = effective frequency / actual frequency, which is that
+at which it runs while it is not halted. A ledger says the same exactly in time: what was neither idle nor stolen. A
+sample is of all processors between two readings that nothing disturbed; where a reading was disturbed there are no
+figures but the reason, and the next sample of that processor goes back to its last good reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from .ledger import States, add_states
+from .quality import Quality
+
+__all__ = ["FIGURES", "Sample", "Utilisation", "together"]
+
+
+@dataclass(frozen=True, slots=True)
+class Utilisation:
+    """One processor in one sample. Times are ns. A figure that cannot be had is None; `Sample.reasons` says why."""
+
+    cpu: int
+    span: int | None = None
+    """How long the sample is, back to the processor's last good reading; None where it was dropped."""
+    states: States = field(default_factory=dict)
+    """Its ledger in that time: they add up to the span."""
+    ticks: int | None = None
+    """Busy ticks: cycles in which it was not halted."""
+    actual_hz: float | None = None
+    """The frequency at which it ran while it was not halted."""
+    idle: Mapping[str, int | None] = field(default_factory=dict)
+    """Time in each power state of the idle processor, by the name that cpuidle gives it."""
+    skew: int | None = None
+    """How much later than the first processor it was read."""
+    throttled: int | None = None
+    """How often it was slowed down because it, or the package, was too hot."""
+    smi: int | None = None
+    """System management interrupts, which stop all processors without the kernel knowing."""
+    dropped: str | None = None
+    """Why the reading that ends the sample is not to be trusted; None: it is good."""
+
+    def _of(self, *states: str) -> int:
+        return sum(cell.time for name, cell in self.states.items() if name in states)
+
+    @property
+    def halted(self) -> int | None:
+        """Time idle."""
+        return None if self.span is None else self._of("idle")
+
+    @property
+    def stolen(self) -> int | None:
+        """Time that the hypervisor gave to others."""
+        return None if self.span is None else self._of("stolen")
+
+    @property
+    def busy(self) -> int | None:
+        """Time that it was neither idle nor stolen."""
+        return None if self.span is None else self.span - self._of("idle", "stolen")
+
+    @property
+    def utilisation(self) -> float | None:
+        """`busy` as a share of the span."""
+        return self.busy / self.span if self.span and self.busy is not None else None
+
+    @property
+    def effective_hz(self) -> float | None:
+        """Busy ticks per second of the span."""
+        return self.ticks * 1e9 / self.span if self.ticks is not None and self.span else None
+
+    @property
+    def unhalted(self) -> float | None:
+        """Effective by actual frequency: the utilisation as the counters see it (turbostat calls it Busy%)."""
+        return self.effective_hz / self.actual_hz if self.effective_hz is not None and self.actual_hz else None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """All processors between two readings."""
+
+    source: str
+    """Where busy time is from: ``bpf``, ``cpuidle``, ``proc`` or ``machine``."""
+    start: int
+    end: int
+    """Of the first processor's readings, ns; on Linux of CLOCK_MONOTONIC."""
+    processors: tuple[Utilisation, ...] = ()
+    skew: int | None = None
+    """Between the first and the last processor's reading at the end, ns; None: no two were read together."""
+    held: int | None = None
+    """The longest that a processor was kept from its work by the reading at the end, ns."""
+    counter: str | None = None
+    """What counts busy ticks; None: nothing does."""
+    quality: Mapping[str, Quality] = field(default_factory=dict)
+    """Of each figure, by name: all of `FIGURES`."""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """Why a figure is not exact: one clause by its name."""
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    """Readings of a processor that were dropped, by reason; each was tried again."""
+
+    @property
+    def duration(self) -> int:
+        """Length of the sample, ns."""
+        return self.end - self.start
+
+
+FIGURES = ("utilisation", "states", "effective_hz", "actual_hz", "idle", "throttled", "smi")
+"""The names that `Sample.quality` and `Sample.reasons` have."""
+
+
+def together(samples: Iterable[Sample]) -> Sample | None:
+    """Consecutive samples as one: of each processor what is known of it. None where there are none.
+
+    Times, ticks and counts add up; actual frequencies by the time that the processor was not halted; of the skew and
+    the time held the largest. A processor is dropped if it is in all of them.
+    """
+    listed = list(samples)
+    if not listed:
+        return None
+    first, last = listed[0], listed[-1]
+    cpus = sorted({p.cpu for sample in listed for p in sample.processors})
+    rows = []
+    for cpu in cpus:
+        rows.append(_add(cpu, [p for sample in listed for p in sample.processors if p.cpu == cpu]))
+    dropped: dict[str, int] = {}
+    quality: dict[str, Quality] = {}
+    reasons: dict[str, str] = {}
+    for sample in listed:
+        for name, count in sample.dropped.items():
+            dropped[name] = dropped.get(name, 0) + count
+        for name, worth in sample.quality.items():
+            quality[name] = quality.get(name, worth) | worth
+        reasons |= sample.reasons
+    return Sample(
+        source=last.source,
+        start=first.start,
+        end=last.end,
+        processors=tuple(rows),
+        skew=max((s.skew for s in listed if s.skew is not None), default=None),
+        held=max((s.held for s in listed if s.held is not None), default=None),
+        counter=last.counter,
+        quality=quality,
+        reasons=reasons,
+        dropped=dropped,
+    )
+
+
+def _add(cpu: int, rows: list[Utilisation]) -> Utilisation:
+    good = [row for row in rows if row.span is not None]
+    if not good:
+        return rows[-1]
+    ticks = [row.ticks for row in good]
+    known = [(row.ticks, row.actual_hz) for row in good if row.ticks and row.actual_hz]
+    seconds = sum(count / hz for count, hz in known)
+    names = dict.fromkeys(name for row in good for name in row.idle)
+    return Utilisation(
+        cpu=cpu,
+        span=sum(row.span or 0 for row in good),
+        states=add_states(*(row.states for row in good)),
+        ticks=_sum(ticks),
+        actual_hz=sum(count for count, _ in known) / seconds if seconds else good[-1].actual_hz,
+        idle={name: _sum([row.idle.get(name) for row in good]) for name in names},
+        skew=max((row.skew for row in good if row.skew is not None), default=None),
+        throttled=_sum([row.throttled for row in good]),
+        smi=_sum([row.smi for row in good]),
+    )
+
+
+def _sum(figures: Iterable[int | None]) -> int | None:
+    """The sum; None where a part of it is not known."""
+    total = 0
+    for figure in figures:
+        if figure is None:
+            return None
+        total += figure
+    return total

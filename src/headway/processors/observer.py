@@ -1,0 +1,363 @@
+"""Samples of all processors: meetings, tried again where something came between, and what lies between good ones."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter as Tally
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from headway.errors import HeadwayError, SelectionError
+from headway.linux import processors
+from headway.model import FIGURES, Quality, Sample, Utilisation
+
+from . import disturbance
+from ._meeting import Meeting, Stamps, clock
+from .busy import Busy, start_busy, virtual
+from .frequency import Counter, Frequency, by_chain, by_counter, find_counter, smi_of
+from .power import Power, growth, since
+
+__all__ = ["Observer", "choose", "clock"]
+
+AHEAD = 250_000
+"""ns from the announcement of a meeting to its moment: enough to wake everybody."""
+PATIENCE = 12_000
+"""ns that a reader waits for the others, and again for them to have read. With the reading itself, and the chain, a
+processor is held for less than 20 µs."""
+TRIES = 7
+"""Meetings for one reading, each after twice the pause of the one before: 25 ms together."""
+LEFT_OUT = 4
+"""A reader that did not come so often is not waited for any more."""
+CHAIN_NS = 1_500
+"""Length of a timed chain."""
+FIRST_CHAIN, MOST_CHAIN, LEAST_CHAIN = 4_096, 16_384, 1_024
+CUT_AHEAD = 2_000
+"""The cut of the ledger is so many ns after the last reader has come: all are still in the meeting."""
+SETTLED = 20_000
+"""ns after a cut when every handler knows of it (`Memory.cut`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """Everything of one processor at one good reading."""
+
+    at: int
+    """When its counters were read, ns."""
+    cut: int
+    """The moment that its ledger is of."""
+    account: object
+    words: tuple[int, ...]
+    chain_hz: float | None
+    idle: dict[str, int | None]
+    throttled: int | None
+
+
+@dataclass(slots=True)
+class _Round:
+    """What came of the meetings for one reading."""
+
+    good: dict[int, Stamps] = field(default_factory=dict)
+    wrong: dict[int, str] = field(default_factory=dict)
+    dropped: Tally[str] = field(default_factory=Tally)
+    cut: int = 0
+    held: int = 0
+    chain: int = 0
+    """Cycles of the chain that was timed."""
+
+
+def choose(wanted: Sequence[int] | None) -> tuple[int, ...]:
+    """The processors to measure: those wanted, or all that are on. Raises SelectionError where one is not there."""
+    on = processors.online()
+    missing = sorted(set(wanted or ()) - set(on))
+    if missing:
+        which = f"processor {missing[0]}" if len(missing) == 1 else f"processors {processors.as_list(missing)}"
+        raise SelectionError(f"there is no {which} that is on; these are: {processors.as_list(on)}")
+    return tuple(sorted(wanted)) if wanted is not None else on
+
+
+class Observer:
+    """Reads some processors at the same moment, again and again. `begin` once, then `sample`, and `close` in any case.
+
+    ``source``: ``bpf`` or ``proc``, None: the best. ``probe``: time a chain of instructions where nothing counts
+    cycles. ``fifo``: before all ordinary threads, if that is allowed.
+    """
+
+    def __init__(
+        self, cpus: Sequence[int], *, source: str | None = None, probe: bool = True, fifo: bool = True
+    ) -> None:
+        self.cpus = tuple(cpus)
+        self.notes: list[str] = []
+        """What a user should know, a sentence each."""
+        self.why_not_exact = ""
+        self._prefer, self._probe, self._fifo = source, probe, fifo
+        self._busy: Busy | None = None
+        self._power: Power | None = None
+        self._counter: Counter | None = None
+        self._meeting: Meeting | None = None
+        self._chain = 0
+        self._before: dict[int, _Reading] = {}
+        self._end = 0
+        self._quality: Mapping[str, Quality] = {}
+        self._reasons: dict[str, str] = {}
+        self._unpinned: dict[int, str] = {}
+        self._absent: set[int] = set()
+        """Processors without a good reading last time: they may be off, or on again."""
+        self._virtual = virtual()
+
+    def begin(self) -> None:
+        """Start measuring, and take the first reading. Raises HeadwayError where nothing can be measured."""
+        self._power = Power(self.cpus)
+        self._busy, self.why_not_exact = start_busy(self.cpus, self._power, self._prefer)
+        self._counter, _ = find_counter(self.cpus)
+        sources = [self._counter.sources[cpu] for cpu in self.cpus] if self._counter is not None else []
+        self._meeting = Meeting(self.cpus, sources)
+        words = self._busy.cut_words()
+        if words is not None:
+            self._meeting.announce_cuts(*words, CUT_AHEAD, self._busy)
+        try:
+            failed = self._meeting.start(self._fifo)
+        except OSError as error:
+            raise HeadwayError(
+                f"no thread can be started on each processor ({error.strerror}): see ulimit -u"
+            ) from None
+        self._unpinned = dict.fromkeys(failed, disturbance.FORBIDDEN)
+        if len(failed) == len(self.cpus):
+            these = processors.as_list(self.cpus)
+            raise HeadwayError(f"headway may run on none of these processors ({these}): its cpuset allows others")
+        if failed:
+            self.notes.append(f"headway may not run on {processors.as_list(failed)} (cpuset): not measured")
+        if self._counter is None and self._probe:
+            self._chain = FIRST_CHAIN
+        alone = sorted(set(self.cpus) & processors.isolated())
+        if alone:
+            self.notes.append(
+                f"each reading takes isolated processors ({processors.as_list(alone)}) for some 20 µs: see -C"
+            )
+        self._explain()
+        self._meeting.set_limits(patience=PATIENCE, chain=self._chain)
+        self._meeting.expect(set(self.cpus) - set(failed))
+        for _ in range(3):  # the first meetings show how long it takes to wake, and how fast the processors are
+            done = self._meet(clock())
+        self._before = self._read(done)
+        self._end = min((r.at for r in self._before.values()), default=clock())
+
+    def _explain(self) -> None:
+        """What the figures are worth."""
+        assert self._busy is not None
+        assert self._power is not None
+        quality = {**dict.fromkeys(FIGURES, Quality.EXACT), **self._busy.quality}
+        reasons = dict(self._busy.reasons)
+        if self._counter is None:
+            how = "so instructions are timed at both ends of the sample" if self._probe else "and none is to be timed"
+            for name in ("effective_hz", "actual_hz"):
+                quality[name] = Quality.SAMPLED if self._probe else Quality.UNAVAILABLE
+                reasons[name] = f"nothing counts unhalted cycles here (see headway doctor), {how}"
+        elif not self._counter.reference:
+            quality["actual_hz"] = quality["utilisation"]
+            reasons["actual_hz"] = "busy ticks by busy time: nothing counts reference cycles here"
+        if not self._power.names:
+            quality["idle"], reasons["idle"] = Quality.UNAVAILABLE, "this kernel has no cpuidle states here"
+        if not self._power.throttles:
+            quality["throttled"] = Quality.UNAVAILABLE
+            reasons["throttled"] = "this kernel counts no thermal throttling here"
+        if self._counter is None or not self._counter.smi:
+            quality["smi"], reasons["smi"] = Quality.UNAVAILABLE, "nothing counts system management interrupts here"
+        self._quality, self._reasons = quality, reasons
+
+    @property
+    def source(self) -> str:
+        """Where busy time is from."""
+        assert self._busy is not None
+        return self._busy.name
+
+    @property
+    def before_ordinary_threads(self) -> bool:
+        """Whether all readers have SCHED_FIFO."""
+        assert self._meeting is not None
+        return bool(self._meeting.fifo)
+
+    def tids(self) -> dict[int, int]:
+        """The readers' thread ids by processor."""
+        assert self._meeting is not None
+        return dict(self._meeting.tids())
+
+    def losses(self) -> Mapping[str, int]:
+        """What could not be seen of the processors' states, by name."""
+        return self._busy.losses() if self._busy is not None else {}
+
+    def sample(self, moment: int | None = None, tolerance: int | None = None) -> Sample:
+        """Read at this moment (ns of CLOCK_MONOTONIC; None: now): what happened since the last good reading.
+
+        ``tolerance``: ns by which it may be late; a reading that is later is dropped.
+        """
+        planned = clock() if moment is None else moment
+        done = self._meet(planned)
+        late = tolerance is not None and any(s.before > planned + tolerance for s in done.good.values())
+        if late:
+            done.dropped[disturbance.LATE] += len(done.good)
+            done.wrong |= dict.fromkeys(done.good, disturbance.LATE)
+            done.good.clear()
+        readings = self._read(done)
+        start, self._end = self._end, min((s.before for s in done.good.values()), default=clock())
+        first = self._end
+        rows = []
+        for cpu in self.cpus:
+            row = self._row(cpu, readings.get(cpu), done, first)
+            if row.dropped is None:
+                self._before[cpu] = readings[cpu]
+            elif cpu in readings:
+                if cpu in self._before:  # a counter that jumped: begin again from here
+                    done.dropped[row.dropped] += 1
+                self._before[cpu] = readings[cpu]
+            rows.append(row)
+        stamps = list(done.good.values())
+        together = len(stamps) > 1
+        return Sample(
+            source=self.source,
+            start=start,
+            end=self._end,
+            processors=tuple(rows),
+            skew=max(s.before for s in stamps) - first if together else None,
+            held=done.held or None,
+            counter=self._counter.name if self._counter is not None else None,
+            quality=self._quality,
+            reasons=self._reasons,
+            dropped=dict(done.dropped),
+        )
+
+    def _row(self, cpu: int, now: _Reading | None, done: _Round, first: int) -> Utilisation:
+        if now is None:
+            return Utilisation(cpu, dropped=done.wrong.get(cpu, disturbance.ABSENT))
+        before = self._before.get(cpu)
+        if before is None:  # it came back: there is nothing yet to compare with
+            return Utilisation(cpu, dropped=disturbance.NEW)
+        assert self._busy is not None
+        span = now.cut - before.cut
+        states = self._busy.between(before.account, now.account, span)
+        row = Utilisation(
+            cpu=cpu,
+            span=span,
+            states=states,
+            idle=since(now.idle, before.idle),
+            skew=done.good[cpu].before - first,
+            throttled=growth(now.throttled, before.throttled),
+            smi=smi_of(self._counter, before.words, now.words),
+        )
+        frequency = self._frequency(cpu, before, now, row)
+        if frequency.broken:
+            return Utilisation(cpu, dropped=frequency.broken)
+        return Utilisation(
+            cpu, row.span, row.states, frequency.ticks, frequency.actual_hz, row.idle, row.skew, row.throttled, row.smi
+        )
+
+    def _frequency(self, cpu: int, before: _Reading, now: _Reading, row: Utilisation) -> Frequency:
+        if self._counter is not None:
+            return by_counter(self._counter, cpu, before.words, now.words, now.at - before.at, row.busy)
+        ends = [hz for hz in (before.chain_hz, now.chain_hz) if hz is not None]
+        if not ends or row.busy is None:
+            return Frequency()
+        hz = sum(ends) / len(ends)
+        return Frequency(round(row.busy * hz / 1e9), hz)
+
+    def _meet(self, moment: int) -> _Round:
+        """Meetings until one is as it should be, or there have been enough."""
+        assert self._meeting is not None
+        done = _Round()
+        missed: Tally[int] = Tally()
+        expected = set(self.cpus) - set(self._unpinned)
+        on = set(processors.online()) if self._absent else set(self.cpus)
+        done.wrong = dict(self._unpinned) | dict.fromkeys(expected - on, disturbance.OFFLINE)
+        expected &= on
+        self._meeting.expect(expected)
+        best: dict[int, Stamps] | None = None
+        wrong: dict[int, str] = {}
+        for attempt in range(TRIES):
+            met = self._meeting.attempt(max(moment, clock() + (AHEAD << attempt)), again=attempt > 0)
+            stamps = self._meeting.stamps()
+            listed = [(cpu, s) for cpu, s in zip(self.cpus, stamps, strict=True) if cpu in expected]
+            wrong = disturbance.judge([cpu for cpu, _ in listed], [s for _, s in listed])
+            done.held = max(done.held, *(_held(s) for _, s in listed if s is not None), 0)
+            if met and not wrong:
+                best = {cpu: s for cpu, s in listed if s is not None}
+                done.cut = self._meeting.cut
+                break
+            for cpu, reason in wrong.items():
+                wrong[cpu] = self._explained(cpu, reason, dict(listed)[cpu])
+                done.dropped[wrong[cpu]] += 1
+                missed[cpu] += 1
+                gone = wrong[cpu] in (disturbance.OFFLINE, disturbance.FORBIDDEN) or cpu in self._absent
+                if (gone or missed[cpu] >= LEFT_OUT) and len(expected) > 1:
+                    done.wrong[cpu] = wrong[cpu] if cpu in processors.online() else disturbance.OFFLINE
+                    expected.discard(cpu)
+                    self._meeting.expect(expected)
+            if not wrong:  # all were there, one after the other
+                done.dropped[disturbance.SKEW] += 1
+        done.chain = self._chain
+        if best is None:
+            done.wrong |= dict.fromkeys(expected, disturbance.SKEW) | wrong
+        else:
+            done.good = best
+            self._tune(best)
+        self._absent = set(self.cpus) - done.good.keys() if best else set()
+        return done
+
+    def _explained(self, cpu: int, reason: str, s: Stamps | None) -> str:
+        before = self._before.get(cpu)
+        smi = smi_of(self._counter, before.words, s.words) if before and s is not None and s.met else None
+        return disturbance.explain(reason, s, smi=smi, virtual=self._virtual)
+
+    def _tune(self, stamps: Mapping[int, Stamps]) -> None:
+        """Make the chain as long as it is to be on the slowest processor."""
+        assert self._meeting is not None
+        if not self._chain:
+            return
+        rates = [hz for s in stamps.values() if (hz := by_chain(s.chains, self._chain))]
+        if rates:
+            wanted = int(min(rates) * CHAIN_NS / 1e9)
+            length = max(LEAST_CHAIN, min(MOST_CHAIN, wanted // 1024 * 1024))
+            if abs(length - self._chain) > self._chain // 4:
+                self._chain = length
+                self._meeting.set_limits(patience=PATIENCE, chain=length)
+
+    def _read(self, done: _Round) -> dict[int, _Reading]:
+        """Everything that is read after the meeting, as of it."""
+        assert self._busy is not None
+        assert self._power is not None
+        if not done.good:
+            return {}
+        wait = done.cut + SETTLED - clock()
+        if done.cut and wait > 0:
+            time.sleep(wait / 1e9)
+        accounts = self._busy.read(done.cut)
+        found = {}
+        for cpu, s in done.good.items():
+            account = accounts.get(cpu)
+            if account is None:
+                done.wrong[cpu] = disturbance.OFFLINE
+                continue
+            at = (s.before + s.after) // 2
+            found[cpu] = _Reading(
+                at=at,
+                cut=done.cut or at,
+                account=account,
+                words=s.words,
+                chain_hz=by_chain(s.chains, done.chain),
+                idle=self._power.idle_states(cpu),
+                throttled=self._power.throttled(cpu),
+            )
+        return found
+
+    def close(self) -> None:
+        """End the readers, detach everything. May be called at any time, more than once."""
+        if self._meeting is not None:
+            self._meeting.close()
+            self._meeting = None
+        for part in (self._busy, self._power, self._counter):
+            if part is not None:
+                part.close()
+        self._busy, self._power, self._counter = None, None, None
+
+
+def _held(s: Stamps) -> int:
+    """How long its reader kept the processor, ns; where they did not meet, as long as it can have."""
+    return s.saw_done - s.arrived if s.met else PATIENCE + s.gap

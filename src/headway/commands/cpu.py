@@ -11,12 +11,18 @@ from dataclasses import dataclass
 from typing import TextIO
 
 import click
+from rich.console import Console
 
 from headway.errors import HeadwayError
 from headway.linux.held import HeldCommand
 from headway.model import Ledger, Sample, Window, together
 from headway.processors.disturbance import REASONS
 from headway.processors.observer import Observer, choose, clock
+from headway.views.interval import heading
+from headway.views.json import dumps
+from headway.views.lines import show
+from headway.views.utilisation import print_sample
+from headway.views.utilisation_json import cpu_document
 
 from .observe import caught_signals, wait_for
 from .options import Milliseconds, ProcessorList, Seconds
@@ -193,6 +199,11 @@ def _samples(
             moment += (clock() - moment) // step * step + step
 
 
+class _Terminal(Console):
+    def on_broken_pipe(self) -> None:  # instead of ending this process in the midst of measuring
+        raise BrokenPipeError
+
+
 class _Report:
     """Shows samples as the options say."""
 
@@ -201,6 +212,7 @@ class _Report:
     ) -> None:
         self._stream, self._argv, self._plan = stream, argv, plan
         self._as_json, self._verbose, self._quiet = as_json, verbose, quiet
+        self._console = _Terminal(file=stream, highlight=False, markup=False, emoji=False)
         self._all: Sample | None = None
         self._samples: list[Sample] = []
         self._shown = 0
@@ -237,12 +249,10 @@ class _Report:
             if not isinstance(error, BrokenPipeError):  # a reader that has gone away is no error
                 self.error = f"the report cannot be written ({error.strerror})"
             self._stream = open(os.devnull, "w")  # noqa: SIM115
+            self._console.file = self._stream
         self._shown += 1
 
     def _show_json(self, samples: Sequence[Sample], losses: dict[str, int], status: int | None) -> None:
-        from headway.views.json import dumps
-        from headway.views.utilisation_json import cpu_document
-
         document = cpu_document(
             samples,
             interval_ms=self._plan.interval * 1000,
@@ -253,17 +263,7 @@ class _Report:
         self._stream.write(dumps(document) + "\n")
 
     def _show_table(self, sample: Sample, losses: dict[str, int], whole: bool) -> None:
-        from rich.console import Console
-
-        from headway.views.interval import heading
-        from headway.views.lines import show
-        from headway.views.utilisation import print_sample
-
-        class Terminal(Console):
-            def on_broken_pipe(self) -> None:  # instead of ending this process in the midst of measuring
-                raise BrokenPipeError
-
-        console = Terminal(file=self._stream, highlight=False, markup=False, emoji=False)
+        console = self._console
         if self._plan.reports:
             began = sample.start if self._all is None else self._all.start
             of = Ledger(sample.source, Window(sample.start, sample.end))

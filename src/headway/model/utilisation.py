@@ -43,7 +43,7 @@ class Utilisation:
     """Why the reading that ends the sample is not to be trusted; None: it is good."""
 
     def _of(self, *states: str) -> int:
-        return sum(cell.time for name, cell in self.states.items() if name in states)
+        return sum(self.states[name].time for name in states if name in self.states)
 
     @property
     def halted(self) -> int | None:

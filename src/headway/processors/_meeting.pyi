@@ -1,17 +1,17 @@
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 MOST_SOURCES: int
 MOST_WORDS: int
 
 def clock() -> int: ...
 
-@dataclass(frozen=True, slots=True)
-class Stamps:
+class Stamps(NamedTuple):
     met: bool
     cpu_before: int
     cpu_after: int
     repin_error: int
+    loose: bool
     woken: int
     arrived: int
     saw_go: int

@@ -1,8 +1,7 @@
 # cython: language_level=3, embedsignature=True
 """A meeting of all processors: one thread on each, which read it at the same moment. The protocol is in meeting.h."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport free, malloc
@@ -20,6 +19,7 @@ cdef extern from "meeting.h" nogil:
         uint64_t attempt
         uint32_t met, missing
         int cpu_before, cpu_after, repin_error
+        uint32_t loose
         uint64_t woken, arrived, saw_go, before, after, saw_done, gap
         uint64_t chain_ns[2]
         uint64_t away, preempted, waited
@@ -52,8 +52,7 @@ def clock():
     return meeting_clock()
 
 
-@dataclass(frozen=True, slots=True)
-class Stamps:
+class Stamps(NamedTuple):
     """What one reader says of an attempt at which it was; times are ns of CLOCK_MONOTONIC."""
 
     met: bool
@@ -63,6 +62,8 @@ class Stamps:
     """Where it ran when it woke, and when it left."""
     repin_error: int
     """errno of going back to its processor, where it had been moved away and could not; else 0."""
+    loose: bool
+    """Whether it was no longer bound to its processor: somebody bound it elsewhere, or the processor was off."""
     woken: int
     arrived: int
     saw_go: int
@@ -179,7 +180,7 @@ cdef class Meeting:
                 found.append(None)
                 continue
             found.append(Stamps(
-                bool(r.met), r.cpu_before, r.cpu_after, r.repin_error, r.woken, r.arrived, r.saw_go, r.before, r.after,
+                bool(r.met), r.cpu_before, r.cpu_after, r.repin_error, bool(r.loose), r.woken, r.arrived, r.saw_go, r.before, r.after,
                 r.saw_done, r.gap, (r.chain_ns[0], r.chain_ns[1]), r.away, r.preempted, r.waited,
                 tuple([r.words[k] for k in range(self.n_words)]), r.missing,
             ))

@@ -46,6 +46,9 @@ class Busy(Protocol):
     def between(self, before: object, after: object, span: int) -> States:
         """What a processor did between two readings that are ``span`` ns apart: its states add up to that."""
 
+    def came_back(self, cpus: Collection[int]) -> None:
+        """These processors have been off, or may have been."""
+
     def losses(self) -> Mapping[str, int]:
         """What could not be seen, by name."""
 
@@ -113,8 +116,11 @@ class BpfBusy:
 
     def between(self, before: object, after: object, span: int) -> States:
         """The cells' difference; the span is theirs already."""
-        cells: States = after.less(before)  # type: ignore[attr-defined]
-        return cells
+        return dict(after.less(before).items())  # type: ignore[attr-defined]
+
+    def came_back(self, cpus: Collection[int]) -> None:
+        """Events of theirs are lost with them: they are counted again."""
+        self._source.came_back(cpus)
 
     def losses(self) -> Mapping[str, int]:
         """The source's."""
@@ -222,6 +228,9 @@ class KernelBusy:
         (ticks_before, idle_before), (ticks_after, idle_after) = before, after
         idle = None if idle_before is None or idle_after is None else idle_after - idle_before
         return divide(ticks_before, ticks_after, span, self._tick, idle)
+
+    def came_back(self, cpus: Collection[int]) -> None:
+        """The kernel's counts go on."""
 
     def losses(self) -> Mapping[str, int]:
         """None that are known."""

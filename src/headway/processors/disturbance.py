@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from ._meeting import Stamps
 
-__all__ = ["LATE", "NEW", "REASONS", "explain", "judge"]
+__all__ = ["ABSENT", "FOR_GOOD", "LATE", "MOVED", "NEW", "OFFLINE", "REASONS", "explain", "judge"]
 
 MOST_GAP = 5_000
 """ns between two looks at the clock that nothing came between."""
@@ -33,9 +33,12 @@ GAP, SKEW, CLOCK, COUNTER, LATE, SMI, STEAL, NEW = (
     "new",
 )
 
+FOR_GOOD = (OFFLINE, FORBIDDEN)
+"""Trying again does not help."""
+
 REASONS = {
     ABSENT: "its reader did not come: something more urgent has the processor",
-    OFFLINE: "the processor is off",
+    OFFLINE: "the processor is off, or was",
     FORBIDDEN: "its reader may not run there any more (cpuset)",
     MOVED: "its reader was moved to another processor",
     PREEMPTED: "something more urgent took the processor from its reader",
@@ -82,7 +85,7 @@ def _of_one(cpu: int, s: Stamps | None) -> str | None:
         return ABSENT
     if s.repin_error:
         return FORBIDDEN if s.repin_error == errno.EPERM else OFFLINE
-    if s.cpu_before != cpu or s.cpu_after != cpu:
+    if s.loose or s.cpu_before != cpu or s.cpu_after != cpu:
         return MOVED
     if s.preempted or s.waited:
         return PREEMPTED

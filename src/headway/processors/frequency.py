@@ -232,8 +232,10 @@ def by_counter(
         grown = after[at] - before[at]
         if counter.width == _PERF_WORDS:
             enabled, running = after[at + 1] - before[at + 1], after[at + 2] - before[at + 2]
-            if running < enabled or enabled < 0:
-                return Frequency()  # others had the counter meanwhile: it counted only a part
+            if running < enabled or enabled < span * 0.9:
+                return (
+                    Frequency()
+                )  # others had the counter meanwhile, or the processor was off: only a part was counted
         if not 0 <= grown <= MOST_HZ * span / 1e9:
             return Frequency(broken="counter")
         values.append(grown)

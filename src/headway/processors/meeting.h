@@ -31,7 +31,7 @@ struct meeting_reading {
 	uint32_t missing; /* sources that could not be read, a bit each */
 	int cpu_before, cpu_after; /* where the reader ran */
 	int repin_error; /* errno of going back to its processor, where it was moved away from it */
-	uint32_t spare;
+	uint32_t loose; /* it was no longer bound to its processor: somebody bound it elsewhere, or that was turned off */
 	uint64_t woken; /* out of its sleep */
 	uint64_t arrived; /* it has said so */
 	uint64_t saw_go;

@@ -26,7 +26,7 @@ PATIENCE = 12_000
 processor is held for less than 20 µs."""
 TRIES = 7
 """Meetings for one reading, each after twice the pause of the one before: 25 ms together."""
-LEFT_OUT = 4
+LEFT_OUT = 3
 """A reader that did not come so often is not waited for any more."""
 CHAIN_NS = 1_500
 """Length of a timed chain."""
@@ -100,6 +100,8 @@ class Observer:
         self._quality: Mapping[str, Quality] = {}
         self._reasons: dict[str, str] = {}
         self._unpinned: dict[int, str] = {}
+        self._lost: dict[int, str] = {}
+        """Processors whose figures must begin anew, and why: they have been off, or may have been."""
         self._absent: set[int] = set()
         """Processors without a good reading last time: they may be off, or on again."""
         self._virtual = virtual()
@@ -202,14 +204,8 @@ class Observer:
         first = self._end
         rows = []
         for cpu in self.cpus:
-            row = self._row(cpu, readings.get(cpu), done, first)
-            if row.dropped is None:
-                self._before[cpu] = readings[cpu]
-            elif cpu in readings:
-                if cpu in self._before:  # a counter that jumped: begin again from here
-                    done.dropped[row.dropped] += 1
-                self._before[cpu] = readings[cpu]
-            rows.append(row)
+            rows.append(self._row(cpu, readings.get(cpu), done, first))
+        self._before |= readings
         stamps = list(done.good.values())
         together = len(stamps) > 1
         return Sample(
@@ -229,8 +225,8 @@ class Observer:
         if now is None:
             return Utilisation(cpu, dropped=done.wrong.get(cpu, disturbance.ABSENT))
         before = self._before.get(cpu)
-        if before is None:  # it came back: there is nothing yet to compare with
-            return Utilisation(cpu, dropped=disturbance.NEW)
+        if before is None:
+            return Utilisation(cpu, dropped=self._lost.pop(cpu, disturbance.NEW))
         assert self._busy is not None
         span = now.cut - before.cut
         states = self._busy.between(before.account, now.account, span)
@@ -245,6 +241,7 @@ class Observer:
         )
         frequency = self._frequency(cpu, before, now, row)
         if frequency.broken:
+            done.dropped[frequency.broken] += 1
             return Utilisation(cpu, dropped=frequency.broken)
         return Utilisation(
             cpu, row.span, row.states, frequency.ticks, frequency.actual_hz, row.idle, row.skew, row.throttled, row.smi
@@ -262,6 +259,7 @@ class Observer:
     def _meet(self, moment: int) -> _Round:
         """Meetings until one is as it should be, or there have been enough."""
         assert self._meeting is not None
+        assert self._busy is not None
         done = _Round()
         missed: Tally[int] = Tally()
         expected = set(self.cpus) - set(self._unpinned)
@@ -271,6 +269,7 @@ class Observer:
         self._meeting.expect(expected)
         best: dict[int, Stamps] | None = None
         wrong: dict[int, str] = {}
+        moved: set[int] = set()
         for attempt in range(TRIES):
             met = self._meeting.attempt(max(moment, clock() + (AHEAD << attempt)), again=attempt > 0)
             stamps = self._meeting.stamps()
@@ -285,13 +284,19 @@ class Observer:
                 wrong[cpu] = self._explained(cpu, reason, dict(listed)[cpu])
                 done.dropped[wrong[cpu]] += 1
                 missed[cpu] += 1
-                gone = wrong[cpu] in (disturbance.OFFLINE, disturbance.FORBIDDEN) or cpu in self._absent
+                if wrong[cpu] == disturbance.MOVED:
+                    moved.add(cpu)
+                gone = wrong[cpu] in disturbance.FOR_GOOD or (cpu in self._absent and wrong[cpu] == disturbance.ABSENT)
                 if (gone or missed[cpu] >= LEFT_OUT) and len(expected) > 1:
                     done.wrong[cpu] = wrong[cpu] if cpu in processors.online() else disturbance.OFFLINE
                     expected.discard(cpu)
                     self._meeting.expect(expected)
             if not wrong:  # all were there, one after the other
                 done.dropped[disturbance.SKEW] += 1
+        self._forget({cpu for cpu, reason in done.wrong.items() if reason == disturbance.OFFLINE}, disturbance.OFFLINE)
+        self._forget(moved, disturbance.MOVED)
+        if back := self._lost.keys() & (best or {}).keys():
+            self._busy.came_back(back)
         done.chain = self._chain
         if best is None:
             done.wrong |= dict.fromkeys(expected, disturbance.SKEW) | wrong
@@ -300,6 +305,12 @@ class Observer:
             self._tune(best)
         self._absent = set(self.cpus) - done.good.keys() if best else set()
         return done
+
+    def _forget(self, cpus: set[int], reason: str) -> None:
+        """Nothing is to be compared with what was read of these processors before."""
+        for cpu in cpus:
+            if self._before.pop(cpu, None) is not None:
+                self._lost[cpu] = reason
 
     def _explained(self, cpu: int, reason: str, s: Stamps | None) -> str:
         before = self._before.get(cpu)

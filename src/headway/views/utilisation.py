@@ -65,12 +65,14 @@ def sample_table(
 
     ``explanations``: what a reason for dropping a reading means; ``notes``: say below it what the figures are worth.
     """
-    columns = _fitting([column for column in _columns(sample) if _wanted(column, sample)], width)
+    shown = [_Row(row, _parts(row)) for row in sample.processors if row.dropped is None]
+    wanted = [column for column in _columns(sample) if _wanted(column, shown)]
+    columns = _fitting(wanted, width)
     lines: list[Line] = [[(_join([column.title for column in columns], columns), _HEAD)]]
+    good = iter(shown)
     for row in sample.processors:
         if row.dropped is None:
-            texts = [column.text(row) for column in columns]
-            lines.append(_coloured(row, texts, columns))
+            lines.append(_coloured(next(good), columns))
         else:
             why = (explanations or {}).get(row.dropped, row.dropped)
             text = f"{row.cpu:>{columns[0].width}}  dropped: {clean(why)}"
@@ -78,10 +80,20 @@ def sample_table(
     if verbose:
         lines += [[], *_states(sample, width)]
     if notes:
-        lines += [[], *_notes(sample, columns, losses or {}, width)]
+        left_out = [column.title for column in wanted if column not in columns]
+        lines += [[], *_notes(sample, left_out, losses or {}, width)]
     elif sample.dropped:
         lines += _dropped(sample, width)
     return lines
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """What a line shows."""
+
+    of: Utilisation
+    parts: Mapping[str, int]
+    """Busy time by what it went to, ns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +101,7 @@ class _Column:
     """One column: its title, what it shows, and which goes first where there is no room (the highest number)."""
 
     title: str
-    text: Callable[[Utilisation], str]
+    text: Callable[[_Row], str]
     rank: int = 0
     width: int = 7
     bar: bool = False
@@ -103,37 +115,37 @@ def _columns(sample: Sample) -> list[_Column]:
         return _MARKS[quality.get(figure, Quality.EXACT)] + name
 
     columns = [
-        _Column("cpu", lambda row: str(row.cpu), width=4),
-        _Column(title("util", "utilisation"), lambda row: _percent(row.utilisation)),
-        _Column("busy", lambda row: _time(row.busy), rank=4),
-        _Column(title("user", "states"), lambda row: _time(_parts(row)["user"])),
-        _Column(title("kernel", "states"), lambda row: _time(_parts(row)["kernel"])),
-        _Column(title("poll", "states"), lambda row: _time(_parts(row)["poll"]), rank=3),
-        _Column(title("irq", "states"), lambda row: _time(_parts(row)["irq"])),
-        _Column("overhead", lambda row: _time(_parts(row)["overhead"]), rank=8, width=8),
-        _Column("other", lambda row: _time(_parts(row)["other"]), rank=5),
-        _Column("stolen", lambda row: _time(row.stolen), rank=2),
-        _Column("idle", lambda row: _time(row.halted), bar=True),
+        _Column("cpu", lambda row: str(row.of.cpu), width=4),
+        _Column(title("util", "utilisation"), lambda row: _percent(row.of.utilisation)),
+        _Column("busy", lambda row: _time(row.of.busy), rank=4),
+        _Column(title("user", "states"), lambda row: _time(row.parts["user"])),
+        _Column(title("kernel", "states"), lambda row: _time(row.parts["kernel"])),
+        _Column(title("poll", "states"), lambda row: _time(row.parts["poll"]), rank=3),
+        _Column(title("irq", "states"), lambda row: _time(row.parts["irq"])),
+        _Column("overhead", lambda row: _time(row.parts["overhead"]), rank=8, width=8),
+        _Column("other", lambda row: _time(row.parts["other"]), rank=5),
+        _Column("stolen", lambda row: _time(row.of.stolen), rank=2),
+        _Column("idle", lambda row: _time(row.of.halted), bar=True),
     ]
     names = list(dict.fromkeys(name for row in sample.processors for name in row.idle))
     for place, name in enumerate(names[:_MOST_STATES]):
         shown = fit(clean(name), min(width_of(clean(name)), 10))
         columns.append(_Column(shown, partial(_idle, name), rank=10 + place, width=max(7, width_of(shown))))
     columns += [
-        _Column(title("effective", "effective_hz"), lambda row: hertz(row.effective_hz), width=10, bar=True),
-        _Column(title("actual", "actual_hz"), lambda row: hertz(row.actual_hz), width=8),
-        _Column("smi", lambda row: _count(row.smi), rank=7, width=5),
-        _Column("throttled", lambda row: _count(row.throttled), rank=6, width=9),
-        _Column("skew", lambda row: _time(row.skew), rank=1),
+        _Column(title("effective", "effective_hz"), lambda row: hertz(row.of.effective_hz), width=10, bar=True),
+        _Column(title("actual", "actual_hz"), lambda row: hertz(row.of.actual_hz), width=8),
+        _Column("smi", lambda row: _count(row.of.smi), rank=7, width=5),
+        _Column("throttled", lambda row: _count(row.of.throttled), rank=6, width=9),
+        _Column("skew", lambda row: _time(row.of.skew), rank=1),
     ]
     return columns
 
 
-def _wanted(column: _Column, sample: Sample) -> bool:
+def _wanted(column: _Column, rows: Sequence[_Row]) -> bool:
     """Whether there is anything to show in it; what every table has is in any case."""
     if column.rank < 2 or column.title == "busy":
         return True
-    return any(column.text(row) not in (NOTHING, _NOT_KNOWN) for row in sample.processors if row.dropped is None)
+    return any(column.text(row) not in (NOTHING, _NOT_KNOWN) for row in rows)
 
 
 def _fitting(columns: list[_Column], width: int) -> list[_Column]:
@@ -151,14 +163,14 @@ def _join(texts: Sequence[str], columns: Sequence[_Column]) -> str:
     return line
 
 
-def _coloured(row: Utilisation, texts: Sequence[str], columns: Sequence[_Column]) -> Line:
+def _coloured(row: _Row, columns: Sequence[_Column]) -> Line:
     line: Line = []
-    for number, (text, column) in enumerate(zip(texts, columns, strict=True)):
-        before = (" │" if column.bar and number else "") + (" " if number else "")
+    for number, column in enumerate(columns):
+        text = column.text(row)
         style = _DIM if text in (NOTHING, _NOT_KNOWN) else ""
-        if number == 1 and (row.utilisation or 0) >= _BUSY_FROM:
+        if number == 1 and (row.of.utilisation or 0) >= _BUSY_FROM:
             style = _HEAD
-        line.append((before, ""))
+        line.append(((" │" if column.bar and number else "") + (" " if number else ""), ""))
         line.append((fit(text, column.width, right=True), style))
     return line
 
@@ -183,8 +195,8 @@ def _parts(row: Utilisation) -> dict[str, int]:
     return parts
 
 
-def _idle(state: str, row: Utilisation) -> str:
-    return _time(row.idle.get(state))
+def _idle(state: str, row: _Row) -> str:
+    return _time(row.of.idle.get(state))
 
 
 def _percent(value: float | None) -> str:
@@ -234,7 +246,7 @@ def _dropped(sample: Sample, width: int) -> Iterator[Line]:
         yield from ([(line, _DIM)] for line in indented(text, width, "", "  "))
 
 
-def _notes(sample: Sample, columns: Sequence[_Column], losses: Mapping[str, int], width: int) -> Iterator[Line]:
+def _notes(sample: Sample, left_out: Sequence[str], losses: Mapping[str, int], width: int) -> Iterator[Line]:
     alike: dict[tuple[str, str], list[str]] = {}
     for figure, worth in sample.quality.items():
         if worth is not Quality.EXACT:
@@ -251,9 +263,8 @@ def _notes(sample: Sample, columns: Sequence[_Column], losses: Mapping[str, int]
         parts.append(f"processors held {with_unit(sample.held, 'ns', 7, ' ')} at most")
     yield from ([(line, _DIM)] for line in indented(", ".join(parts), width, "", "  "))
     yield from _dropped(sample, width)
-    left_out = {column.title for column in _columns(sample) if _wanted(column, sample)} - {c.title for c in columns}
     if left_out:
-        text = f"no room for: {', '.join(sorted(left_out))}"
+        text = f"no room for: {', '.join(left_out)}"
         yield from ([(line, _DIM)] for line in indented(text, width, "", "  "))
     lost = named_losses(losses)
     if lost:

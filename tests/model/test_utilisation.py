@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.samples import rows, samples
+
+from headway.model import Cell, Sample, Utilisation, together
+
+
+@given(rows())
+def test_busy_idle_and_stolen_are_the_whole_span(row: Utilisation) -> None:
+    if row.dropped is not None:
+        assert (row.busy, row.halted, row.stolen, row.utilisation, row.effective_hz) == (None,) * 5
+        return
+    assert row.span is not None
+    assert row.busy is not None
+    assert row.halted is not None
+    assert row.stolen is not None
+    assert row.busy + row.halted + row.stolen == row.span
+    assert row.utilisation is None or 0 <= row.utilisation <= 1
+
+
+@given(rows())
+def test_utilisation_by_counters_is_effective_by_actual_frequency(row: Utilisation) -> None:
+    if row.unhalted is not None:
+        assert row.ticks is not None
+        assert row.span is not None
+        assert row.actual_hz is not None
+        assert row.unhalted * row.actual_hz * row.span == pytest.approx(row.ticks * 1e9)
+
+
+def test_busy_ticks_by_the_interval_are_the_effective_frequency() -> None:
+    row = Utilisation(0, 300_000_000, {"user": Cell(100_000_000), "idle": Cell(200_000_000)}, 340_000_000, 3.4e9)
+    assert row.effective_hz == pytest.approx(340e6 / 0.3)
+    assert row.utilisation == pytest.approx(1 / 3)
+    assert row.unhalted == pytest.approx(1 / 3)
+
+
+@given(st.lists(samples(cpus=3), min_size=1, max_size=5))
+def test_samples_together_have_what_each_of_them_had(parts: list[Sample]) -> None:
+    whole = together(parts)
+    assert whole is not None
+    for row in whole.processors:
+        mine = [p for part in parts for p in part.processors if p.cpu == row.cpu and p.dropped is None]
+        if not mine:
+            assert row.dropped is not None
+            continue
+        assert row.dropped is None
+        assert row.span == sum(p.span or 0 for p in mine)
+        assert row.busy == sum(p.busy or 0 for p in mine)
+        assert sum(cell.time for cell in row.states.values()) == row.span
+        ticks = [p.ticks for p in mine]
+        assert row.ticks == (None if None in ticks else sum(t for t in ticks if t is not None))
+    for reason in {reason for part in parts for reason in part.dropped}:
+        assert whole.dropped[reason] == sum(part.dropped.get(reason, 0) for part in parts)
+    assert together([whole]) == whole
+
+
+def test_of_no_samples_nothing_is_known() -> None:
+    assert together([]) is None
+
+
+@given(samples(cpus=2), st.floats(1e7, 1e10), st.floats(1e7, 1e10))
+def test_the_actual_frequency_of_both_lies_between_the_two(sample: Sample, first: float, second: float) -> None:
+    def at(hz: float) -> Sample:
+        row = Utilisation(0, 1000, {"user": Cell(1000)}, ticks=10_000, actual_hz=hz)
+        return replace(sample, processors=(row,))
+
+    whole = together([at(first), at(second)])
+    assert whole is not None
+    hz = whole.processors[0].actual_hz
+    assert hz is not None
+    assert min(first, second) * 0.999 <= hz <= max(first, second) * 1.001

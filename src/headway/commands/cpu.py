@@ -98,7 +98,7 @@ def command(
     )
     observer = Observer(chosen, source=source, probe=not no_frequency_probe)
     with report_to(output) as stream:
-        report = _Report(stream, argv, plan, as_json=as_json, verbose=verbose, quiet=quiet)
+        report = _Report(stream, argv, plan, observer, as_json=as_json, verbose=verbose, quiet=quiet)
         alone = as_json and output is None  # JSON alone, where it goes
         status = _run(observer, plan, argv, report, warn=not (quiet or alone))
         if report.error:
@@ -138,9 +138,9 @@ def _run(observer: Observer, plan: _Plan, argv: Sequence[str], report: _Report, 
             if held is not None:
                 held.release()
             for sample in _samples(observer, plan, held, wakeup, received):
-                report.add(sample)
+                report.add(sample, held.wait() if held is not None and held.has_ended else None)
             status = wait_for(held, received) if held is not None else None
-            report.finish(observer, status)
+            report.finish(status)
         except BaseException:
             if held is not None:
                 held.give_up()
@@ -208,9 +208,19 @@ class _Report:
     """Shows samples as the options say."""
 
     def __init__(
-        self, stream: TextIO, argv: tuple[str, ...], plan: _Plan, *, as_json: bool, verbose: bool, quiet: bool
+        self,
+        stream: TextIO,
+        argv: tuple[str, ...],
+        plan: _Plan,
+        observer: Observer,
+        *,
+        as_json: bool,
+        verbose: bool,
+        quiet: bool,
     ) -> None:
-        self._stream, self._argv, self._plan = stream, argv, plan
+        self._stream, self._argv, self._plan, self._observer = stream, argv, plan, observer
+        self._losses: dict[str, int] = {}
+        self._looked = 0
         self._as_json, self._verbose, self._quiet = as_json, verbose, quiet
         self._console = _Terminal(file=stream, highlight=False, markup=False, emoji=False)
         self._all: Sample | None = None
@@ -219,31 +229,35 @@ class _Report:
         self.error = ""
         """Why nothing more could be written; empty if all was."""
 
-    def add(self, sample: Sample) -> None:
-        """One more sample."""
+    def add(self, sample: Sample, status: int | None) -> None:
+        """One more sample; ``status``: the command's, if it has ended."""
         if self._plan.reports:
-            self._show([sample], {}, None)
+            self._show([sample], status)
         if self._as_json and not self._plan.reports:
             self._samples.append(sample)
         self._all = together([self._all, sample] if self._all is not None else [sample])
 
-    def finish(self, observer: Observer, status: int | None) -> None:
+    def finish(self, status: int | None) -> None:
         """All of it, where it was not shown one by one, or as the sum of what was."""
-        losses = dict(observer.losses())
+        self._looked = 0
         if self._as_json:
             if not self._plan.reports:
-                self._show(self._samples, losses, status)
+                self._show(self._samples, status)
         elif self._all is not None and (not self._plan.reports or self._shown > 1):
-            self._show([self._all], losses, status, whole=self._plan.reports)
+            self._show([self._all], status, whole=self._plan.reports)
 
-    def _show(
-        self, samples: Sequence[Sample], losses: dict[str, int], status: int | None, *, whole: bool = False
-    ) -> None:
+    def _lost(self) -> dict[str, int]:
+        """What could not be seen, looked up once a second at most: it takes as long as a report."""
+        if clock() - self._looked > 1_000_000_000:
+            self._losses, self._looked = dict(self._observer.losses()), clock()
+        return self._losses
+
+    def _show(self, samples: Sequence[Sample], status: int | None, *, whole: bool = False) -> None:
         try:
             if self._as_json:
-                self._show_json(samples, losses, status)
+                self._show_json(samples, status)
             else:
-                self._show_table(samples[0], losses, whole)
+                self._show_table(samples[0], whole)
             self._stream.flush()
         except OSError as error:
             if not isinstance(error, BrokenPipeError):  # a reader that has gone away is no error
@@ -252,17 +266,17 @@ class _Report:
             self._console.file = self._stream
         self._shown += 1
 
-    def _show_json(self, samples: Sequence[Sample], losses: dict[str, int], status: int | None) -> None:
+    def _show_json(self, samples: Sequence[Sample], status: int | None) -> None:
         document = cpu_document(
             samples,
             interval_ms=self._plan.interval * 1000,
             command=list(self._argv) or None,
             exit_status=None if status is None else status if status >= 0 else 128 - status,
-            losses=losses,
+            losses=self._lost(),
         )
         self._stream.write(dumps(document) + "\n")
 
-    def _show_table(self, sample: Sample, losses: dict[str, int], whole: bool) -> None:
+    def _show_table(self, sample: Sample, whole: bool) -> None:
         console = self._console
         if self._plan.reports:
             began = sample.start if self._all is None else self._all.start
@@ -272,7 +286,7 @@ class _Report:
             console,
             sample,
             explanations=REASONS,
-            losses=losses,
+            losses=self._lost(),
             verbose=self._verbose,
             notes=not self._quiet and (whole or not self._plan.reports or not self._shown),
         )

@@ -22,7 +22,7 @@ from headway.linux.ebpf import BpfSource
 from headway.linux.source import Criteria, Selection
 from headway.model import Cell, Quality
 
-from .power import Power
+from .power import Power, growth
 
 __all__ = ["BpfBusy", "Busy", "KernelBusy", "Ticks", "divide", "parse_stat", "start_busy", "virtual"]
 
@@ -88,6 +88,10 @@ def virtual() -> bool:
     return False
 
 
+_OF_THREADS = frozenset({"exits_lost", "records_damaged", "ended_threads_added_up", "causes_without_room"})
+"""Losses by which no processor's time is lost."""
+
+
 class BpfBusy:
     """The ledgers of the eBPF source, of all threads."""
 
@@ -123,8 +127,8 @@ class BpfBusy:
         self._source.came_back(cpus)
 
     def losses(self) -> Mapping[str, int]:
-        """The source's."""
-        return self._source.losses()
+        """Those of the source's that touch processors."""
+        return {name: count for name, count in self._source.losses().items() if name not in _OF_THREADS}
 
     def close(self) -> None:
         """Detach."""
@@ -226,7 +230,7 @@ class KernelBusy:
         assert isinstance(before, tuple)
         assert isinstance(after, tuple)
         (ticks_before, idle_before), (ticks_after, idle_after) = before, after
-        idle = None if idle_before is None or idle_after is None else idle_after - idle_before
+        idle = growth(idle_after, idle_before)
         return divide(ticks_before, ticks_after, span, self._tick, idle)
 
     def came_back(self, cpus: Collection[int]) -> None:

@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -265,7 +266,7 @@ static void read_in_meeting(struct meeting *m, struct reader *self, struct meeti
 	uint32_t count = count_in(&m->done, number);
 	while (count && count < expected) {
 		uint64_t word = atomic_load_explicit(&m->done, memory_order_acquire);
-		if (NUMBER(word) != number || COUNT(word) >= expected || look(r, &last) - begun > m->patience)
+		if (NUMBER(word) != number || COUNT(word) >= expected || look(r, &last) - begun > m->patience / 2)
 			break;
 		relax();
 	}
@@ -348,7 +349,10 @@ static void *reader_main(void *argument)
 	struct reader *self = argument;
 	struct meeting *m = self->meeting;
 	uint32_t seen = 0;
+	char name[16];
 	self->tid = (int)syscall(SYS_gettid);
+	snprintf(name, sizeof(name), "headway/%d", self->cpu);
+	prctl(PR_SET_NAME, name, 0, 0, 0);
 	self->error = pin(self->cpu);
 	ask_for_precedence(self, self->fifo);
 	atomic_fetch_add_explicit(&m->ready, 1, memory_order_release);

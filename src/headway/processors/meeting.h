@@ -60,7 +60,7 @@ int meeting_fifo(const struct meeting *m, uint32_t reader);
 void meeting_expect(struct meeting *m, uint32_t reader, int expected);
 /* Where to announce a cut of the ledger, or NULL; how much later than the meeting it is. */
 void meeting_set_cut(struct meeting *m, uint64_t *at, uint32_t *number, uint64_t ahead);
-/* ns that nobody waits longer than, once for the others to come and once for them to have read; cycles of the chain (a
+/* ns that nobody waits longer than for the others to come, nor than half of it for them to have read; cycles of the chain (a
  * multiple of 64), 0: none. */
 void meeting_set_limits(struct meeting *m, uint64_t patience, uint64_t chain_length);
 /*

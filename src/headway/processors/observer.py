@@ -21,9 +21,9 @@ __all__ = ["Observer", "choose", "clock"]
 
 AHEAD = 250_000
 """ns from the announcement of a meeting to its moment: enough to wake everybody."""
-PATIENCE = 12_000
-"""ns that a reader waits for the others, and again for them to have read. With the reading itself, and the chain, a
-processor is held for less than 20 µs."""
+PATIENCE = 10_000
+"""ns that a reader waits for the others, and half of it again for them to have read. With the reading itself, and the
+chain, a processor is held for 20 µs at most, but for interrupts that come meanwhile."""
 TRIES = 7
 """Meetings for one reading, each after twice the pause of the one before: 25 ms together."""
 LEFT_OUT = 3

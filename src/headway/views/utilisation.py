@@ -82,8 +82,9 @@ def sample_table(
     if notes:
         left_out = [column.title for column in wanted if column not in columns]
         lines += [[], *_notes(sample, left_out, losses or {}, width)]
-    elif sample.dropped:
+    else:
         lines += _dropped(sample, width)
+        lines += _lost(losses or {}, width)
     return lines
 
 
@@ -266,6 +267,10 @@ def _notes(sample: Sample, left_out: Sequence[str], losses: Mapping[str, int], w
     if left_out:
         text = f"no room for: {', '.join(left_out)}"
         yield from ([(line, _DIM)] for line in indented(text, width, "", "  "))
+    yield from _lost(losses, width)
+
+
+def _lost(losses: Mapping[str, int], width: int) -> Iterator[Line]:
     lost = named_losses(losses)
     if lost:
         yield from ([(line, _WORST)] for line in indented(f"lost: {lost}", width, "", "  "))

@@ -26,6 +26,7 @@ from headway.linux.processors import online
 from headway.model import Sample
 from headway.processors._meeting import Meeting
 from headway.processors.busy import parse_stat
+from headway.processors.frequency import by_chain
 from headway.processors.observer import Observer, clock
 
 from .common import compiled, heading, load, table
@@ -309,6 +310,25 @@ def _prick(observer: Observer, moment: int) -> Callable[[], None]:
     return _hog(random.choice(online()), moment + random.randrange(-60_000, 10_000), 60_000)
 
 
+def probe(count: int = 60) -> None:
+    """The chain that is timed in a meeting beside one that is a thousand times as long, right after it."""
+    ratios = []
+    with closing(Meeting(online()[-1:])) as meeting:
+        meeting.start()
+        for _ in range(count):
+            found = []
+            for length in (6_144, 6_144_000):
+                meeting.set_limits(patience=10_000, chain=length)
+                meeting.attempt(clock() + 250_000, deadline=50 * MS)
+                stamps = meeting.stamps()[0]
+                found.append(by_chain(stamps.chains, length) if stamps is not None and stamps.met else None)
+            if found[0] is not None and found[1] is not None:
+                ratios.append(abs(found[0] / found[1] - 1) * 100)
+            time.sleep(0.01)
+    rows = [["off by, %", *distribution(ratios, 1.0), f"{len(ratios)} of {count}"]]
+    print(table(("frequency by a chain of 1.5 µs", "median", "99 %", "worst", "both undisturbed"), rows), flush=True)
+
+
 def own_use() -> None:
     rows = []
     for name, words in (("table", []), ("JSON", ["--json"]), ("table, unprivileged", ["--source", "proc"])):
@@ -340,6 +360,8 @@ def main() -> None:
     skews()
     print(flush=True)
     disturbed()
+    print(flush=True)
+    probe()
     print(f"\n{load()}\n", flush=True)
     own_use()
 

@@ -68,6 +68,14 @@ def test_of_a_command_there_is_one_report_and_its_exit_status(source: str, tmp_p
     assert document["samples"]
 
 
+def test_the_last_report_of_a_command_has_its_exit_status() -> None:
+    found = [
+        json.loads(line)
+        for line in run("--source", "proc", "-I", "50", "--json", "--", "sleep", "0.2").stderr.splitlines()
+    ]
+    assert [document["exit_status"] for document in found] == [None] * (len(found) - 1) + [0]
+
+
 def test_a_command_killed_by_a_signal_ends_us_by_the_same() -> None:
     done = run("--source", "proc", "-q", "--", "sh", "-c", "kill -TERM $$")
     assert done.returncode == -signal.SIGTERM

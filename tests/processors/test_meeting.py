@@ -142,6 +142,18 @@ def test_a_cut_is_announced_while_all_are_there(meeting: Meeting) -> None:
     assert max(s.arrived for s in stamps) <= words.at - ahead <= min(s.saw_go for s in stamps)
 
 
+@pytest.mark.parametrize("patience", [0, 100, 1_000, 5_000])
+def test_either_all_read_or_none_does(patience: int) -> None:
+    with closing(Meeting(ALLOWED)) as meeting:
+        meeting.start()
+        meeting.set_limits(patience=patience, chain=0)
+        for _ in range(150):
+            together = meeting.attempt(clock() + 30_000, deadline=50_000_000)
+            for s in meeting.stamps():
+                assert s is None or s.met == together
+                assert s is None or (s.before > 0) == together
+
+
 def test_nobody_waits_for_ever_for_one_who_does_not_come() -> None:
     with closing(Meeting(ALLOWED)) as meeting:
         meeting.start()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.samples import rows, samples
 
-from headway.model import Cell, Sample, Utilisation, together
+from headway.model import ALL, Cell, Sample, Utilisation, across, together
 
 
 @given(rows())
@@ -57,6 +57,19 @@ def test_samples_together_have_what_each_of_them_had(parts: list[Sample]) -> Non
     for reason in {reason for part in parts for reason in part.dropped}:
         assert whole.dropped[reason] == sum(part.dropped.get(reason, 0) for part in parts)
     assert together([whole]) == whole
+
+
+@given(samples(cpus=4))
+def test_all_processors_as_one_have_what_each_of_them_had(sample: Sample) -> None:
+    good = [row for row in sample.processors if row.dropped is None]
+    whole = across(sample)
+    assert (whole is None) == (len(good) < 2)
+    if whole is not None:
+        assert whole.cpu == ALL
+        assert whole.busy == sum(row.busy or 0 for row in good)
+        shares = [row.utilisation for row in good if row.utilisation is not None]
+        if shares and whole.utilisation is not None:
+            assert min(shares) - 1e-9 <= whole.utilisation <= max(shares) + 1e-9
 
 
 def test_of_no_samples_nothing_is_known() -> None:

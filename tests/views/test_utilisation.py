@@ -59,6 +59,13 @@ def test_a_dropped_reading_shows_its_reason_and_no_figure() -> None:
     assert any("readings dropped and tried again: steal 3" in text_of(line) for line in table)
 
 
+def test_of_several_processors_there_is_a_line_of_all() -> None:
+    other = replace(ROW, cpu=1, states={"idle": Cell(300_000_000)}, ticks=0)
+    _, everything, first, second, *_ = lines(replace(SAMPLE, processors=(ROW, other)))
+    assert [line.split()[0] for line in (everything, first, second)] == ["all", "0", "1"]
+    assert everything.split()[1] == "18.6"
+
+
 def test_what_is_not_exact_is_marked_and_explained() -> None:
     quality = EXACT | {"utilisation": Quality.BOUND, "actual_hz": Quality.SAMPLED, "smi": Quality.UNAVAILABLE}
     sample = replace(SAMPLE, quality=quality, reasons={"utilisation": "because", "actual_hz": "so it is"})

@@ -22,9 +22,10 @@ from .ledger import Ledger, Overhead, Processor, Thread, Window, add_states, mer
 from .quality import Quality
 from .references import MOST, References
 from .remedy import Remedy
-from .utilisation import FIGURES, Sample, Utilisation, together
+from .utilisation import ALL, FIGURES, Sample, Utilisation, across, together
 
 __all__ = [
+    "ALL",
     "EXACT",
     "FIGURES",
     "MOST",
@@ -56,6 +57,7 @@ __all__ = [
     "Transition",
     "Utilisation",
     "Window",
+    "across",
     "add_causes",
     "add_states",
     "advise",

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from .ledger import States, add_states
 from .quality import Quality
 
-__all__ = ["FIGURES", "Sample", "Utilisation", "together"]
+__all__ = ["ALL", "FIGURES", "Sample", "Utilisation", "across", "together"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +144,19 @@ def together(samples: Iterable[Sample]) -> Sample | None:
         reasons=reasons,
         dropped=dropped,
     )
+
+
+ALL = -1
+"""The number of all processors as one."""
+
+
+def across(sample: Sample) -> Utilisation | None:
+    """All processors of a sample as one, whose shares and frequencies are means; None where fewer than two are known.
+
+    Times and counts add up, so the span is that of all of them, one after the other.
+    """
+    good = [row for row in sample.processors if row.span is not None]
+    return _add(ALL, good) if len(good) > 1 else None
 
 
 def _add(cpu: int, rows: list[Utilisation]) -> Utilisation:

@@ -12,7 +12,7 @@ from functools import partial
 
 from rich.console import Console
 
-from headway.model import Kind, Quality, Sample, Utilisation, kind_of
+from headway.model import ALL, Kind, Quality, Sample, Utilisation, across, kind_of
 
 from .figures import NOTHING, with_unit
 from .lines import Line, indented, show
@@ -69,6 +69,9 @@ def sample_table(
     wanted = [column for column in _columns(sample) if _wanted(column, shown)]
     columns = _fitting(wanted, width)
     lines: list[Line] = [[(_join([column.title for column in columns], columns), _HEAD)]]
+    everything = across(sample)
+    if everything is not None:
+        lines.append(_coloured(_Row(everything, _parts(everything)), columns))
     good = iter(shown)
     for row in sample.processors:
         if row.dropped is None:
@@ -116,7 +119,7 @@ def _columns(sample: Sample) -> list[_Column]:
         return _MARKS[quality.get(figure, Quality.EXACT)] + name
 
     columns = [
-        _Column("cpu", lambda row: str(row.of.cpu), width=4),
+        _Column("cpu", lambda row: "all" if row.of.cpu == ALL else str(row.of.cpu), width=4),
         _Column(title("util", "utilisation"), lambda row: _percent(row.of.utilisation)),
         _Column("busy", lambda row: _time(row.of.busy), rank=4),
         _Column(title("user", "states"), lambda row: _time(row.parts["user"])),

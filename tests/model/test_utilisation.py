@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.samples import rows, samples
 
-from headway.model import ALL, Cell, Sample, Utilisation, across, together
+from headway.model import ALL, Cell, Sample, Utilisation, across, joined
 
 
 @given(rows())
@@ -39,24 +37,19 @@ def test_busy_ticks_by_the_interval_are_the_effective_frequency() -> None:
     assert row.unhalted == pytest.approx(1 / 3)
 
 
-@given(st.lists(samples(cpus=3), min_size=1, max_size=5))
-def test_samples_together_have_what_each_of_them_had(parts: list[Sample]) -> None:
-    whole = together(parts)
-    assert whole is not None
-    for row in whole.processors:
-        mine = [p for part in parts for p in part.processors if p.cpu == row.cpu and p.dropped is None]
-        if not mine:
-            assert row.dropped is not None
-            continue
-        assert row.dropped is None
-        assert row.span == sum(p.span or 0 for p in mine)
-        assert row.busy == sum(p.busy or 0 for p in mine)
-        assert sum(cell.time for cell in row.states.values()) == row.span
-        ticks = [p.ticks for p in mine]
-        assert row.ticks == (None if None in ticks else sum(t for t in ticks if t is not None))
-    for reason in {reason for part in parts for reason in part.dropped}:
-        assert whole.dropped[reason] == sum(part.dropped.get(reason, 0) for part in parts)
-    assert together([whole]) == whole
+@given(st.lists(rows(), min_size=1, max_size=5))
+def test_several_as_one_have_what_each_of_them_had(parts: list[Utilisation]) -> None:
+    good = [row for row in parts if row.dropped is None]
+    if not good:
+        return
+    whole = joined(0, parts)
+    assert whole.dropped is None
+    assert whole.span == sum(row.span or 0 for row in good)
+    assert whole.busy == sum(row.busy or 0 for row in good)
+    assert sum(cell.time for cell in whole.states.values()) == whole.span
+    ticks = [row.ticks for row in good]
+    assert whole.ticks == (None if None in ticks else sum(count for count in ticks if count is not None))
+    assert joined(0, [whole]) == whole
 
 
 @given(samples(cpus=4))
@@ -72,18 +65,11 @@ def test_all_processors_as_one_have_what_each_of_them_had(sample: Sample) -> Non
             assert min(shares) - 1e-9 <= whole.utilisation <= max(shares) + 1e-9
 
 
-def test_of_no_samples_nothing_is_known() -> None:
-    assert together([]) is None
+@given(st.floats(1e7, 1e10), st.floats(1e7, 1e10))
+def test_the_actual_frequency_of_both_lies_between_the_two(first: float, second: float) -> None:
+    def at(hz: float) -> Utilisation:
+        return Utilisation(0, 1000, {"user": Cell(1000)}, ticks=10_000, actual_hz=hz)
 
-
-@given(samples(cpus=2), st.floats(1e7, 1e10), st.floats(1e7, 1e10))
-def test_the_actual_frequency_of_both_lies_between_the_two(sample: Sample, first: float, second: float) -> None:
-    def at(hz: float) -> Sample:
-        row = Utilisation(0, 1000, {"user": Cell(1000)}, ticks=10_000, actual_hz=hz)
-        return replace(sample, processors=(row,))
-
-    whole = together([at(first), at(second)])
-    assert whole is not None
-    hz = whole.processors[0].actual_hz
+    hz = joined(0, [at(first), at(second)]).actual_hz
     assert hz is not None
     assert min(first, second) * 0.999 <= hz <= max(first, second) * 1.001

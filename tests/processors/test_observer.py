@@ -262,6 +262,32 @@ def test_whatever_happens_no_figure_is_wrong_and_nothing_is_dropped_without_a_re
                 assert sum(cell.time for cell in row.states.values()) == row.span
 
 
+@given(st.lists(st.dictionaries(st.integers(0, 1), st.none() | HAPPENINGS), max_size=30), st.integers(1, 6))
+def test_all_together_is_the_sum_of_what_was_reported(
+    script: list[dict[int, dict[str, Any] | None]], count: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        rig = Rig(patch)
+        rig.meetings.script = list(script)
+        parts = [rig.observer.sample(rig.meetings.now + 50 * MS) for _ in range(count)]
+        whole = rig.observer.whole()
+        reported = [row for part in parts for row in part.processors if row.dropped is None]
+        if whole is None:
+            assert not reported
+            return
+        for total in whole.processors:
+            mine = [row for row in reported if row.cpu == total.cpu]
+            assert (total.dropped is None) == bool(mine)
+            if mine:
+                assert total.span == sum(row.span or 0 for row in mine)
+                assert total.busy == pytest.approx(sum(row.busy or 0 for row in mine), abs=len(mine))
+                assert total.ticks == (None if any(r.ticks is None for r in mine) else sum(r.ticks or 0 for r in mine))
+        assert whole.dropped == {
+            reason: sum(part.dropped.get(reason, 0) for part in parts)
+            for reason in {reason for part in parts for reason in part.dropped}
+        }
+
+
 def test_processors_that_are_not_there_are_refused_in_one_sentence() -> None:
     assert choose(None) == online()
     assert choose([0]) == (0,)

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from headway.errors import HeadwayError
 from headway.linux.held import HeldCommand
-from headway.model import Ledger, Sample, Window, together
+from headway.model import Ledger, Sample, Window
 from headway.processors.disturbance import REASONS
 from headway.processors.observer import Observer, choose, clock
 from headway.views.interval import heading
@@ -223,7 +223,7 @@ class _Report:
         self._looked = 0
         self._as_json, self._verbose, self._quiet = as_json, verbose, quiet
         self._console = _Terminal(file=stream, highlight=False, markup=False, emoji=False)
-        self._all: Sample | None = None
+        self._began: int | None = None
         self._samples: list[Sample] = []
         self._shown = 0
         self.error = ""
@@ -235,7 +235,6 @@ class _Report:
             self._show([sample], status)
         if self._as_json and not self._plan.reports:
             self._samples.append(sample)
-        self._all = together([self._all, sample] if self._all is not None else [sample])
 
     def finish(self, status: int | None) -> None:
         """All of it, where it was not shown one by one, or as the sum of what was."""
@@ -243,8 +242,8 @@ class _Report:
         if self._as_json:
             if not self._plan.reports:
                 self._show(self._samples, status)
-        elif self._all is not None and (not self._plan.reports or self._shown > 1):
-            self._show([self._all], status, whole=self._plan.reports)
+        elif (whole := self._observer.whole()) is not None and (not self._plan.reports or self._shown > 1):
+            self._show([whole], status, whole=self._plan.reports)
 
     def _lost(self) -> dict[str, int]:
         """What could not be seen, looked up once a second at most: it takes as long as a report."""
@@ -279,7 +278,7 @@ class _Report:
     def _show_table(self, sample: Sample, whole: bool) -> None:
         console = self._console
         if self._plan.reports:
-            began = sample.start if self._all is None else self._all.start
+            self._began = began = sample.start if self._began is None else self._began
             of = Ledger(sample.source, Window(sample.start, sample.end))
             show(console, [[("all together", "dim")] if whole else heading(of, began, console.width)])
         print_sample(

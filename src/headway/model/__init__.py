@@ -22,7 +22,7 @@ from .ledger import Ledger, Overhead, Processor, Thread, Window, add_states, mer
 from .quality import Quality
 from .references import MOST, References
 from .remedy import Remedy
-from .utilisation import ALL, FIGURES, Sample, Utilisation, across, together
+from .utilisation import ALL, FIGURES, Sample, Utilisation, across, joined
 
 __all__ = [
     "ALL",
@@ -64,6 +64,7 @@ __all__ = [
     "amounts_of",
     "indices_of",
     "interrupt_time",
+    "joined",
     "kind_of",
     "level_of",
     "list_causes",
@@ -72,7 +73,6 @@ __all__ = [
     "since",
     "subtract_causes",
     "time_by_kind",
-    "together",
     "unit_of",
     "violations",
     "within",

@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from .indices import time_by_kind
+from .kinds import Kind
 from .ledger import States, add_states
 from .quality import Quality
 
-__all__ = ["ALL", "FIGURES", "Sample", "Utilisation", "across", "together"]
+__all__ = ["ALL", "FIGURES", "Sample", "Utilisation", "across", "joined"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,24 +43,26 @@ class Utilisation:
     """System management interrupts, which stop all processors without the kernel knowing."""
     dropped: str | None = None
     """Why the reading that ends the sample is not to be trusted; None: it is good."""
+    times: Mapping[Kind, int] = field(init=False, repr=False, compare=False)
+    """Time of each kind: a processor that waits is idle."""
 
-    def _of(self, *states: str) -> int:
-        return sum(self.states[name].time for name in states if name in self.states)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "times", time_by_kind(self.states))
 
     @property
     def halted(self) -> int | None:
         """Time idle."""
-        return None if self.span is None else self._of("idle")
+        return None if self.span is None else self.times[Kind.WAIT]
 
     @property
     def stolen(self) -> int | None:
         """Time that the hypervisor gave to others."""
-        return None if self.span is None else self._of("stolen")
+        return None if self.span is None else self.times[Kind.STOLEN]
 
     @property
     def busy(self) -> int | None:
         """Time that it was neither idle nor stolen."""
-        return None if self.span is None else self.span - self._of("idle", "stolen")
+        return None if self.span is None else self.span - self.times[Kind.WAIT] - self.times[Kind.STOLEN]
 
     @property
     def utilisation(self) -> float | None:
@@ -109,43 +113,6 @@ FIGURES = ("utilisation", "states", "effective_hz", "actual_hz", "idle", "thrott
 """The names that `Sample.quality` and `Sample.reasons` have."""
 
 
-def together(samples: Iterable[Sample]) -> Sample | None:
-    """Consecutive samples as one: of each processor what is known of it. None where there are none.
-
-    Times, ticks and counts add up; actual frequencies by the time that the processor was not halted; of the skew and
-    the time held the largest. A processor is dropped if it is in all of them.
-    """
-    listed = list(samples)
-    if not listed:
-        return None
-    first, last = listed[0], listed[-1]
-    cpus = sorted({p.cpu for sample in listed for p in sample.processors})
-    rows = []
-    for cpu in cpus:
-        rows.append(_add(cpu, [p for sample in listed for p in sample.processors if p.cpu == cpu]))
-    dropped: dict[str, int] = {}
-    quality: dict[str, Quality] = {}
-    reasons: dict[str, str] = {}
-    for sample in listed:
-        for name, count in sample.dropped.items():
-            dropped[name] = dropped.get(name, 0) + count
-        for name, worth in sample.quality.items():
-            quality[name] = quality.get(name, worth) | worth
-        reasons |= sample.reasons
-    return Sample(
-        source=last.source,
-        start=first.start,
-        end=last.end,
-        processors=tuple(rows),
-        skew=max((s.skew for s in listed if s.skew is not None), default=None),
-        held=max((s.held for s in listed if s.held is not None), default=None),
-        counter=last.counter,
-        quality=quality,
-        reasons=reasons,
-        dropped=dropped,
-    )
-
-
 ALL = -1
 """The number of all processors as one."""
 
@@ -156,13 +123,16 @@ def across(sample: Sample) -> Utilisation | None:
     Times and counts add up, so the span is that of all of them, one after the other.
     """
     good = [row for row in sample.processors if row.span is not None]
-    return _add(ALL, good) if len(good) > 1 else None
+    return joined(ALL, good) if len(good) > 1 else None
 
 
-def _add(cpu: int, rows: list[Utilisation]) -> Utilisation:
+def joined(cpu: int, rows: Iterable[Utilisation]) -> Utilisation:
+    """Several as one: of one processor one after the other, or of several processors. Some must not be dropped.
+
+    Times, ticks and counts add up; actual frequencies by the time that the processor was not halted; the skew is the
+    largest. What is not known of one is not known.
+    """
     good = [row for row in rows if row.span is not None]
-    if not good:
-        return rows[-1]
     ticks = [row.ticks for row in good]
     known = [(row.ticks, row.actual_hz) for row in good if row.ticks and row.actual_hz]
     seconds = sum(count / hz for count, hz in known)

@@ -120,7 +120,8 @@ class BpfBusy:
 
     def between(self, before: object, after: object, span: int) -> States:
         """The cells' difference; the span is theirs already."""
-        return dict(after.less(before).items())  # type: ignore[attr-defined]
+        cells: States = after.less(before)  # type: ignore[attr-defined]
+        return cells
 
     def came_back(self, cpus: Collection[int]) -> None:
         """Events of theirs are lost with them: they are counted again."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections import Counter as Tally
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from headway.errors import HeadwayError, SelectionError
 from headway.linux import processors
-from headway.model import FIGURES, Quality, Sample, Utilisation
+from headway.model import FIGURES, Quality, Sample, Utilisation, joined
 
 from . import disturbance
 from ._meeting import Meeting, Stamps, clock
@@ -65,6 +65,18 @@ class _Round:
     """Cycles of the chain that was timed."""
 
 
+@dataclass(slots=True)
+class _Sums:
+    """Of a processor since its figures began: what is not the difference of two readings."""
+
+    samples: int = 0
+    ticks: int | None = 0
+    known: int = 0
+    """Ticks of samples whose frequency is known, and how long these took."""
+    seconds: float = 0.0
+    skew: int = 0
+
+
 def choose(wanted: Sequence[int] | None) -> tuple[int, ...]:
     """The processors to measure: those wanted, or all that are on. Raises SelectionError where one is not there."""
     on = processors.online()
@@ -96,7 +108,14 @@ class Observer:
         self._meeting: Meeting | None = None
         self._chain = 0
         self._before: dict[int, _Reading] = {}
-        self._end = 0
+        self._first: dict[int, _Reading] = {}
+        self._closed: dict[int, list[Utilisation]] = {}
+        """What is known of processors from before their figures had to begin anew."""
+        self._sums = {cpu: _Sums() for cpu in self.cpus}
+        self._dropped: Tally[str] = Tally()
+        self._worst_skew: int | None = None
+        self._worst_held = 0
+        self._began = self._end = 0
         self._quality: Mapping[str, Quality] = {}
         self._reasons: dict[str, str] = {}
         self._unpinned: dict[int, str] = {}
@@ -141,7 +160,9 @@ class Observer:
         for _ in range(3):  # the first meetings show how long it takes to wake, and how fast the processors are
             done = self._meet(clock())
         self._before = self._read(done)
+        self._first = dict(self._before)
         self._end = min((r.at for r in self._before.values()), default=clock())
+        self._began = self._end
 
     def _explain(self) -> None:
         """What the figures are worth."""
@@ -206,6 +227,7 @@ class Observer:
         for cpu in self.cpus:
             rows.append(self._row(cpu, readings.get(cpu), done, first))
         self._before |= readings
+        self._reckon(rows, done)
         stamps = list(done.good.values())
         together = len(stamps) > 1
         return Sample(
@@ -221,31 +243,88 @@ class Observer:
             dropped=dict(done.dropped),
         )
 
+    def whole(self) -> Sample | None:
+        """All good samples as one; None where there is none. Of the skew and the time held it has the largest."""
+        rows = []
+        for cpu in self.cpus:
+            parts = [*self._closed.get(cpu, ())]
+            if self._sums[cpu].samples:
+                parts.append(self._open(cpu))
+            rows.append(joined(cpu, parts) if parts else Utilisation(cpu, dropped=disturbance.NEW))
+        if all(row.dropped for row in rows):
+            return None
+        return Sample(
+            source=self.source,
+            start=self._began,
+            end=self._end,
+            processors=tuple(rows),
+            skew=self._worst_skew,
+            held=self._worst_held or None,
+            counter=self._counter.name if self._counter is not None else None,
+            quality=self._quality,
+            reasons=self._reasons,
+            dropped=dict(self._dropped),
+        )
+
+    def _reckon(self, rows: Sequence[Utilisation], done: _Round) -> None:
+        """Take a sample into the sums that `whole` is made of."""
+        for row in rows:
+            if row.span is None:
+                continue
+            sums = self._sums[row.cpu]
+            sums.samples += 1
+            sums.ticks = None if sums.ticks is None or row.ticks is None else sums.ticks + row.ticks
+            if row.ticks and row.actual_hz:
+                sums.known += row.ticks
+                sums.seconds += row.ticks / row.actual_hz
+            sums.skew = max(sums.skew, row.skew or 0)
+        self._dropped += done.dropped
+        self._worst_held = max(self._worst_held, done.held)
+        if len(done.good) > 1:
+            stamps = [s.before for s in done.good.values()]
+            self._worst_skew = max(self._worst_skew or 0, max(stamps) - min(stamps))
+
+    def _open(self, cpu: int) -> Utilisation:
+        """What a processor did since its figures began, or began anew: they are the difference of two readings."""
+        first, last, sums = self._first[cpu], self._before[cpu], self._sums[cpu]
+        row = self._between(cpu, first, last, sums.skew)
+        return replace(row, ticks=sums.ticks, actual_hz=sums.known / sums.seconds if sums.seconds else None)
+
     def _row(self, cpu: int, now: _Reading | None, done: _Round, first: int) -> Utilisation:
         if now is None:
             return Utilisation(cpu, dropped=done.wrong.get(cpu, disturbance.ABSENT))
         before = self._before.get(cpu)
         if before is None:
+            self._first[cpu] = now
             return Utilisation(cpu, dropped=self._lost.pop(cpu, disturbance.NEW))
-        assert self._busy is not None
-        span = now.cut - before.cut
-        states = self._busy.between(before.account, now.account, span)
-        row = Utilisation(
-            cpu=cpu,
-            span=span,
-            states=states,
-            idle=since(now.idle, before.idle),
-            skew=done.good[cpu].before - first,
-            throttled=growth(now.throttled, before.throttled),
-            smi=smi_of(self._counter, before.words, now.words),
-        )
+        row = self._between(cpu, before, now, done.good[cpu].before - first)
         frequency = self._frequency(cpu, before, now, row)
         if frequency.broken:
             done.dropped[frequency.broken] += 1
+            self._close(cpu)
+            self._first[cpu] = now
             return Utilisation(cpu, dropped=frequency.broken)
+        return replace(row, ticks=frequency.ticks, actual_hz=frequency.actual_hz)
+
+    def _between(self, cpu: int, before: _Reading, now: _Reading, skew: int) -> Utilisation:
+        """What a processor did between two readings, but for its frequency."""
+        assert self._busy is not None
+        span = now.cut - before.cut
         return Utilisation(
-            cpu, row.span, row.states, frequency.ticks, frequency.actual_hz, row.idle, row.skew, row.throttled, row.smi
+            cpu=cpu,
+            span=span,
+            states=self._busy.between(before.account, now.account, span),
+            idle=since(now.idle, before.idle),
+            skew=skew,
+            throttled=growth(now.throttled, before.throttled),
+            smi=smi_of(self._counter, before.words, now.words),
         )
+
+    def _close(self, cpu: int) -> None:
+        """What comes now is not to be compared with what was: keep what is known until then."""
+        if cpu in self._before and self._sums[cpu].samples:
+            self._closed.setdefault(cpu, []).append(self._open(cpu))
+        self._sums[cpu] = _Sums()
 
     def _frequency(self, cpu: int, before: _Reading, now: _Reading, row: Utilisation) -> Frequency:
         if self._counter is not None:
@@ -309,7 +388,9 @@ class Observer:
     def _forget(self, cpus: set[int], reason: str) -> None:
         """Nothing is to be compared with what was read of these processors before."""
         for cpu in cpus:
-            if self._before.pop(cpu, None) is not None:
+            if cpu in self._before:
+                self._close(cpu)
+                del self._before[cpu]
                 self._lost[cpu] = reason
 
     def _explained(self, cpu: int, reason: str, s: Stamps | None) -> str:

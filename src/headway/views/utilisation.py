@@ -12,7 +12,7 @@ from functools import partial
 
 from rich.console import Console
 
-from headway.model import ALL, Kind, Quality, Sample, Utilisation, across, kind_of
+from headway.model import ALL, Kind, Quality, Sample, Utilisation, across, interrupt_time
 
 from .figures import NOTHING, with_unit
 from .lines import Line, indented, show
@@ -181,22 +181,15 @@ def _coloured(row: _Row, columns: Sequence[_Column]) -> Line:
 
 def _parts(row: Utilisation) -> dict[str, int]:
     """Busy time by what it went to, ns."""
-    parts = dict.fromkeys(("user", "kernel", "poll", "irq", "overhead", "other"), 0)
-    for state, cell in row.states.items():
-        first = state.partition(".")[0]
-        if first in ("idle", "stolen"):
-            continue
-        kind = kind_of(state)
-        if first in ("irq", "softirq"):
-            name = "irq"
-        elif first == "noneffective" or kind in (Kind.EFFECTIVE, Kind.MEMORY, Kind.STALL):
-            name = "user"
-        elif kind in (Kind.KERNEL, Kind.POLL, Kind.OVERHEAD):
-            name = kind.value
-        else:
-            name = "other"
-        parts[name] += cell.time
-    return parts
+    times, interrupts = row.times, interrupt_time(row.states)
+    return {
+        "user": times[Kind.EFFECTIVE] + times[Kind.MEMORY] + times[Kind.STALL],
+        "kernel": times[Kind.KERNEL] - interrupts,
+        "poll": times[Kind.POLL],
+        "irq": interrupts,
+        "overhead": times[Kind.OVERHEAD],
+        "other": times[Kind.UNKNOWN] + times[Kind.READY],
+    }
 
 
 def _idle(state: str, row: _Row) -> str:

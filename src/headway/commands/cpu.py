@@ -24,7 +24,7 @@ from headway.views.lines import show
 from headway.views.utilisation import print_sample
 from headway.views.utilisation_json import cpu_document
 
-from .observe import caught_signals, wait_for
+from .observe import caught_signals, patient_collector, wait_for
 from .options import Milliseconds, ProcessorList, Seconds
 from .report import die_of, report_to
 
@@ -128,7 +128,7 @@ class _Plan:
 def _run(observer: Observer, plan: _Plan, argv: Sequence[str], report: _Report, *, warn: bool) -> int | None:
     """Observe until it is time to stop. The command's exit status; None: there was none."""
     held: HeldCommand | None = None
-    with caught_signals() as (wakeup, received):
+    with patient_collector(), caught_signals() as (wakeup, received):
         try:
             if argv:
                 held = HeldCommand(argv)
@@ -174,9 +174,9 @@ def _samples(
     moment, taken, passed_on = start + step, 0, 0
     while True:
         due = moment if end is None else min(moment, end)
-        poll.poll(max(0.0, (due - clock()) / 1e6 - EARLY * 1e3))
-        with suppress(BlockingIOError):
-            os.read(wakeup, 512)
+        if any(fd == wakeup for fd, _ in poll.poll(max(0.0, (due - clock()) / 1e6 - EARLY * 1e3))):
+            with suppress(BlockingIOError):
+                os.read(wakeup, 512)
         numbers, passed_on = received[passed_on:], len(received)
         over = held is not None and held.has_ended
         if held is not None:

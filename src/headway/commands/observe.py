@@ -22,7 +22,7 @@ from headway.linux.held import HeldCommand
 from headway.linux.source import Criteria, LinuxSource, Selection
 from headway.model import Ledger
 
-__all__ = ["Observation", "caught_signals", "observe", "observe_command", "wait_for"]
+__all__ = ["Observation", "caught_signals", "observe", "observe_command", "patient_collector", "wait_for"]
 
 GARBAGE = 100_000
 """Objects made and not yet freed, at which Python looks for cycles among them."""
@@ -64,7 +64,7 @@ def caught_signals() -> Iterator[tuple[int, list[int]]]:
 
 
 @contextmanager
-def _patient_collector() -> Iterator[None]:
+def patient_collector() -> Iterator[None]:
     """Fewer collections: an interval of 2,000 threads is ten thousand objects, none of them in a cycle."""
     before = gc.get_threshold()
     gc.freeze()
@@ -125,7 +125,7 @@ def observe(
     held: HeldCommand | None = None
     source: LinuxSource | None = None
     targets: _Targets | None = None
-    with _patient_collector(), caught_signals() as (wakeup, received):
+    with patient_collector(), caught_signals() as (wakeup, received):
         try:
             if command:
                 held = HeldCommand(command, stdout)

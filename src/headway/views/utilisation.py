@@ -153,7 +153,7 @@ def _wanted(column: _Column, rows: Sequence[_Row]) -> bool:
 
 
 def _fitting(columns: list[_Column], width: int) -> list[_Column]:
-    while len(columns) > 2 and width_of(_join([c.title for c in columns], columns)) > width:
+    while len(columns) > 2 and sum(c.width + 1 + 2 * c.bar for c in columns) - 1 > width:
         least = max(columns, key=lambda column: column.rank)
         columns = [column for column in columns if column is not least] if least.rank else columns[:-1]
     return columns

@@ -3,7 +3,7 @@
 A processor is kept busy in bursts by a program that writes down when it was (bursts.c). Beside headway stands what
 /proc/stat says of the same intervals, which is what top, mpstat and psutil show. Other work on the processor is busy
 time too, of which the program knows nothing: intervals in which the kernel's idle account says that there was more than
-a little of it are measured again, and counted.
+a little of it are held against that account only.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, median
 from tempfile import TemporaryDirectory
@@ -31,9 +32,9 @@ from .common import compiled, heading, load, table
 
 INTERVAL = 300_000_000
 REPEATS = 8
-MOST_TRIES = 60
-QUIET = 0.01
-"""So much of an interval may be other work's."""
+MOST_TRIES = 40
+QUIET, WAKING = 0.002, 12_000
+"""So much of an interval may be other work's, and so many ns go to the kernel for each burst."""
 MS = 1_000_000
 
 SHAPES = (
@@ -71,10 +72,10 @@ class Bursts:
 
 
 def by_ticks(before: str, after: str, cpu: int) -> float:
-    """What top makes of two readings of /proc/stat."""
+    """What top makes of two readings of /proc/stat; stolen time is not idle."""
     old, new = parse_stat(before)[cpu], parse_stat(after)[cpu]
-    busy = sum(getattr(new, name) - getattr(old, name) for name in ("user", "system", "irq", "softirq"))
-    idle = new.idle - old.idle + new.stolen - old.stolen
+    busy = sum(getattr(new, name) - getattr(old, name) for name in ("user", "system", "irq", "softirq", "stolen"))
+    idle = new.idle - old.idle
     return busy / (busy + idle) if busy + idle else 0.0
 
 
@@ -98,55 +99,73 @@ def sampled(observer: Observer) -> tuple[Sample, str, str]:
     return sample, before, Path("/proc/stat").read_text()
 
 
-def duty(program: Path, cpu: int, burst: int, period: int, phase: int = 0) -> tuple[list[list[float]], int]:
-    """Errors in percentage points of headway and of /proc/stat in each quiet interval; how many were not quiet."""
-    found: list[list[float]] = []
-    noisy = 0
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """What was said of one interval, in per cent."""
+
+    program: float | None
+    """The program's own account; None where too much other work was done."""
+    kernel: float
+    """What cpuidle does not count as idle: all work, and the idle loop's own."""
+    ours: float
+    """Not idle, by headway: stolen time is in it, which the program cannot tell from its own."""
+    ticks: float
+
+
+def duty(program: Path, cpu: int, burst: int, period: int, phase: int = 0) -> list[Interval]:
+    """Intervals until enough of them were quiet, or there have been too many."""
+    found: list[Interval] = []
     bursts = Bursts(program, cpu, burst, period, phase)
     try:
         with observing() as observer:
-            while len(found) < REPEATS and noisy < MOST_TRIES:
+            while sum(each.program is not None for each in found) < REPEATS and len(found) < MOST_TRIES:
                 sample, before, after = sampled(observer)
                 row = next(row for row in sample.processors if row.cpu == cpu)
-                if row.utilisation is None or row.span is None or None in row.idle.values():
-                    noisy += 1
+                if row.halted is None or not row.span or not row.idle or None in row.idle.values():
                     continue
                 truth = bursts.busy(sample.end - row.span, sample.end) / row.span
-                asleep = sum(time for time in row.idle.values() if time is not None) / row.span
-                if row.idle and 1 - asleep - truth > QUIET + truth * 0.02:
-                    noisy += 1
-                    continue
-                ours, theirs = row.utilisation - truth, by_ticks(before, after, cpu) - truth
-                found.append([truth * 100, ours * 100, theirs * 100])
+                kernel = 1 - sum(time for time in row.idle.values() if time is not None) / row.span
+                quiet = kernel - truth <= QUIET + (WAKING / period if 0 < burst < period else 0)
+                figures = (truth, kernel, 1 - row.halted / row.span, by_ticks(before, after, cpu))
+                program_says, *others = [figure * 100 for figure in figures]
+                found.append(Interval(program_says if quiet else None, *others))
     finally:
         bursts.close()
-    return found, noisy
+    return found
 
 
-def row_of(name: str, found: list[list[float]], noisy: int) -> list[str]:
-    if not found:
-        return [name, *["not quiet"] * 5, str(noisy)]
-    truth, ours, theirs = (list(column) for column in zip(*found, strict=True))
-    return [
-        name,
-        f"{mean(truth):.2f} %",
-        f"{mean(truth) + mean(ours):.2f} %",
-        f"{max(map(abs, ours)):.2f}",
-        f"{mean(truth) + mean(theirs):.1f} %",
-        f"{max(map(abs, theirs)):.1f}",
-        str(noisy),
-    ]
+def row_of(name: str, found: list[Interval]) -> list[str]:
+    quiet = [each for each in found if each.program is not None]
+    row = [name, str(len(quiet)), *["–"] * 3]
+    if quiet:
+        row[2:] = [
+            f"{mean(each.program or 0.0 for each in quiet):.2f}",
+            _off(each.ours - (each.program or 0.0) for each in quiet),
+            _off(each.ticks - (each.program or 0.0) for each in quiet),
+        ]
+    return [*row, str(len(found)), _off(e.ours - e.kernel for e in found), _off(e.ticks - e.kernel for e in found)]
+
+
+def _off(errors: Iterable[float]) -> str:
+    """The median and the worst error."""
+    sizes = sorted(map(abs, errors))
+    return f"{median(sizes):.2f}, {sizes[-1]:.2f}" if sizes else "–"
 
 
 def duties(program: Path, cpu: int) -> None:
-    rows = [row_of(name, *duty(program, cpu, burst, period)) for name, burst, period in SHAPES]
+    rows = [row_of(name, duty(program, cpu, burst, period)) for name, burst, period in SHAPES]
     tick = 1_000_000_000 // tick_rate()
     for name, burst in (("between the ticks", tick * 3 // 4), ("at the ticks", tick // 4)):
         seen = [(_ticks_seen(program, cpu, burst, tick, phase), phase) for phase in range(0, tick, tick // 8)]
         phase = (min if name.startswith("between") else max)(seen)[1]
-        rows.append(row_of(f"{burst / tick:.0%}, {name}", *duty(program, cpu, burst, tick, phase)))
-    titles = ("busy", "truth", "headway", "worst error, points", "/proc/stat", "its worst, points", "not quiet")
-    print(table(titles, rows), flush=True)
+        rows.append(row_of(f"{burst / tick:.0%}, {name}", duty(program, cpu, burst, tick, phase)))
+    titles = ("busy", "quiet", "truth, %", "headway off by", "/proc/stat off by", "all")
+    print(
+        "\nPercentage points, the median and the worst: of quiet intervals against the program's own account, of all",
+        end="",
+    )
+    print(" against what cpuidle does not count as idle.\n")
+    print(table((*titles, "headway and cpuidle", "/proc/stat and cpuidle"), rows), flush=True)
 
 
 def tick_rate() -> int:

@@ -13,9 +13,11 @@ from headway.errors import HeadwayError, SelectionError
 from headway.linux.processors import online
 from headway.model import Cell, Quality
 from headway.processors import observer as module
+from headway.processors import readings
 from headway.processors._meeting import Stamps
 from headway.processors.frequency import Counter
-from headway.processors.observer import LEFT_OUT, TRIES, Observer, choose, clock
+from headway.processors.observer import Observer, choose, clock
+from headway.processors.readings import LEFT_OUT, TRIES
 
 ALLOWED = tuple(sorted(os.sched_getaffinity(0)))
 MS = 1_000_000
@@ -115,7 +117,7 @@ class Rig:
 
         self.account = Account(made, 0.25)
         self.on = {0, 1}
-        monkeypatch.setattr(module, "Meeting", meeting)
+        monkeypatch.setattr(readings, "Meeting", meeting)
         monkeypatch.setattr(module, "start_busy", lambda *_: (self.account, ""))
         monkeypatch.setattr(module, "find_counter", lambda _: (counter, ""))
         monkeypatch.setattr("headway.linux.processors.online", lambda *_: tuple(sorted(self.on)))
@@ -336,7 +338,7 @@ def test_a_process_that_may_have_no_more_threads_is_told_so(monkeypatch: pytest.
         def start(self, fifo: bool = True) -> dict[int, int]:
             raise OSError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(module, "Meeting", Refused)
+    monkeypatch.setattr(readings, "Meeting", Refused)
     observer = Observer(ALLOWED, source="proc")
     with pytest.raises(HeadwayError, match="ulimit -u"):
         observer.begin()

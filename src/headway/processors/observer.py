@@ -1,38 +1,25 @@
-"""Samples of all processors: meetings, tried again where something came between, and what lies between good ones."""
+"""Samples of processors: what lies between two good readings of each."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter as Tally
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from headway.errors import HeadwayError, SelectionError
+from headway.errors import SelectionError
 from headway.linux import processors
 from headway.model import FIGURES, Quality, Sample, Utilisation, joined
 
 from . import disturbance
-from ._meeting import Meeting, Stamps, clock
-from .busy import Busy, start_busy, virtual
+from ._meeting import clock
+from .busy import Busy, start_busy
 from .frequency import Counter, Frequency, by_chain, by_counter, find_counter, smi_of
 from .power import Power, growth, since
+from .readings import Readings, Round
 
 __all__ = ["Observer", "choose", "clock"]
 
-AHEAD = 250_000
-"""ns from the announcement of a meeting to its moment: enough to wake everybody."""
-PATIENCE = 10_000
-"""ns that a reader waits for the others, and half of it again for them to have read. With the reading itself, and the
-chain, a processor is held for 20 µs at most, but for interrupts that come meanwhile."""
-TRIES = 7
-"""Meetings for one reading, each after twice the pause of the one before: 25 ms together."""
-LEFT_OUT = 3
-"""A reader that did not come so often is not waited for any more."""
-CHAIN_NS = 1_500
-"""Length of a timed chain."""
-FIRST_CHAIN, MOST_CHAIN, LEAST_CHAIN = 4_096, 16_384, 1_024
-CUT_AHEAD = 2_000
-"""The cut of the ledger is so many ns after the last reader has come: all are still in the meeting."""
 SETTLED = 20_000
 """ns after a cut when every handler knows of it (`Memory.cut`)."""
 
@@ -50,19 +37,6 @@ class _Reading:
     chain_hz: float | None
     idle: dict[str, int | None]
     throttled: int | None
-
-
-@dataclass(slots=True)
-class _Round:
-    """What came of the meetings for one reading."""
-
-    good: dict[int, Stamps] = field(default_factory=dict)
-    wrong: dict[int, str] = field(default_factory=dict)
-    dropped: Tally[str] = field(default_factory=Tally)
-    cut: int = 0
-    held: int = 0
-    chain: int = 0
-    """Cycles of the chain that was timed."""
 
 
 @dataclass(slots=True)
@@ -105,8 +79,7 @@ class Observer:
         self._busy: Busy | None = None
         self._power: Power | None = None
         self._counter: Counter | None = None
-        self._meeting: Meeting | None = None
-        self._chain = 0
+        self._readings: Readings | None = None
         self._before: dict[int, _Reading] = {}
         self._first: dict[int, _Reading] = {}
         self._closed: dict[int, list[Utilisation]] = {}
@@ -118,47 +91,24 @@ class Observer:
         self._began = self._end = 0
         self._quality: Mapping[str, Quality] = {}
         self._reasons: dict[str, str] = {}
-        self._unpinned: dict[int, str] = {}
         self._lost: dict[int, str] = {}
         """Processors whose figures must begin anew, and why: they have been off, or may have been."""
-        self._absent: set[int] = set()
-        """Processors without a good reading last time: they may be off, or on again."""
-        self._virtual = virtual()
 
     def begin(self) -> None:
         """Start measuring, and take the first reading. Raises HeadwayError where nothing can be measured."""
         self._power = Power(self.cpus)
         self._busy, self.why_not_exact = start_busy(self.cpus, self._power, self._prefer)
         self._counter, _ = find_counter(self.cpus)
-        sources = [self._counter.sources[cpu] for cpu in self.cpus] if self._counter is not None else []
-        self._meeting = Meeting(self.cpus, sources)
-        words = self._busy.cut_words()
-        if words is not None:
-            self._meeting.announce_cuts(*words, CUT_AHEAD, self._busy)
-        try:
-            failed = self._meeting.start(self._fifo)
-        except OSError as error:
-            raise HeadwayError(
-                f"no thread can be started on each processor ({error.strerror}): see ulimit -u"
-            ) from None
-        self._unpinned = dict.fromkeys(failed, disturbance.FORBIDDEN)
-        if len(failed) == len(self.cpus):
-            these = processors.as_list(self.cpus)
-            raise HeadwayError(f"headway may run on none of these processors ({these}): its cpuset allows others")
-        if failed:
-            self.notes.append(f"headway may not run on {processors.as_list(failed)} (cpuset): not measured")
-        if self._counter is None and self._probe:
-            self._chain = FIRST_CHAIN
+        self._readings = Readings(self.cpus, self._counter, chain=self._counter is None and self._probe)
+        self.notes += self._readings.start(self._busy.cut_words(), self._busy, fifo=self._fifo)
         alone = sorted(set(self.cpus) & processors.isolated())
         if alone:
             self.notes.append(
                 f"each reading takes isolated processors ({processors.as_list(alone)}) for some 20 µs: see -C"
             )
         self._explain()
-        self._meeting.set_limits(patience=PATIENCE, chain=self._chain)
-        self._meeting.expect(set(self.cpus) - set(failed))
         for _ in range(3):  # the first meetings show how long it takes to wake, and how fast the processors are
-            done = self._meet(clock())
+            done = self._readings.take(clock(), {})
         self._before = self._read(done)
         self._first = dict(self._before)
         self._end = min((r.at for r in self._before.values()), default=clock())
@@ -193,16 +143,10 @@ class Observer:
         assert self._busy is not None
         return self._busy.name
 
-    @property
-    def before_ordinary_threads(self) -> bool:
-        """Whether all readers have SCHED_FIFO."""
-        assert self._meeting is not None
-        return bool(self._meeting.fifo)
-
     def tids(self) -> dict[int, int]:
         """The readers' thread ids by processor."""
-        assert self._meeting is not None
-        return dict(self._meeting.tids())
+        assert self._readings is not None
+        return self._readings.tids()
 
     def losses(self) -> Mapping[str, int]:
         """What could not be seen of the processors' states, by name."""
@@ -228,14 +172,12 @@ class Observer:
             rows.append(self._row(cpu, readings.get(cpu), done, first))
         self._before |= readings
         self._reckon(rows, done)
-        stamps = list(done.good.values())
-        together = len(stamps) > 1
         return Sample(
             source=self.source,
             start=start,
             end=self._end,
             processors=tuple(rows),
-            skew=max(s.before for s in stamps) - first if together else None,
+            skew=done.skew,
             held=done.held or None,
             counter=self._counter.name if self._counter is not None else None,
             quality=self._quality,
@@ -266,7 +208,7 @@ class Observer:
             dropped=dict(self._dropped),
         )
 
-    def _reckon(self, rows: Sequence[Utilisation], done: _Round) -> None:
+    def _reckon(self, rows: Sequence[Utilisation], done: Round) -> None:
         """Take a sample into the sums that `whole` is made of."""
         for row in rows:
             if row.span is None:
@@ -280,9 +222,8 @@ class Observer:
             sums.skew = max(sums.skew, row.skew or 0)
         self._dropped += done.dropped
         self._worst_held = max(self._worst_held, done.held)
-        if len(done.good) > 1:
-            stamps = [s.before for s in done.good.values()]
-            self._worst_skew = max(self._worst_skew or 0, max(stamps) - min(stamps))
+        if done.skew is not None:
+            self._worst_skew = max(self._worst_skew or 0, done.skew)
 
     def _open(self, cpu: int) -> Utilisation:
         """What a processor did since its figures began, or began anew: they are the difference of two readings."""
@@ -290,7 +231,7 @@ class Observer:
         row = self._between(cpu, first, last, sums.skew)
         return replace(row, ticks=sums.ticks, actual_hz=sums.known / sums.seconds if sums.seconds else None)
 
-    def _row(self, cpu: int, now: _Reading | None, done: _Round, first: int) -> Utilisation:
+    def _row(self, cpu: int, now: _Reading | None, done: Round, first: int) -> Utilisation:
         if now is None:
             return Utilisation(cpu, dropped=done.wrong.get(cpu, disturbance.ABSENT))
         before = self._before.get(cpu)
@@ -335,54 +276,15 @@ class Observer:
         hz = sum(ends) / len(ends)
         return Frequency(round(row.busy * hz / 1e9), hz)
 
-    def _meet(self, moment: int) -> _Round:
-        """Meetings until one is as it should be, or there have been enough."""
-        assert self._meeting is not None
+    def _meet(self, moment: int) -> Round:
+        """A reading; what was read before of processors that have been off, or may have been, is forgotten."""
+        assert self._readings is not None
         assert self._busy is not None
-        done = _Round()
-        missed: Tally[int] = Tally()
-        expected = set(self.cpus) - set(self._unpinned)
-        on = set(processors.online()) if self._absent else set(self.cpus)
-        done.wrong = dict(self._unpinned) | dict.fromkeys(expected - on, disturbance.OFFLINE)
-        expected &= on
-        self._meeting.expect(expected)
-        best: dict[int, Stamps] | None = None
-        wrong: dict[int, str] = {}
-        moved: set[int] = set()
-        for attempt in range(TRIES):
-            met = self._meeting.attempt(max(moment, clock() + (AHEAD << attempt)), again=attempt > 0)
-            stamps = self._meeting.stamps()
-            listed = [(cpu, s) for cpu, s in zip(self.cpus, stamps, strict=True) if cpu in expected]
-            wrong = disturbance.judge([cpu for cpu, _ in listed], [s for _, s in listed])
-            done.held = max(done.held, *(_held(s) for _, s in listed if s is not None), 0)
-            if met and not wrong:
-                best = {cpu: s for cpu, s in listed if s is not None}
-                done.cut = self._meeting.cut
-                break
-            for cpu, reason in wrong.items():
-                wrong[cpu] = self._explained(cpu, reason, dict(listed)[cpu])
-                done.dropped[wrong[cpu]] += 1
-                missed[cpu] += 1
-                if wrong[cpu] == disturbance.MOVED:
-                    moved.add(cpu)
-                gone = wrong[cpu] in disturbance.FOR_GOOD or (cpu in self._absent and wrong[cpu] == disturbance.ABSENT)
-                if (gone or missed[cpu] >= LEFT_OUT) and len(expected) > 1:
-                    done.wrong[cpu] = wrong[cpu] if cpu in processors.online() else disturbance.OFFLINE
-                    expected.discard(cpu)
-                    self._meeting.expect(expected)
-            if not wrong:  # all were there, one after the other
-                done.dropped[disturbance.SKEW] += 1
+        done = self._readings.take(moment, {cpu: reading.words for cpu, reading in self._before.items()})
         self._forget({cpu for cpu, reason in done.wrong.items() if reason == disturbance.OFFLINE}, disturbance.OFFLINE)
-        self._forget(moved, disturbance.MOVED)
-        if back := self._lost.keys() & (best or {}).keys():
+        self._forget(done.moved, disturbance.MOVED)
+        if back := self._lost.keys() & done.good.keys():
             self._busy.came_back(back)
-        done.chain = self._chain
-        if best is None:
-            done.wrong |= dict.fromkeys(expected, disturbance.SKEW) | wrong
-        else:
-            done.good = best
-            self._tune(best)
-        self._absent = set(self.cpus) - done.good.keys() if best else set()
         return done
 
     def _forget(self, cpus: set[int], reason: str) -> None:
@@ -393,25 +295,7 @@ class Observer:
                 del self._before[cpu]
                 self._lost[cpu] = reason
 
-    def _explained(self, cpu: int, reason: str, s: Stamps | None) -> str:
-        before = self._before.get(cpu)
-        smi = smi_of(self._counter, before.words, s.words) if before and s is not None and s.met else None
-        return disturbance.explain(reason, s, smi=smi, virtual=self._virtual)
-
-    def _tune(self, stamps: Mapping[int, Stamps]) -> None:
-        """Make the chain as long as it is to be on the slowest processor."""
-        assert self._meeting is not None
-        if not self._chain:
-            return
-        rates = [hz for s in stamps.values() if (hz := by_chain(s.chains, self._chain))]
-        if rates:
-            wanted = int(min(rates) * CHAIN_NS / 1e9)
-            length = max(LEAST_CHAIN, min(MOST_CHAIN, wanted // 1024 * 1024))
-            if abs(length - self._chain) > self._chain // 4:
-                self._chain = length
-                self._meeting.set_limits(patience=PATIENCE, chain=length)
-
-    def _read(self, done: _Round) -> dict[int, _Reading]:
+    def _read(self, done: Round) -> dict[int, _Reading]:
         """Everything that is read after the meeting, as of it."""
         assert self._busy is not None
         assert self._power is not None
@@ -441,15 +325,7 @@ class Observer:
 
     def close(self) -> None:
         """End the readers, detach everything. May be called at any time, more than once."""
-        if self._meeting is not None:
-            self._meeting.close()
-            self._meeting = None
-        for part in (self._busy, self._power, self._counter):
+        for part in (self._readings, self._busy, self._power, self._counter):
             if part is not None:
                 part.close()
-        self._busy, self._power, self._counter = None, None, None
-
-
-def _held(s: Stamps) -> int:
-    """How long its reader kept the processor, ns; where they did not meet, as long as it can have."""
-    return s.saw_done - s.arrived if s.met else PATIENCE + s.gap
+        self._readings, self._busy, self._power, self._counter = None, None, None, None

@@ -34,6 +34,8 @@ INTERVAL = 0.3
 """Seconds between two readings unless told otherwise."""
 LATE_NS, LATE_SHARE = 5_000_000, 20
 """A reading may be so late, or so small a part of the interval."""
+LOOK_NS = 10_000_000_000
+"""ns between two looks at what could not be seen."""
 EARLY = 0.0006
 """Seconds before a moment at which the readers are called together."""
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
@@ -246,8 +248,8 @@ class _Report:
             self._show([whole], status, whole=self._plan.reports)
 
     def _lost(self) -> dict[str, int]:
-        """What could not be seen, looked up once a second at most: it takes as long as a report."""
-        if clock() - self._looked > 1_000_000_000:
+        """What could not be seen, looked up now and then: it takes as long as a report."""
+        if clock() - self._looked > LOOK_NS:
             self._losses, self._looked = dict(self._observer.losses()), clock()
         return self._losses
 

@@ -92,6 +92,10 @@ _OF_THREADS = frozenset({"exits_lost", "records_damaged", "ended_threads_added_u
 """Losses by which no processor's time is lost."""
 
 
+_FORGET = 1_000_000_000
+"""ns between two times of making room for threads that end; there is room for thousands."""
+
+
 class BpfBusy:
     """The ledgers of the eBPF source, of all threads."""
 
@@ -100,6 +104,7 @@ class BpfBusy:
     def __init__(self, cpus: Sequence[int]) -> None:
         self.quality: Mapping[str, Quality] = {"utilisation": Quality.EXACT, "states": Quality.EXACT}
         self.reasons: Mapping[str, str] = {}
+        self._forgot = 0
         self._source = BpfSource(Selection(everything=True, cpus=tuple(cpus)), Criteria(), intervals=True)
 
     def begin(self) -> None:
@@ -115,7 +120,9 @@ class BpfBusy:
 
     def read(self, at: int) -> Mapping[int, object]:
         """Cells by processor."""
-        self._source.forget_ended(at)
+        if at - self._forgot > _FORGET:
+            self._source.forget_ended(at)
+            self._forgot = at
         return self._source.processors_at(at)
 
     def between(self, before: object, after: object, span: int) -> States:

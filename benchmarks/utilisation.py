@@ -2,9 +2,9 @@
 
 A processor is kept busy in bursts by a program that writes down when it was (bursts.c). It was busy at least so long:
 what the kernel does to wake it and to put it to sleep is work too. And at most as long as cpuidle does not count as
-idle: the idle loop's own steps are in that. So the truth lies in between, and how far a tool is outside is its error.
-Beside headway stands what /proc/stat says of the same intervals, which is what top, mpstat and psutil show. Intervals
-in which the two bounds are far apart, because something else ran, are measured again, and counted.
+idle, and interrupts, which it does where they end a HLT. So the truth lies in between, and how far a tool is outside is
+its error. Beside headway stands what /proc/stat says of the same intervals, which is what top, mpstat and psutil show.
+Intervals in which the two bounds are far apart, because something else ran, are measured again, and counted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from statistics import mean, median
 from tempfile import TemporaryDirectory
 
 from headway.linux.processors import online
-from headway.model import Sample
+from headway.model import Sample, interrupt_time
 from headway.processors._meeting import Meeting
 from headway.processors.busy import parse_stat
 from headway.processors.frequency import by_chain
@@ -34,7 +34,7 @@ from .common import compiled, heading, load, table
 INTERVAL = 300_000_000
 REPEATS = 8
 MOST_TRIES = 40
-QUIET, WAKING = 0.005, 25_000
+QUIET, WAKING = 0.01, 25_000
 """The bounds may be so far apart, and so many ns more for each burst."""
 MS = 1_000_000
 
@@ -107,7 +107,7 @@ class Interval:
     least: float
     """The program's own account."""
     most: float
-    """What cpuidle does not count as idle."""
+    """What cpuidle does not count as idle, and interrupts: HLT is left by one, so it is in the idle state's time."""
     ours: float
     """By headway; stolen time is in it, which the program cannot tell from its own."""
     ticks: float
@@ -124,7 +124,8 @@ def interval(bursts: Bursts, observer: Observer, cpu: int) -> Interval | None:
     if row.halted is None or not row.span or not row.idle or None in row.idle.values():
         return None
     least = bursts.busy(sample.end - row.span, sample.end) / row.span
-    most = 1 - sum(time for time in row.idle.values() if time is not None) / row.span
+    asleep = sum(time for time in row.idle.values() if time is not None) - interrupt_time(row.states)
+    most = 1 - asleep / row.span
     ours, ticks = 1 - row.halted / row.span, by_ticks(before, after, cpu)
     return Interval(least * 100, most * 100, ours * 100, ticks * 100)
 

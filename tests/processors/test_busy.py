@@ -73,7 +73,7 @@ def test_it_says_what_its_figures_are_worth(tmp_path: Path, measured: bool) -> N
     power = Power([0], tmp_path)
     busy = KernelBusy([0], power, stat)
     assert busy.name == ("cpuidle" if measured else "proc")
-    assert busy.quality["utilisation"] is (Quality.BOUND if measured else Quality.SAMPLED)
+    assert busy.quality["utilisation"] is (Quality.SAMPLED)
     assert busy.quality["states"] is Quality.SAMPLED
     assert set(busy.reasons) == {"utilisation", "states"}
     before = busy.read(0)[0]

@@ -88,7 +88,7 @@ def command(
 
     All processors are read at the same moment. A reading that something came between (a system management interrupt,
     the hypervisor, a more urgent thread) is dropped, counted and tried again; it never becomes a figure. Utilisation
-    is exact as root, a bound or sampled otherwise, and says so. The report goes to standard error; the exit status is
+    is exact as root, sampled otherwise, and says so. The report goes to standard error; the exit status is
     the command's, 125 where headway itself fails.
     """
     chosen = choose(cpus)
@@ -156,7 +156,7 @@ def _warn(observer: Observer) -> None:
     """Say once what is not as good as it could be."""
     lines = []
     if observer.why_not_exact:
-        words = {"cpuidle": "a bound, by cpuidle", "proc": "sampled, by /proc/stat"}[observer.source]
+        words = {"cpuidle": "what cpuidle calls not idle", "proc": "sampled, by /proc/stat"}[observer.source]
         lines.append(f"utilisation is {words}: {observer.why_not_exact}")
     with suppress(OSError):
         for line in (*lines, *observer.notes):

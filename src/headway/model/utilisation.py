@@ -9,10 +9,12 @@ figures but the reason, and the next sample of that processor goes back to its l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from .indices import time_by_kind
+from .cell import Cell
+from .indices import interrupt_time, time_by_kind
 from .kinds import Kind
 from .ledger import States, add_states
 from .quality import Quality
@@ -140,7 +142,7 @@ def joined(cpu: int, rows: Iterable[Utilisation]) -> Utilisation:
     return Utilisation(
         cpu=cpu,
         span=sum(row.span or 0 for row in good),
-        states=add_states(*(row.states for row in good)),
+        states=_Together([row.states for row in good]),
         ticks=_sum(ticks),
         actual_hz=sum(count for count, _ in known) / seconds if seconds else good[-1].actual_hz,
         idle={name: _sum([row.idle.get(name) for row in good]) for name in names},
@@ -148,6 +150,37 @@ def joined(cpu: int, rows: Iterable[Utilisation]) -> Utilisation:
         throttled=_sum([row.throttled for row in good]),
         smi=_sum([row.smi for row in good]),
     )
+
+
+class _Together(Mapping[str, Cell]):
+    """The states of several added up, cell by cell only if somebody asks for cells: most ask for their times."""
+
+    def __init__(self, parts: Sequence[States]) -> None:
+        self._parts = parts
+
+    @property
+    def time_by_kind(self) -> Mapping[Kind, int]:
+        """As `headway.model.time_by_kind`."""
+        times = [time_by_kind(part) for part in self._parts]
+        return {kind: sum([each[kind] for each in times]) for kind in times[0]}
+
+    @property
+    def interrupt_time(self) -> int:
+        """As `headway.model.interrupt_time`."""
+        return sum([interrupt_time(part) for part in self._parts])
+
+    @cached_property
+    def _cells(self) -> dict[str, Cell]:
+        return add_states(*self._parts)
+
+    def __getitem__(self, state: str) -> Cell:
+        return self._cells[state]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._cells)
+
+    def __len__(self) -> int:
+        return len(self._cells)
 
 
 def _sum(figures: Iterable[int | None]) -> int | None:

@@ -1,10 +1,10 @@
 """Where the time of processors goes: the ledgers of the eBPF source, or what the kernel says without privileges.
 
-Without privileges there are two accounts. cpuidle measures how long a processor is in its idle states, without the
-interrupts that come meanwhile (drivers/cpuidle/cpuidle.c, cpuidle_enter_state): what is left is busy, at most. And
-/proc/stat says what a processor was seen doing when its timer ticked (proc_stat(5)): a sample every 1 to 10 ms, which
-short bursts escape or fill, as they fall. The idle account is used where there is one; what was busy is then divided as
-the ticks were.
+Without privileges there are two accounts. cpuidle measures how long a processor is in its idle states
+(drivers/cpuidle/cpuidle.c, cpuidle_enter_state). The idle loop's own steps are not in that; the interrupt that ends a
+state is, where that is entered with interrupts on (HLT), so it is no bound to either side. And /proc/stat says what a
+processor was seen doing when its timer ticked (proc_stat(5)): a sample every 1 to 10 ms, which short bursts escape or
+fill, as they fall. The idle account is used where there is one; what was busy is then divided as the ticks were.
 """
 
 from __future__ import annotations
@@ -210,12 +210,14 @@ class KernelBusy:
         self.name = "cpuidle" if measured else "proc"
         divided = "seen at the timer's ticks only (/proc/stat)"
         self.reasons: Mapping[str, str] = {"states": divided}
-        self.quality: Mapping[str, Quality] = {"utilisation": Quality.BOUND, "states": Quality.SAMPLED}
+        self.quality: Mapping[str, Quality] = {"utilisation": Quality.SAMPLED, "states": Quality.SAMPLED}
         if measured:
-            self.reasons = {"utilisation": "all that cpuidle does not count as idle is busy", **self.reasons}
+            self.reasons = {
+                "utilisation": "what cpuidle calls not idle, which may miss interrupts",
+                **self.reasons,
+            }
         else:
             self.reasons = {"utilisation": divided, **self.reasons}
-            self.quality = {"utilisation": Quality.SAMPLED, "states": Quality.SAMPLED}
 
     def cut_words(self) -> tuple[int, int] | None:
         """None: it is read when it is read."""

@@ -15,7 +15,7 @@ from rich.console import Console
 from headway.model import ALL, Kind, Quality, Sample, Utilisation, across, interrupt_time
 
 from .figures import NOTHING, with_unit
-from .lines import Line, indented, show
+from .lines import Line, indented, show, text_of
 from .losses import named_losses
 from .printable import clean, fit, width_of
 
@@ -49,7 +49,10 @@ def print_sample(
     lines = sample_table(
         sample, width=console.width, explanations=explanations, losses=losses, verbose=verbose, notes=notes
     )
-    show(console, lines)
+    if console.is_terminal or not console.encoding.startswith("utf"):
+        show(console, lines)
+    else:  # many times a second it matters what it costs
+        console.file.write("".join(f"{text_of(line)}\n" for line in lines))
 
 
 def sample_table(

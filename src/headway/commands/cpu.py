@@ -20,7 +20,7 @@ from headway.processors.disturbance import REASONS
 from headway.processors.observer import Observer, choose, clock
 from headway.views.interval import heading
 from headway.views.json import dumps
-from headway.views.lines import show
+from headway.views.lines import Line
 from headway.views.utilisation import print_sample
 from headway.views.utilisation_json import cpu_document
 
@@ -278,14 +278,15 @@ class _Report:
         self._stream.write(dumps(document) + "\n")
 
     def _show_table(self, sample: Sample, whole: bool) -> None:
-        console = self._console
+        above: list[Line] = []
         if self._plan.reports:
             self._began = began = sample.start if self._began is None else self._began
             of = Ledger(sample.source, Window(sample.start, sample.end))
-            show(console, [[("all together", "dim")] if whole else heading(of, began, console.width)])
+            above = [[("all together", "dim")] if whole else heading(of, began, self._console.width)]
         print_sample(
-            console,
+            self._console,
             sample,
+            above=above,
             explanations=REASONS,
             losses=self._lost(),
             verbose=self._verbose,

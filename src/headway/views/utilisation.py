@@ -40,15 +40,17 @@ def print_sample(
     console: Console,
     sample: Sample,
     *,
+    above: Sequence[Line] = (),
     explanations: Mapping[str, str] | None = None,
     losses: Mapping[str, int] | None = None,
     verbose: bool = False,
     notes: bool = True,
 ) -> None:
-    """Print the table, as wide as the console."""
-    lines = sample_table(
+    """Print the table, as wide as the console, with other lines above it."""
+    table = sample_table(
         sample, width=console.width, explanations=explanations, losses=losses, verbose=verbose, notes=notes
     )
+    lines = [*above, *table]
     if console.is_terminal or not console.encoding.startswith("utf"):
         show(console, lines)
     else:  # many times a second it matters what it costs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from . import accuracy, corrected, cost, machine, progress, regions, scale, spread, trace, trace_threads
+from . import accuracy, corrected, cost, machine, progress, regions, scale, spread, trace, trace_threads, utilisation
 from .common import heading, load
 
 
@@ -41,6 +41,7 @@ def main() -> None:
         spread.main,
         accuracy.main,
         scale.main,
+        utilisation.main,
         machine.main,
         trace.main,
         trace_threads.main,

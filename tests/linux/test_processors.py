@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.errors import SelectionError
-from headway.linux.processors import parse_list
+from headway.linux.processors import isolated, parse_list
 
 
 def written(cpus: list[int]) -> str:
@@ -38,3 +39,12 @@ def test_nonsense_is_refused_in_one_sentence(text: str) -> None:
 def test_any_text_is_read_or_refused(text: str) -> None:
     with suppress(SelectionError):
         assert parse_list(text)
+
+
+def test_isolated_processors_are_those_of_either_file(tmp_path: Path) -> None:
+    assert isolated(tmp_path) == frozenset()
+    (tmp_path / "isolated").write_text("\n")
+    (tmp_path / "nohz_full").write_text("2-3\n")
+    assert isolated(tmp_path) == {2, 3}
+    (tmp_path / "isolated").write_text("1,3\n")
+    assert isolated(tmp_path) == {1, 2, 3}

@@ -16,12 +16,13 @@ __all__ = ["main"]
 
 _COMMANDS = {
     "stat": "every thread's progress, and where the rest of its time went",
+    "cpu": "how busy every processor is and with what, and how fast it runs",
     "advise": "what would help, and on request do it, and undo it",
     "doctor": "what can be measured here, what not, why, and what would change it",
     "demo": "a small program with known behaviour, measured and explained",
     "machine": "run a program on the reference machine, exact to the cycle; print its configuration",
     "trace": "instruction traces from a trace port: every instruction with its cycle, cores aligned",
-    "schema": "the JSON Schema of what stat --json prints",
+    "schema": "the JSON Schema of what stat --json, or cpu --json, prints",
 }
 _FAILED = 125
 

@@ -54,6 +54,8 @@ def verdicts(found: Sequence[Capability]) -> list[tuple[str, str, bool]]:
         rows = [("headway stat", "exact, by eBPF", True)]
     else:
         rows = [("headway stat", f"sampled, by /proc, because {lacking.why}", False)]
+    idle = "exact, by eBPF" if lacking is None else "sampled, by cpuidle or /proc/stat"
+    rows.append(("headway cpu", idle, lacking is None))
     counters = by_name.get("hardware counters")
     if counters is not None and counters.available:
         rows.append(("memory (MPI)", "by hardware counters", True))

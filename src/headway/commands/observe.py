@@ -22,7 +22,7 @@ from headway.linux.held import HeldCommand
 from headway.linux.source import Criteria, LinuxSource, Selection
 from headway.model import Ledger
 
-__all__ = ["Observation", "observe", "observe_command"]
+__all__ = ["Observation", "caught_signals", "observe", "observe_command", "patient_collector", "wait_for"]
 
 GARBAGE = 100_000
 """Objects made and not yet freed, at which Python looks for cycles among them."""
@@ -38,7 +38,7 @@ class Observation:
 
 
 @contextmanager
-def _signals() -> Iterator[tuple[int, list[int]]]:
+def caught_signals() -> Iterator[tuple[int, list[int]]]:
     """Catch what would end us: a descriptor that becomes readable, and the numbers received."""
     received: list[int] = []
     read, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -64,7 +64,7 @@ def _signals() -> Iterator[tuple[int, list[int]]]:
 
 
 @contextmanager
-def _patient_collector() -> Iterator[None]:
+def patient_collector() -> Iterator[None]:
     """Fewer collections: an interval of 2,000 threads is ten thousand objects, none of them in a cycle."""
     before = gc.get_threshold()
     gc.freeze()
@@ -125,7 +125,7 @@ def observe(
     held: HeldCommand | None = None
     source: LinuxSource | None = None
     targets: _Targets | None = None
-    with _patient_collector(), _signals() as (wakeup, received):
+    with patient_collector(), caught_signals() as (wakeup, received):
         try:
             if command:
                 held = HeldCommand(command, stdout)
@@ -156,7 +156,7 @@ def observe(
                 targets.close()
         status = None
         if held is not None:
-            status = _wait(held, received)
+            status = wait_for(held, received)
     return Observation(ledger, status, why)
 
 
@@ -215,7 +215,7 @@ def _serve(
             report = max(report + interval, now)
 
 
-def _wait(held: HeldCommand, received: list[int]) -> int:
+def wait_for(held: HeldCommand, received: list[int]) -> int:
     """Wait for the command after measuring has ended, passing on the signals that come meanwhile."""
     passed_on = len(received)
     while not held.has_ended:

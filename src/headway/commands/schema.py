@@ -1,4 +1,4 @@
-"""``headway schema``: the JSON Schema of what ``headway stat --json`` prints."""
+"""``headway schema``: the JSON Schema of what a command prints with ``--json``."""
 
 from __future__ import annotations
 
@@ -10,12 +10,17 @@ __all__ = ["command"]
 
 
 @click.command("schema")
-def command() -> None:
-    """The JSON Schema of what stat --json prints.
+@click.argument("of", type=click.Choice(["stat", "cpu"]), default="stat", metavar="[stat|cpu]")
+def command(of: str) -> None:
+    """The JSON Schema of what stat --json, or cpu --json, prints.
 
     \b
     headway schema > stat.schema.json
+    headway schema cpu > cpu.schema.json
     """
-    from headway.views.json import schema
+    if of == "cpu":
+        from headway.views.utilisation_json import cpu_schema as schema
+    else:
+        from headway.views.json import schema
 
     click.echo(json.dumps(schema(), indent=2))

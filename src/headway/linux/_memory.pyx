@@ -746,6 +746,11 @@ cdef class Memory:
                 pass
         return at
 
+    @property
+    def cut_words(self):
+        """Addresses of the moment (64 bits) and the number (32 bits) of the cut, for who announces cuts as `cut` does."""
+        return <uintptr_t>&self.shared.cut_at, <uintptr_t>&self.shared.cut
+
     def losses(self):
         """The processors' counts of what was lost (in the order of bpf/layout.h), and of all events, as of the cut."""
         cdef int cpu, i

@@ -213,13 +213,13 @@ class BpfSource:
                 self._object.attach(program)
         done = self._object.programs["fault_done"]
         if done.wanted:
-            self._attach_to_faults(done)
+            self._attach_to_faults(done, processors.online())
 
-    def _attach_to_faults(self, done: Program) -> None:
-        """Have a program run at the end of each page fault."""
+    def _attach_to_faults(self, done: Program, cpus: Iterable[int]) -> None:
+        """Have a program run at the end of each page fault on these processors."""
         assert self._object is not None
         try:
-            opened = perf.open_per_cpu(perf.FAULTS, processors.online())
+            opened = perf.open_per_cpu(perf.FAULTS, cpus)
         except HeadwayError as error:
             raise HeadwayError(
                 f"{error}, though another processor had it: if one was turned off just now, try again, else use "
@@ -466,6 +466,40 @@ class BpfSource:
     def end_interval(self) -> Ledger:
         """Like `interval`, and from now on nothing is measured."""
         return self._difference(self._cut(last=True))
+
+    # ---- for who wants the processors only, and announces cuts without us ----
+
+    def cut_words(self) -> tuple[int, int]:
+        """Where a cut is announced: `Memory.cut_words`."""
+        return self._memory.cut_words
+
+    def processors_at(self, at: int) -> dict[int, Cells]:
+        """What each processor has done since `begin`, as of the cut at this moment, which is past: cpu -> cells."""
+        chosen = self._selection.cpus
+        return {cpu: cells for cpu, cells in self._memory.read_processors(at) if chosen is None or cpu in chosen}
+
+    def forget_ended(self, at: int) -> None:
+        """Make room: threads that had ended by this moment are in no ledger any more."""
+        if self._ring is not None:
+            self._ring.consume()
+        self._exits.take(at, self._memory)
+
+    def came_back(self, cpus: Iterable[int]) -> None:
+        """These processors have been off, or may have been: what was counted there by perf events no longer is."""
+        assert self._object is not None
+        done = self._object.programs["fault_done"]
+        if done.wanted:
+            with suppress(HeadwayError):
+                self._attach_to_faults(done, cpus)
+
+    @property
+    def knows_stolen(self) -> bool:
+        """Whether the kernel says which processor the hypervisor took, and when."""
+        return "stolen" not in self._reasons
+
+    def losses(self) -> dict[str, int]:
+        """What could not be seen since `begin`, by name."""
+        return self._losses()[0]
 
     def close(self) -> None:
         """Detach and free everything."""

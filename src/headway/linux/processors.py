@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from headway.errors import SelectionError
 
-__all__ = ["as_list", "online", "parse_list", "possible"]
+__all__ = ["as_list", "isolated", "online", "parse_list", "possible"]
 
 _FOLDER = Path("/sys/devices/system/cpu")
 
@@ -38,6 +39,15 @@ def online(folder: Path = _FOLDER) -> tuple[int, ...]:
         return parse_list((folder / "online").read_text())
     except OSError:
         return tuple(range(os.cpu_count() or 1))
+
+
+def isolated(folder: Path = _FOLDER) -> frozenset[int]:
+    """Those that the kernel keeps other work off (isolcpus, nohz_full, partitions); none where it does not say."""
+    found: set[int] = set()
+    for name in ("isolated", "nohz_full"):
+        with suppress(OSError, SelectionError):
+            found.update(parse_list((folder / name).read_text()))
+    return frozenset(found)
 
 
 def as_list(cpus: Iterable[int]) -> str:

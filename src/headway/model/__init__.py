@@ -22,9 +22,12 @@ from .ledger import Ledger, Overhead, Processor, Thread, Window, add_states, mer
 from .quality import Quality
 from .references import MOST, References
 from .remedy import Remedy
+from .utilisation import ALL, FIGURES, Sample, Utilisation, across, joined
 
 __all__ = [
+    "ALL",
     "EXACT",
+    "FIGURES",
     "MOST",
     "Accounts",
     "Advice",
@@ -47,17 +50,21 @@ __all__ = [
     "Quality",
     "References",
     "Remedy",
+    "Sample",
     "Step",
     "Tally",
     "Thread",
     "Transition",
+    "Utilisation",
     "Window",
+    "across",
     "add_causes",
     "add_states",
     "advise",
     "amounts_of",
     "indices_of",
     "interrupt_time",
+    "joined",
     "kind_of",
     "level_of",
     "list_causes",

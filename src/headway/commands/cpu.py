@@ -1,0 +1,296 @@
+"""``headway cpu``: how busy every processor is and with what, how fast it runs, read from all at the same moment."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TextIO
+
+import click
+from rich.console import Console
+
+from headway.errors import HeadwayError
+from headway.linux.held import HeldCommand
+from headway.model import Ledger, Sample, Window
+from headway.processors.disturbance import REASONS
+from headway.processors.observer import Observer, choose, clock
+from headway.views.interval import heading
+from headway.views.json import dumps
+from headway.views.lines import Line
+from headway.views.utilisation import print_sample
+from headway.views.utilisation_json import cpu_document
+
+from .observe import caught_signals, patient_collector, wait_for
+from .options import Milliseconds, ProcessorList, Seconds
+from .report import die_of, report_to
+
+__all__ = ["command"]
+
+INTERVAL = 0.3
+"""Seconds between two readings unless told otherwise."""
+LATE_NS, LATE_SHARE = 5_000_000, 20
+"""A reading may be so late, or so small a part of the interval."""
+LOOK_NS = 10_000_000_000
+"""ns between two looks at what could not be seen."""
+EARLY = 0.0006
+"""Seconds before a moment at which the readers are called together."""
+_PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
+"""Signals that a command does not get from the terminal."""
+
+
+@click.command("cpu")
+@click.option("-C", "--cpu", "cpus", type=ProcessorList(), metavar="CPUS", help="Only these processors.")
+@click.option(
+    "-I",
+    "--interval",
+    type=Milliseconds(),
+    metavar="MS",
+    help="A report each MS milliseconds; else 300 between readings.",
+)
+@click.option("-n", "--reports", "count", type=click.IntRange(min=1), metavar="N", help="Stop after N reports.")
+@click.option("-d", "--duration", type=Seconds(), metavar="SECONDS", help="Stop after so long.")
+@click.option("--source", type=click.Choice(["bpf", "proc"]), help="Where from; without it the best that is possible.")
+@click.option(
+    "--no-frequency-probe", is_flag=True, help="Where nothing counts cycles, do not time instructions instead."
+)
+@click.option("-o", "--output", metavar="FILE", help="Write the report there instead of to standard error.")
+@click.option("--json", "as_json", is_flag=True, help="JSON (headway schema cpu); with reports one document a line.")
+@click.option("-v", "--verbose", is_flag=True, help="Every state of every processor.")
+@click.option("-q", "--quiet", is_flag=True, help="Only the figures.")
+@click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARG...]]")
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    cpus: tuple[int, ...] | None,
+    interval: float | None,
+    count: int | None,
+    duration: float | None,
+    source: str | None,
+    no_frequency_probe: bool,
+    output: str | None,
+    as_json: bool,
+    verbose: bool,
+    quiet: bool,
+    argv: tuple[str, ...],
+) -> None:
+    """\b
+    headway cpu                          every processor, every 300 ms, until Ctrl-C
+    headway cpu -I 1000 -n 5             five reports, one a second
+    headway cpu -d 10 --json             ten seconds in readings 300 ms apart, as JSON
+    headway cpu -- make -j8              while a command runs, one report at its end
+
+    How busy every processor is and with what, and its effective and actual frequency.
+
+    All processors are read at the same moment. A reading that something came between (a system management interrupt,
+    the hypervisor, a more urgent thread) is dropped, counted and tried again; it never becomes a figure. Utilisation
+    is exact as root, sampled otherwise, and says so. The report goes to standard error; the exit status is
+    the command's, 125 where headway itself fails.
+    """
+    chosen = choose(cpus)
+    plan = _Plan(
+        interval=interval or INTERVAL,
+        seconds=duration,
+        count=count,
+        reports=interval is not None or count is not None or not (argv or duration),
+    )
+    observer = Observer(chosen, source=source, probe=not no_frequency_probe)
+    with report_to(output) as stream:
+        report = _Report(stream, argv, plan, observer, as_json=as_json, verbose=verbose, quiet=quiet)
+        alone = as_json and output is None  # JSON alone, where it goes
+        status = _run(observer, plan, argv, report, warn=not (quiet or alone))
+        if report.error:
+            raise HeadwayError(report.error)
+    if status is not None and status < 0:
+        die_of(-status)
+    context.exit(status or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """When to read, and when to report."""
+
+    interval: float
+    """Seconds."""
+    seconds: float | None
+    count: int | None
+    reports: bool
+    """A report of each interval; else one at the end."""
+
+    @property
+    def tolerance(self) -> int:
+        """How late a reading may be, ns."""
+        return max(LATE_NS, round(self.interval * 1e9) // LATE_SHARE)
+
+
+def _run(observer: Observer, plan: _Plan, argv: Sequence[str], report: _Report, *, warn: bool) -> int | None:
+    """Observe until it is time to stop. The command's exit status; None: there was none."""
+    held: HeldCommand | None = None
+    with patient_collector(), caught_signals() as (wakeup, received):
+        try:
+            if argv:
+                held = HeldCommand(argv)
+            observer.begin()
+            if warn:
+                _warn(observer)
+            if held is not None:
+                held.release()
+            for sample in _samples(observer, plan, held, wakeup, received):
+                report.add(sample, held.wait() if held is not None and held.has_ended else None)
+            status = wait_for(held, received) if held is not None else None
+            report.finish(status)
+        except BaseException:
+            if held is not None:
+                held.give_up()
+            raise
+        finally:
+            observer.close()
+    return status
+
+
+def _warn(observer: Observer) -> None:
+    """Say once what is not as good as it could be."""
+    lines = []
+    if observer.why_not_exact:
+        words = {"cpuidle": "what cpuidle calls not idle", "proc": "sampled, by /proc/stat"}[observer.source]
+        lines.append(f"utilisation is {words}: {observer.why_not_exact}")
+    with suppress(OSError):
+        for line in (*lines, *observer.notes):
+            click.echo(f"headway: {line}", err=True)
+
+
+def _samples(
+    observer: Observer, plan: _Plan, held: HeldCommand | None, wakeup: int, received: list[int]
+) -> Iterator[Sample]:
+    poll = select.poll()
+    poll.register(wakeup, select.POLLIN)
+    if held is not None:
+        poll.register(held.pidfd, select.POLLIN)
+    step = round(plan.interval * 1e9)
+    start = clock()
+    end = None if plan.seconds is None else start + round(plan.seconds * 1e9)
+    moment, taken, passed_on = start + step, 0, 0
+    while True:
+        due = moment if end is None else min(moment, end)
+        if any(fd == wakeup for fd, _ in poll.poll(max(0.0, (due - clock()) / 1e6 - EARLY * 1e3))):
+            with suppress(BlockingIOError):
+                os.read(wakeup, 512)
+        numbers, passed_on = received[passed_on:], len(received)
+        over = held is not None and held.has_ended
+        if held is not None:
+            for number in numbers:
+                if number in _PASSED_ON:
+                    held.send(number)
+        elif numbers:
+            over = True
+        if over:
+            yield observer.sample()
+            return
+        if clock() < due - 2 * EARLY * 1e9:
+            continue
+        yield observer.sample(due, plan.tolerance)
+        taken += 1
+        if due == end or taken == plan.count:
+            return
+        moment = due + step
+        if moment < clock():  # stopped meanwhile, or the interval is too short for this machine
+            moment += (clock() - moment) // step * step + step
+
+
+class _Terminal(Console):
+    def on_broken_pipe(self) -> None:  # instead of ending this process in the midst of measuring
+        raise BrokenPipeError
+
+
+class _Report:
+    """Shows samples as the options say."""
+
+    def __init__(
+        self,
+        stream: TextIO,
+        argv: tuple[str, ...],
+        plan: _Plan,
+        observer: Observer,
+        *,
+        as_json: bool,
+        verbose: bool,
+        quiet: bool,
+    ) -> None:
+        self._stream, self._argv, self._plan, self._observer = stream, argv, plan, observer
+        self._losses: dict[str, int] = {}
+        self._looked = 0
+        self._as_json, self._verbose, self._quiet = as_json, verbose, quiet
+        self._console = _Terminal(file=stream, highlight=False, markup=False, emoji=False)
+        self._began: int | None = None
+        self._samples: list[Sample] = []
+        self._shown = 0
+        self.error = ""
+        """Why nothing more could be written; empty if all was."""
+
+    def add(self, sample: Sample, status: int | None) -> None:
+        """One more sample; ``status``: the command's, if it has ended."""
+        if self._plan.reports:
+            self._show([sample], status)
+        if self._as_json and not self._plan.reports:
+            self._samples.append(sample)
+
+    def finish(self, status: int | None) -> None:
+        """All of it, where it was not shown one by one, or as the sum of what was."""
+        self._looked = 0
+        if self._as_json:
+            if not self._plan.reports:
+                self._show(self._samples, status)
+        elif (whole := self._observer.whole()) is not None and (not self._plan.reports or self._shown > 1):
+            self._show([whole], status, whole=self._plan.reports)
+
+    def _lost(self) -> dict[str, int]:
+        """What could not be seen, looked up now and then: it takes as long as a report."""
+        if clock() - self._looked > LOOK_NS:
+            self._losses, self._looked = dict(self._observer.losses()), clock()
+        return self._losses
+
+    def _show(self, samples: Sequence[Sample], status: int | None, *, whole: bool = False) -> None:
+        try:
+            if self._as_json:
+                self._show_json(samples, status)
+            else:
+                self._show_table(samples[0], whole)
+            self._stream.flush()
+        except OSError as error:
+            if not isinstance(error, BrokenPipeError):  # a reader that has gone away is no error
+                self.error = f"the report cannot be written ({error.strerror})"
+            self._stream = open(os.devnull, "w")  # noqa: SIM115
+            self._console.file = self._stream
+        self._shown += 1
+
+    def _show_json(self, samples: Sequence[Sample], status: int | None) -> None:
+        document = cpu_document(
+            samples,
+            interval_ms=self._plan.interval * 1000,
+            command=list(self._argv) or None,
+            exit_status=None if status is None else status if status >= 0 else 128 - status,
+            losses=self._lost(),
+        )
+        self._stream.write(dumps(document) + "\n")
+
+    def _show_table(self, sample: Sample, whole: bool) -> None:
+        above: list[Line] = []
+        if self._plan.reports:
+            self._began = began = sample.start if self._began is None else self._began
+            of = Ledger(sample.source, Window(sample.start, sample.end))
+            above = [[("all together", "dim")] if whole else heading(of, began, self._console.width)]
+        print_sample(
+            self._console,
+            sample,
+            above=above,
+            explanations=REASONS,
+            losses=self._lost(),
+            verbose=self._verbose,
+            notes=not self._quiet and (whole or not self._plan.reports or not self._shown),
+        )
+        if self._plan.reports:
+            self._stream.write("\n")

@@ -1,0 +1,1 @@
+"""Utilisation and effective frequency of processors, read from all of them at the same moment."""

@@ -1,0 +1,198 @@
+# cython: language_level=3, embedsignature=True
+"""A meeting of all processors: one thread on each, which read it at the same moment. The protocol is in meeting.h."""
+
+from typing import NamedTuple
+
+from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
+from libc.stdlib cimport free, malloc
+
+cdef extern from "meeting.h" nogil:
+    enum:
+        MEETING_SOURCES, MEETING_WORDS, MEETING_CHAINS
+
+    struct meeting_source:
+        int fd
+        int64_t offset
+        uint32_t words
+
+    struct meeting_reading:
+        uint64_t attempt
+        uint32_t met, missing
+        int cpu_before, cpu_after, repin_error
+        uint32_t loose
+        uint64_t woken, arrived, saw_go, before, after, saw_done, gap
+        uint64_t chain_ns[2]
+        uint64_t away, preempted, waited
+        uint64_t words[12]
+
+    struct meeting
+
+    meeting *meeting_new(const int *cpus, uint32_t n)
+    void meeting_add_source(meeting *m, uint32_t reader, meeting_source source)
+    int meeting_start(meeting *m, int want_fifo)
+    int meeting_error(const meeting *m, uint32_t reader)
+    int meeting_tid(const meeting *m, uint32_t reader)
+    int meeting_fifo(const meeting *m, uint32_t reader)
+    void meeting_expect(meeting *m, uint32_t reader, int expected)
+    void meeting_set_cut(meeting *m, uint64_t *at, uint32_t *number, uint64_t ahead)
+    void meeting_set_limits(meeting *m, uint64_t patience, uint64_t chain_length)
+    int meeting_attempt(meeting *m, uint64_t moment, int again, uint64_t deadline)
+    uint64_t meeting_cut(const meeting *m)
+    void meeting_read(const meeting *m, uint32_t reader, meeting_reading *to)
+    void meeting_free(meeting *m)
+    uint64_t meeting_clock()
+
+
+MOST_SOURCES = MEETING_SOURCES
+MOST_WORDS = MEETING_WORDS
+
+
+def clock():
+    """CLOCK_MONOTONIC, ns: the clock that all stamps are of."""
+    return meeting_clock()
+
+
+class Stamps(NamedTuple):
+    """What one reader says of an attempt at which it was; times are ns of CLOCK_MONOTONIC."""
+
+    met: bool
+    """Whether all had come; where they had not, everything after ``arrived`` is 0."""
+    cpu_before: int
+    cpu_after: int
+    """Where it ran when it woke, and when it left."""
+    repin_error: int
+    """errno of going back to its processor, where it had been moved away and could not; else 0."""
+    loose: bool
+    """Whether it was no longer bound to its processor: somebody bound it elsewhere, or the processor was off."""
+    woken: int
+    arrived: int
+    saw_go: int
+    before: int
+    after: int
+    """The counters were read between these two."""
+    saw_done: int
+    gap: int
+    """The longest time between two looks at the clock while there was nothing else to do."""
+    chains: tuple[int, ...]
+    """Times of the chain of dependent instructions, ns each; 0: it was not run, or disturbed."""
+    away: int
+    """ns in the meeting in which the thread did not run although nobody else did there: stolen, or in an interrupt."""
+    preempted: int
+    waited: int
+    """How often the reader was made to leave the processor, and left it by itself, between waking and leaving."""
+    words: tuple[int, ...]
+    """What the counters said, in the order in which they were given."""
+    missing: int
+    """Counters that could not be read, a bit each in the order in which they were given."""
+
+
+cdef class Meeting:
+    """One thread on each of some processors, and the conductor's part of their meetings."""
+
+    cdef meeting *m
+    cdef readonly tuple cpus
+    cdef object keep
+    cdef int n_words
+
+    def __cinit__(self, cpus, sources=()):
+        """``sources``: for each processor the counters (fd, offset or -1 for read(2), words) that are read there."""
+        cdef int *numbers
+        cdef meeting_source source
+        cdef int i
+        self.cpus = tuple(cpus)
+        self.m = NULL
+        for listed in sources:
+            if len(listed) > MEETING_SOURCES or sum(words for _, _, words in listed) > MEETING_WORDS:
+                raise ValueError(f"too many counters: {listed}")
+        numbers = <int *>malloc((len(self.cpus) + 1) * sizeof(int))
+        if numbers == NULL:
+            raise MemoryError
+        for i, cpu in enumerate(self.cpus):
+            numbers[i] = cpu
+        self.m = meeting_new(numbers, <uint32_t>len(self.cpus))
+        free(numbers)
+        if self.m == NULL:
+            raise MemoryError
+        for i, listed in enumerate(sources):
+            for source.fd, source.offset, source.words in listed:
+                meeting_add_source(self.m, i, source)
+                self.n_words = max(self.n_words, <int>sum(words for _, _, words in listed))
+
+    def start(self, bint fifo=True):
+        """Start the threads, before all ordinary ones (SCHED_FIFO) if ``fifo`` and allowed.
+
+        Returns the processors to which theirs could not be bound: cpu -> errno. Raises OSError where there is no thread to
+        be had.
+        """
+        cdef int failed
+        with nogil:
+            failed = meeting_start(self.m, fifo)
+        if failed:
+            raise OSError(failed, "threads cannot be started")
+        return {cpu: meeting_error(self.m, i) for i, cpu in enumerate(self.cpus) if meeting_error(self.m, i)}
+
+    def tids(self):
+        """The threads' ids by processor."""
+        return {cpu: meeting_tid(self.m, i) for i, cpu in enumerate(self.cpus)}
+
+    @property
+    def fifo(self):
+        """Whether all of them have their processor before all ordinary threads."""
+        return all(meeting_fifo(self.m, i) for i in range(len(self.cpus)))
+
+    def expect(self, cpus):
+        """Only these processors' readers are awaited from now on."""
+        for i, cpu in enumerate(self.cpus):
+            meeting_expect(self.m, i, cpu in cpus)
+
+    def announce_cuts(self, uintptr_t at, uintptr_t number, uint64_t ahead, object keep):
+        """Have each meeting announce a cut of a ledger in this memory, which ``keep`` keeps; ``ahead``: ns later."""
+        self.keep = keep
+        meeting_set_cut(self.m, <uint64_t *>at, <uint32_t *>number, ahead)
+
+    def set_limits(self, *, uint64_t patience, uint64_t chain):
+        """How long anybody waits in a meeting, ns; cycles of the chain that is timed in it (a multiple of 64; 0: none)."""
+        meeting_set_limits(self.m, patience, chain)
+
+    def attempt(self, uint64_t moment, *, bint again=False, uint64_t deadline=2_000_000):
+        """Try to meet at this moment, or as soon as possible after it: whether all did, ``deadline`` ns later at last.
+
+        ``again``: it is soon after an attempt that failed, so nobody sleeps deep.
+        """
+        cdef bint met
+        with nogil:
+            met = meeting_attempt(self.m, moment, again, deadline)
+        return met
+
+    @property
+    def cut(self):
+        """The moment of the last cut that was announced."""
+        return meeting_cut(self.m)
+
+    def stamps(self):
+        """What the readers say of the last attempt, in the order of the processors; None: it has not come."""
+        cdef meeting_reading r
+        cdef list found = []
+        cdef int i
+        for i in range(<int>len(self.cpus)):
+            meeting_read(self.m, i, &r)
+            if not r.attempt:
+                found.append(None)
+                continue
+            found.append(Stamps(
+                bool(r.met), r.cpu_before, r.cpu_after, r.repin_error, bool(r.loose), r.woken, r.arrived, r.saw_go, r.before, r.after,
+                r.saw_done, r.gap, (r.chain_ns[0], r.chain_ns[1]), r.away, r.preempted, r.waited,
+                tuple([r.words[k] for k in range(self.n_words)]), r.missing,
+            ))
+        return found
+
+    def close(self):
+        """End the threads."""
+        if self.m != NULL:
+            with nogil:
+                meeting_free(self.m)
+            self.m = NULL
+
+    def __dealloc__(self):
+        if self.m != NULL:
+            meeting_free(self.m)

@@ -1,0 +1,254 @@
+"""Where the time of processors goes: the ledgers of the eBPF source, or what the kernel says without privileges.
+
+Without privileges there are two accounts. cpuidle measures how long a processor is in its idle states
+(drivers/cpuidle/cpuidle.c, cpuidle_enter_state). The idle loop's own steps are not in that; the interrupt that ends a
+state is, where that is entered with interrupts on (HLT), so it is no bound to either side. And /proc/stat says what a
+processor was seen doing when its timer ticked (proc_stat(5)): a sample every 1 to 10 ms, which short bursts escape or
+fill, as they fall. The idle account is used where there is one; what was busy is then divided as the ticks were.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from headway.errors import HeadwayError
+from headway.linux.choose import may_use_bpf
+from headway.linux.ebpf import BpfSource
+from headway.linux.source import Criteria, Selection
+from headway.model import Cell, Quality
+
+from .power import Power, growth
+
+__all__ = ["BpfBusy", "Busy", "KernelBusy", "Ticks", "divide", "parse_stat", "start_busy", "virtual"]
+
+States = Mapping[str, Cell]
+
+
+class Busy(Protocol):
+    """An account of what processors do, from which differences are taken."""
+
+    name: str
+    quality: Mapping[str, Quality]
+    """Of ``utilisation`` and ``states``."""
+    reasons: Mapping[str, str]
+
+    def cut_words(self) -> tuple[int, int] | None:
+        """Where a cut is announced (`Memory.cut_words`); None: readings are as of when they are made."""
+
+    def read(self, at: int) -> Mapping[int, object]:
+        """The account by processor, as of the cut at this moment (ns), which is past."""
+
+    def between(self, before: object, after: object, span: int) -> States:
+        """What a processor did between two readings that are ``span`` ns apart: its states add up to that."""
+
+    def came_back(self, cpus: Collection[int]) -> None:
+        """These processors have been off, or may have been."""
+
+    def losses(self) -> Mapping[str, int]:
+        """What could not be seen, by name."""
+
+    def close(self) -> None:
+        """Free everything."""
+
+
+def start_busy(cpus: Sequence[int], power: Power, prefer: str | None = None) -> tuple[Busy, str]:
+    """The best account there is, begun, and why it is not the exact one (empty if it is).
+
+    ``prefer``: ``bpf`` or ``proc``, and no other. Raises HeadwayError where that cannot be.
+    """
+    why = ""
+    if prefer == "bpf" or (prefer is None and may_use_bpf()):
+        exact = BpfBusy(cpus)
+        try:
+            exact.begin()
+        except HeadwayError as error:
+            if prefer == "bpf" or error.final:
+                raise
+            why = str(error)
+        else:
+            return exact, ""
+    elif prefer is None:
+        why = "eBPF needs CAP_BPF and CAP_PERFMON (sudo headway ...)"
+    return KernelBusy(cpus, power), why
+
+
+def virtual() -> bool:
+    """Whether a hypervisor says that it is there (x86), or has taken time already."""
+    with suppress(OSError), open("/proc/cpuinfo", errors="replace") as file:
+        for line in file:
+            if line.startswith("flags"):
+                return "hypervisor" in line.split()
+    with suppress(OSError), open("/proc/stat", errors="replace") as file:
+        return any(ticks.stolen for ticks in parse_stat(file.read()).values())
+    return False
+
+
+_OF_THREADS = frozenset({"exits_lost", "records_damaged", "ended_threads_added_up", "causes_without_room"})
+"""Losses by which no processor's time is lost."""
+
+
+_FORGET = 1_000_000_000
+"""ns between two times of making room for threads that end; there is room for thousands."""
+
+
+class BpfBusy:
+    """The ledgers of the eBPF source, of all threads."""
+
+    name = "bpf"
+
+    def __init__(self, cpus: Sequence[int]) -> None:
+        self.quality: Mapping[str, Quality] = {"utilisation": Quality.EXACT, "states": Quality.EXACT}
+        self.reasons: Mapping[str, str] = {}
+        self._forgot = 0
+        self._source = BpfSource(Selection(everything=True, cpus=tuple(cpus)), Criteria(), intervals=True)
+
+    def begin(self) -> None:
+        """Attach. Raises HeadwayError; then nothing is left attached."""
+        self._source.begin()
+        if not self._source.knows_stolen and virtual():
+            self.quality = {"utilisation": Quality.BOUND, "states": Quality.EXACT}
+            self.reasons = {"utilisation": "what the hypervisor took is in it: this kernel keeps no account of that"}
+
+    def cut_words(self) -> tuple[int, int] | None:
+        """The eBPF programs' own."""
+        return self._source.cut_words()
+
+    def read(self, at: int) -> Mapping[int, object]:
+        """Cells by processor."""
+        if at - self._forgot > _FORGET:
+            self._source.forget_ended(at)
+            self._forgot = at
+        return self._source.processors_at(at)
+
+    def between(self, before: object, after: object, span: int) -> States:
+        """The cells' difference; the span is theirs already."""
+        cells: States = after.less(before)  # type: ignore[attr-defined]
+        return cells
+
+    def came_back(self, cpus: Collection[int]) -> None:
+        """Events of theirs are lost with them: they are counted again."""
+        self._source.came_back(cpus)
+
+    def losses(self) -> Mapping[str, int]:
+        """Those of the source's that touch processors."""
+        return {name: count for name, count in self._source.losses().items() if name not in _OF_THREADS}
+
+    def close(self) -> None:
+        """Detach."""
+        self._source.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Ticks:
+    """A processor's line of /proc/stat, in ticks of USER_HZ."""
+
+    user: int
+    system: int
+    idle: int
+    irq: int
+    softirq: int
+    stolen: int
+
+
+def parse_stat(text: str) -> dict[int, Ticks]:
+    """The processors' lines of /proc/stat; those that are not as proc_stat(5) says are left out."""
+    found = {}
+    for line in text.splitlines():
+        name, *fields = line.split()[:11] or [""]
+        number = name.removeprefix("cpu")
+        if name == number or not (number.isascii() and number.isdigit() and len(number) < 6):
+            continue
+        if len(fields) < 4 or not all(f.isascii() and f.isdigit() and len(f) < 20 for f in fields):
+            continue
+        user, nice, system, idle, iowait, irq, softirq, stolen = [*map(int, fields), 0, 0, 0, 0][:8]
+        found[int(number)] = Ticks(user + nice, system, idle + iowait, irq, softirq, stolen)
+    return found
+
+
+_BUSY = {"user": "user", "system": "kernel", "irq": "irq", "softirq": "softirq"}
+"""Fields of `Ticks` and the states that they are shown as."""
+
+
+def divide(before: Ticks, after: Ticks, span: int, tick: int, idle: int | None) -> dict[str, Cell]:
+    """A span divided as the ticks were; its parts add up to it.
+
+    ``tick``: ns of one; ``idle``: the measured idle time, ns; None: as the ticks say. Ticks that ran backwards count as
+    none. What was busy without a tick to say at what is ``unknown.unmeasured``.
+    """
+    grown = {name: max(getattr(after, name) - getattr(before, name), 0) for name in (*_BUSY, "idle", "stolen")}
+    busy_ticks = sum(grown[name] for name in _BUSY)
+    if idle is None:
+        every = busy_ticks + grown["idle"] + grown["stolen"]
+        scale = span / every if every else 0.0
+        stolen = min(round(grown["stolen"] * scale), span)
+        idle = min(round(grown["idle"] * scale), span - stolen)
+    else:
+        idle = min(max(idle, 0), span)
+        stolen = min(grown["stolen"] * tick, span - idle)
+    busy = span - idle - stolen
+    times = {"idle": idle, "stolen": stolen}
+    left = busy
+    for name, state in _BUSY.items():
+        times[state] = busy * grown[name] // busy_ticks if busy_ticks else 0
+        left -= times[state]
+    times["user" if busy_ticks else "unknown.unmeasured"] = left + (times["user"] if busy_ticks else 0)
+    return {state: Cell(time, None) for state, time in times.items() if time}
+
+
+class KernelBusy:
+    """What the kernel says of processors to everybody."""
+
+    def __init__(self, cpus: Collection[int], power: Power, stat: Path = Path("/proc/stat")) -> None:
+        self._cpus, self._power, self._stat = cpus, power, stat
+        self._tick = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+        measured = bool(power.names) and all(power.idle(cpu) is not None for cpu in cpus)
+        self.name = "cpuidle" if measured else "proc"
+        divided = "seen at the timer's ticks only (/proc/stat)"
+        self.reasons: Mapping[str, str] = {"states": divided}
+        self.quality: Mapping[str, Quality] = {"utilisation": Quality.SAMPLED, "states": Quality.SAMPLED}
+        if measured:
+            self.reasons = {
+                "utilisation": "what cpuidle calls not idle, which may miss interrupts",
+                **self.reasons,
+            }
+        else:
+            self.reasons = {"utilisation": divided, **self.reasons}
+
+    def cut_words(self) -> tuple[int, int] | None:
+        """None: it is read when it is read."""
+        return None
+
+    def read(self, at: int) -> Mapping[int, object]:
+        """(Ticks, idle ns or None) by processor."""
+        try:
+            lines = parse_stat(self._stat.read_text(errors="replace"))
+        except OSError:
+            lines = {}
+        found: dict[int, object] = {}
+        for cpu in self._cpus:
+            if cpu in lines:
+                found[cpu] = lines[cpu], self._power.idle(cpu) if self.name == "cpuidle" else None
+        return found
+
+    def between(self, before: object, after: object, span: int) -> States:
+        """The span divided as `divide` says."""
+        assert isinstance(before, tuple)
+        assert isinstance(after, tuple)
+        (ticks_before, idle_before), (ticks_after, idle_after) = before, after
+        idle = growth(idle_after, idle_before)
+        return divide(ticks_before, ticks_after, span, self._tick, idle)
+
+    def came_back(self, cpus: Collection[int]) -> None:
+        """The kernel's counts go on."""
+
+    def losses(self) -> Mapping[str, int]:
+        """None that are known."""
+        return {}
+
+    def close(self) -> None:
+        """Nothing to do."""

@@ -1,0 +1,270 @@
+"""What counts the cycles in which a processor is not halted, and the frequency that follows.
+
+From the best there is: the pair APERF and MPERF (actual and reference cycles while not halted: Intel SDM 3B 15.5.5.2,
+AMD PPR), through the msr PMU or the MSR device; perf's cycles and ref-cycles; perf's cycles alone, as on arm64. Nothing
+is taken on trust: each counter must have counted on every processor while that was kept busy, at a rate that a clock
+can have, and the reference's rate is measured then. Without any, a chain of dependent additions is timed in the
+meeting: one cycle each, so its time tells the frequency, of that moment only.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from headway.errors import HeadwayError
+from headway.linux import perf
+
+__all__ = ["Counter", "Devices", "Frequency", "by_chain", "by_counter", "find_counter", "smi_of"]
+
+LEAST_HZ, MOST_HZ = 10e6, 20e9
+"""A clock's frequency is between these; anything else is no clock's."""
+CALIBRATION_NS = 3_000_000
+AGREEMENT = 0.02
+"""The chains of one meeting must agree within this: otherwise something came between."""
+_PERF_WORDS = 3  # value, time enabled, time running
+_MSR_APERF, _MSR_MPERF, _MSR_SMI = 0xE8, 0xE7, 0x34
+
+Source = tuple[int, int, int]
+"""fd, offset (-1: read(2)), words: what `Meeting` reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frequency:
+    """What a sample says: busy ticks, and the frequency while not halted; None where that cannot be told."""
+
+    ticks: int | None = None
+    actual_hz: float | None = None
+    broken: str | None = None
+    """What is wrong with the counters, where something is: then nothing of the sample is to be trusted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """What counts busy ticks here: open files by processor, and where in the words that are read each figure is."""
+
+    name: str
+    sources: Mapping[int, Sequence[Source]]
+    reference: bool
+    """Whether the second counter is one of reference cycles."""
+    smi: bool = False
+    """Whether the last one is the count of system management interrupts."""
+    reference_hz: Mapping[int, float] = field(default_factory=dict)
+    """The reference's rate by processor."""
+
+    @property
+    def width(self) -> int:
+        """Words of each source."""
+        return next(iter(self.sources.values()))[0][2]
+
+    def close(self) -> None:
+        """Close the files."""
+        perf.close_all(fd for sources in self.sources.values() for fd, _, _ in sources)
+
+
+class Devices:
+    """Where counters are opened. Tests put their own in its place."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._root = root
+
+    def event(self, name: str) -> perf.Event | None:
+        """An event of the msr PMU, as sysfs describes it; None: it has none of this name."""
+        folder = self._root / "sys/bus/event_source/devices/msr"
+        try:
+            kind = int((folder / "type").read_text())
+            config = (folder / "events" / name).read_text().strip().removeprefix("event=")
+            return perf.Event(f"msr/{name}/", kind, int(config, 0))
+        except (OSError, ValueError):
+            return None
+
+    def open_event(self, event: perf.Event, cpu: int) -> int:
+        """A descriptor that counts it on the processor. Raises OSError."""
+        return perf.open_counter(event, cpu=cpu)
+
+    def open_msr(self, cpu: int) -> int:
+        """The processor's MSR device. Raises OSError."""
+        return os.open(self._root / f"dev/cpu/{cpu}/msr", os.O_RDONLY | os.O_CLOEXEC)
+
+
+_CYCLES = perf.Event("cycles", perf.HARDWARE, 0)
+_REFERENCE = perf.Event("ref-cycles", perf.HARDWARE, 9)
+
+
+def find_counter(cpus: Sequence[int], devices: Devices | None = None) -> tuple[Counter | None, str]:
+    """The best counter that counts on all these processors, and why it is not the pair APERF and MPERF (or "")."""
+    devices = devices or Devices()
+    reasons: list[str] = []
+    for candidate in (_by_msr_pmu, _by_msr_device, _by_perf_pair, _by_perf_cycles):
+        try:
+            counter = candidate(devices, cpus)
+        except OSError as error:
+            reasons.append(f"{_TITLES[candidate.__name__]}: {error.strerror or error}")
+            continue
+        except HeadwayError as error:
+            reasons.append(str(error))
+            continue
+        try:
+            return _calibrated(counter), "; ".join(reasons)
+        except HeadwayError as error:
+            counter.close()
+            reasons.append(str(error))
+        except BaseException:
+            counter.close()
+            raise
+    return None, "; ".join(reasons)
+
+
+_TITLES = {
+    "_by_msr_pmu": "aperf/mperf by the msr PMU",
+    "_by_msr_device": "aperf/mperf by /dev/cpu/*/msr",
+    "_by_perf_pair": "perf cycles/ref-cycles",
+    "_by_perf_cycles": "perf cycles",
+}
+
+
+def _by_msr_pmu(devices: Devices, cpus: Sequence[int]) -> Counter:
+    title = _TITLES["_by_msr_pmu"]
+    events = [devices.event(name) for name in ("aperf", "mperf", "smi")]
+    if events[0] is None or events[1] is None:
+        raise HeadwayError(f"{title}: this processor does not offer them")
+    return _open_events(devices, cpus, title, [event for event in events if event], reference=True, smi=bool(events[2]))
+
+
+def _by_perf_pair(devices: Devices, cpus: Sequence[int]) -> Counter:
+    return _open_events(devices, cpus, _TITLES["_by_perf_pair"], [_CYCLES, _REFERENCE], reference=True)
+
+
+def _by_perf_cycles(devices: Devices, cpus: Sequence[int]) -> Counter:
+    return _open_events(devices, cpus, _TITLES["_by_perf_cycles"], [_CYCLES], reference=False)
+
+
+def _open_events(
+    devices: Devices,
+    cpus: Sequence[int],
+    title: str,
+    events: Sequence[perf.Event],
+    *,
+    reference: bool,
+    smi: bool = False,
+) -> Counter:
+    opened: dict[int, list[Source]] = {}
+    try:
+        for cpu in cpus:
+            sources = opened[cpu] = []
+            for event in events:
+                sources.append((devices.open_event(event, cpu), -1, _PERF_WORDS))
+    except BaseException:
+        Counter(title, opened, reference).close()
+        raise
+    return Counter(title, opened, reference, smi)
+
+
+def _by_msr_device(devices: Devices, cpus: Sequence[int]) -> Counter:
+    opened: dict[int, list[Source]] = {}
+    title = _TITLES["_by_msr_device"]
+    smi = True
+    try:
+        for cpu in cpus:
+            fds = opened[cpu] = []
+            for register in (_MSR_APERF, _MSR_MPERF, _MSR_SMI):
+                fds.append((devices.open_msr(cpu), register, 1))
+                if register == _MSR_SMI:
+                    smi = smi and _read(fds[-1]) is not None
+                elif _read(fds[-1]) is None:
+                    raise HeadwayError(f"{title}: processor {cpu} does not have them")
+        if not smi:
+            for fds in opened.values():
+                perf.close_all([fds.pop()[0]])
+    except BaseException:
+        Counter(title, opened, True).close()
+        raise
+    return Counter(title, opened, True, smi)
+
+
+def _read(source: Source) -> int | None:
+    fd, offset, words = source
+    with suppress(OSError):
+        data = os.read(fd, words * 8) if offset < 0 else os.pread(fd, words * 8, offset)
+        if len(data) == words * 8:
+            return int(struct.unpack(f"={words}Q", data)[0])
+    return None
+
+
+def _calibrated(counter: Counter) -> Counter:
+    """The counter with its reference's rates, each processor in turn being kept busy. Raises HeadwayError."""
+    allowed = os.sched_getaffinity(0)
+    rates: dict[int, float] = {}
+    try:
+        for cpu, sources in counter.sources.items():
+            with suppress(OSError):
+                os.sched_setaffinity(0, {cpu})
+            before, start = [_read(source) for source in sources[: 1 + counter.reference]], time.monotonic_ns()
+            while time.monotonic_ns() - start < CALIBRATION_NS:
+                pass
+            after, end = [_read(source) for source in sources[: 1 + counter.reference]], time.monotonic_ns()
+            for old, new in zip(before, after, strict=True):
+                rate = 0.0 if old is None or new is None else (new - old) * 1e9 / (end - start)
+                if not LEAST_HZ <= rate <= MOST_HZ:
+                    raise HeadwayError(f"{counter.name}: they do not count on processor {cpu}")
+                rates[cpu] = rate
+    finally:
+        with suppress(OSError):
+            os.sched_setaffinity(0, allowed)
+    return Counter(counter.name, counter.sources, counter.reference, counter.smi, rates if counter.reference else {})
+
+
+def by_counter(
+    counter: Counter, cpu: int, before: Sequence[int], after: Sequence[int], span: int, busy: int | None
+) -> Frequency:
+    """Busy ticks and actual frequency of a processor from two readings of its counters, ``span`` ns apart.
+
+    ``busy``: ns in which the processor was not halted, where there is no reference to count them; None: not known.
+    """
+    values: list[int] = []
+    for i in range(1 + counter.reference):
+        at = i * counter.width
+        grown = after[at] - before[at]
+        if counter.width == _PERF_WORDS:
+            enabled, running = after[at + 1] - before[at + 1], after[at + 2] - before[at + 2]
+            if running < enabled or enabled < span * 0.9:
+                return (
+                    Frequency()
+                )  # others had the counter meanwhile, or the processor was off: only a part was counted
+        if not 0 <= grown <= MOST_HZ * span / 1e9:
+            return Frequency(broken="counter")
+        values.append(grown)
+    ticks = values[0]
+    if counter.reference:
+        seconds = values[1] / counter.reference_hz[cpu]
+        if seconds > span / 1e9 * 1.05:
+            return Frequency(broken="counter")
+    else:
+        seconds = (busy or 0) / 1e9
+    if not seconds or not ticks:
+        return Frequency(ticks)
+    hz = ticks / seconds
+    if not LEAST_HZ <= hz <= MOST_HZ:  # of too few cycles to say
+        return Frequency(ticks if counter.reference else None)
+    return Frequency(ticks, hz)
+
+
+def smi_of(counter: Counter | None, before: Sequence[int], after: Sequence[int]) -> int | None:
+    """System management interrupts between two readings; None where nobody counts them, or the count ran backwards."""
+    if counter is None or not counter.smi:
+        return None
+    at = 2 * counter.width
+    return after[at] - before[at] if after[at] >= before[at] else None
+
+
+def by_chain(chains: Sequence[int], length: int) -> float | None:
+    """The frequency at which chains of ``length`` cycles took these times, ns; None where they do not agree."""
+    if not length or not chains or min(chains) <= 0:
+        return None
+    hz = length * 1e9 / min(chains)
+    return hz if max(chains) <= min(chains) * (1 + AGREEMENT) and LEAST_HZ <= hz <= MOST_HZ else None

@@ -1,0 +1,522 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See meeting.h for the protocol. */
+#define _GNU_SOURCE
+#include "meeting.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LINE 128 /* two cache lines: they are fetched in pairs */
+#define PRIORITY 90 /* before threaded interrupts, after what guards the machine */
+#define SLICE 100000 /* ns: the least that EEVDF grants, which makes it dispatch a thread that wakes soon */
+#define MOST_LEAD 1000000 /* ns */
+#define MOST_ERROR 32000 /* ns */
+
+enum phase { OPEN, GO, VOID_ };
+
+/* The word that is the meeting: the attempt's number, its phase, and how many have come. */
+#define WORD(number, phase, count) ((uint64_t)(number) << 32 | (uint64_t)(phase) << 24 | (count))
+#define NUMBER(word) ((uint32_t)((word) >> 32))
+#define PHASE(word) ((uint32_t)(word) >> 24)
+#define COUNT(word) ((uint32_t)(word) & 0xffffff)
+
+struct reader {
+	struct meeting *meeting;
+	pthread_t thread;
+	int cpu;
+	int tid;
+	int error; /* errno of binding it */
+	int fifo;
+	int started;
+	uint32_t n_sources;
+	struct meeting_source sources[MEETING_SOURCES];
+	uint64_t lead[2]; /* how long it takes from the timer to the meeting, as learnt: when tried first, and again */
+	_Atomic uint32_t expected;
+	_Atomic uint64_t published; /* the attempt that `reading` is of; written last */
+	struct meeting_reading reading;
+} __attribute__((aligned(LINE)));
+
+struct meeting {
+	/* Written by the conductor between attempts. */
+	_Atomic uint32_t call __attribute__((aligned(LINE))); /* futex: number of the attempt that is announced */
+	_Atomic uint32_t stop;
+	_Atomic uint64_t moment;
+	_Atomic uint32_t again; /* it is tried again, soon after it was tried before: everybody is awake */
+	_Atomic uint32_t expected;
+	uint64_t patience, chain_length, cut_ahead;
+	uint64_t *cut_at;
+	uint32_t *cut_number;
+	/* Written by the readers in the meeting. */
+	_Atomic uint64_t word __attribute__((aligned(LINE)));
+	_Atomic uint64_t done __attribute__((aligned(LINE))); /* WORD of those that have read */
+	_Atomic uint64_t left __attribute__((aligned(LINE))); /* WORD of those that have left */
+	_Atomic uint32_t over; /* futex: number of the attempt that all have left */
+	_Atomic uint64_t cut;
+	_Atomic uint32_t ready; /* futex: threads that have started */
+	uint32_t n;
+	struct reader *readers;
+};
+
+uint64_t meeting_clock(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* The processor time of this thread. */
+static uint64_t run_time(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static struct timespec timespec_of(uint64_t ns)
+{
+	return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+}
+
+/* Until the word is another one, or (0: no limit) this moment. */
+static void futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t until)
+{
+	struct timespec t = timespec_of(until);
+	syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, value, until ? &t : NULL, NULL, FUTEX_BITSET_MATCH_ANY);
+}
+
+static void futex_wake(_Atomic uint32_t *word)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 0x7fffffff, NULL, NULL, 0);
+}
+
+static inline void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("isb");
+#endif
+}
+
+/* One more of this attempt. Returns how many there are then; 0: it is no longer under way. */
+static uint32_t count_in(_Atomic uint64_t *word, uint32_t number)
+{
+	uint64_t old = atomic_load_explicit(word, memory_order_relaxed);
+	do {
+		if (NUMBER(old) != number || PHASE(old) != OPEN)
+			return 0;
+	} while (!atomic_compare_exchange_weak_explicit(word, &old, old + 1, memory_order_acq_rel, memory_order_relaxed));
+	return COUNT(old) + 1;
+}
+
+/*
+ * Additions of which each needs the one before it: one cycle each, on everything that Linux runs on. The second operand is
+ * a register, because some processors carry out additions of constants without taking a cycle for them.
+ */
+#define ADD x += y; __asm__ volatile("" : "+r"(x));
+#define ADD8 ADD ADD ADD ADD ADD ADD ADD ADD
+static uint64_t __attribute__((noinline)) additions(uint64_t x, uint64_t y, uint64_t n)
+{
+	for (; n; n -= 64) {
+		ADD8 ADD8 ADD8 ADD8 ADD8 ADD8 ADD8 ADD8
+	}
+	return x;
+}
+
+/* The time of `length` cycles: a long chain less a short one, so that what looking at the clock costs drops out. */
+static uint64_t time_chain(uint64_t length, uint64_t seed)
+{
+	uint64_t brief = (length / 8 + 63) & ~(uint64_t)63, start, middle, end;
+	start = meeting_clock();
+	seed = additions(seed, start, brief);
+	middle = meeting_clock();
+	seed = additions(seed, middle, brief + length);
+	__asm__ volatile("" ::"r"(seed));
+	end = meeting_clock();
+	return end - middle > middle - start ? (end - middle) - (middle - start) : 0;
+}
+
+static void switches(uint64_t *forced, uint64_t *own)
+{
+	struct rusage usage;
+	*forced = *own = 0;
+	if (!getrusage(RUSAGE_THREAD, &usage)) {
+		*forced = (uint64_t)usage.ru_nivcsw;
+		*own = (uint64_t)usage.ru_nvcsw;
+	}
+}
+
+static int pin(int cpu)
+{
+	int failed = 0;
+	size_t size = CPU_ALLOC_SIZE(cpu + 1);
+	cpu_set_t *set = CPU_ALLOC(cpu + 1);
+	if (!set)
+		return ENOMEM;
+	CPU_ZERO_S(size, set);
+	CPU_SET_S(cpu, size, set);
+	if (sched_setaffinity(0, size, set))
+		failed = errno;
+	CPU_FREE(set);
+	return failed;
+}
+
+/* Whether this thread may run there and nowhere else. */
+static int bound_to(int cpu)
+{
+	cpu_set_t set[8]; /* 8,192 processors */
+	if (sched_getaffinity(0, sizeof(set), set))
+		return 0;
+	return CPU_COUNT_S(sizeof(set), set) == 1 && CPU_ISSET_S(cpu, sizeof(set), set);
+}
+
+/* Looks at the clock; the longest time between two looks is kept. */
+static inline uint64_t look(struct meeting_reading *r, uint64_t *last)
+{
+	uint64_t now = meeting_clock();
+	if (now - *last > r->gap)
+		r->gap = now - *last;
+	*last = now;
+	return now;
+}
+
+static void read_sources(struct reader *self, struct meeting_reading *r)
+{
+	uint32_t at = 0;
+	for (uint32_t i = 0; i < self->n_sources; i++) {
+		const struct meeting_source *s = &self->sources[i];
+		size_t size = s->words * sizeof(uint64_t);
+		ssize_t got = s->offset < 0 ? read(s->fd, &r->words[at], size) : pread(s->fd, &r->words[at], size, s->offset);
+		if (got != (ssize_t)size)
+			r->missing |= 1u << i;
+		at += s->words;
+	}
+}
+
+/*
+ * All have come: the cut of the ledger is a moment that lies in the meeting, and then it begins, unless somebody's patience
+ * has ended meanwhile.
+ */
+static void go(struct meeting *m, uint32_t number, uint32_t count)
+{
+	uint64_t word = WORD(number, OPEN, count);
+	if (m->cut_at) {
+		uint64_t at = meeting_clock() + m->cut_ahead;
+		__atomic_store_n(m->cut_at, at, __ATOMIC_RELAXED);
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		__atomic_store_n(m->cut_number, *m->cut_number + 1, __ATOMIC_RELEASE);
+		atomic_store_explicit(&m->cut, at, memory_order_relaxed);
+	}
+	atomic_compare_exchange_strong_explicit(&m->word, &word, WORD(number, GO, count), memory_order_release,
+						memory_order_relaxed);
+}
+
+/* Counts itself in and waits for the others. Returns whether all met. */
+static int meet(struct meeting *m, struct meeting_reading *r, uint32_t number)
+{
+	uint32_t expected = atomic_load_explicit(&m->expected, memory_order_relaxed);
+	uint64_t last = r->arrived = meeting_clock(), patience = m->patience;
+	uint32_t count = count_in(&m->word, number);
+	if (!count)
+		return 0;
+	if (count == expected)
+		go(m, number, count);
+	for (;;) {
+		uint64_t word = atomic_load_explicit(&m->word, memory_order_acquire);
+		uint64_t now = look(r, &last);
+		if (NUMBER(word) != number || PHASE(word) == VOID_)
+			return 0;
+		if (PHASE(word) == GO) {
+			r->saw_go = now;
+			return 1;
+		}
+		/* The exchange fails where somebody has come meanwhile: look again, it may have been the last one. */
+		if (now - r->arrived > patience &&
+		    atomic_compare_exchange_strong_explicit(&m->word, &word, WORD(number, VOID_, COUNT(word)),
+							    memory_order_acq_rel, memory_order_relaxed))
+			return 0;
+		relax();
+	}
+}
+
+static void read_in_meeting(struct meeting *m, struct reader *self, struct meeting_reading *r, uint32_t number)
+{
+	uint32_t expected = atomic_load_explicit(&m->expected, memory_order_relaxed);
+	r->before = meeting_clock();
+	read_sources(self, r);
+	r->after = meeting_clock();
+	if (m->chain_length) {
+		time_chain(256, r->after); /* its code comes to the cache */
+		for (int i = 0; i < MEETING_CHAINS; i++)
+			r->chain_ns[i] = time_chain(m->chain_length, r->after + (uint64_t)i);
+	}
+	uint64_t begun = meeting_clock(), last = begun;
+	uint32_t count = count_in(&m->done, number);
+	while (count && count < expected) {
+		uint64_t word = atomic_load_explicit(&m->done, memory_order_acquire);
+		if (NUMBER(word) != number || COUNT(word) >= expected || look(r, &last) - begun > m->patience / 2)
+			break;
+		relax();
+	}
+	r->saw_done = meeting_clock();
+}
+
+/* One more time that it took, which counts for one part in `inertia`; what is far off counts for less. */
+static uint64_t learn(uint64_t lead, uint64_t took, int64_t inertia)
+{
+	int64_t error = (int64_t)took - (int64_t)lead, step;
+	error = error > MOST_ERROR ? MOST_ERROR : error < -MOST_ERROR ? -MOST_ERROR : error;
+	step = (int64_t)lead + error / inertia;
+	return step < 0 ? 0 : step > MOST_LEAD ? MOST_LEAD : (uint64_t)step;
+}
+
+static void attend(struct reader *self, uint32_t number)
+{
+	struct meeting *m = self->meeting;
+	struct meeting_reading *r = &self->reading;
+	uint64_t moment = atomic_load_explicit(&m->moment, memory_order_relaxed);
+	uint32_t again = atomic_load_explicit(&m->again, memory_order_relaxed);
+	uint64_t *lead = &self->lead[again];
+	uint64_t planned = moment > *lead ? moment - *lead : 0, forced, own, ran;
+	atomic_store_explicit(&self->published, 0, memory_order_relaxed);
+	atomic_thread_fence(memory_order_release);
+	memset(r, 0, sizeof(*r));
+	r->attempt = number;
+	r->cpu_before = sched_getcpu();
+	r->loose = !bound_to(self->cpu);
+	if (r->cpu_before != self->cpu || r->loose)
+		r->repin_error = pin(self->cpu);
+	struct timespec until = timespec_of(planned);
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+		;
+	switches(&forced, &own);
+	ran = run_time();
+	r->woken = meeting_clock();
+	r->met = (uint32_t)meet(m, r, number);
+	if (r->met)
+		read_in_meeting(m, self, r, number);
+	ran = run_time() - ran;
+	uint64_t passed = meeting_clock() - r->woken;
+	r->away = passed > ran ? passed - ran : 0;
+	switches(&r->preempted, &r->waited);
+	r->preempted -= forced;
+	r->waited -= own;
+	r->cpu_after = sched_getcpu();
+	if (r->arrived > planned)
+		*lead = learn(*lead, r->arrived - planned, again ? 2 : 8); /* soon after, it is much the same */
+	atomic_store_explicit(&self->published, number, memory_order_release);
+	if (count_in(&m->left, number) == atomic_load_explicit(&m->expected, memory_order_relaxed)) {
+		atomic_store_explicit(&m->over, number, memory_order_release);
+		futex_wake(&m->over);
+	}
+}
+
+/* The processor before all ordinary threads where that is allowed; else sooner than they by asking for little of it. */
+static void ask_for_precedence(struct reader *self, int want_fifo)
+{
+	struct sched_param parameter = {.sched_priority = PRIORITY};
+	struct {
+		uint32_t size, policy;
+		uint64_t flags;
+		int32_t nice;
+		uint32_t priority;
+		uint64_t runtime, deadline, period;
+	} attributes = {.size = sizeof(attributes), .policy = SCHED_OTHER, .runtime = SLICE};
+	self->fifo = 0;
+	prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+	if (want_fifo && !sched_setscheduler(0, SCHED_FIFO, &parameter)) {
+		self->fifo = 1;
+		return;
+	}
+	attributes.nice = getpriority(PRIO_PROCESS, 0);
+	syscall(SYS_sched_setattr, 0, &attributes, 0); /* kernels before 6.12 take no notice */
+}
+
+static void *reader_main(void *argument)
+{
+	struct reader *self = argument;
+	struct meeting *m = self->meeting;
+	uint32_t seen = 0;
+	char name[16];
+	self->tid = (int)syscall(SYS_gettid);
+	snprintf(name, sizeof(name), "headway/%d", self->cpu);
+	prctl(PR_SET_NAME, name, 0, 0, 0);
+	self->error = pin(self->cpu);
+	ask_for_precedence(self, self->fifo);
+	atomic_fetch_add_explicit(&m->ready, 1, memory_order_release);
+	futex_wake(&m->ready);
+	for (;;) {
+		futex_wait(&m->call, seen, 0);
+		uint32_t number = atomic_load_explicit(&m->call, memory_order_acquire);
+		if (atomic_load_explicit(&m->stop, memory_order_acquire))
+			return NULL;
+		if (number == seen)
+			continue;
+		seen = number;
+		if (atomic_load_explicit(&self->expected, memory_order_relaxed))
+			attend(self, number);
+	}
+}
+
+struct meeting *meeting_new(const int *cpus, uint32_t n)
+{
+	struct meeting *m = NULL;
+	if (posix_memalign((void **)&m, LINE, sizeof(*m)))
+		return NULL;
+	memset(m, 0, sizeof(*m));
+	if (posix_memalign((void **)&m->readers, LINE, (n ? n : 1) * sizeof(struct reader))) {
+		free(m);
+		return NULL;
+	}
+	memset(m->readers, 0, n * sizeof(struct reader));
+	m->n = n;
+	m->patience = 10000;
+	for (uint32_t i = 0; i < n; i++) {
+		m->readers[i].meeting = m;
+		m->readers[i].cpu = cpus[i];
+		m->readers[i].expected = 1;
+		m->readers[i].lead[0] = m->readers[i].lead[1] = 10000;
+	}
+	return m;
+}
+
+void meeting_add_source(struct meeting *m, uint32_t reader, struct meeting_source source)
+{
+	struct reader *r = &m->readers[reader];
+	if (r->n_sources < MEETING_SOURCES)
+		r->sources[r->n_sources++] = source;
+}
+
+int meeting_start(struct meeting *m, int want_fifo)
+{
+	pthread_attr_t attributes;
+	sigset_t all, before;
+	int failed = pthread_attr_init(&attributes);
+	uint32_t started = 0;
+	if (failed)
+		return failed;
+	pthread_attr_setstacksize(&attributes, 1 << 16);
+	sigfillset(&all); /* signals are the main thread's */
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	for (; started < m->n && !failed; started++) {
+		struct reader *r = &m->readers[started];
+		r->fifo = want_fifo;
+		failed = pthread_create(&r->thread, &attributes, reader_main, r);
+		if (failed)
+			break;
+		r->started = 1;
+	}
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attributes);
+	for (uint32_t ready; (ready = atomic_load_explicit(&m->ready, memory_order_acquire)) < started;)
+		futex_wait(&m->ready, ready, 0);
+	return failed;
+}
+
+int meeting_error(const struct meeting *m, uint32_t reader)
+{
+	return m->readers[reader].error;
+}
+
+int meeting_tid(const struct meeting *m, uint32_t reader)
+{
+	return m->readers[reader].tid;
+}
+
+int meeting_fifo(const struct meeting *m, uint32_t reader)
+{
+	return m->readers[reader].fifo;
+}
+
+void meeting_expect(struct meeting *m, uint32_t reader, int expected)
+{
+	atomic_store_explicit(&m->readers[reader].expected, (uint32_t)expected, memory_order_relaxed);
+}
+
+void meeting_set_cut(struct meeting *m, uint64_t *at, uint32_t *number, uint64_t ahead)
+{
+	m->cut_at = at;
+	m->cut_number = number;
+	m->cut_ahead = ahead;
+}
+
+void meeting_set_limits(struct meeting *m, uint64_t patience, uint64_t chain_length)
+{
+	m->patience = patience;
+	m->chain_length = (chain_length + 63) & ~(uint64_t)63;
+}
+
+int meeting_attempt(struct meeting *m, uint64_t moment, int again, uint64_t deadline)
+{
+	uint32_t number = atomic_load_explicit(&m->call, memory_order_relaxed) + 1, expected = 0;
+	uint64_t word;
+	for (uint32_t i = 0; i < m->n; i++)
+		expected += atomic_load_explicit(&m->readers[i].expected, memory_order_relaxed);
+	atomic_store_explicit(&m->moment, moment, memory_order_relaxed);
+	atomic_store_explicit(&m->expected, expected, memory_order_relaxed);
+	atomic_store_explicit(&m->again, again != 0, memory_order_relaxed);
+	atomic_store_explicit(&m->left, WORD(number, OPEN, 0), memory_order_relaxed);
+	atomic_store_explicit(&m->done, WORD(number, OPEN, 0), memory_order_relaxed);
+	atomic_store_explicit(&m->word, WORD(number, OPEN, 0), memory_order_relaxed);
+	atomic_store_explicit(&m->call, number, memory_order_release);
+	if (!expected)
+		return 0;
+	futex_wake(&m->call);
+	for (;;) {
+		uint32_t over = atomic_load_explicit(&m->over, memory_order_acquire);
+		if (over == number)
+			break;
+		if (meeting_clock() >= moment + deadline)
+			break;
+		futex_wait(&m->over, over, moment + deadline);
+	}
+	/* Whoever has not come by now does not come; from here on the phase does not change. */
+	word = atomic_load_explicit(&m->word, memory_order_acquire);
+	while (PHASE(word) == OPEN &&
+	       !atomic_compare_exchange_weak_explicit(&m->word, &word, WORD(number, VOID_, COUNT(word)),
+						      memory_order_acq_rel, memory_order_acquire))
+		;
+	return PHASE(atomic_load_explicit(&m->word, memory_order_acquire)) == GO;
+}
+
+uint64_t meeting_number(const struct meeting *m)
+{
+	return atomic_load_explicit(&m->call, memory_order_relaxed);
+}
+
+uint64_t meeting_cut(const struct meeting *m)
+{
+	return atomic_load_explicit(&m->cut, memory_order_relaxed);
+}
+
+void meeting_read(const struct meeting *m, uint32_t reader, struct meeting_reading *to)
+{
+	const struct reader *r = &m->readers[reader];
+	memset(to, 0, sizeof(*to));
+	if (atomic_load_explicit(&r->published, memory_order_acquire) == meeting_number(m))
+		*to = r->reading; /* it does not touch it until the next attempt is announced */
+}
+
+void meeting_free(struct meeting *m)
+{
+	atomic_store_explicit(&m->stop, 1, memory_order_release);
+	atomic_fetch_add_explicit(&m->call, 1, memory_order_release);
+	futex_wake(&m->call);
+	for (uint32_t i = 0; i < m->n; i++)
+		if (m->readers[i].started)
+			pthread_join(m->readers[i].thread, NULL);
+	free(m->readers);
+	free(m);
+}

@@ -1,0 +1,332 @@
+"""Samples of processors: what lies between two good readings of each."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter as Tally
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from headway.errors import SelectionError
+from headway.linux import processors
+from headway.model import FIGURES, Quality, Sample, Utilisation, joined
+
+from . import disturbance
+from ._meeting import clock
+from .busy import Busy, start_busy
+from .frequency import Counter, Frequency, by_chain, by_counter, find_counter, smi_of
+from .power import Power, growth, since
+from .readings import Readings, Round
+
+__all__ = ["Observer", "choose", "clock"]
+
+SETTLED = 20_000
+"""ns after a cut when every handler knows of it (`Memory.cut`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """Everything of one processor at one good reading."""
+
+    at: int
+    """When its counters were read, ns."""
+    cut: int
+    """The moment that its ledger is of."""
+    account: object
+    words: tuple[int, ...]
+    chain_hz: float | None
+    idle: dict[str, int | None]
+    throttled: int | None
+
+
+@dataclass(slots=True)
+class _Sums:
+    """Of a processor since its figures began: what is not the difference of two readings."""
+
+    samples: int = 0
+    ticks: int | None = 0
+    known: int = 0
+    """Ticks of samples whose frequency is known, and how long these took."""
+    seconds: float = 0.0
+    skew: int = 0
+
+
+def choose(wanted: Sequence[int] | None) -> tuple[int, ...]:
+    """The processors to measure: those wanted, or all that are on. Raises SelectionError where one is not there."""
+    on = processors.online()
+    missing = sorted(set(wanted or ()) - set(on))
+    if missing:
+        which = f"processor {missing[0]}" if len(missing) == 1 else f"processors {processors.as_list(missing)}"
+        raise SelectionError(f"there is no {which} that is on; these are: {processors.as_list(on)}")
+    return tuple(sorted(wanted)) if wanted is not None else on
+
+
+class Observer:
+    """Reads some processors at the same moment, again and again. `begin` once, then `sample`, and `close` in any case.
+
+    ``source``: ``bpf`` or ``proc``, None: the best. ``probe``: time a chain of instructions where nothing counts
+    cycles. ``fifo``: before all ordinary threads, if that is allowed.
+    """
+
+    def __init__(
+        self, cpus: Sequence[int], *, source: str | None = None, probe: bool = True, fifo: bool = True
+    ) -> None:
+        self.cpus = tuple(cpus)
+        self.notes: list[str] = []
+        """What a user should know, a sentence each."""
+        self.why_not_exact = ""
+        self._prefer, self._probe, self._fifo = source, probe, fifo
+        self._busy: Busy | None = None
+        self._power: Power | None = None
+        self._counter: Counter | None = None
+        self._readings: Readings | None = None
+        self._before: dict[int, _Reading] = {}
+        self._first: dict[int, _Reading] = {}
+        self._closed: dict[int, list[Utilisation]] = {}
+        """What is known of processors from before their figures had to begin anew."""
+        self._sums = {cpu: _Sums() for cpu in self.cpus}
+        self._dropped: Tally[str] = Tally()
+        self._worst_skew: int | None = None
+        self._worst_held = 0
+        self._began = self._end = 0
+        self._quality: Mapping[str, Quality] = {}
+        self._reasons: dict[str, str] = {}
+        self._lost: dict[int, str] = {}
+        """Processors whose figures must begin anew, and why: they have been off, or may have been."""
+
+    def begin(self) -> None:
+        """Start measuring, and take the first reading. Raises HeadwayError where nothing can be measured."""
+        self._power = Power(self.cpus)
+        self._busy, self.why_not_exact = start_busy(self.cpus, self._power, self._prefer)
+        self._counter, _ = find_counter(self.cpus)
+        self._readings = Readings(self.cpus, self._counter, chain=self._counter is None and self._probe)
+        self.notes += self._readings.start(self._busy.cut_words(), self._busy, fifo=self._fifo)
+        alone = sorted(set(self.cpus) & processors.isolated())
+        if alone:
+            self.notes.append(
+                f"each reading takes isolated processors ({processors.as_list(alone)}) for some 20 µs: see -C"
+            )
+        self._explain()
+        for _ in range(3):  # the first meetings show how long it takes to wake, and how fast the processors are
+            done = self._readings.take(clock(), {})
+        self._before = self._read(done)
+        self._first = dict(self._before)
+        self._end = min((r.at for r in self._before.values()), default=clock())
+        self._began = self._end
+
+    def _explain(self) -> None:
+        """What the figures are worth."""
+        assert self._busy is not None
+        assert self._power is not None
+        quality = {**dict.fromkeys(FIGURES, Quality.EXACT), **self._busy.quality}
+        reasons = dict(self._busy.reasons)
+        if self._counter is None:
+            how = "so instructions are timed at both ends of the sample" if self._probe else "and none is to be timed"
+            for name in ("effective_hz", "actual_hz"):
+                quality[name] = Quality.SAMPLED if self._probe else Quality.UNAVAILABLE
+                reasons[name] = f"nothing counts unhalted cycles here (see headway doctor), {how}"
+        elif not self._counter.reference:
+            quality["actual_hz"] = quality["utilisation"]
+            reasons["actual_hz"] = "busy ticks by busy time: nothing counts reference cycles here"
+        if not self._power.names:
+            quality["idle"], reasons["idle"] = Quality.UNAVAILABLE, "this kernel has no cpuidle states here"
+        if not self._power.throttles:
+            quality["throttled"] = Quality.UNAVAILABLE
+            reasons["throttled"] = "this kernel counts no thermal throttling here"
+        if self._counter is None or not self._counter.smi:
+            quality["smi"], reasons["smi"] = Quality.UNAVAILABLE, "nothing counts system management interrupts here"
+        self._quality, self._reasons = quality, reasons
+
+    @property
+    def source(self) -> str:
+        """Where busy time is from."""
+        assert self._busy is not None
+        return self._busy.name
+
+    def tids(self) -> dict[int, int]:
+        """The readers' thread ids by processor."""
+        assert self._readings is not None
+        return self._readings.tids()
+
+    def losses(self) -> Mapping[str, int]:
+        """What could not be seen of the processors' states, by name."""
+        return self._busy.losses() if self._busy is not None else {}
+
+    def sample(self, moment: int | None = None, tolerance: int | None = None) -> Sample:
+        """Read at this moment (ns of CLOCK_MONOTONIC; None: now): what happened since the last good reading.
+
+        ``tolerance``: ns by which it may be late, but for meetings that are tried again; a reading that is later is
+        dropped.
+        """
+        planned = clock() if moment is None else moment
+        done = self._meet(planned, tolerance)
+        if done.late:
+            done.dropped[disturbance.LATE] += len(done.good)
+            done.wrong |= dict.fromkeys(done.good, disturbance.LATE)
+            done.good.clear()
+        readings = self._read(done)
+        start, self._end = self._end, min((s.before for s in done.good.values()), default=clock())
+        first = self._end
+        rows = []
+        for cpu in self.cpus:
+            rows.append(self._row(cpu, readings.get(cpu), done, first))
+        self._before |= readings
+        self._reckon(rows, done)
+        return Sample(
+            source=self.source,
+            start=start,
+            end=self._end,
+            processors=tuple(rows),
+            skew=done.skew,
+            held=done.held or None,
+            counter=self._counter.name if self._counter is not None else None,
+            quality=self._quality,
+            reasons=self._reasons,
+            dropped=dict(done.dropped),
+        )
+
+    def whole(self) -> Sample | None:
+        """All good samples as one; None where there is none. Of the skew and the time held it has the largest."""
+        rows = []
+        for cpu in self.cpus:
+            parts = [*self._closed.get(cpu, ())]
+            if self._sums[cpu].samples:
+                parts.append(self._open(cpu))
+            rows.append(joined(cpu, parts) if parts else Utilisation(cpu, dropped=disturbance.NEW))
+        if all(row.dropped for row in rows):
+            return None
+        return Sample(
+            source=self.source,
+            start=self._began,
+            end=self._end,
+            processors=tuple(rows),
+            skew=self._worst_skew,
+            held=self._worst_held or None,
+            counter=self._counter.name if self._counter is not None else None,
+            quality=self._quality,
+            reasons=self._reasons,
+            dropped=dict(self._dropped),
+        )
+
+    def _reckon(self, rows: Sequence[Utilisation], done: Round) -> None:
+        """Take a sample into the sums that `whole` is made of."""
+        for row in rows:
+            if row.span is None:
+                continue
+            sums = self._sums[row.cpu]
+            sums.samples += 1
+            sums.ticks = None if sums.ticks is None or row.ticks is None else sums.ticks + row.ticks
+            if row.ticks and row.actual_hz:
+                sums.known += row.ticks
+                sums.seconds += row.ticks / row.actual_hz
+            sums.skew = max(sums.skew, row.skew or 0)
+        self._dropped += done.dropped
+        self._worst_held = max(self._worst_held, done.held)
+        if done.skew is not None:
+            self._worst_skew = max(self._worst_skew or 0, done.skew)
+
+    def _open(self, cpu: int) -> Utilisation:
+        """What a processor did since its figures began, or began anew: they are the difference of two readings."""
+        first, last, sums = self._first[cpu], self._before[cpu], self._sums[cpu]
+        row = self._between(cpu, first, last, sums.skew)
+        return replace(row, ticks=sums.ticks, actual_hz=sums.known / sums.seconds if sums.seconds else None)
+
+    def _row(self, cpu: int, now: _Reading | None, done: Round, first: int) -> Utilisation:
+        if now is None:
+            return Utilisation(cpu, dropped=done.wrong.get(cpu, disturbance.ABSENT))
+        before = self._before.get(cpu)
+        if before is None:
+            self._first[cpu] = now
+            return Utilisation(cpu, dropped=self._lost.pop(cpu, disturbance.NEW))
+        row = self._between(cpu, before, now, done.good[cpu].before - first)
+        frequency = self._frequency(cpu, before, now, row)
+        if frequency.broken:
+            done.dropped[frequency.broken] += 1
+            self._close(cpu)
+            self._first[cpu] = now
+            return Utilisation(cpu, dropped=frequency.broken)
+        return replace(row, ticks=frequency.ticks, actual_hz=frequency.actual_hz)
+
+    def _between(self, cpu: int, before: _Reading, now: _Reading, skew: int) -> Utilisation:
+        """What a processor did between two readings, but for its frequency."""
+        assert self._busy is not None
+        span = now.cut - before.cut
+        return Utilisation(
+            cpu=cpu,
+            span=span,
+            states=self._busy.between(before.account, now.account, span),
+            idle=since(now.idle, before.idle),
+            skew=skew,
+            throttled=growth(now.throttled, before.throttled),
+            smi=smi_of(self._counter, before.words, now.words),
+        )
+
+    def _close(self, cpu: int) -> None:
+        """What comes now is not to be compared with what was: keep what is known until then."""
+        if cpu in self._before and self._sums[cpu].samples:
+            self._closed.setdefault(cpu, []).append(self._open(cpu))
+        self._sums[cpu] = _Sums()
+
+    def _frequency(self, cpu: int, before: _Reading, now: _Reading, row: Utilisation) -> Frequency:
+        if self._counter is not None:
+            return by_counter(self._counter, cpu, before.words, now.words, now.at - before.at, row.busy)
+        ends = [hz for hz in (before.chain_hz, now.chain_hz) if hz is not None]
+        if not ends or row.busy is None:
+            return Frequency()
+        hz = sum(ends) / len(ends)
+        return Frequency(round(row.busy * hz / 1e9), hz)
+
+    def _meet(self, moment: int, tolerance: int | None) -> Round:
+        """A reading; what was read before of processors that have been off, or may have been, is forgotten."""
+        assert self._readings is not None
+        assert self._busy is not None
+        words = {cpu: reading.words for cpu, reading in self._before.items()}
+        done = self._readings.take(moment, words, tolerance)
+        self._forget({cpu for cpu, reason in done.wrong.items() if reason == disturbance.OFFLINE}, disturbance.OFFLINE)
+        self._forget(done.moved, disturbance.MOVED)
+        if back := self._lost.keys() & done.good.keys():
+            self._busy.came_back(back)
+        return done
+
+    def _forget(self, cpus: set[int], reason: str) -> None:
+        """Nothing is to be compared with what was read of these processors before."""
+        for cpu in cpus:
+            if cpu in self._before:
+                self._close(cpu)
+                del self._before[cpu]
+                self._lost[cpu] = reason
+
+    def _read(self, done: Round) -> dict[int, _Reading]:
+        """Everything that is read after the meeting, as of it."""
+        assert self._busy is not None
+        assert self._power is not None
+        if not done.good:
+            return {}
+        wait = done.cut + SETTLED - clock()
+        if done.cut and wait > 0:
+            time.sleep(wait / 1e9)
+        accounts = self._busy.read(done.cut)
+        found = {}
+        for cpu, s in done.good.items():
+            account = accounts.get(cpu)
+            if account is None:
+                done.wrong[cpu] = disturbance.OFFLINE
+                continue
+            at = (s.before + s.after) // 2
+            found[cpu] = _Reading(
+                at=at,
+                cut=done.cut or at,
+                account=account,
+                words=s.words,
+                chain_hz=by_chain(s.chains, done.chain),
+                idle=self._power.idle_states(cpu),
+                throttled=self._power.throttled(cpu),
+            )
+        return found
+
+    def close(self) -> None:
+        """End the readers, detach everything. May be called at any time, more than once."""
+        for part in (self._readings, self._busy, self._power, self._counter):
+            if part is not None:
+                part.close()
+        self._readings, self._busy, self._power, self._counter = None, None, None, None

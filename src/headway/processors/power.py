@@ -1,0 +1,105 @@
+"""What sysfs says of a processor's low-power states and of being slowed down for heat.
+
+cpuidle adds the time of a state when the processor leaves it (Documentation/admin-guide/pm/cpuidle.rst). In a meeting
+of all processors none is idle, so what is read afterwards is complete as of the meeting. The files stay open: reading
+one then costs a microsecond.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+__all__ = ["Power", "growth", "since"]
+
+_FOLDER = Path("/sys/devices/system/cpu")
+_THROTTLES = ("core_throttle_count", "package_throttle_count")
+
+
+class Power:
+    """The idle states and throttle counts of some processors."""
+
+    def __init__(self, cpus: Iterable[int], folder: Path = _FOLDER) -> None:
+        self._idle: dict[int, list[tuple[str, int]]] = {}
+        self._throttles: dict[int, list[int]] = {}
+        for cpu in cpus:
+            states = sorted(
+                (folder / f"cpu{cpu}" / "cpuidle").glob("state[0-9]*"), key=lambda at: (len(at.name), at.name)
+            )
+            named = {at.name: _name(at) for at in states}
+            twice = len(set(named.values())) < len(named)
+            opened = [(at.name if twice else named[at.name], _open(at / "time")) for at in states]
+            self._idle[cpu] = [(name, fd) for name, fd in opened if fd is not None]
+            throttles = [_open(folder / f"cpu{cpu}" / "thermal_throttle" / name) for name in _THROTTLES]
+            self._throttles[cpu] = [fd for fd in throttles if fd is not None]
+        self.names: tuple[str, ...] = tuple(dict.fromkeys(name for states in self._idle.values() for name, _ in states))
+        """Of the idle states, shallow ones first; none where the kernel does not tell."""
+        self.throttles = any(self._throttles.values())
+        """Whether there is a count of throttling."""
+
+    def idle_states(self, cpu: int) -> dict[str, int | None]:
+        """Time in each idle state since boot, ns."""
+        return {name: None if (us := _number(fd)) is None else us * 1000 for name, fd in self._idle[cpu]}
+
+    def idle(self, cpu: int) -> int | None:
+        """Time in all of them since boot, ns; None where one cannot be read, or there is none."""
+        times = list(self.idle_states(cpu).values())
+        known = [time for time in times if time is not None]
+        return sum(known) if times and len(known) == len(times) else None
+
+    def throttled(self, cpu: int) -> int | None:
+        """How often it, or its package, was slowed down for heat since boot; None where nobody counts."""
+        counts = [_number(fd) for fd in self._throttles[cpu]]
+        known = [count for count in counts if count is not None]
+        return sum(known) if counts and len(known) == len(counts) else None
+
+    def close(self) -> None:
+        """Close the files."""
+        for states in self._idle.values():
+            _close(fd for _, fd in states)
+        for fds in self._throttles.values():
+            _close(fds)
+        self._idle = {cpu: [] for cpu in self._idle}
+        self._throttles = {cpu: [] for cpu in self._throttles}
+
+
+def since(after: dict[str, int | None], before: dict[str, int | None]) -> dict[str, int | None]:
+    """What came between two readings, by name; None where it is not known, or ran backwards."""
+    return {name: growth(time, before.get(name)) for name, time in after.items()}
+
+
+def growth(after: int | None, before: int | None) -> int | None:
+    """What a count grew by; None where it is not known, or ran backwards."""
+    return None if after is None or before is None or after < before else after - before
+
+
+def _name(state: Path) -> str:
+    with suppress(OSError):
+        name = (state / "name").read_text(errors="replace").strip()[:32]
+        if name:
+            return name
+    return state.name
+
+
+def _open(path: Path) -> int | None:
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+
+
+def _number(fd: int) -> int | None:
+    try:
+        text = os.pread(fd, 64, 0)
+    except OSError:
+        return None
+    text = text.strip()
+    return int(text) if text.isdigit() and len(text) < 20 else None
+
+
+def _close(fds: Iterable[int]) -> None:
+    for fd in fds:
+        with suppress(OSError):
+            os.close(fd)

@@ -1,0 +1,277 @@
+"""The table of processors: how busy each was and with what, how fast it ran, and how good the reading was.
+
+Left of the bars the time that it was busy, between them the time without work, right of them its frequency and the
+reading. Columns that would be empty are left out, and so are the least important ones where there is no room for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from rich.console import Console
+
+from headway.model import ALL, Kind, Quality, Sample, Utilisation, across, interrupt_time
+
+from .figures import NOTHING, with_unit
+from .lines import Line, indented, show, text_of
+from .losses import named_losses
+from .printable import clean, fit, width_of
+
+__all__ = ["hertz", "print_sample", "sample_table"]
+
+_DIM, _HEAD, _LOST, _WORST = "dim", "bold", "yellow", "bold red"
+_MARKS = {Quality.EXACT: "", Quality.BOUND: "≤", Quality.SAMPLED: "~", Quality.UNAVAILABLE: ""}
+_WORDS = {
+    Quality.EXACT: "",
+    Quality.BOUND: "at most",
+    Quality.SAMPLED: "sampled",
+    Quality.UNAVAILABLE: "not known",
+}
+_NOT_KNOWN = "–"
+_BUSY_FROM = 0.9
+"""A utilisation that is worth a colour."""
+_MOST_STATES = 8
+"""Columns for states of an idle processor, at most."""
+
+
+def print_sample(
+    console: Console,
+    sample: Sample,
+    *,
+    above: Sequence[Line] = (),
+    explanations: Mapping[str, str] | None = None,
+    losses: Mapping[str, int] | None = None,
+    verbose: bool = False,
+    notes: bool = True,
+) -> None:
+    """Print the table, as wide as the console, with other lines above it."""
+    table = sample_table(
+        sample, width=console.width, explanations=explanations, losses=losses, verbose=verbose, notes=notes
+    )
+    lines = [*above, *table]
+    if console.is_terminal or not console.encoding.startswith("utf"):
+        show(console, lines)
+    else:  # many times a second it matters what it costs
+        console.file.write("".join(f"{text_of(line)}\n" for line in lines))
+
+
+def sample_table(
+    sample: Sample,
+    *,
+    width: int = 80,
+    explanations: Mapping[str, str] | None = None,
+    losses: Mapping[str, int] | None = None,
+    verbose: bool = False,
+    notes: bool = True,
+) -> list[Line]:
+    """The table in lines of at most ``width`` columns.
+
+    ``explanations``: what a reason for dropping a reading means; ``notes``: say below it what the figures are worth.
+    """
+    shown = [_Row(row, _parts(row)) for row in sample.processors if row.dropped is None]
+    wanted = [column for column in _columns(sample) if _wanted(column, shown)]
+    columns = _fitting(wanted, width)
+    lines: list[Line] = [[(_join([column.title for column in columns], columns), _HEAD)]]
+    everything = across(sample)
+    if everything is not None:
+        lines.append(_coloured(_Row(everything, _parts(everything)), columns))
+    good = iter(shown)
+    for row in sample.processors:
+        if row.dropped is None:
+            lines.append(_coloured(next(good), columns))
+        else:
+            why = (explanations or {}).get(row.dropped, row.dropped)
+            text = f"{row.cpu:>{columns[0].width}}  dropped: {clean(why)}"
+            lines.append([(fit(text, width).rstrip(), _LOST)])
+    if verbose:
+        lines += [[], *_states(sample, width)]
+    if notes:
+        left_out = [column.title for column in wanted if column not in columns]
+        lines += [[], *_notes(sample, left_out, losses or {}, width)]
+    else:
+        lines += _dropped(sample, width)
+        lines += _lost(losses or {}, width)
+    return lines
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """What a line shows."""
+
+    of: Utilisation
+    parts: Mapping[str, int]
+    """Busy time by what it went to, ns."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """One column: its title, what it shows, and which goes first where there is no room (the highest number)."""
+
+    title: str
+    text: Callable[[_Row], str]
+    rank: int = 0
+    width: int = 7
+    bar: bool = False
+    """A bar stands before it."""
+
+
+def _columns(sample: Sample) -> list[_Column]:
+    quality = sample.quality
+
+    def title(name: str, figure: str) -> str:
+        return _MARKS[quality.get(figure, Quality.EXACT)] + name
+
+    columns = [
+        _Column("cpu", lambda row: "all" if row.of.cpu == ALL else str(row.of.cpu), width=4),
+        _Column(title("util", "utilisation"), lambda row: _percent(row.of.utilisation)),
+        _Column("busy", lambda row: _time(row.of.busy), rank=4),
+        _Column(title("user", "states"), lambda row: _time(row.parts["user"])),
+        _Column(title("kernel", "states"), lambda row: _time(row.parts["kernel"])),
+        _Column(title("poll", "states"), lambda row: _time(row.parts["poll"]), rank=3),
+        _Column(title("irq", "states"), lambda row: _time(row.parts["irq"])),
+        _Column("overhead", lambda row: _time(row.parts["overhead"]), rank=8, width=8),
+        _Column("other", lambda row: _time(row.parts["other"]), rank=5),
+        _Column("stolen", lambda row: _time(row.of.stolen), rank=2),
+        _Column("idle", lambda row: _time(row.of.halted), bar=True),
+    ]
+    names = list(dict.fromkeys(name for row in sample.processors for name in row.idle))
+    for place, name in enumerate(names[:_MOST_STATES]):
+        shown = fit(clean(name), min(width_of(clean(name)), 10))
+        columns.append(_Column(shown, partial(_idle, name), rank=10 + place, width=max(7, width_of(shown))))
+    columns += [
+        _Column(title("effective", "effective_hz"), lambda row: hertz(row.of.effective_hz), width=10, bar=True),
+        _Column(title("actual", "actual_hz"), lambda row: hertz(row.of.actual_hz), width=8),
+        _Column("smi", lambda row: _count(row.of.smi), rank=7, width=5),
+        _Column("throttled", lambda row: _count(row.of.throttled), rank=6, width=9),
+        _Column("skew", lambda row: _time(row.of.skew), rank=1),
+    ]
+    return columns
+
+
+def _wanted(column: _Column, rows: Sequence[_Row]) -> bool:
+    """Whether there is anything to show in it; what every table has is in any case."""
+    if column.rank < 2 or column.title == "busy":
+        return True
+    return any(column.text(row) not in (NOTHING, _NOT_KNOWN) for row in rows)
+
+
+def _fitting(columns: list[_Column], width: int) -> list[_Column]:
+    while len(columns) > 2 and sum(c.width + 1 + 2 * c.bar for c in columns) - 1 > width:
+        least = max(columns, key=lambda column: column.rank)
+        columns = [column for column in columns if column is not least] if least.rank else columns[:-1]
+    return columns
+
+
+def _join(texts: Sequence[str], columns: Sequence[_Column]) -> str:
+    line = ""
+    for text, column in zip(texts, columns, strict=True):
+        line += (" │" if column.bar and line else "") + (" " if line else "")
+        line += fit(text, column.width, right=True)
+    return line
+
+
+def _coloured(row: _Row, columns: Sequence[_Column]) -> Line:
+    line: Line = []
+    for number, column in enumerate(columns):
+        text = column.text(row)
+        style = _DIM if text in (NOTHING, _NOT_KNOWN) else ""
+        if number == 1 and (row.of.utilisation or 0) >= _BUSY_FROM:
+            style = _HEAD
+        line.append(((" │" if column.bar and number else "") + (" " if number else ""), ""))
+        line.append((fit(text, column.width, right=True), style))
+    return line
+
+
+def _parts(row: Utilisation) -> dict[str, int]:
+    """Busy time by what it went to, ns."""
+    times, interrupts = row.times, interrupt_time(row.states)
+    return {
+        "user": times[Kind.EFFECTIVE] + times[Kind.MEMORY] + times[Kind.STALL],
+        "kernel": times[Kind.KERNEL] - interrupts,
+        "poll": times[Kind.POLL],
+        "irq": interrupts,
+        "overhead": times[Kind.OVERHEAD],
+        "other": times[Kind.UNKNOWN] + times[Kind.READY],
+    }
+
+
+def _idle(state: str, row: _Row) -> str:
+    return _time(row.of.idle.get(state))
+
+
+def _percent(value: float | None) -> str:
+    return _NOT_KNOWN if value is None else f"{value * 100:.1f} %"
+
+
+def _time(value: int | None) -> str:
+    return _NOT_KNOWN if value is None else with_unit(value, "ns", 7, " ")
+
+
+def _count(value: int | None) -> str:
+    return _NOT_KNOWN if value is None else f"{value:,}" if value else NOTHING
+
+
+def hertz(value: float | None) -> str:
+    """A frequency in few columns.
+
+    >>> hertz(3.4123e9), hertz(25.04e6), hertz(None)
+    ('3.41 GHz', '25.0 MHz', '–')
+    """
+    if value is None:
+        return _NOT_KNOWN
+    for unit, scale in (("GHz", 1e9), ("MHz", 1e6), ("kHz", 1e3)):
+        if value >= scale * 0.9995:
+            scaled = value / scale
+            return f"{scaled:.{2 if scaled < 10 else 1 if scaled < 100 else 0}f} {unit}"
+    return f"{value:.0f} Hz" if value else NOTHING
+
+
+def _states(sample: Sample, width: int) -> Iterator[Line]:
+    """What each processor did, every state of it, the longest first."""
+    for row in sample.processors:
+        if row.span is None:
+            continue
+        yield [(fit(f"processor {row.cpu}", width).rstrip(), _HEAD)]
+        for state, cell in sorted(row.states.items(), key=lambda item: (-item[1].time, item[0])):
+            share = f"{cell.time / row.span * 100:6.2f} %" if row.span else ""
+            count = "" if cell.count is None else f"{cell.count:>10,} ×"
+            text = f"  {fit(clean(state), 28)} {_time(cell.time):>8} {share}{count}"
+            yield [(fit(text, width).rstrip(), "")]
+
+
+def _dropped(sample: Sample, width: int) -> Iterator[Line]:
+    if sample.dropped:
+        counts = ", ".join(f"{clean(name)} {count:,}" for name, count in sorted(sample.dropped.items()))
+        text = f"readings dropped and tried again: {counts}"
+        yield from ([(line, _DIM)] for line in indented(text, width, "", "  "))
+
+
+def _notes(sample: Sample, left_out: Sequence[str], losses: Mapping[str, int], width: int) -> Iterator[Line]:
+    alike: dict[tuple[str, str], list[str]] = {}
+    for figure, worth in sample.quality.items():
+        if worth is not Quality.EXACT:
+            alike.setdefault((_WORDS[worth], sample.reasons.get(figure, "")), []).append(figure.removesuffix("_hz"))
+    for (word, reason), names in alike.items():
+        text = f"{', '.join(names)}: {word}" + (f" ({reason})" if reason else "")
+        yield from ([(line, _DIM)] for line in indented(text, width, "", "  "))
+    parts = [f"busy time by {sample.source}"]
+    if sample.counter:
+        parts.append(f"busy ticks by {sample.counter}")
+    if sample.skew is not None:
+        parts.append(f"skew {with_unit(sample.skew, 'ns', 7, ' ')}")
+    if sample.held is not None:
+        parts.append(f"processors held {with_unit(sample.held, 'ns', 7, ' ')} at most")
+    yield from ([(line, _DIM)] for line in indented(", ".join(parts), width, "", "  "))
+    yield from _dropped(sample, width)
+    if left_out:
+        text = f"no room for: {', '.join(left_out)}"
+        yield from ([(line, _DIM)] for line in indented(text, width, "", "  "))
+    yield from _lost(losses, width)
+
+
+def _lost(losses: Mapping[str, int], width: int) -> Iterator[Line]:
+    lost = named_losses(losses)
+    if lost:
+        yield from ([(line, _WORST)] for line in indented(f"lost: {lost}", width, "", "  "))

@@ -48,7 +48,7 @@ def test_the_other_cores_decode_without_a_contradiction(tc2: Path) -> None:
 
 
 def test_a_stream_that_begins_within_the_buffer_needs_no_a_sync(tc2: Path, tmp_path: Path) -> None:
-    """Without the I-sync that it began with, it is decoded from the next on; one that the buffer's beginning cut is not."""
+    """Without the I-sync that it began with, it is decoded from the next on; one that the buffer cuts is not."""
     folder = tmp_path / "capture"
     shutil.copytree(tc2, folder, copy_function=shutil.copyfile)
     data, streams = (tc2 / "cstrace.bin").read_bytes(), Capture.open(str(folder)).streams

@@ -171,8 +171,7 @@ def _mutations(stream: Stream, data: bytes, count: int) -> None:
             piece = piece or bytearray(1)
         one = time.perf_counter()
         parser, flow = stream.setting.parser(), _flow(stream)
-        for data in (b"\0\0\0\0\0\x80", bytes(piece)):
-            flow.feed(parser.feed(data))
+        flow.feed(parser.feed(b"\0\0\0\0\0\x80" + bytes(piece)))
         flow.feed(parser.finish())
         flow.finish()
         slowest = max(slowest, time.perf_counter() - one)

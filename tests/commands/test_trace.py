@@ -105,6 +105,10 @@ def test_at_says_what_was_being_executed(tmp_path: Path) -> None:
     assert row["address"].startswith("0xc000803") or row["address"].startswith("0xc000804")
 
 
+def test_at_a_time_knows_which_streams_there_are(tmp_path: Path) -> None:
+    assert "no ETMv3 stream 0x55" in refused("at", write(tmp_path), "--time", "1032", "--stream", "0x55")
+
+
 def test_at_names_the_line_of_source(tmp_path: Path) -> None:
     table = unit(at(BASE) + LINE_7 + b"\x02\x20" + LINE_7 + b"\x02\x80\x01" + END)
     (tmp_path / "program").write_bytes(elf(table, code=PROGRAM, base=BASE))
@@ -210,7 +214,7 @@ def test_what_is_asked_for_must_be_there(tmp_path: Path) -> None:
     assert "name it with --stream" in refused("at", folder, "--cycle", "5")
     assert "is not there" in refused("decode", tmp_path / "nowhere")
     assert "neither a trace" in refused("decode", folder / "trace.bin")
-    assert "snapshot.ini' cannot be opened" in refused("decode", tmp_path)
+    assert "it has no snapshot.ini" in refused("decode", tmp_path)
 
 
 def test_an_image_must_be_one_and_the_right_one(tmp_path: Path) -> None:
@@ -222,6 +226,7 @@ def test_an_image_must_be_one_and_the_right_one(tmp_path: Path) -> None:
     assert "damaged ELF" in refused("decode", folder, "--image", tmp_path / "cut")
     assert "32-bit, little-endian ARM" in refused("decode", folder, "--image", sys.executable)
     assert "is in the program" in refused("decode", folder, "--image", f"{tmp_path / 'other'}@0x1000")
+    assert "is no address" in refused("decode", folder, "--image", f"{tmp_path / 'other'}@0x100000000")
     assert "cannot be opened" in refused("decode", folder, "--image", tmp_path / "gone")
 
 

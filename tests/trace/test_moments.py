@@ -6,11 +6,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.trace.encoding import frames
 from tests.trace.snapshots import STREAM, write
 
+from headway.commands.trace import command
 from headway.errors import HeadwayError
 from headway.trace import decode
 from headway.trace.alignment import fit
@@ -78,3 +80,10 @@ def test_every_cycle_of_a_capture_is_found(tc2: Path) -> None:
             if before.cycle < record.cycle:
                 moments = index.at_cycle(stream.id, record.cycle)
                 assert moments[streams.index(stream)].record == record
+
+
+@pytest.mark.parametrize("chosen", [["0x11"], ["0x10", "0x12"]])
+def test_the_streams_that_were_not_asked_for_are_left_out(tc2: Path, chosen: list[str]) -> None:
+    options = [word for one in chosen for word in ("--stream", one)]
+    result = CliRunner().invoke(command, ["at", str(tc2), "--time", "562536984200", *options, "--format", "csv"])
+    assert [line.split(",")[0] for line in result.stdout.splitlines()[1:]] == chosen

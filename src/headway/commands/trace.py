@@ -268,6 +268,10 @@ def _at(
     has line tables; of a capture also how far the moment may be off, in ticks; or why that is not known.
     """
     if trace_threads.answers(path):
+        if time is not None:
+            raise click.UsageError(
+                "--time is for captures: give --cycle, of the core that --stream names, else of core 0"
+            )
         trace_threads.at(path, images, ids, style, cycle)
         return
     if (cycle is None) == (time is None):
@@ -277,7 +281,7 @@ def _at(
     from headway.trace.moments import Index
 
     capture, _ = _open(path, images, ids, follow=False)
-    streams = capture.chosen(())
+    streams = capture.chosen(() if time is None else ids)
     for stream in streams:
         stream.check_image()
     index = Index(streams)

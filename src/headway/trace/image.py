@@ -95,6 +95,8 @@ class Image:
         if at and re.fullmatch(r"0[xX][0-9a-fA-F]{1,8}|[0-9]{1,10}", number) and int(number, 0) < 1 << 32:
             self.add(int(number, 0), read_file(Path(name), "a memory dump", _MOST_FILE))
             return
+        if at and Path(name).is_file() and not Path(text).exists():
+            raise HeadwayError(f"{number[:40]!a} is no address for the dump {name!a}: give one from 0 to 0xffffffff")
         data = read_file(Path(text), "a program image", _MOST_FILE)
         if data.startswith(b"\x7fELF"):
             self._add_elf(data, ascii(text))

@@ -67,6 +67,8 @@ class Snapshot:
         if not path.is_dir():
             what = "is not there" if not path.exists() else "is no snapshot folder"
             raise HeadwayError(f"{str(path)!a} {what}: give a folder with a snapshot.ini")
+        if not (path / "snapshot.ini").exists():
+            raise HeadwayError(f"{str(path)!a} is no snapshot folder, it has no snapshot.ini: give one that has")
         top = _Ini(path, "snapshot.ini")
         files = list(top.section("device_list").values())
         if len(files) > _MOST_DEVICES:

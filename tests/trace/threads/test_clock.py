@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.machine.elves import csrw, jump, li
+from tests.machine.elves import addi, beq, csrw, jump, li
 from tests.machine.programs import program
 from tests.trace.threads.runs import run
 
@@ -31,22 +31,27 @@ def clocks(draw: st.DrawFn) -> list[Change]:
     return found
 
 
+def made(changes: list[Change]) -> list[tuple[int, int, int, int, bool]]:
+    """As a trace unit tells it: what it began with in a head, the others where they were made."""
+    return [(*change, number > 0) for number, change in enumerate(changes)]
+
+
 @given(clocks(), st.lists(st.integers(0, 200_000), max_size=20))
 def test_what_is_told_between_changes_moves_nothing(changes: list[Change], ticks: list[int]) -> None:
-    clock = Clock(changes, 1 << 30, WINDOW)
-    told = [*changes]
+    clock = Clock(made(changes), 1 << 30, WINDOW)
+    told = made(changes)
     for tick in ticks:
         cycle = clock.cycle(tick)
         running = next(change for change in reversed(clock.changes) if change.cycle <= cycle)
-        told.append(Change(cycle, clock.tick(cycle), running.speed, running.running))
-    again = Clock(told, 1 << 30, WINDOW)
+        told.append((cycle, clock.tick(cycle), running.speed, running.running, False))
+    again = Clock(sorted(told, key=lambda one: (one[0], not one[4])), 1 << 30, WINDOW)
     for cycle in range(0, 200_000, 997):
         assert again.tick(cycle) == clock.tick(cycle)
 
 
 @given(clocks())
 def test_a_cycle_is_at_the_tick_from_which_it_is_found(changes: list[Change]) -> None:
-    clock = Clock(changes, 1 << 30, WINDOW)
+    clock = Clock(made(changes), 1 << 30, WINDOW)
     last = max(change.cycle for change in changes) + 2000
     for before, cycle in pairwise(range(0, last, 61)):
         assert clock.cycle(clock.tick(cycle)) == cycle
@@ -54,11 +59,11 @@ def test_a_cycle_is_at_the_tick_from_which_it_is_found(changes: list[Change]) ->
 
 
 def test_clocks_of_cores_are_laid_over_each_other() -> None:
-    clock = Clock([(0, 0, 16, 1024), (100, 100, 8, 1024), (200, 300, 16, 512)], 1000, 1024)
+    clock = Clock([(0, 0, 16, 1024, False), (100, 100, 8, 1024, True), (200, 300, 16, 512, True)], 1000, 1024)
     for cycle in range(600):
         assert clock.cycle(clock.tick(cycle)) == cycle
     assert clock.exact
-    assert not Clock([(5, 5, 8, 1024)], 1000, 1024).exact
+    assert not Clock([(5, 5, 8, 1024, False)], 1000, 1024).exact
     assert [clock.tick(cycle) for cycle in (99, 100, 101, 200, 711, 712)] == [99, 100, 102, 300, 811, 1324]
 
 
@@ -71,6 +76,29 @@ def test_a_program_changes_its_clock_and_each_cycle_keeps_its_tick(speed: int, s
     _, decoder = ran.decode(0)
     told = decoder.changes_of_clock()
     clock = Clock(told, 0, config.power.window)
-    assert len(clock.changes) == 1 + (speed != 16) + (stopped != 0)
-    for cycle, tick, _, _ in told:
+    # To write what a clock at full speed is changes nothing; any other begins anew.
+    assert len(clock.changes) == 1 + (speed != 16) + (speed != 16 or stopped != 0)
+    for cycle, tick, *_ in told:
         assert abs(clock.cycle(tick) - cycle) <= 1
+
+
+@pytest.mark.parametrize("sync", [64, 1 << 16])
+def test_a_clock_that_is_set_to_what_it_was_begins_its_windows_anew(sync: int) -> None:
+    loop = (li(6, 40), addi(6, 6, -1), beq(6, 0, 8), jump(-8))
+    body = (li(8, 6), csrw(DUTY, 8), *loop, csrw(DUTY, 8), *loop, csrw(DUTY, 8), jump(0))
+    config = Config.of(threads=1, trace=Trace(enabled=True, sync=sync, all_targets=True))
+    ran = run(config, Image.of(program(*body)), 40_000)
+    _, decoder = ran.decode(0)
+    told = decoder.changes_of_clock()
+    clock = Clock(told, 0, config.power.window)
+    assert [change[:4] for change in told if change[4]] == clock.changes[1:]
+    assert len(clock.changes) == 4
+    assert clock.exact
+    for cycle, tick, *_ in told:
+        assert abs(clock.cycle(tick) - cycle) <= 1
+
+
+def test_where_the_windows_of_a_clock_begin_is_not_known_from_a_head() -> None:
+    told = [(0, 0, 16, 1024, False), (100, 100, 16, 512, True), (700, 1212, 16, 512, False)]
+    assert Clock(told, 1000, 1024).exact
+    assert not Clock([told[0], (700, 2000, 16, 512, False)], 1000, 1024).exact

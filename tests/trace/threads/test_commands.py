@@ -93,6 +93,23 @@ def test_at_says_what_everybody_did(recorded: Path, truth: Run, cycle: int) -> N
         assert [(row["address"], row["state"])] == (true or [(None, "unknown.trace_off")])
 
 
+def test_after_its_last_cycle_a_thread_is_not_traced_any_more(recorded: Path, truth: Run) -> None:
+    """The threads of a core in strict turn do not end in the same cycle; nothing has been damaged for that."""
+    last = max(cycle + n - 1 for hart in range(3) for cycle, n, _, _ in truth.log[hart])
+    result = headway("trace", "at", recorded, "--image", PROGRAM, "--cycle", last, "--format", "json")
+    states = [row["state"] for row in json.loads(result.stdout)]
+    assert "unknown.trace_off" in states
+    assert "unknown.damage" not in states
+
+
+def test_where_no_thread_was_traced_no_cycle_can_be_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "my.toml").write_text("[trace]\nstart = false\n")
+    path = tmp_path / "my.hwt"
+    run_ = headway("machine", "run", EXAMPLES / "sort.elf", "--config", tmp_path / "my.toml", "--trace", path, "-q")
+    assert run_.returncode == 0, run_.stderr
+    assert "at no cycle" in refused("trace", "at", path, "--image", EXAMPLES / "sort.elf", "--cycle", 0)
+
+
 def test_stats_count_packets_and_instructions(recorded: Path, truth: Run) -> None:
     result = headway("trace", "stats", recorded, "--image", PROGRAM, "--format", "json")
     found = {(row["stream"], row["what"]): row["value"] for row in json.loads(result.stdout)}
@@ -114,7 +131,8 @@ def test_what_cannot_be_answered_is_one_sentence(recorded: Path, tmp_path: Path)
     assert "not the one that was traced" in refused("trace", "decode", recorded, "--image", EXAMPLES / "sort.elf")
     assert "no stream 0x7" in refused("trace", "decode", recorded, "--image", PROGRAM, "--stream", 7)
     assert "give one from 0" in refused("trace", "at", recorded, "--image", PROGRAM, "--cycle", 1 << 40)
-    assert "--cycle" in refused("trace", "at", recorded, "--image", PROGRAM, "--time", 5)
+    assert "--time is for captures" in refused("trace", "at", recorded, "--image", PROGRAM, "--time", 5)
+    assert "--time is for captures" in refused("trace", "at", recorded, "--image", PROGRAM, "--time", 5, "--cycle", 5)
     assert "cannot be opened" in refused("trace", "stats", recorded, "--image", tmp_path / "missing.elf")
     assert "cannot be written" in refused("machine", "run", PROGRAM, "--trace", tmp_path)
 

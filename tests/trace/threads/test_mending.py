@@ -13,6 +13,7 @@ from tests.machine.examples import Shape
 from tests.trace.threads.runs import Run, strayed, untrue
 from tests.trace.threads.test_truth import traced
 
+from headway.trace.threads._flow import Decoder
 from headway.trace.threads._mending import LONGEST_BURST, WIDTH, mend, vouched_for
 from headway.trace.threads.segments import Segment, Segments
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 HEAD = 63
 """Bytes of the head with which the stream ends, about: nothing comes after it by which it could be mended."""
 VOUCHED = 256 + 46 + 6 * 13
-"""Bytes from one check to the next: it waits for the end of a group, which may be behind an I-sync of each thread."""
+"""Bytes from one check to the next: it waits for the end of a group, behind an I-sync of each thread at most."""
 SYNC = b"\0\0\0\0\0\x80\x42"
 SHAPES: list[Shape] = [(1, 6, "strict"), (1, 1, "strict"), (1, 6, "skip")]
 
@@ -121,7 +122,8 @@ def run_of(number: int) -> Run:
 @settings(max_examples=300, deadline=None)
 def test_no_single_bit_matters(where: int, bit: int, number: int) -> None:
     stream = bytearray(run_of(number).streams[0])
-    stream[where % len(stream)] ^= 1 << bit
+    # The very last head has none after it that it could be mended by.
+    stream[where % stream.rindex(SYNC)] ^= 1 << bit
     assert run_of(number).decode(0, bytes(stream))[0] == rows_of(number)
     if where % len(stream) < len(stream) - HEAD:
         assert sum(segment.mended for segment in segments(bytes(stream))) == 1
@@ -227,3 +229,30 @@ def test_a_segment_is_found_where_it_is(name: str) -> None:
     vouched = [vouched_for(segment.data) for segment in found]
     assert all(right for _, right in vouched)
     assert all(len(segment.data) - part < VOUCHED for segment, (part, _) in zip(found[:-2], vouched, strict=False))
+
+
+def test_a_clock_that_never_runs_is_none() -> None:
+    """It has no tick for a cycle; only who makes a trace himself can say so, as all checks are right."""
+    first = head(b"", 0)
+    stopped = first[: first.rindex(b"\x80\x08\0")] + b"\0\0"
+    for stream, told in ((first, 1), (stopped, 0)):
+        decoder = Decoder((), threads=1, strict=True, cycle_accurate=True)
+        for segment in segments(stream + head(stream, 1)):
+            decoder.feed(segment)
+        assert len(decoder.changes_of_clock()) >= told
+        assert all(running for _, _, _, running, _ in decoder.changes_of_clock())
+
+
+@pytest.mark.parametrize("packet", [b"\x04\x08\x01", b"\x44\x08\x01\x01\x01"])
+def test_a_stall_of_no_reason_there_is_is_not_believed(packet: bytes) -> None:
+    """Nor printed: code 8 is no state."""
+    place = b"\x08\x80" + b"\x80" + bytes(4) + b"\x01\0\0\x80"
+    for stall, known in ((b"\x04\x09\x01", True), (packet, False)):
+        first = head(b"", 0) + place + stall
+        decoder = Decoder([(0x80000000, bytes(64))], threads=1, strict=True, cycle_accurate=True, stalls=True)
+        for segment in segments(first + head(first, 1)):
+            decoder.feed(segment)
+        rows = decoder.take()
+        states = [rows[place][5] for place in range(len(rows))]
+        assert 8 not in states
+        assert (9 in states) == known

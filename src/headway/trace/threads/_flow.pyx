@@ -764,12 +764,12 @@ cdef class Decoder:
         return 0
 
     cdef int add_clock(self, Packet* p) except -1:
-        """Kept where it is not what was known before."""
+        """Kept unless it is a head that says of a clock at full speed what was known before."""
         cdef tuple last
-        cdef tuple now = (p.count, p.tick, p.speed, p.running)
-        if self.clocks:
+        cdef tuple now = (p.count, p.tick, p.speed, p.running, p.kind == CLOCKS)
+        if self.clocks and p.kind != CLOCKS:
             last = self.clocks[len(self.clocks) - 1]
-            if last[2:] == now[2:] and now[2] == 16 and now[1] - now[0] == last[1] - last[0]:
+            if last[2:4] == now[2:4] and now[2] == 16 and now[1] - now[0] == last[1] - last[0]:
                 return 0
         self.clocks.append(now)
         return 0
@@ -844,7 +844,10 @@ cdef class Decoder:
                 self.close_gap(i, t, False)
 
     def changes_of_clock(self):
-        """(cycle, tick, speed in sixteenths, ticks of a window in which it runs): how the core's clock runs from each cycle on."""
+        """How the core's clock runs from each cycle on, as `Clock` takes it.
+
+        (cycle, tick, speed in sixteenths, ticks of a window in which it runs, whether it changed there or a head says so).
+        """
         return list(self.clocks)
 
     def profile(self):

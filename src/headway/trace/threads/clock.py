@@ -2,8 +2,8 @@
 
 The cores of a machine may run at different speeds, so threads of different cores are laid over each other by ticks.
 Each time a core's clock changed its trace unit said which tick a cycle was at, and how the clock ran from there on. It
-says the same in between, too; what only repeats what could be computed is no change, and must not be taken for one: a
-clock that is stopped for a part of each window counts its windows from the change.
+says the same in between, too, at the head of each segment; that is no change, and must not be taken for one: a clock
+that is stopped for a part of each window counts its windows from the change. It does so, too, from one to the same.
 """
 
 from __future__ import annotations
@@ -48,26 +48,33 @@ class Change(NamedTuple):
 class Clock:
     """``end``: the first cycle after the trace. ``changes``: in order, the first of them where the trace begins."""
 
-    def __init__(self, told: Sequence[tuple[int, int, int, int]], end: int, window: int) -> None:
-        """``told``: (cycle, tick, speed in sixteenths, ticks of each ``window`` in which it runs)."""
+    def __init__(self, told: Sequence[tuple[int, int, int, int, bool]], end: int, window: int) -> None:
+        """``told``, in the order in which it was.
+
+        (cycle, tick, speed in sixteenths, ticks of each ``window`` in which it runs, whether it was changed there; else
+        it is what the head of a segment says).
+        """
         self.end = end
+        self.exact = True
+        """Whether each cycle's tick is: where a clock's windows begin is known from a change alone, not from a head."""
         self._window = window
         self.changes: list[Change] = []
-        for now in map(Change._make, sorted(told)):
-            before = self.changes[-1] if self.changes else None
-            if before and before[2:] == now[2:] and abs(before.cycle_of(now.tick, window) - now.cycle) <= _NEAR:
+        for cycle, tick, speed, running, changed in told:
+            now, before = Change(cycle, tick, speed, running), self.changes[-1] if self.changes else None
+            if before and not changed:
+                repeats = before[2:] == now[2:] and abs(before.cycle_of(tick, window) - cycle) <= _NEAR
+                if repeats or cycle <= before.cycle:
+                    continue
+            full = now[2:] == (_FULL, window)
+            if before and full and before[2:] == now[2:] and tick - before.tick == cycle - before.cycle:
                 continue
-            if before and before.cycle == now.cycle:
+            self.exact = self.exact and (changed or full)
+            while self.changes and self.changes[-1].cycle >= cycle:
                 self.changes.pop()
             self.changes.append(now)
         self.changes = self.changes or [Change(0, 0, _FULL, window)]
         self._cycles = [change.cycle for change in self.changes]
         self._ticks = [change.tick for change in self.changes]
-
-    @property
-    def exact(self) -> bool:
-        """Whether each cycle's tick is: it is not known where in its window a clock was that did not run at full."""
-        return self.changes[0][2:] == (_FULL, self._window)
 
     @property
     def rate(self) -> float | None:

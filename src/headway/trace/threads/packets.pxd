@@ -26,6 +26,9 @@ cdef enum:  # Kind
     CHECKED = 13
     KINDS = 14
 
+cdef enum:
+    UNUSED = 8           # as a reason: its short packet would be a head
+
 cdef struct Packet:
     uint32_t kind
     uint32_t thread      # SELECTION, SYNC, RESTART
@@ -79,7 +82,7 @@ cdef inline long clock_at(const uint8_t* p, const uint8_t* end, Packet* packet) 
     packet.ends = p[n] >> 6 & 1
     n += 1
     more = varint_at(p + n, end, &packet.running)
-    if not more or not 1 <= packet.speed <= 16:
+    if not more or not 1 <= packet.speed <= 16 or not packet.running:
         return 0
     n += more
     more = varint_at(p + n, end, &value)
@@ -176,7 +179,7 @@ cdef inline long packet_at(const uint8_t* p, const uint8_t* end, Packet* packet)
         packet.kind = ATOMS
         packet.value = header
         return 1
-    if header & 7 == CYCLES_SHORT and header != HEAD:
+    if header & 7 == CYCLES_SHORT and header >> 3 != UNUSED:
         packet.kind = CYCLES
         if end - p < 2:
             return 0
@@ -198,6 +201,8 @@ cdef inline long packet_at(const uint8_t* p, const uint8_t* end, Packet* packet)
         if end - p < n + 1:
             return 0
         value = word_at(p + 1, <int>n)
+        if value & 15 == UNUSED:
+            return 0
         packet.reason = value & 15
         packet.value = value >> 4
         return n + 1

@@ -77,7 +77,7 @@ COUNTED = (
 """What the six counters of the profile count."""
 _EVERY = 1 << 15
 """Bytes of a stream from one kept state of the decoder to the next."""
-_DAMAGE = 35
+_TRACE_OFF, _DAMAGE = 33, 35
 _LOCATED = bytes([32, 34, 35, 36, 39])
 """Gaps that are shown with the bytes that they come from."""
 _PADDED = [STATES.get(code, f"unknown.{code}").encode() for code in range(256)]
@@ -264,6 +264,10 @@ class Trace:
         self.check_times()
         self.check_program()
         clock = self.clock(of)
+        if not clock.end:
+            raise HeadwayError(
+                f"at no cycle of core {of} is it known what was done: name another core, or trace it again"
+            )
         if not 0 <= cycle < clock.end:
             raise HeadwayError(f"the trace of core {of} is of {clock.end} cycles: give one from 0 to {clock.end - 1}")
         tick = clock.tick(cycle)
@@ -343,6 +347,10 @@ class Trace:
                     threads.discard(thread)
             if not threads:
                 return
+        for thread in threads:
+            # As the stream ends, so it goes on; of a thread that was known to its end: it was not traced any more.
+            why = decoder.reasons()[thread]
+            found[thread] = self._unknown(core, thread, cycle, _TRACE_OFF if why is None else why)
 
     def _unknown(self, core: int, thread: int, cycle: int, why: int) -> Moment:
         return Moment(core, core * self.shape.threads + thread, cycle, STATES[why], None, 0, None)

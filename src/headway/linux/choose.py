@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from typing import Protocol, TypeVar
 
 from headway.errors import HeadwayError
 
 from .source import Criteria, LinuxSource, Selection
 from .status import status
 
-__all__ = ["may_use_bpf", "start_source"]
+__all__ = ["begun_exact", "may_use_bpf", "start_source"]
+
+
+class _Begins(Protocol):
+    def begin(self) -> None: ...
+
+
+_Exact = TypeVar("_Exact", bound=_Begins)
 
 
 def may_use_bpf() -> bool:
@@ -37,19 +46,9 @@ def start_source(
     from .ebpf import BpfSource
     from .proc import ProcSource
 
-    why = ""
-    if prefer == "bpf" or (prefer is None and may_use_bpf()):
-        exact = BpfSource(selection, criteria, intervals=intervals)
-        try:
-            exact.begin()
-        except HeadwayError as error:
-            if prefer == "bpf" or error.final:
-                raise
-            why = str(error)
-        else:
-            return exact, ""
-    elif prefer is None:
-        why = "eBPF needs CAP_BPF and CAP_PERFMON (sudo headway ...)"
+    exact, why = begun_exact(lambda: BpfSource(selection, criteria, intervals=intervals), prefer)
+    if exact is not None:
+        return exact, ""
     sampled = ProcSource(selection, criteria)
     try:
         sampled.begin()
@@ -57,3 +56,20 @@ def start_source(
         sampled.close()
         raise
     return sampled, why
+
+
+def begun_exact(make: Callable[[], _Exact], prefer: str | None) -> tuple[_Exact | None, str]:
+    """What measures with eBPF, begun; or why it cannot, in words (none if ``prefer`` is ``proc``).
+
+    Raises HeadwayError where it cannot and nothing else will do.
+    """
+    if prefer == "bpf" or (prefer is None and may_use_bpf()):
+        exact = make()
+        try:
+            exact.begin()
+        except HeadwayError as error:
+            if prefer == "bpf" or error.final:
+                raise
+            return None, str(error)
+        return exact, ""
+    return None, "eBPF needs CAP_BPF and CAP_PERFMON (sudo headway ...)" if prefer is None else ""

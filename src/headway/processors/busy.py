@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from headway.errors import HeadwayError
-from headway.linux.choose import may_use_bpf
+from headway.linux.choose import begun_exact
 from headway.linux.ebpf import BpfSource
 from headway.linux.source import Criteria, Selection
 from headway.model import Cell, Quality
@@ -61,19 +60,9 @@ def start_busy(cpus: Sequence[int], power: Power, prefer: str | None = None) -> 
 
     ``prefer``: ``bpf`` or ``proc``, and no other. Raises HeadwayError where that cannot be.
     """
-    why = ""
-    if prefer == "bpf" or (prefer is None and may_use_bpf()):
-        exact = BpfBusy(cpus)
-        try:
-            exact.begin()
-        except HeadwayError as error:
-            if prefer == "bpf" or error.final:
-                raise
-            why = str(error)
-        else:
-            return exact, ""
-    elif prefer is None:
-        why = "eBPF needs CAP_BPF and CAP_PERFMON (sudo headway ...)"
+    exact, why = begun_exact(lambda: BpfBusy(cpus), prefer)
+    if exact is not None:
+        return exact, ""
     return KernelBusy(cpus, power), why
 
 

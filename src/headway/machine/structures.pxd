@@ -331,6 +331,9 @@ ctypedef struct Clock:
     int64_t stolen
     # ^ Ticks of system-management interrupts before it began, and how many of these there were.
     int64_t interrupts
+    int64_t stopped
+    # ^ Ticks that it had been stopped for (pwduty) before it began, and how often that was.
+    int64_t stops
 
 ctypedef struct Core:
     Hart* harts

@@ -17,8 +17,9 @@ from tests.machine.programs import run as run_elf
 from tests.machine.test_command import headway
 
 from headway.machine.config import Power, Smi
+from headway.machine.host import TICKS_PER_SECOND as SECOND
 from headway.machine.machine import Machine, Result
-from headway.machine.utilisation import SECOND, sample_of
+from headway.machine.utilisation import sample_of
 from headway.model import Quality, Sample, Utilisation
 from headway.views.utilisation_json import cpu_schema
 

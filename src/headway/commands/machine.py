@@ -259,7 +259,8 @@ def _report_processors(
     result: Result, stream: TextIO, argv: list[str], *, as_json: bool, verbose: bool, notes: bool
 ) -> None:
     """How busy its hardware threads were, and how fast."""
-    from headway.machine.utilisation import SECOND, sample_of
+    from headway.machine.host import TICKS_PER_SECOND
+    from headway.machine.utilisation import sample_of
 
     sample = sample_of(result)
     losses = result.ledger.losses
@@ -267,7 +268,7 @@ def _report_processors(
         from headway.views.json import dumps
         from headway.views.utilisation_json import cpu_document
 
-        length = sample.duration * 1000 / SECOND
+        length = sample.duration * 1000 / TICKS_PER_SECOND
         document = cpu_document(
             [sample], interval_ms=length, command=argv, exit_status=result.exit_status, losses=losses
         )

@@ -301,6 +301,8 @@ ctypedef struct Hart:
     int64_t since_stolen
     # ^ Ticks of system-management interrupts until then, and how many.
     int64_t since_interrupts
+    int32_t before
+    # ^ Mode in the cycle before `since`.
     int64_t lost[REASONS]
 
     # Profile buffer.

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from headway.model import FIGURES, Cell, Kind, Processor, Quality, Sample, Utilisation, kind_of
 
+from .host import TICKS_PER_SECOND
 from .machine import Result
 from .states import IDLE, SMI
 
-__all__ = ["SECOND", "sample_of"]
+__all__ = ["sample_of"]
 
-SECOND = 100_000_000
-"""Ticks in a second, as the machine's host tells programs (SYS_TICKFREQ; docs/machine.md, section 3)."""
 _NOT_BUSY = (Kind.WAIT, Kind.STOLEN)
 
 
 def sample_of(result: Result) -> Sample:
-    """The whole run as one sample; times in ticks, frequencies by a second of `SECOND` ticks."""
+    """The whole run as one sample; times in ticks, frequencies by a second of `TICKS_PER_SECOND` ticks."""
     window = result.ledger.window
     threads = len(result.harts) // len(result.cores)
     found = result.ledger.processors
@@ -46,10 +45,10 @@ def _row(processor: Processor, slept: list[str], throttled: tuple[int, int]) -> 
         span=processor.span,
         states=states,
         ticks=ticks,
-        actual_hz=ticks * SECOND / busy if busy else None,
+        actual_hz=ticks * TICKS_PER_SECOND / busy if busy else None,
         idle={IDLE[state]: states.get(state, Cell()).time for state in slept},
         throttled=stops,
         stopped=stopped,
         smi=states.get(SMI, Cell(count=0)).count,
-        second=SECOND,
+        second=TICKS_PER_SECOND,
     )

@@ -1,7 +1,7 @@
 /* How busy is every hart, and how fast does it run, as software can tell that reads counters while it is disturbed.
  *
- * Each hart has work for a part of its time and sleeps for the rest; one core runs at three quarters of the machine's
- * clock, which is stopped for an eighth of the time on top of that. Something more urgent takes each hart once a period, often
+ * Each hart has work for a part of its time and sleeps for the rest; every second core runs at three quarters of the
+ * machine's clock, which is stopped for an eighth of the time on top of that. Something more urgent takes each hart once a period, often
  * about when the counters are read; the configuration has management interrupts that stop all of them
  * (utilisation.toml). The same counters are read in two ways, at the same time:
  *
@@ -184,7 +184,7 @@ static int call_off(uint32_t seen)
     return __atomic_compare_exchange_n(&meeting, &seen, seen & ~(OPEN | COME), 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
-/* Everybody is here: read, say so. Done once before, or the code would have to be fetched in between. */
+/* Everybody is here: read, and say so. */
 static void take_part(struct hart *hart)
 {
     hart->until = read_between(&hart->now);
@@ -219,7 +219,7 @@ static void conduct(uint32_t round, uint32_t parts)
         uint32_t seen, limit;
         number++;
         finished = 0;
-        read_between(&harts[0].now);
+        read_between(&harts[0].now); /* only to have its code in the cache */
         __atomic_store_n(&meeting, number << 16 | OPEN | 1, __ATOMIC_SEQ_CST); /* Wait Sync Event */
         limit = now() + patience();
         do
@@ -298,13 +298,14 @@ static void live(uint32_t number, uint32_t parts)
 
 struct range {
     uint32_t least, most, impossible;
+    struct reading first, last;
 };
 
 /* Effective frequencies in kHz, of the time from one reading to the next. No hart runs faster than the machine's clock; 1 %
  * is left to what its two looks are apart. */
 static struct range frequencies(const struct reading *readings, const uint32_t *kept)
 {
-    struct range found = {UINT32_MAX, 0, 0};
+    struct range found = {.least = UINT32_MAX};
     const struct reading *before = 0;
     for (uint32_t round = 0; round < ROUNDS; round++) {
         const struct reading *after = &readings[round];
@@ -316,7 +317,9 @@ static struct range frequencies(const struct reading *readings, const uint32_t *
             found.least = khz < found.least ? khz : found.least;
             found.most = khz > found.most ? khz : found.most;
             found.impossible += khz > CLOCK_MHZ * 1010;
-        }
+        } else
+            found.first = *after;
+        found.last = *after;
         before = after;
     }
     return found;
@@ -329,8 +332,11 @@ int main(void)
     for (uint32_t hart = 0; hart < bare_harts(); hart++) {
         struct range naive = frequencies(utilisation_naive[hart], 0);
         struct range kept = frequencies(utilisation_kept[hart], utilisation_rounds);
-        bare_print("hart %u: %u to %u kHz synchronised, %u to %u kHz naively\n", hart, kept.least, kept.most, naive.least,
-                   naive.most);
+        uint32_t reference = kept.last.reference - kept.first.reference, span = kept.last.time - kept.first.time;
+        if (span && reference)
+            bare_print("hart %u: %u %% busy at %u MHz; effective %u to %u kHz synchronised, %u to %u naively\n", hart,
+                       reference * 100 / span, (kept.last.unhalted - kept.first.unhalted) * CLOCK_MHZ / reference,
+                       kept.least, kept.most, naive.least, naive.most);
         impossible += kept.impossible;
         naively += naive.impossible;
         held = harts[hart].held > held ? harts[hart].held : held;

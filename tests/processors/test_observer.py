@@ -198,6 +198,22 @@ def test_what_is_read_too_late_is_dropped(rig: Rig) -> None:
     assert sample.dropped["late"] == 2
 
 
+def test_meetings_that_are_tried_again_do_not_make_a_reading_late(rig: Rig) -> None:
+    rig.meetings.script = [{1: {"gap": 50_000}}, {0: {"gap": 50_000}}] * 2
+    sample = rig.observer.sample(clock() + 1 * MS, tolerance=2 * MS)
+    assert sample.dropped == {"interrupted": 4}
+    assert "late" not in sample.dropped
+    assert all(row.dropped is None for row in sample.processors)
+
+
+def test_a_meeting_that_is_held_long_after_its_moment_is_dropped(rig: Rig) -> None:
+    moment = clock() + 30 * MS
+    stamps = dict.fromkeys(("arrived", "saw_go", "before", "after", "saw_done"), moment + 50 * MS)
+    rig.meetings.script = [{0: stamps, 1: stamps}]
+    sample = rig.observer.sample(moment, tolerance=15 * MS)
+    assert sample.dropped == {"late": 2}
+
+
 def test_a_processor_that_was_off_begins_anew(rig: Rig) -> None:
     start = rig.meetings.now
     rig.on = {0}

@@ -155,12 +155,12 @@ class Observer:
     def sample(self, moment: int | None = None, tolerance: int | None = None) -> Sample:
         """Read at this moment (ns of CLOCK_MONOTONIC; None: now): what happened since the last good reading.
 
-        ``tolerance``: ns by which it may be late; a reading that is later is dropped.
+        ``tolerance``: ns by which it may be late, but for meetings that are tried again; a reading that is later is
+        dropped.
         """
         planned = clock() if moment is None else moment
-        done = self._meet(planned)
-        late = tolerance is not None and any(s.before > planned + tolerance for s in done.good.values())
-        if late:
+        done = self._meet(planned, tolerance)
+        if done.late:
             done.dropped[disturbance.LATE] += len(done.good)
             done.wrong |= dict.fromkeys(done.good, disturbance.LATE)
             done.good.clear()
@@ -276,11 +276,12 @@ class Observer:
         hz = sum(ends) / len(ends)
         return Frequency(round(row.busy * hz / 1e9), hz)
 
-    def _meet(self, moment: int) -> Round:
+    def _meet(self, moment: int, tolerance: int | None) -> Round:
         """A reading; what was read before of processors that have been off, or may have been, is forgotten."""
         assert self._readings is not None
         assert self._busy is not None
-        done = self._readings.take(moment, {cpu: reading.words for cpu, reading in self._before.items()})
+        words = {cpu: reading.words for cpu, reading in self._before.items()}
+        done = self._readings.take(moment, words, tolerance)
         self._forget({cpu for cpu, reason in done.wrong.items() if reason == disturbance.OFFLINE}, disturbance.OFFLINE)
         self._forget(done.moved, disturbance.MOVED)
         if back := self._lost.keys() & done.good.keys():

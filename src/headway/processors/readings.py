@@ -48,6 +48,8 @@ class Round:
     """The moment of the ledgers' cut; 0: none was announced."""
     held: int = 0
     """The longest that a reader kept its processor, ns."""
+    late: bool = False
+    """It was not begun, or not ended, when it should have been: nothing that a reading does takes so long."""
     chain: int = 0
     """Cycles of the chain that was timed."""
 
@@ -98,10 +100,11 @@ class Readings:
         """The readers' thread ids by processor."""
         return dict(self._meeting.tids())
 
-    def take(self, moment: int, before: Mapping[int, Sequence[int]]) -> Round:
+    def take(self, moment: int, before: Mapping[int, Sequence[int]], tolerance: int | None = None) -> Round:
         """Meetings at this moment, and after it, until one is as it should be, or there have been enough.
 
-        ``before``: what the counters of processors said at their last good reading.
+        ``before``: what the counters of processors said at their last good reading. ``tolerance``: ns by which it may
+        begin late, and each meeting be after its moment; None: any.
         """
         done = Round(chain=self._chain)
         missed: Tally[int] = Tally()
@@ -112,8 +115,11 @@ class Readings:
         self._meeting.expect(expected)
         best: dict[int, Stamps] | None = None
         wrong: dict[int, str] = {}
+        due = moment
         for attempt in range(TRIES):
-            met = self._meeting.attempt(max(moment, clock() + (AHEAD << attempt)), again=attempt > 0)
+            done.late |= tolerance is not None and clock() > due + tolerance
+            due = max(moment, clock() + (AHEAD << attempt))
+            met = self._meeting.attempt(due, again=attempt > 0)
             stamps = self._meeting.stamps()
             listed = [(cpu, s) for cpu, s in zip(self._cpus, stamps, strict=True) if cpu in expected]
             wrong = disturbance.judge([cpu for cpu, _ in listed], [s for _, s in listed])
@@ -139,6 +145,7 @@ class Readings:
             done.wrong |= dict.fromkeys(expected, disturbance.SKEW) | wrong
         else:
             done.good = best
+            done.late |= tolerance is not None and any(s.before > due + tolerance for s in best.values())
             self._tune(best)
         self._absent = set(self._cpus) - done.good.keys() if best else set()
         return done

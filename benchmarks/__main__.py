@@ -5,7 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from . import accuracy, corrected, cost, machine, progress, regions, scale, spread, trace, trace_threads, utilisation
+from . import (
+    accuracy,
+    corrected,
+    cost,
+    machine,
+    progress,
+    readings,
+    regions,
+    scale,
+    spread,
+    trace,
+    trace_threads,
+    utilisation,
+)
 from .common import heading, load
 
 
@@ -43,6 +56,7 @@ def main() -> None:
         scale.main,
         utilisation.main,
         machine.main,
+        readings.main,
         trace.main,
         trace_threads.main,
     ):

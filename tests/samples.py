@@ -29,6 +29,7 @@ def rows(draw: st.DrawFn, cpu: int = 0) -> Utilisation:
         idle=draw(st.dictionaries(names, st.none() | _times, max_size=4)),
         skew=draw(st.none() | st.integers(0, 10_000)),
         throttled=draw(_counts),
+        stopped=draw(st.none() | _times),
         smi=draw(_counts),
     )
 
@@ -48,4 +49,5 @@ def samples(draw: st.DrawFn, cpus: int = 4) -> Sample:
         quality={name: draw(st.sampled_from(Quality)) for name in FIGURES},
         reasons=draw(st.dictionaries(st.sampled_from(FIGURES), st.sampled_from(HOSTILE_NAMES), max_size=3)),
         dropped=draw(st.dictionaries(_reasons, st.integers(1, 100), max_size=3)),
+        time_unit=draw(st.sampled_from(["ns", "cycles"])),
     )

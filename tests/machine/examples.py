@@ -17,7 +17,12 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 GUEST = Path(__file__).parents[2] / "src/headway/machine/guest"
 SHAPES = ((1, 1, "strict"), (1, 6, "strict"), (1, 6, "skip"), (2, 6, "strict"), (2, 6, "skip"))
 """Cores, threads of each, issue."""
-CONFIGURED = {"uart-poll": "uart", "uart-interrupt": "uart", "interrupt-storm": "interrupt-storm"}
+CONFIGURED = {
+    "uart-poll": "uart",
+    "uart-interrupt": "uart",
+    "interrupt-storm": "interrupt-storm",
+    "utilisation": "utilisation",
+}
 """Programs that need a configuration, and which."""
 MOST_CYCLES = 50_000_000
 

@@ -325,6 +325,7 @@ def test_a_hart_that_is_woken_meanwhile_goes_on_when_it_is_over() -> None:
     bench = asleep(1, smi=Smi(at=990, ticks=500))
     assert bench.states()[208].time == 500
     assert bench.states()[203].time <= 2
+    assert bench.x(S11) == asleep(1).x(S11), "it slept when it began, so none of it is unhalted"
     assert violations(bench.ledger()) == []
 
 

@@ -17,7 +17,16 @@ from headway.machine.config import L2, Cache, Config
 from headway.machine.machine import Machine
 
 KEPT = Path(__file__).with_name("digests.json")
-PROGRAMS = ("integer", "interrupt-storm", "malloc-heavy", "matmul", "six-threads", "spin-lock", "uart-poll")
+PROGRAMS = (
+    "integer",
+    "interrupt-storm",
+    "malloc-heavy",
+    "matmul",
+    "six-threads",
+    "spin-lock",
+    "uart-poll",
+    "utilisation",
+)
 ODD = Config.of(
     cores=3, threads=5, issue="skip", l1d=Cache(4096, 2, 64, "through"), l1i=Cache(2048, 1, 64), l2=L2(65536, 8, 64)
 )

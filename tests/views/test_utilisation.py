@@ -52,6 +52,15 @@ def test_the_table_says_how_busy_with_what_and_how_fast() -> None:
     assert row.split("│")[2].split() == ["1.27", "GHz", "3.41", "GHz", "400", "ns"]
 
 
+def test_times_of_the_machine_are_cycles() -> None:
+    sample = replace(SAMPLE, time_unit="cycles", processors=(replace(ROW, second=1e8, stopped=37_500),))
+    titles, row, *rest = lines(sample)
+    assert "stopped" in titles
+    assert " ".join(row.split("│")[0].split()) == "0 37.2 % 111.60M 92.100M 17.900M 1.600M 400,000"
+    assert row.split("│")[2].split()[:2] == ["127", "MHz"]
+    assert any("in cycles, of 300,000,000" in line for line in rest)
+
+
 def test_a_dropped_reading_shows_its_reason_and_no_figure() -> None:
     sample = replace(SAMPLE, processors=(ROW, Utilisation(1, dropped="steal")), dropped={"steal": 3})
     table = sample_table(sample, width=120, explanations={"steal": "the hypervisor took it"})
@@ -152,5 +161,5 @@ def test_what_is_unknown_is_null_and_said_to_be_unavailable(sample: Sample) -> N
 def test_utilisation_is_per_cent() -> None:
     row = cpu_document([SAMPLE], interval_ms=300)["samples"][0]["processors"][0]
     assert row["utilisation"] == pytest.approx(37.2)
-    assert row["busy_ns"] == 111_600_000
-    assert row["idle_ns"] == {"C1": 188_000_000}
+    assert row["busy"] == 111_600_000
+    assert row["idle"] == {"C1": 188_000_000}

@@ -19,6 +19,8 @@ from headway.machine.config import Config
 from .report import report_to
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from headway.machine.machine import Result
 
 __all__ = ["command"]
@@ -76,7 +78,8 @@ def _show(**chosen: Any) -> None:
 @_configuration
 @click.option("--max-cycles", type=click.IntRange(min=0), metavar="N", help="Give up after so many cycles.")
 @click.option("-o", "--output", metavar="FILE", help="Write the report there instead of to standard error.")
-@click.option("--json", "as_json", is_flag=True, help="JSON (headway schema), in cycles.")
+@click.option("--json", "as_json", is_flag=True, help="JSON (headway schema; --cpu: schema cpu), in cycles.")
+@click.option("--cpu", "processors", is_flag=True, help="Its processors instead of its threads, as headway cpu.")
 @click.option("--trace", "traced", metavar="FILE", help="Write what the trace units send there (headway trace).")
 @click.option("-v", "--verbose", is_flag=True, help="Every state of every thread, and the harts.")
 @click.option("-q", "--quiet", is_flag=True, help="Only the figures: nothing that shows how far it is.")
@@ -98,6 +101,7 @@ def _run(
     max_cycles: int | None,
     output: str | None,
     as_json: bool,
+    processors: bool,
     traced: str | None,
     verbose: bool,
     quiet: bool,
@@ -110,6 +114,7 @@ def _run(
     headway machine run prog.elf                       one core of six hardware threads
     headway machine run prog.elf --cores 2 -v          every state of every thread, and the harts
     headway machine run prog.elf --json -o out.json    the same as JSON
+    headway machine run prog.elf --cpu                 how busy its hardware threads were, and how fast
     headway machine run prog.elf --trace prog.hwt      with a trace of every instruction
 
     Run a RISC-V program (RV32IMAC, an ELF file) to its end and show the progress of its threads, in cycles.
@@ -138,7 +143,13 @@ def _run(
         finally:
             if shown is not None:
                 shown.hide()
-        _report(result, stream, [elf, *arguments], as_json=as_json, verbose=verbose, limit=limit)
+        argv = [elf, *arguments]
+        with _written():
+            if processors:
+                _report_processors(result, stream, argv, as_json=as_json, verbose=verbose, notes=not quiet)
+            else:
+                _report(result, stream, argv, as_json=as_json, verbose=verbose, limit=limit)
+            stream.flush()
     if result.ended == "stopped":
         context.exit(128 + signal.SIGINT)
     if result.ended == "limit":
@@ -218,27 +229,60 @@ def _exit_status(status: int) -> int:
     return status & 0xFF or (255 if status else 0)
 
 
-def _report(result: Result, stream: TextIO, argv: list[str], *, as_json: bool, verbose: bool, limit: int) -> None:
+@contextmanager
+def _written() -> Iterator[None]:
+    """A report that cannot be written is said so; a reader that has gone away is no error."""
     try:
-        if as_json:
-            from headway.views.json import write
-
-            stream.writelines(write(result.ledger, command=argv, exit_status=result.exit_status))
-            stream.write("\n")
-        else:
-            from rich.console import Console
-
-            from headway.views.table import print_table
-
-            # What stalls were for is a table of its own: only where every state is asked for.
-            ledger = result.ledger if verbose else replace(result.ledger, events=())
-            console = Console(file=stream, highlight=False, markup=False, emoji=False)
-            print_table(console, ledger, limit=limit, verbose=verbose)
-        stream.flush()
-    except BrokenPipeError:  # a reader that has gone away is no error
+        yield
+    except BrokenPipeError:
         pass
     except OSError as error:
         raise HeadwayError(f"the report cannot be written ({error.strerror})") from None
+
+
+def _report(result: Result, stream: TextIO, argv: list[str], *, as_json: bool, verbose: bool, limit: int) -> None:
+    """Its threads' progress."""
+    if as_json:
+        from headway.views.json import write
+
+        stream.writelines(write(result.ledger, command=argv, exit_status=result.exit_status))
+        stream.write("\n")
+    else:
+        from headway.views.table import print_table
+
+        # What stalls were for is a table of its own: only where every state is asked for.
+        ledger = result.ledger if verbose else replace(result.ledger, events=())
+        print_table(_table_on(stream), ledger, limit=limit, verbose=verbose)
+
+
+def _report_processors(
+    result: Result, stream: TextIO, argv: list[str], *, as_json: bool, verbose: bool, notes: bool
+) -> None:
+    """How busy its hardware threads were, and how fast."""
+    from headway.machine.host import TICKS_PER_SECOND
+    from headway.machine.utilisation import sample_of
+
+    sample = sample_of(result)
+    losses = result.ledger.losses
+    if as_json:
+        from headway.views.json import dumps
+        from headway.views.utilisation_json import cpu_document
+
+        length = sample.duration * 1000 / TICKS_PER_SECOND
+        document = cpu_document(
+            [sample], interval_ms=length, command=argv, exit_status=result.exit_status, losses=losses
+        )
+        stream.write(dumps(document) + "\n")
+    else:
+        from headway.views.utilisation import print_sample
+
+        print_sample(_table_on(stream), sample, losses=losses, verbose=verbose, notes=notes)
+
+
+def _table_on(stream: TextIO) -> Console:
+    from rich.console import Console
+
+    return Console(file=stream, highlight=False, markup=False, emoji=False)
 
 
 class _Output:

@@ -11,7 +11,7 @@ from libc.string cimport memcpy, memset
 
 from .accounts cimport cell_of, find_cells, settle
 from .architecture cimport *
-from .clocks cimport cycle_of, end_tick
+from .clocks cimport count_stops, cycle_of, end_tick
 from .code cimport NO_PAGE, PAGE, forget_code, forget_tcm, free_pages
 from .events cimport write_resource
 from .devices cimport find_next_event, handle_events
@@ -574,6 +574,14 @@ cdef class Processor:
         c = &self.m.cores[<int>n]
         names = ("unhalted", "reference", "c1", "c2", "c3")
         return {name: c.counters[UNHALTED + i] for i, name in enumerate(names)}
+
+    def throttled(self, n: int) -> tuple:
+        """For how many ticks the clock of core n has been stopped by its duty cycle, and how often."""
+        cdef int64_t stopped = 0, stops = 0
+        if not 0 <= n < self.m.cores_count:
+            raise IndexError(f"there is no core {n}")
+        count_stops(&self.m.cores[<int>n].clock, self.m.now, &stopped, &stops)
+        return stopped, stops
 
     def transmitted(self) -> bytes:
         """What the UART has sent since this was asked last."""

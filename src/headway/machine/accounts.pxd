@@ -101,8 +101,8 @@ cdef inline int64_t all_lost(int64_t* lost) noexcept nogil:
     return total
 
 
-cdef inline void charge_stolen(Machine* m, Hart* h, int64_t ticks, int64_t many) noexcept nogil:
-    """Ticks of system-management interrupts: nobody's, but the reference counters went on, as on real machines."""
+cdef inline void charge_stolen(Machine* m, Hart* h, int mode, int64_t ticks, int64_t many) noexcept nogil:
+    """Ticks of system-management interrupts: nobody's, but the counters of harts that ran went on, as on real machines."""
     cdef Cell* cell = cell_of(m, &h.account, SMI)
     cell.time += ticks
     cell.count += many
@@ -110,7 +110,7 @@ cdef inline void charge_stolen(Machine* m, Hart* h, int64_t ticks, int64_t many)
         cell = cell_of(m, &h.thread.account, SMI)
         cell.time += ticks
         cell.count += many
-    if h.mode != HALTED:
+    if mode != HALTED:
         h.counters[REFERENCE] += <uint64_t>ticks
         h.counters[UNHALTED] += <uint64_t>ticks
     if h.monitor:
@@ -124,10 +124,13 @@ cdef inline void settle(Machine* m, Core* c, Hart* h, int64_t cycle) noexcept no
     cdef int64_t instructions = h.instret - h.since_instret
     cdef Clock* clock
     cdef uint32_t row
+    cdef int mode
     clock = clock_at(c, cycle - 1)
     if clock.stolen != h.since_stolen:
         time -= clock.stolen - h.since_stolen
-        charge_stolen(m, h, clock.stolen - h.since_stolen, clock.interrupts - h.since_interrupts)
+        # Between two states: what it did in the cycle before it counts, however it goes on.
+        mode = h.mode if clock.cycle > h.since else h.before
+        charge_stolen(m, h, mode, clock.stolen - h.since_stolen, clock.interrupts - h.since_interrupts)
         h.since_stolen = clock.stolen
         h.since_interrupts = clock.interrupts
     if h.cell != NULL:
@@ -145,6 +148,8 @@ cdef inline void settle(Machine* m, Core* c, Hart* h, int64_t cycle) noexcept no
         add_word(m, row + 8, instructions)
         add_word(m, row + 24, all_lost(h.lost))
     memset(h.lost, 0, sizeof(h.lost))
+    if cycles:
+        h.before = h.mode
     h.since = cycle
     h.since_tick = tick
     h.since_instret = h.instret

@@ -33,6 +33,19 @@ cdef inline int64_t clock_cycle(Clock* clock, int64_t tick) noexcept nogil:
     return clock.cycle - divided(-turned * clock.speed, 16)
 
 
+cdef inline void count_stops(Clock* clock, int64_t tick, int64_t* stopped, int64_t* stops) noexcept nogil:
+    """Adds the ticks before this one in which the clock was stopped to throttle it, and how often it was."""
+    cdef int64_t turned = tick - clock.tick, windows, rest
+    stopped[0] += clock.stopped
+    stops[0] += clock.stops
+    if clock.running == clock.window or turned <= 0:
+        return
+    windows = turned // clock.window
+    rest = turned - windows * clock.window - clock.running
+    stopped[0] += windows * (clock.window - clock.running) + max(rest, 0)
+    stops[0] += windows + (rest > 0)
+
+
 cdef inline Clock* clock_at(Core* c, int64_t cycle) noexcept nogil:
     """How the clock ran at the cycle."""
     cdef int i = 0
@@ -72,7 +85,8 @@ cdef inline int64_t end_tick(Core* c, int64_t cycle) noexcept nogil:
 
 cdef inline void set_clock(Core* c, int64_t now, int64_t speed, int64_t running, int64_t window) noexcept nogil:
     """From tick `now` on the clock runs like this. Harts that wait for a tick must be looked at again."""
-    cdef int64_t cycle = cycle_of(c, now)
+    cdef int64_t cycle = cycle_of(c, now), stopped = 0, stops = 0
+    count_stops(&c.clock, now, &stopped, &stops)
     if cycle != c.clock.cycle:
         # A clock that no cycle has had is none.
         memmove(&c.past[1], &c.past[0], (MAX_THREADS - 1) * sizeof(Clock))
@@ -82,4 +96,6 @@ cdef inline void set_clock(Core* c, int64_t now, int64_t speed, int64_t running,
     c.clock.speed = speed
     c.clock.running = running
     c.clock.window = window
+    c.clock.stopped = stopped
+    c.clock.stops = stops
     c.plain = speed == 16 and running == window

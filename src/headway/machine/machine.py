@@ -62,6 +62,8 @@ class Result:
     """Of each hart its ``pc`` and its counters at the end, by name."""
     cores: tuple[Mapping[str, int], ...]
     """Of each core its clock's counters at the end, by name."""
+    throttled: tuple[tuple[int, int], ...]
+    """Of each core for how many ticks its clock was stopped by its duty cycle (``pwduty``), and how often."""
     digest: str
     """A hash (SHA-256) of all of this and of the memory: equal where two runs were the same to the cycle."""
 
@@ -218,6 +220,7 @@ class _Run:
             console=bytes(self._console.written),
             harts=tuple(dict(processor.hart(number)) for number in range(self._config.harts)),
             cores=tuple(dict(processor.core(number)) for number in range(self._config.cores)),
+            throttled=tuple(processor.throttled(number) for number in range(self._config.cores)),
             digest="",
         )
         return replace(found, digest=self._digest(found))

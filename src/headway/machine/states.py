@@ -7,7 +7,11 @@ from collections.abc import Mapping, Sequence
 from .config import Range
 from .image import Names
 
-__all__ = ["name_states"]
+__all__ = ["IDLE", "SMI", "name_states"]
+
+SMI = "stolen.smi"
+IDLE = {"idle.c1": "C1", "idle.c2": "C2", "idle.c3": "C3", "idle.wake": "wake", "idle.reset": "reset"}
+"""The states in which a processor does not run, and what else they are called."""
 
 _EXCEPTIONS = {  # by mcause; "The RISC-V Instruction Set Manual, Volume II", table of mcause values
     0: "fetch_misaligned",
@@ -35,7 +39,7 @@ _FIXED = {
     202: "idle.c3",
     203: "idle.wake",
     204: "idle.reset",
-    208: "stolen.smi",
+    208: SMI,
     210: "overhead",
     220: "ready",
 }

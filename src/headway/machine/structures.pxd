@@ -313,6 +313,8 @@ ctypedef struct Hart:
     int64_t since_stolen
     # ^ Ticks of system-management interrupts until then, and how many.
     int64_t since_interrupts
+    int32_t before
+    # ^ Mode in the cycle before `since`.
     int64_t lost[REASONS]
 
     # Profile buffer.
@@ -343,6 +345,9 @@ ctypedef struct Clock:
     int64_t stolen
     # ^ Ticks of system-management interrupts before it began, and how many of these there were.
     int64_t interrupts
+    int64_t stopped
+    # ^ Ticks that it had been stopped for (pwduty) before it began, and how often that was.
+    int64_t stops
 
 ctypedef struct Core:
     Hart* harts

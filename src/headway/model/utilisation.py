@@ -24,7 +24,10 @@ __all__ = ["ALL", "FIGURES", "Sample", "Utilisation", "across", "joined"]
 
 @dataclass(frozen=True, slots=True)
 class Utilisation:
-    """One processor in one sample. Times are ns. A figure that cannot be had is None; `Sample.reasons` says why."""
+    """One processor in one sample; times in the sample's unit.
+
+    A figure that cannot be had is None; `Sample.reasons` says why.
+    """
 
     cpu: int
     span: int | None = None
@@ -40,11 +43,15 @@ class Utilisation:
     skew: int | None = None
     """How much later than the first processor it was read."""
     throttled: int | None = None
-    """How often it was slowed down because it, or the package, was too hot."""
+    """How often it was slowed down (its clock was stopped) because it, or the package, was too hot."""
+    stopped: int | None = None
+    """Time in which its clock was stopped to slow it down, whether it was halted or not."""
     smi: int | None = None
     """System management interrupts, which stop all processors without the kernel knowing."""
     dropped: str | None = None
     """Why the reading that ends the sample is not to be trusted; None: it is good."""
+    second: float = 1e9
+    """Units of time in a second."""
     times: Mapping[Kind, int] = field(init=False, repr=False, compare=False)
     """Time of each kind: a processor that waits is idle."""
 
@@ -74,7 +81,7 @@ class Utilisation:
     @property
     def effective_hz(self) -> float | None:
         """Busy ticks per second of the span."""
-        return self.ticks * 1e9 / self.span if self.ticks is not None and self.span else None
+        return self.ticks * self.second / self.span if self.ticks is not None and self.span else None
 
     @property
     def unhalted(self) -> float | None:
@@ -90,12 +97,12 @@ class Sample:
     """Where busy time is from: ``bpf``, ``cpuidle``, ``proc`` or ``machine``."""
     start: int
     end: int
-    """Of the first processor's readings, ns; on Linux of CLOCK_MONOTONIC."""
+    """Of the first processor's readings; on Linux of CLOCK_MONOTONIC."""
     processors: tuple[Utilisation, ...] = ()
     skew: int | None = None
-    """Between the first and the last processor's reading at the end, ns; None: no two were read together."""
+    """Between the first and the last processor's reading at the end; None: no two were read together."""
     held: int | None = None
-    """The longest that a processor was kept from its work by the reading at the end, ns."""
+    """The longest that a processor was kept from its work by the reading at the end."""
     counter: str | None = None
     """What counts busy ticks; None: nothing does."""
     quality: Mapping[str, Quality] = field(default_factory=dict)
@@ -104,10 +111,12 @@ class Sample:
     """Why a figure is not exact: one clause by its name."""
     dropped: Mapping[str, int] = field(default_factory=dict)
     """Readings of a processor that were dropped, by reason; each was tried again."""
+    time_unit: str = "ns"
+    """Of all times: ``ns``, or ``cycles`` (of the clock of the reference machine)."""
 
     @property
     def duration(self) -> int:
-        """Length of the sample, ns."""
+        """Length of the sample."""
         return self.end - self.start
 
 
@@ -148,6 +157,8 @@ def joined(cpu: int, rows: Iterable[Utilisation]) -> Utilisation:
         idle={name: _sum([row.idle.get(name) for row in good]) for name in names},
         skew=max((row.skew for row in good if row.skew is not None), default=None),
         throttled=_sum([row.throttled for row in good]),
+        stopped=_sum([row.stopped for row in good]),
+        second=good[0].second,
         smi=_sum([row.smi for row in good]),
     )
 

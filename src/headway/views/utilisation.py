@@ -70,13 +70,13 @@ def sample_table(
 
     ``explanations``: what a reason for dropping a reading means; ``notes``: say below it what the figures are worth.
     """
-    shown = [_Row(row, _parts(row)) for row in sample.processors if row.dropped is None]
+    shown = [_row(sample, row) for row in sample.processors if row.dropped is None]
     wanted = [column for column in _columns(sample) if _wanted(column, shown)]
     columns = _fitting(wanted, width)
     lines: list[Line] = [[(_join([column.title for column in columns], columns), _HEAD)]]
     everything = across(sample)
     if everything is not None:
-        lines.append(_coloured(_Row(everything, _parts(everything)), columns))
+        lines.append(_coloured(_row(sample, everything), columns))
     good = iter(shown)
     for row in sample.processors:
         if row.dropped is None:
@@ -102,7 +102,13 @@ class _Row:
 
     of: Utilisation
     parts: Mapping[str, int]
-    """Busy time by what it went to, ns."""
+    """Busy time by what it went to."""
+    unit: str
+    """Of its times."""
+
+    def time(self, value: int | None) -> str:
+        """One of its times."""
+        return _time(value, self.unit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +123,10 @@ class _Column:
     """A bar stands before it."""
 
 
+def _row(sample: Sample, of: Utilisation) -> _Row:
+    return _Row(of, _parts(of), sample.time_unit)
+
+
 def _columns(sample: Sample) -> list[_Column]:
     quality = sample.quality
 
@@ -126,15 +136,15 @@ def _columns(sample: Sample) -> list[_Column]:
     columns = [
         _Column("cpu", lambda row: "all" if row.of.cpu == ALL else str(row.of.cpu), width=4),
         _Column(title("util", "utilisation"), lambda row: _percent(row.of.utilisation)),
-        _Column("busy", lambda row: _time(row.of.busy), rank=4),
-        _Column(title("user", "states"), lambda row: _time(row.parts["user"])),
-        _Column(title("kernel", "states"), lambda row: _time(row.parts["kernel"])),
-        _Column(title("poll", "states"), lambda row: _time(row.parts["poll"]), rank=3),
-        _Column(title("irq", "states"), lambda row: _time(row.parts["irq"])),
-        _Column("overhead", lambda row: _time(row.parts["overhead"]), rank=8, width=8),
-        _Column("other", lambda row: _time(row.parts["other"]), rank=5),
-        _Column("stolen", lambda row: _time(row.of.stolen), rank=2),
-        _Column("idle", lambda row: _time(row.of.halted), bar=True),
+        _Column("busy", lambda row: row.time(row.of.busy), rank=4),
+        _Column(title("user", "states"), lambda row: row.time(row.parts["user"])),
+        _Column(title("kernel", "states"), lambda row: row.time(row.parts["kernel"])),
+        _Column(title("poll", "states"), lambda row: row.time(row.parts["poll"]), rank=3),
+        _Column(title("irq", "states"), lambda row: row.time(row.parts["irq"])),
+        _Column("overhead", lambda row: row.time(row.parts["overhead"]), rank=8, width=8),
+        _Column("other", lambda row: row.time(row.parts["other"]), rank=5),
+        _Column("stolen", lambda row: row.time(row.of.stolen), rank=2),
+        _Column("idle", lambda row: row.time(row.of.halted), bar=True),
     ]
     names = list(dict.fromkeys(name for row in sample.processors for name in row.idle))
     for place, name in enumerate(names[:_MOST_STATES]):
@@ -145,14 +155,15 @@ def _columns(sample: Sample) -> list[_Column]:
         _Column(title("actual", "actual_hz"), lambda row: hertz(row.of.actual_hz), width=8),
         _Column("smi", lambda row: _count(row.of.smi), rank=7, width=5),
         _Column("throttled", lambda row: _count(row.of.throttled), rank=6, width=9),
-        _Column("skew", lambda row: _time(row.of.skew), rank=1),
+        _Column("stopped", lambda row: row.time(row.of.stopped), rank=9),
+        _Column("skew", lambda row: row.time(row.of.skew), rank=1),
     ]
     return columns
 
 
 def _wanted(column: _Column, rows: Sequence[_Row]) -> bool:
     """Whether there is anything to show in it; what every table has is in any case."""
-    if column.rank < 2 or column.title == "busy":
+    if column.rank < 1 or column.title == "busy":
         return True
     return any(column.text(row) not in (NOTHING, _NOT_KNOWN) for row in rows)
 
@@ -185,7 +196,7 @@ def _coloured(row: _Row, columns: Sequence[_Column]) -> Line:
 
 
 def _parts(row: Utilisation) -> dict[str, int]:
-    """Busy time by what it went to, ns."""
+    """Busy time by what it went to."""
     times, interrupts = row.times, interrupt_time(row.states)
     return {
         "user": times[Kind.EFFECTIVE] + times[Kind.MEMORY] + times[Kind.STALL],
@@ -198,15 +209,15 @@ def _parts(row: Utilisation) -> dict[str, int]:
 
 
 def _idle(state: str, row: _Row) -> str:
-    return _time(row.of.idle.get(state))
+    return row.time(row.of.idle.get(state))
 
 
 def _percent(value: float | None) -> str:
     return _NOT_KNOWN if value is None else f"{value * 100:.1f} %"
 
 
-def _time(value: int | None) -> str:
-    return _NOT_KNOWN if value is None else with_unit(value, "ns", 7, " ")
+def _time(value: int | None, unit: str) -> str:
+    return _NOT_KNOWN if value is None else with_unit(value, unit, 7, " ")
 
 
 def _count(value: int | None) -> str:
@@ -237,7 +248,7 @@ def _states(sample: Sample, width: int) -> Iterator[Line]:
         for state, cell in sorted(row.states.items(), key=lambda item: (-item[1].time, item[0])):
             share = f"{cell.time / row.span * 100:6.2f} %" if row.span else ""
             count = "" if cell.count is None else f"{cell.count:>10,} ×"
-            text = f"  {fit(clean(state), 28)} {_time(cell.time):>8} {share}{count}"
+            text = f"  {fit(clean(state), 28)} {_time(cell.time, sample.time_unit):>8} {share}{count}"
             yield [(fit(text, width).rstrip(), "")]
 
 
@@ -257,12 +268,14 @@ def _notes(sample: Sample, left_out: Sequence[str], losses: Mapping[str, int], w
         text = f"{', '.join(names)}: {word}" + (f" ({reason})" if reason else "")
         yield from ([(line, _DIM)] for line in indented(text, width, "", "  "))
     parts = [f"busy time by {sample.source}"]
+    if sample.time_unit != "ns":
+        parts.insert(0, f"in {sample.time_unit}, of {sample.duration:,}")
     if sample.counter:
         parts.append(f"busy ticks by {sample.counter}")
     if sample.skew is not None:
-        parts.append(f"skew {with_unit(sample.skew, 'ns', 7, ' ')}")
+        parts.append(f"skew {_time(sample.skew, sample.time_unit)}")
     if sample.held is not None:
-        parts.append(f"processors held {with_unit(sample.held, 'ns', 7, ' ')} at most")
+        parts.append(f"processors held {_time(sample.held, sample.time_unit)} at most")
     yield from ([(line, _DIM)] for line in indented(", ".join(parts), width, "", "  "))
     yield from _dropped(sample, width)
     if left_out:

@@ -37,6 +37,7 @@ def cpu_document(
         "schema": SCHEMA,
         "source": last.source if last else None,
         "counter": last.counter if last else None,
+        "time_unit": last.time_unit if last else "ns",
         "interval_ms": interval_ms,
         "command": None if command is None else [_text(word) for word in command],
         "exit_status": exit_status,
@@ -57,8 +58,8 @@ def _sample(sample: Sample) -> dict[str, Any]:
     return {
         "start": sample.start,
         "end": sample.end,
-        "skew_ns": sample.skew,
-        "held_ns": sample.held,
+        "skew": sample.skew,
+        "held": sample.held,
         "dropped": dict(sample.dropped),
         "processors": [_processor(sample, row) for row in sample.processors],
     }
@@ -77,21 +78,22 @@ def _processor(sample: Sample, row: Utilisation) -> dict[str, Any]:
     }
     return {
         "cpu": row.cpu,
-        "span_ns": row.span,
+        "span": row.span,
         "utilisation": None if utilisation is None else utilisation * 100,
-        "busy_ns": row.busy,
-        "stolen_ns": row.stolen,
+        "busy": row.busy,
+        "stolen": row.stolen,
         "states": [
             {"state": _text(state), "kind": kind_of(state).value, "count": cell.count, "time": cell.time}
             for state, cell in row.states.items()
         ],
-        "idle_ns": {_text(name): time for name, time in row.idle.items()},
+        "idle": {_text(name): time for name, time in row.idle.items()},
         "busy_ticks": row.ticks,
         "effective_hz": row.effective_hz,
         "actual_hz": row.actual_hz,
         "unhalted": None if unhalted is None else unhalted * 100,
-        "skew_ns": row.skew,
+        "skew": row.skew,
         "throttled": row.throttled,
+        "stopped": row.stopped,
         "smi": row.smi,
         "quality": {
             name: (Quality.UNAVAILABLE if value is None else sample.quality.get(name, Quality.EXACT)).value

@@ -22,6 +22,13 @@
 #define COUNTER_RPC 5
 #define COUNTER_SPC 6
 #define COUNTER_OPC 7
+#define COUNTER_UNHALTED 8
+#define COUNTER_REFERENCE 9
+
+#define CSR_PWSTATE 0x7D0
+#define CSR_PWCLOCK 0x7D1
+#define CSR_PWDUTY 0x7D2
+#define CLOCK_FULL 16 /* sixteenths of the machine's clock */
 
 #define HWCTL_HL 0x1000
 

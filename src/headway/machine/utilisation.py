@@ -1,0 +1,54 @@
+"""Utilisation and frequency of the machine's processors, from the ledger that every cycle of it is charged to.
+
+A processor is a hardware thread. Busy ticks are the cycles of all states in which it was neither halted nor stopped by
+a system-management interrupt: what its counter of unhalted cycles says, which goes on in such an interrupt, without
+that time. Nothing is read while the program runs, so nothing can disturb a reading, and every figure is exact.
+"""
+
+from __future__ import annotations
+
+from headway.model import FIGURES, Cell, Kind, Processor, Quality, Sample, Utilisation, kind_of
+
+from .host import TICKS_PER_SECOND
+from .machine import Result
+from .states import IDLE, SMI
+
+__all__ = ["sample_of"]
+
+_NOT_BUSY = (Kind.WAIT, Kind.STOLEN)
+
+
+def sample_of(result: Result) -> Sample:
+    """The whole run as one sample; times in ticks, frequencies by a second of `TICKS_PER_SECOND` ticks."""
+    window = result.ledger.window
+    threads = len(result.harts) // len(result.cores)
+    found = result.ledger.processors
+    slept = [state for state in IDLE if any(state in each.states for each in found)]
+    return Sample(
+        source="machine",
+        start=window.start,
+        end=window.end,
+        processors=tuple(_row(each, slept, result.throttled[each.cpu // threads]) for each in found),
+        counter="the ledger's cycles",
+        quality=dict.fromkeys(FIGURES, Quality.EXACT),
+        time_unit="cycles",
+    )
+
+
+def _row(processor: Processor, slept: list[str], throttled: tuple[int, int]) -> Utilisation:
+    states = processor.states
+    running = [cell for state, cell in states.items() if kind_of(state) not in _NOT_BUSY]
+    ticks, busy = sum(cell.cycles or 0 for cell in running), sum(cell.time for cell in running)
+    stopped, stops = throttled
+    return Utilisation(
+        cpu=processor.cpu,
+        span=processor.span,
+        states=states,
+        ticks=ticks,
+        actual_hz=ticks * TICKS_PER_SECOND / busy if busy else None,
+        idle={IDLE[state]: states.get(state, Cell()).time for state in slept},
+        throttled=stops,
+        stopped=stopped,
+        smi=states.get(SMI, Cell(count=0)).count,
+        second=TICKS_PER_SECOND,
+    )

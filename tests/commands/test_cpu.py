@@ -49,7 +49,7 @@ def test_as_many_reports_as_were_asked_for_each_of_its_interval(source: str) -> 
         assert [row["cpu"] for row in sample["processors"]] == list(online())
         for row in sample["processors"]:
             if row["dropped"] is None:
-                assert sum(state["time"] for state in row["states"]) == row["span"]
+                assert sum(state["time"] for state in row["states"]) == row["span_ns"]
             else:
                 assert row["utilisation"] is None
     assert all(a["samples"][0]["end"] == b["samples"][0]["start"] for a, b in pairwise(found))
@@ -159,7 +159,7 @@ def test_only_the_processors_chosen_are_measured() -> None:
     (document,) = documents("--source", "proc", "-C", str(online()[0]), "-I", "50", "-n", "1")
     (sample,) = document["samples"]
     assert [row["cpu"] for row in sample["processors"]] == [online()[0]]
-    assert sample["skew"] is None
+    assert sample["skew_ns"] is None
 
 
 def test_a_reader_of_the_report_that_goes_away_is_no_error() -> None:

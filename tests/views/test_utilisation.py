@@ -161,5 +161,5 @@ def test_what_is_unknown_is_null_and_said_to_be_unavailable(sample: Sample) -> N
 def test_utilisation_is_per_cent() -> None:
     row = cpu_document([SAMPLE], interval_ms=300)["samples"][0]["processors"][0]
     assert row["utilisation"] == pytest.approx(37.2)
-    assert row["busy"] == 111_600_000
-    assert row["idle"] == {"C1": 188_000_000}
+    assert row["busy_ns"] == 111_600_000
+    assert row["idle_ns"] == {"C1": 188_000_000}

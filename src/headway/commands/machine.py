@@ -78,7 +78,7 @@ def _show(**chosen: Any) -> None:
 @_configuration
 @click.option("--max-cycles", type=click.IntRange(min=0), metavar="N", help="Give up after so many cycles.")
 @click.option("-o", "--output", metavar="FILE", help="Write the report there instead of to standard error.")
-@click.option("--json", "as_json", is_flag=True, help="JSON (headway schema; --cpu: schema cpu), in cycles.")
+@click.option("--json", "as_json", is_flag=True, help="JSON (headway schema; --cpu: schema cpu).")
 @click.option("--cpu", "processors", is_flag=True, help="Its processors instead of its threads, as headway cpu.")
 @click.option("--trace", "traced", metavar="FILE", help="Write what the trace units send there (headway trace).")
 @click.option("-v", "--verbose", is_flag=True, help="Every state of every thread, and the harts.")

@@ -37,7 +37,6 @@ def cpu_document(
         "schema": SCHEMA,
         "source": last.source if last else None,
         "counter": last.counter if last else None,
-        "time_unit": last.time_unit if last else "ns",
         "interval_ms": interval_ms,
         "command": None if command is None else [_text(word) for word in command],
         "exit_status": exit_status,
@@ -55,14 +54,20 @@ def cpu_schema() -> dict[str, Any]:
 
 
 def _sample(sample: Sample) -> dict[str, Any]:
+    second = sample.processors[0].second if sample.processors else 1e9
     return {
-        "start": sample.start,
-        "end": sample.end,
-        "skew": sample.skew,
-        "held": sample.held,
+        "start": _ns(sample.start, second),
+        "end": _ns(sample.end, second),
+        "skew_ns": _ns(sample.skew, second),
+        "held_ns": _ns(sample.held, second),
         "dropped": dict(sample.dropped),
         "processors": [_processor(sample, row) for row in sample.processors],
     }
+
+
+def _ns(time: int | None, second: float) -> int | None:
+    """A time of which ``second`` are a second."""
+    return time if time is None or second == 1e9 else round(time * 1e9 / second)
 
 
 def _processor(sample: Sample, row: Utilisation) -> dict[str, Any]:
@@ -78,22 +83,27 @@ def _processor(sample: Sample, row: Utilisation) -> dict[str, Any]:
     }
     return {
         "cpu": row.cpu,
-        "span": row.span,
+        "span_ns": _ns(row.span, row.second),
         "utilisation": None if utilisation is None else utilisation * 100,
-        "busy": row.busy,
-        "stolen": row.stolen,
+        "busy_ns": _ns(row.busy, row.second),
+        "stolen_ns": _ns(row.stolen, row.second),
         "states": [
-            {"state": _text(state), "kind": kind_of(state).value, "count": cell.count, "time": cell.time}
+            {
+                "state": _text(state),
+                "kind": kind_of(state).value,
+                "count": cell.count,
+                "time": _ns(cell.time, row.second),
+            }
             for state, cell in row.states.items()
         ],
-        "idle": {_text(name): time for name, time in row.idle.items()},
+        "idle_ns": {_text(name): _ns(time, row.second) for name, time in row.idle.items()},
         "busy_ticks": row.ticks,
         "effective_hz": row.effective_hz,
         "actual_hz": row.actual_hz,
         "unhalted": None if unhalted is None else unhalted * 100,
-        "skew": row.skew,
+        "skew_ns": _ns(row.skew, row.second),
         "throttled": row.throttled,
-        "stopped": row.stopped,
+        "stopped_ns": _ns(row.stopped, row.second),
         "smi": row.smi,
         "quality": {
             name: (Quality.UNAVAILABLE if value is None else sample.quality.get(name, Quality.EXACT)).value

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+import hypothesis
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -117,6 +118,9 @@ def damaged(data: bytes, kind: str, where: int, much: int) -> bytes:
     shape=st.sampled_from([(1, 6, "strict"), (1, 1, "strict"), (1, 6, "skip")]),
     counted=st.booleans(),
 )
+@hypothesis.example(
+    kind="drop", where=84, much=2784, shape=(1, 6, "strict"), counted=False
+)  # all but the first head and the last
 @settings(deadline=None)
 def test_damage_costs_a_gap_and_nothing_else_is_wrong(
     kind: str, where: int, much: int, shape: Shape, counted: bool

@@ -840,7 +840,7 @@ cdef class Decoder:
                 self.settle(t)
             if t.known and not closed:
                 self.lose(t, CUT_OFF, True)
-            if not t.known and (t.synchronised or not closed):
+            if not t.known and (t.synchronised or not closed or t.why >= DAMAGE):
                 self.close_gap(i, t, False)
 
     def changes_of_clock(self):

@@ -9,11 +9,18 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from headway.linux.choose import may_use_bpf
 
 pytest.register_assert_rewrite("tests.linux.measuring")  # a law that is broken is shown with what breaks it
+
+# Properties are tried with so many examples each, unless they say; more for a longer look: HYPOTHESIS_EXAMPLES=1000.
+hypothesis.settings.register_profile(
+    "headway", max_examples=int(os.environ.get("HYPOTHESIS_EXAMPLES", "25")), deadline=None
+)
+hypothesis.settings.load_profile("headway")
 
 
 def pytest_configure() -> None:

@@ -49,5 +49,4 @@ def samples(draw: st.DrawFn, cpus: int = 4) -> Sample:
         quality={name: draw(st.sampled_from(Quality)) for name in FIGURES},
         reasons=draw(st.dictionaries(st.sampled_from(FIGURES), st.sampled_from(HOSTILE_NAMES), max_size=3)),
         dropped=draw(st.dictionaries(_reasons, st.integers(1, 100), max_size=3)),
-        time_unit=draw(st.sampled_from(["ns", "cycles"])),
     )

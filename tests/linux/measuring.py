@@ -13,6 +13,14 @@ from headway.commands.observe import observe
 from headway.linux.source import Criteria, Selection
 from headway.model import Cell, Kind, Ledger, Thread, interrupt_time, merge, violations
 
+SPINNER_AND_SLEEPERS = (
+    "import threading,time\n"
+    "def spin():\n while True: pass\n"
+    "for f in (spin, lambda: time.sleep(60), lambda: threading.Event().wait(60)):\n"
+    " threading.Thread(target=f).start()\n"
+    "print(flush=True); time.sleep(60)"
+)
+"""A Python program of four threads, one of which computes; it says when all are there."""
 NO_CRITERIA = Criteria()
 NO_SELECTION = Selection()
 

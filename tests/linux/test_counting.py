@@ -100,9 +100,10 @@ def test_the_processors_clock_is_the_time_with_the_observers(program: Path) -> N
     thread = only(measure(program, "spin", "300", criteria=counting("cpu-clock"))[0])
     times = thread.times()
     on = sum(time for kind, time in times.items() if kind.in_rpi or kind is Kind.OVERHEAD)
-    assert abs(total(thread.states, "cpu-clock") - on) < 0.03 * on
+    stolen = times[Kind.STOLEN]  # goes on in that clock
+    assert abs(total(thread.states, "cpu-clock") - on) < 0.03 * on + stolen
     user = thread.states["user"]
-    assert abs(happened(user, "cpu-clock") - user.time) < 0.03 * user.time + times[Kind.OVERHEAD]
+    assert abs(happened(user, "cpu-clock") - user.time) < 0.03 * user.time + times[Kind.OVERHEAD] + stolen
     for state, cell in thread.states.items():
         if state == "ready" or state.startswith("wait"):
             assert happened(cell, "cpu-clock") < 0.01 * cell.time + 100_000, f"{state} is not on the processor"
@@ -111,7 +112,8 @@ def test_the_processors_clock_is_the_time_with_the_observers(program: Path) -> N
 def test_switches_are_counted_in_the_call_that_gave_the_processor_away(program: Path) -> None:
     thread = only(measure(program, "sleep", "300", criteria=counting("context-switches"))[0])
     sleeping = next(cell for state, cell in thread.states.items() if state.endswith("nanosleep"))
-    assert 300 <= happened(sleeping, "context-switches") <= 300 + (thread.states["ready"].count or 0)
+    # A timer that has run out before the thread has left the processor leaves nothing to wait for.
+    assert 290 <= happened(sleeping, "context-switches") <= 300 + (thread.states["ready"].count or 0)
     left = sum(cell.count or 0 for state, cell in thread.states.items() if state.startswith("wait"))
     ready = thread.states["ready"].count or 0
     assert left <= total(thread.states, "context-switches") <= left + ready
@@ -165,8 +167,9 @@ def test_intervals_add_up(program: Path) -> None:
             growing(thread, "cpu-clock")
     thread = only(whole)
     assert 5000 <= total(thread.states, "page-faults") <= 5300
-    on = sum(time for kind, time in thread.times().items() if kind.in_rpi or kind is Kind.OVERHEAD)
-    assert abs(total(thread.states, "cpu-clock") - on) < 0.05 * on
+    times = thread.times()
+    on = sum(time for kind, time in times.items() if kind.in_rpi or kind is Kind.OVERHEAD)
+    assert abs(total(thread.states, "cpu-clock") - on) < 0.05 * on + times[Kind.STOLEN]
 
 
 def test_a_process_from_outside(program: Path) -> None:
@@ -176,8 +179,9 @@ def test_a_process_from_outside(program: Path) -> None:
         finally:
             target.kill()
     thread = only(ledger)
-    on = sum(time for kind, time in thread.times().items() if kind.in_rpi or kind is Kind.OVERHEAD)
-    assert total(thread.states, "cpu-clock") <= 1.03 * on
+    times = thread.times()
+    on = sum(time for kind, time in times.items() if kind.in_rpi or kind is Kind.OVERHEAD)
+    assert total(thread.states, "cpu-clock") <= 1.03 * on + times[Kind.STOLEN]
     assert happened(thread.states["user"], "cpu-clock") > 0.8 * thread.states["user"].time
 
 

@@ -18,7 +18,7 @@ from headway.errors import CommandFailedError, HeadwayError
 from headway.linux.source import LinuxSource, Selection
 from headway.model import Kind, interrupt_time
 
-from .measuring import measure, measure_intervals, only, python
+from .measuring import SPINNER_AND_SLEEPERS, measure, measure_intervals, only, python
 
 pytestmark = pytest.mark.root
 
@@ -187,14 +187,7 @@ def test_a_thread_of_many_that_executes_a_program_becomes_the_leader(compile_c: 
 
 
 def test_a_running_process_is_measured_from_outside_with_all_its_threads(compile_c: Compiler) -> None:
-    code = (
-        "import threading,time\n"
-        "def spin():\n while True: pass\n"
-        "for f in (spin, lambda: time.sleep(60), lambda: threading.Event().wait(60)):\n"
-        " threading.Thread(target=f).start()\n"
-        "print(flush=True); time.sleep(60)"
-    )
-    target = subprocess.Popen(python(code), stdout=subprocess.PIPE)
+    target = subprocess.Popen(python(SPINNER_AND_SLEEPERS), stdout=subprocess.PIPE)
     try:
         assert target.stdout is not None
         target.stdout.readline()

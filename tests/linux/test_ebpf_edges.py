@@ -141,10 +141,11 @@ def test_a_processor_that_goes_while_its_page_faults_are_to_be_seen_is_said(
     monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
     refuse_fault_events(monkeypatch, after)
+    before = open_events()
     source = BpfSource(Selection(everything=True))
     with pytest.raises(HeadwayError, match=r"-faults cannot be counted on processor \d+.*try again, else.*proc$"):
         source.begin()
-    assert open_events() == 0
+    assert open_events() == before
 
 
 # ---- too much ----
@@ -257,7 +258,8 @@ int main(void) {
 def test_calls_that_fail_at_their_memory_are_counted(compile_c: Compiler) -> None:
     thread = only(measure(compile_c("efault", EFAULT))[0])
     assert 1000 <= (thread.states["kernel.pread64"].count or 0) <= 1004
-    assert 1000 <= (thread.states["kernel.fault"].count or 0) <= 1200
+    # One fault a call, or two: on some processors the kernel tries the copy again, byte by byte.
+    assert 1000 <= (thread.states["kernel.fault"].count or 0) <= 2200
 
 
 IO_URING = """

@@ -12,6 +12,7 @@ from headway.model import (
     amounts_of,
     indices_of,
     interrupt_time,
+    listed,
     processor_time,
     time_by_kind,
 )
@@ -93,15 +94,18 @@ def test_time_by_kind_and_in_interrupts(found: dict[str, int]) -> None:
     assert sum(by_kind.values()) == sum(found.values())
     assert by_kind[Kind.EFFECTIVE] == found.get("user", 0)
     assert interrupt_time(states) == found.get("irq.timer", 0) + found.get("softirq.rcu", 0)
+    assert {state: time for state, _, time in listed(states)} == found
 
 
 def test_a_mapping_may_have_the_answers_ready() -> None:
     class Ready(dict[str, Cell]):
         time_by_kind = dict.fromkeys(Kind, 7)
         interrupt_time = 9
+        listed = (("user", 1, 2),)
 
     assert time_by_kind(Ready()) is Ready.time_by_kind
     assert interrupt_time(Ready()) == 9
+    assert tuple(listed(Ready())) == Ready.listed
     assert indices_of(time_by_kind(Ready()), EXACT).rpi == 35
 
 

@@ -22,6 +22,7 @@ def stamps(cpu: int, at: int = 1_000_000, **other: Any) -> Stamps:
         "woken": at - 2_000,
         "arrived": at - 1_000,
         "saw_go": at - 100,
+        "gave_way": 0,
         "before": at,
         "after": at + 50,
         "saw_done": at + 4_000,
@@ -38,7 +39,7 @@ def stamps(cpu: int, at: int = 1_000_000, **other: Any) -> Stamps:
 
 @given(st.lists(st.integers(0, 800), min_size=1, max_size=9))
 def test_nothing_is_wrong_with_a_meeting_that_nothing_came_between(offsets: list[int]) -> None:
-    assert judge(range(len(offsets)), [stamps(cpu, 10**9 + at) for cpu, at in enumerate(offsets)]) == {}
+    assert judge({cpu: stamps(cpu, 10**9 + at) for cpu, at in enumerate(offsets)}) == {}
 
 
 DISTURBED: dict[str, list[dict[str, Any]]] = {
@@ -55,25 +56,25 @@ DISTURBED: dict[str, list[dict[str, Any]]] = {
 @pytest.mark.parametrize(("reason", "change"), [(r, c) for r, changes in DISTURBED.items() for c in changes])
 @pytest.mark.parametrize("others", [0, 3])
 def test_whatever_came_between_is_seen_and_named(reason: str, change: dict[str, Any], others: int) -> None:
-    found = judge(range(others + 1), [stamps(0, **change), *(stamps(cpu) for cpu in range(1, others + 1))])
+    found = judge({0: stamps(0, **change), **{cpu: stamps(cpu) for cpu in range(1, others + 1)}})
     assert found.get(0) == reason
     assert reason in REASONS
 
 
 def test_a_reader_that_did_not_come_is_to_blame_and_those_that_waited_are_not() -> None:
     waited = stamps(0, met=False, saw_go=0, before=0, after=0, saw_done=0)
-    assert judge([0, 1], [waited, None]) == {1: "absent"}
+    assert judge({0: waited, 1: None}) == {1: "absent"}
 
 
 @given(st.integers(10_001, 10**9))
 def test_who_read_too_late_after_the_others_is_dropped(late: int) -> None:
-    found = judge([0, 1], [stamps(0), stamps(1, 1_000_000 + late, arrived=999_000)])
+    found = judge({0: stamps(0), 1: stamps(1, 1_000_000 + late, arrived=999_000)})
     assert found == {1: "skew"}
 
 
 @given(st.integers(1, 10**6))
 def test_clocks_by_which_one_goes_before_the_last_has_come_do_not_agree(ahead: int) -> None:
-    found = judge([0, 1], [stamps(0), stamps(1, arrived=999_900 + ahead, saw_go=999_900 + ahead, before=10**6 + ahead)])
+    found = judge({0: stamps(0), 1: stamps(1, arrived=999_900 + ahead, saw_go=999_900 + ahead, before=10**6 + ahead)})
     assert found.get(0) == "clock" or 1 in found
 
 

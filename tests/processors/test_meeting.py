@@ -31,7 +31,7 @@ def met(meeting: Meeting) -> list[Stamps]:
 def meeting() -> Iterator[Meeting]:
     meeting = Meeting(ALLOWED)
     assert meeting.start() == {}
-    meeting.set_limits(patience=PATIENCE, chain=0)
+    meeting.set_limits(patience=PATIENCE, wait=PATIENCE, chain=0)
     yield meeting
     meeting.close()
 
@@ -62,7 +62,7 @@ def test_counters_are_read_on_the_way(tmp_path: Path) -> None:
         fd = file.fileno()
         with closing(Meeting(ALLOWED[:1], [[(fd, 8, 2), (fd, 24, 1)]])) as meeting:
             meeting.start()
-            meeting.set_limits(patience=PATIENCE, chain=0)
+            meeting.set_limits(patience=PATIENCE, wait=PATIENCE, chain=0)
             (s,) = met(meeting)
     assert s.words == (2, 3, 2**64 - 1)
     assert s.missing == 0
@@ -86,7 +86,7 @@ def test_more_counters_than_there_is_room_for_are_refused() -> None:
 
 def test_a_chain_of_instructions_takes_the_longer_the_longer_it_is(meeting: Meeting) -> None:
     def best(length: int) -> int:
-        meeting.set_limits(patience=10 * PATIENCE, chain=length)
+        meeting.set_limits(patience=10 * PATIENCE, wait=10 * PATIENCE, chain=length)
         return min(chain for _ in range(10) for s in met(meeting) for chain in s.chains)
 
     short, long = best(8_192), best(81_920)
@@ -146,7 +146,7 @@ def test_a_cut_is_announced_while_all_are_there(meeting: Meeting) -> None:
 def test_either_all_read_or_none_does(patience: int) -> None:
     with closing(Meeting(ALLOWED)) as meeting:
         meeting.start()
-        meeting.set_limits(patience=patience, chain=0)
+        meeting.set_limits(patience=patience, wait=2 * patience, chain=0)
         for _ in range(150):
             together = meeting.attempt(clock() + 30_000, deadline=50_000_000)
             for s in meeting.stamps():
@@ -157,7 +157,7 @@ def test_either_all_read_or_none_does(patience: int) -> None:
 def test_nobody_waits_for_ever_for_one_who_does_not_come() -> None:
     with closing(Meeting(ALLOWED)) as meeting:
         meeting.start()
-        meeting.set_limits(patience=0, chain=0)
+        meeting.set_limits(patience=0, wait=0, chain=0)
         for _ in range(50):
             meeting.attempt(clock() + 50_000, deadline=20_000_000)
             for s in meeting.stamps():
@@ -165,7 +165,7 @@ def test_nobody_waits_for_ever_for_one_who_does_not_come() -> None:
 
 
 def test_meetings_can_be_held_and_closed_at_any_time() -> None:
-    before = threading.active_count()
+    before, tasks = threading.active_count(), len(os.listdir("/proc/self/task"))  # libraries have threads of their own
     for _ in range(20):
         meeting = Meeting(ALLOWED)
         meeting.start()
@@ -174,4 +174,17 @@ def test_meetings_can_be_held_and_closed_at_any_time() -> None:
         meeting.close()
     Meeting(ALLOWED)  # never started
     assert threading.active_count() == before
-    assert len(os.listdir("/proc/self/task")) == before
+    assert len(os.listdir("/proc/self/task")) == tasks
+
+
+@pytest.mark.root
+def test_readers_go_before_ordinary_threads_when_they_are_told_to_and_again_after_they_gave_way() -> None:
+    with closing(Meeting(ALLOWED)) as meeting:
+        meeting.start()
+        meeting.set_limits(patience=0, wait=PATIENCE, chain=0)
+        for before_all in (True, False, True):
+            if meeting.precede(before_all) != before_all:
+                pytest.skip("SCHED_FIFO is not allowed here")
+            met(meeting)
+            policies = {os.sched_getscheduler(tid) for tid in meeting.tids().values()}
+            assert policies == {os.SCHED_FIFO if before_all else os.SCHED_OTHER}

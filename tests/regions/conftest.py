@@ -16,7 +16,8 @@ Compile = Callable[..., Path]
 
 COMPILERS = {
     "gcc": (["gcc"], ["g++"]),
-    "clang": ([sys.executable, "-m", "ziglang", "cc"], [sys.executable, "-m", "ziglang", "c++"]),
+    # As "c++" it would first build a C++ library, for a minute; without exceptions the header needs none.
+    "clang": ([sys.executable, "-m", "ziglang", "cc"], [sys.executable, "-m", "ziglang", "cc", "-fno-exceptions"]),
 }
 
 

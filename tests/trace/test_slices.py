@@ -10,18 +10,20 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.perfetto import read_back
 from tests.trace.encoding import ALIGNMENT, atom, branch, frames, sync, timestamp
 from tests.trace.programs import BASE
-from tests.trace.slices import check_nesting, read_back
+from tests.trace.slices import check_nesting
 from tests.trace.snapshots import STREAM, write
 
 from headway.errors import HeadwayError
 from headway.trace.alignment import Fit, Moment, fit
 from headway.trace.decode import Capture, Stream
-from headway.trace.perfetto import Edge, File
+from headway.trace.edges import Edge
 from headway.trace.records import Gap, Instruction, Timestamp
 from headway.trace.slices import PER_TICK, plan, track_of, walk
 from headway.trace.slices import write as write_slices
+from headway.views.perfetto.tracks import File
 
 
 def fits(folder: Path) -> list[tuple[Stream, Fit]]:
@@ -80,6 +82,7 @@ def test_what_is_written_of_a_capture_is_a_perfetto_trace(tc2: Path) -> None:
     file = File(out)
     chosen, notes = plan(fits(tc2))
     assert notes + write_slices(chosen, file) == []
+    file.close()
     slices, tracks = read_back(out.getvalue())
     assert len(slices) == file.slices
     assert set(tracks) == {track_of(stream) for stream, _ in chosen}

@@ -26,6 +26,7 @@ cdef extern from "bpf/layout.h" nogil:
         N_CHECKS, N_FILES, POLL, N_TAGS, TAG, TAG_LENGTH, N_EVENTS, N_COUNTED
         AT_ENTER, AT_LEAVE, AT_SWITCH, AT_WAKE, AT_FAULT, AT_FAULT_END, AT_INTERRUPT, AT_INTERRUPT_END
         AT_ASK, AT_LOOK, AT_ANSWER, AT_FUNCTION, AT_FUNCTION_END, COST_BITS
+        N_STACK, STACK_LOST, TALE_SAMPLE, TALE_POLLING
         OBJECT_ADDRESS, OBJECT_FILE, OBJECT_LINE, OBJECT_STATE, WAKER_THREAD, WAKER_STATE, HOLDER_THREAD
 
     struct cell:
@@ -36,15 +37,18 @@ cdef extern from "bpf/layout.h" nogil:
         uint64_t birth, end, since, runtime, runtime_before, overhead, block
         uint32_t tid, pid, cpu, cut
         uint16_t state, resume, depth, used
+        uint32_t number
         uint16_t flags, user, asking, asked
         uint16_t nested[8]
         char name[16]
         cell cells[128]
 
     struct slot:
-        uint64_t birth, end, since, block, object
+        uint64_t birth, end, since, block, object, user_stack, kernel_stack
         uint32_t tid, pid, cpu, cut, object_kind
-        uint16_t state, used, flags
+        uint16_t state, resume, depth, used, flags
+        uint16_t nested[8]
+        char name[16]
 
     struct processor:
         uint64_t since
@@ -55,7 +59,8 @@ cdef extern from "bpf/layout.h" nogil:
         uint64_t events, deferred_since, deferred_total, absorbed_total
         cell deferred[32]
         cell absorbed[32]
-        uint64_t losses[16]
+        uint64_t losses[24]
+        uint64_t written, lost_stretches, written_absences, lost_absences
         cell cells[1]
 
     struct check:
@@ -83,7 +88,7 @@ cdef extern from "bpf/layout.h" nogil:
         uint64_t cgroup
         uint32_t name_length, name_prefix
         char name[16]
-        uint32_t why, functions, n_counted, spare
+        uint32_t why, functions, n_counted, record, ring_words, absence_words, stacks
         uint8_t check_of[512]
         check checks[32]
         uint16_t wait_of[512]
@@ -139,6 +144,12 @@ CAUSES = {
     "HOLDER_THREAD": HOLDER_THREAD,
 }
 """The numbers of the kinds of causes (bpf/layout.h)."""
+
+STACKS = {
+    "FRAMES": N_STACK, "LOST": STACK_LOST,
+    "SAMPLE": TALE_SAMPLE, "POLLING": TALE_POLLING,
+}
+"""What the programs tell of stacks (bpf/stacks.h)."""
 
 cdef uint64_t COUNT_MASK = (<uint64_t>1 << COUNT_BITS) - 1
 EVENTS = {
@@ -198,6 +209,10 @@ def pack_settings(*, wait_of, compat_call, checks=(), bytes name=b"", **numbers)
     s.why = numbers.pop("why", 0)
     s.functions = numbers.pop("functions", 0)
     s.n_counted = numbers.pop("n_counted", 0)
+    s.stacks = numbers.pop("stacks", 0)
+    s.record = numbers.pop("record", 0)
+    s.ring_words = numbers.pop("ring_words", 1)
+    s.absence_words = numbers.pop("absence_words", 1)
     if numbers:
         raise TypeError(f"no such settings: {', '.join(numbers)}")
     name = name[:15]
@@ -363,6 +378,18 @@ cdef class Cells:
                 total += self.cells[i].time
         return total
 
+    @property
+    def listed(self):
+        """Name, occurrences and time of each state (`headway.model.listed`)."""
+        cdef int i
+        cdef dict found = {}
+        for i in range(self.used):
+            name = names[self.states[i]]
+            count, time = <int64_t>self.cells[i].count, <int64_t>self.cells[i].time
+            old = found.get(name)
+            found[name] = (name, count, time) if old is None else (name, old[1] + count, old[2] + time)
+        return list(found.values())
+
     cdef dict build(self):
         cdef int i
         cdef dict found = {}
@@ -441,6 +468,7 @@ cdef class Exits:
 
     cdef char *data
     cdef size_t length, room
+    cdef list news
     cdef dict counts
     """What was counted of threads whose records come next: (tid, birth) -> values by cell."""
     cdef readonly int count
@@ -450,10 +478,20 @@ cdef class Exits:
 
     def __cinit__(self):
         self.data = NULL
+        self.news = None
         self.counts = {}
 
     def __dealloc__(self):
         free(self.data)
+
+    def follow(self):
+        """From now on keep what `take_news` returns."""
+        self.news = []
+
+    def take_news(self):
+        """The threads that have ended since the last call: (slot, tid, pid, name, birth, end) each."""
+        found, self.news = self.news, []
+        return found
 
     @property
     def function(self):
@@ -526,6 +564,9 @@ cdef class Exits:
         memcpy(self.data + self.length, r, size)
         self.length = needed
         self.count += 1
+        if <void *>self.news != <void *>None:
+            with gil:
+                self.news.append((r.number, r.tid, r.pid, name_of(r.name), r.birth, r.end))
         return 0
 
 
@@ -535,6 +576,13 @@ cdef extern from "string.h":
 
 cdef int take_exit(void *context, void *data, size_t size) noexcept nogil:
     return (<Exits>context).add(data, size)
+
+
+cdef tuple until(uint64_t since, uint64_t at):
+    """A stretch as (since, duration, taken): of one that begins after its end, what is too much is taken away."""
+    if since <= at:
+        return since, at - since, 0
+    return at, 0, since - at
 
 
 cdef class Memory:
@@ -890,6 +938,121 @@ cdef class Memory:
                 rows.append(row)
         return rows
 
+    # ---- transitions ----
+
+    def written(self):
+        """How far each processor has written its two rings, in words: a list of (stretches, absences)."""
+        cdef int cpu
+        cdef processor *p
+        cdef list found = []
+        for cpu in range(self.n_cpus):
+            p = self.processor_at(cpu)
+            found.append((p.written, p.written_absences))
+        headway_fence()
+        return found
+
+    @property
+    def unwritten(self):
+        """What did not fit the rings so far."""
+        cdef int cpu
+        cdef uint64_t lost = 0
+        for cpu in range(self.n_cpus):
+            lost += self.processor_at(cpu).lost_stretches + self.processor_at(cpu).lost_absences
+        return lost
+
+    @property
+    def tags_named(self):
+        """State numbers below this have a name, or never will."""
+        return TAG + min(self.shared.tags, N_TAGS)
+
+    def slots_used(self):
+        """Slots are numbered from 1; this is one more than the last one that was ever used."""
+        return min(self.shared.slots, self.max_slots - 1) + 1
+
+    def look_at(self, numbers):
+        """The threads that are in slots: (slot, tid, pid, name, birth, cpu or -1, state, since) each.
+
+        What it does, and since when, may be from two moments; what it is, is not.
+        """
+        cdef uint32_t number
+        cdef slot *s
+        cdef processor *p
+        cdef uint64_t birth
+        cdef list found = []
+        for number in numbers:
+            if not 0 < number < self.max_slots:
+                continue
+            s = <slot *>(self.slots + number * self.slot_stride)
+            if s.flags & SLOT_NEW:
+                continue
+            headway_fence()
+            birth = s.birth
+            if not birth:
+                continue
+            headway_fence()
+            cpu = <int>s.cpu - 1
+            row = number, s.tid, s.pid, name_of(s.name), birth
+            if 0 <= cpu < self.n_cpus:
+                p = self.processor_at(cpu)
+                row += cpu, p.state, p.since
+            else:
+                row += -1, s.state, s.since
+            headway_fence()
+            if s.birth == birth and not s.flags & SLOT_NEW:
+                found.append(row)
+        return found
+
+    def calm(self):
+        """Wait until no handler is at work; the programs are detached."""
+        cdef int cpu, attempt
+        for cpu in range(self.n_cpus):
+            for attempt in range(MAX_ATTEMPTS):
+                if not self.processor_at(cpu).busy:
+                    break
+                pause(attempt)
+        pause(MAX_ATTEMPTS)
+
+    def unfinished(self, uint64_t at, cpus):
+        """What is in the midst of something at the last cut: (since, duration, taken, cpu or -1, slot, state, count) each.
+
+        What `read_threads` and `read_processors` add for it, processors given. Nothing may change any more. What was
+        charged beyond the cut is taken back.
+        """
+        cdef uint32_t number
+        cdef int cpu, i
+        cdef processor *p
+        cdef slot *s
+        cdef uint64_t since, time
+        cdef list rows = []
+        for cpu in cpus:
+            p = self.processor_at(cpu)
+            number = 0
+            if 0 < p.slot < self.max_slots:
+                s = <slot *>(self.slots + p.slot * self.slot_stride)
+                if s.cpu == <uint32_t>cpu + 1 and 0 < s.birth < at:
+                    number = p.slot
+            since = p.since
+            if p.deferred_total != p.absorbed_total and p.deferred_since <= at:
+                for i in range(N_INTERRUPTS):
+                    time = p.deferred[i].time - p.absorbed[i].time
+                    if time:
+                        rows.append((since, time, 0, cpu, number, IRQ_DEVICE + i, p.deferred[i].count - p.absorbed[i].count))
+                        since += time
+            rows.append((*until(since, at), cpu, number, p.state, 0))
+            if number:
+                for state in (p.state, *[p.nested[i] for i in range(min(p.depth, N_NESTED))]):
+                    rows.append((at, 0, 0, -1, number, state, 1)) # a processor counts what was left there for good
+        for number in range(1, self.slots_used()):
+            s = <slot *>(self.slots + number * self.slot_stride)
+            if s.birth == 0 or s.birth >= at or s.flags & SLOT_NEW or s.cpu:
+                continue
+            rows.append((*until(s.since, at), -1, number, s.state, 1))
+            for i in range(min(s.depth, N_NESTED)):
+                rows.append((at, 0, 0, -1, number, s.nested[i], 1))
+            if s.state != UNKNOWN:
+                rows.append((at, 0, 0, -1, number, s.resume, 1))
+        return rows
+
     def open_waits(self):
         """What threads wait for at the moment: rows (tid, pid, birth, since, state, kind of object, object)."""
         cdef uint32_t number
@@ -903,6 +1066,28 @@ cdef class Memory:
             headway_fence()
             if row[2] == s.birth and row[3] == s.since and row[4] == s.state and not s.cpu:
                 rows.append(row)
+        return rows
+
+    def living(self):
+        """The threads that are measured and have not ended: rows (tid, pid, birth)."""
+        cdef uint32_t number
+        cdef slot *s
+        cdef list rows = []
+        for number in range(1, min(self.shared.slots, self.max_slots - 1) + 1):
+            s = <slot *>(self.slots + number * self.slot_stride)
+            if s.birth:
+                rows.append((s.tid, s.pid, s.birth))
+        return rows
+
+    def open_stacks(self, uint64_t at):
+        """Threads off the processor, after the last cut: rows (birth, user, kernel, tid, pid, state, time until `at`)."""
+        cdef uint32_t number
+        cdef slot *s
+        cdef list rows = []
+        for number in range(1, min(self.shared.slots, self.max_slots - 1) + 1):
+            s = <slot *>(self.slots + number * self.slot_stride)
+            if s.birth and not s.cpu and s.since < at:
+                rows.append((s.birth, s.user_stack, s.kernel_stack, s.tid, s.pid, s.state, at - s.since))
         return rows
 
     cdef object read_thread(self, uint32_t number, uint64_t at):

@@ -36,20 +36,22 @@ def start_source(
     prefer: str | None = None,
     *,
     intervals: bool = False,
+    forget: bool = False,
     criteria: Criteria = Criteria(),  # noqa: B008
 ) -> tuple[LinuxSource, str]:
     """A source that measures the selection from now on, and why it is not the exact one (empty if it is).
 
     ``prefer``: ``bpf`` or ``proc``, and no other; None: the best that works. ``intervals``: readings are wanted while
-    it runs, not only at the end. Raises HeadwayError where it cannot be measured; nothing is left attached then.
+    it runs, not only at the end; ``forget``: only of intervals, for as long as may be. Raises HeadwayError where it
+    cannot be measured; nothing is left attached then.
     """
     from .ebpf import BpfSource
     from .proc import ProcSource
 
-    exact, why = begun_exact(lambda: BpfSource(selection, criteria, intervals=intervals), prefer)
+    exact, why = begun_exact(lambda: BpfSource(selection, criteria, intervals=intervals, forget=forget), prefer)
     if exact is not None:
         return exact, ""
-    sampled = ProcSource(selection, criteria)
+    sampled = ProcSource(selection, criteria, forget=forget)
     try:
         sampled.begin()
     except BaseException:

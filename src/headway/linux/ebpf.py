@@ -36,16 +36,21 @@ from headway.model import (
 )
 from headway.model.ledger import States
 
-from . import checks, counters, perf, processors, states
+from . import checks, counters, perf, privileges, processors, states
 from ._memory import STATES, Cells, Exits, Memory, pack_settings
 from .cost import Costs, Exercise, ExercisingProcess, costs
+from .hotplug import Hotplug
 from .ids import pid_namespace, process_of
 from .libbpf import BpfError, Library, Object, Program, RingReader
 from .source import Criteria, Selection
 
 if TYPE_CHECKING:  # what few measurements need is loaded by those
+    from headway.model.transitions import Piece
+
+    from . import stacks
     from .causes import CauseReader, Causes
     from .marking import Marking
+    from .transitions import Priority, TransitionReader
 
 __all__ = ["BpfSource"]
 
@@ -81,22 +86,34 @@ _LOSSES = (
     "tags_sharing_a_state",
     "functions_nested_too_deep",
     "causes_without_room",
+    "stacks_without_room",
+    "stack_times_without_room",
+    "sample_states_lost",
+    "wakeups_unseen",
 )
 """In the order of bpf/layout.h."""
 
 _SHARED = ("processors", "saved_processors", "slots", "saved_slots", ".bss", "tag_names")
 _COUNTS = ("slot_counts", "saved_slot_counts", "processor_counts", "saved_processor_counts")
+_RINGS = ("stretches", "absences", "tails")
 _NEEDED = ("switch_threads", "enter_call", "leave_call", "wake", "wake_new", "fork_thread", "exec_program")
 _FUNCTIONS = ("enter_function", "leave_function")
+_SAMPLES = ("take_sample",)
 _FAULTS = ("fault_in_user", "fault_in_kernel", "fault_done", "deliver_signal")
 
 
 class BpfSource:
     """Measures a selection of threads with eBPF (`headway.linux.source.LinuxSource`).
 
-    ``intervals``: `read` and `interval` will be called, not only `end`. ``max_threads``: how many threads can be
-    measured at the same time (None: as many as live now and half as many again, at least 8,192); memory for so many is
-    set aside, about 3 KiB each, and 2 more with ``intervals``.
+    ``intervals``: `read` and `interval` will be called, not only `end`. ``forget``: threads that have ended are in the
+    interval in which they did, and in no reading since `begin`, so that measuring may go on for ever. ``max_threads``:
+    how many threads can be measured at the same time (None: as many as live now and half as many again, at least
+    8,192); memory for so many is set aside, about 3 KiB each, and 2 more with ``intervals``.
+
+    ``record``: every transition is kept too, and handed over by `take`. Each processor has room for ``ring_words`` of
+    them (a power of two, 64 at least; None: 2,097,152, or fewer on many processors), 10 bytes each, until `service` is
+    called; what does not fit is counted. Until `close` the thread that calls `begin`, which is to be the one that calls
+    `service` too, goes before others on the processors, where it may.
     """
 
     name = "bpf"
@@ -107,11 +124,15 @@ class BpfSource:
         criteria: Criteria = Criteria(),  # noqa: B008
         *,
         intervals: bool = False,
+        forget: bool = False,
         max_threads: int | None = None,
+        record: bool = False,
+        ring_words: int | None = None,
     ) -> None:
         self._selection = selection
         self._criteria = criteria
         self._intervals = intervals
+        self._forget = forget
         self._max_slots = (max_threads or max(8192, _living_threads() * 3 // 2)) + 1
         self._object: Object | None = None
         self._ring: RingReader | None = None
@@ -141,6 +162,18 @@ class BpfSource:
         self._causes_before: Causes | None = None
         self._naming, self._next_naming = NAMING_SECONDS[0], 0.0
         self._steal_before: int | None = None
+        self.stacks: stacks.StackReader | None = None
+        """Where threads were when they left their processor, and the states of samples, if that was asked for."""
+        self._record, self._ring_words = record, ring_words
+        if record:
+            from .transitions import MOST_SLOTS
+
+            self._max_slots = min(self._max_slots, MOST_SLOTS)
+        self._reader: TransitionReader | None = None
+        self._last_piece: Piece | None = None
+        self._priority: Priority | None = None
+        self._hotplug: Hotplug | None = None
+        self._fault_links: dict[int, list[int]] = {}
 
     # ---- setting up ----
 
@@ -172,6 +205,7 @@ class BpfSource:
             self._marking = Marking(self._criteria.functions, selection)
         with ExercisingProcess() as exerciser:
             self._load(library)
+            self._hotplug = Hotplug()
             assert self._object is not None
             self._attach()
             self._memory.measure_only(exerciser.pid)
@@ -190,6 +224,8 @@ class BpfSource:
         self._exits.take(self._memory.now(), self._memory)
         self._memory.reset()
         self._memory.measure_only(0)
+        if self.stacks is not None:
+            self.stacks.forget()
         pids, tids = self._object.map("selected_pids"), self._object.map("selected_tids")
         for pid in selection.pids:
             pids.put(pid)
@@ -197,6 +233,8 @@ class BpfSource:
             tids.put(tid)
         self._start = self._last = self._memory.begin(None if selection.cpus is None else set(selection.cpus))
         self._steal_before = _steal_of_all()
+        if self._record:
+            self._read_transitions()
         living.iterate()
         living.iterate()  # threads created by one that the first pass came to later
         self._visit_processors()
@@ -205,6 +243,38 @@ class BpfSource:
             self._marking.attach(self._object)
         if selection.command is not None:
             self._memory.measure_command(selection.command)
+
+    def _read_transitions(self) -> None:
+        from .transitions import Priority, TransitionReader
+
+        assert self._object is not None
+        assert self._ring is not None
+        stretches, absences, tails = (self._object.map(name).map_memory() for name in _RINGS)
+        self._reader = TransitionReader(
+            (stretches, absences, tails),
+            self._memory,
+            self._exits,
+            words=self._words(),
+            max_slots=self._max_slots,
+            n_cpus=processors.possible(),
+            cpus=self._cpus,
+            start=self._start,
+            consume=self._ring.consume,
+        )
+        self._priority = Priority()
+
+    def _cpus(self) -> list[int]:
+        """The processors that are measured."""
+        chosen = self._selection.cpus
+        return [cpu for cpu in processors.online() if chosen is None or cpu in chosen]
+
+    def _words(self) -> tuple[int, int]:
+        """Of the rings of a processor."""
+        if not self._record:
+            return 1, 1
+        from .transitions import words_of_rings
+
+        return words_of_rings(processors.possible(), self._ring_words)
 
     def _attach(self) -> None:
         assert self._object is not None
@@ -225,13 +295,16 @@ class BpfSource:
                 f"{error}, though another processor had it: if one was turned off just now, try again, else use "
                 "--source proc"
             ) from None
-        fds = [fd for both in opened.values() for fd in both]
         try:
-            while fds:
-                self._object.attach_perf_event(done, fds[-1])
-                fds.pop()  # the link's
+            for cpu, fds in opened.items():
+                for link in self._fault_links.pop(cpu, ()):
+                    self._object.detach_link(link)
+                links = self._fault_links[cpu] = []
+                while fds:
+                    links.append(self._object.attach_perf_event(done, fds[-1]))
+                    fds.pop()  # the link's
         finally:
-            perf.close_all(fds)
+            perf.close_all(fd for fds in opened.values() for fd in fds)
 
     def _calibrate(self, exerciser: ExercisingProcess) -> Costs:
         """What events cost here and now."""
@@ -240,6 +313,7 @@ class BpfSource:
         observed, without = [exerciser.exercise()], []
         for _ in range(CALIBRATIONS):
             self._object.detach()
+            self._fault_links = {}
             without.append(exerciser.exercise())
             self._attach()
             observed.append(exerciser.exercise())
@@ -290,7 +364,8 @@ class BpfSource:
                     raise HeadwayError(f"this kernel has no tracepoint {hook}, which headway needs: use --source proc")
                 needless = program.name == "enter_cgroup" and not self._selection.cgroup
                 needless |= program.name in _FUNCTIONS and not self._criteria.functions
-                needless |= program.name == "waking" and not self._criteria.why
+                needless |= program.name == "waking" and not (self._criteria.why or self._record)
+                needless |= program.name in _SAMPLES and not self._criteria.stacks
                 if missing or needless or (program.name in _FAULTS and not faults):
                     program.leave_out()
             self._object.map(".rodata.settings").set_initial(self._settings(steal, has_prev_state))
@@ -324,11 +399,16 @@ class BpfSource:
             from .causes import CauseReader
 
             self._causes = CauseReader(self._object.map("causes"), self._memory)
+        if self._criteria.stacks:
+            from . import stacks
+
+            self.stacks = stacks.StackReader(library, self._object, self._memory)
         self._ring = RingReader(library, self._object.map("exits"), self._exits.function, self._exits.context)
         self._explain_figures(steal, faults)
 
     def _size_maps(self, target: Object) -> None:
         cpus, counting = processors.possible(), bool(self._plan.events)
+        stretch_words, absence_words = self._words()
         sizes = {
             "processors": cpus,
             "saved_processors": cpus if self._intervals else 1,
@@ -343,11 +423,23 @@ class BpfSource:
             "saved_slot_counts": self._max_slots if counting and self._intervals else 1,
             "causes": CAUSES if self._criteria.why else 1,
             "histories": cpus if self._criteria.why else 1,
+            **self._stack_sizes(cpus),
+            "stretches": cpus * stretch_words,
+            "absences": cpus * absence_words,
+            "tails": cpus if self._record else 1,
             "selected_pids": len(self._selection.pids) + 1,
             "selected_tids": len(self._selection.tids) + 1,
         }
         for name, size in sizes.items():
             target.map(name).max_entries = size
+
+    def _stack_sizes(self, cpus: int) -> dict[str, int]:
+        """Where no stacks are wanted their maps stay as small as they are declared."""
+        if not self._criteria.stacks:
+            return {}
+        from . import stacks
+
+        return stacks.sizes(cpus)
 
     def _settings(self, steal: bool, has_prev_state: bool) -> bytes:
         selection = self._selection
@@ -358,8 +450,12 @@ class BpfSource:
             compat_call=states.compat_table(),
             checks=self._checks,
             why=self._criteria.why,
+            record=self._record,
+            ring_words=self._words()[0],
+            absence_words=self._words()[1],
             n_counted=len(self._plan.events),
             functions=self._marking is not None,
+            stacks=self._criteria.stacks,
             name=name.removesuffix(b"*"),
             name_prefix=name.endswith(b"*"),
             everything=selection.everything,
@@ -414,28 +510,42 @@ class BpfSource:
         return (self._ring.fileno(),) if self._ring is not None else ()
 
     def service(self) -> float | None:
-        """Take over the totals of threads that have ended."""
+        """Take over the totals of threads that have ended, and see to processors that were off and are on again."""
         if self._ring is not None:
             self._ring.consume()
+        if self.stacks is not None:
+            self.stacks.consume()
+        pause = SERVICE_SECONDS if self._reader is None else self._reader.look()
+        self.see_to_processors()
         now = time.monotonic()
         if now - self._sought > SEARCH_SECONDS:
             self._search_blocks()
         if self._causes is None:
-            return SERVICE_SECONDS
+            return pause
         if now >= self._next_naming:  # a short program is looked at soon, a long one seldom
             self._causes.look()
             # Where there is much to name it takes its time: a small part of all of it, at most.
             self._next_naming = now + max(self._naming, NAMING_SHARE * (time.monotonic() - now))
             self._naming = min(2 * self._naming, NAMING_SECONDS[1])
-        return min(SERVICE_SECONDS, self._naming)
+        return min(pause, self._naming)
+
+    def see_to_processors(self) -> None:
+        """Attach again to the perf events of processors that were off meanwhile: the kernel has let go of them."""
+        if self._hotplug is None or self._object is None or not (back := self._hotplug.came_back()):
+            return
+        done = self._object.programs["fault_done"]
+        if done.wanted:
+            with suppress(HeadwayError), _files_as_allowed():  # off again already: it will come back
+                self._attach_to_faults(done, back)
 
     def _search_blocks(self) -> None:
         """Find the marked regions of processes that had some before they were measured; the others tell of theirs."""
         self._sought = time.monotonic()
         fresh = {pid for _, pid in self._memory.unmarked()} - self._searched
-        self._searched |= fresh
         if not fresh:
             return
+        self._searched &= {pid for _, pid, _ in self._memory.living()}  # ids are used again
+        self._searched |= fresh
         from .blocks import Blocks
 
         for pid in fresh:
@@ -461,11 +571,40 @@ class BpfSource:
 
     def end(self) -> Ledger:
         """Everything since `begin`, as of now; from now on nothing is measured."""
-        return self._ledger(self._cut(last=True))
+        return self._ledger(self._last_cut())
 
     def end_interval(self) -> Ledger:
         """Like `interval`, and from now on nothing is measured."""
-        return self._difference(self._cut(last=True))
+        return self._difference(self._last_cut())
+
+    # ---- transitions ----
+
+    @property
+    def waiting(self) -> int:
+        """Rows that `take` would hand over."""
+        return len(self._reader) if self._reader is not None else 0
+
+    @property
+    def fullest(self) -> float:
+        """How full a ring of transitions was at most when it was read, 0 to 1."""
+        return self._reader.fullest if self._reader is not None else 0.0
+
+    def frame(self) -> Ledger:
+        """What must be known to read the rows that `take` hands over: a ledger without threads and processors."""
+        return self._make(Window(self._start, self._start), [], (), {}, 0)
+
+    def take(self) -> Piece:
+        """The transitions since the last call, if they are recorded; after `end`, once, the rest.
+
+        The ledger that their rows add up to is the one that `end` returns. What performance counters counted is in that
+        alone.
+        """
+        if self._last_piece is not None:
+            piece, self._last_piece, self._reader = self._last_piece, None, None
+            return piece
+        if self._reader is None:
+            raise ValueError("no transitions are recorded, or all have been taken")
+        return self._reader.take()
 
     # ---- for who wants the processors only, and announces cuts without us ----
 
@@ -478,24 +617,27 @@ class BpfSource:
         chosen = self._selection.cpus
         return {cpu: cells for cpu, cells in self._memory.read_processors(at) if chosen is None or cpu in chosen}
 
+    def living(self) -> list[tuple[int, int, int]]:
+        """The threads that are measured now: (tid, pid, birth)."""
+        return self._memory.living()
+
     def forget_ended(self, at: int) -> None:
         """Make room: threads that had ended by this moment are in no ledger any more."""
         if self._ring is not None:
             self._ring.consume()
         self._exits.take(at, self._memory)
 
-    def came_back(self, cpus: Iterable[int]) -> None:
-        """These processors have been off, or may have been: what was counted there by perf events no longer is."""
-        assert self._object is not None
-        done = self._object.programs["fault_done"]
-        if done.wanted:
-            with suppress(HeadwayError):
-                self._attach_to_faults(done, cpus)
-
     @property
     def knows_stolen(self) -> bool:
         """Whether the kernel says which processor the hypervisor took, and when."""
         return "stolen" not in self._reasons
+
+    @property
+    def tells_without_privileges(self) -> bool:
+        """Whether the kernel says what it skipped without CAP_BPF: before 5.19 it may not (commit c8644cd0efe7)."""
+        assert self._object is not None
+        with privileges.without((privileges.Capability.BPF, privileges.Capability.SYS_ADMIN)):
+            return self._object.programs[_NEEDED[0]].tells_of_misses
 
     def losses(self) -> dict[str, int]:
         """What could not be seen since `begin`, by name."""
@@ -503,9 +645,17 @@ class BpfSource:
 
     def close(self) -> None:
         """Detach and free everything."""
+        if self._priority is not None:
+            self._priority.give_back()
+            self._priority = None
         if self._ring is not None:
             self._ring.close()
             self._ring = None
+        if self.stacks is not None:
+            self.stacks.close()
+        if self._hotplug is not None:
+            self._hotplug.close()
+            self._hotplug = None
         if self._object is not None:
             self._object.close()
             self._object = None
@@ -519,11 +669,28 @@ class BpfSource:
         self._take_exits(at)
         return at
 
+    def _last_cut(self) -> int:
+        at = self._cut(last=True)
+        if self._reader is not None:
+            # The memory and the rings are read one after the other: until then nothing may change any more. First have
+            # handlers divide what runs across the cut.
+            self._memory.read_processors(at)
+            self._memory.read_threads(at)
+            assert self._object is not None
+            self._object.detach()
+            self._memory.calm()
+            self.service()
+            self._take_exits(at)
+            self._last_piece = self._reader.finish(at)
+        return at
+
     def _take_exits(self, at: int) -> None:
         for tid, pid, name, birth, end, _, cells in self._exits.take(at, self._memory):
             thread = Thread(tid, pid, name, birth, birth, end, end, end - birth, cells)
             if self._intervals:
                 self._fresh.append(thread)
+            if self._forget:
+                continue
             if len(self._ended) < KEPT_EXITS:
                 self._ended.append(thread)
             else:
@@ -541,13 +708,8 @@ class BpfSource:
         self._folded[key] = replace(old, end=thread.end, until=thread.until, span=old.span + thread.span, states=total)
 
     def _processors(self, at: int) -> list[tuple[int, Cells]]:
-        on = processors.online()
-        chosen = self._selection.cpus
-        return [
-            (cpu, cells)
-            for cpu, cells in self._memory.read_processors(at)
-            if cpu in on and (chosen is None or cpu in chosen)
-        ]
+        measured = self._cpus()
+        return [(cpu, cells) for cpu, cells in self._memory.read_processors(at) if cpu in measured]
 
     def _ledger(self, at: int) -> Ledger:
         threads = [*self._ended, *self._folded.values()]
@@ -628,6 +790,8 @@ class BpfSource:
         losses["readings_torn"] = self._memory.torn
         assert self._object is not None
         losses["handlers_skipped"] += sum(p.misses() for p in self._object.programs.values() if p.wanted)
+        if self._reader is not None:
+            losses.update(self._reader.losses())
         if self._folded:
             losses["ended_threads_added_up"] = self._exits.count - len(self._ended)
         return losses, events

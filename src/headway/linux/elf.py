@@ -400,6 +400,19 @@ class Image:
 
         return self._parsed(read)
 
+    def with_lines(self, most: int) -> bytes:
+        """All of the file that has its line tables (DWARF): this one or its debug file; nothing where there is none.
+
+        Nothing, too, where that is longer than ``most`` bytes.
+        """
+        if self.has_section(".debug_line"):
+            return self._bytes(0, self._stream.size) if self._stream.size <= most else b""
+        debug = self._debug_file()
+        if debug is None:
+            return b""
+        with debug:
+            return debug.with_lines(most) if debug.has_section(".debug_line") else b""
+
     # ---- symbols kept elsewhere ----
 
     def _minidebug(self) -> Image:

@@ -20,10 +20,17 @@ __all__ = ["HeldCommand"]
 class HeldCommand:
     """A child process that will execute a command when it is released, with our files, signals and environment.
 
-    ``stdout``: a descriptor to be its standard output instead of ours.
+    ``stdout``: a descriptor to be its standard output instead of ours; likewise ``stdin`` and ``stderr``.
     """
 
-    def __init__(self, command: Sequence[str], stdout: int | None = None) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        stdout: int | None = None,
+        *,
+        stdin: int | None = None,
+        stderr: int | None = None,
+    ) -> None:
         self.command = tuple(command)
         self._status: int | None = None
         gate, self._gate = os.pipe()
@@ -33,20 +40,21 @@ class HeldCommand:
         try:
             self.pid = os.fork()
             if self.pid == 0:
-                self._child(gate, failure, stdout, mask)
+                self._child(gate, failure, (stdin, stdout, stderr), mask)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         os.close(gate)
         os.close(failure)
         self.pidfd = os.pidfd_open(self.pid)
 
-    def _child(self, gate: int, failure: int, stdout: int | None, mask: set[signal.Signals | int]) -> None:
+    def _child(self, gate: int, failure: int, files: Sequence[int | None], mask: set[signal.Signals | int]) -> None:
         """Never returns."""
         status = 127
         try:
             os.close(self._gate)
-            if stdout is not None:
-                os.dup2(stdout, 1)
+            for number, fd in enumerate(files):
+                if fd is not None:
+                    os.dup2(fd, number)
             for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, *_PASSED_OR_SHARED):
                 signal.signal(number, signal.SIG_IGN if number in _IGNORED_BEFORE else signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)

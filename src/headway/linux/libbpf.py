@@ -271,18 +271,27 @@ class Program:
         finally:
             self._library.call("bpf_link__destroy", link)
 
+    @property
+    def fd(self) -> int:
+        """File descriptor; valid as long as the object."""
+        return self._library.call("bpf_program__fd", self._handle)
+
     def _info(self) -> tuple[_ProgramInfo, int]:
         """What the kernel says of it, and how many bytes of that it filled."""
         info = _ProgramInfo()
         length = c_uint32(ctypes.sizeof(info))
-        fd = self._library.call("bpf_program__fd", self._handle)
-        failed = self._library.call("bpf_obj_get_info_by_fd", fd, byref(info), byref(length)) < 0
+        failed = self._library.call("bpf_obj_get_info_by_fd", self.fd, byref(info), byref(length)) < 0
         return info, 0 if failed else length.value
 
     def misses(self) -> int:
         """How often the kernel skipped it because it was running already on that processor (since 5.12)."""
         info, length = self._info()
         return int(info.recursion_misses) if length >= _ProgramInfo.verified_insns.offset else 0
+
+    @property
+    def tells_of_misses(self) -> bool:
+        """Whether the kernel says how often it skipped it."""
+        return self._info()[1] >= _ProgramInfo.verified_insns.offset
 
     def run_time(self) -> tuple[int, int]:
         """Time in it, ns, and how often it ran, while the kernel kept statistics (`Object.statistics`)."""
@@ -347,9 +356,16 @@ class Object:
         """Attach a program until this object is closed."""
         self._links.append(program.attach())
 
-    def attach_perf_event(self, program: Program, fd: int) -> None:
-        """Attach a program to a perf event until this object is closed."""
+    def attach_perf_event(self, program: Program, fd: int) -> int:
+        """Attach a program to a perf event until this object is closed. Returns a link for `detach_link`."""
         self._links.append(program.attach_perf_event(fd))
+        return self._links[-1]
+
+    def detach_link(self, link: int) -> None:
+        """Undo one attachment; nothing happens where that was done before."""
+        if link in self._links:
+            self._links.remove(link)
+            self.library.call("bpf_link__destroy", link)
 
     @contextmanager
     def statistics(self) -> Iterator[None]:

@@ -25,6 +25,7 @@ __all__ = [
     "Reading",
     "close_all",
     "open_counter",
+    "open_event",
     "open_per_cpu",
     "read_counter",
     "why_not",
@@ -109,6 +110,14 @@ def open_counter(event: Event, *, pid: int = -1, cpu: int = -1) -> int:
     struct.pack_into("=QQ", attributes, 56, event.config1, event.config2)
     if event.config3:
         struct.pack_into("=Q", attributes, 128, event.config3)
+    return open_event(attributes, pid=pid, cpu=cpu)
+
+
+def open_event(attributes: bytearray, *, pid: int, cpu: int) -> int:
+    """perf_event_open(2) of these attributes, of a thread on any processor (``cpu`` -1) or of all there (``pid`` -1).
+
+    ``attributes``: struct perf_event_attr, its size in bytes 4 to 7. Raises OSError with its errno.
+    """
     buffer = (ctypes.c_char * len(attributes)).from_buffer(attributes)
     number = _CALLS.get(platform.machine())
     if number is None:

@@ -118,13 +118,18 @@ class ProcSource:
         selection: Selection,
         criteria: Criteria = Criteria(),  # noqa: B008
         *,
+        forget: bool = False,
         proc: str = "/proc",
         clock: Callable[[], int] = time.monotonic_ns,
         descriptors: int | None = None,
     ) -> None:
-        """``clock`` gives ns of CLOCK_MONOTONIC; ``descriptors``: files to keep open at most (None: as can be)."""
+        """``clock`` gives ns of CLOCK_MONOTONIC; ``descriptors``: files to keep open at most (None: as can be).
+
+        ``forget``: threads that have ended are in the interval in which they did, and in no reading since `begin`.
+        """
         self._selection = selection
         self._criteria = criteria
+        self._forget = forget
         self._path = proc
         self._clock = clock
         self._descriptors = descriptors
@@ -214,6 +219,8 @@ class ProcSource:
         now = self._scan(self._scanner)
         before = time.thread_time_ns()
         ended, self._reported = self._ended[self._reported :], len(self._ended)
+        if self._forget:
+            self._ended, self._reported = [], 0
         later = self._ledger(self._scanner, now, [*ended, *self._living(self._scanner)])
         between = since(later, self._earlier) if self._earlier is not None else later
         self._earlier = later

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from headway.model import Ledger
+from headway.model import Ledger, Piece
 
-__all__ = ["Criteria", "LinuxSource", "Selection"]
+__all__ = ["Criteria", "LinuxSource", "RecordingSource", "Selection"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,8 @@ class Criteria:
     """Events to be counted by state, in perf's words."""
     why: bool = False
     """Record what is behind the waits, and who held the processor."""
+    stacks: bool = False
+    """Charge the time off the processor to stacks, and tell the states of samples (`headway.linux.profiler`)."""
 
 
 class LinuxSource(Protocol):
@@ -83,3 +85,20 @@ class LinuxSource(Protocol):
 
     def close(self) -> None:
         """Detach everything; may be called at any time, more than once."""
+
+
+class RecordingSource(LinuxSource, Protocol):
+    """A source that hands over every transition too: `take` as often as wanted, and once more after `end`."""
+
+    @property
+    def waiting(self) -> int:
+        """Rows that `take` would hand over now."""
+
+    def frame(self) -> Ledger:
+        """What must be known to read the rows: window, units, precision, reasons; no threads, no processors."""
+
+    def take(self) -> Piece:
+        """All rows since the last call; after `end` those that its ledger has and that are still to be taken.
+
+        Their arrays are the caller's.
+        """

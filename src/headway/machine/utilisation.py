@@ -2,10 +2,13 @@
 
 A processor is a hardware thread. Busy ticks are the cycles of all states in which it was neither halted nor stopped by
 a system-management interrupt: what its counter of unhalted cycles says, which goes on in such an interrupt, without
-that time. Nothing is read while the program runs, so nothing can disturb a reading, and every figure is exact.
+that time. A cycle of the machine's clock is 10 ns. Nothing is read while the program runs, so nothing can disturb a
+reading, and every figure is exact.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from headway.model import FIGURES, Cell, Kind, Processor, Quality, Sample, Utilisation, kind_of
 
@@ -15,23 +18,24 @@ from .states import IDLE, SMI
 
 __all__ = ["sample_of"]
 
+NS = 1_000_000_000 // TICKS_PER_SECOND
+"""ns in a cycle."""
 _NOT_BUSY = (Kind.WAIT, Kind.STOLEN)
 
 
 def sample_of(result: Result) -> Sample:
-    """The whole run as one sample; times in ticks, frequencies by a second of `TICKS_PER_SECOND` ticks."""
+    """The whole run as one sample."""
     window = result.ledger.window
     threads = len(result.harts) // len(result.cores)
     found = result.ledger.processors
     slept = [state for state in IDLE if any(state in each.states for each in found)]
     return Sample(
         source="machine",
-        start=window.start,
-        end=window.end,
+        start=window.start * NS,
+        end=window.end * NS,
         processors=tuple(_row(each, slept, result.throttled[each.cpu // threads]) for each in found),
         counter="the ledger's cycles",
         quality=dict.fromkeys(FIGURES, Quality.EXACT),
-        time_unit="cycles",
     )
 
 
@@ -42,13 +46,12 @@ def _row(processor: Processor, slept: list[str], throttled: tuple[int, int]) -> 
     stopped, stops = throttled
     return Utilisation(
         cpu=processor.cpu,
-        span=processor.span,
-        states=states,
+        span=processor.span * NS,
+        states={state: replace(cell, time=cell.time * NS) for state, cell in states.items()},
         ticks=ticks,
         actual_hz=ticks * TICKS_PER_SECOND / busy if busy else None,
-        idle={IDLE[state]: states.get(state, Cell()).time for state in slept},
+        idle={IDLE[state]: states.get(state, Cell()).time * NS for state in slept},
         throttled=stops,
-        stopped=stopped,
+        stopped=stopped * NS,
         smi=states.get(SMI, Cell(count=0)).count,
-        second=TICKS_PER_SECOND,
     )

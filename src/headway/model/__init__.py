@@ -6,6 +6,7 @@ from .cause import Behind, Cause, CauseKey, add_causes, list_causes, subtract_ca
 from .cell import Cell
 from .counted import Counted
 from .facilities import Facilities, Interrupt
+from .hotspots import Hotspot, StackShare, StateSummary, function_of, innermost_first, summaries, unsampled
 from .indices import (
     EXACT,
     Amounts,
@@ -14,21 +15,27 @@ from .indices import (
     amounts_of,
     indices_of,
     interrupt_time,
+    listed,
     processor_time,
     time_by_kind,
 )
-from .kinds import Kind, kind_of
+from .kinds import KINDS, Kind, kind_of
 from .ledger import Ledger, Overhead, Processor, Thread, Window, add_states, merge, since, unit_of, violations
+from .profile import PARTS, Frame, Profile, SampleColumns, is_exact, matches, part_of, sampling_error
 from .quality import Quality
 from .references import MOST, References
 from .remedy import Remedy
+from .transitions import NO_STATE, OpenState, Piece, ThreadSeen, Transitions
 from .utilisation import ALL, FIGURES, Sample, Utilisation, across, joined
 
 __all__ = [
     "ALL",
     "EXACT",
     "FIGURES",
+    "KINDS",
     "MOST",
+    "NO_STATE",
+    "PARTS",
     "Accounts",
     "Advice",
     "Amounts",
@@ -38,23 +45,33 @@ __all__ = [
     "Cell",
     "Counted",
     "Facilities",
+    "Frame",
+    "Hotspot",
     "Indices",
     "Interrupt",
     "Kind",
     "Ledger",
     "Level",
+    "OpenState",
     "Overhead",
+    "Piece",
     "Position",
     "Precision",
     "Processor",
+    "Profile",
     "Quality",
     "References",
     "Remedy",
     "Sample",
+    "SampleColumns",
+    "StackShare",
+    "StateSummary",
     "Step",
     "Tally",
     "Thread",
+    "ThreadSeen",
     "Transition",
+    "Transitions",
     "Utilisation",
     "Window",
     "across",
@@ -62,18 +79,27 @@ __all__ = [
     "add_states",
     "advise",
     "amounts_of",
+    "function_of",
     "indices_of",
+    "innermost_first",
     "interrupt_time",
+    "is_exact",
     "joined",
     "kind_of",
     "level_of",
     "list_causes",
+    "listed",
+    "matches",
     "merge",
+    "part_of",
     "processor_time",
+    "sampling_error",
     "since",
     "subtract_causes",
+    "summaries",
     "time_by_kind",
     "unit_of",
+    "unsampled",
     "violations",
     "within",
 ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import Enum
 from functools import lru_cache
 
-__all__ = ["Kind", "kind_of"]
+__all__ = ["KINDS", "Kind", "kind_of"]
 
 
 class Kind(Enum):
@@ -48,7 +48,7 @@ class Kind(Enum):
 
 _IN_RPI = frozenset({Kind.EFFECTIVE, Kind.MEMORY, Kind.KERNEL, Kind.POLL, Kind.STALL})
 
-_BY_FIRST_WORD = {
+KINDS = {
     "user": Kind.EFFECTIVE,
     "memory": Kind.MEMORY,
     "kernel": Kind.KERNEL,
@@ -65,6 +65,7 @@ _BY_FIRST_WORD = {
     "idle": Kind.WAIT,
     "unknown": Kind.UNKNOWN,
 }
+"""The kind of a state by the first word of its name; of any other word it is UNKNOWN."""
 
 
 @lru_cache(maxsize=4096)
@@ -75,4 +76,4 @@ def kind_of(state: str) -> Kind:
     processor ran threads that are not measured), ``unknown.elsewhere`` (a thread ran on a processor that is not
     measured). A name whose first word is in no table is ``unknown`` too: never progress by mistake.
     """
-    return _BY_FIRST_WORD.get(state.partition(".")[0], Kind.UNKNOWN)
+    return KINDS.get(state.partition(".")[0], Kind.UNKNOWN)

@@ -10,8 +10,9 @@ figures but the reason, and the next sample of that processor goes back to its l
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from .cell import Cell
 from .indices import interrupt_time, time_by_kind
@@ -22,9 +23,11 @@ from .quality import Quality
 __all__ = ["ALL", "FIGURES", "Sample", "Utilisation", "across", "joined"]
 
 
-@dataclass(frozen=True, slots=True)
-class Utilisation:
-    """One processor in one sample; times in the sample's unit.
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class Utilisation(NamedTuple):
+    """One processor in one sample; times in ns.
 
     A figure that cannot be had is None; `Sample.reasons` says why.
     """
@@ -32,13 +35,13 @@ class Utilisation:
     cpu: int
     span: int | None = None
     """How long the sample is, back to the processor's last good reading; None where it was dropped."""
-    states: States = field(default_factory=dict)
+    states: States = _NOTHING
     """Its ledger in that time: they add up to the span."""
     ticks: int | None = None
     """Busy ticks: cycles in which it was not halted."""
     actual_hz: float | None = None
     """The frequency at which it ran while it was not halted."""
-    idle: Mapping[str, int | None] = field(default_factory=dict)
+    idle: Mapping[str, int | None] = _NOTHING
     """Time in each power state of the idle processor, by the name that cpuidle gives it."""
     skew: int | None = None
     """How much later than the first processor it was read."""
@@ -50,13 +53,11 @@ class Utilisation:
     """System management interrupts, which stop all processors without the kernel knowing."""
     dropped: str | None = None
     """Why the reading that ends the sample is not to be trusted; None: it is good."""
-    second: float = 1e9
-    """Units of time in a second."""
-    times: Mapping[Kind, int] = field(init=False, repr=False, compare=False)
-    """Time of each kind: a processor that waits is idle."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "times", time_by_kind(self.states))
+    @property
+    def times(self) -> Mapping[Kind, int]:
+        """Time of each kind: a processor that waits is idle."""
+        return time_by_kind(self.states)
 
     @property
     def halted(self) -> int | None:
@@ -71,33 +72,37 @@ class Utilisation:
     @property
     def busy(self) -> int | None:
         """Time that it was neither idle nor stolen."""
-        return None if self.span is None else self.span - self.times[Kind.WAIT] - self.times[Kind.STOLEN]
+        if self.span is None:
+            return None
+        times = self.times
+        return self.span - times[Kind.WAIT] - times[Kind.STOLEN]
 
     @property
     def utilisation(self) -> float | None:
         """`busy` as a share of the span."""
-        return self.busy / self.span if self.span and self.busy is not None else None
+        busy = self.busy
+        return busy / self.span if self.span and busy is not None else None
 
     @property
     def effective_hz(self) -> float | None:
         """Busy ticks per second of the span."""
-        return self.ticks * self.second / self.span if self.ticks is not None and self.span else None
+        return self.ticks * 1e9 / self.span if self.ticks is not None and self.span else None
 
     @property
     def unhalted(self) -> float | None:
         """Effective by actual frequency: the utilisation as the counters see it (turbostat calls it Busy%)."""
-        return self.effective_hz / self.actual_hz if self.effective_hz is not None and self.actual_hz else None
+        effective = self.effective_hz
+        return effective / self.actual_hz if effective is not None and self.actual_hz else None
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """All processors between two readings."""
+class Sample(NamedTuple):
+    """All processors between two readings; times in ns."""
 
     source: str
     """Where busy time is from: ``bpf``, ``cpuidle``, ``proc`` or ``machine``."""
     start: int
     end: int
-    """Of the first processor's readings; on Linux of CLOCK_MONOTONIC."""
+    """Of the first processor's readings, by CLOCK_MONOTONIC; on the reference machine since its start."""
     processors: tuple[Utilisation, ...] = ()
     skew: int | None = None
     """Between the first and the last processor's reading at the end; None: no two were read together."""
@@ -105,14 +110,12 @@ class Sample:
     """The longest that a processor was kept from its work by the reading at the end."""
     counter: str | None = None
     """What counts busy ticks; None: nothing does."""
-    quality: Mapping[str, Quality] = field(default_factory=dict)
+    quality: Mapping[str, Quality] = _NOTHING
     """Of each figure, by name: all of `FIGURES`."""
-    reasons: Mapping[str, str] = field(default_factory=dict)
+    reasons: Mapping[str, str] = _NOTHING
     """Why a figure is not exact: one clause by its name."""
-    dropped: Mapping[str, int] = field(default_factory=dict)
+    dropped: Mapping[str, int] = _NOTHING
     """Readings of a processor that were dropped, by reason; each was tried again."""
-    time_unit: str = "ns"
-    """Of all times: ``ns``, or ``cycles`` (of the clock of the reference machine)."""
 
     @property
     def duration(self) -> int:
@@ -146,21 +149,26 @@ def joined(cpu: int, rows: Iterable[Utilisation]) -> Utilisation:
     good = [row for row in rows if row.span is not None]
     ticks = [row.ticks for row in good]
     known = [(row.ticks, row.actual_hz) for row in good if row.ticks and row.actual_hz]
-    seconds = sum(count / hz for count, hz in known)
     names = dict.fromkeys(name for row in good for name in row.idle)
     return Utilisation(
         cpu=cpu,
         span=sum(row.span or 0 for row in good),
         states=_Together([row.states for row in good]),
         ticks=_sum(ticks),
-        actual_hz=sum(count for count, _ in known) / seconds if seconds else good[-1].actual_hz,
+        actual_hz=_mean(known) if known else good[-1].actual_hz,
         idle={name: _sum([row.idle.get(name) for row in good]) for name in names},
         skew=max((row.skew for row in good if row.skew is not None), default=None),
         throttled=_sum([row.throttled for row in good]),
         stopped=_sum([row.stopped for row in good]),
-        second=good[0].second,
         smi=_sum([row.smi for row in good]),
     )
+
+
+def _mean(known: Sequence[tuple[int, float]]) -> float:
+    """The frequency of all these ticks, each so many at a frequency."""
+    if len(known) == 1:  # without rounding
+        return known[0][1]
+    return sum(count for count, _ in known) / sum(count / hz for count, hz in known)
 
 
 class _Together(Mapping[str, Cell]):

@@ -8,7 +8,7 @@ from libc.stdlib cimport free, malloc
 
 cdef extern from "meeting.h" nogil:
     enum:
-        MEETING_SOURCES, MEETING_WORDS, MEETING_CHAINS
+        MEETING_SOURCES, MEETING_WORDS, MEETING_CHAINS, MEETING_WATCHED
 
     struct meeting_source:
         int fd
@@ -20,7 +20,7 @@ cdef extern from "meeting.h" nogil:
         uint32_t met, missing
         int cpu_before, cpu_after, repin_error
         uint32_t loose
-        uint64_t woken, arrived, saw_go, before, after, saw_done, gap
+        uint64_t woken, arrived, saw_go, gave_way, before, after, saw_done, gap
         uint64_t chain_ns[2]
         uint64_t away, preempted, waited
         uint64_t words[12]
@@ -33,10 +33,12 @@ cdef extern from "meeting.h" nogil:
     int meeting_error(const meeting *m, uint32_t reader)
     int meeting_tid(const meeting *m, uint32_t reader)
     int meeting_fifo(const meeting *m, uint32_t reader)
+    int meeting_precede(meeting *m, int precede)
     void meeting_expect(meeting *m, uint32_t reader, int expected)
     void meeting_set_cut(meeting *m, uint64_t *at, uint32_t *number, uint64_t ahead)
-    void meeting_set_limits(meeting *m, uint64_t patience, uint64_t chain_length)
-    int meeting_attempt(meeting *m, uint64_t moment, int again, uint64_t deadline)
+    void meeting_set_limits(meeting *m, uint64_t patience, uint64_t wait, uint64_t chain_length)
+    int meeting_attempt(meeting *m, uint64_t moment, uint64_t deadline)
+    int meeting_sleep(const int *fds, uint32_t n, uint64_t until)
     uint64_t meeting_cut(const meeting *m)
     void meeting_read(const meeting *m, uint32_t reader, meeting_reading *to)
     void meeting_free(meeting *m)
@@ -50,6 +52,20 @@ MOST_WORDS = MEETING_WORDS
 def clock():
     """CLOCK_MONOTONIC, ns: the clock that all stamps are of."""
     return meeting_clock()
+
+
+def sleep_until(uint64_t moment, fds=()):
+    """Sleep until then (ns, to the microsecond), or until one of two files can be read or a signal comes: whether one did."""
+    cdef int numbers[MEETING_WATCHED]
+    cdef uint32_t i, n = <uint32_t>len(fds)
+    cdef bint woken
+    if n > MEETING_WATCHED:
+        raise ValueError(f"too many files: {fds}")
+    for i in range(n):
+        numbers[i] = fds[i]
+    with nogil:
+        woken = meeting_sleep(numbers, n, moment)
+    return woken
 
 
 class Stamps(NamedTuple):
@@ -67,6 +83,8 @@ class Stamps(NamedTuple):
     woken: int
     arrived: int
     saw_go: int
+    gave_way: int
+    """ns before that in which it would have left its processor to anybody else."""
     before: int
     after: int
     """The counters were read between these two."""
@@ -140,6 +158,10 @@ cdef class Meeting:
         """Whether all of them have their processor before all ordinary threads."""
         return all(meeting_fifo(self.m, i) for i in range(len(self.cpus)))
 
+    def precede(self, bint before_all):
+        """Between attempts: have the threads go before all ordinary ones, or not. Returns whether all do."""
+        return bool(meeting_precede(self.m, before_all))
+
     def expect(self, cpus):
         """Only these processors' readers are awaited from now on."""
         for i, cpu in enumerate(self.cpus):
@@ -150,18 +172,18 @@ cdef class Meeting:
         self.keep = keep
         meeting_set_cut(self.m, <uint64_t *>at, <uint32_t *>number, ahead)
 
-    def set_limits(self, *, uint64_t patience, uint64_t chain):
-        """How long anybody waits in a meeting, ns; cycles of the chain that is timed in it (a multiple of 64; 0: none)."""
-        meeting_set_limits(self.m, patience, chain)
+    def set_limits(self, *, uint64_t patience, uint64_t wait, uint64_t chain):
+        """How long anybody keeps its processor while others have not come, and how long it waits for them at all, ns.
 
-    def attempt(self, uint64_t moment, *, bint again=False, uint64_t deadline=2_000_000):
-        """Try to meet at this moment, or as soon as possible after it: whether all did, ``deadline`` ns later at last.
-
-        ``again``: it is soon after an attempt that failed, so nobody sleeps deep.
+        ``chain``: cycles of the chain that is timed in a meeting (a multiple of 64; 0: none).
         """
+        meeting_set_limits(self.m, patience, wait, chain)
+
+    def attempt(self, uint64_t moment, *, uint64_t deadline=2_000_000):
+        """Try to meet at this moment, or as soon as possible after it: whether all did, ``deadline`` ns later at last."""
         cdef bint met
         with nogil:
-            met = meeting_attempt(self.m, moment, again, deadline)
+            met = meeting_attempt(self.m, moment, deadline)
         return met
 
     @property
@@ -180,7 +202,7 @@ cdef class Meeting:
                 found.append(None)
                 continue
             found.append(Stamps(
-                bool(r.met), r.cpu_before, r.cpu_after, r.repin_error, bool(r.loose), r.woken, r.arrived, r.saw_go, r.before, r.after,
+                bool(r.met), r.cpu_before, r.cpu_after, r.repin_error, bool(r.loose), r.woken, r.arrived, r.saw_go, r.gave_way, r.before, r.after,
                 r.saw_done, r.gap, (r.chain_ns[0], r.chain_ns[1]), r.away, r.preempted, r.waited,
                 tuple([r.words[k] for k in range(self.n_words)]), r.missing,
             ))

@@ -45,9 +45,6 @@ class Busy(Protocol):
     def between(self, before: object, after: object, span: int) -> States:
         """What a processor did between two readings that are ``span`` ns apart: its states add up to that."""
 
-    def came_back(self, cpus: Collection[int]) -> None:
-        """These processors have been off, or may have been."""
-
     def losses(self) -> Mapping[str, int]:
         """What could not be seen, by name."""
 
@@ -109,6 +106,7 @@ class BpfBusy:
 
     def read(self, at: int) -> Mapping[int, object]:
         """Cells by processor."""
+        self._source.see_to_processors()
         if at - self._forgot > _FORGET:
             self._source.forget_ended(at)
             self._forgot = at
@@ -118,10 +116,6 @@ class BpfBusy:
         """The cells' difference; the span is theirs already."""
         cells: States = after.less(before)  # type: ignore[attr-defined]
         return cells
-
-    def came_back(self, cpus: Collection[int]) -> None:
-        """Events of theirs are lost with them: they are counted again."""
-        self._source.came_back(cpus)
 
     def losses(self) -> Mapping[str, int]:
         """Those of the source's that touch processors."""
@@ -231,9 +225,6 @@ class KernelBusy:
         (ticks_before, idle_before), (ticks_after, idle_after) = before, after
         idle = growth(idle_after, idle_before)
         return divide(ticks_before, ticks_after, span, self._tick, idle)
-
-    def came_back(self, cpus: Collection[int]) -> None:
-        """The kernel's counts go on."""
 
     def losses(self) -> Mapping[str, int]:
         """None that are known."""

@@ -8,7 +8,7 @@ and what a stamp is off by is never more than such a gap. Which of them it was i
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from ._meeting import Stamps
 
@@ -54,29 +54,30 @@ REASONS = {
 """In words, by the name that JSON has."""
 
 
-def judge(cpus: Sequence[int], stamps: Sequence[Stamps | None]) -> dict[int, str]:
+def judge(stamps: Mapping[int, Stamps | None]) -> dict[int, str]:
     """What is wrong with a meeting, by processor; empty if nothing came between.
 
-    ``stamps``: in the order of the processors; None: the reader did not come. Where not all met, only those that are to
-    blame are listed.
+    ``stamps``: of each processor's reader; None: it did not come. Where not all met, only those that are to blame are
+    listed.
     """
     wrong: dict[int, str] = {}
-    for cpu, s in zip(cpus, stamps, strict=True):
+    there: list[tuple[int, Stamps]] = []
+    for cpu, s in stamps.items():
         reason = _of_one(cpu, s)
         if reason:
             wrong[cpu] = reason
-    there = [(cpu, s) for cpu, s in zip(cpus, stamps, strict=True) if s is not None and s.met and cpu not in wrong]
+        elif s is not None and s.met:
+            there.append((cpu, s))
     if not there:
         return wrong
-    first = min(s.before for _, s in there)
+    first = min([s.before for _, s in there])
+    # Everybody says that it is there before anybody can see that all are.
+    arrived = max([s.arrived for _, s in there])
     for cpu, s in there:
         if s.before - first > MOST_SKEW:
             wrong[cpu] = SKEW
-    # Everybody says that it is there before anybody can see that all are.
-    arrived = max(s.arrived for _, s in there)
-    for cpu, s in there:
-        if s.saw_go < arrived:
-            wrong.setdefault(cpu, CLOCK)
+        elif s.saw_go < arrived:
+            wrong[cpu] = CLOCK
     return wrong
 
 

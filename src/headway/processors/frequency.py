@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from headway.errors import HeadwayError
 from headway.linux import perf
@@ -34,8 +35,7 @@ Source = tuple[int, int, int]
 """fd, offset (-1: read(2)), words: what `Meeting` reads."""
 
 
-@dataclass(frozen=True, slots=True)
-class Frequency:
+class Frequency(NamedTuple):
     """What a sample says: busy ticks, and the frequency while not halted; None where that cannot be told."""
 
     ticks: int | None = None

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -20,9 +21,8 @@
 
 #define LINE 128 /* two cache lines: they are fetched in pairs */
 #define PRIORITY 90 /* before threaded interrupts, after what guards the machine */
+#define MOST_LOOK 1000 /* ns between two looks that nothing came between */
 #define SLICE 100000 /* ns: the least that EEVDF grants, which makes it dispatch a thread that wakes soon */
-#define MOST_LEAD 1000000 /* ns */
-#define MOST_ERROR 32000 /* ns */
 
 enum phase { OPEN, GO, VOID_ };
 
@@ -38,11 +38,12 @@ struct reader {
 	int cpu;
 	int tid;
 	int error; /* errno of binding it */
-	int fifo;
+	int fifo; /* it has its processor before all ordinary threads, */
+	int ordinary; /* but for now has given way */
+	uint64_t forced, own, ran, since; /* switches and processor time of the thread, as of this moment */
 	int started;
 	uint32_t n_sources;
 	struct meeting_source sources[MEETING_SOURCES];
-	uint64_t lead[2]; /* how long it takes from the timer to the meeting, as learnt: when tried first, and again */
 	_Atomic uint32_t expected;
 	_Atomic uint64_t published; /* the attempt that `reading` is of; written last */
 	struct meeting_reading reading;
@@ -52,10 +53,8 @@ struct meeting {
 	/* Written by the conductor between attempts. */
 	_Atomic uint32_t call __attribute__((aligned(LINE))); /* futex: number of the attempt that is announced */
 	_Atomic uint32_t stop;
-	_Atomic uint64_t moment;
-	_Atomic uint32_t again; /* it is tried again, soon after it was tried before: everybody is awake */
 	_Atomic uint32_t expected;
-	uint64_t patience, chain_length, cut_ahead;
+	uint64_t patience, wait, chain_length, cut_ahead;
 	uint64_t *cut_at;
 	uint32_t *cut_number;
 	/* Written by the readers in the meeting. */
@@ -158,6 +157,24 @@ static void switches(uint64_t *forced, uint64_t *own)
 	}
 }
 
+/* What comes from now on counts. */
+static void begin_account(struct reader *self)
+{
+	switches(&self->forced, &self->own);
+	self->ran = run_time();
+	self->since = meeting_clock();
+}
+
+/* What has come between since then. */
+static void end_account(const struct reader *self, struct meeting_reading *r)
+{
+	uint64_t ran = run_time() - self->ran, passed = meeting_clock() - self->since;
+	r->away = passed > ran ? passed - ran : 0;
+	switches(&r->preempted, &r->waited);
+	r->preempted -= self->forced;
+	r->waited -= self->own;
+}
+
 static int pin(int cpu)
 {
 	int failed = 0;
@@ -180,6 +197,31 @@ static int bound_to(int cpu)
 	if (sched_getaffinity(0, sizeof(set), set))
 		return 0;
 	return CPU_COUNT_S(sizeof(set), set) == 1 && CPU_ISSET_S(cpu, sizeof(set), set);
+}
+
+/* sched_setattr(2); glibc before 2.41 does not have it. */
+struct attributes {
+	uint32_t size, policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime, deadline, period;
+	uint32_t util_min, util_max;
+};
+
+/* Sooner than other ordinary threads, by asking for little of the processor; kernels before 6.12 take no notice. */
+static void make_ordinary(int tid)
+{
+	struct attributes a = {.size = sizeof(a), .policy = SCHED_OTHER, .runtime = SLICE};
+	a.nice = getpriority(PRIO_PROCESS, (id_t)tid);
+	syscall(SYS_sched_setattr, tid, &a, 0);
+}
+
+/* Before all ordinary threads. Returns whether that is allowed. */
+static int give_precedence(int tid)
+{
+	struct sched_param parameter = {.sched_priority = PRIORITY};
+	return !sched_setscheduler(tid, SCHED_FIFO, &parameter);
 }
 
 /* Looks at the clock; the longest time between two looks is kept. */
@@ -223,11 +265,14 @@ static void go(struct meeting *m, uint32_t number, uint32_t count)
 						memory_order_relaxed);
 }
 
-/* Counts itself in and waits for the others. Returns whether all met. */
-static int meet(struct meeting *m, struct meeting_reading *r, uint32_t number)
+/*
+ * Counts itself in and waits for the others. After `patience` it gives way: whoever wants the processor gets it. What comes
+ * between from then on is of no account, unless the others came meanwhile. Returns whether all met.
+ */
+static int meet(struct meeting *m, struct reader *self, struct meeting_reading *r, uint32_t number)
 {
 	uint32_t expected = atomic_load_explicit(&m->expected, memory_order_relaxed);
-	uint64_t last = r->arrived = meeting_clock(), patience = m->patience;
+	uint64_t last = r->arrived = meeting_clock(), gave_way = 0;
 	uint32_t count = count_in(&m->word, number);
 	if (!count)
 		return 0;
@@ -240,13 +285,26 @@ static int meet(struct meeting *m, struct meeting_reading *r, uint32_t number)
 			return 0;
 		if (PHASE(word) == GO) {
 			r->saw_go = now;
+			r->gave_way = gave_way ? now - gave_way : 0;
 			return 1;
 		}
 		/* The exchange fails where somebody has come meanwhile: look again, it may have been the last one. */
-		if (now - r->arrived > patience &&
+		if (now - r->arrived > m->wait &&
 		    atomic_compare_exchange_strong_explicit(&m->word, &word, WORD(number, VOID_, COUNT(word)),
 							    memory_order_acq_rel, memory_order_relaxed))
 			return 0;
+		if (gave_way) {
+			if (r->gap > MOST_LOOK) {
+				begin_account(self);
+				last = self->since;
+			}
+			r->gap = 0;
+		} else if (now - r->arrived > m->patience) {
+			gave_way = now;
+			if (self->fifo)
+				make_ordinary(0);
+			self->ordinary = 1;
+		}
 		relax();
 	}
 }
@@ -273,23 +331,10 @@ static void read_in_meeting(struct meeting *m, struct reader *self, struct meeti
 	r->saw_done = meeting_clock();
 }
 
-/* One more time that it took, which counts for one part in `inertia`; what is far off counts for less. */
-static uint64_t learn(uint64_t lead, uint64_t took, int64_t inertia)
-{
-	int64_t error = (int64_t)took - (int64_t)lead, step;
-	error = error > MOST_ERROR ? MOST_ERROR : error < -MOST_ERROR ? -MOST_ERROR : error;
-	step = (int64_t)lead + error / inertia;
-	return step < 0 ? 0 : step > MOST_LEAD ? MOST_LEAD : (uint64_t)step;
-}
-
 static void attend(struct reader *self, uint32_t number)
 {
 	struct meeting *m = self->meeting;
 	struct meeting_reading *r = &self->reading;
-	uint64_t moment = atomic_load_explicit(&m->moment, memory_order_relaxed);
-	uint32_t again = atomic_load_explicit(&m->again, memory_order_relaxed);
-	uint64_t *lead = &self->lead[again];
-	uint64_t planned = moment > *lead ? moment - *lead : 0, forced, own, ran;
 	atomic_store_explicit(&self->published, 0, memory_order_relaxed);
 	atomic_thread_fence(memory_order_release);
 	memset(r, 0, sizeof(*r));
@@ -298,50 +343,21 @@ static void attend(struct reader *self, uint32_t number)
 	r->loose = !bound_to(self->cpu);
 	if (r->cpu_before != self->cpu || r->loose)
 		r->repin_error = pin(self->cpu);
-	struct timespec until = timespec_of(planned);
-	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
-		;
-	switches(&forced, &own);
-	ran = run_time();
+	begin_account(self);
 	r->woken = meeting_clock();
-	r->met = (uint32_t)meet(m, r, number);
+	r->met = (uint32_t)meet(m, self, r, number);
 	if (r->met)
 		read_in_meeting(m, self, r, number);
-	ran = run_time() - ran;
-	uint64_t passed = meeting_clock() - r->woken;
-	r->away = passed > ran ? passed - ran : 0;
-	switches(&r->preempted, &r->waited);
-	r->preempted -= forced;
-	r->waited -= own;
+	end_account(self, r);
 	r->cpu_after = sched_getcpu();
-	if (r->arrived > planned)
-		*lead = learn(*lead, r->arrived - planned, again ? 2 : 8); /* soon after, it is much the same */
+	if (self->ordinary && self->fifo)
+		give_precedence(0);
+	self->ordinary = 0;
 	atomic_store_explicit(&self->published, number, memory_order_release);
 	if (count_in(&m->left, number) == atomic_load_explicit(&m->expected, memory_order_relaxed)) {
 		atomic_store_explicit(&m->over, number, memory_order_release);
 		futex_wake(&m->over);
 	}
-}
-
-/* The processor before all ordinary threads where that is allowed; else sooner than they by asking for little of it. */
-static void ask_for_precedence(struct reader *self, int want_fifo)
-{
-	struct sched_param parameter = {.sched_priority = PRIORITY};
-	struct {
-		uint32_t size, policy;
-		uint64_t flags;
-		int32_t nice;
-		uint32_t priority;
-		uint64_t runtime, deadline, period;
-	} attributes = {.size = sizeof(attributes), .policy = SCHED_OTHER, .runtime = SLICE};
-	self->fifo = 0;
-	prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
-	if (want_fifo && !sched_setscheduler(0, SCHED_FIFO, &parameter)) {
-		self->fifo = 1;
-		return;
-	}
-	attributes.nice = getpriority(PRIO_PROCESS, 0);
-	syscall(SYS_sched_setattr, 0, &attributes, 0); /* kernels before 6.12 take no notice */
 }
 
 static void *reader_main(void *argument)
@@ -354,7 +370,10 @@ static void *reader_main(void *argument)
 	snprintf(name, sizeof(name), "headway/%d", self->cpu);
 	prctl(PR_SET_NAME, name, 0, 0, 0);
 	self->error = pin(self->cpu);
-	ask_for_precedence(self, self->fifo);
+	prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+	self->fifo = self->fifo && give_precedence(0);
+	if (!self->fifo)
+		make_ordinary(0);
 	atomic_fetch_add_explicit(&m->ready, 1, memory_order_release);
 	futex_wake(&m->ready);
 	for (;;) {
@@ -382,12 +401,11 @@ struct meeting *meeting_new(const int *cpus, uint32_t n)
 	}
 	memset(m->readers, 0, n * sizeof(struct reader));
 	m->n = n;
-	m->patience = 10000;
+	m->patience = m->wait = 10000;
 	for (uint32_t i = 0; i < n; i++) {
 		m->readers[i].meeting = m;
 		m->readers[i].cpu = cpus[i];
 		m->readers[i].expected = 1;
-		m->readers[i].lead[0] = m->readers[i].lead[1] = 10000;
 	}
 	return m;
 }
@@ -407,6 +425,8 @@ int meeting_start(struct meeting *m, int want_fifo)
 	uint32_t started = 0;
 	if (failed)
 		return failed;
+	if (!sched_getscheduler(0)) /* SCHED_OTHER: nobody wished for anything else */
+		make_ordinary(0);
 	pthread_attr_setstacksize(&attributes, 1 << 16);
 	sigfillset(&all); /* signals are the main thread's */
 	pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -440,6 +460,23 @@ int meeting_fifo(const struct meeting *m, uint32_t reader)
 	return m->readers[reader].fifo;
 }
 
+int meeting_precede(struct meeting *m, int precede)
+{
+	int all = 1;
+	for (uint32_t i = 0; i < m->n; i++) {
+		struct reader *r = &m->readers[i];
+		if (!r->started)
+			continue;
+		if (precede)
+			r->fifo = give_precedence(r->tid);
+		else if (r->fifo)
+			make_ordinary(r->tid);
+		r->fifo = r->fifo && precede;
+		all = all && r->fifo;
+	}
+	return all;
+}
+
 void meeting_expect(struct meeting *m, uint32_t reader, int expected)
 {
 	atomic_store_explicit(&m->readers[reader].expected, (uint32_t)expected, memory_order_relaxed);
@@ -452,27 +489,34 @@ void meeting_set_cut(struct meeting *m, uint64_t *at, uint32_t *number, uint64_t
 	m->cut_ahead = ahead;
 }
 
-void meeting_set_limits(struct meeting *m, uint64_t patience, uint64_t chain_length)
+void meeting_set_limits(struct meeting *m, uint64_t patience, uint64_t wait, uint64_t chain_length)
 {
 	m->patience = patience;
+	m->wait = wait;
 	m->chain_length = (chain_length + 63) & ~(uint64_t)63;
 }
 
-int meeting_attempt(struct meeting *m, uint64_t moment, int again, uint64_t deadline)
+int meeting_attempt(struct meeting *m, uint64_t moment, uint64_t deadline)
 {
 	uint32_t number = atomic_load_explicit(&m->call, memory_order_relaxed) + 1, expected = 0;
+	struct attributes usual;
 	uint64_t word;
 	for (uint32_t i = 0; i < m->n; i++)
 		expected += atomic_load_explicit(&m->readers[i].expected, memory_order_relaxed);
-	atomic_store_explicit(&m->moment, moment, memory_order_relaxed);
 	atomic_store_explicit(&m->expected, expected, memory_order_relaxed);
-	atomic_store_explicit(&m->again, again != 0, memory_order_relaxed);
 	atomic_store_explicit(&m->left, WORD(number, OPEN, 0), memory_order_relaxed);
 	atomic_store_explicit(&m->done, WORD(number, OPEN, 0), memory_order_relaxed);
 	atomic_store_explicit(&m->word, WORD(number, OPEN, 0), memory_order_relaxed);
+	struct timespec until = timespec_of(moment);
+	while (expected && meeting_clock() < moment &&
+	       clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+		;
+	moment = meeting_clock();
 	atomic_store_explicit(&m->call, number, memory_order_release);
 	if (!expected)
 		return 0;
+	/* Not before the conductor sleeps, which would else take the processor from a reader that has given way. */
+	int precedes = m->readers[0].fifo && !syscall(SYS_sched_getattr, 0, &usual, sizeof(usual), 0) && give_precedence(0);
 	futex_wake(&m->call);
 	for (;;) {
 		uint32_t over = atomic_load_explicit(&m->over, memory_order_acquire);
@@ -482,6 +526,8 @@ int meeting_attempt(struct meeting *m, uint64_t moment, int again, uint64_t dead
 			break;
 		futex_wait(&m->over, over, moment + deadline);
 	}
+	if (precedes)
+		syscall(SYS_sched_setattr, 0, &usual, 0);
 	/* Whoever has not come by now does not come; from here on the phase does not change. */
 	word = atomic_load_explicit(&m->word, memory_order_acquire);
 	while (PHASE(word) == OPEN &&
@@ -489,6 +535,16 @@ int meeting_attempt(struct meeting *m, uint64_t moment, int again, uint64_t dead
 						      memory_order_acq_rel, memory_order_acquire))
 		;
 	return PHASE(atomic_load_explicit(&m->word, memory_order_acquire)) == GO;
+}
+
+int meeting_sleep(const int *fds, uint32_t n, uint64_t until)
+{
+	struct pollfd watched[MEETING_WATCHED];
+	uint64_t now = meeting_clock();
+	struct timespec rest = timespec_of(until > now ? until - now : 0);
+	for (uint32_t i = 0; i < n; i++)
+		watched[i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
+	return ppoll(watched, n, &rest, NULL) != 0;
 }
 
 uint64_t meeting_number(const struct meeting *m)

@@ -5,27 +5,27 @@ from __future__ import annotations
 import time
 from collections import Counter as Tally
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from headway.errors import SelectionError
 from headway.linux import processors
 from headway.model import FIGURES, Quality, Sample, Utilisation, joined
 
 from . import disturbance
-from ._meeting import clock
+from ._meeting import clock, sleep_until
 from .busy import Busy, start_busy
 from .frequency import Counter, Frequency, by_chain, by_counter, find_counter, smi_of
 from .power import Power, growth, since
 from .readings import Readings, Round
 
-__all__ = ["Observer", "choose", "clock"]
+__all__ = ["Observer", "choose", "clock", "sleep_until"]
 
 SETTLED = 20_000
 """ns after a cut when every handler knows of it (`Memory.cut`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
+class _Reading(NamedTuple):
     """Everything of one processor at one good reading."""
 
     at: int
@@ -160,16 +160,14 @@ class Observer:
         """
         planned = clock() if moment is None else moment
         done = self._meet(planned, tolerance)
-        if done.late:
+        if done.late and done.good:
             done.dropped[disturbance.LATE] += len(done.good)
             done.wrong |= dict.fromkeys(done.good, disturbance.LATE)
             done.good.clear()
         readings = self._read(done)
         start, self._end = self._end, min((s.before for s in done.good.values()), default=clock())
         first = self._end
-        rows = []
-        for cpu in self.cpus:
-            rows.append(self._row(cpu, readings.get(cpu), done, first))
+        rows = [self._row(cpu, readings.get(cpu), done, first) for cpu in self.cpus]
         self._before |= readings
         self._reckon(rows, done)
         return Sample(
@@ -185,16 +183,17 @@ class Observer:
             dropped=dict(done.dropped),
         )
 
-    def whole(self) -> Sample | None:
-        """All good samples as one; None where there is none. Of the skew and the time held it has the largest."""
+    def whole(self) -> Sample:
+        """All good samples as one; of the skew and the time held it has the largest.
+
+        A processor of which no reading was good is dropped, as in a sample.
+        """
         rows = []
         for cpu in self.cpus:
             parts = [*self._closed.get(cpu, ())]
             if self._sums[cpu].samples:
                 parts.append(self._open(cpu))
             rows.append(joined(cpu, parts) if parts else Utilisation(cpu, dropped=disturbance.NEW))
-        if all(row.dropped for row in rows):
-            return None
         return Sample(
             source=self.source,
             start=self._began,
@@ -220,7 +219,8 @@ class Observer:
                 sums.known += row.ticks
                 sums.seconds += row.ticks / row.actual_hz
             sums.skew = max(sums.skew, row.skew or 0)
-        self._dropped += done.dropped
+        for reason, count in done.dropped.items():
+            self._dropped[reason] += count
         self._worst_held = max(self._worst_held, done.held)
         if done.skew is not None:
             self._worst_skew = max(self._worst_skew or 0, done.skew)
@@ -229,7 +229,7 @@ class Observer:
         """What a processor did since its figures began, or began anew: they are the difference of two readings."""
         first, last, sums = self._first[cpu], self._before[cpu], self._sums[cpu]
         row = self._between(cpu, first, last, sums.skew)
-        return replace(row, ticks=sums.ticks, actual_hz=sums.known / sums.seconds if sums.seconds else None)
+        return row._replace(ticks=sums.ticks, actual_hz=sums.known / sums.seconds if sums.seconds else None)
 
     def _row(self, cpu: int, now: _Reading | None, done: Round, first: int) -> Utilisation:
         if now is None:
@@ -245,7 +245,7 @@ class Observer:
             self._close(cpu)
             self._first[cpu] = now
             return Utilisation(cpu, dropped=frequency.broken)
-        return replace(row, ticks=frequency.ticks, actual_hz=frequency.actual_hz)
+        return row._replace(ticks=frequency.ticks, actual_hz=frequency.actual_hz)
 
     def _between(self, cpu: int, before: _Reading, now: _Reading, skew: int) -> Utilisation:
         """What a processor did between two readings, but for its frequency."""
@@ -280,12 +280,13 @@ class Observer:
         """A reading; what was read before of processors that have been off, or may have been, is forgotten."""
         assert self._readings is not None
         assert self._busy is not None
-        words = {cpu: reading.words for cpu, reading in self._before.items()}
+        words = {cpu: reading.words for cpu, reading in self._before.items()} if self._counter is not None else {}
         done = self._readings.take(moment, words, tolerance)
-        self._forget({cpu for cpu, reason in done.wrong.items() if reason == disturbance.OFFLINE}, disturbance.OFFLINE)
-        self._forget(done.moved, disturbance.MOVED)
-        if back := self._lost.keys() & done.good.keys():
-            self._busy.came_back(back)
+        if done.wrong:
+            off = {cpu for cpu, reason in done.wrong.items() if reason == disturbance.OFFLINE}
+            self._forget(off, disturbance.OFFLINE)
+        if done.moved:
+            self._forget(done.moved, disturbance.MOVED)
         return done
 
     def _forget(self, cpus: set[int], reason: str) -> None:

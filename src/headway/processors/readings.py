@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter as Tally
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -16,13 +16,17 @@ from .frequency import Counter, by_chain, smi_of
 
 __all__ = ["Readings", "Round"]
 
-AHEAD = 250_000
-"""ns from the announcement of a meeting to its moment: enough to wake everybody."""
-PATIENCE = 10_000
-"""ns that a reader waits for the others, and half of it again for them to have read. With the reading itself, and the
-chain, a processor is held for 20 µs at most, but for interrupts that come meanwhile."""
+PATIENCE = 14_000
+"""ns for which a reader keeps its processor while others have not come, and half of it while they have not read. With
+the reading itself, and the chain, a processor is held for 20 µs at most, but for interrupts that come meanwhile."""
+WAIT = 400_000
+"""ns that it waits at all: a processor of a virtual machine takes up to 150 µs to wake."""
 TRIES = 7
-"""Meetings for one reading, each after twice the pause of the one before: 25 ms together."""
+PAUSE = 250_000
+"""Meetings for one reading, and ns before the second, twice as long before each after that: 16 ms together."""
+ORDINARY, PRECEDED = 2, 20
+"""After so many tries in vain the readers go before all ordinary threads, for so many readings. Not at once: with the
+shortest slice they are soon enough mostly, and who comes down from there to give way is the last in the queue."""
 LEFT_OUT = 3
 """A reader that did not come so often is not waited for any more."""
 CHAIN_NS = 1_500
@@ -42,7 +46,7 @@ class Round:
     """Why the others have no reading."""
     moved: set[int] = field(default_factory=set)
     """Processors whose reader was elsewhere at first, whatever came of it."""
-    dropped: Tally[str] = field(default_factory=Tally)
+    dropped: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     """Readings of a processor that were tried again, by reason."""
     cut: int = 0
     """The moment of the ledgers' cut; 0: none was announced."""
@@ -72,6 +76,9 @@ class Readings:
         self._meeting = Meeting(self._cpus, sources)
         self._chain = FIRST_CHAIN if chain else 0
         self._unpinned: dict[int, str] = {}
+        self._may_precede = False
+        self._preceded = 0
+        self._expected: set[int] | None = None
         self._absent: set[int] = set()
         """Processors without a good reading last time: they may be off, or on again."""
         self._virtual = virtual()
@@ -85,6 +92,8 @@ class Readings:
             self._meeting.announce_cuts(*cut_words, CUT_AHEAD, keep)
         try:
             failed = self._meeting.start(fifo)
+            self._may_precede = fifo and self._meeting.fifo
+            self._meeting.precede(False)
         except OSError as error:
             raise HeadwayError(
                 f"no thread can be started on each processor ({error.strerror}): see ulimit -u"
@@ -93,7 +102,7 @@ class Readings:
         if len(failed) == len(self._cpus):
             these = processors.as_list(self._cpus)
             raise HeadwayError(f"headway may run on none of these processors ({these}): its cpuset allows others")
-        self._meeting.set_limits(patience=PATIENCE, chain=self._chain)
+        self._meeting.set_limits(patience=PATIENCE, wait=WAIT, chain=self._chain)
         return [f"headway may not run on {processors.as_list(failed)} (cpuset): not measured"] if failed else []
 
     def tids(self) -> dict[int, int]:
@@ -107,29 +116,31 @@ class Readings:
         begin late, and each meeting be after its moment; None: any.
         """
         done = Round(chain=self._chain)
-        missed: Tally[int] = Tally()
-        expected = set(self._cpus) - set(self._unpinned)
-        on = set(processors.online()) if self._absent else set(self._cpus)
-        done.wrong = dict(self._unpinned) | dict.fromkeys(expected - on, disturbance.OFFLINE)
-        expected &= on
-        self._meeting.expect(expected)
+        missed: defaultdict[int, int] = defaultdict(int)
+        expected = set(self._cpus)
+        if self._unpinned or self._absent:
+            expected -= self._unpinned.keys()
+            on = set(processors.online())
+            done.wrong = self._unpinned | dict.fromkeys(expected - on, disturbance.OFFLINE)
+            expected &= on
+        self._expect(expected)
         best: dict[int, Stamps] | None = None
         wrong: dict[int, str] = {}
         due = moment
         for attempt in range(TRIES):
             done.late |= tolerance is not None and clock() > due + tolerance
-            due = max(moment, clock() + (AHEAD << attempt))
-            met = self._meeting.attempt(due, again=attempt > 0)
-            stamps = self._meeting.stamps()
-            listed = [(cpu, s) for cpu, s in zip(self._cpus, stamps, strict=True) if cpu in expected]
-            wrong = disturbance.judge([cpu for cpu, _ in listed], [s for _, s in listed])
-            done.held = max(done.held, *(_held(s) for _, s in listed if s is not None), 0)
+            due = max(moment, clock() + ((PAUSE << attempt - 1) if attempt else 0))
+            met = self._meeting.attempt(due)
+            stamps = {cpu: s for cpu, s in zip(self._cpus, self._meeting.stamps(), strict=True) if cpu in expected}
+            wrong = disturbance.judge(stamps)
+            there = {cpu: s for cpu, s in stamps.items() if s is not None}
+            done.held = max([done.held, *[_held(s) for s in there.values()]])
             if met and not wrong:
-                best = {cpu: s for cpu, s in listed if s is not None}
+                best = there
                 done.cut = self._meeting.cut
                 break
             for cpu, reason in wrong.items():
-                wrong[cpu] = self._explained(reason, dict(listed)[cpu], before.get(cpu))
+                wrong[cpu] = self._explained(reason, stamps[cpu], before.get(cpu))
                 done.dropped[wrong[cpu]] += 1
                 missed[cpu] += 1
                 if wrong[cpu] == disturbance.MOVED:
@@ -138,17 +149,36 @@ class Readings:
                 if (gone or missed[cpu] >= LEFT_OUT) and len(expected) > 1:
                     done.wrong[cpu] = wrong[cpu] if cpu in processors.online() else disturbance.OFFLINE
                     expected.discard(cpu)
-                    self._meeting.expect(expected)
+                    self._expect(expected)
             if not wrong:  # all were there, one after the other
                 done.dropped[disturbance.SKEW] += 1
+            if attempt + 1 >= ORDINARY:
+                self._precede()
         if best is None:
             done.wrong |= dict.fromkeys(expected, disturbance.SKEW) | wrong
         else:
             done.good = best
-            done.late |= tolerance is not None and any(s.before > due + tolerance for s in best.values())
+            done.late |= tolerance is not None and max([s.before for s in best.values()]) > due + tolerance
             self._tune(best)
         self._absent = set(self._cpus) - done.good.keys() if best else set()
+        if self._preceded:
+            self._preceded -= 1
+            if not self._preceded:
+                self._meeting.precede(False)
         return done
+
+    def _precede(self) -> None:
+        """Have the readers go before all ordinary threads for some time, if that is allowed."""
+        if self._may_precede:
+            if not self._preceded:
+                self._meeting.precede(True)
+            self._preceded = PRECEDED
+
+    def _expect(self, cpus: set[int]) -> None:
+        """Only these processors' readers are awaited from now on."""
+        if cpus != self._expected:
+            self._meeting.expect(cpus)
+            self._expected = set(cpus)
 
     def _explained(self, reason: str, s: Stamps | None, before: Sequence[int] | None) -> str:
         smi = smi_of(self._counter, before, s.words) if before and s is not None and s.met else None
@@ -162,7 +192,7 @@ class Readings:
             length = max(LEAST_CHAIN, min(MOST_CHAIN, wanted // 1024 * 1024))
             if abs(length - self._chain) > self._chain // 4:
                 self._chain = length
-                self._meeting.set_limits(patience=PATIENCE, chain=length)
+                self._meeting.set_limits(patience=PATIENCE, wait=WAIT, chain=length)
 
     def close(self) -> None:
         """End the readers."""
@@ -171,4 +201,4 @@ class Readings:
 
 def _held(s: Stamps) -> int:
     """How long its reader kept the processor, ns; where they did not meet, as long as it can have."""
-    return s.saw_done - s.arrived if s.met else PATIENCE + s.gap
+    return s.saw_done - s.arrived - s.gave_way if s.met else PATIENCE + s.gap

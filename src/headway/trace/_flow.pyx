@@ -23,7 +23,7 @@ from headway.trace._etmv3 cimport (
     TIMESTAMP, Atom, Packet, Packets, atoms_of,
 )
 from headway.trace._program cimport (
-    ABSENT, AWAITING, DIRECT, FOREIGN_ISA, HERE, IT, MISSING, NOWHERE, Code, Place, Program, Seen,
+    ABSENT, DIRECT, FOREIGN_ISA, HERE, IT, MISSING, NOWHERE, Code, Place, Program, Seen,
 )
 from headway.trace._regain cimport GAP, INSTRUCTION, TAKEN, TIME, Item, Regain, Stretch
 
@@ -457,10 +457,6 @@ cdef class Flow:
             self.base = back.address
         return resume
 
-    cdef int remember(self, uint32_t address) noexcept:
-        self.base = address
-        return 0
-
     cdef int disagreement(self, Packet* p, Place* after) noexcept:
         """Whether the packet cannot come where the stretch has led."""
         cdef size_t i
@@ -488,7 +484,7 @@ cdef class Flow:
             row = self.add(TAKEN, p.index)
             row.address, row.thread = address, p.context
         self.suspect = self.open and (self.why == DAMAGE or self.why == CONTRADICTION)
-        self.remember(address)
+        self.base = address
         self.bits = p.bits
         self.arrive(address, p)
         if p.has & EXCEPTION:
@@ -517,7 +513,7 @@ cdef class Flow:
                 self.lose(p.reason, p.index)
         elif self.place.known == HERE and self.place.address == p.value and self.place.isa == p.isa:
             self.thread, self.doubted = p.context, False
-            self.remember(<uint32_t>p.value)
+            self.base = <uint32_t>p.value
             return 0
         self.thread = p.context
         # Outside the program: if damage did that, the other bits may lead back into it.
@@ -528,7 +524,7 @@ cdef class Flow:
             self.arrive(p.before, p)
             if self.place.known == HERE:
                 self.execute(p.index, True)
-        self.remember(<uint32_t>p.value)
+        self.base = <uint32_t>p.value
         self.arrive(<uint32_t>p.value, p)
         self.place.doubtful = 4
         return 0

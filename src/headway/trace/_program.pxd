@@ -33,18 +33,16 @@ cdef struct Place:
     uint8_t block      # instructions that are still in an IT block
     uint8_t doubtful   # so many instructions may still be in one that we did not see
 
-cdef class Instructions:
+cdef class Program:
+    cdef object look
+    cdef readonly object spans
     cdef Code* table
     cdef size_t capacity, entries
     cdef Code* code(self, uint32_t address, uint8_t isa) except NULL
     cdef int find(self, uint32_t address, uint8_t isa, Code* found) except -1
     cdef int grow(self) except -1
 
-cdef class Program(Instructions):
-    cdef object look
-    cdef readonly object spans
-
 @cython.final
-cdef class Seen(Instructions):
+cdef class Seen(Program):
     cdef Program program
     cdef int step(self, Place* place, bint executed, Code** at) except -1

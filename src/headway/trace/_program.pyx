@@ -13,8 +13,14 @@ from headway.trace._etmv3 cimport THUMB
 DEF CACHED = 1 << 20
 
 
-cdef class Instructions:
-    """Instructions by address and instruction set. A pointer to one is good until the next is asked for."""
+cdef class Program:
+    """Instructions by address and instruction set; a pointer to one is good until the next is asked for.
+
+    ``look(address, isa)`` gives what is there, as ``code.Code`` does; ``spans``: where the image has something, (start, end).
+    """
+
+    def __init__(self, look, spans):
+        self.look, self.spans = look, tuple(spans)
 
     def __cinit__(self):
         self.capacity = 1024
@@ -41,7 +47,10 @@ cdef class Instructions:
         return &self.table[at]
 
     cdef int find(self, uint32_t address, uint8_t isa, Code* found) except -1:
-        raise NotImplementedError
+        size, branching, conditional, target, target_isa, block = self.look(address, isa)
+        found.size, found.branching, found.conditional = size, branching, conditional
+        found.target, found.target_isa, found.block = target, target_isa, block
+        return 0
 
     cdef int grow(self) except -1:
         cdef size_t old = self.capacity, i, at
@@ -65,24 +74,12 @@ cdef class Instructions:
         return 0
 
 
-cdef class Program(Instructions):
-    """``look(address, isa)`` gives what is there, as ``code.look`` does; ``spans``: where the image has something, (start, end)."""
-
-    def __init__(self, look, spans):
-        self.look, self.spans = look, tuple(spans)
-
-    cdef int find(self, uint32_t address, uint8_t isa, Code* found) except -1:
-        size, branching, conditional, target, target_isa, block = self.look(address, isa)
-        found.size, found.branching, found.conditional = size, branching, conditional
-        found.target, found.target_isa, found.block = target, target_isa, block
-        return 0
-
-
 @cython.final
-cdef class Seen(Instructions):
-    """What a stream has come to."""
+cdef class Seen(Program):
+    """What a stream has come to of a program."""
 
     def __init__(self, Program program not None):
+        super().__init__(None, program.spans)
         self.program = program
 
     cdef int find(self, uint32_t address, uint8_t isa, Code* found) except -1:

@@ -210,7 +210,7 @@ cdef class Regain:
         """All addresses of the program with the low bits of the place's; none if these are too many."""
         cdef uint64_t address, stride = <uint64_t>1 << bits
         cdef size_t n = 0
-        for start, end in self.seen.program.spans:
+        for start, end in self.seen.spans:
             address = <uint64_t>start & ~(stride - 1) | place.address & (stride - 1)
             if (<uint64_t>end - <uint64_t>start) >> bits >= ELSEWHERE - n:
                 return 0

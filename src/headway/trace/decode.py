@@ -9,6 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO
 
@@ -79,6 +80,22 @@ class Statistics:
     packets: dict[Kind, int]
 
 
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """What came of decoding the beginning of a stream."""
+
+    instructions: int
+    stretches: int
+    contradictions: int
+    left: int
+    visited: int
+
+    @property
+    def confined(self) -> bool:
+        """The thread is never traced outside the program."""
+        return self.left >= _LEFT and self.left > _RARE * self.visited
+
+
 class Stream:
     """One trace source of the snapshot, with the program that it traced."""
 
@@ -92,8 +109,6 @@ class Stream:
         self.places = Places()
         self.begins = False
         """The stream begins within the buffer, after others: nothing of it is missing before its first byte."""
-        self.stretches = self.contradictions = self.left = self.visited = 0
-        self._confined: bool | None = None
 
     def pieces(self) -> Iterator[bytes | int]:
         """The stream's bytes; a number is where bytes are missing."""
@@ -133,27 +148,34 @@ class Stream:
         totals = [total + more for total, more in zip(totals, parser.finish().counts(), strict=True)]
         return Statistics(size, {kind: totals[kind] for kind in Kind if totals[kind]})
 
-    def blocks(self, most: int | None = None) -> Iterator[Records]:
-        """The stream's records, block by block; of its first ``most`` bytes. Raises HeadwayError without an image."""
+    def blocks(self) -> Iterator[Records]:
+        """The stream's records, block by block. Raises HeadwayError without an image."""
+        yield from self._decode(self._flow(confined=self._trial.confined))
+
+    @cached_property
+    def _trial(self) -> _Trial:
+        flow = self._flow(confined=False)
+        found = sum(len(block.instructions()) for block in self._decode(flow, _TRIED))
+        return _Trial(found, flow.stretches, flow.contradictions, flow.left, flow.visited)
+
+    def _flow(self, *, confined: bool) -> Flow:
         if not self.image.spans:
             core = f"core {self.source.core}" if self.source.core else f"source {self.source.name}"
             raise HeadwayError(
                 f"no program is known for stream {self.id:#x} ({core} has no dump): give one with --image"
             )
-        if self._confined is None:
-            self._confined = False
-            for _ in self.blocks(_TRIED):
-                pass
-            self._confined = self.left >= _LEFT and self.left > _RARE * self.visited
-        parser = self.setting.parser()
-        flow = Flow(
+        return Flow(
             self.program,
             cycle_accurate=self.setting.cycle_accurate,
             branch_broadcast=self.setting.branch_broadcast,
             counted_through_overflow=self.setting.counted_through_overflow,
             threads=self.setting.context_bytes > 0,
-            confined=self._confined,
+            confined=confined,
         )
+
+    def _decode(self, flow: Flow, most: int | None = None) -> Iterator[Records]:
+        """The records of the stream, or of about its first ``most`` bytes."""
+        parser = self.setting.parser()
         for piece in self.pieces():
             if isinstance(piece, int):
                 yield flow.feed(parser.lost())
@@ -168,8 +190,6 @@ class Stream:
                     break
         yield flow.feed(parser.finish())
         yield flow.finish()
-        self.stretches, self.contradictions = flow.stretches, flow.contradictions
-        self.left, self.visited = flow.left, flow.visited
 
     def records(self) -> Iterator[Record]:
         """The stream's records, one by one."""
@@ -188,15 +208,13 @@ class Stream:
 
     def check_image(self) -> None:
         """Whether the program is the one that ran, by the beginning of the stream. Raises HeadwayError."""
-        found = 0
-        for block in self.blocks(_TRIED):
-            found += len(block.instructions())
-        if self.stretches >= 8 and self.contradictions * 4 > self.stretches:
+        tried = self._trial
+        if tried.stretches >= 8 and tried.contradictions * 4 > tried.stretches:
             raise HeadwayError(
-                f"the program is not the one that stream {self.id:#x} is of ({self.contradictions} of {self.stretches} "
-                "stretches contradict it): give the image that ran with --image"
+                f"the program is not the one that stream {self.id:#x} is of ({tried.contradictions} of "
+                f"{tried.stretches} stretches contradict it): give the image that ran with --image"
             )
-        if self.stretches and not found:
+        if tried.stretches and not tried.instructions:
             spans = ", ".join(f"{start:#x} to {end:#x}" for start, end in self.image.spans)
             raise HeadwayError(
                 f"nothing that stream {self.id:#x} executed is in the program ({spans}): "
@@ -247,6 +265,8 @@ class Capture:
     @classmethod
     def open(cls, path: str, images: Iterable[str] = ()) -> Capture:
         """Opens a snapshot folder. Raises HeadwayError."""
+        if not path:
+            raise HeadwayError("the name of the trace is empty: give a snapshot folder, or a .hwt file")
         return cls(Snapshot.open(Path(path)), images)
 
     def _image(self, core: str | None, images: tuple[str, ...]) -> Image:

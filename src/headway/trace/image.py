@@ -93,7 +93,12 @@ class Image:
         """``FILE`` (an ELF program or a System.map) or ``FILE@ADDRESS`` (a dump). Raises HeadwayError."""
         name, at, number = text.rpartition("@")
         if at and re.fullmatch(r"0[xX][0-9a-fA-F]{1,8}|[0-9]{1,10}", number) and int(number, 0) < 1 << 32:
-            self.add(int(number, 0), read_file(Path(name), "a memory dump", _MOST_FILE))
+            start, data = int(number, 0), read_file(Path(name), "a memory dump", _MOST_FILE)
+            if start + len(data) > 1 << 32:
+                raise HeadwayError(
+                    f"the dump {name!a} of {len(data)} bytes goes beyond 4 GiB at {start:#x}: check the address"
+                )
+            self.add(start, data)
             return
         if at and Path(name).is_file() and not Path(text).exists():
             raise HeadwayError(f"{number[:40]!a} is no address for the dump {name!a}: give one from 0 to 0xffffffff")

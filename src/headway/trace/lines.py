@@ -2,7 +2,9 @@
 
 Of DWARF only ``.debug_line`` is read, so a file that has been stripped of all else still knows its lines. The table
 is made once, when the first line is asked for. All of it is bytes from outside: what is malformed has no lines, and
-what it costs to find that out grows with the size of the file and no faster.
+what it costs to find that out grows with the size of the file and no faster. That is why the tables are not read with
+pyelftools: it asks for ``.debug_info``, and a header of DWARF 5 that lists 2^62 directories of no bytes keeps it busy
+for ever.
 
 Source: DWARF Debugging Information Format, versions 2 to 5, 6.2 and 7.5.6; the ELF gABI, "Compressed sections".
 """

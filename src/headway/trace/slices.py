@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from headway.errors import HeadwayError
 
-from .perfetto import Edge, File, Slices
+from .edges import Edge, Slices, Tracks
 from .records import Gap, Instruction
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def walk(stream: Stream, found: Fit | None, put: Callable[[Edge], None]) -> int:
     return slices.passed
 
 
-def write(streams: Sequence[tuple[Stream, Fit | None]], file: File) -> list[str]:
+def write(streams: Sequence[tuple[Stream, Fit | None]], file: Tracks) -> list[str]:
     """The slices of streams; gives what has to be said of them."""
     notes = []
     for stream, found in streams:

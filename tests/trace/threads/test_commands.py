@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.machine.examples import EXAMPLES
-from tests.trace.slices import read_back
+from tests.perfetto import read_back
 from tests.trace.threads.runs import Run, run
 
 from headway.machine.config import Config, Trace
@@ -161,7 +161,7 @@ def test_export_writes_a_file_but_never_over_what_it_reads(recorded: Path, tmp_p
     assert len(slices) > 100
     assert len(tracks) == 2 * (1 + 3)
     before = recorded.read_bytes()
-    assert "overwrite" in refused("trace", "export", recorded, "--image", PROGRAM, "-o", recorded)
+    assert "over or into" in refused("trace", "export", recorded, "--image", PROGRAM, "-o", recorded)
     assert recorded.read_bytes() == before
     assert "cannot be written" in refused("trace", "export", recorded, "--image", PROGRAM, "-o", tmp_path)
 

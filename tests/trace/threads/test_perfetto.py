@@ -10,17 +10,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.machine.examples import EXAMPLES
-from tests.trace.slices import check_nesting, read_back
+from tests.perfetto import read_back
+from tests.trace.slices import check_nesting
 
 from headway.errors import HeadwayError
 from headway.machine.config import Config, Trace
 from headway.machine.image import Image
 from headway.machine.machine import Machine
-from headway.trace.perfetto import Edge, File
+from headway.trace.edges import Edge
 from headway.trace.threads.container import Recording
 from headway.trace.threads.reading import Program, functions_of
 from headway.trace.threads.reading import Trace as Traced
 from headway.trace.threads.slices import track_of, walk, write
+from headway.views.perfetto.tracks import File
 
 
 @pytest.fixture(scope="module", params=["strict", "skip"])
@@ -100,6 +102,7 @@ def test_what_is_written_is_a_perfetto_trace(trace: Traced) -> None:
     stream = io.BytesIO()
     file = File(stream)
     write(trace, [0], file)
+    file.close()
     slices, tracks = read_back(stream.getvalue())
     assert len(slices) == file.slices
     assert {"main", "idle.c1"} <= {one.name for one in slices}

@@ -62,8 +62,13 @@ NOINLINE int note_waker(struct processor *p, struct slot *s)
 		s->waker_kind = WAKER_STATE;
 		return 0;
 	}
-	s->waker = in_namespace(waker, &tid, &pid) ? tid : 0;
-	read_kernel(s->waker_name, sizeof(s->waker_name), &waker->comm);
+	s->waker_slot = 0;
+	if (settings.record)
+		s->waker_slot = p->slot && p->slot != SLOT_UNSEEN && p->task == (u64)waker ? p->slot : slot_of(waker);
+	if (settings.why || !s->waker_slot)
+		s->waker = in_namespace(waker, &tid, &pid) ? tid : 0;
+	if (settings.why)
+		read_kernel(s->waker_name, sizeof(s->waker_name), &waker->comm);
 	s->waker_kind = WAKER_THREAD;
 	return 0;
 }
@@ -73,7 +78,6 @@ NOINLINE int note_wait(struct slot *s, u64 now)
 {
 	u64 time = now - s->since;
 	u32 state = s->state, waker = s->waker_kind;
-	s->waker_kind = OBJECT_NONE;
 	if ((s64)time < 0)
 		return 0;
 	u64 lock = s->object_kind == OBJECT_ADDRESS ? s->object << 32 : 0; /* so that a reader can tell by which */

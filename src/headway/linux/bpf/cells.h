@@ -4,14 +4,10 @@
 #define HEADWAY_CELLS_H
 
 #include "counts.h"
+#include "stacks.h"
+#include "transitions.h"
 
 /* ---- cells ---- */
-
-INLINE struct processor *here(void)
-{
-	u32 cpu = processor_id();
-	return map_lookup(&processors, &cpu);
-}
 
 INLINE struct slot *slot_at(u32 number)
 {
@@ -77,6 +73,7 @@ INLINE void charge_stretch(struct processor *p, struct slot *s, u64 until, u64 n
 	p->since = until;
 	if (s && UNLIKELY(s->block) && is_user(state))
 		time -= regions(p->slot, since, until, now, time);
+	record_stretch(p, s ? p->slot : 0, since, until, time, state, left);
 	p->stretch = time;
 	p->cells[state].time += time;
 	p->cells[state].count += left;
@@ -121,13 +118,15 @@ u64 move(u32 number, u32 from, u32 to, u64 time, u64 count)
 	p->cells[to].count += count;
 	add(s, from, -time, -count);
 	add(s, to, time, count);
+	if (settings.record)
+		record_move(number, from, to, time, count);
 	if (p->longest_state == from && p->longest <= time)
 		p->longest_state = to;
 	return 0;
 }
 
-/* Off the processor. */
-INLINE void charge_away(struct slot *s, u64 now)
+/* Off the processor. With interrupts off. */
+INLINE void charge_away(struct slot *s, u32 number, u64 now)
 {
 	if (UNLIKELY((s64)(now - s->since) < 0)) { /* opened after this handler had read its clock */
 		if (s->birth == s->since)
@@ -136,6 +135,10 @@ INLINE void charge_away(struct slot *s, u64 now)
 		return;
 	}
 	add(s, s->state, now - s->since, 1);
+	if (settings.stacks)
+		charge_stack(s, s->state, now - s->since, 1);
+	if (settings.record)
+		record_absence(number, s->state, s->since, now);
 	s->since = now;
 }
 
@@ -227,6 +230,8 @@ static int absorb_one(u32 i, struct absorption *a)
 	p->cells[IRQ_DEVICE + i].count += count;
 	if (a->number)
 		add_to(a->number, IRQ_DEVICE + i, time, count);
+	if (settings.record)
+		record_any_stretch(a->number, p->since + a->total, p->since + a->total + time, time, IRQ_DEVICE + i | count << 16);
 	a->total += time;
 	return 0;
 }

@@ -31,6 +31,10 @@ INLINE void take_stolen(struct processor *p, struct slot *s, struct task_struct 
 			p->cells[state].time -= time;
 			p->cells[STOLEN].time += time;
 			p->cells[STOLEN].count++;
+			if (settings.record) {
+				record_amount(s ? p->slot : 0, state, -time, 0, p->since);
+				record_amount(s ? p->slot : 0, STOLEN, time, 1, p->since);
+			}
 			if (s) {
 				add(s, state, -time, 0);
 				add(s, STOLEN, time, 1);
@@ -67,6 +71,8 @@ u64 prepare(u32 state)
 	absorb(p, number);
 	if (p->slot == SLOT_UNSEEN || p->task != (u64)current_task()) {
 		now = clock_ns();
+		if (over(now)) /* the hypervisor may have had the processor meanwhile */
+			return NOT_NOW;
 		if (number)
 			left_unseen(p, number, now);
 		number = look(p, now, state);
@@ -134,6 +140,8 @@ INLINE void count_last(struct processor *p, struct slot *s, u32 state)
 	if (state < N_STATES)
 		p->cells[state].count++;
 	add(s, state, 0, 1);
+	if (settings.record)
+		record_amount(p->slot, state, 0, 1, p->since);
 }
 
 #endif

@@ -58,6 +58,7 @@ static void *(*const task_storage)(const void *map, void *task, const void *valu
 static long (*const storage_delete)(const void *map, void *task) = (void *)157;
 static u64 (*const attach_cookie)(void *ctx) = (void *)174;
 static long (*const loop)(u32 times, void *body, void *context, u64 flags) = (void *)181; /* since 5.17 */
+enum { NO_ROOM = 7 /* E2BIG: a hash map is full */ };
 enum { STORAGE_CREATE = 1, RING_AVAILABLE = 0, RING_NO_WAKEUP = 1, RING_FORCE_WAKEUP = 2 };
 
 struct task_struct;
@@ -253,7 +254,10 @@ struct sched_entity {
 } CORE;
 
 struct sched_info {
-	u64 last_arrival; /* CONFIG_SCHED_INFO: the run queue's clock when it last came onto a processor */
+	/* CONFIG_SCHED_INFO, by the run queue's clock. */
+	unsigned long run_delay; /* for how long it has been ready and not running, until it last came onto a processor */
+	u64 last_arrival; /* when that was */
+	u64 last_queued; /* since when it is ready, 0: it is not */
 } CORE;
 
 struct task_struct {

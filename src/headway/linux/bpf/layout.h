@@ -29,8 +29,9 @@ enum {
 	N_STATES = TAG + N_TAGS,
 	N_CELLS = 128, /* states that one thread can be in before the rest share its last cell */
 	N_NESTED = 8, /* states that can be interrupted one within the other */
-	N_LOSSES = 16,
+	N_LOSSES = 32, /* a power of two */
 	N_COUNTED = 8, /* events that can be counted by state */
+	N_STACK = 127, /* frames of a stack that are kept: kernel.perf_event_max_stack unless told otherwise */
 };
 
 enum {
@@ -125,6 +126,10 @@ enum { /* what can be lost, each counted */
 	LOST_TAGS, /* tags beyond N_TAGS: they share noneffective.other */
 	LOST_FRAMES, /* marked functions nested too deep */
 	LOST_CAUSES, /* causes for which there was no room */
+	LOST_STACKS, /* stacks for which there was no room: their time is charged to one that is not known */
+	LOST_STACK_TIMES, /* times off the processor for which there was no room by stack */
+	LOST_TALES, /* states of samples, which the ring had no room for */
+	LOST_WAKES, /* wake-ups that did not show, nor when they were: the wait seems to last until the thread runs */
 };
 
 struct cell {
@@ -152,6 +157,8 @@ struct slot {
 	__u16 resume; /* what it goes on with when it is dispatched */
 	__u16 depth; /* of `nested` */
 	__u16 used; /* cells in use */
+	__u32 number; /* of the slot, if transitions are recorded */
+	__u32 spare;
 	__u16 flags;
 	__u16 user; /* what its own code is: USER, or a marked function's state */
 	__u16 asking; /* 1 + the status check that it is making; 0: none */
@@ -170,7 +177,11 @@ struct slot {
 	__u32 waker; /* its id, or the interrupt's state */
 	char waker_name[16];
 	__u32 checked_cut; /* the last cut when its last check began or returned */
-	__u32 spare;
+	__u32 waker_slot; /* of the thread that wakes it, if transitions are recorded and it is measured */
+	__u32 sampled; /* in its own code, while it may turn out to have been polling */
+	__u32 disturbed; /* ns of the interrupts for that, since its last check returned */
+	__u64 run_delay; /* the kernel's sched_info.run_delay when it left the processor */
+	__u64 user_stack, kernel_stack; /* with which it left the processor: their hashes; 0: not known */
 };
 
 enum { SLOT_NEW = 1, SLOT_KERNEL_THREAD = 2 };
@@ -180,6 +191,7 @@ struct record {
 	__u64 birth, end, since, runtime, runtime_before, overhead, block;
 	__u32 tid, pid, cpu, cut;
 	__u16 state, resume, depth, used;
+	__u32 number, spare;
 	__u16 flags, user, asking, asked;
 	__u16 nested[N_NESTED];
 	char name[16];
@@ -220,8 +232,38 @@ struct processor {
 	struct cell deferred[N_INTERRUPTS];
 	struct cell absorbed[N_INTERRUPTS];
 	__u64 losses[N_LOSSES];
+	/* The rings of transitions (transitions.h): words written, up to where there is room, and what did not fit. */
+	__u64 written, room, lost_stretches;
+	__u64 told_until; /* until when all is said, and of which slot it was last */
+	__u32 told_slot;
+	__u32 spare2;
+	__u64 written_absences, room_absences, lost_absences;
 	struct cell cells[N_STATES];
 };
+
+/* How far the reader has read the rings of a processor, in words. */
+struct tails {
+	__u64 stretches, absences;
+	__u64 spare[6]; /* a cache line */
+};
+
+/*
+ * What is on the rings. A word whose lowest bit is 0 is a stretch: then 1 bit: its state ended with it; 11 its state, 15 of
+ * the duration what was not this state's, 36 the duration. Otherwise the lowest 5 bits say what it is.
+ */
+enum {
+	RECORD_SLOT = 1 | 1 << 1, /* what follows is of this thread: + slot */
+	RECORD_TIME = 1 | 2 << 1, /* and begins at this moment: the next word */
+	RECORD_LONG = 1 | 3 << 1, /* a stretch that does not fit: + state, 11 bits, and count; then the duration, and taken */
+	RECORD_AMOUNT = 1 | 4 << 1, /* without a place: + state, 11 bits, and count; then the time */
+	RECORD_MOVE = 1 | 5 << 1, /* + from, to, 11 bits each, and count, 1 bit; then the time */
+	RECORD_ABSENCE = 1 | 6 << 1, /* + state, 11 bits, slot, 22, and WOKEN_BY, 2, what; then from when, and until when */
+	TAKEN_BITS = 15,
+	DURATION_BITS = 36,
+	SLOT_BITS = 22,
+};
+
+enum { WOKEN_BY_NOBODY, WOKEN_BY_SLOT, WOKEN_BY_TID, WOKEN_BY_STATE };
 
 /* A system call that asks whether something is ready. Arguments are numbered from 1; 0: none. */
 struct check {
@@ -284,6 +326,32 @@ struct cause {
 	char name[32];
 };
 
+enum { STACK_LOST = 1 }; /* instead of a stack's hash: there was no room for it */
+
+struct stack {
+	__u32 depth, spare;
+	__u64 frames[N_STACK]; /* return addresses, the innermost first */
+};
+
+struct stack_key {
+	__u64 birth;
+	__u64 user, kernel; /* hashes of stacks */
+	__u32 tid; /* with `birth`: the thread */
+	__u32 pid;
+	__u32 state, spare;
+};
+
+enum { /* what the reader is told of at once */
+	TALE_SAMPLE, /* a sample was taken at `time`, in `state`; `since`: of a check that found nothing, if it may be polling */
+	TALE_POLLING, /* what seemed to be user code from `since` to `time` was `state` */
+};
+
+struct tale {
+	__u64 time, since;
+	__u32 tid, pid;
+	__u16 kind, state, cpu, spare;
+};
+
 enum { SLOT_UNSEEN = 0xffffffff }; /* processor.slot: find out which thread is running */
 
 /* The memory in which a program marks its regions: headway.h, which explains it. */
@@ -332,7 +400,10 @@ struct settings {
 	__u32 why; /* record causes */
 	__u32 functions; /* functions are marked */
 	__u32 n_counted; /* events counted */
-	__u32 spare;
+	__u32 record; /* transitions */
+	__u32 ring_words; /* a power of two: words of a processor's ring of stretches */
+	__u32 absence_words; /* likewise of its ring of absences */
+	__u32 stacks; /* charge time to stacks, and tell the states of samples */
 	__u8 check_of[N_CALLS]; /* call -> 1 + its check; 0: none */
 	struct check checks[N_CHECKS];
 	__u16 wait_of[N_CALLS]; /* call -> its state when it waits; 0: one of its own */

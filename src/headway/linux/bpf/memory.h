@@ -102,6 +102,31 @@ struct {
 	TYPE(value, struct processor_counts);
 } saved_processor_counts SEC(".maps");
 
+/* The rings of transitions: + processor * ring_words. */
+struct {
+	UINT(type, MAP_ARRAY);
+	UINT(map_flags, F_MMAPABLE);
+	UINT(max_entries, 1);
+	TYPE(key, u32);
+	TYPE(value, u64);
+} stretches SEC(".maps");
+
+struct {
+	UINT(type, MAP_ARRAY);
+	UINT(map_flags, F_MMAPABLE);
+	UINT(max_entries, 1);
+	TYPE(key, u32);
+	TYPE(value, u64);
+} absences SEC(".maps");
+
+struct {
+	UINT(type, MAP_ARRAY);
+	UINT(map_flags, F_MMAPABLE);
+	UINT(max_entries, 1);
+	TYPE(key, u32);
+	TYPE(value, struct tails);
+} tails SEC(".maps");
+
 struct {
 	UINT(type, MAP_HASH);
 	UINT(max_entries, 1);
@@ -196,5 +221,11 @@ struct {
 	TYPE(key, u32);
 	TYPE(value, u32);
 } selected_tids SEC(".maps");
+
+INLINE struct processor *here(void)
+{
+	u32 cpu = processor_id();
+	return map_lookup(&processors, &cpu);
+}
 
 #endif

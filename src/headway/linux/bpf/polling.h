@@ -50,15 +50,28 @@ INLINE bool was_read(struct slot *s)
 	return read;
 }
 
+/* The time since the last check, but for what taking samples took of it: that must not make it look like something else. */
+INLINE u64 undisturbed(struct slot *s, u64 now)
+{
+	u64 time = now - s->asked_at;
+	if (!settings.stacks)
+		return time;
+	return time > s->disturbed ? time - s->disturbed : 0;
+}
+
 /* It was polling: the last check, if that is not known yet, and the time since. `user`: 1 + that; 0: it stays. */
 INLINE void confirm(struct processor *p, struct slot *s, u32 number, u64 user, u32 counts, bool read)
 {
+	if (settings.stacks && s->sampled && user)
+		tell_polling(s, clock_ns());
 	if (user) {
 		move_user(s, number, s->asked, user - 1);
 		move_counts(number, s->user, s->asked, counts);
 		if (s->user == USER && !read) { /* nor was it an occurrence of user code */
 			p->cells[USER].count--;
 			add(s, USER, 0, -1);
+			if (settings.record)
+				record_amount(number, USER, 0, -1, p->since);
 		}
 	}
 	if (p->pending_state) {
@@ -91,7 +104,7 @@ u64 ask(u32 number, u32 check, u64 now)
 	}
 	if (!check || !does_not_wait(c, regs, file)) {
 		c = &settings.checks[((asked - POLL) / N_FILES) & (N_CHECKS - 1)];
-		if (s->polling == REPEATED && (!c->gap || now - s->asked_at <= c->gap))
+		if (s->polling == REPEATED && (!c->gap || undisturbed(s, now) <= c->gap))
 			confirm(p, s, number, user, COUNTS_STRETCH, read);
 		s->asked = 0;
 		s->polling = 0;
@@ -102,7 +115,7 @@ u64 ask(u32 number, u32 check, u64 now)
 	s->asking = check;
 	s->asks = state;
 	s->about = about;
-	if (asked && c->gap && now - s->asked_at > c->gap)
+	if (asked && c->gap && undisturbed(s, now) > c->gap)
 		s->asked = asked = 0;
 	if (!asked) {
 		s->polling = 0;
@@ -184,6 +197,8 @@ u64 answer(u32 number, u64 now, s64 result)
 	}
 	s->asked = s->asks;
 	s->asked_at = now;
+	s->sampled = 0;
+	s->disturbed = 0;
 	return 0;
 }
 

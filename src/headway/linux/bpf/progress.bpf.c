@@ -90,6 +90,14 @@ int leave_call(u64 *ctx)
 
 /* ---- the scheduler ---- */
 
+INLINE void stolen_by_now(void *ctx, struct processor *p, struct slot *s, struct task_struct *running, bool last)
+{
+	u64 before = p->cells[STOLEN].time;
+	take_stolen(p, s, running, last);
+	if (settings.stacks && s && UNLIKELY(p->cells[STOLEN].time != before))
+		note_stolen(ctx, s, p->cells[STOLEN].time - before);
+}
+
 /* Why the thread that leaves the processor waits, from the file that its system call is about. */
 INLINE u32 wait_by_file(struct task_struct *task)
 {
@@ -202,7 +210,7 @@ int switch_threads(u64 *ctx)
 	number = p->slot;
 	p->pending_state = 0;
 	p->pending_user = 0;
-	take_stolen(p, s, prev, true);
+	stolen_by_now(ctx, p, s, prev, true);
 	bool preempted = ctx[0];
 	u32 why = settings.has_prev_state ? (u32)ctx[3] : prev->__state;
 	bool dead = !preempted && why & TASK_STATE_DEAD;
@@ -212,10 +220,14 @@ int switch_threads(u64 *ctx)
 		__builtin_memcpy(s->nested, p->nested, sizeof(s->nested));
 		s->since = now;
 		s->runtime = prev->se.sum_exec_runtime - s->runtime_before;
+		if (FIELD_EXISTS(prev->sched_info.run_delay))
+			s->run_delay = prev->sched_info.run_delay;
 		if (!dead)
 			s->state = away_state(prev, p->state, preempted, why);
 		if (settings.why)
 			note_object(prev, s);
+		if (settings.stacks && !dead)
+			note_stacks(ctx, s);
 		ORDER();
 		s->cpu = 0;
 		if (dead) {
@@ -227,7 +239,7 @@ int switch_threads(u64 *ctx)
 		s = number ? slot_at(number) : NULL;
 		if (s && !s->cpu) {
 			save_if_due(s, number, now);
-			charge_away(s, now);
+			charge_away(s, number, now);
 			if (dead)
 				end_thread(p, s, number, prev, now);
 			else
@@ -247,9 +259,11 @@ int switch_threads(u64 *ctx)
 	p->switched = now;
 	if (s) {
 		save_if_due(s, number, now);
+		if (UNLIKELY(s->state != READY))
+			woken_unseen(next, number, p->switched_clock, now);
 		if (settings.why && s->state == READY)
 			blame_holders(number, now);
-		charge_away(s, now);
+		charge_away(s, number, now);
 		if (settings.some_cpus && !p->selected) {
 			s->state = ELSEWHERE;
 			p->slot = SLOT_UNSEEN;
@@ -306,7 +320,9 @@ INLINE int woken(struct task_struct *task, bool new)
 	save_if_due(s, number, now);
 	if (settings.why)
 		note_wait(s, now);
-	charge_away(s, now);
+	charge_away(s, number, now);
+	if (settings.why || settings.record)
+		s->waker_kind = OBJECT_NONE;
 	s->state = READY;
 	p->tax += control.before[AT_WAKE];
 	p->events++;
@@ -318,7 +334,7 @@ SEC("tp_btf/sched_waking")
 int waking(u64 *ctx)
 {
 	struct processor *p = here();
-	if (!settings.why || !p || !p->since)
+	if (!(settings.why || settings.record) || !p || !p->since)
 		return 0;
 	u32 number = slot_of((void *)ctx[0]);
 	struct slot *s = number ? slot_at(number) : NULL;
@@ -513,7 +529,7 @@ INLINE int begin_interrupt(u32 state)
 	return 0;
 }
 
-INLINE int end_interrupt(u32 state, u64 line)
+INLINE int end_interrupt(u64 *ctx, u32 state)
 {
 	struct processor *p = here();
 	struct slot *s;
@@ -536,10 +552,13 @@ INLINE int end_interrupt(u32 state, u64 line)
 	ENTER(p);
 	if (begin(p, &s, &now, AT_INTERRUPT_END, 0, 1)) {
 		pop(p);
-		if (state == IRQ_TIMER)
-			take_stolen(p, s, current_task(), false);
+		if (state == IRQ_TIMER) {
+			stolen_by_now(ctx, p, s, current_task(), false);
+			if (settings.stacks && s && s->sampled)
+				s->disturbed += p->stretch + UNSEEN;
+		}
 		if (settings.why && state == IRQ_DEVICE && s)
-			note_line(p, s, line);
+			note_line(p, s, ctx[0]);
 	}
 	LEAVE(p);
 	return 0;
@@ -555,7 +574,7 @@ INLINE int end_interrupt(u32 state, u64 line)
 	SEC("tp_btf/" #tracepoint "_exit")   \
 	int tracepoint##_end(u64 *ctx)       \
 	{                                    \
-		return end_interrupt(state, ctx[0]); \
+		return end_interrupt(ctx, state); \
 	}
 
 INTERRUPT(irq_handler, IRQ_DEVICE)
@@ -608,6 +627,46 @@ int leave_function(void *ctx)
 	return at_function(AT_FUNCTION_END, 0, 0);
 }
 
+/* ---- samples ---- */
+
+/*
+ * A sample is taken of the running thread, in the timer's interrupt: what that interrupted is what counts. In the time of
+ * a handler of ours it is the observer's. What may turn out to be polling is marked.
+ */
+SEC("perf_event")
+int take_sample(void *ctx)
+{
+	struct processor *p = here();
+	struct task_struct *task = current_task();
+	struct tale tale = {.time = clock_ns(), .kind = TALE_SAMPLE, .state = UNKNOWN, .cpu = processor_id()};
+	(void)ctx;
+	if (!p || !p->since)
+		return 1;
+	u32 number = slot_of(task);
+	struct slot *s = number ? slot_at(number) : NULL;
+	if (!s)
+		return 1;
+	tale.tid = s->tid;
+	tale.pid = s->pid;
+	if (p->slot == number && p->task == (u64)task) {
+		u32 depth = p->depth - 1;
+		tale.state = p->state;
+		if (p->busy)
+			tale.state = OVERHEAD;
+		else if (p->state == IRQ_TIMER && p->depth)
+			tale.state = p->nested[depth & (N_NESTED - 1)];
+		if (is_user(tale.state) && s->asked) {
+			tale.since = s->asked_at;
+			s->sampled = 1;
+		}
+		if (tale.state == USER && s->block)
+			tale.state = marked_now(s->block, task);
+	}
+	if (ring_output(&told, &tale, sizeof(tale), RING_NO_WAKEUP))
+		lose(p, LOST_TALES, 1);
+	return 1;
+}
+
 /* ---- threads that are alive when measuring begins ---- */
 
 SEC("iter/task")
@@ -641,5 +700,10 @@ int open_living(struct bpf_iter__task *ctx)
 	__sync_val_compare_and_swap((u32 *)&s->state, UNKNOWN | resume << 16, state | resume << 16);
 	if (settings.why && !s->cpu && s->state == state)
 		note_object(task, s);
+	if (settings.stacks) {
+		u64 stack = keep_found(task);
+		if (!s->cpu && s->state == state && !s->kernel_stack) /* it has not moved meanwhile */
+			s->kernel_stack = stack;
+	}
 	return 0;
 }

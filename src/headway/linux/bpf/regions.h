@@ -128,7 +128,20 @@ u64 charge_tag(u32 number, u32 i)
 	p->cells[state].time += time;
 	p->cells[state].count += entered;
 	add(s, state, time, entered);
+	if (settings.record)
+		record_amount(number, state, time, entered, x->since);
 	return 0;
+}
+
+/* What the running thread's own code is at the moment, by its block: a tag that has never been charged is not known yet. */
+INLINE u32 marked_now(u64 block, struct task_struct *task)
+{
+	struct marks *m = task_storage(&marks, task, NULL, 0);
+	u32 open = 0; /* 1 + the tag that is charged */
+	if (!m || read_user(&open, sizeof(open), (void *)(block + __builtin_offsetof(struct block, open))) || !open)
+		return USER;
+	u32 state = m->tags[(open - 1) & (N_BLOCK_TAGS - 1)].state;
+	return state ? state : TAG;
 }
 
 static int charge_next(u32 i, u32 *number)

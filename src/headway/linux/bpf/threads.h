@@ -145,6 +145,8 @@ NOINLINE u32 open(struct task_struct *task, u32 state, u32 resume, u32 flags)
 	if (!s)
 		return 0;
 	s->end = 0;
+	if (settings.record)
+		s->number = number;
 	s->tid = tid;
 	s->pid = pid;
 	s->cpu = 0;
@@ -155,12 +157,17 @@ NOINLINE u32 open(struct task_struct *task, u32 state, u32 resume, u32 flags)
 	s->user = USER;
 	s->asking = 0;
 	s->asked = 0;
+	s->sampled = 0;
+	s->user_stack = 0;
+	s->kernel_stack = 0;
 	s->block = 0;
 	s->object_kind = OBJECT_NONE;
 	s->waker_kind = OBJECT_NONE;
 	s->overhead = 0;
 	s->runtime = 0;
 	s->runtime_before = task->se.sum_exec_runtime;
+	if (FIELD_EXISTS(task->sched_info.run_delay))
+		s->run_delay = task->sched_info.run_delay;
 	read_kernel(s->name, sizeof(s->name), &task->comm);
 	u64 now = clock_ns(); /* finding room may have taken a while */
 	s->cut = control.cut - (now < control.cut_at); /* born after the cut: not part of it */
@@ -200,17 +207,63 @@ NOINLINE int left_unseen(struct processor *p, u32 number, u64 now)
 	lose(p, LOST_SWITCHES, 1);
 	if (settings.intervals && p->since < cut && cut <= at && state < N_STATES) { /* as a reader has been told */
 		add(s, state, cut - p->since, 0);
+		if (settings.record)
+			record_any_stretch(number, p->since, cut, cut - p->since, state);
 		p->cells[state].time += cut - p->since;
 		p->since = cut;
 	}
 	add(s, UNKNOWN, at - p->since, 1);
 	p->cells[UNKNOWN].time += at - p->since;
+	if (settings.record) {
+		record_any_stretch(number, p->since, at, at - p->since, UNKNOWN);
+		record_return(number, UNKNOWN, at, at); /* it counts for the thread alone */
+	}
 	p->since = at;
 	p->longest = 0;
 	s->since = at;
 	s->state = UNKNOWN;
 	ORDER();
 	s->cpu = 0;
+	return 0;
+}
+
+/*
+ * A thread that waited runs, or is about to, and its wake-up did not show: that was on a processor on which nothing
+ * shows, see left_unseen. The kernel has counted since when it was ready, and by `clock`, that of its run queue, counts
+ * still if it does not run yet. Who woke it is not known.
+ */
+NOINLINE int woken_unseen(struct task_struct *task, u32 number, u64 clock, u64 until)
+{
+	struct processor *p = here();
+	struct slot *s = slot_at(number);
+	if (!p || !s)
+		return 0;
+	u32 state = s->state;
+	if (state == READY || state == UNKNOWN || state == ELSEWHERE || until <= s->since)
+		return 0;
+	u64 ready = 0, since = s->since, queued = 0;
+	if (FIELD_EXISTS(task->sched_info.run_delay)) {
+		ready = task->sched_info.run_delay - s->run_delay;
+		queued = task->sched_info.last_queued;
+	}
+	if (!FIELD_EXISTS(task->sched_info.run_delay) || (queued && !clock)) {
+		lose(p, LOST_WAKES, 1);
+		return 0;
+	}
+	if (clock > queued && queued)
+		ready += clock - queued;
+	u64 at = ready < until - since ? until - ready : since;
+	if (settings.intervals && at < control.cut_at && control.cut_at <= until) /* what a reader has been told stands */
+		at = control.cut_at;
+	if (at < since)
+		at = since;
+	add(s, state, at - since, 1);
+	if (settings.stacks)
+		charge_stack(s, state, at - since, 1);
+	if (settings.record)
+		record_return(number, state, since, at);
+	s->since = at;
+	s->state = READY;
 	return 0;
 }
 
@@ -233,6 +286,8 @@ NOINLINE u32 look(struct processor *p, u64 now, u32 state)
 		if (before < N_STATES && before != state_now) {
 			u64 at = arrival(p, task, now);
 			p->cells[before].time += at - p->since;
+			if (settings.record)
+				record_any_stretch(0, p->since, at, at - p->since, before);
 			p->since = at;
 			p->longest = 0;
 		}
@@ -248,12 +303,21 @@ NOINLINE u32 look(struct processor *p, u64 now, u32 state)
 		if (from > now)
 			from = now;
 		save_if_due(s, number, now);
-		if (from > s->since)
+		woken_unseen(task, number, 0, from);
+		if (from > s->since) {
 			add(s, s->state, from - s->since, 1);
+			if (settings.stacks)
+				charge_stack(s, s->state, from - s->since, 1);
+			if (settings.record)
+				record_return(number, s->state, s->since, from);
+		}
 		if (p->state < N_STATES && from > p->since) { /* before it came, or was opened */
 			u32 before = p->state == UNKNOWN && !control.cut ? UNMEASURED : p->state;
-			if (before < N_STATES)
+			if (before < N_STATES) {
 				p->cells[before].time += from - p->since;
+				if (settings.record)
+					record_any_stretch(0, p->since, from, from - p->since, before);
+			}
 		}
 		s->since = p->since = from;
 		p->longest = 0; /* that was somebody else's */

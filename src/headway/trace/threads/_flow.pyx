@@ -655,9 +655,10 @@ cdef class Decoder:
             now = s.anchor + <int64_t>p.count
         if now >= 0:
             s.anchor, s.anchored = now, 1
-        if t.waiting:
+        if t.waiting and p.kind != RESTART:
             self.settle(t)
-        if p.kind == RESTART:
+        t.waiting = 0
+        if p.kind == RESTART:  # what said where a jump went may be among what was lost
             why = OVERFLOW if p.reason == 2 else UNTRACED
             if t.known:
                 self.lose(t, why, True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headway.trace.perfetto import Edge, File, Slices
+from headway.trace.edges import Edge, Slices, Tracks
 
 from .reading import STATES
 
@@ -53,7 +53,7 @@ def walk(trace: Trace, core: int, put: Callable[[Edge], None]) -> None:
     slices.close()
 
 
-def write(trace: Trace, cores: list[int], file: File) -> None:
+def write(trace: Trace, cores: list[int], file: Tracks) -> None:
     """The slices of these cores. Raises HeadwayError without a program."""
     for core in cores:
         file.describe(track_of(core), f"core {core}")

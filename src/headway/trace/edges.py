@@ -1,24 +1,19 @@
-"""A trace for Perfetto (ui.perfetto.dev), of whatever dialect it comes: what a track was doing becomes nested slices.
+"""An instruction trace as nested slices, of whatever dialect it comes: what each track was doing, for a view to show.
 
 A producer for each dialect says, track by track in order of time, what was executed (`Slices.executes`), what the time
 within it was for (`Slices.within`), and when nothing was, or nothing is known (`Slices.apart`). Here a stretch in one
 function becomes one slice, with the lines of source that are known, and slices are written as they end: memory does
 not grow with the trace.
-
-Source: Perfetto, protos/perfetto/trace/track_event.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Protocol
+from typing import Protocol
 
-from headway.errors import HeadwayError
+__all__ = ["Edge", "Names", "Slices", "Tracks"]
 
-__all__ = ["Edge", "File", "Names", "Slices"]
-
-_SEQUENCE = 1
 _MOST_NAMES = 1 << 20
 
 
@@ -43,6 +38,16 @@ class Edge:
     address: int | None = None
     line: str = ""
     thread: int | None = None
+
+
+class Tracks(Protocol):
+    """What edges are given to."""
+
+    def describe(self, track: int, name: str, parent: int | None = None) -> None:
+        """A track, before its edges."""
+
+    def put(self, edge: Edge) -> None:
+        """One more."""
 
 
 @dataclass(slots=True)
@@ -143,52 +148,3 @@ class Slices:
         if now.name is not None:
             self._put(Edge(track, self._clock(now.end), None))
             now.name = None
-
-
-class File:
-    """The file that Perfetto reads. ``slices``: how many have been written."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        """Raises HeadwayError without the library."""
-        try:
-            from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
-            from perfetto.trace_builder.proto_builder import StreamingTraceProtoBuilder
-        except ImportError as error:
-            raise HeadwayError(f"this export needs the package perfetto ({error}): pip install perfetto") from None
-        self._builder: Any = StreamingTraceProtoBuilder(stream)
-        self._begin, self._end = TrackEvent.TYPE_SLICE_BEGIN, TrackEvent.TYPE_SLICE_END
-        self.slices = 0
-
-    def describe(self, track: int, name: str, parent: int | None = None) -> None:
-        """A track, before its edges."""
-        packet = self._builder.create_packet()
-        packet.track_descriptor.uuid = track
-        packet.track_descriptor.name = name
-        if parent is not None:
-            packet.track_descriptor.parent_uuid = parent
-        self._builder.write_packet(packet)
-
-    def put(self, edge: Edge) -> None:
-        """One more. Raises HeadwayError for a time that Perfetto cannot hold."""
-        if not 0 <= edge.time < 1 << 63:
-            raise HeadwayError(f"a time of this trace, {edge.time} ns, is none that Perfetto can show")
-        packet = self._builder.create_packet()
-        packet.timestamp = edge.time
-        packet.trusted_packet_sequence_id = _SEQUENCE
-        event = packet.track_event
-        event.track_uuid = edge.track
-        event.type = self._end if edge.name is None else self._begin
-        if edge.name is not None:
-            event.name = edge.name
-            event.categories.append(edge.category)
-            self.slices += 1
-        if edge.address is not None:
-            note = event.debug_annotations.add()
-            note.name, note.pointer_value = "address", edge.address
-        if edge.line:
-            note = event.debug_annotations.add()
-            note.name, note.string_value = "line", edge.line
-        if edge.thread is not None:
-            note = event.debug_annotations.add()
-            note.name, note.uint_value = "thread", edge.thread
-        self._builder.write_packet(packet)

@@ -7,10 +7,12 @@ import io
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.trace.slices import check_nesting, read_back
+from tests.perfetto import read_back
+from tests.trace.slices import check_nesting
 
 from headway.errors import HeadwayError
-from headway.trace.perfetto import Edge, File, Slices
+from headway.trace.edges import Edge, Slices
+from headway.views.perfetto.tracks import File
 
 
 class Named:
@@ -69,6 +71,7 @@ def test_a_function_is_one_slice_with_its_first_address_and_line() -> None:
     for number, address in enumerate((1, 2, 3, 17, 3, 100)):
         slices.executes(1, number, number + 1, address, 7)
     slices.close()
+    file.close()
     found, tracks = read_back(out.getvalue())
     assert tracks == {1: "hart 0"}
     assert [(one.name, one.start, one.end) for one in found] == [

@@ -1,0 +1,1 @@
+"""Per-thread buffers that are filled without us, and when to look into them."""

@@ -1,0 +1,159 @@
+"""Samples of all threads of some processes, collected by one loop under one policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from .collector import Collector, Figures
+from .perf import CPU_CLOCK, PerfBuffer, Sampling, Tray
+from .policies.cpu_time import CpuTime, Usual
+from .policies.fixed import Fixed
+from .policies.watermark import Watermark
+from .policy import NEVER, Policy
+from .threads import SampledThreads
+
+__all__ = ["POLICIES", "Policies", "SampleLosses", "Sampler"]
+
+LIKELY_SIZE = 150
+"""Bytes of a sample with its stack, until there are some to go by."""
+
+
+Policies = Callable[[Sampling], Callable[[], Policy]]
+"""What is told how the threads are sampled, and gives what makes the policy of each buffer."""
+
+
+def _cpu_time(sampling: Sampling) -> Callable[[], Policy]:
+    clock = sampling.event == CPU_CLOCK
+    frequency = sampling.frequency or (1e9 / sampling.period if clock and sampling.period else 0)
+    usual = Usual(frequency * LIKELY_SIZE / 1e9)
+    return lambda: CpuTime(sampling.capacity, usual=usual)
+
+
+POLICIES: dict[str, Policies] = {
+    "cpu-time": _cpu_time,
+    "watermark": lambda sampling: Watermark,
+    "fixed": lambda sampling: lambda: Fixed(sampling.capacity),
+}
+"""By name."""
+
+
+@dataclass(frozen=True, slots=True)
+class SampleLosses:
+    """What is missing, and why."""
+
+    samples: int
+    """They found no room in their thread's buffer."""
+    throttled: int
+    """Times the kernel stopped a thread's sampling for a while, because of its rate."""
+    unseen_threads: int
+    """Threads that had ended before they could be sampled."""
+    late_ns: int
+    """Processor time of new threads before their sampling began."""
+    damaged: int
+    """Looks that found no whole record where one must be."""
+    tasks: int
+    """Records about new threads and programs that were lost; the threads were found in /proc instead."""
+
+
+class Sampler:
+    """Samples the threads of processes, of those that come later too, until it is closed.
+
+    The owner takes what is in ``tray`` and in ``told`` (records about tasks) after each step, and clears them.
+    """
+
+    def __init__(
+        self,
+        pids: Iterable[int],
+        sampling: Sampling | None = None,
+        *,
+        tids: Iterable[int] = (),
+        policy: Policies = _cpu_time,
+        opened: Callable[[PerfBuffer], None] = lambda buffer: None,
+    ) -> None:
+        """Raises SelectionError where there is nothing to sample, HeadwayError where it cannot be.
+
+        ``opened`` is called with each thread's buffer, at the beginning and when one comes.
+        """
+        self.sampling = sampling or Sampling()
+        self.tray = Tray()
+        self._new_policy, self._opened = policy(self.sampling), opened
+        self._ended_lost = self._ended_throttled = self._ended_damaged = 0
+        self._threads = SampledThreads(pids, self.sampling, tids=tids)
+        self._collector = Collector(self.tray)
+        for buffer in self._threads.buffers.values():
+            self._serve(buffer)
+        for fd in self._threads.fds:
+            self._collector.watch(fd, self.update)
+
+    @property
+    def told(self) -> Tray:
+        """What the kernel tells of tasks (`headway.buffers.threads`): new ones, their names, ends and mappings."""
+        return self._threads.tray
+
+    @property
+    def threads(self) -> int:
+        """How many are sampled now."""
+        return len(self._threads.buffers)
+
+    @property
+    def fds(self) -> list[int]:
+        """Files that become readable when there is a new thread, or one has ended."""
+        return self._threads.fds
+
+    @property
+    def figures(self) -> Figures:
+        """What collecting came to."""
+        return self._collector.figures
+
+    @property
+    def losses(self) -> SampleLosses:
+        """What is missing so far."""
+        threads = self._threads
+        now = threads.buffers.values()
+        return SampleLosses(
+            self._ended_lost + sum(buffer.lost for buffer in now),
+            self._ended_throttled + sum(buffer.throttled for buffer in now),
+            threads.unseen,
+            threads.late_ns,
+            self._ended_damaged + threads.damaged + sum(buffer.damaged for buffer in now),
+            threads.lost,
+        )
+
+    def step(self, until: int = NEVER) -> None:
+        """Sleep until there is something to collect, or ``until`` (ns of CLOCK_MONOTONIC), and collect it."""
+        self._collector.step(until)
+
+    def finish(self) -> None:
+        """End the sampling, and take what is still there."""
+        self.update()
+        for buffer in list(self._threads.buffers.values()):
+            self._end(buffer)
+
+    def close(self) -> None:
+        """Give everything back."""
+        self._collector.close()
+        self._threads.close()
+
+    def update(self) -> None:
+        """Take in the threads that have come and gone: for an owner who waits for `fds` itself, with other things.
+
+        A poll of them says only once that there is something, to whoever asks first.
+        """
+        new, ended = self._threads.update()
+        for buffer in new:
+            self._serve(buffer)
+        for buffer in ended:
+            self._end(buffer)
+
+    def _serve(self, buffer: PerfBuffer) -> None:
+        self._opened(buffer)
+        policy = self._new_policy()
+        self._collector.add(buffer, policy, fd=buffer.fd if policy.waits_for_kernel else -1)
+
+    def _end(self, buffer: PerfBuffer) -> None:
+        self._collector.remove(buffer)
+        self._threads.drop(buffer, self.tray)
+        self._ended_lost += buffer.lost
+        self._ended_throttled += buffer.throttled
+        self._ended_damaged += buffer.damaged

@@ -1,0 +1,569 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, embedsignature=True
+"""The rings of transitions, decoded into rows; bpf/transitions.h says what is on them, bpf/layout.h how.
+
+Nothing on a ring is believed that cannot be: of one on which such a thing is found nothing more is read.
+"""
+
+import numpy as np
+
+from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memset
+
+cdef extern from "bpf/layout.h" nogil:
+    enum:
+        N_STATES, UNKNOWN, TAKEN_BITS, DURATION_BITS, SLOT_BITS
+        RECORD_SLOT, RECORD_TIME, RECORD_LONG, RECORD_AMOUNT, RECORD_MOVE, RECORD_ABSENCE
+        WOKEN_BY_NOBODY, WOKEN_BY_SLOT, WOKEN_BY_TID, WOKEN_BY_STATE
+
+RECORDS = {
+    "SLOT": RECORD_SLOT, "TIME": RECORD_TIME, "LONG": RECORD_LONG, "AMOUNT": RECORD_AMOUNT, "MOVE": RECORD_MOVE,
+    "ABSENCE": RECORD_ABSENCE,
+}
+"""The lowest five bits of the words that are no stretch (bpf/layout.h)."""
+
+cdef enum:
+    NOTHING = 0xffff
+    RECENT = 64 # rows of a processor among which that is sought which was found out to be another state
+    LEAST_ROOM = 1 << 16 # rows
+    JUST_NOW = 8 # and of these, those among which a count is that another one takes back
+
+
+cdef struct ring:
+    uint64_t at # read so far, in words
+    bint damaged
+
+
+cdef struct place: # of a processor
+    ring stretches, absences
+    int64_t time # until when its stretches have been read
+    uint32_t slot
+    uint32_t n_recent
+    size_t recent[RECENT]
+
+
+cdef struct life: # of a thread in a slot
+    int64_t birth, end
+    int32_t thread, former # the one before it in the slot
+
+
+cdef class Decoder:
+    """Reads the rings of all processors and keeps the rows until they are taken.
+
+    ``stretches`` and ``absences``: the words of the rings, one processor's after the other's, each as many as a power of two.
+    ``words``: how many in a ring of stretches, and in one of absences. ``start``: when measuring began, ns; nothing is from before that.
+    """
+
+    cdef const uint64_t[::1] stretches, absences
+    cdef place *places
+    cdef int n_cpus
+    cdef uint64_t words, absence_words # of one processor
+    cdef uint32_t max_slots
+    cdef int64_t start
+    cdef tuple columns # the rows, column by column, as far as `n`
+    cdef size_t n, room
+    cdef int64_t *time
+    cdef int64_t *duration
+    cdef int32_t *taken
+    cdef int16_t *cpu
+    cdef int32_t *thread # its slot, until the rows are taken; 0: none
+    cdef uint16_t *state
+    cdef int32_t *count
+    cdef int32_t *waker # likewise
+    cdef int32_t *waker_tid
+    cdef uint16_t *waker_state
+    cdef size_t *woken # the rows in which a slot stands as waker
+    cdef size_t n_woken, woken_room
+    cdef size_t empty # rows in which nothing stands any more
+    cdef uint8_t *touched # slots that rows are of
+    cdef uint8_t seen[N_STATES] # states that rows are of
+    cdef int32_t *latest # slot -> its latest life; -1: none
+    cdef life *lives
+    cdef int n_lives, n_kept, lives_room
+    cdef int64_t *until # thread -> until when it has rows
+    cdef size_t until_room
+    cdef readonly int damaged
+    """Rings on which something was found that cannot be."""
+    cdef readonly object nameless
+    """Rows of a thread of which nothing is known but its slot."""
+
+    def __cinit__(self, stretches, absences, int n_cpus, words, uint32_t max_slots, int64_t start):
+        cdef int i
+        for there, said in zip((stretches, absences), words):
+            if said <= 0 or said & (said - 1) or len(there) < n_cpus * said:
+                raise ValueError("the rings are not as long as said")
+        self.words, self.absence_words = words
+        self.stretches, self.absences = stretches, absences
+        self.n_cpus, self.max_slots, self.start = n_cpus, max_slots, start
+        self.places = <place *>calloc(n_cpus, sizeof(place))
+        self.touched = <uint8_t *>calloc(max_slots, 1)
+        self.latest = <int32_t *>malloc(max_slots * sizeof(int32_t))
+        if self.places == NULL or self.touched == NULL or self.latest == NULL:
+            raise MemoryError
+        memset(self.latest, 0xff, max_slots * sizeof(int32_t))
+        memset(self.seen, 0, sizeof(self.seen))
+        self.nameless = 0
+        self.columns = None
+        self.make_room(LEAST_ROOM)
+        for i in range(n_cpus):
+            self.places[i].time = start
+
+    def __dealloc__(self):
+        free(self.places)
+        free(self.touched)
+        free(self.latest)
+        free(self.woken)
+        free(self.lives)
+        free(self.until)
+
+    def __len__(self):
+        """Rows that can be taken."""
+        return self.n
+
+    # ---- reading ----
+
+    def read(self, written, int64_t horizon, int64_t now):
+        """Decode what ended before ``horizon``, which is not after ``now``. Returns how full the fullest ring was, 0 to 1.
+
+        ``written``: for each processor how far its two rings are written, in words, as read before ``now``.
+        """
+        cdef int cpu
+        cdef uint64_t of_stretches, of_absences
+        cdef double full = 0
+        for cpu in range(self.n_cpus):
+            of_stretches, of_absences = written[cpu]
+            full = max(full, (of_stretches - self.places[cpu].stretches.at) / <double>self.words)
+            full = max(full, (of_absences - self.places[cpu].absences.at) / <double>self.absence_words)
+            self.places[cpu].stretches.damaged |= self.decode(cpu, of_stretches, horizon, now)
+            self.places[cpu].absences.damaged |= self.decode_absences(cpu, of_absences, horizon, now)
+        self.damaged = 0
+        for cpu in range(self.n_cpus):
+            self.damaged += self.places[cpu].stretches.damaged + self.places[cpu].absences.damaged
+        return min(full, 1.0)
+
+    def read_until(self, int cpu):
+        """How far a processor's two rings are read, in words."""
+        return self.places[cpu].stretches.at, self.places[cpu].absences.at
+
+    cdef bint decode(self, int cpu, uint64_t written, int64_t horizon, int64_t now) except -1:
+        """The ring of stretches; whether it is damaged."""
+        cdef place *p = &self.places[cpu]
+        cdef const uint64_t *words = &self.stretches[cpu * self.words]
+        cdef uint64_t mask = self.words - 1, at = p.stretches.at, word, second, third
+        cdef int64_t duration, amount, count, elapsed = now - self.start
+        cdef uint32_t state, to, kind
+        if p.stretches.damaged or written - at > self.words:
+            p.stretches.at = written
+            return True
+        while at < written:
+            word = words[at & mask]
+            state = (word >> 2) & 0x7ff
+            if not word & 1:
+                duration = <int64_t>(word >> (13 + TAKEN_BITS))
+                amount = (word >> 13) & ((1 << TAKEN_BITS) - 1)
+                if amount > duration or duration > now - p.time or not 0 < state < N_STATES:
+                    return self.give_up(&p.stretches, written)
+                if p.time + duration > horizon:
+                    break
+                self.append(cpu, p.time, duration, amount, p.slot, state, (word >> 1) & 1)
+                p.time += duration
+                at += 1
+                continue
+            kind = word & 0x1f
+            if kind == RECORD_SLOT:
+                if word >> 5 >= self.max_slots:
+                    return self.give_up(&p.stretches, written)
+                p.slot = <uint32_t>(word >> 5)
+                at += 1
+                continue
+            if written - at < 2:
+                return self.give_up(&p.stretches, written)
+            second = words[(at + 1) & mask]
+            third = words[(at + 2) & mask]
+            state = (word >> 5) & 0x7ff
+            count = <int64_t>word >> 16
+            if kind == RECORD_TIME:
+                if <int64_t>second < p.time or <int64_t>second > now:
+                    return self.give_up(&p.stretches, written)
+                if <int64_t>second > horizon:
+                    break
+                if <int64_t>second > p.time: # what was there did not fit
+                    self.append(cpu, p.time, <int64_t>second - p.time, 0, 0, UNKNOWN, 0)
+                    p.time = <int64_t>second
+                at += 2
+                continue
+            if not 0 < state < N_STATES:
+                return self.give_up(&p.stretches, written)
+            if kind == RECORD_AMOUNT:
+                amount = <int64_t>second
+                if not -elapsed <= amount <= elapsed or not -elapsed <= count <= elapsed:
+                    return self.give_up(&p.stretches, written)
+                if amount or not self.take_back(p, state, count):
+                    self.append(cpu, p.time, 0, -amount, p.slot, state, count)
+                at += 2
+            elif kind == RECORD_MOVE:
+                amount, to = <int64_t>second, (word >> 16) & 0x7ff
+                if not 0 <= amount <= elapsed or not 0 < to < N_STATES:
+                    return self.give_up(&p.stretches, written)
+                self.rename(cpu, state, to, amount, (word >> 27) & 1)
+                at += 2
+            elif written - at < 3:
+                return self.give_up(&p.stretches, written)
+            elif kind == RECORD_LONG:
+                if second > <uint64_t>(now - p.time) or third > second or not 0 <= count <= elapsed:
+                    return self.give_up(&p.stretches, written)
+                if p.time + <int64_t>second > horizon:
+                    break
+                self.append(cpu, p.time, second, third, p.slot, state, count)
+                p.time += <int64_t>second
+                at += 3
+            elif kind == RECORD_ABSENCE:
+                if not self.is_absence(word, second, third, now):
+                    return self.give_up(&p.stretches, written)
+                if <int64_t>third > horizon:
+                    break
+                self.append_absence(word, second, third)
+                at += 3
+            else:
+                return self.give_up(&p.stretches, written)
+        p.stretches.at = at
+        return False
+
+    cdef bint decode_absences(self, int cpu, uint64_t written, int64_t horizon, int64_t now) except -1:
+        cdef ring *r = &self.places[cpu].absences
+        cdef const uint64_t *words = &self.absences[cpu * self.absence_words]
+        cdef uint64_t mask = self.absence_words - 1, word, since, until
+        if r.damaged or written - r.at > self.absence_words:
+            r.at = written
+            return True
+        while r.at < written:
+            word, since, until = words[r.at & mask], words[(r.at + 1) & mask], words[(r.at + 2) & mask]
+            if written - r.at < 3 or word & 0x1f != RECORD_ABSENCE or not self.is_absence(word, since, until, now):
+                return self.give_up(r, written)
+            if <int64_t>until > horizon:
+                break
+            self.append_absence(word, since, until)
+            r.at += 3
+        return False
+
+    cdef bint is_absence(self, uint64_t word, uint64_t since, uint64_t until, int64_t now) noexcept:
+        cdef uint32_t state = (word >> 5) & 0x7ff, by = (word >> 38) & 3
+        if not 0 < state < N_STATES or not 0 < (word >> 16) & ((1 << SLOT_BITS) - 1) < self.max_slots:
+            return False
+        if by == WOKEN_BY_SLOT and word >> 40 >= self.max_slots or by == WOKEN_BY_STATE and word >> 40 >= N_STATES:
+            return False
+        return <uint64_t>self.start <= since <= until <= <uint64_t>now
+
+    cdef bint give_up(self, ring *r, uint64_t written) noexcept:
+        r.at = written
+        return True
+
+    # ---- rows ----
+
+    cdef int make_room(self, size_t room) except -1:
+        """Columns with room for so many rows; those that are there are kept."""
+        cdef tuple old = self.columns
+        columns = (
+            np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int32), np.empty(room, np.int16),
+            np.empty(room, np.int32), np.empty(room, np.uint16), np.empty(room, np.int32), np.empty(room, np.int32),
+            np.empty(room, np.int32), np.empty(room, np.uint16),
+        )
+        if old is not None:
+            for new, former in zip(columns, old):
+                new[:self.n] = former[:self.n]
+        cdef int64_t[::1] time = columns[0], duration = columns[1]
+        cdef int32_t[::1] taken = columns[2], thread = columns[4], count = columns[6], waker = columns[7]
+        cdef int32_t[::1] waker_tid = columns[8]
+        cdef int16_t[::1] cpu = columns[3]
+        cdef uint16_t[::1] state = columns[5], waker_state = columns[9]
+        self.time, self.duration, self.taken, self.cpu = &time[0], &duration[0], &taken[0], &cpu[0]
+        self.thread, self.state, self.count = &thread[0], &state[0], &count[0]
+        self.waker, self.waker_tid, self.waker_state = &waker[0], &waker_tid[0], &waker_state[0]
+        self.columns, self.room = columns, room
+        return 0
+
+    cdef int append(
+        self, int cpu, int64_t time, int64_t duration, int64_t taken, uint32_t slot, uint32_t state, int64_t count
+    ) except -1:
+        """A row of a processor, or of more than one if its figures are larger than a row's can be."""
+        cdef place *p
+        cdef int64_t part, times
+        cdef size_t n
+        while True:
+            part = min(max(taken, -INT32_MAX), INT32_MAX)
+            times = min(max(count, -INT32_MAX), INT32_MAX)
+            if duration or part or times:
+                if self.n == self.room:
+                    self.make_room(2 * self.room)
+                n = self.n
+                self.time[n], self.duration[n], self.taken[n], self.cpu[n] = time, duration, <int32_t>part, cpu
+                self.thread[n], self.state[n], self.count[n] = slot, state, <int32_t>times
+                self.waker[n], self.waker_tid[n], self.waker_state[n] = -1, 0, NOTHING
+                self.n += 1
+                if cpu >= 0:
+                    p = &self.places[cpu]
+                    p.recent[p.n_recent % RECENT] = n
+                    p.n_recent += 1
+                self.touched[slot] = 1
+                self.seen[state] = 1
+            taken -= part
+            count -= times
+            duration = 0
+            if not taken and not count:
+                return 0
+
+    cdef int append_absence(self, uint64_t word, uint64_t since, uint64_t until) except -1:
+        cdef size_t *longer
+        cdef uint32_t by = (word >> 38) & 3
+        self.append(-1, since, until - since, 0, (word >> 16) & ((1 << SLOT_BITS) - 1), (word >> 5) & 0x7ff, 1)
+        if by == WOKEN_BY_STATE:
+            self.waker_state[self.n - 1] = word >> 40
+            self.seen[word >> 40] = 1
+        elif by == WOKEN_BY_TID:
+            self.waker_tid[self.n - 1] = word >> 40
+        elif by == WOKEN_BY_SLOT:
+            self.waker[self.n - 1] = word >> 40
+            self.touched[word >> 40] = 1
+            if self.n_woken == self.woken_room:
+                longer = <size_t *>realloc(self.woken, (2 * self.woken_room + 1024) * sizeof(size_t))
+                if longer == NULL:
+                    raise MemoryError
+                self.woken, self.woken_room = longer, 2 * self.woken_room + 1024
+            self.woken[self.n_woken] = self.n - 1
+            self.n_woken += 1
+        return 0
+
+    cdef int rename(self, int cpu, uint32_t state, uint32_t to, int64_t time, int64_t count) except -1:
+        """What was charged to one state belongs to another: the row itself, if it is still here, else corrections."""
+        cdef place *p = &self.places[cpu]
+        cdef uint32_t i
+        cdef size_t r
+        cdef int64_t counted
+        for i in range(min(p.n_recent, <uint32_t>RECENT)):
+            r = p.recent[(p.n_recent - 1 - i) % RECENT]
+            if (
+                self.state[r] == state and <uint32_t>self.thread[r] == p.slot
+                and self.duration[r] - self.taken[r] == time and (self.duration[r] or time)
+            ):
+                counted = self.count[r] - count
+                self.state[r], self.count[r] = to, <int32_t>count
+                self.seen[to] = 1
+                self.append(cpu, self.time[r] + self.duration[r], 0, 0, p.slot, state, counted)
+                return 0
+        self.append(cpu, p.time, 0, time, p.slot, state, -count)
+        self.append(cpu, p.time, 0, -time, p.slot, to, count)
+        return 0
+
+    cdef bint take_back(self, place *p, uint32_t state, int64_t count) noexcept:
+        """Whether a row was here that counts the opposite: both are gone."""
+        cdef uint32_t i
+        cdef size_t r
+        for i in range(min(p.n_recent, <uint32_t>JUST_NOW)):
+            r = p.recent[(p.n_recent - 1 - i) % RECENT]
+            if (
+                not self.duration[r] and not self.taken[r] and self.state[r] == state
+                and <uint32_t>self.thread[r] == p.slot and self.count[r] == -count and count
+            ):
+                if r == self.n - 1:
+                    self.n -= 1
+                    p.n_recent -= 1
+                else:
+                    self.count[r] = 0
+                    self.empty += 1
+                return True
+        return False
+
+    def add(self, int64_t time, int64_t duration, int64_t taken, int cpu, uint32_t slot, uint32_t state, int64_t count):
+        """A row that is on no ring. ``cpu`` -1: off the processor."""
+        if not -1 <= cpu < self.n_cpus or slot >= self.max_slots or not 0 < state < N_STATES or duration < 0:
+            raise ValueError("there is no such row")
+        if cpu >= 0 and duration:
+            if time > self.places[cpu].time: # what was there did not fit
+                self.append(cpu, self.places[cpu].time, time - self.places[cpu].time, 0, 0, UNKNOWN, 0)
+            self.places[cpu].time = time + duration
+        self.append(cpu, time, duration, taken, slot, state, count)
+
+    # ---- whose rows they are ----
+
+    def slots(self):
+        """Slots that rows are of, ascending, since they were last taken."""
+        cdef uint32_t i
+        return [i for i in range(1, self.max_slots) if self.touched[i]]
+
+    def states(self):
+        """Numbers of the states that rows were of so far, ascending."""
+        cdef int i
+        return [i for i in range(N_STATES) if self.seen[i]]
+
+    def has(self, uint32_t slot, int64_t birth, int32_t thread):
+        """From this moment on the slot is this thread's."""
+        cdef life *grown
+        cdef life *new
+        cdef int32_t i, later = -1
+        cdef size_t room
+        cdef int64_t *longer
+        if not 0 < slot < self.max_slots or thread < 0:
+            raise ValueError("there is no such slot or thread")
+        if self.n_lives == self.lives_room:
+            grown = <life *>realloc(self.lives, max(2 * self.lives_room, 1024) * sizeof(life))
+            if grown == NULL:
+                raise MemoryError
+            self.lives, self.lives_room = grown, max(2 * self.lives_room, 1024)
+        if <size_t>thread >= self.until_room:
+            room = max(2 * self.until_room, <size_t>thread + 1024)
+            longer = <int64_t *>realloc(self.until, room * sizeof(int64_t))
+            if longer == NULL:
+                raise MemoryError
+            self.until, self.until_room = longer, room
+        self.until[thread] = birth
+        i = self.latest[slot]
+        while i >= 0 and self.lives[i].birth > birth:
+            later, i = i, self.lives[i].former
+        new = &self.lives[self.n_lives]
+        new.birth, new.end, new.thread, new.former = birth, (<uint64_t>1 << 63) - 1, thread, i
+        if later < 0:
+            self.latest[slot] = self.n_lives
+        else:
+            self.lives[later].former = self.n_lives
+        self.n_lives += 1
+
+    def had(self, uint32_t slot, int32_t thread, int64_t birth, int64_t end):
+        """That was so from one moment until another."""
+        cdef int32_t i = self.latest[slot] if slot < self.max_slots else -1
+        while i >= 0:
+            if self.lives[i].thread == thread:
+                if self.until[thread] == self.lives[i].birth:
+                    self.until[thread] = birth
+                self.lives[i].birth, self.lives[i].end = birth, end
+            i = self.lives[i].former
+
+    def forget(self, int64_t until):
+        """Whose the slots were before this moment, where they are somebody else's now."""
+        cdef int32_t i, *link
+        cdef uint32_t slot
+        cdef life *kept
+        cdef int n = 0
+        if self.n_lives < max(4096, 2 * self.n_kept):
+            return
+        kept = <life *>malloc(self.lives_room * sizeof(life))
+        if kept == NULL:
+            raise MemoryError
+        for slot in range(self.max_slots):
+            i = self.latest[slot]
+            link = &self.latest[slot]
+            link[0] = -1
+            while i >= 0:
+                if self.lives[i].end >= until:
+                    kept[n] = self.lives[i]
+                    kept[n].former = -1
+                    link[0] = n
+                    link = &kept[n].former
+                    n += 1
+                i = self.lives[i].former
+        free(self.lives)
+        self.lives, self.n_lives, self.n_kept = kept, n, n
+
+    cdef int32_t whose(self, uint32_t slot, int64_t since, int64_t until) noexcept:
+        """The life that a slot was of all that time; -1: none that is known."""
+        cdef int32_t i = self.latest[slot]
+        while i >= 0:
+            if self.lives[i].birth <= since and until <= self.lives[i].end:
+                return i
+            i = self.lives[i].former
+        return -1
+
+    def until_of(self, int32_t thread):
+        """Until when a thread has rows, of those taken."""
+        return self.until[thread]
+
+    def note(self, const int32_t[::1] thread, const int64_t[::1] time, const int64_t[::1] duration):
+        """Note until when threads have rows."""
+        cdef Py_ssize_t i
+        cdef int32_t t
+        for i in range(len(thread)):
+            t = thread[i]
+            if t >= 0 and duration[i] and time[i] + duration[i] > self.until[t]:
+                self.until[t] = time[i] + duration[i]
+
+    def torn(self, const int32_t[::1] thread, const int64_t[::1] time, const int64_t[::1] duration):
+        """The threads whose rows do not add up to the time from where they ended before, ascending; the others are noted."""
+        cdef Py_ssize_t i
+        cdef int32_t t
+        cdef int64_t *spent = <int64_t *>calloc(self.until_room + 1, sizeof(int64_t))
+        cdef int64_t *end = <int64_t *>calloc(self.until_room + 1, sizeof(int64_t))
+        cdef list found = []
+        try:
+            if spent == NULL or end == NULL:
+                raise MemoryError
+            for i in range(len(thread)):
+                t = thread[i]
+                if t >= 0:
+                    spent[t] += duration[i]
+                    end[t] = max(end[t], time[i] + duration[i])
+            for t in range(<int32_t>self.until_room):
+                if not spent[t]:
+                    continue
+                if end[t] - self.until[t] != spent[t]:
+                    found.append(t)
+                else:
+                    self.until[t] = end[t]
+            return found
+        finally:
+            free(spent)
+            free(end)
+
+    def gaps(self, const int32_t[::1] thread, const int64_t[::1] time, const int64_t[::1] duration):
+        """What is missing between rows that are given in the order of time: a list of (thread, time, duration)."""
+        cdef Py_ssize_t i
+        cdef int32_t t
+        cdef list found = []
+        for i in range(len(thread)):
+            t = thread[i]
+            if t < 0 or not duration[i]:
+                continue
+            if time[i] > self.until[t]:
+                found.append((t, self.until[t], time[i] - self.until[t]))
+            self.until[t] = max(self.until[t], time[i] + duration[i])
+        return found
+
+    def take(self):
+        """All rows as a tuple of arrays, the columns of `headway.model.Transitions` in their order; names are numbers.
+
+        A thread is known by the slot that it had at that time.
+        """
+        cdef size_t i, n = self.n
+        cdef uint32_t slot, cached = 0
+        cdef int64_t since, until, birth = 0, end = -1
+        cdef int32_t thread = -1, at
+        cdef uint64_t nameless = 0
+        for i in range(n):
+            slot = self.thread[i]
+            if not slot:
+                self.thread[i] = -1
+                continue
+            since = self.time[i]
+            until = since + self.duration[i]
+            if slot != cached or since < birth or until > end:
+                at = self.whose(slot, since, until)
+                if at < 0:
+                    nameless += 1
+                    self.thread[i] = -1
+                    continue
+                cached, thread, birth, end = slot, self.lives[at].thread, self.lives[at].birth, self.lives[at].end
+            self.thread[i] = thread
+        self.nameless += nameless
+        for i in range(self.n_woken):
+            until = self.time[self.woken[i]] + self.duration[self.woken[i]]
+            at = self.whose(self.waker[self.woken[i]], until, until)
+            self.waker[self.woken[i]] = self.lives[at].thread if at >= 0 else -1
+        columns = tuple([column[:n] for column in self.columns])
+        if self.empty:
+            full = (columns[1] != 0) | (columns[2] != 0) | (columns[6] != 0)
+            columns = tuple([column[full] for column in columns])
+        self.n = self.n_woken = self.empty = 0
+        self.columns = None
+        self.make_room(max(n + n // 8, <size_t>LEAST_ROOM))
+        for i in range(<size_t>self.n_cpus):
+            self.places[i].n_recent = 0
+        memset(self.touched, 0, self.max_slots)
+        return columns

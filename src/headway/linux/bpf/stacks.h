@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Stacks: where a thread was when it left the processor, and what it was doing when a sample of it was taken.
+ *
+ * The time off the processor is added up by (thread, state, stack), wherever it is charged to the thread's cell, so that
+ * for each state the times of its stacks add up to its cell, but for what is counted as lost. A stack is known by a hash of
+ * its return addresses: one that is there already costs a look-up.
+ *
+ * A sample is the kernel's own (perf_event_open(2)), with its stack. The program that is attached to its event tells
+ * beside it, in a ring of all processors, which state the thread was in.
+ */
+#ifndef HEADWAY_STACKS_H
+#define HEADWAY_STACKS_H
+
+#include "memory.h"
+
+/* ns that an interrupt takes beside what is between its tracepoints: 8 to 13 us in a virtual machine. */
+enum { UNSEEN = 12000 };
+
+enum { USER_FRAMES = 1 << 8, NO_FLAGS = 0, IF_NEW = 1 }; /* BPF_F_USER_STACK; BPF_NOEXIST */
+
+static long (*const get_stack)(void *ctx, void *to, u32 size, u64 flags) = (void *)67;
+static long (*const get_task_stack)(struct task_struct *task, void *to, u32 size, u64 flags) = (void *)141;
+
+struct {
+	UINT(type, MAP_HASH);
+	UINT(max_entries, 1);
+	TYPE(key, u64); /* its hash */
+	TYPE(value, struct stack);
+} stacks SEC(".maps");
+
+struct {
+	UINT(type, MAP_ARRAY); /* one a processor: a handler that takes a stack is not interrupted by another that does */
+	UINT(max_entries, 1);
+	TYPE(key, u32);
+	TYPE(value, struct stack);
+} fresh_stacks SEC(".maps");
+
+struct {
+	UINT(type, MAP_ARRAY); /* the iterator's, which a handler may interrupt */
+	UINT(max_entries, 1);
+	TYPE(key, u32);
+	TYPE(value, struct stack);
+} found_stack SEC(".maps");
+
+struct {
+	UINT(type, MAP_HASH);
+	UINT(max_entries, 1);
+	TYPE(key, struct stack_key);
+	TYPE(value, struct cell);
+} stack_times SEC(".maps");
+
+struct {
+	UINT(type, MAP_RINGBUF);
+	UINT(max_entries, 4096);
+} told SEC(".maps");
+
+INLINE void lose_stack(u32 what)
+{
+	u32 cpu = processor_id();
+	struct processor *p = map_lookup(&processors, &cpu);
+	if (p)
+		p->losses[what & (N_LOSSES - 1)]++;
+}
+
+/* The hash of a stack of so many bytes, which is kept; 0: it has none; STACK_LOST: there is no room. */
+INLINE u64 keep(struct stack *s, long size)
+{
+	if (size < 8)
+		return 0;
+	u32 depth = (u64)size / 8;
+	u64 hash = depth;
+	for (u32 i = 0; i < N_STACK; i++) {
+		if (i >= depth)
+			break;
+		hash = (hash ^ s->frames[i]) * 0x9e3779b97f4a7c15ull;
+		hash ^= hash >> 29;
+	}
+	hash |= STACK_LOST + 1; /* neither of the two that say something else */
+	s->depth = depth;
+	if (!map_lookup(&stacks, &hash) && map_update(&stacks, &hash, s, IF_NEW) == -NO_ROOM) {
+		lose_stack(LOST_STACKS);
+		return STACK_LOST;
+	}
+	return hash;
+}
+
+/* Of the running thread, as it is now. */
+NOINLINE u64 keep_stack(void *ctx, u64 flags)
+{
+	u32 cpu = processor_id();
+	struct stack *s = map_lookup(&fresh_stacks, &cpu);
+	return s ? keep(s, get_stack(ctx, s->frames, sizeof(s->frames), flags)) : 0;
+}
+
+/* In the kernel, of a thread that was off its processor when measuring began: more than that cannot be had of another. */
+NOINLINE u64 keep_found(struct task_struct *task)
+{
+	u32 first = 0;
+	struct stack *s = map_lookup(&found_stack, &first);
+	return s ? keep(s, get_task_stack(task, s->frames, sizeof(s->frames), NO_FLAGS)) : 0;
+}
+
+/* Time of a thread in a state, to the stacks that it left its processor with. */
+NOINLINE int charge_stack(struct slot *s, u32 state, u64 time, u64 count)
+{
+	struct stack_key key = {
+		.birth = s->birth, .user = s->user_stack, .kernel = s->kernel_stack, .tid = s->tid, .pid = s->pid, .state = state};
+	struct cell *known = map_lookup(&stack_times, &key);
+	if (known) {
+		__sync_fetch_and_add(&known->time, time);
+		__sync_fetch_and_add(&known->count, count);
+		return 0;
+	}
+	struct cell fresh = {.time = time, .count = count};
+	if (map_update(&stack_times, &key, &fresh, 0))
+		lose_stack(LOST_STACK_TIMES);
+	return 0;
+}
+
+/* The running thread leaves its processor. */
+INLINE void note_stacks(void *ctx, struct slot *s)
+{
+	s->kernel_stack = keep_stack(ctx, NO_FLAGS);
+	s->user_stack = s->flags & SLOT_KERNEL_THREAD ? 0 : keep_stack(ctx, USER_FRAMES);
+}
+
+/* Time was stolen from it while it ran: it is there still. */
+INLINE void note_stolen(void *ctx, struct slot *s, u64 time)
+{
+	s->kernel_stack = 0; /* the interrupt's that tells of it */
+	s->user_stack = s->flags & SLOT_KERNEL_THREAD ? 0 : keep_stack(ctx, USER_FRAMES);
+	charge_stack(s, STOLEN, time, 1);
+}
+
+/* What was taken for user code since the last check turns out to have been polling. */
+INLINE void tell_polling(struct slot *s, u64 now)
+{
+	struct tale tale = {.time = now, .since = s->asked_at, .tid = s->tid, .pid = s->pid, .kind = TALE_POLLING, .state = s->asked};
+	s->sampled = 0;
+	if (ring_output(&told, &tale, sizeof(tale), RING_NO_WAKEUP))
+		lose_stack(LOST_TALES);
+}
+
+#endif

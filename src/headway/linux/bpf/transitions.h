@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Transitions, recorded if it is asked for: whatever is added to a cell is also written down, in the order in which it
+ * happens, so that what a reader adds up is what the cells say.
+ *
+ * Each processor has two rings of words, mapped by the reader, who is never woken. One is of what happens on the
+ * processor. It is written by handlers only, so by one at a time: an interrupt that meets a handler at work writes
+ * nothing there (see `deferred_begin`). The other one is of waits that end; these are also seen in such interrupts, but
+ * always with interrupts off. Times are not written: a stretch begins where the last one ended. Whose it is and where it
+ * begins is written where that is not so, which the writer finds by comparing; so after a hole it says both again.
+ */
+#ifndef HEADWAY_TRANSITIONS_H
+#define HEADWAY_TRANSITIONS_H
+
+#include "memory.h"
+
+enum { RECORD_ROOM = 8 }; /* words that are free when there is room: more than one change needs */
+
+INLINE void put_stretch(u64 at, u64 word)
+{
+	u32 key = processor_id() * settings.ring_words + (at & (settings.ring_words - 1));
+	u64 *place = map_lookup(&stretches, &key);
+	if (place)
+		*place = word;
+}
+
+INLINE void put_absence(u64 at, u64 word)
+{
+	u32 key = processor_id() * settings.absence_words + (at & (settings.absence_words - 1));
+	u64 *place = map_lookup(&absences, &key);
+	if (place)
+		*place = word;
+}
+
+INLINE bool is_recorded(struct processor *p)
+{
+	return settings.record && !(settings.some_cpus && !p->selected);
+}
+
+/* Whether there is room on the ring of stretches; what does not fit is counted, and then all is said again. */
+INLINE bool has_room(struct processor *p)
+{
+	u32 cpu = processor_id();
+	if (LIKELY(p->written < p->room))
+		return true;
+	struct tails *t = map_lookup(&tails, &cpu);
+	if (t)
+		p->room = t->stretches + settings.ring_words - RECORD_ROOM;
+	if (t && p->written < p->room)
+		return true;
+	p->lost_stretches++;
+	p->told_slot = SLOT_UNSEEN;
+	return false;
+}
+
+/* Says whose what follows is, and where it begins, unless that is known: how many words have been written then. */
+INLINE u64 tell(struct processor *p, u32 number, u64 since)
+{
+	u64 at = p->written;
+	if (p->told_slot != number) {
+		put_stretch(at++, RECORD_SLOT | (u64)number << 5);
+		p->told_slot = number;
+	}
+	if (p->told_until != since) {
+		put_stretch(at++, RECORD_TIME);
+		put_stretch(at++, since);
+		p->told_until = since;
+	}
+	return at;
+}
+
+/* A stretch of which `time` was charged to a state. `what`: the state, and above it how often it ended. */
+u64 record_any_stretch(u32 number, u64 since, u64 until, u64 time, u64 what)
+{
+	struct processor *p = here();
+	if (!p || !is_recorded(p) || !has_room(p))
+		return 0;
+	u64 at = tell(p, number, since), duration = until - since, taken = duration - time, count = what >> 16;
+	if (count <= 1 && !(taken >> TAKEN_BITS) && !(duration >> DURATION_BITS)) {
+		put_stretch(at++, count << 1 | (what & 0x7ff) << 2 | taken << 13 | duration << (13 + TAKEN_BITS));
+	} else {
+		put_stretch(at++, RECORD_LONG | (what & 0x7ff) << 5 | count << 16);
+		put_stretch(at++, duration);
+		put_stretch(at++, taken);
+	}
+	p->told_until = until;
+	ORDER();
+	p->written = at;
+	return 0;
+}
+
+/* The same, for the many that are one word. */
+INLINE void record_stretch(struct processor *p, u32 number, u64 since, u64 until, u64 time, u32 state, u64 left)
+{
+	if (!settings.record)
+		return;
+	u64 duration = until - since, taken = duration - time;
+	if (LIKELY(p->told_slot == number && p->told_until == since && p->written < p->room) &&
+	    LIKELY(!(taken >> TAKEN_BITS) && !(duration >> DURATION_BITS)) && !(settings.some_cpus && !p->selected)) {
+		put_stretch(p->written, left << 1 | (u64)state << 2 | taken << 13 | duration << (13 + TAKEN_BITS));
+		p->told_until = until;
+		ORDER();
+		p->written++;
+		return;
+	}
+	record_any_stretch(number, since, until, time, state | left << 16);
+}
+
+/* Time or occurrences without a place of their own, which belong where the stretch at `at` ends or begins. */
+u64 record_amount(u32 number, u32 state, u64 time, u64 count, u64 at)
+{
+	struct processor *p = here();
+	if (!p || !is_recorded(p) || !has_room(p))
+		return 0;
+	u64 next = tell(p, number, at);
+	put_stretch(next++, RECORD_AMOUNT | (u64)(state & 0x7ff) << 5 | count << 16);
+	put_stretch(next++, time);
+	ORDER();
+	p->written = next;
+	return 0;
+}
+
+/* What was charged to one state was another; the reader has the stretch still, mostly. */
+u64 record_move(u32 number, u32 from, u32 to, u64 time, u64 count)
+{
+	struct processor *p = here();
+	if (!p || !is_recorded(p) || !has_room(p))
+		return 0;
+	u64 next = tell(p, number, p->since);
+	put_stretch(next++, RECORD_MOVE | (u64)(from & 0x7ff) << 5 | (u64)(to & 0x7ff) << 16 | (count & 1) << 27);
+	put_stretch(next++, time);
+	ORDER();
+	p->written = next;
+	return 0;
+}
+
+/* Time off the processor, found out by a handler that interrupts can meet: it goes where they do not write. */
+u64 record_return(u32 number, u32 state, u64 since, u64 until)
+{
+	struct processor *p = here();
+	if (!p || !settings.record || !has_room(p))
+		return 0;
+	u64 next = p->written;
+	put_stretch(next++, RECORD_ABSENCE | (u64)(state & 0x7ff) << 5 | (u64)number << 16);
+	put_stretch(next++, since);
+	put_stretch(next++, until);
+	ORDER();
+	p->written = next;
+	return 0;
+}
+
+/* Time off the processor, and who ended it. With interrupts off. */
+u64 record_absence(u32 number, u32 state, u64 since, u64 until)
+{
+	struct processor *p = here();
+	struct slot *s = map_lookup(&slots, &number);
+	u32 cpu = processor_id();
+	u64 word = RECORD_ABSENCE | (u64)(state & 0x7ff) << 5 | (u64)number << 16;
+	if (!p || !s || !settings.record)
+		return 0;
+	if (p->written_absences >= p->room_absences) {
+		struct tails *t = map_lookup(&tails, &cpu);
+		if (t)
+			p->room_absences = t->absences + settings.absence_words - RECORD_ROOM;
+		if (!t || p->written_absences >= p->room_absences) {
+			p->lost_absences++;
+			return 0;
+		}
+	}
+	if (state != READY && s->waker_kind == WAKER_STATE)
+		word |= (u64)WOKEN_BY_STATE << 38 | (u64)s->waker << 40;
+	else if (state != READY && s->waker_kind == WAKER_THREAD && s->waker_slot)
+		word |= (u64)WOKEN_BY_SLOT << 38 | (u64)s->waker_slot << 40;
+	else if (state != READY && s->waker_kind == WAKER_THREAD)
+		word |= (u64)WOKEN_BY_TID << 38 | (u64)s->waker << 40;
+	u64 next = p->written_absences;
+	put_absence(next++, word);
+	put_absence(next++, since);
+	put_absence(next++, until);
+	ORDER();
+	p->written_absences = next;
+	return 0;
+}
+
+#endif

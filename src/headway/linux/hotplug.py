@@ -1,0 +1,83 @@
+"""Which processors came back after having been turned off: what was attached to their perf events is gone then.
+
+The kernel says so at once to whoever listens (NETLINK_KOBJECT_UEVENT), but not in every container, and not after the
+machine slept. So the list of those that are on, and the time slept, are looked at as well, now and then.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import time
+from contextlib import suppress
+
+from . import processors
+
+__all__ = ["Hotplug", "parse_event"]
+
+LOOK_SECONDS = 1.0
+SLEPT_NS = 100_000_000
+"""By so much the clock that goes on in sleep must have gained on the other; in between, one is read after the other."""
+_UEVENT, _KERNEL = 15, 1
+"""NETLINK_KOBJECT_UEVENT, and the group of those that the kernel sends (linux/netlink.h)."""
+_MOST_BYTES = 16_384
+_ONLINE = re.compile(rb"online@/devices/system/cpu/cpu([0-9]{1,5})\0")
+
+
+class Hotplug:
+    """Watches the processors from now on; `close` in any case."""
+
+    def __init__(self) -> None:
+        self._on = set(processors.online())
+        self._slept, self._looked = _slept(), time.monotonic()
+        self._socket: socket.socket | None = None
+        with suppress(OSError):
+            self._socket = socket.socket(
+                socket.AF_NETLINK, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC, _UEVENT
+            )
+            self._socket.bind((0, _KERNEL))
+
+    def came_back(self) -> set[int]:
+        """Processors that have been off since the last time, or since the beginning, and are on now."""
+        back = self._told()
+        now = time.monotonic()
+        if not back and now - self._looked < LOOK_SECONDS:
+            return set()
+        on, slept = set(processors.online()), _slept()
+        back |= on - self._on
+        if slept - self._slept > SLEPT_NS:  # all but the first are turned off for it
+            back |= on
+        self._on, self._slept, self._looked = on, slept, now
+        return back & on
+
+    def _told(self) -> set[int]:
+        found: set[int] = set()
+        if self._socket is None:
+            return found
+        while True:
+            try:
+                message, sender = self._socket.recvfrom(_MOST_BYTES)
+            except BlockingIOError:
+                return found
+            except OSError:  # more came than there was room for: any may have been among them
+                found |= set(processors.online())
+                continue
+            if sender[0] == 0 and (cpu := parse_event(message)) is not None:  # the kernel's
+                found.add(cpu)
+
+    def close(self) -> None:
+        """Watch no more."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+
+def parse_event(message: bytes) -> int | None:
+    """The processor that a message of the kernel says is on again; None: it is about something else."""
+    found = _ONLINE.match(message)
+    return int(found.group(1)) if found else None
+
+
+def _slept() -> int:
+    """ns that the machine slept since boot."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns()

@@ -1,0 +1,139 @@
+"""Giving up privileges, for good: another user, no capabilities but those named, and none by way of a program either.
+
+capabilities(7), setresuid(2), and PR_SET_NO_NEW_PRIVS of prctl(2). Linux has these by thread: they are given up before
+a process has a second one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pwd
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import IntEnum
+
+from headway.errors import HeadwayError
+
+__all__ = ["Capability", "User", "give_up", "permitted", "user_named", "without"]
+
+
+class Capability(IntEnum):
+    """Those that some part of headway has a use for (include/uapi/linux/capability.h)."""
+
+    DAC_READ_SEARCH = 2
+    """Read files whatever their owner: /proc/PID/mem and /proc/PID/syscall of others' processes."""
+    KILL = 5
+    """Send signals to others' processes."""
+    SYS_PTRACE = 19
+    """Look into others' processes."""
+    SYS_ADMIN = 21
+    PERFMON = 38
+    """perf_event_open(2) for whole processors."""
+    BPF = 39
+
+
+_VERSION = 0x20080522  # _LINUX_CAPABILITY_VERSION_3
+_SET_KEEPCAPS, _CAPBSET_READ, _CAPBSET_DROP, _SET_NO_NEW_PRIVS, _CAP_AMBIENT = 8, 23, 24, 38, 47
+_CAP_AMBIENT_CLEAR_ALL = 4
+
+
+class _Header(ctypes.Structure):
+    _fields_ = [("version", ctypes.c_uint32), ("pid", ctypes.c_int)]
+
+
+class _Sets(ctypes.Structure):
+    _fields_ = [("effective", ctypes.c_uint32), ("permitted", ctypes.c_uint32), ("inheritable", ctypes.c_uint32)]
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Whom a process can become."""
+
+    name: str
+    uid: int
+    gid: int
+
+
+def user_named(name: str) -> User:
+    """A user by name. Raises HeadwayError."""
+    try:
+        found = pwd.getpwnam(name)
+    except (KeyError, ValueError, UnicodeError):
+        raise HeadwayError(f"there is no user {name!a}: give another with --user (getent passwd)") from None
+    return User(name, found.pw_uid, found.pw_gid)
+
+
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _check(result: int, what: str) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+    return result
+
+
+def _prctl(option: int, *arguments: int) -> int:
+    words = [ctypes.c_ulong(argument) for argument in (*arguments, 0, 0, 0, 0)[:4]]
+    return int(_libc().prctl(ctypes.c_int(option), *words))
+
+
+def _get() -> tuple[int, int]:
+    """What is effective, and what is permitted, a bit each."""
+    header, sets = _Header(_VERSION, 0), (_Sets * 2)()
+    _check(_libc().capget(ctypes.byref(header), sets), "capget")
+    return sets[0].effective | sets[1].effective << 32, sets[0].permitted | sets[1].permitted << 32
+
+
+def _set(effective: int, permitted: int) -> None:
+    header, sets = _Header(_VERSION, 0), (_Sets * 2)()
+    for half in range(2):
+        sets[half].effective = effective >> 32 * half & 0xFFFFFFFF
+        sets[half].permitted = permitted >> 32 * half & 0xFFFFFFFF
+    _check(_libc().capset(ctypes.byref(header), sets), "capset")
+
+
+def permitted() -> frozenset[Capability]:
+    """Of the capabilities named here, those that this thread may have in effect."""
+    mask = _get()[1]
+    return frozenset(one for one in Capability if mask >> one & 1)
+
+
+@contextmanager
+def without(capabilities: Collection[Capability]) -> Iterator[None]:
+    """Have these not in effect meanwhile, in this thread."""
+    effective, allowed = _get()
+    _set(effective & ~_mask(capabilities), allowed)
+    try:
+        yield
+    finally:
+        _set(effective, allowed)
+
+
+def _mask(capabilities: Collection[Capability]) -> int:
+    return sum(1 << one for one in set(capabilities))
+
+
+def give_up(user: User | None, keep: Collection[Capability] = ()) -> frozenset[Capability]:
+    """Become this user (None: stay who we are) and keep only these capabilities, if we have them, for good.
+
+    Returns those that are left. Raises OSError; then the process must not go on.
+    """
+    left = frozenset(keep) & permitted()
+    mask = _mask(left)
+    for number in range(64):
+        if _prctl(_CAPBSET_READ, number) == 1:
+            _prctl(_CAPBSET_DROP, number)  # not allowed without CAP_SETPCAP, and not needed then
+    _prctl(_CAP_AMBIENT, _CAP_AMBIENT_CLEAR_ALL)
+    if user is not None:
+        _check(_prctl(_SET_KEEPCAPS, 1), "keeping capabilities")
+        os.setgroups([])
+        os.setresgid(user.gid, user.gid, user.gid)
+        os.setresuid(user.uid, user.uid, user.uid)
+        _check(_prctl(_SET_KEEPCAPS, 0), "keeping capabilities")
+    _set(mask, mask)
+    _check(_prctl(_SET_NO_NEW_PRIVS, 1), "no_new_privs")
+    return left

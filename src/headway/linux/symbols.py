@@ -1,0 +1,240 @@
+"""From return addresses to frames with names, and whether a stack is whole.
+
+The kernel walks a stack by frame pointers. A function that sets up none leaves its caller's in place, so the walk skips
+that caller, or ends for want of a frame pointer. Neither is passed over in silence: a frame says where callers were
+skipped, and a stack that does not end where threads begin gets a last frame that says so, and why.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+
+from headway.model import Frame
+
+from .kallsyms import KernelSymbols
+from .modules import Module, Modules, Space
+from .perfmap import PerfMap, read
+from .status import status
+
+__all__ = ["Stacks"]
+
+_STARTS = frozenset(
+    {
+        "_start",
+        "__libc_start_main",
+        "__libc_start_main_impl",
+        "__libc_start_call_main",
+        "start_thread",
+        "clone",
+        "clone3",
+        "__clone",
+        "__clone3",
+        "thread_start",
+        "_dl_start_user",
+        "runtime.goexit",
+        "runtime.goexit.abi0",
+        "runtime.rt0_go",
+        "runtime.rt0_go.abi0",
+        "runtime.mstart",
+        "runtime.mstart.abi0",
+        "runtime.mcall",
+        "runtime.systemstack",
+        "runtime.systemstack.abi0",
+    }
+)
+"""Where threads begin: of the C libraries, and of Go."""
+_C_LIBRARY = re.compile(r"(libc|ld|libpthread|ld-linux[^/]*|ld-musl[^/]*|libc\.musl[^/]*)(-[0-9.]+)?\.so(\.\d+)*")
+_LAST = 3
+"""The beginning is among the last frames: behind it may be what was no frame pointer."""
+_SWITCH = "__schedule"
+_SKIPPED = Frame("[skipped callers]", None, None, None, None, "none")
+_PYTHON = re.compile(r"py::(.+?):(.*)", re.DOTALL)
+
+_Key = tuple[Space | None, tuple[int, ...], tuple[int, ...], bool]
+
+
+class Stacks:
+    """Stacks as they come, each different one once; `resolve` gives them names."""
+
+    def __init__(self, modules: Modules, kernel: KernelSymbols | None = None) -> None:
+        self.modules = modules
+        self.kernel = kernel or KernelSymbols()
+        self.notes: list[str] = []
+        self._numbers: dict[_Key, int] = {}
+        self._places: dict[tuple[Space | None, int], tuple[Module | None, int] | None] = {}
+        self._frames: dict[Frame, int] = {}
+        self._maps: dict[int, PerfMap | None] = {}
+        self._users: dict[int, tuple[int, int | None]] = {}
+        self._cut: dict[int, str] = {}
+        self._skipped: dict[int, str] = {}
+        self._most = 0
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._numbers)
+
+    def add(
+        self, space: Space | None, user: Sequence[int], kernel: Sequence[int], *, most: int, left: bool = False
+    ) -> int:
+        """The number of a stack; return addresses innermost first, of which the kernel gives no more than ``most``.
+
+        ``space``: the process's; None: a kernel thread's. ``left``: it was taken as the thread left its processor, so
+        the innermost frames are the scheduler's and ours. The code is found now, while its process lives.
+        """
+        key = space, tuple(user), tuple(kernel), left
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self._numbers)
+            for i, address in enumerate(user):
+                place = space, address - (i > 0)
+                if place not in self._places:
+                    self._places[place] = space.at(place[1]) if space is not None else None
+        self._most = most
+        return number
+
+    def know(self, pid: int) -> None:
+        """Remember whose process this is, while it lives."""
+        if pid not in self._users:
+            with suppress(OSError, KeyError, ValueError, IndexError):
+                said = status(f"/proc/{pid}")
+                inner = said.get("NSpid", "").split()
+                self._users[pid] = int(said["Uid"].split()[1]), int(inner[-1]) if inner else None
+
+    def resolve(self) -> tuple[tuple[tuple[int, ...], ...], tuple[Frame, ...]]:
+        """All stacks as numbers of frames, innermost first; and the frames."""
+        stacks: list[tuple[int, ...]] = []
+        for number, (space, user, kernel, left) in enumerate(self._numbers):
+            frames = [self._kernel_frame(address - (i > 0)) for i, address in enumerate(kernel)]
+            if left:
+                frames = _behind_the_switch(frames)
+            inside, why, module = self._user_frames(space, user)
+            if why:
+                inside.append(Frame(why, None, None, None, None, "none"))
+                self._cut[number] = module
+            if _SKIPPED in inside:
+                self._skipped[number] = inside[inside.index(_SKIPPED) - 1].module or ""
+            stacks.append(tuple(self._number(frame) for frame in [*frames, *inside]))
+        return tuple(stacks), tuple(self._frames)
+
+    def _number(self, frame: Frame) -> int:
+        return self._frames.setdefault(frame, len(self._frames))
+
+    def _kernel_frame(self, address: int) -> Frame:
+        found = self.kernel.at(address)
+        if found is None:
+            return Frame(None, None, None, "[kernel]", None if self.kernel.hidden else address, "kernel")
+        return Frame(found[0], None, None, found[1], address, "kernel")
+
+    def _user_frames(self, space: Space | None, user: tuple[int, ...]) -> tuple[list[Frame], str, str]:
+        """The frames, and why they are not all; and the module whose code the walk did not get beyond."""
+        if space is None or not user:
+            return [], "", ""
+        frames: list[Frame] = []
+        modules: list[Module | None] = []
+        places: list[int] = []
+        for i, address in enumerate(user):
+            at = address - (i > 0)
+            place = self._places.get((space, at))
+            if place is None and i:
+                break  # no frame pointer that was followed: the walk ends where nothing is
+            module, inside = place if place is not None else (None, at)
+            frames.append(self._frame(space, module, inside, at))
+            modules.append(module)
+            places.append(inside)
+        whole = _is_whole(frames, modules)
+        for i in reversed(range(1, len(frames))):
+            called = modules[i - 1]
+            if called is not None and called.sets_frame(places[i - 1]) is False:
+                frames.insert(i, _SKIPPED)
+        if len(user) >= self._most and len(modules) == len(user):
+            return frames, f"[cut off: deeper than {self._most} frames]", ""
+        if whole:
+            return frames, "", ""
+        last = modules[-1]
+        name = last.name if last is not None else ""
+        if last is not None and last.keeps_frame_pointers is False:
+            return frames, f"[cut off: {name} keeps no frame pointers]", name
+        return frames, "[cut off: no frame pointer]", name
+
+    def _frame(self, space: Space, module: Module | None, inside: int, address: int) -> Frame:
+        if module is None:
+            return self._made_frame(space, address)
+        function = module.function(inside)
+        line = module.line(inside)
+        file, number = line if line is not None else (None, None)
+        return Frame(function, file, number, module.path, inside, "user")
+
+    def _made_frame(self, space: Space, address: int) -> Frame:
+        """Code that no file holds: a just-in-time compiler's."""
+        if space.pid not in self._maps:
+            uid, inner = self._users.get(space.pid, (0, None))
+            self._maps[space.pid], problem = read(space.pid, uid, inner=inner, root=f"/proc/{space.pid}/root")
+            if problem:
+                self.notes.append(f"{problem}: code made at run time has no names")
+        known = self._maps[space.pid]
+        found = known.at(address) if known is not None else None
+        if found is None:
+            return Frame(None, None, None, None, address, "user")
+        name, start = found
+        python = _PYTHON.fullmatch(name)
+        if python is not None:
+            return Frame(
+                python.group(1), os.path.basename(python.group(2)) or None, None, python.group(2), start, "python"
+            )
+        return Frame(name, None, None, f"[perf-{space.pid}.map]", start, "user")
+
+    def describe(self, weights: Counter[int]) -> list[str]:
+        """What must be known of the names and the stacks, in sentences; ``weights``: how much time each stack has."""
+        notes = list(dict.fromkeys(self.notes))
+        advice = "build with -fno-omit-frame-pointer"
+        for stacks, what, cure in (
+            (self._cut, "are cut off, for want of frame pointers in", advice),
+            (
+                self._skipped,
+                "lack a caller of functions without a frame pointer in",
+                f"{advice} -mno-omit-leaf-frame-pointer",
+            ),
+        ):
+            lost: Counter[str] = Counter()
+            for number, module in stacks.items():
+                lost[module.rpartition("/")[2]] += weights.get(number, 0)
+            of, without = sum(weights.values()), sum(lost.values())
+            if without * 100 >= of > 0:
+                parts = ", ".join(
+                    f"{name or 'code that is not known'} ({n / of:.0%})"
+                    for name, n in lost.most_common(4)
+                    if n * 100 >= of
+                )
+                notes.append(f"stacks of {without / of:.0%} of the time {what} {parts}: {cure}")
+        if self.kernel.hidden and any(kernel for _, _, kernel, _ in self._numbers):
+            notes.append("the kernel hides its symbols (kernel.kptr_restrict): its functions are not named")
+        problems = self.modules.problems()
+        notes += problems[:3]
+        if len(problems) > 3:
+            notes.append(f"and {len(problems) - 3} more files whose functions are not named")
+        return notes
+
+
+def _behind_the_switch(frames: list[Frame]) -> list[Frame]:
+    for i, frame in enumerate(frames):
+        if frame.function == _SWITCH:
+            return frames[i + 1 :]
+    return frames
+
+
+def _is_whole(frames: list[Frame], modules: list[Module | None]) -> bool:
+    if any(frame.function in _STARTS for frame in frames[-_LAST:]):
+        return True
+    # A C library without its .symtab does not name its beginnings: called from there is begun there.
+    last = modules[-1]
+    return (
+        len(frames) > 1
+        and last is not None
+        and frames[-1].function is None
+        and _C_LIBRARY.fullmatch(last.name) is not None
+        and modules[-2] is not last
+    )

@@ -1,0 +1,304 @@
+"""Transitions as they leave the kernel: the rings are read while it runs, and rows handed over in pieces.
+
+bpf/transitions.h writes the rings, `_transitions` decodes them. The programs never wake the reader: it looks again
+before the rings can be full, and what does not fit is counted.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from headway.buffers.policies.cpu_time import CpuTime
+from headway.model.transitions import NO_STATE, OpenState, Piece, ThreadSeen, Transitions
+
+from ._memory import STATES, Exits, Memory
+from ._transitions import Decoder
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ._transitions import Columns
+
+__all__ = ["MOST_SLOTS", "NICE", "PAUSE_SECONDS", "Priority", "TransitionReader", "words_of_rings"]
+
+RING_WORDS = 1 << 21
+"""Most words of a processor's ring of stretches; 8 bytes each. One transition is a word, mostly: at 10 million a second
+this is 200 ms of them. Its ring of absences has a quarter of that; a wait is three words."""
+LEAST_WORDS = 64
+ALL_WORDS = 1 << 25
+"""Most words of all processors' rings of stretches together: 256 MiB, and 64 more for absences."""
+MOST_SLOTS = 1 << 22
+"""As many threads as Linux can have at once: a record has room for no greater number."""
+HORIZON_NS = 50_000
+"""What ended so short a time ago is left for the next look: another processor may be writing what came before it."""
+PAUSE_SECONDS = 0.002, 0.05
+"""Between two looks at the rings, at least and at most."""
+FULL = 1 / 64
+"""How full the fullest ring is to be when it is looked at: little is read in one go, and most of the ring is there for
+when that comes late."""
+SEARCH_SECONDS = 1.0
+"""Between two looks at threads of which there is no row."""
+
+OLDER_NS = 1_000_000
+"""A thread can turn out to be a little older than it was first seen to be, but not as much as this."""
+NICE = -15
+"""Of the thread that reads the rings (setpriority(2)). It needs a small part of a processor, but needs it soon."""
+
+_TAILS = struct.Struct("=QQ48x")
+_UNKNOWN = "unknown"
+_FOR_EVER = (1 << 63) - 1
+
+
+def words_of_rings(n_cpus: int, wanted: int | None = None) -> tuple[int, int]:
+    """Words of a processor's ring of stretches (``wanted``, a power of two, or as fits) and of its ring of absences."""
+    words = wanted or min(RING_WORDS, 1 << (ALL_WORDS // n_cpus).bit_length() - 1)
+    return words, max(words // 4, LEAST_WORDS)
+
+
+class Priority:
+    """That of the calling thread, raised to `NICE` where it may be, until it is given back."""
+
+    def __init__(self) -> None:
+        self._tid = threading.get_native_id()
+        self._before = os.getpriority(os.PRIO_PROCESS, self._tid)
+        self._set(min(self._before, NICE))
+
+    def give_back(self) -> None:
+        """As it was before."""
+        self._set(self._before)
+
+    def _set(self, value: int) -> None:
+        with suppress(OSError):  # no CAP_SYS_NICE; or the thread has ended
+            os.setpriority(os.PRIO_PROCESS, self._tid, value)
+
+
+class TransitionReader:
+    """The rings of all processors, and whose their rows are.
+
+    ``rings``: the maps `stretches`, `absences` and `tails`; ``words`` as of `words_of_rings`; ``cpus`` gives the
+    processors that the ledger has; ``consume`` has the threads that have ended handed to ``exits``.
+    """
+
+    def __init__(
+        self,
+        rings: tuple[mmap.mmap, mmap.mmap, mmap.mmap],
+        memory: Memory,
+        exits: Exits,
+        *,
+        words: tuple[int, int],
+        max_slots: int,
+        n_cpus: int,
+        cpus: Callable[[], Iterable[int]],
+        start: int,
+        consume: Callable[[], object],
+    ) -> None:
+        self._consume = consume
+        self._memory, self._exits, self._tails = memory, exits, rings[2]
+        self._n_cpus, self._cpus = n_cpus, cpus
+        stretches, absences = (memoryview(ring).cast("Q") for ring in rings[:2])
+        self._decoder = Decoder(stretches, absences, n_cpus, words, max_slots, start)
+        for cpu in range(n_cpus):
+            _TAILS.pack_into(self._tails, cpu * _TAILS.size, 0, 0)
+        exits.follow()
+        self._from = self._until = start
+        self._capacity = 8 * words[0]
+        self._waiting = 0
+        self._policy = CpuTime(self._capacity, first=int(PAUSE_SECONDS[0] * 1e9), useful=FULL)
+        self._pause = PAUSE_SECONDS[0]
+        self._next = self._sought = 0.0
+        self._living: dict[int, ThreadSeen] = {}
+        self._known: dict[tuple[int, int], ThreadSeen] = {}
+        self._opened: dict[int, OpenState] = {}
+        self._numbered = 0
+        self._news: dict[int, ThreadSeen] = {}
+        self._ended: list[ThreadSeen] = []
+        self._names: list[str] = [""] * STATES["N_STATES"]
+        self._fullest = 0.0
+
+    def __len__(self) -> int:
+        """Rows that wait to be taken."""
+        return len(self._decoder)
+
+    @property
+    def fullest(self) -> float:
+        """How full a ring was at most when it was looked at, 0 to 1."""
+        return self._fullest
+
+    def look(self, *, all_of_it: bool = False) -> float:
+        """Read the rings if it is time to. Seconds until it is again."""
+        now = time.monotonic()
+        if not all_of_it and now < self._next:
+            return self._next - now
+        horizon = self._memory.now() - (0 if all_of_it else HORIZON_NS)
+        written = self._memory.written()
+        full = self._decoder.read(written, horizon, self._memory.now())
+        for cpu in range(self._n_cpus):
+            _TAILS.pack_into(self._tails, cpu * _TAILS.size, *self._decoder.read_until(cpu))
+        self._until = horizon
+        self._fullest = max(self._fullest, full)
+        self._pause = self._until_useful(full)
+        self._next = now + self._pause
+        return self._pause
+
+    def _until_useful(self, full: float) -> float:
+        """Seconds until the fullest ring is worth a look, by the policy of all buffers.
+
+        What fills a ring is a processor, which uses all its time: the time used is that of the clock.
+        """
+        now = time.monotonic_ns()
+        self._waiting += round(full * self._capacity)
+        if self._policy.looked(now, now, self._waiting, 0):
+            self._waiting = 0
+        least, most = PAUSE_SECONDS
+        return min(max((self._policy.due(now, now) - now) / 1e9, least), most)
+
+    def take(self) -> Piece:
+        """All that was read since the last call."""
+        self.look()
+        return self._piece(self._until, last=False)
+
+    def finish(self, at: int) -> Piece:
+        """The last piece, up to the last cut; nothing may change any more."""
+        self.look(all_of_it=True)
+        for row in self._memory.unfinished(at, self._cpus()):
+            self._decoder.add(*row)
+        return self._piece(at, last=True)
+
+    def losses(self) -> dict[str, int]:
+        """What of the transitions could not be written, or not be read."""
+        return {
+            "transitions_lost": self._memory.unwritten,
+            "transition_rings_damaged": self._decoder.damaged,
+            "transitions_of_unknown_threads": self._decoder.nameless,
+        }
+
+    # ---- a piece ----
+
+    def _piece(self, until: int, *, last: bool) -> Piece:
+        seen = self._find_threads(all_of_them=last)
+        columns = self._whole(self._decoder.take(), until)
+        for state in self._decoder.states():
+            if not self._names[state]:
+                self._names[state] = self._memory.state_name(state)
+        piece = Piece(
+            start=self._from,
+            end=until,
+            transitions=Transitions(*columns, tuple(self._names)),
+            threads=tuple(self._news.values()),
+            open=() if last else tuple(self._open(seen, until)),
+            losses=self.losses(),
+        )
+        self._news = {}
+        self._decoder.forget(self._from)
+        self._from = until
+        return piece
+
+    def _find_threads(self, *, all_of_them: bool) -> list[tuple[ThreadSeen, int, int, int]]:
+        """Whose the rows are. Returns the living threads that were looked at: what each is, its cpu, state and since.
+
+        The rings have been read before this, and a thread hands its slot on only after it was put on the ring of exits:
+        so whoever has rows is found in its slot, or on that ring after that.
+        """
+        now = time.monotonic()
+        if all_of_them or now - self._sought > SEARCH_SECONDS:
+            self._sought = now
+            found = self._memory.look_at(range(1, self._memory.slots_used()))
+        else:
+            found = self._memory.look_at(self._decoder.slots())
+        self._consume()
+        seen = []
+        for slot, tid, pid, name, birth, cpu, state, since in found:
+            thread = self._identify(slot, tid, pid, name, birth)
+            seen.append((thread, cpu, state, since))
+        for slot, tid, pid, name, birth, end in self._exits.take_news():
+            thread = self._identify(slot, tid, pid, name, birth)
+            self._decoder.had(slot, thread.thread, birth, end)
+            thread = self._news[thread.thread] = replace(thread, end=end)
+            self._ended.append(thread)
+            self._opened.pop(thread.thread, None)
+            del self._known[slot, birth]
+            living = self._living.get(slot)
+            if living is not None and living.thread == thread.thread:
+                del self._living[slot]
+        return [row for row in seen if self._news.get(row[0].thread, row[0]).end is None]
+
+    def _identify(self, slot: int, tid: int, pid: int, name: str, birth: int) -> ThreadSeen:
+        """The thread that was born into a slot then, with what it is called now."""
+        old = self._known.get((slot, birth))
+        living = self._living.get(slot)
+        if old is None and living is not None and living.tid == tid and 0 < living.birth - birth < OLDER_NS:
+            # It was opened while a handler was at work that had read its clock before, and is as old as that.
+            old = self._known.pop((slot, living.birth))
+            self._decoder.had(slot, old.thread, birth, _FOR_EVER)
+        if old is None:
+            thread = ThreadSeen(self._numbered, tid, pid, name, birth, birth, None)
+            self._numbered += 1
+            self._decoder.has(slot, birth, thread.thread)
+        else:
+            thread = ThreadSeen(old.thread, tid, pid, name, birth, birth, None)
+        if thread != old:
+            self._known[slot, birth] = self._news[thread.thread] = thread
+            if living is None or living.birth <= birth or living.thread == thread.thread:
+                self._living[slot] = thread
+        return thread
+
+    def _whole(self, columns: Columns, until: int) -> Columns:
+        """The rows, and where rows of a thread were lost one of a state that is not known: so they tile its life."""
+        times, durations, threads = columns[0], columns[1], columns[4]
+        if not self._memory.unwritten:
+            self._decoder.note(threads, times, durations)
+            self._ended = []
+            return columns
+        torn = self._decoder.torn(threads, times, durations)
+        gaps: list[tuple[int, int, int]] = []
+        if torn:  # sorting all of it would lose more
+            chosen = np.flatnonzero(np.isin(threads, torn))
+            order = chosen[np.argsort(times[chosen], kind="stable")]
+            gaps = self._decoder.gaps(threads[order], times[order], durations[order])
+        waiting = []
+        for thread in self._ended:
+            assert thread.end is not None
+            at = self._decoder.until_of(thread.thread)
+            if thread.end > until:
+                waiting.append(thread)
+            elif at < thread.end:
+                gaps.append((thread.thread, at, thread.end - at))
+        self._ended = waiting
+        if not gaps:
+            return columns
+        n = len(gaps)
+        missing = np.array(gaps, np.int64)
+        filling = (missing[:, 1], missing[:, 2], 0, -1, missing[:, 0], STATES["UNKNOWN"], 0, -1, 0, NO_STATE)
+        whole: list[NDArray[Any]] = []
+        for column, value in zip(columns, filling, strict=True):
+            there = cast("NDArray[Any]", column)
+            whole.append(np.concatenate((there, np.broadcast_to(np.asarray(value, there.dtype), n))))
+        self._names[STATES["UNKNOWN"]] = _UNKNOWN
+        return cast("Columns", tuple(whole))
+
+    def _open(self, seen: list[tuple[ThreadSeen, int, int, int]], until: int) -> Iterable[OpenState]:
+        """What threads were in the midst of, where it is not what it was at the end of the last piece.
+
+        What they do now is what they did then if it began where their rows end; else it is not known yet.
+        """
+        for thread, cpu, state, since in seen:
+            at = self._decoder.until_of(thread.thread)
+            if at > until:  # it was born later
+                continue
+            if since == at:
+                opened = OpenState(thread.thread, cpu, self._memory.state_name(state), at)
+            else:
+                opened = OpenState(thread.thread, -1, _UNKNOWN, at)
+            if self._opened.get(thread.thread) != opened:
+                self._opened[thread.thread] = opened
+                yield opened

@@ -1,0 +1,193 @@
+"""``recording.json``: what a recording is of, and what must be known to make a ledger of its rows.
+
+It may come from anywhere: every value is checked before it is used. Fields that are not known are passed over; a later
+version may have more.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from headway import __version__
+from headway.errors import HeadwayError
+from headway.model import Counted, Ledger, Overhead, Precision, Quality, Window
+from headway.text import valid
+from headway.values import WrongValueError, integer, integers, items, no_number, optional, shown, table, text
+
+from .clock import Anchor
+from .format import NAME, SCHEMA, VERSION
+
+__all__ = ["MOST_BYTES", "Document", "parse"]
+
+MOST_BYTES = 8 << 20
+"""A document is not larger than this."""
+_LONGEST = 100_000
+"""Characters of a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What ``recording.json`` says."""
+
+    ledger: Ledger
+    """Without threads and processors: source, window (until it is closed it ends where it starts), units, precision,
+    reasons, losses, overhead, what was counted."""
+    closed: bool = False
+    host: str = ""
+    """The name of the machine."""
+    boot: str = ""
+    """Which run of its kernel (/proc/sys/kernel/random/boot_id): CLOCK_MONOTONIC is the same within one."""
+    command: tuple[str, ...] | None = None
+    exit_status: int | None = None
+    parts: int | None = None
+    """How many parts there have been, dropped ones included; None: it was not closed."""
+    limited: bool = False
+    """Whether it has a limit, so that its first parts may be dropped."""
+    dropped_parts: int = 0
+    """So many of the first were dropped to keep it within its limits."""
+    complete_from: int | None = None
+    """From then on everything is there; None: from the window's start."""
+    anchors: tuple[Anchor, ...] = ()
+    headway: str = __version__
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """How it was recorded, for people: plain values by name."""
+
+    def text(self) -> str:
+        """As JSON."""
+        ledger, window = self.ledger, self.ledger.window
+        return json.dumps(
+            {
+                "schema": SCHEMA,
+                "state": "closed" if self.closed else "open",
+                "host": valid(self.host),
+                "boot": valid(self.boot),
+                "headway": self.headway,
+                "source": ledger.source,
+                "unit": ledger.unit,
+                "time_unit": ledger.time_unit,
+                "command": None if self.command is None else [valid(word) for word in self.command],
+                "exit_status": self.exit_status,
+                "window": {"start": window.start, "end": window.end if self.closed else None},
+                "parts": self.parts,
+                "limited": self.limited,
+                "dropped_parts": self.dropped_parts,
+                "complete_from": self.complete_from,
+                "anchors": [
+                    {"monotonic": a.monotonic, "realtime": a.realtime, "uncertainty": a.uncertainty}
+                    for a in self.anchors
+                ],
+                "precision": {f.name: getattr(ledger.precision, f.name).value for f in fields(Precision)},
+                "reasons": {valid(name): valid(reason) for name, reason in ledger.reasons.items()},
+                "losses": {valid(name): count for name, count in ledger.losses.items()},
+                "overhead": {"time": ledger.overhead.time, "events": ledger.overhead.events},
+                "counted": {valid(n): {"enabled": c.enabled, "running": c.running} for n, c in ledger.counted.items()},
+                "events": [valid(name) for name in ledger.events],
+                "settings": dict(self.settings),
+            },
+            indent=1,
+            allow_nan=False,
+        )
+
+
+def parse(data: bytes, path: str | os.PathLike[str]) -> Document:
+    """The document; ``path``: of the recording, for errors. Raises HeadwayError with what is wrong with it."""
+    where = ascii(os.fspath(path))
+    try:
+        found = table(json.loads(data, parse_constant=no_number), "the document")
+        _check_version(found.get("schema"), where)
+        return _document(found)
+    except (ValueError, RecursionError) as error:
+        why = str(error) if isinstance(error, WrongValueError) else f"it is no JSON ({shown(str(error))})"
+        raise HeadwayError(
+            f"recording.json in {where} cannot be used: {why}: give what headway record has written"
+        ) from None
+
+
+def _check_version(schema: object, where: str) -> None:
+    match = re.fullmatch(rf"{re.escape(NAME)}/([0-9]{{1,9}})", schema) if isinstance(schema, str) else None
+    if match is None or int(match[1]) < 1:
+        raise WrongValueError(f"its schema is {shown(schema)}, not {SCHEMA}")
+    if int(match[1]) > VERSION:
+        raise HeadwayError(
+            f"{where} is a recording of version {int(match[1])}, and this headway ({__version__}) reads up to "
+            f"{VERSION}: use a newer headway"
+        )
+
+
+def _document(found: Mapping[str, Any]) -> Document:
+    state = text(found, "state", _LONGEST)
+    if state not in ("open", "closed"):
+        raise WrongValueError(f"state is {shown(state)}")
+    closed = state == "closed"
+    command = found.get("command")
+    settings = table(found.get("settings", {}), "settings")
+    return Document(
+        ledger=_ledger(found, closed),
+        closed=closed,
+        host=text(found, "host", _LONGEST),
+        boot=text(found, "boot", _LONGEST),
+        command=None if command is None else _texts(found, "command"),
+        exit_status=optional(found, "exit_status", -(1 << 31)),
+        parts=optional(found, "parts", 0),
+        limited=found.get("limited") is True,
+        dropped_parts=optional(found, "dropped_parts", 0) or 0,
+        complete_from=optional(found, "complete_from", 0),
+        anchors=tuple(_anchor(table(item, "an anchor")) for item in items({"anchors": [], **found}, "anchors")),
+        headway=text({"headway": "", **found}, "headway", _LONGEST),
+        settings=settings,
+    )
+
+
+def _ledger(found: Mapping[str, Any], closed: bool) -> Ledger:
+    units = {name: text(found, name, _LONGEST) for name in ("unit", "time_unit")}
+    if not set(units.values()) <= {"ns", "cycles"}:
+        raise WrongValueError(f"unit is {shown(units['unit'])}, time_unit {shown(units['time_unit'])}")
+    times = table(found.get("window"), "window")
+    start = integer(times, "start", 0)
+    end = integer(times, "end", start) if closed else start
+    cost = table(found.get("overhead", {}), "overhead")
+    reasons = table(found.get("reasons", {}), "reasons")
+    return Ledger(
+        source=text(found, "source", _LONGEST),
+        window=Window(start, end),
+        precision=_precision(table(found.get("precision", {}), "precision")),
+        reasons={name: text(reasons, name, _LONGEST) for name in reasons},
+        losses=integers({"losses": {}, **found}, "losses"),
+        overhead=Overhead(optional(cost, "time", 0), optional(cost, "events", 0)),
+        unit=units["unit"],
+        time_unit=units["time_unit"],
+        counted={
+            name: _counted(table(item, "counted")) for name, item in table(found.get("counted", {}), "counted").items()
+        },
+        events=_texts({"events": [], **found}, "events"),
+    )
+
+
+def _precision(found: Mapping[str, Any]) -> Precision:
+    words = {quality.value: quality for quality in Quality}
+    given = {}
+    for name in (f.name for f in fields(Precision)):
+        if name in found:
+            word = text(found, name, _LONGEST)
+            if word not in words:
+                raise WrongValueError(f"the precision of {name} is {shown(word)}")
+            given[name] = words[word]
+    return Precision(**given)
+
+
+def _counted(found: Mapping[str, Any]) -> Counted:
+    enabled = integer(found, "enabled", 0)
+    return Counted(enabled, integer(found, "running", 0))
+
+
+def _anchor(found: Mapping[str, Any]) -> Anchor:
+    return Anchor(integer(found, "monotonic", 0), integer(found, "realtime", 0), integer(found, "uncertainty", 0))
+
+
+def _texts(found: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    return tuple(text({name: item}, name, _LONGEST) for item in items(found, name))

@@ -1,0 +1,170 @@
+"""What a recording consists of: its version, its files, the columns of its tables. docs/recordings.md has the units.
+
+A recording is a folder. ``recording.json`` says what it is of; each table is a folder of parts, Parquet files that
+are complete when they have their name. Part k of every table is of the same stretch of time.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pyarrow as pa
+
+__all__ = [
+    "ANCHOR",
+    "BESIDE",
+    "DOCUMENT",
+    "FRAMES",
+    "FROM",
+    "LAST",
+    "LONG",
+    "LOSSES",
+    "NAME",
+    "OPEN",
+    "PART",
+    "PROCESSORS",
+    "ROWS",
+    "SAMPLES",
+    "SCHEMA",
+    "SCHEMAS",
+    "STACKS",
+    "STATES",
+    "THREADS",
+    "TRANSITIONS",
+    "UNTIL",
+    "VERSION",
+    "part_name",
+    "part_number",
+]
+
+NAME = "headway.recording"
+VERSION = 1
+SCHEMA = f"{NAME}/{VERSION}"
+"""A change of meaning raises the number; a reader takes what it does not know of for an addition."""
+DOCUMENT = "recording.json"
+"""The file that makes a folder a recording."""
+LONG = 100_000_000
+"""Rows whose duration is this or more have row groups of their own, so that who looks for what was at an instant need
+read only those that begin less than this before it, and the long ones."""
+
+PART = b"headway.part"
+"""Keys of each part's own metadata: its number; of what time it is, from (included) and until (not included), by when
+rows were written; its rows; and ``headway.schema``. All values but that are decimal text."""
+FROM = b"headway.from"
+UNTIL = b"headway.until"
+ROWS = b"headway.rows"
+BESIDE = b"headway.beside"
+"""Of a part of ``transitions``: the other tables that have a part of this number, with commas between them."""
+ANCHOR = b"headway.anchor"
+"""Of a part of ``transitions``: a clock anchor, as three numbers."""
+LAST = b"headway.last"
+"""Of a part of ``transitions``: 1 on the last one of a recording, after which nothing is open."""
+
+_WORD = pa.dictionary(pa.int32(), pa.string())
+
+
+def _required(name: str, kind: pa.DataType) -> pa.Field[Any]:
+    return pa.field(name, kind, nullable=False)
+
+
+TRANSITIONS = pa.schema(
+    [
+        _required("time", pa.int64()),
+        _required("duration", pa.int64()),
+        _required("taken", pa.int32()),
+        pa.field("cpu", pa.int16()),
+        pa.field("thread", pa.int32()),
+        _required("state", _WORD),
+        _required("count", pa.int32()),
+        pa.field("waker", pa.int32()),
+        pa.field("waker_tid", pa.int32()),
+        pa.field("waker_state", _WORD),
+    ]
+)
+THREADS = pa.schema(
+    [
+        _required("thread", pa.int32()),
+        _required("tid", pa.int32()),
+        _required("pid", pa.int32()),
+        _required("name", pa.string()),
+        _required("birth", pa.int64()),
+        _required("start", pa.int64()),
+        pa.field("end", pa.int64()),
+    ]
+)
+OPEN = pa.schema(
+    [
+        _required("thread", pa.int32()),
+        pa.field("cpu", pa.int16()),
+        _required("state", _WORD),
+        _required("since", pa.int64()),
+    ]
+)
+LOSSES = pa.schema([_required("name", pa.string()), _required("count", pa.int64())])
+_FIGURES = [
+    _required("state", _WORD),
+    _required("time", pa.int64()),
+    pa.field("count", pa.int64()),
+    pa.field("cycles", pa.int64()),
+    pa.field("instructions", pa.int64()),
+    pa.field("stall_cycles", pa.int64()),
+    pa.field("memory_stall_cycles", pa.int64()),
+    pa.field("external_stall_cycles", pa.int64()),
+    pa.field("events", pa.map_(pa.string(), pa.int64())),
+]
+STATES = pa.schema([_required("thread", pa.int32()), *_FIGURES])
+PROCESSORS = pa.schema([_required("cpu", pa.int16()), *_FIGURES])
+SAMPLES = pa.schema(
+    [
+        _required("time", pa.int64()),
+        pa.field("thread", pa.int32()),
+        pa.field("cpu", pa.int16()),
+        _required("state", _WORD),
+        _required("weight", pa.int64()),
+        pa.field("count", pa.int64()),
+        pa.field("stack", pa.int32()),
+    ]
+)
+STACKS = pa.schema(
+    [
+        _required("stack", pa.int32()),
+        _required("frames", pa.list_(_required("element", pa.int32()))),
+    ]
+)
+FRAMES = pa.schema(
+    [
+        _required("frame", pa.int32()),
+        pa.field("function", pa.string()),
+        pa.field("file", pa.string()),
+        pa.field("line", pa.int32()),
+        pa.field("module", pa.string()),
+        pa.field("address", pa.uint64()),
+        _required("kind", _WORD),
+    ]
+)
+SCHEMAS = {
+    "transitions": TRANSITIONS,
+    "threads": THREADS,
+    "open": OPEN,
+    "losses": LOSSES,
+    "states": STATES,
+    "processors": PROCESSORS,
+    "samples": SAMPLES,
+    "stacks": STACKS,
+    "frames": FRAMES,
+}
+"""The tables by name, which is that of their folder."""
+
+_PART_NAME = re.compile(r"part-([0-9]{6,9})\.parquet")
+
+
+def part_name(number: int) -> str:
+    """The file name of a part, in the folder of its table."""
+    return f"part-{number:06d}.parquet"
+
+
+def part_number(name: str) -> int | None:
+    """The number of a part from its file name; None: it is none, or has not been finished."""
+    found = _PART_NAME.fullmatch(name)
+    return int(found[1]) if found and part_name(int(found[1])) == name else None

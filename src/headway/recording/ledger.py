@@ -1,0 +1,247 @@
+"""The ledger of a recording: counted from its rows, part by part, or as its source has kept it.
+
+Over the rows of a thread in a state, the sum of duration - taken is the state's time, and the sum of count its count;
+the sum of taken over all rows of a thread is what the observer took of it. The same holds for processors. So what is
+counted here from a recording that is whole is what the source has counted while it ran, to the last unit.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headway.errors import HeadwayError
+from headway.model import (
+    Cell,
+    Kind,
+    Ledger,
+    Overhead,
+    Processor,
+    Quality,
+    Thread,
+    ThreadSeen,
+    Window,
+    kind_of,
+    violations,
+)
+
+if TYPE_CHECKING:
+    from .reader import Recording
+
+__all__ = ["Account", "counted", "kept", "of_times", "thread_of"]
+
+_COLUMNS = ("time", "duration", "taken", "cpu", "thread", "state", "count")
+
+
+class Account:
+    """What one thread, or one processor, had."""
+
+    __slots__ = ("counts", "taken", "times")
+
+    def __init__(self) -> None:
+        self.times: defaultdict[str, int] = defaultdict(int)
+        self.counts: defaultdict[str, int] = defaultdict(int)
+        self.taken = 0
+
+    def add(self, state: str, duration: int, taken: int, count: int) -> None:
+        """Add rows of one state: how long they were together, what of it was not the state's, its occurrences."""
+        self.times[state] += duration - taken
+        self.counts[state] += count
+        self.taken += taken
+
+    def cells(self, *, whole: bool) -> dict[str, Cell]:
+        """What it had in each state.
+
+        ``whole``: all rows are there; otherwise what was taken of a row that is not may be more than its rest.
+        """
+        times = dict(self.times)
+        if self.taken:
+            times["overhead"] = times.get("overhead", 0) + self.taken
+        if not whole:
+            _settle(times)
+        cells = {state: Cell(time, self.counts.get(state, 0)) for state, time in times.items()}
+        return {state: cell for state, cell in cells.items() if not cell.empty}
+
+
+def _settle(times: dict[str, int]) -> None:
+    """Let no time be negative: what is missing is taken from the states that have most; the sum stays the same.
+
+    Of a processor's time first: the observer takes nothing of a wait.
+    """
+    missing = -sum(time for time in times.values() if time < 0)
+    for state in sorted(times, key=lambda state: (kind_of(state) in (Kind.WAIT, Kind.READY), -times[state])):
+        if times[state] <= 0:
+            times[state] = 0
+        else:
+            part = min(times[state], missing)
+            times[state] -= part
+            missing -= part
+
+
+def counted(recording: Recording) -> Ledger:
+    """The ledger of the recording's rows; what is still open when it ends is counted until there.
+
+    Raises HeadwayError where the figures break the law of conservation: rows that overlap, or do not fit their time.
+    """
+    threads: defaultdict[int, Account] = defaultdict(Account)
+    processors: defaultdict[int, Account] = defaultdict(Account)
+    start = recording.window.start if recording.dropped_parts else None
+    for table in recording.tables("transitions", _COLUMNS):
+        for thread, cpu, state, duration, taken, count in _sums(table, start):
+            if thread is not None:
+                threads[thread].add(state, duration, taken, count)
+            if cpu is not None:
+                processors[cpu].add(state, duration, taken, count)
+    window = recording.window
+    whole = recording.closed and not recording.dropped_parts and not recording.damaged
+    for open_state in recording.open_states():
+        duration = window.end - max(open_state.since, window.start)
+        threads[open_state.thread].add(open_state.state, duration, 0, 0)
+        if open_state.cpu >= 0:
+            processors[open_state.cpu].add(open_state.state, duration, 0, 0)
+    seen = recording.threads()
+    cpus = tuple(
+        Processor(cpu, sum(cell.time for cell in cells.values()), cells)
+        for cpu, cells in ((cpu, processors[cpu].cells(whole=whole)) for cpu in sorted(processors))
+        if cells
+    )
+    known = (thread_of(seen[n], threads[n].cells(whole=whole), window) for n in sorted(seen))
+    losses = recording.losses()
+    unnamed = len(threads.keys() - seen.keys())
+    ledger = replace(
+        of_times(recording.document.ledger),
+        source="recording",
+        window=window,
+        threads=tuple(thread for thread in known if thread is not None),
+        processors=cpus,
+        losses={**losses, **({"threads_unnamed": unnamed} if unnamed else {})},
+    )
+    if not recording.closed:
+        taken = sum(cpu.states["overhead"].time for cpu in cpus if "overhead" in cpu.states)
+        ledger = replace(ledger, overhead=Overhead(taken, None))
+    return _lawful(replace(ledger, reasons={**ledger.reasons, **_remarks(recording)}), recording)
+
+
+def _sums(table: pa.Table, start: int | None) -> Iterable[tuple[int | None, int | None, str, int, int, int]]:
+    """Thread, processor, state, and the sums of duration, taken and count over these rows, from ``start`` on."""
+    duration = table.column("duration")
+    if start is not None:
+        time = table.column("time")
+        late = pc.max_element_wise(pc.subtract(pc.add(time, duration), start), 0)
+        duration = pc.if_else(pc.less(time, start), late, duration)
+    state = table.column("state").combine_chunks()
+    if isinstance(state, pa.ChunkedArray):  # of no rows, or of too many for one
+        state = pa.concat_arrays(state.chunks) if state.num_chunks else pa.array([], state.type)
+    names = state.dictionary.to_pylist()
+    columns = {"thread": table.column("thread"), "cpu": table.column("cpu"), "state": state.indices}
+    figures = {"duration": duration, "taken": table.column("taken"), "count": table.column("count")}
+    sums = (
+        pa.table({**columns, **figures})
+        .group_by(list(columns), use_threads=False)
+        .aggregate([(name, "sum") for name in figures])
+    )
+    values = {name: sums.column(name).to_pylist() for name in (*columns, *(f"{name}_sum" for name in figures))}
+    return (
+        (thread, cpu, names[number], time, taken, count)
+        for thread, cpu, number, time, taken, count in zip(*values.values(), strict=True)
+    )
+
+
+def of_times(frame: Ledger) -> Ledger:
+    """What the document says, for a ledger of times alone: rows do not say what the hardware counted in them."""
+    if not frame.counted and frame.unit == frame.time_unit:
+        return frame
+    precision = replace(frame.precision, effective=Quality.BOUND, memory=Quality.UNAVAILABLE, stall=None)
+    return replace(frame, counted={}, events=(), unit=frame.time_unit, precision=precision)
+
+
+def thread_of(seen: ThreadSeen, states: Mapping[str, Cell], window: Window) -> Thread | None:
+    """The thread in this window; None: it is not in it."""
+    end = seen.end if seen.end is not None and seen.end <= window.end else None
+    until = window.end if end is None else end
+    start = max(seen.start, window.start)
+    if until < start:
+        if not states:
+            return None
+        start = until = min(max(until, window.start), window.end)
+        end = None if end is None else until
+    span = sum(cell.time for cell in states.values())
+    return Thread(seen.tid, seen.pid, seen.name, seen.birth, start, end, until, span, states)
+
+
+def _remarks(recording: Recording) -> dict[str, str]:
+    """What must be known of a recording that is not whole, as reasons."""
+    unit = recording.document.ledger.time_unit
+    start = recording.document.ledger.window.start
+    remarks = []
+    if not recording.closed:
+        remarks.append(
+            f"it was not closed; {_length(recording.window.end - start, unit)} from its beginning are there"
+            if recording.parts
+            else "it was not closed, and no part of it is there"
+        )
+    if recording.dropped_parts:
+        remarks.append(
+            f"its first {_length(recording.window.start - start, unit)} were dropped to keep it within its limits"
+        )
+    if recording.damaged:
+        name, why = next(iter(recording.damaged.items()))
+        more = f" and {len(recording.damaged) - 1} more" if len(recording.damaged) > 1 else ""
+        remarks.append(f"damaged: {name} ({why}){more}")
+    return {"recording": "; ".join(remarks)} if remarks else {}
+
+
+def _length(time: int, unit: str) -> str:
+    return f"{time / 1e9:.3f} s" if unit == "ns" else f"{time:,} cycles"
+
+
+def kept(recording: Recording) -> Ledger | None:
+    """The ledger as the source has kept it; None where the recording was not closed, or that part is damaged.
+
+    Raises HeadwayError where it breaks the law of conservation.
+    """
+    if not recording.closed:
+        return None
+    states = list(recording.tables("states"))
+    processors = list(recording.tables("processors"))
+    if not states or not processors:
+        return None
+    window, seen = recording.document.ledger.window, recording.threads()
+    of_threads: defaultdict[int, dict[str, Cell]] = defaultdict(dict)
+    of_processors: defaultdict[int, dict[str, Cell]] = defaultdict(dict)
+    for row in states[-1].to_pylist():
+        of_threads[row["thread"]][row["state"]] = _cell(row)
+    for row in processors[-1].to_pylist():
+        of_processors[row["cpu"]][row["state"]] = _cell(row)
+    known = (thread_of(seen[n], of_threads[n], window) for n in sorted(seen))
+    ledger = replace(
+        recording.document.ledger,
+        source="recording",
+        threads=tuple(thread for thread in known if thread is not None),
+        processors=tuple(
+            Processor(cpu, sum(c.time for c in cells.values()), cells) for cpu, cells in sorted(of_processors.items())
+        ),
+    )
+    return _lawful(ledger, recording)
+
+
+def _cell(row: Mapping[str, object]) -> Cell:
+    figures = {name: row[name] for name in row if name not in ("thread", "cpu", "state", "events")}
+    events = row["events"]
+    return Cell(**figures, events=None if events is None else dict(events))  # type: ignore[arg-type, call-overload]
+
+
+def _lawful(ledger: Ledger, recording: Recording) -> Ledger:
+    broken = violations(ledger)
+    if broken:
+        text = ascii(broken[0])[1:-1]
+        raise HeadwayError(
+            f"{os.fspath(recording.path)!a} does not add up ({text[:200]}): it is damaged, or not of headway"
+        )
+    return ledger

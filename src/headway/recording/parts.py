@@ -1,0 +1,242 @@
+"""The files of a recording as they are read: from a folder that may come from anywhere, so nothing of it is believed.
+
+No file outside the folder is opened, none is held that is no regular file, and what a file claims of itself is bounded
+before memory is set aside for it. What a file holds is checked, column by column, before anybody gets it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from headway.values import LARGEST
+
+from .clock import Anchor
+from .format import ANCHOR, BESIDE, FROM, LAST, PART, ROWS, SCHEMAS, UNTIL, part_number
+
+__all__ = ["Damage", "Folder", "Part"]
+
+MOST_ROWS = 1 << 23
+"""A part has no more rows than this."""
+MOST_BYTES = 1 << 30
+"""Nor does it take up more than this when it is unpacked."""
+BATCH = 1 << 18
+"""Rows that are unpacked at once."""
+MOST_FILES = 1 << 20
+_ANY_SIGN = frozenset({"taken", "address"})
+"""Numbers are not negative, but for these."""
+_LATEST = LARGEST >> 1
+"""Times end before this, so that they can be added."""
+
+
+class Damage(ValueError):  # noqa: N818
+    """What is wrong with a file, in a clause."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a part of ``transitions`` says of itself."""
+
+    number: int
+    start: int
+    """From when on (included) the rows in it were written; in the recording's time unit."""
+    end: int
+    """Until when (not included)."""
+    rows: int
+    beside: tuple[str, ...] = ()
+    """The other tables that have a part of this number."""
+    anchor: Anchor | None = None
+    last: bool = False
+
+
+class Folder:
+    """A folder that is open. To be closed."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Raises OSError where it cannot be opened, ValueError where that is no file name."""
+        self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        """Let go of it; may be called more than once."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def read(self, name: str, most: int) -> bytes:
+        """A file of ``most`` bytes at most. Raises OSError, and Damage where it is none such."""
+        fd = _open(name, self._fd)
+        try:
+            with open(fd, "rb") as stream:
+                data = stream.read(most + 1)
+        except OSError as error:
+            raise Damage(f"it cannot be read ({error.strerror})") from None
+        if len(data) > most:
+            raise Damage(f"it has more than {most >> 20} MiB")
+        return data
+
+    def numbers(self, table: str) -> list[int]:
+        """The numbers of the parts that a table has, ascending; what has another name is passed over."""
+        try:
+            fd = os.open(table, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._fd)
+        except OSError:
+            return []
+        found = []
+        try:
+            with suppress(OSError), os.scandir(fd) as entries:
+                for count, entry in enumerate(entries):
+                    if count >= MOST_FILES:
+                        break
+                    number = part_number(entry.name)
+                    if number is not None:
+                        found.append(number)
+        finally:
+            os.close(fd)
+        return sorted(found)
+
+    def part(self, name: str, number: int) -> Part:
+        """What a part of ``transitions`` says of itself. Raises FileNotFoundError, and Damage."""
+        with _File(self._fd, "transitions", name) as file:
+            values = {key: file.integer(key) for key in (PART, FROM, UNTIL, ROWS)}
+            if values[PART] != number:
+                raise Damage(f"it says that it is part {values[PART]}")
+            if not 0 <= values[FROM] <= values[UNTIL] < _LATEST:
+                raise Damage(f"it says that it is of {values[FROM]} to {values[UNTIL]}")
+            if values[ROWS] != file.rows:
+                raise Damage(f"it says that it has {values[ROWS]} rows and has {file.rows}")
+            beside = tuple(name for name in file.text(BESIDE).split(",") if name in SCHEMAS)
+            anchor = None
+            with suppress(ValueError):
+                monotonic, realtime, uncertainty = (int(word) for word in file.text(ANCHOR).split())
+                if 0 <= min(monotonic, realtime, uncertainty) <= max(monotonic, realtime, uncertainty) < LARGEST:
+                    anchor = Anchor(monotonic, realtime, uncertainty)
+            return Part(number, values[FROM], values[UNTIL], file.rows, beside, anchor, last=file.text(LAST) == "1")
+
+    def table(self, table: str, name: str, number: int, columns: Sequence[str] | None = None) -> pa.Table:
+        """Columns of a part, in the format's types and order. Raises FileNotFoundError, and Damage."""
+        with _File(self._fd, table, name) as file:
+            if file.integer(PART) != number:
+                raise Damage(f"it says that it is part {file.integer(PART)}")
+            return file.table(columns)
+
+
+def _open(name: str, folder: int) -> int:
+    """A regular file in a folder. Raises FileNotFoundError, and Damage."""
+    try:
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise Damage(f"it cannot be opened ({error.strerror})") from None
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise Damage("it is not a file")
+    return fd
+
+
+class _File:
+    """One Parquet file, to be used as a context: whatever goes wrong inside is Damage."""
+
+    def __init__(self, folder: int, table: str, name: str) -> None:
+        self._table = table
+        try:
+            inside = os.open(table, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise Damage(f"{table} cannot be opened ({error.strerror})") from None
+        try:
+            fd = _open(name, inside)
+        finally:
+            os.close(inside)
+        self._stream = open(fd, "rb")  # noqa: SIM115
+
+    def __enter__(self) -> _File:
+        try:
+            words = [f.name for f in SCHEMAS[self._table] if pa.types.is_dictionary(f.type)]
+            self._file = pq.ParquetFile(self._stream, read_dictionary=words, page_checksum_verification=True)
+            # No more is asked of the metadata: what throws there ends the process (pyarrow catches it only in reading).
+            metadata = self._file.metadata
+            self.rows: int = metadata.num_rows
+            if not 0 <= self.rows <= MOST_ROWS:
+                raise Damage(f"it claims {self.rows} rows")
+            self._values = {bytes(k): bytes(v) for k, v in (metadata.metadata or {}).items()}
+        except BaseException as error:
+            self._stream.close()
+            raise _damage(error) from None
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._stream.close()
+        if error is not None:
+            raise _damage(error) from None
+
+    def integer(self, key: bytes) -> int:
+        """A number of the file's own metadata."""
+        value = self._values.get(key, b"")
+        if not (value.isdigit() and len(value) < 20):
+            raise Damage(f"it does not say its {key.decode()}")
+        return int(value)
+
+    def text(self, key: bytes) -> str:
+        """A text of the file's own metadata, "" if there is none."""
+        return self._values.get(key, b"").decode(errors="replace")
+
+    def table(self, columns: Sequence[str] | None) -> pa.Table:
+        """The columns, checked."""
+        schema = SCHEMAS[self._table]
+        wanted = [f for f in schema if columns is None or f.name in columns]
+        there = self._file.schema_arrow
+        for field in wanted:
+            if there.get_field_index(field.name) < 0:
+                raise Damage(f"it has no column {field.name}, or several")
+        batches, rows, size = [], 0, 0
+        for batch in self._file.iter_batches(BATCH, columns=[f.name for f in wanted], use_threads=False):
+            batches.append(batch)
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+            if rows > self.rows or size > MOST_BYTES:
+                raise Damage(f"it claims {self.rows} rows, and has {rows} or more in {size} bytes")
+        if rows != self.rows:
+            raise Damage(f"it claims {self.rows} rows and has {rows}")
+        table = pa.Table.from_batches(batches, None if batches else pa.schema([there.field(f.name) for f in wanted]))
+        arrays = [_checked(table.column(field.name), field) for field in wanted]
+        return pa.Table.from_arrays(arrays, schema=pa.schema(wanted))
+
+
+def _checked(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    """A column of the type that it must have, without values that it cannot have."""
+    kind = field.type
+    if pa.types.is_dictionary(kind) and pa.types.is_dictionary(column.type):
+        if column.type.value_type != kind.value_type:
+            raise Damage(f"{field.name} is {column.type}, not {kind}")
+        if column.type.index_type != kind.index_type:
+            column = column.cast(kind)
+        column = column.unify_dictionaries()
+    elif pa.types.is_nested(kind):
+        column = column.cast(kind)
+    elif column.type != kind:
+        raise Damage(f"{field.name} is {column.type}, not {kind}")
+    column.validate(full=True)
+    if column.null_count and not field.nullable:
+        raise Damage(f"{field.name} is missing in {column.null_count} rows")
+    if pa.types.is_integer(kind) and field.name not in _ANY_SIGN and len(column) > column.null_count:
+        least, most = pc.min_max(column).as_py().values()
+        if least < 0 or most >= _LATEST:
+            raise Damage(f"{field.name} is {least if least < 0 else most}")
+    return column
+
+
+def _damage(error: BaseException) -> BaseException:
+    """What the Parquet library says, as damage; what is no error of the file stays what it is."""
+    if isinstance(error, (Damage, KeyboardInterrupt, SystemExit)):
+        return error
+    if isinstance(error, (pa.ArrowException, OSError, ValueError, TypeError, KeyError, OverflowError, MemoryError)):
+        words = (str(error).splitlines() or [""])[0]
+        return Damage(f"it is no Parquet file that can be read ({ascii(words[:120])[1:-1]})")
+    return error

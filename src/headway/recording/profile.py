@@ -1,0 +1,201 @@
+"""Profiles in a recording: the tables ``samples``, ``stacks`` and ``frames`` beside the ledger's.
+
+A row of ``samples`` in a state off the processor, or of stolen time, is a sum over the window: ``count`` occurrences
+with ``weight`` ns together, and ``time`` is the window's end. Every other row is one sample, and stands for ``weight``
+ns. ``stack`` is null where it is not known; ``stacks`` lists frames innermost first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from headway.errors import HeadwayError
+from headway.model import Frame, Ledger, Piece, Profile, SampleColumns, ThreadSeen, Transitions
+from headway.text import valid
+
+from .document import Document
+from .format import FRAMES, SAMPLES, STACKS, part_name
+from .parts import Damage
+from .reader import Recording
+from .tables import columns_table
+from .writer import Writer
+
+__all__ = ["has_profile", "open_profile", "profile_settings", "write_profile"]
+
+_NOTE = "profile"
+"""Notes are kept among the ledger's reasons, by this word and a number."""
+_KINDS = frozenset({"user", "kernel", "python", "none"})
+
+
+def profile_settings(period: int) -> Mapping[str, Any]:
+    """What the document's settings say of a profile; ``period``: ns of processor time between two samples."""
+    return {"profile": {"period": period}}
+
+
+def write_profile(writer: Writer, profile: Profile) -> None:
+    """Write a profile into a recording in which nothing else is, and close it. Raises HeadwayError."""
+    writer.put("frames", _frames_table(profile.frames))
+    writer.put("stacks", _stacks_table(profile.stacks))
+    writer.put("samples", _samples_table(profile))
+    ledger = profile.ledger
+    start, end = ledger.window.start, ledger.window.end
+    threads = [
+        ThreadSeen(number, t.tid, t.pid, t.name, t.birth, t.start, t.end) for number, t in enumerate(ledger.threads)
+    ]
+    writer.add(Piece(start, end, _no_transitions(), threads, (), {}))
+    notes = {f"{_NOTE} {number}": note for number, note in enumerate(profile.notes)}
+    writer.close(replace(ledger, reasons={**ledger.reasons, **notes}, losses={**ledger.losses, **profile.losses}))
+
+
+def _no_transitions() -> Transitions:
+    kinds = {"time": np.int64, "duration": np.int64, "cpu": np.int16, "state": np.uint16, "waker_state": np.uint16}
+    names = ("time", "duration", "taken", "cpu", "thread", "state", "count", "waker", "waker_tid", "waker_state")
+    return Transitions(**{name: np.empty(0, kinds.get(name, np.int32)) for name in names}, states=())
+
+
+def _frames_table(frames: Sequence[Frame]) -> pa.Table:
+    def text(word: str | None) -> str | None:
+        return None if word is None else valid(word)
+
+    columns: list[list[Any]] = [
+        list(range(len(frames))),
+        [text(frame.function) for frame in frames],
+        [text(frame.file) for frame in frames],
+        [frame.line for frame in frames],
+        [text(frame.module) for frame in frames],
+        [frame.address for frame in frames],
+        [frame.kind for frame in frames],
+    ]
+    return columns_table(columns, FRAMES)
+
+
+def _stacks_table(stacks: Sequence[tuple[int, ...]]) -> pa.Table:
+    return columns_table([list(range(len(stacks))), [list(stack) for stack in stacks]], STACKS)
+
+
+def _samples_table(profile: Profile) -> pa.Table:
+    s = profile.samples
+    words = pa.array([valid(name) for name in profile.states], pa.string())
+    columns = {
+        "time": pa.array(s.time),
+        "thread": pa.array(s.thread, mask=s.thread < 0),
+        "cpu": pa.array(s.cpu, mask=s.cpu < 0),
+        "state": pa.DictionaryArray.from_arrays(pa.array(s.state), words),
+        "weight": pa.array(s.weight),
+        "count": pa.array(s.count),
+        "stack": pa.array(s.stack, mask=s.stack < 0),
+    }
+    return pa.Table.from_arrays([columns[field.name] for field in SAMPLES], schema=SAMPLES)
+
+
+def has_profile(path: str | os.PathLike[str]) -> bool:
+    """Whether a folder has a table of samples; it is not read."""
+    return os.path.isfile(os.path.join(path, "samples", part_name(0)))
+
+
+def open_profile(path: str | os.PathLike[str]) -> tuple[Profile, Document]:
+    """The profile in a recording, and what that is of. The folder may come from anywhere; raises HeadwayError."""
+    where = ascii(os.fspath(path))
+    with Recording(path) as recording:
+        if not has_profile(path):
+            raise HeadwayError(
+                f"there is no profile in {where}: headway profile -o NAME.hw makes one, or it did not come to its end"
+            )
+        try:
+            return _profile(recording), recording.document
+        except Damage as error:
+            raise HeadwayError(f"the profile in {where} is damaged: {error}: take it again") from None
+
+
+def _only(recording: Recording, name: str) -> pa.Table:
+    """The only part of a table."""
+    found = next(recording.tables(name), None)
+    if found is None:
+        why = next((f"{file}: {why}" for file, why in recording.damaged.items()), f"its {name} are missing")
+        raise Damage(why)
+    return found
+
+
+def _profile(recording: Recording) -> Profile:
+    samples, stacks, frames = (_only(recording, name) for name in ("samples", "stacks", "frames"))
+    places = [
+        Frame(row["function"], row["file"], row["line"], row["module"], row["address"], _kind(row["kind"]))
+        for row in _in_order(frames, "frame")
+    ]
+    lists = [tuple(row["frames"]) for row in _in_order(stacks, "stack")]
+    if any(not 0 <= number < len(places) for stack in lists for number in stack):
+        raise Damage("a stack has a frame that is not there")
+    ledger = recording.kept_ledger()
+    if ledger is None:
+        raise Damage(next((f"{file}: {why}" for file, why in recording.damaged.items()), "it did not come to its end"))
+    columns, states = _columns(samples, _threads(recording, ledger))
+    if len(columns) and columns.stack.max() >= len(lists):
+        raise Damage("a sample has a stack that is not there")
+    settings = recording.document.settings.get("profile")
+    period = settings.get("period") if isinstance(settings, dict) else None
+    notes = [reason for name, reason in ledger.reasons.items() if name.partition(" ")[0] == _NOTE]
+    reasons = {name: reason for name, reason in ledger.reasons.items() if name.partition(" ")[0] != _NOTE}
+    return Profile(
+        ledger=replace(ledger, reasons=reasons, losses={}),
+        samples=columns,
+        states=states,
+        stacks=tuple(lists),
+        frames=tuple(places),
+        period=period if isinstance(period, int) and 0 < period < 1 << 62 else 1,
+        losses=recording.losses(),
+        notes=tuple(notes),
+    )
+
+
+def _threads(recording: Recording, ledger: Ledger) -> NDArray[np.int32]:
+    """Number of a thread in the recording -> its place in the ledger; -1: there is none. The last is for none."""
+    places = {thread.key: place for place, thread in enumerate(ledger.threads)}
+    seen = recording.threads()
+    found = np.full(max(seen, default=-1) + 2, -1, np.int32)
+    for number, thread in seen.items():
+        found[number] = places.get((thread.tid, thread.birth), -1)
+    return found
+
+
+def _kind(word: str) -> str:
+    if word not in _KINDS:
+        raise Damage(f"a frame's kind is {word[:40]!a}")
+    return word
+
+
+def _in_order(table: pa.Table, number: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = table.to_pylist()
+    if any(row[number] != i for i, row in enumerate(rows)):
+        raise Damage(f"its rows of {number}s are not in order")
+    return rows
+
+
+def _columns(table: pa.Table, threads: NDArray[np.int32]) -> tuple[SampleColumns, tuple[str, ...]]:
+    def numbers(name: str, kind: Any, none: int) -> Any:
+        return table.column(name).fill_null(none).to_numpy().astype(kind)
+
+    states = table.column("state").combine_chunks()
+    if isinstance(states, pa.ChunkedArray):
+        empty = pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), pa.array([], pa.string()))
+        states = states.chunk(0) if states.num_chunks else empty
+    weight, thread = numbers("weight", np.int64, 0), numbers("thread", np.int32, -1)
+    if len(weight) and float(weight.sum(dtype=np.float64)) >= 2.0**62:
+        raise Damage("its samples have more time than there is")
+    if len(thread) and thread.max() >= len(threads) - 1:
+        raise Damage("a sample is of a thread that is not there")
+    return SampleColumns(
+        time=numbers("time", np.int64, 0),
+        thread=threads[thread],
+        cpu=numbers("cpu", np.int16, -1),
+        state=states.indices.to_numpy(zero_copy_only=False).astype(np.int32),
+        weight=weight,
+        count=numbers("count", np.int64, 1),
+        stack=numbers("stack", np.int32, -1),
+    ), tuple(states.dictionary.to_pylist())

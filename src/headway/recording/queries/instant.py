@@ -1,0 +1,198 @@
+"""State at an instant: what every thread was doing then, since when, on which processor, and who had woken it.
+
+Few rows are read for it, however long the recording: those that begin less than `LONG` before the instant, and those
+that are longer, which have row groups of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from headway.errors import HeadwayError
+from headway.model import Kind, kind_of
+from headway.recording.format import LONG
+
+from .alignment import lines
+from .catalogue import Catalogue, Run, end_of, rows_of
+from .tables import Tables, open_engine
+from .times import instant_of
+
+__all__ = ["Doing", "Instant", "Wake", "at"]
+
+_ROWS_BACK = 2_000_000
+"""Of about so many rows before the instant the last wait of a thread is looked for, but for long waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """The wake-up that ends a wait."""
+
+    time: int
+    thread: str | None
+    """Name of the thread that woke, if it is measured."""
+    tid: int | None
+    state: str | None
+    """The interrupt that woke, if it was one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doing:
+    """What one thread was doing. Times as in the recording."""
+
+    tid: int
+    pid: int
+    name: str
+    state: str
+    since: int | None
+    """When the stretch began; None: not known."""
+    until: int | None
+    """When it ended; None: it had not ended when the recording did, or is not known."""
+    cpu: int | None
+    wake: Wake | None
+    """Of one that waits, what ended that later; of others, what had ended their last wait. None: not known."""
+
+    @property
+    def kind(self) -> Kind:
+        """What the state means for progress."""
+        return kind_of(self.state)
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """Every thread that was alive at one instant of one run."""
+
+    run: Run
+    time: int
+    realtime: int | None
+    """ns since 1970; None: the recording has no anchors."""
+    uncertainty: int | None
+    threads: tuple[Doing, ...]
+    looked_back: int
+    """So far back waits shorter than `LONG` were looked for; what is not known of wake-ups was before that."""
+    left_out: tuple[str, ...]
+
+
+def at(run: Run, text: str) -> Instant:
+    """Every thread at the instant that ``text`` names. Raises HeadwayError where the recording does not know."""
+    time = instant_of(text, run)
+    end = end_of(run)
+    if time < run.begin:
+        why = "begins later" if time < run.start else "has dropped what was then, to stay within its limit"
+        raise HeadwayError(f"{run.words} {why}: it is of {_span(run, end)}")
+    if end is None or time >= end:
+        if run.closed:
+            raise HeadwayError(f"{run.words} ends before that: it is of {_span(run, end)}")
+        raise HeadwayError(
+            f"{run.words} is not closed and its complete parts end before that: it is of {_span(run, end)}"
+        )
+    catalogue = Catalogue((run,))
+    with Tables(catalogue, open_engine(None, catalogue), ("transitions", "threads", "open_states")) as tables:
+        rows = _rows_at(tables, time)
+        threads = _threads(tables)
+        names = {number: (tid, name) for number, tid, _, name, _, _ in threads}
+        alive = {row[0]: row[1:4] for row in threads if row[4] <= time and (row[5] is None or row[5] > time)}
+        open_ = {} if run.closed else _open(tables, time)
+        needy = [n for n in alive if n in rows or n in open_]
+        back, waits = _last_waits(tables, time, end, [n for n in needy if not _waits(rows, open_, n)])
+        found = []
+        for number, (tid, pid, name) in alive.items():
+            row = rows.get(number)
+            if row is not None:
+                state, since, duration, cpu = row[1:5]
+                wake = _wake(row, names) if _is_wait(state) else _wake(waits.get(number), names)
+                found.append(Doing(tid, pid, name, state, since, since + duration, cpu, wake))
+            elif number in open_:
+                state, since, cpu = open_[number]
+                found.append(Doing(tid, pid, name, state, since, None, cpu, _wake(waits.get(number), names)))
+            else:
+                found.append(Doing(tid, pid, name, "unknown", None, None, None, None))
+        left_out = tuple(tables.left_out)
+    line = next((piece for piece in lines(run.anchors) if piece.start <= time < piece.end), None)
+    return Instant(
+        run=run,
+        time=time,
+        realtime=None if line is None else line.realtime(time),
+        uncertainty=None if line is None else line.uncertain(time),
+        threads=tuple(sorted(found, key=lambda doing: (doing.name, doing.tid))),
+        looked_back=back,
+        left_out=left_out,
+    )
+
+
+def _span(run: Run, end: int | None) -> str:
+    if end is None:
+        return "nothing yet, as no part of it is complete"
+    ends = [moment - run.start for moment in (run.begin, end)]
+    if run.time_unit == "cycles":
+        return f"cycle {ends[0]} to {ends[1]}"
+    return f"{ends[0] / 1e9:.9g} to {ends[1] / 1e9:.9g} s"
+
+
+def _is_wait(state: str) -> bool:
+    return kind_of(state) is Kind.WAIT
+
+
+def _waits(rows: Mapping[int, Sequence[Any]], open_: Mapping[int, Sequence[Any]], number: int) -> bool:
+    return _is_wait(rows[number][1] if number in rows else open_[number][0])
+
+
+_COLUMNS = "thread, state, time, duration, cpu, waker, waker_tid, waker_state"
+
+
+def _rows_at(tables: Tables, time: int) -> dict[int, Sequence[Any]]:
+    """Thread -> its row that the time is in. A thread's rows do not overlap; where they do, the later one counts."""
+    short = f"duration > 0 AND duration < {LONG} AND time > {time - LONG} AND time <= {time}"
+    long = f"duration >= {LONG} AND time <= {time}"
+    queries = [
+        f"SELECT {_COLUMNS} FROM transitions WHERE thread IS NOT NULL AND {chosen} AND time + duration > {time}"
+        for chosen in (short, long)
+    ]
+    return _latest(tables, queries)
+
+
+def _latest(tables: Tables, queries: Sequence[str]) -> dict[int, Sequence[Any]]:
+    """Thread -> of its rows in the answers the last."""
+    found: dict[int, Sequence[Any]] = {}
+    for row in tables.ask(" UNION ALL ".join(queries)).rows:
+        if row[0] not in found or found[row[0]][2] < row[2]:
+            found[row[0]] = row
+    return found
+
+
+def _threads(tables: Tables) -> list[Sequence[Any]]:
+    return list(tables.ask('SELECT thread, tid, pid, name, start, "end" FROM threads').rows)
+
+
+def _open(tables: Tables, time: int) -> dict[int, Sequence[Any]]:
+    query = f"SELECT thread, state, since, cpu FROM open_states WHERE since <= {time}"
+    return {row[0]: row[1:] for row in tables.ask(query).rows}
+
+
+def _last_waits(tables: Tables, time: int, end: int, threads: Sequence[int]) -> tuple[int, dict[int, Sequence[Any]]]:
+    """How far back was looked, and thread -> the row of its last wait that had ended."""
+    (run,) = tables.catalogue.runs
+    back = max(LONG, (end - run.start) * _ROWS_BACK // max(rows_of(run), 1))
+    if not threads:
+        return back, {}
+    who = f"thread IN ({', '.join(map(str, threads))})"
+    waits = " OR ".join(f"state LIKE '{word}%'" for word in ("wait.", "stopped"))
+    chosen = f"({waits}) AND {who} AND time <= {time} AND time + duration <= {time}"
+    queries = [
+        f"""
+SELECT {_COLUMNS} FROM (
+  SELECT {_COLUMNS}, row_number() OVER (PARTITION BY thread ORDER BY time DESC) AS latest
+  FROM transitions WHERE duration > 0 AND {rows} AND {chosen}
+) AS waits WHERE latest = 1"""
+        for rows in (f"duration < {LONG} AND time > {time - back}", f"duration >= {LONG}")
+    ]
+    return back, _latest(tables, queries)
+
+
+def _wake(row: Sequence[Any] | None, names: Mapping[int, tuple[int, str]]) -> Wake | None:
+    if row is None:
+        return None
+    _, _, time, duration, _, waker, waker_tid, waker_state = row
+    tid, name = names.get(waker, (waker_tid, None))
+    return None if tid is None and waker_state is None else Wake(time + duration, name, tid, waker_state)

@@ -1,0 +1,153 @@
+"""The tables of a recording, made from what sources hand over: Arrow, with the columns of `format`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from headway.model import Cell, OpenState, Processor, Thread, ThreadSeen, Transitions
+from headway.text import valid
+
+from .format import LONG, LOSSES, OPEN, PROCESSORS, STATES, THREADS, TRANSITIONS
+
+__all__ = [
+    "columns_table",
+    "losses_table",
+    "open_table",
+    "processors_table",
+    "states_table",
+    "threads_table",
+    "transitions_table",
+]
+
+Integers = NDArray[Any]
+
+
+def transitions_table(batches: Sequence[Transitions]) -> tuple[pa.Table, int]:
+    """The rows of some batches in the order of the format, and how many of them are short: these come first."""
+    columns: dict[str, Integers] = {
+        field.name: np.concatenate([np.empty(0, _numpy_type(field.type)), *(getattr(b, field.name) for b in batches)])
+        for field in TRANSITIONS
+        if not pa.types.is_dictionary(field.type)
+    }
+    words, names = _words_of(batches)
+    order, short = _order(columns["time"], columns["duration"], columns["cpu"])
+    arrays = []
+    for field in TRANSITIONS:
+        if field.name in words:
+            arrays.append(_words(words[field.name], names, order))
+        elif field.nullable:
+            arrays.append(_column(columns[field.name], 0 if field.name == "waker_tid" else -1, order))
+        else:
+            arrays.append(pa.array(columns[field.name][order]))
+    return pa.Table.from_arrays(arrays, schema=TRANSITIONS), short
+
+
+def _numpy_type(kind: pa.DataType) -> np.dtype[Any]:
+    found: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
+    return found
+
+
+def _order(time: Integers, duration: Integers, cpu: Integers) -> tuple[Integers, int]:
+    """Short rows by processor and time (those off the processors first), then the long ones by time."""
+    long = duration >= LONG
+    if not long.any():
+        return np.lexsort((time, cpu)), len(time)
+    short, rest = np.flatnonzero(~long), np.flatnonzero(long)
+    by_time = rest[np.argsort(time[rest], kind="stable")]
+    return np.concatenate([short[np.lexsort((time[short], cpu[short]))], by_time]), len(short)
+
+
+def _words_of(batches: Sequence[Transitions]) -> tuple[dict[str, Integers], list[str]]:
+    """The columns of states by their numbers in one list of names, and that list; -1: none."""
+    names: dict[str, int] = {}
+    tables: dict[tuple[int, int], Integers] = {}
+    found: dict[str, list[Integers]] = {"state": [np.empty(0, np.int32)], "waker_state": [np.empty(0, np.int32)]}
+    for batch in batches:
+        key = id(batch.states), len(batch.states)  # one list, which grows
+        if key not in tables:
+            numbers = [names.setdefault(name, len(names)) for name in batch.states]
+            tables[key] = np.array([*numbers, -1], np.int32)
+        table = tables[key]
+        found["state"].append(table[batch.state])
+        wakers = np.minimum(batch.waker_state, len(table) - 1)  # NO_STATE leads to the last, which is none
+        found["waker_state"].append(table[wakers])
+    return {column: np.concatenate(parts) for column, parts in found.items()}, list(names)
+
+
+def _words(numbers: Integers, names: Sequence[str], order: Integers) -> pa.Array:
+    """A column of names, with a dictionary of those that are used."""
+    used = np.flatnonzero(np.bincount(numbers + 1, minlength=1)[1:])
+    table = np.full(len(names) + 1, -1, np.int32)
+    table[used] = np.arange(len(used), dtype=np.int32)
+    words = pa.array([valid(names[number]) for number in used.tolist()], pa.string())
+    return pa.DictionaryArray.from_arrays(_column(table[numbers], -1, order), words)  # -1 takes the last, which is -1
+
+
+def _column(column: Integers, none: int, order: Integers) -> pa.Array:
+    """A column in which ``none`` is null."""
+    mask = column == none
+    if mask.all():
+        return pa.nulls(len(column), pa.from_numpy_dtype(column.dtype))
+    return pa.array(column[order], mask=mask[order] if mask.any() else None)
+
+
+def threads_table(threads: Iterable[ThreadSeen]) -> pa.Table:
+    """What was new of threads."""
+    rows = [(t.thread, t.tid, t.pid, valid(t.name), t.birth, t.start, t.end) for t in threads]
+    return _table(rows, THREADS)
+
+
+def open_table(states: Iterable[OpenState]) -> pa.Table:
+    """What threads were in the midst of."""
+    rows = [(s.thread, None if s.cpu < 0 else s.cpu, valid(s.state), s.since) for s in states]
+    return _table(rows, OPEN)
+
+
+def losses_table(losses: Mapping[str, int]) -> pa.Table:
+    """What could not be seen so far."""
+    return _table([(valid(name), count) for name, count in losses.items()], LOSSES)
+
+
+def states_table(threads: Iterable[Thread], numbers: Mapping[tuple[int, int], int]) -> pa.Table:
+    """The ledger's threads; ``numbers``: of each in the recording, by (tid, birth)."""
+    return _table([(numbers[t.key], *_cell(s, c)) for t in threads for s, c in t.states.items()], STATES)
+
+
+def processors_table(processors: Iterable[Processor]) -> pa.Table:
+    """The ledger's processors."""
+    return _table([(p.cpu, *_cell(s, c)) for p in processors for s, c in p.states.items()], PROCESSORS)
+
+
+def _cell(state: str, cell: Cell) -> tuple[object, ...]:
+    events = None if cell.events is None else [(valid(name), number) for name, number in cell.events.items()]
+    return (
+        valid(state),
+        cell.time,
+        cell.count,
+        cell.cycles,
+        cell.instructions,
+        cell.stall_cycles,
+        cell.memory_stall_cycles,
+        cell.external_stall_cycles,
+        events,
+    )
+
+
+def _table(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
+    return columns_table(list(zip(*rows, strict=True)) if rows else [()] * len(schema), schema)
+
+
+def columns_table(columns: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.Table:
+    """A table of a few rows from its columns as Python values."""
+    arrays = []
+    for column, field in zip(columns, schema, strict=True):
+        if pa.types.is_dictionary(field.type):
+            arrays.append(pa.array(column, pa.string()).dictionary_encode())
+        else:
+            arrays.append(pa.array(column, field.type))
+    return pa.Table.from_arrays(arrays, schema=schema)

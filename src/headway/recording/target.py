@@ -1,0 +1,111 @@
+"""The folder that a recording is written to: nothing that is there is touched, and every file appears complete."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow as pa
+
+from headway.errors import HeadwayError
+
+from .format import DOCUMENT, part_name
+
+__all__ = ["Target"]
+
+_UNFINISHED = ".new"
+
+
+class Target:
+    """A new folder of a recording. Readable by its owner only: names of threads and commands are in it."""
+
+    def __init__(self, path: str | os.PathLike[str], document: str, tables: Iterable[str]) -> None:
+        """Make it, with this document; a folder that is there must be empty. Raises HeadwayError."""
+        self.path = Path(path)
+        self._tables = set(tables)
+        words = ascii(os.fspath(path))
+        try:
+            if self.path.is_dir():
+                self._fill(self.path, document)
+            else:
+                self._appear(document)
+        except OSError as error:
+            if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
+                why = "is there already, and is not overwritten: remove it, or give another name with -o"
+            elif error.errno == errno.ENOENT:
+                why = "cannot be made, there is no such folder to make it in: give another name with -o"
+            else:
+                why = f"cannot be made ({error.strerror}): give another name with -o"
+            raise HeadwayError(f"the recording {words} {why}") from None
+        except ValueError:
+            raise HeadwayError(f"{words} is no file name: give another name with -o") from None
+
+    def _appear(self, document: str) -> None:
+        """Make it beside its place and move it there: whoever sees it sees a recording."""
+        if os.path.lexists(self.path):
+            raise FileExistsError(errno.EEXIST, "")
+        name = self.path.name
+        beside = Path(tempfile.mkdtemp(prefix=f".{name[:100]}.", dir=self.path.parent))
+        try:
+            self._fill(beside, document)
+            os.rename(beside, self.path)  # rename(2): only onto nothing, or onto an empty folder
+        except BaseException:
+            shutil.rmtree(beside, ignore_errors=True)
+            raise
+
+    def _fill(self, folder: Path, document: str) -> None:
+        if any(folder.iterdir()):
+            raise FileExistsError(errno.EEXIST, "")
+        for table in sorted(self._tables):
+            (folder / table).mkdir(mode=0o700)
+        _write(folder / DOCUMENT, document.encode())
+
+    def write_document(self, text: str) -> None:
+        """Put another ``recording.json`` in the place of the one there is."""
+        _write(self.path / DOCUMENT, text.encode())
+
+    def write_part(self, table: str, number: int, data: pa.Buffer) -> None:
+        """Write a part; it has its name when it is complete, and on the disk."""
+        self._tables.add(table)
+        folder = self.path / table
+        folder.mkdir(mode=0o700, exist_ok=True)
+        _write(folder / part_name(number), memoryview(data))
+
+    def remove_part(self, table: str, number: int) -> None:
+        """Remove a part, if it is there."""
+        with suppress(FileNotFoundError):
+            os.unlink(self.path / table / part_name(number))
+
+    def remove(self) -> None:
+        """Remove it: what was to be recorded has not begun. What others have put there meanwhile stays."""
+        for table in self._tables:
+            shutil.rmtree(self.path / table, ignore_errors=True)
+        for name in (DOCUMENT, DOCUMENT + _UNFINISHED):
+            with suppress(OSError):
+                os.unlink(self.path / name)
+        with suppress(OSError):
+            os.rmdir(self.path)
+
+
+def _write(path: Path, data: bytes | memoryview) -> None:
+    """Write a file under another name, have it on the disk, and give it its own."""
+    unfinished = path.with_name(path.name + _UNFINISHED)
+    fd = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(fd, rest) :]
+            os.fdatasync(fd)
+        finally:
+            os.close(fd)
+        os.rename(unfinished, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(unfinished)
+        raise

@@ -1,0 +1,354 @@
+"""Writing a recording while it runs: pieces are gathered into parts, and each part is written when it is due.
+
+Encoding and writing are done by a thread of their own, so that who takes the pieces from their source is not held up
+by the disk; when it is two parts behind, `Writer.add` waits. The files of a part have their names only when they are
+complete, that of ``transitions`` last: whoever reads the folder, at any moment and after any end, sees whole parts.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from headway.errors import HeadwayError
+from headway.model import Ledger, OpenState, Piece, ThreadSeen, Transitions
+
+from .clock import read_anchor
+from .document import Document
+from .format import ANCHOR, BESIDE, FROM, LAST, PART, ROWS, UNTIL, part_name
+from .kept import KeptPart, KeptParts
+from .parquet import encode
+from .tables import losses_table, open_table, processors_table, states_table, threads_table, transitions_table
+from .target import Target
+
+__all__ = ["ROWS_OF_A_PART", "SECONDS_OF_A_PART", "Writer"]
+
+ROWS_OF_A_PART = 1 << 20
+SECONDS_OF_A_PART = 2.0
+"""So far behind is, at most, who reads a recording while it grows: as long as it takes to fill a part, or this."""
+SLOWER = 15
+"""So many times as long a part in which nothing happens may take."""
+BEHIND = 2
+"""Parts that may wait to be written."""
+LARGEST_ROW = 16
+"""Bytes of a row on the disk, on the safe side: parts are made small enough for a limit by it."""
+MOST_ANCHORS = 1000
+_TABLES = ("transitions", "threads", "open", "losses")
+
+
+@dataclass(slots=True)
+class _Part:
+    """What is gathered for one part."""
+
+    number: int
+    start: int
+    end: int
+    begun: float
+    """By `time.monotonic`."""
+    rows: int = 0
+    transitions: list[Transitions] = field(default_factory=list)
+    threads: dict[int, ThreadSeen] = field(default_factory=dict)
+    open: dict[int, OpenState] = field(default_factory=dict)
+    losses: dict[str, int] = field(default_factory=dict)
+    ledger: Ledger | None = None
+    """The source's own, with the last part."""
+
+
+class Writer:
+    """Writes one recording. Not to be used from several threads.
+
+    ``add`` pieces in the order of time; their arrays are kept until they are written and must not change. ``close``
+    with the ledger that the source itself has kept. If neither the disk nor the recorder last that long, what has been
+    written can be read all the same.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        document: Document,
+        *,
+        rows: int = ROWS_OF_A_PART,
+        seconds: float = SECONDS_OF_A_PART,
+        most_bytes: int | None = None,
+        longest: int | None = None,
+    ) -> None:
+        """Make the folder. Raises HeadwayError where that cannot be.
+
+        ``rows`` and ``seconds``: a part is finished when it has so many rows, or is so old. ``most_bytes`` and
+        ``longest`` (time units): the oldest parts are dropped so that the recording is not larger, or longer.
+        """
+        if most_bytes is not None:
+            rows = min(rows, max(most_bytes // (8 * LARGEST_ROW), 1))
+        self._most_rows, self._seconds = rows, seconds
+        self._kept = KeptParts(most_bytes, longest)
+        anchors = (*document.anchors, read_anchor())
+        self._document = replace(document, anchors=anchors, limited=self._kept.limited)
+        self._target = Target(path, self._document.text(), _TABLES)
+        self._part: _Part | None = None
+        self._parts = 0
+        self._losses: dict[str, int] = {}
+        self._queue: queue.Queue[_Part | None] = queue.Queue(BEHIND)
+        self._thread: threading.Thread | None = None
+        self._failure: BaseException | None = None
+        self._end = document.ledger.window.start
+        self.rows = 0
+        """Rows taken over, those that wait to be written included."""
+        self.threads = 0
+        """Threads seen."""
+        self.losses: dict[str, int] = {}
+        """What could not be seen, by name, as the last piece said."""
+        self.until = document.ledger.window.start
+        """Until when what was taken over reaches."""
+
+    @property
+    def path(self) -> str:
+        """Where the recording is."""
+        return os.fspath(self._target.path)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the parts that are on the disk now."""
+        return self._kept.size
+
+    @property
+    def rows_kept(self) -> int:
+        """Rows of the parts that are on the disk now."""
+        return self._kept.rows
+
+    @property
+    def dropped_parts(self) -> int:
+        """Parts dropped so far to stay within the limits."""
+        return self._kept.dropped
+
+    @property
+    def complete_from(self) -> int | None:
+        """From when on everything is there; None: from the beginning."""
+        return self._kept.start
+
+    def begin(self, ledger: Ledger) -> None:
+        """Put down what is now known of it, without threads and processors. Raises HeadwayError."""
+        self._document = replace(self._document, ledger=ledger)
+        self.until = self._end = ledger.window.start
+        self._write_document()
+
+    def add(self, piece: Piece) -> None:
+        """Take over a piece. Raises HeadwayError where the recording cannot be written on."""
+        self._check()
+        part = self._part
+        if part is None:
+            part = self._part = _Part(self._parts, piece.start, piece.end, time.monotonic())
+            self._parts += 1
+        part.end = self.until = piece.end
+        if len(piece.transitions):
+            part.transitions.append(piece.transitions)
+            part.rows += len(piece.transitions)
+            self.rows += len(piece.transitions)
+        for thread in piece.threads:
+            part.threads[thread.thread] = thread
+            self.threads = max(self.threads, thread.thread + 1)
+        for state in piece.open:
+            part.open[state.thread] = state
+        part.losses.update(piece.losses)
+        self.losses.update(piece.losses)
+        if part.rows >= self._most_rows:
+            self._submit()
+        else:
+            nothing = not (part.rows or part.threads or part.open)
+            if time.monotonic() - part.begun >= self._seconds * (SLOWER if nothing else 1):
+                self._submit()
+
+    def close(self, ledger: Ledger) -> None:
+        """Write what is left, the ledger, and that the recording is whole. Raises HeadwayError as `add`.
+
+        ``ledger``: what the source itself has kept; its window is the recording's.
+        """
+        self._check()
+        if self._part is None:
+            self._part = _Part(self._parts, self.until, self.until, time.monotonic())
+            self._parts += 1
+        self._part.end = max(self._part.end, ledger.window.end)
+        self._part.losses.update(ledger.losses)
+        self._part.ledger = ledger
+        self._submit()
+        self._finish()
+        self._check()
+        self._document = replace(
+            self._document,
+            ledger=replace(ledger, threads=(), processors=()),
+            closed=True,
+            parts=self._parts,
+            dropped_parts=self._kept.dropped,
+            complete_from=self._kept.start,
+            anchors=(*self._document.anchors[:MOST_ANCHORS], read_anchor()),
+        )
+        self._write_document()
+
+    def put(self, name: str, table: pa.Table) -> None:
+        """Write a table that has one part only, beside those of the transitions. Raises HeadwayError as `add`."""
+        start = self._document.ledger.window.start
+        try:
+            self._target.write_part(name, 0, encode(table, _about(KeptPart(0, start, start, {}), table)))
+        except OSError as error:
+            raise self._explained(error) from None
+
+    def amend(self, exit_status: int | None) -> None:
+        """Put down how the command has ended, which may be long after measuring has. Raises HeadwayError."""
+        self._document = replace(self._document, exit_status=exit_status)
+        self._write_document()
+
+    def abandon(self) -> None:
+        """Let go without closing; what has been written stays. A recording in which nothing is goes away."""
+        self._part = None
+        self._finish()
+        if not self._parts:
+            self._target.remove()
+
+    # ---- in the thread that writes ----
+
+    def _work(self) -> None:
+        while (part := self._queue.get()) is not None:
+            if self._failure is None:
+                try:
+                    self._write(part)
+                except BaseException as error:  # told to who adds, and closes
+                    self._failure = error
+
+    def _write(self, part: _Part) -> None:
+        table, short = transitions_table(part.transitions)
+        part.transitions.clear()
+        files = {} if part.ledger is None else self._ledger_files(part, part.ledger)
+        losses = {**self._losses, **part.losses}
+        here = KeptPart(part.number, part.start, part.end, {}, threads=part.threads, open=part.open, losses=losses)
+        # What was lost is said again when it is more.
+        fresh = here if losses != self._losses else replace(here, losses={})
+        files.update(self._beside(fresh, all_tables=not part.number))
+        anchor = read_anchor()
+        more = {BESIDE: ",".join(files), ANCHOR: f"{anchor.monotonic} {anchor.realtime} {anchor.uncertainty}"}
+        if part.ledger is not None:
+            more[LAST] = "1"
+        rows = encode(table, {**_about(here, table), **{name: text.encode() for name, text in more.items()}}, short)
+        before = self._make_room(rows.size + sum(data.size for data in files.values()), part.end)
+        if before is not None:
+            here = here.after(before)
+            files.update(self._beside(here, all_tables=False))
+        files["transitions"] = rows  # the last to have its name
+        written = []
+        try:
+            for name, data in files.items():
+                self._target.write_part(name, part.number, data)
+                written.append(name)
+        except BaseException:
+            for name in written:
+                self._target.remove_part(name, part.number)
+            raise
+        sizes = {name: data.size for name, data in files.items()}
+        self._kept.add(replace(here, sizes=sizes, rows=table.num_rows))
+        self._losses, self._end = losses, part.end
+        if len(self._document.anchors) < MOST_ANCHORS:
+            self._document = replace(self._document, anchors=(*self._document.anchors, anchor))
+
+    def _beside(self, part: KeptPart, *, all_tables: bool) -> dict[str, pa.Buffer]:
+        """The files of the tables beside the transitions, of which something is new."""
+        tables = {
+            "threads": (threads_table(part.threads.values()), part.threads),
+            "open": (open_table(part.open.values()), part.open),
+            "losses": (losses_table(part.losses), part.losses),
+        }
+        return {
+            name: encode(table, _about(part, table)) for name, (table, rows) in tables.items() if rows or all_tables
+        }
+
+    def _make_room(self, coming: int, until: int) -> KeptPart | None:
+        """Drop parts that are too many; the last of them, if no other is left that carries what was known of it."""
+        while self._kept.too_many(coming, until):
+            dropped, head = [], None
+            while self._kept.too_many(coming, until):
+                first, head = self._kept.drop()
+                dropped.append(first)
+            if head is not None:
+                files = self._beside(head, all_tables=False)
+                for name, data in files.items():
+                    self._target.write_part(name, head.number, data)
+                self._kept.resized({name: data.size for name, data in files.items()})
+            for part in dropped:
+                for name in ("transitions", *part.sizes):
+                    self._target.remove_part(name, part.number)
+            if head is None:
+                return dropped[-1]
+        return None
+
+    def _ledger_files(self, part: _Part, ledger: Ledger) -> dict[str, pa.Buffer]:
+        """The ledger as the source has kept it; what it knows of threads beyond the pieces goes to the part's."""
+        known = {**self._threads_written(), **part.threads}
+        numbers = {(thread.tid, thread.birth): number for number, thread in known.items()}
+        following = max(self.threads, *known, -1) + 1  # no number is used again: rows may name threads long gone
+        for thread in ledger.threads:
+            number = numbers.get(thread.key)
+            if number is None:
+                number = numbers[thread.key] = following
+                following += 1
+            seen = ThreadSeen(number, thread.tid, thread.pid, thread.name, thread.birth, thread.start, thread.end)
+            if known.get(number) != seen or self._kept.limited:  # where it was said may be dropped yet
+                known[number] = part.threads[number] = seen
+        here = KeptPart(part.number, part.start, part.end, {})
+        tables = {"states": states_table(ledger.threads, numbers), "processors": processors_table(ledger.processors)}
+        return {name: encode(table, _about(here, table)) for name, table in tables.items()}
+
+    def _threads_written(self) -> dict[int, ThreadSeen]:
+        """All threads of the parts that are there."""
+        folder = self._target.path / "threads"
+        found: dict[int, ThreadSeen] = {}
+        for number in range(self._kept.dropped, self._parts):
+            path = folder / part_name(number)
+            if path.exists():
+                for row in pq.read_table(path, partitioning=None).to_pylist():
+                    found[row["thread"]] = ThreadSeen(**row)
+        return found
+
+    # ---- between the two ----
+
+    def _submit(self) -> None:
+        if self._thread is None:  # not before: a command is forked off first
+            self._thread = threading.Thread(target=self._work, name="headway-writer", daemon=True)
+            self._thread.start()
+        self._queue.put(self._part)
+        self._part = None
+
+    def _finish(self) -> None:
+        if self._thread is not None:
+            self._queue.put(None)
+            self._thread.join()
+            self._thread = None
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise self._explained(self._failure) from None
+
+    def _write_document(self) -> None:
+        try:
+            self._target.write_document(self._document.text())
+        except OSError as error:
+            raise self._explained(error) from None
+
+    def _explained(self, error: BaseException) -> BaseException:
+        if not isinstance(error, OSError):
+            return error
+        words = f"the recording {self.path!a} cannot be written on ({error.strerror or error}); "
+        seconds = (self._end - self._document.ledger.window.start) / 1e9
+        if not seconds:
+            return HeadwayError(f"{words}nothing of it can be read: make room, or give another place with -o")
+        return HeadwayError(
+            f"{words}its first {seconds:.3f} s are there and can be read: make room, or limit it with --max-size"
+        )
+
+
+def _about(part: KeptPart, table: pa.Table) -> dict[bytes, bytes]:
+    """What every file of a part says of itself."""
+    values = {PART: part.number, FROM: part.start, UNTIL: part.end, ROWS: table.num_rows}
+    return {name: b"%d" % value for name, value in values.items()}

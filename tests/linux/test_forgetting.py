@@ -1,0 +1,68 @@
+"""Sources that are read for ever: what has ended is in one interval, and nowhere else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from headway.linux.choose import start_source
+from headway.linux.source import Selection
+from headway.model import Ledger
+
+PROGRAM = """
+import sys, threading
+while sys.stdin.readline():
+    over = threading.Event()
+    threads = [threading.Thread(target=over.wait) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    print("started", flush=True)
+    sys.stdin.readline()
+    over.set()
+    for thread in threads:
+        thread.join()
+    print("ended", flush=True)
+"""
+
+
+def go(program: subprocess.Popen[bytes]) -> None:
+    """Have it do the next thing, and wait until that is done."""
+    assert program.stdin is not None
+    assert program.stdout is not None
+    program.stdin.write(b"go\n")
+    program.stdin.flush()
+    program.stdout.readline()
+
+
+def ended(ledger: Ledger) -> set[tuple[int, int]]:
+    return {thread.key for thread in ledger.threads if thread.end is not None}
+
+
+@pytest.mark.parametrize("source", [pytest.param("bpf", marks=pytest.mark.root), "proc"])
+@pytest.mark.parametrize("forget", [True, False])
+def test_what_has_ended_is_told_once_and_kept_only_if_that_is_wanted(source: str, forget: bool) -> None:
+    program = subprocess.Popen([sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    measuring, _ = start_source(Selection(pids=(program.pid,)), source, intervals=True, forget=forget)
+    told: list[set[tuple[int, int]]] = []
+    try:
+        for _ in range(3):
+            go(program)
+            measuring.interval()  # /proc sees what it looks at
+            go(program)
+            gone: list[tuple[int, int]] = []
+            deadline = time.monotonic() + 30
+            while len(gone) < 5 and time.monotonic() < deadline:  # a thread is joined a little before it has ended
+                gone += ended(measuring.interval())
+            told.append(set(gone))
+        everything = ended(measuring.read())
+    finally:
+        measuring.close()
+        program.kill()
+        program.wait()
+    assert [len(threads) for threads in told] == [5, 5, 5]
+    assert not told[0] & told[1]
+    assert not told[1] & told[2]
+    assert everything == set() if forget else everything >= set.union(*told)

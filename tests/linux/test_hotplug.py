@@ -1,0 +1,117 @@
+"""Processors that are turned off and on again while something is measured. They are on again afterwards in any case."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.linux.measuring import check
+
+from headway.linux.ebpf import BpfSource
+from headway.linux.hotplug import Hotplug, parse_event
+from headway.linux.processors import online
+from headway.linux.source import Selection
+
+FOLDER = Path("/sys/devices/system/cpu")
+
+
+@pytest.fixture
+def spare() -> Iterator[tuple[int, Path]]:
+    """A processor that can be turned off, and the file that does."""
+    cpu = online()[-1]
+    switch = FOLDER / f"cpu{cpu}" / "online"
+    allowed = os.sched_getaffinity(0)
+    if len(online()) < 2 or not os.access(switch, os.W_OK):
+        pytest.skip("no processor can be turned off here")
+    try:
+        yield cpu, switch
+    finally:
+        switch.write_text("1")
+        os.sched_setaffinity(0, allowed)
+
+
+def turn_off_and_on(switch: Path) -> None:
+    try:
+        switch.write_text("0")
+    except OSError as error:
+        pytest.skip(f"this processor cannot be turned off ({error.strerror})")
+    switch.write_text("1")
+
+
+def touch_and_work(cpu: int) -> None:
+    """On this processor, page faults, and after each of them much work without one."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {cpu})
+    try:
+        with mmap.mmap(-1, 30 * mmap.PAGESIZE) as pages:
+            for page in range(30):
+                pages[page * mmap.PAGESIZE] = 1
+                sum(range(100_000))
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+@given(st.binary(max_size=200))
+def test_a_message_is_about_a_processor_or_about_something_else(message: bytes) -> None:
+    assert parse_event(message) is None or message.startswith(b"online@/devices/system/cpu/cpu")
+
+
+@pytest.mark.parametrize(
+    ("message", "cpu"),
+    [
+        (b"online@/devices/system/cpu/cpu12\0ACTION=online\0SUBSYSTEM=cpu\0", 12),
+        (b"offline@/devices/system/cpu/cpu12\0ACTION=offline\0", None),
+        (b"online@/devices/system/cpu/cpufreq\0", None),
+        (b"online@/devices/system/memory/memory3\0", None),
+    ],
+)
+def test_what_the_kernel_says_of_a_processor(message: bytes, cpu: int | None) -> None:
+    assert parse_event(message) == cpu
+
+
+@pytest.mark.root
+def test_a_processor_that_was_off_has_come_back_once(spare: tuple[int, Path]) -> None:
+    cpu, switch = spare
+    hotplug = Hotplug()
+    try:
+        assert hotplug.came_back() == set()
+        turn_off_and_on(switch)
+        limit = time.monotonic() + 10
+        while not (found := hotplug.came_back()) and time.monotonic() < limit:
+            time.sleep(0.01)
+        if not found:
+            pytest.skip("the kernel's messages do not come here, and it was too short to be seen otherwise")
+        assert found == {cpu}
+        assert hotplug.came_back() == set()
+    finally:
+        hotplug.close()
+
+
+@pytest.mark.root
+def test_page_faults_end_on_a_processor_that_was_off(spare: tuple[int, Path]) -> None:
+    """Where the end of a fault is not seen, what comes after it is charged to the fault."""
+    cpu, switch = spare
+    source = BpfSource(Selection(pids=(os.getpid(),)), intervals=True)
+    try:
+        source.begin()
+        turn_off_and_on(switch)
+        limit = time.monotonic() + 2
+        while time.monotonic() < limit:
+            source.service()
+            time.sleep(0.05)
+        source.interval()
+        touch_and_work(cpu)
+        ledger = source.interval()
+        check(ledger)
+        (states,) = [thread.states for thread in ledger.threads if thread.tid == os.getpid()]
+        if "kernel.fault" not in states:
+            pytest.skip("page faults are not seen on this kernel")
+        assert states["kernel.fault"].time < states["user"].time
+    finally:
+        source.close()

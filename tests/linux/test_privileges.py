@@ -1,0 +1,91 @@
+"""Giving up privileges: in a process of its own each, because there is no way back."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from typing import Any
+
+import pytest
+
+from headway.errors import HeadwayError
+from headway.linux.privileges import Capability, permitted, user_named, without
+from headway.linux.status import status
+
+root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: others have nothing to give up")
+
+
+def alone(code: str) -> dict[str, Any]:
+    """What a process that runs this says: the expression in its last line."""
+    *before, last = textwrap.dedent(code).strip().split("\n")
+    lines = ["import json, os", "from headway.linux.privileges import *", "from headway.linux.status import status"]
+    words = [sys.executable, "-c", "\n".join([*lines, *before, f"print(json.dumps({last}))"])]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_a_user_that_is_not_there_is_refused() -> None:
+    for name in ("no-such-user-here", "", "\0", "\udcff"):
+        with pytest.raises(HeadwayError, match="there is no user"):
+            user_named(name)
+    assert user_named("root").uid == 0
+
+
+def test_what_is_not_in_effect_meanwhile_is_again_afterwards() -> None:
+    before = dict(status("/proc/thread-self"))
+    with without([Capability.BPF, Capability.SYS_ADMIN]):
+        within = int(status("/proc/thread-self")["CapEff"], 16)
+        assert not within & (1 << Capability.BPF | 1 << Capability.SYS_ADMIN)
+        assert status("/proc/thread-self")["CapPrm"] == before["CapPrm"]
+    assert status("/proc/thread-self")["CapEff"] == before["CapEff"]
+
+
+@root
+def test_only_what_is_kept_is_left_and_for_another_user() -> None:
+    found = alone(
+        """
+        left = give_up(user_named("nobody"), [Capability.KILL, Capability.PERFMON])
+        dict(status("/proc/self"), left=sorted(left))
+        """
+    )
+    assert found["left"] == [Capability.KILL.value, Capability.PERFMON.value]
+    mask = 1 << Capability.KILL | 1 << Capability.PERFMON
+    assert int(found["CapPrm"], 16) == int(found["CapEff"], 16) == mask
+    assert int(found["CapInh"], 16) == int(found["CapAmb"], 16) == int(found["CapBnd"], 16) == 0
+    assert set(found["Uid"].split()) == {str(user_named("nobody").uid)}
+    assert found["Groups"] == ""
+    assert found["NoNewPrivs"] == "1"
+
+
+@root
+def test_there_is_no_way_back() -> None:
+    found = alone(
+        """
+        give_up(user_named("nobody"))
+        tried = []
+        for call in (lambda: os.setuid(0), lambda: os.setgroups([0]), lambda: open("/etc/shadow")):
+            try:
+                call()
+            except PermissionError:
+                tried.append("refused")
+        {"tried": tried, "su": os.system("id -u > /dev/null; test $(id -u) != 0"), "permitted": list(permitted())}
+        """
+    )
+    assert found == {"tried": ["refused"] * 3, "su": 0, "permitted": []}
+
+
+def test_who_has_nothing_can_give_up_the_rest() -> None:
+    found = alone(
+        """
+        give_up(user_named("nobody") if os.geteuid() == 0 else None)
+        give_up(None, [Capability.BPF])
+        dict(status("/proc/self"), permitted=list(permitted()))
+        """
+    )
+    assert found["permitted"] == []
+    assert found["NoNewPrivs"] == "1"
+    assert permitted() <= set(Capability)

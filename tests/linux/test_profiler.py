@@ -1,0 +1,315 @@
+"""Profiles of real programs whose behaviour is known."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from headway.commands.observe import observe
+from headway.linux.profiler import ProfileSource
+from headway.linux.source import LinuxSource, Selection
+from headway.model import Frame, Profile, is_exact, violations
+
+pytestmark = pytest.mark.root
+
+Build = Callable[..., Path]
+WITH = ("-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer", "-fno-optimize-sibling-calls")
+WITHOUT = ("-fomit-frame-pointer", "-fno-optimize-sibling-calls")
+NOINLINE = "__attribute__((noinline, noclone))"
+
+TREE = f"""
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+static volatile unsigned long sink;
+static long laps = 12;
+{NOINLINE} void spin(volatile long n) {{ for (volatile long i = 0; i < n; i++) sink += i; sink++; }}
+{NOINLINE} void often(void) {{ spin(3000000); sink++; }}
+{NOINLINE} void seldom(void) {{ spin(1000000); sink++; }}
+{NOINLINE} void nap(void) {{ usleep(3000); sink++; }}
+{NOINLINE} void *work(void *unused) {{ for (int i = 0; i < laps; i++) {{ often(); seldom(); nap(); }} return unused; }}
+{NOINLINE} void deep(int n) {{ if (n) deep(n - 1); else for (int i = 0; i < 10; i++) often(); sink++; }}
+int main(int argc, char **argv)
+{{
+    pthread_t other;
+    if (argc > 2) laps = atoi(argv[2]);
+    else if (argc > 1) {{ deep(atoi(argv[1])); return 0; }}
+    pthread_create(&other, 0, work, 0);
+    work(0);
+    pthread_join(other, 0);
+    return 0;
+}}
+"""
+POLLING = """
+#include <fcntl.h>
+#include <unistd.h>
+#include <errno.h>
+static volatile unsigned long sink;
+int main(void)
+{
+    int ends[2];
+    char byte;
+    pipe(ends);
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    for (int i = 0; i < 40000; i++) {
+        while (read(ends[0], &byte, 1) >= 0);
+        for (volatile int k = 0; k < 2000; k++) sink += k;
+    }
+    return 0;
+}
+"""
+SHORT_LIVED = f"""
+#include <pthread.h>
+static volatile unsigned long sink;
+{NOINLINE} void *brief(void *unused) {{ for (volatile long i = 0; i < 4000000; i++) sink += i; return unused; }}
+int main(void)
+{{
+    pthread_t one;
+    for (int i = 0; i < 30; i++) {{ pthread_create(&one, 0, brief, 0); pthread_join(one, 0); }}
+    return 0;
+}}
+"""
+
+
+@pytest.fixture(scope="session")
+def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
+    compiler = shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("needs gcc")
+    folder = tmp_path_factory.mktemp("profiled")
+
+    def make(name: str, source: str, flags: tuple[str, ...] = WITH) -> Path:
+        target = folder / name
+        if not target.exists():
+            (folder / f"{name}.c").write_text(source)
+            words = [compiler, "-O1", "-g", "-pthread", *flags, "-o", str(target), str(folder / f"{name}.c")]
+            if subprocess.run(words, capture_output=True, check=False).returncode:
+                pytest.skip(f"gcc cannot build it here: {' '.join(words)}")
+        return target
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def of_tree(build: Build) -> Profile:
+    """Of a program whose functions all have frame pointers."""
+    return profile(build("tree", TREE))
+
+
+def profile(*command: str | Path, selection: Selection | None = None, seconds: float | None = None) -> Profile:
+    """A profile whose ledger keeps the laws, and whose sums are the ledger's."""
+    sources: list[ProfileSource] = []
+
+    def start(chosen: Selection) -> LinuxSource:
+        sources.append(ProfileSource(chosen, prefer="bpf"))
+        sources[0].begin()
+        return sources[0]
+
+    with open(os.devnull, "w") as nowhere:
+        done = observe(
+            selection or Selection(),
+            [str(word) for word in command],
+            start=start,
+            seconds=seconds,
+            stdout=nowhere.fileno(),
+        )
+    found = sources[0].profile()
+    assert violations(done.ledger) == []
+    check_sums(found)
+    return found
+
+
+def check_sums(found: Profile) -> None:
+    """Law: of each thread and state off the processor the stacks add up to the ledger, times and counts."""
+    times: Counter[tuple[int, str]] = Counter()
+    counts: Counter[tuple[int, str]] = Counter()
+    for thread, state, weight, count, _ in found.rows():
+        if is_exact(state):
+            times[thread, state] += weight
+            counts[thread, state] += count
+    for number, known in enumerate(found.ledger.threads):
+        for state, cell in known.states.items():
+            if is_exact(state):
+                assert times.pop((number, state), 0) == cell.time, (known.name, state)
+                assert counts[number, state] == cell.count, (known.name, state)
+    assert not +times
+
+
+def stacks(found: Profile, prefix: str) -> Counter[tuple[str, ...]]:
+    """Time by stack, outermost first, of the states that begin so."""
+    total: Counter[tuple[str, ...]] = Counter()
+    for _, state, weight, _, stack in found.rows():
+        if state.startswith(prefix):
+            total[tuple(found.frames[number].name for number in reversed(stack))] += weight
+    return total
+
+
+def holds(found: Counter[tuple[str, ...]], *names: str) -> int:
+    """Time of the stacks in which these follow each other."""
+    n = len(names)
+    return sum(
+        time for stack, time in found.items() if any(stack[i : i + n] == names for i in range(len(stack) - n + 1))
+    )
+
+
+def test_samples_are_in_the_functions_that_ran_and_waits_in_those_that_waited(of_tree: Profile) -> None:
+    found = of_tree
+    user = stacks(found, "user")
+    whole = sum(user.values())
+    assert holds(user, "work", "often", "spin") > 0.55 * whole
+    assert holds(user, "work", "seldom", "spin") > 0.1 * whole
+    assert holds(user, "work", "often", "spin") + holds(user, "work", "seldom", "spin") > 0.9 * whole
+    slept = stacks(found, "wait.sleep")
+    assert holds(slept, "work") == sum(slept.values())
+    joined = stacks(found, "wait.futex")
+    assert holds(joined, "work") == 0
+    # The C library may be built without frame pointers: then main is missing, and that is said.
+    assert all("main" in stack or stack[0].startswith("[cut off") for stack in joined)
+
+
+def test_frames_know_their_file_line_and_module(build: Build, of_tree: Profile) -> None:
+    program, found = build("tree", TREE), of_tree
+    spin = next(frame for frame in found.frames if frame.function == "spin")
+    assert spin.file == "tree.c"
+    assert spin.line == 7
+    assert spin.module == str(program)
+    assert any(frame.kind == "kernel" and frame.function == "schedule" for frame in found.frames)
+
+
+def test_a_program_without_frame_pointers_is_named_and_its_stacks_say_so(build: Build) -> None:
+    found = profile(build("bare", TREE, WITHOUT))
+    user = stacks(found, "user")
+    marked = sum(time for stack, time in user.items() if any("[skipped" in n or "[cut off" in n for n in stack))
+    assert marked > 0.9 * sum(user.values())
+    assert any("bare" in note and "-fno-omit-frame-pointer" in note for note in found.notes)
+
+
+def test_a_program_with_frame_pointers_is_not_accused(of_tree: Profile) -> None:
+    found = of_tree
+    user = stacks(found, "user")
+    marked = sum(time for stack, time in user.items() if any("[skipped" in n or "[cut off" in n for n in stack))
+    assert marked < 0.1 * sum(user.values())
+    assert not any("tree (" in note for note in found.notes)
+
+
+def test_a_stack_that_is_deeper_than_the_kernel_looks_is_cut_off_and_says_so(build: Build) -> None:
+    found = profile(build("tree", TREE), "1000")
+    user = stacks(found, "user")
+    cut = {stack: time for stack, time in user.items() if stack and stack[0].startswith("[cut off: deeper than")}
+    assert sum(cut.values()) > 0.9 * sum(user.values())
+    assert all(stack.count("deep") > 50 for stack in cut)
+
+
+def test_polling_has_its_samples_also_those_between_the_checks(build: Build) -> None:
+    found = profile(build("polling", POLLING))
+    polled, user = sum(stacks(found, "poll.").values()), sum(stacks(found, "user").values())
+    assert polled > 2 * user  # by the ledger 20 times as much; a stretch that a sample makes too long is not polling
+    between = sum(
+        weight
+        for _, state, weight, _, stack in found.rows()
+        if state.startswith("poll.") and stack and found.frames[stack[0]].kind == "user"
+    )
+    assert between > 0.5 * polled
+
+
+def test_threads_that_live_briefly_are_sampled_or_their_time_is_counted_as_not(build: Build) -> None:
+    found = profile(build("brief", SHORT_LIVED))
+    assert len(found.ledger.threads) == 31
+    user = stacks(found, "user")
+    assert holds(user, "brief") > 0
+    sampled = {thread for thread, state, _, _, _ in found.rows() if state == "user"}
+    assert len(sampled) + found.losses["threads_not_sampled"] >= 25
+
+
+def test_processes_that_a_command_makes_have_their_own_code(build: Build) -> None:
+    tree = build("tree", TREE)
+    script = f"import subprocess; subprocess.run([{str(tree)!r}, '2']); subprocess.run([{str(tree)!r}, '3'])"
+    found = profile(sys.executable, "-c", script)
+    user = stacks(found, "user")
+    for depth in (3, 4):
+        assert holds(user, "main", *["deep"] * depth, "often", "spin") > 0
+    assert {thread.name for thread in found.ledger.threads} >= {"tree"}
+
+
+def test_a_program_that_is_removed_while_it_runs_keeps_its_names(build: Build, tmp_path: Path) -> None:
+    copy = tmp_path / "gone"
+    shutil.copy(build("tree", TREE), copy)
+    found = profile("sh", "-c", f"{copy} - 40 & sleep 0.5; rm {copy}; wait")
+    assert holds(stacks(found, "user"), "often", "spin") > 0
+
+
+def test_running_processes_are_found_by_their_maps(build: Build) -> None:
+    with subprocess.Popen([build("tree", TREE), "-", "1000000"]) as process:
+        try:
+            found = profile(selection=Selection(pids=(process.pid,)), seconds=0.5)
+        finally:
+            process.kill()
+    assert holds(stacks(found, "user"), "work", "often", "spin") > 0
+
+
+def test_a_kernel_that_hides_its_symbols_is_said(build: Build, tmp_path: Path) -> None:
+    from headway.linux.kallsyms import KernelSymbols
+    from headway.linux.modules import Modules
+    from headway.linux.symbols import Stacks
+
+    (tmp_path / "kallsyms").write_text("0000000000000000 T _stext\n")
+    hidden = Stacks(Modules(), KernelSymbols(tmp_path / "kallsyms"))
+    hidden.add(None, (), (0xFFFFFFFF81000000,), most=127)
+    lists, frames = hidden.resolve()
+    assert lists == ((0,),)
+    assert frames == (Frame(None, None, None, "[kernel]", None, "kernel"),)
+    assert any("kernel.kptr_restrict" in note for note in hidden.describe(Counter({0: 1})))
+
+
+JIT = """
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+int main(void)
+{
+    /* push rbp; mov rbp, rsp; mov ecx, n; loop: dec ecx; jnz loop; pop rbp; ret */
+    unsigned char code[] = {0x55, 0x48, 0x89, 0xe5, 0xb9, 0, 0, 0, 0x10, 0xff, 0xc9, 0x75, 0xfc, 0x5d, 0xc3};
+    char path[64];
+    void *made = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memcpy(made, code, sizeof(code));
+    snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
+    FILE *map = fopen(path, "w");
+    fprintf(map, "%lx %lx py::hot_loop:/src/app.py\\n", (unsigned long)made, (unsigned long)sizeof(code));
+    fclose(map);
+    puts(path);
+    fflush(stdout);
+    ((void (*)(void))made)();
+    ((void (*)(void))made)();
+    return 0;
+}
+"""
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="needs x86-64: the program makes code for it")
+def test_code_made_at_run_time_is_named_by_its_perf_map(build: Build) -> None:
+    found = profile(build("jit", JIT))
+    (tid,) = {thread.tid for thread in found.ledger.threads}
+    Path(f"/tmp/perf-{tid}.map").unlink()
+    user = stacks(found, "user")
+    assert holds(user, "main", "hot_loop") > 0.9 * sum(user.values())
+    frame = next(frame for frame in found.frames if frame.function == "hot_loop")
+    assert (frame.kind, frame.file) == ("python", "app.py")
+
+
+def test_a_wait_that_began_before_has_its_stack_in_the_kernel() -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        try:
+            found = profile(selection=Selection(pids=(process.pid,)), seconds=0.3)
+        finally:
+            process.kill()
+    (stack,) = stacks(found, "wait.sleep")
+    assert stack
+    assert all(frame.kind == "kernel" for frame in found.frames)

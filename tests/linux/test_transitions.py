@@ -1,0 +1,408 @@
+"""The decoder of the rings of transitions: what was written is what is read, and nothing written there can harm it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headway.linux._memory import STATES
+from headway.linux._transitions import RECORDS, Decoder
+from headway.linux.transitions import TransitionReader, words_of_rings
+
+if TYPE_CHECKING:
+    from headway.linux._transitions import Columns
+
+START = 1_000_000_000_000
+WORDS = 1 << 10
+SLOTS = 8
+N_STATES = STATES["N_STATES"]
+UNKNOWN = STATES["UNKNOWN"]
+WORD = (1 << 64) - 1
+
+
+class Ring:
+    """The words of one ring, written as the programs write them."""
+
+    def __init__(self, memory: memoryview, cpu: int, words: int = WORDS) -> None:
+        self._words = memory[cpu * words : (cpu + 1) * words]
+        self.written = 0
+
+    def put(self, *words: int) -> None:
+        for word in words:
+            self._words[self.written % len(self._words)] = word & WORD
+            self.written += 1
+
+
+def memory(n_cpus: int, words: int = WORDS) -> memoryview:
+    return memoryview(bytearray(8 * n_cpus * words)).cast("Q")
+
+
+def stretch(duration: int, taken: int, state: int, left: int) -> list[int]:
+    if taken < 1 << 15 and duration < 1 << 36 and left <= 1:
+        return [left << 1 | state << 2 | taken << 13 | duration << 28]
+    return [RECORDS["LONG"] | state << 5 | left << 16, duration, taken]
+
+
+@dataclass
+class Processor:
+    """A processor that does things, and what it added up."""
+
+    stretches: Ring
+    time: int = START
+    slot: int = 0
+    cells: dict[tuple[int, int], list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0, 0]))
+    last: tuple[int, int, int] | None = None
+    """State, time charged and count of the last stretch."""
+
+    def charge(self, duration: int, taken: int, state: int, left: int) -> None:
+        self.stretches.put(*stretch(duration, taken, state, left))
+        self.time += duration
+        self._add(state, duration - taken, left, taken)
+        self.last = state, duration - taken, left
+
+    def amount(self, state: int, time: int, count: int) -> None:
+        self.stretches.put(RECORDS["AMOUNT"] | state << 5 | count << 16, time)
+        self._add(state, time, count, -time)
+
+    def move(self, to: int) -> None:
+        if self.last is None:
+            return
+        state, time, count = self.last
+        count = min(count, 1)  # others are not moved
+        self.stretches.put(RECORDS["MOVE"] | state << 5 | to << 16 | count << 27, time)
+        self._add(state, -time, -count, 0)
+        self._add(to, time, count, 0)
+        self.last = None
+
+    def switch(self, slot: int) -> None:
+        self.stretches.put(RECORDS["SLOT"] | slot << 5)
+        self.slot, self.last = slot, None
+
+    def _add(self, state: int, time: int, count: int, taken: int) -> None:
+        cell = self.cells[self.slot, state]
+        cell[0] += time
+        cell[1] += count
+        self.cells[self.slot, -1][2] += taken
+
+
+def sums(parts: list[Columns], cpu: int) -> dict[tuple[int, int], list[int]]:
+    """By slot (which is the thread's number here, and 0 for none) and state; -1: what was taken."""
+    found: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0, 0])
+    for part in parts:
+        _, durations, takens, cpus, threads, states, counts, *_ = (column.tolist() for column in part)
+        for on, thread, state, duration, taken, count in zip(
+            cpus, threads, states, durations, takens, counts, strict=True
+        ):
+            if on == cpu:
+                cell = found[max(thread, 0), state]
+                cell[0] += duration - taken
+                cell[1] += count
+                found[max(thread, 0), -1][2] += taken
+    return {key: cell for key, cell in found.items() if any(cell)}
+
+
+def decoder_of(n_cpus: int, words: int = WORDS) -> tuple[Decoder, list[Ring], list[Ring]]:
+    stretches, absences = memory(n_cpus, words), memory(n_cpus, words)
+    decoder = Decoder(stretches, absences, n_cpus, (words, words), SLOTS, START)
+    for slot in range(1, SLOTS):
+        decoder.has(slot, START, slot)
+    rings = [[Ring(m, cpu, words) for cpu in range(n_cpus)] for m in (stretches, absences)]
+    return decoder, rings[0], rings[1]
+
+
+STATE = st.integers(1, N_STATES - 1)
+KIND = st.sampled_from(sorted(RECORDS.values()))
+DURATION = st.one_of(st.integers(0, 10_000), st.integers(0, 1 << 40))
+STEPS = st.one_of(
+    st.tuples(st.just("charge"), DURATION, st.floats(0, 1), STATE, st.sampled_from([0, 1, 1, 70_000])),
+    st.tuples(st.just("amount"), STATE, st.integers(-(1 << 34), 1 << 34), st.integers(-(1 << 33), 1 << 33)),
+    st.tuples(st.just("move"), STATE),
+    st.tuples(st.just("switch"), st.integers(0, SLOTS - 1)),
+    st.tuples(st.just("read")),
+    st.tuples(st.just("take")),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 1), STEPS), max_size=80), st.integers(5, 8))
+def test_rows_add_up_to_what_was_charged_whenever_they_are_read(
+    steps: list[tuple[int, tuple[Any, ...]]], room: int
+) -> None:
+    decoder, rings, absences = decoder_of(2, 1 << room)
+    processors = [Processor(ring) for ring in rings]
+    parts: list[Columns] = []
+    last = START + (1 << 47)  # so that no amount is too large
+
+    def read(horizon: int) -> None:
+        decoder.read([(r.written, a.written) for r, a in zip(rings, absences, strict=True)], horizon, last)
+
+    for cpu, (what, *how) in steps:
+        match what:
+            case "charge":
+                duration, part, state, left = how
+                processors[cpu].charge(duration, int(duration * part), state, left)
+            case "amount" | "move" | "switch":
+                getattr(processors[cpu], what)(*how)
+            case "read":
+                read(last)
+            case "take":
+                parts.append(decoder.take())
+        if rings[cpu].written - decoder.read_until(cpu)[0] > (1 << room) - 8:
+            read(last)
+    read(last)
+    parts.append(decoder.take())
+    assert decoder.damaged == decoder.nameless == 0
+    for cpu, processor in enumerate(processors):
+        assert sums(parts, cpu) == {key: cell for key, cell in processor.cells.items() if any(cell)}
+        at = START
+        for part in parts:
+            for time, duration, on in zip(part[0].tolist(), part[1].tolist(), part[3].tolist(), strict=True):
+                if duration and on == cpu:
+                    assert time == at
+                    at += duration
+        assert at == processor.time
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.integers(0, WORD),
+            st.integers(0, 200),
+            st.builds(lambda kind, rest: kind | rest << 5, KIND, st.integers(0, 1 << 40)),
+            st.builds(lambda time: START + time, st.integers(-1000, 10_000)),
+            st.builds(lambda duration, state: state << 2 | duration << 28, st.integers(0, 5000), STATE),
+        ),
+        max_size=64,
+    ),
+    st.lists(st.tuples(st.integers(0, WORD), st.integers(0, WORD)), max_size=3),
+    st.integers(0, 10_000),
+)
+def test_whatever_is_on_a_ring_no_time_is_invented(
+    words: list[int], written: list[tuple[int, int]], horizon: int
+) -> None:
+    stretches, absences = memory(1, 64), memory(1, 64)
+    decoder = Decoder(stretches, absences, 1, (64, 64), SLOTS, START)
+    for ring in (stretches, absences):
+        Ring(ring, 0, 64).put(*words)
+    now = START + 10_000
+    for heads in ((len(words), len(words)), *written):
+        decoder.read([heads], START + horizon, now)
+    time, duration, taken, cpu, _, state, *_ = decoder.take()
+    assert decoder.damaged <= 2
+    assert (duration >= 0).all()
+    assert (time >= START).all()
+    assert (time + duration <= START + horizon).all()
+    assert ((state > 0) & (state < N_STATES)).all()
+    assert (duration >= taken)[duration > 0].all()
+    placed = (cpu == 0) & (duration > 0)
+    assert (time[placed][1:] >= (time + duration)[placed][:-1]).all()
+
+
+def test_a_stretch_that_was_something_else_is_that_and_not_two_corrections() -> None:
+    decoder, (ring,), _ = decoder_of(1)
+    processor = Processor(ring)
+    processor.switch(1)
+    processor.charge(500, 20, STATES["USER"], 1)
+    processor.move(STATES["POLL"])
+    decoder.read([(ring.written, 0)], START + 1000, START + 1000)
+    columns = decoder.take()
+    assert [column.tolist() for column in columns[:7]] == [[START], [500], [20], [0], [1], [STATES["POLL"]], [1]]
+
+
+def test_a_hole_is_a_stretch_that_is_not_known_and_of_nobody() -> None:
+    decoder, (ring,), _ = decoder_of(1)
+    processor = Processor(ring)
+    processor.switch(1)
+    processor.charge(500, 0, STATES["USER"], 1)
+    ring.put(RECORDS["TIME"], START + 700)
+    processor.charge(100, 0, STATES["USER"], 1)
+    decoder.read([(ring.written, 0)], START + 1000, START + 1000)
+    time, duration, _, _, thread, state, *_ = decoder.take()
+    assert time.tolist() == [START, START + 500, START + 700]
+    assert duration.tolist() == [500, 200, 100]
+    assert thread.tolist() == [1, -1, 1]
+    assert state.tolist() == [STATES["USER"], UNKNOWN, STATES["USER"]]
+
+
+def test_what_ends_after_the_horizon_is_left_for_the_next_look() -> None:
+    decoder, (ring,), (waits,) = decoder_of(1)
+    processor = Processor(ring)
+    for _ in range(3):
+        processor.charge(400, 0, STATES["USER"], 0)
+    waits.put(RECORDS["ABSENCE"] | STATES["WAIT_PIPE"] << 5 | 1 << 16, START, START + 900)
+    for horizon, rows in ((399, 0), (800, 2), (899, 0), (1200, 2)):
+        decoder.read([(ring.written, waits.written)], START + horizon, START + 5000)
+        assert len(decoder.take()[0]) == rows
+
+
+def test_a_slot_is_the_threads_that_had_it_then() -> None:
+    stretches = memory(1)
+    decoder = Decoder(stretches, memory(1), 1, (WORDS, WORDS), SLOTS, START)
+    ring = Ring(stretches, 0)
+    processor = Processor(ring)
+    processor.switch(3)
+    for _ in range(5):
+        processor.charge(100, 0, STATES["USER"], 1)
+    decoder.read([(ring.written, 0)], START + 1000, START + 1000)
+    decoder.has(3, START + 400, 9)  # it is there still; the others are told of when they have ended
+    decoder.has(3, START + 200, 8)
+    decoder.had(3, 8, START + 200, START + 300)
+    decoder.has(3, START, 7)
+    decoder.had(3, 7, START, START + 200)
+    assert decoder.slots() == [3]
+    assert decoder.take()[4].tolist() == [7, 7, 8, -1, 9]
+    assert decoder.nameless == 1
+    assert decoder.slots() == []
+
+
+def test_figures_larger_than_a_row_can_hold_are_several_rows() -> None:
+    decoder, (ring,), _ = decoder_of(1)
+    processor = Processor(ring)
+    processor.charge(1 << 36, 1 << 35, STATES["USER"], 5_000_000_000)
+    now = START + (1 << 37)
+    decoder.read([(ring.written, 0)], now, now)
+    time, duration, taken, _, _, _, count, *_ = decoder.take()
+    assert duration.tolist() == [1 << 36] + [0] * (len(time) - 1)
+    assert taken.sum(dtype=np.int64) == 1 << 35
+    assert count.sum(dtype=np.int64) == 5_000_000_000
+
+
+@pytest.mark.parametrize("words", [0, 3, 1 << 20])
+def test_rings_that_are_not_as_long_as_said_are_refused(words: int) -> None:
+    with pytest.raises(ValueError, match="not as long"):
+        Decoder(memory(1), memory(1), 1, (64, words), SLOTS, START)
+
+
+def test_many_lives_are_forgotten_when_they_are_over() -> None:
+    decoder = Decoder(memory(1), memory(1), 1, (WORDS, WORDS), SLOTS, START)
+    for n in range(20_000):
+        decoder.has(1, START + n, n)
+        decoder.had(1, n, START + n, START + n)
+        if n % 1000 == 0:
+            decoder.forget(START + n)
+
+
+@given(st.integers(1, 8192))
+def test_rings_are_as_many_words_as_a_power_of_two_and_together_not_too_many(n_cpus: int) -> None:
+    for words in words_of_rings(n_cpus):
+        assert words & (words - 1) == 0
+        assert n_cpus * words <= 1 << 25
+    assert words_of_rings(2) == (1 << 21, 1 << 19)
+    assert words_of_rings(n_cpus, 64) == (64, 64)
+
+
+# ---- whose rows they are ----
+
+
+@dataclass
+class Kernel:
+    """Threads that come and go in few slots of one processor: what `Memory` and `Exits` tell of them."""
+
+    rings: tuple[bytearray, ...] = field(default_factory=lambda: tuple(bytearray(8 * n) for n in (WORDS, WORDS, 8)))
+    time: int = START
+    slots: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Slot -> tid and birth of who is there."""
+    ended: list[tuple[int, int, int, str, int, int]] = field(default_factory=list)
+    ran: list[tuple[int, int]] = field(default_factory=list)
+    """Who ran, and since when."""
+    lives: list[tuple[int, int, int]] = field(default_factory=list)
+    """Of those that have ended: tid, birth and end."""
+    unwritten: int = 0
+
+    def __post_init__(self) -> None:
+        self.ring = Ring(memoryview(self.rings[0]).cast("Q"), 0)
+
+    def be_born(self, slot: int) -> None:
+        if slot not in self.slots:
+            self.time += 1
+            self.slots[slot] = 100 + len(self.lives) + len(self.slots), self.time
+
+    def run(self, slot: int) -> None:
+        if slot in self.slots:
+            self.ring.put(RECORDS["TIME"], self.time, RECORDS["SLOT"] | slot << 5)
+            self.ring.put(*stretch(5, 0, STATES["USER"], 1))
+            self.ran.append((self.slots[slot][0], self.time))
+            self.time += 5
+
+    def end(self, slot: int) -> None:
+        if slot in self.slots:
+            tid, birth = self.slots.pop(slot)
+            self.ended.append((slot, tid, tid, "thread", birth, self.time))
+            self.lives.append((tid, birth, self.time))
+
+    def written(self) -> list[tuple[int, int]]:
+        return [(self.ring.written, 0)]
+
+    def now(self) -> int:
+        return self.time + 1_000_000
+
+    def slots_used(self) -> int:
+        return SLOTS
+
+    def look_at(self, numbers: Iterable[int]) -> list[tuple[int, int, int, str, int, int, int, int]]:
+        here = [(n, *self.slots[n]) for n in numbers if n in self.slots]
+        return [(n, tid, tid, "thread", birth, -1, STATES["READY"], self.time) for n, tid, birth in here]
+
+    def state_name(self, state: int) -> str:
+        return f"state.{state}"
+
+    def unfinished(self, at: int, cpus: Iterable[int]) -> list[tuple[int, int, int, int, int, int, int]]:
+        return []
+
+    def follow(self) -> None:
+        self.ended.clear()
+
+    def take_news(self) -> list[tuple[int, int, int, str, int, int]]:
+        found, self.ended = self.ended, []
+        return found
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["be_born", "run", "run", "end", "look", "take"]), st.integers(1, 3))))
+def test_rows_are_of_who_had_the_slot_then_however_often_it_was_used_again(steps: list[tuple[str, int]]) -> None:
+    kernel = Kernel()
+    reader = TransitionReader(
+        kernel.rings,  # type: ignore[arg-type]
+        kernel,  # type: ignore[arg-type]
+        kernel,  # type: ignore[arg-type]
+        words=(WORDS, WORDS),
+        max_slots=SLOTS,
+        n_cpus=1,
+        cpus=lambda: [0],
+        start=START,
+        consume=lambda: None,
+    )
+    pieces = []
+    for what, slot in steps:
+        if what == "look":
+            reader.look(all_of_it=True)
+        elif what == "take":
+            pieces.append(reader.take())
+        else:
+            getattr(kernel, what)(slot)
+    pieces.append(reader.finish(kernel.now()))
+    threads = {seen.thread: seen for piece in pieces for seen in piece.threads}
+    rows = [
+        (threads[thread].tid, time)
+        for piece in pieces
+        for thread, time, state in zip(
+            piece.transitions.thread.tolist(),
+            piece.transitions.time.tolist(),
+            piece.transitions.state.tolist(),
+            strict=True,
+        )
+        if state == STATES["USER"]
+    ]
+    assert rows == kernel.ran
+    assert len({seen.tid for seen in threads.values()}) == len(threads)
+    found = {(seen.tid, seen.birth, seen.end) for seen in threads.values()}
+    assert found == {*kernel.lives, *((tid, birth, None) for tid, birth in kernel.slots.values())}
+    assert reader.losses()["transitions_of_unknown_threads"] == 0

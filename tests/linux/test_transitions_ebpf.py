@@ -1,0 +1,323 @@
+"""Transitions out of the kernel: what their rows add up to is what the kernel has added up itself, exactly.
+
+`record` asserts it in each of these tests, thread by thread and processor by processor, and that the rows tile.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from headway.linux import ebpf
+from headway.linux.ebpf import BpfSource
+from headway.linux.source import Criteria, Selection
+from headway.linux.transitions import NICE
+from headway.model import Kind, kind_of, violations
+
+from .measuring import SPINNER_AND_SLEEPERS, python
+from .recorded import Recorded, Row, assert_tiles, cells_of, record
+from .test_ebpf import EXEC_BY_THREAD, GETPPID, THREADS
+from .test_ebpf_edges import BOMB, MANY_CALLS, SPAWN
+from .test_polling import IN_VAIN
+from .test_regions_ebpf import POLLS_INSIDE, SHARES
+
+pytestmark = pytest.mark.root
+
+Compiler = Callable[[str, str], Path]
+
+
+def waits(recorded: Recorded, state: str, thread: int | None = None) -> list[Row]:
+    """The rows of waits that were ended by a wake-up."""
+    return [r for r in recorded.rows() if r.state == state and r.duration and thread in (None, r.thread)]
+
+
+# ---- what programs do ----
+
+
+def test_system_calls_in_a_loop(compile_c: Compiler) -> None:
+    recorded = record(compile_c("getppid", GETPPID), "100000")
+    calls = [r for r in recorded.rows() if r.state == "kernel.getppid" and r.count]
+    assert len(calls) == 100_000
+    assert all(r.cpu >= 0 and r.thread == 0 and r.count == 1 for r in calls)
+
+
+def test_many_short_threads_that_have_the_same_slots(compile_c: Compiler) -> None:
+    recorded = record(compile_c("threads", THREADS), "3000")
+    assert len(recorded.threads) == 3001
+    assert all(seen.end is not None for seen in recorded.threads.values())
+
+
+def test_processes_that_fork_processes(compile_c: Compiler) -> None:
+    assert len(record(compile_c("bomb", BOMB)).threads) == 1 + 4 + 16 + 64 + 256 + 1024
+
+
+def test_programs_that_execute_programs(compile_c: Compiler) -> None:
+    recorded = record("sh", "-c", "/bin/true; /bin/true; (exec /bin/true); exit 0", each=0.005)
+    assert sorted(seen.name for seen in recorded.threads.values()) == ["sh", "true", "true", "true"]
+    record(compile_c("spawn", SPAWN))
+    recorded = record(compile_c("exec_by_thread", EXEC_BY_THREAD), each=0.01)
+    assert sum(seen.name == "sleep" and seen.tid == seen.pid for seen in recorded.threads.values()) == 1
+
+
+def test_polling_is_what_the_rows_say_too(compile_c: Compiler) -> None:
+    recorded = record(compile_c("in_vain", IN_VAIN), "20000", "epoll_wait", "read_pipe", "sched_yield", "select")
+    rows = recorded.rows()
+    polls = [r for r in rows if kind_of(r.state) is Kind.POLL and r.duration and r.count]
+    corrections = [r for r in rows if not r.duration and not r.cpu < 0 and r.count < 0]
+    assert len(polls) >= 4 * 20_000 * 0.9
+    assert len(corrections) < 0.01 * len(polls), "what is found out later changes the row itself, mostly"
+
+
+def test_marked_regions(compile_c: Compiler) -> None:
+    recorded = record(compile_c("shares", SHARES))
+    rows = [r for r in recorded.rows() if r.state == "noneffective.inner"]
+    assert sum(r.count for r in rows) == 300
+    assert all(r.duration == 0 and r.taken <= 0 and r.cpu >= 0 for r in rows)
+    record(compile_c("polls_inside", POLLS_INSIDE), interval=0.02)
+
+
+def test_marked_functions() -> None:
+    code = "x = [bytes(100_000) for _ in range(300)]"
+    recorded = record(sys.executable, "-c", code, criteria=Criteria(functions=("malloc",)))
+    assert any(r.state.startswith("noneffective.") and r.count for r in recorded.rows())
+
+
+def test_page_faults() -> None:
+    code = "import mmap\nfor _ in range(20):\n m = mmap.mmap(-1, 1 << 20)\n for i in range(0, 1 << 20, 4096): m[i] = 1"
+    recorded = record(*python(code))
+    assert sum(r.count for r in recorded.rows() if r.state == "kernel.fault") >= 20 * 256
+
+
+def test_with_causes_and_events_the_rows_are_the_same(compile_c: Compiler) -> None:
+    record(compile_c("threads", THREADS), "200", criteria=Criteria(why=True, events=("page-faults",)))
+
+
+def test_states_that_share_a_cell_are_told_apart_in_the_rows(compile_c: Compiler) -> None:
+    if os.uname().machine != "x86_64":
+        pytest.skip("the numbers are those of x86-64")
+    shared = "states_sharing_a_cell"
+    recorded = record(compile_c("many_calls", MANY_CALLS), allowed=[shared], lawful=False)
+    assert recorded.ledger.losses[shared]
+    assert_tiles(recorded)
+    calls = {r.state for r in recorded.rows() if r.count and r.state.startswith("kernel.")}
+    assert len(calls) >= 121
+
+
+# ---- whom, where and when ----
+
+
+def test_threads_that_are_there_before_and_after() -> None:
+    target = subprocess.Popen(python(SPINNER_AND_SLEEPERS), stdout=subprocess.PIPE)
+    try:
+        assert target.stdout is not None
+        target.stdout.readline()
+        time.sleep(0.1)
+        recorded = record(selection=Selection(pids=(target.pid,)), seconds=0.4)
+    finally:
+        target.kill()
+        target.wait()
+    assert len(recorded.threads) == 4
+    assert all(seen.end is None for seen in recorded.threads.values())
+    opened = recorded.opened()
+    asleep = [number for number in recorded.threads if opened[number].state in ("wait.sleep", "wait.futex")]
+    assert len(asleep) >= 2, "long waits are known before they end"
+    for number in asleep:
+        assert opened[number].cpu == -1
+        assert opened[number].since in {r.time for r in recorded.rows() if r.thread == number}
+
+
+def test_only_what_happens_on_some_processors(compile_c: Compiler) -> None:
+    (first, *_) = sorted(os.sched_getaffinity(0))
+    recorded = record("sh", "-c", "for i in 1 2 3 4 5 6; do /bin/true; done", selection=Selection(cpus=(first,)))
+    assert {r.cpu for r in recorded.rows()} <= {-1, first}
+
+
+def test_everything_under_load_read_in_intervals_meanwhile(compile_c: Compiler) -> None:
+    program = compile_c("threads", THREADS)
+    recorded = record(program, "4000", selection=Selection(everything=True), interval=0.01, each=0.02)
+    assert len(recorded.threads) > 4000
+
+
+# ---- who woke whom ----
+
+PING_PONG = """
+#include <unistd.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+int main(void) {
+    int to[2], back[2];
+    char byte = 0;
+    if (pipe(to) || pipe(back)) return 1;
+    if (!fork()) {
+        prctl(PR_SET_NAME, "pong");
+        for (int i = 0; i < 2000; i++) if (read(to[0], &byte, 1) != 1 || write(back[1], &byte, 1) != 1) return 1;
+        return 0;
+    }
+    for (int i = 0; i < 2000; i++) if (write(to[1], &byte, 1) != 1 || read(back[0], &byte, 1) != 1) return 1;
+    return wait(0) < 0;
+}
+"""
+
+
+def test_two_processes_wake_each_other(compile_c: Compiler) -> None:
+    recorded = record(compile_c("ping_pong", PING_PONG))
+    pong = next(seen.thread for seen in recorded.threads.values() if seen.name == "pong")
+    ping = next(number for number in recorded.threads if number != pong)
+    for thread, other in ((ping, pong), (pong, ping)):
+        ended = waits(recorded, "wait.pipe", thread)
+        assert len(ended) > 100
+        assert all(r.waker == other and r.waker_tid == 0 and r.waker_state is None for r in ended)
+    assert all(r.waker == pong for r in waits(recorded, "wait.child", ping))
+
+
+HAND_OVER = """
+#include <pthread.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t turned = PTHREAD_COND_INITIALIZER;
+static int turn;
+static void *play(void *mine) {
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < 500; i++) {
+        while (turn != (long)mine) pthread_cond_wait(&turned, &lock);
+        turn = !turn;
+        pthread_cond_signal(&turned);
+    }
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+int main(void) {
+    pthread_t other;
+    pthread_create(&other, 0, play, (void *)1);
+    play(0);
+    pthread_join(other, 0);
+    return 0;
+}
+"""
+
+
+def test_threads_that_hand_over_by_futex(compile_c: Compiler) -> None:
+    recorded = record(compile_c("hand_over", HAND_OVER))
+    first, second = recorded.threads
+    for thread, other in ((first, second), (second, first)):
+        ended = waits(recorded, "wait.futex", thread)
+        assert len(ended) > 100
+        assert {r.waker for r in ended} == {other}
+
+
+def test_a_timer_wakes_who_sleeps() -> None:
+    recorded = record(*python("import time\nfor _ in range(20): time.sleep(.002)"))
+    ended = waits(recorded, "wait.sleep")
+    assert len(ended) == 20
+    assert all(r.waker == -1 and r.waker_tid == 0 for r in ended)
+    shown = [
+        r.waker_state for r in ended if r.waker_state
+    ]  # a kernel may keep a processor from being traced for a moment
+    assert len(shown) >= 15
+    assert all(state.startswith(("irq.", "softirq.")) for state in shown)
+
+
+def test_who_is_woken_by_a_thread_that_is_not_measured_is_told_its_id() -> None:
+    event, tids, over = threading.Event(), [], threading.Event()
+
+    def wait() -> None:
+        tids.append(threading.get_native_id())
+        while not over.is_set():
+            event.wait()
+            event.clear()
+
+    def wake() -> None:
+        tids.append(threading.get_native_id())
+        while waiter.is_alive():
+            time.sleep(0.01)
+            event.set()
+
+    waiter, waker = threading.Thread(target=wait), threading.Thread(target=wake)
+    waiter.start()
+    while not tids:
+        time.sleep(0.001)
+    waker.start()
+    try:
+        recorded = record(selection=Selection(tids=(tids[0],)), seconds=0.3)
+    finally:
+        over.set()
+        waiter.join()
+        waker.join()
+    ended = [r for r in waits(recorded, "wait.futex") if r.waker_tid == tids[1]]
+    assert len(ended) > 5
+    assert all(r.waker == -1 and r.waker_state is None for r in ended)
+
+
+# ---- what is lost ----
+
+
+def test_what_does_not_fit_the_rings_is_counted_and_is_time_that_is_not_known(compile_c: Compiler) -> None:
+    lost = "transitions_lost"
+    program = compile_c("getppid", GETPPID)
+    recorded = record(program, "50000", ring_words=64, allowed=[lost], lawful=False)
+    assert recorded.ledger.losses[lost] > 10_000
+    assert recorded.pieces[-1].losses[lost] == recorded.ledger.losses[lost]
+    assert_tiles(recorded)
+    assert violations(recorded.ledger) == []
+    (thread,) = recorded.ledger.threads
+    assert thread.states["kernel.getppid"].count == 50_000, "the kernel's own ledger has it all"
+    (cells,) = recorded.sums("thread").values()
+    unknown = cells["unknown"][0]
+    assert sum(spent for spent, _ in cells.values()) == thread.span
+    for state, (spent, count) in cells.items():
+        if state != "unknown":
+            kept = thread.states[state]
+            assert spent <= kept.time
+            assert count <= (kept.count or 0)
+    missing = sum(c.time - cells.get(s, (0, 0))[0] for s, c in thread.states.items())
+    assert unknown == missing
+    record(compile_c("bomb", BOMB), ring_words=64, allowed=[lost], lawful=False)
+
+
+def test_many_threads_and_little_room_lose_rows_but_no_thread(compile_c: Compiler) -> None:
+    recorded = record(compile_c("threads", THREADS), "1000", ring_words=256, allowed=["transitions_lost"], lawful=False)
+    assert len(recorded.threads) == 1001
+    assert_tiles(recorded)
+
+
+def test_threads_whose_end_is_lost_leave_rows_of_nobody(compile_c: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ebpf, "RING_BYTES", 4096)
+    allowed = ["exits_lost", "transitions_of_unknown_threads"]
+    recorded = record(compile_c("threads", THREADS), "1000", allowed=allowed, lawful=False)
+    assert recorded.ledger.losses["exits_lost"] > 100
+    assert recorded.ledger.losses["transitions_of_unknown_threads"] > 100
+    by_cpu = recorded.sums("cpu")
+    for processor in recorded.ledger.processors:
+        assert by_cpu[processor.cpu] == cells_of(processor.states)
+    by_thread, kept = recorded.sums("thread"), {t.key: t for t in recorded.ledger.threads}
+    for number, seen in recorded.threads.items():
+        if (seen.tid, seen.birth) in kept:
+            assert by_thread[number] == cells_of(kept[seen.tid, seen.birth].states)
+
+
+def test_there_is_nothing_to_take_where_nothing_is_recorded() -> None:
+    source = BpfSource(Selection(pids=(os.getpid(),)))
+    try:
+        source.begin()
+        assert source.waiting == 0
+        with pytest.raises(ValueError, match="no transitions are recorded"):
+            source.take()
+    finally:
+        source.close()
+
+
+def test_the_thread_that_reads_goes_before_others_as_long_as_it_does() -> None:
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    source = BpfSource(Selection(pids=(os.getpid(),)), record=True)
+    try:
+        source.begin()
+        assert os.getpriority(os.PRIO_PROCESS, 0) == min(before, NICE)
+    finally:
+        source.close()
+    assert os.getpriority(os.PRIO_PROCESS, 0) == before

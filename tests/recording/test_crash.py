@@ -1,0 +1,61 @@
+"""A recorder that is killed: its recording opens, and all is there up to a moment that it names."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from headway.model import violations
+from headway.recording.reader import Recording
+
+RECORDER = """
+import itertools, sys
+from random import Random
+from headway.recording.writer import Writer
+from tests.recordings import Run, document
+run = Run(Random(int(sys.argv[2])))
+limit = int(sys.argv[3]) or None
+writer = Writer(sys.argv[1], document(run.start), rows=200, most_bytes=limit)
+print("begun", flush=True)
+for number in itertools.count():
+    writer.add(next(run.pieces(1, 60)))
+    if number % 10 == 0:
+        print(run.now, flush=True)
+"""
+
+
+@pytest.mark.parametrize("limit", [0, 200_000])
+@pytest.mark.parametrize("moment", [0.0, 0.02, 0.1, 0.3, 0.55])
+def test_killed_at_some_moment(tmp_path: Path, moment: float, limit: int) -> None:
+    path = tmp_path / "run.hw"
+    root = Path(__file__).parents[2]
+    arguments = [sys.executable, "-c", RECORDER, str(path), "1", str(limit)]
+    recorder = subprocess.Popen(
+        arguments, stdout=subprocess.PIPE, cwd=root, env={**os.environ, "PYTHONPATH": str(root)}
+    )
+    with recorder:
+        assert recorder.stdout is not None
+        assert recorder.stdout.readline() == b"begun\n"
+        time.sleep(moment + Random(str(moment)).random() / 50)
+        recorder.send_signal(signal.SIGKILL)
+        said = [int(line) for line in recorder.stdout.read().splitlines(keepends=True) if line.endswith(b"\n")]
+    with Recording(path) as recording:
+        assert not recording.closed
+        assert recording.damaged == {}
+        assert recording.kept_ledger() is None
+        ledger = recording.ledger()
+        assert violations(ledger) == []
+        assert ledger.window.end == recording.window.end
+        assert "not closed" in ledger.reasons["recording"]
+        for thread in ledger.threads:
+            assert thread.span == thread.until - thread.start
+        # A few parts may wait to be written, each of at least so many rows: not more is lost.
+        assert recording.rows <= sum(part.rows for part in recording.parts)
+        assert not said or recording.window.end <= max(said) + 60 * 1000 * 100

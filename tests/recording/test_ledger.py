@@ -1,0 +1,136 @@
+"""What was counted while it ran and what its recording says are the same, to the last unit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from headway.model import Cell, Ledger, Thread, violations
+from headway.recording.reader import Recording
+from headway.recording.writer import Writer
+from headway.text import valid
+
+from ..recordings import Run, document
+
+seeds = st.integers(0, 1 << 32)
+QUICK = (Phase.explicit, Phase.reuse, Phase.generate)
+"""An example is a whole recording, and its seed says nothing by being smaller."""
+Row = tuple[int, str, int, int | None, int, int, Mapping[str, Cell]]
+
+
+def plain(ledger: Ledger) -> tuple[Mapping[tuple[int, int], Row], Mapping[int, tuple[int, Mapping[str, Cell]]]]:
+    """What must be equal, in no order."""
+
+    def row(t: Thread) -> Row:
+        return t.pid, valid(t.name), t.start, t.end, t.until, t.span, dict(t.states)
+
+    return {t.key: row(t) for t in ledger.threads}, {p.cpu: (p.span, dict(p.states)) for p in ledger.processors}
+
+
+def write(path: Path, run: Run, pieces: int, *, moves: int = 10, rows: int = 1 << 20) -> Ledger:
+    """Record a run; its own ledger."""
+    writer = Writer(path, document(run.start), rows=rows)
+    for piece in run.pieces(pieces, moves):
+        writer.add(piece)
+    return finish(writer, run)
+
+
+def finish(writer: Writer, run: Run) -> Ledger:
+    """End the run, and close its recording."""
+    piece, ledger = run.end()
+    writer.add(piece)
+    writer.close(ledger)
+    return ledger
+
+
+@settings(deadline=None, phases=QUICK, max_examples=20)
+@given(seeds, st.integers(0, 12), st.integers(1, 60))
+def test_the_ledger_of_the_rows_is_the_source_s(seed: int, pieces: int, rows: int) -> None:
+    with TemporaryDirectory() as scratch:
+        path = Path(scratch) / "run.hw"
+        ledger = write(path, Run(Random(seed)), pieces, rows=rows)
+        assert violations(ledger) == []
+        with Recording(path) as recording:
+            found, kept = recording.ledger(), recording.kept_ledger()
+            assert recording.closed
+            assert recording.damaged == {}
+            assert recording.open_states() == []
+    assert kept is not None
+    assert plain(found) == plain(ledger) == plain(kept)
+    for read in (found, kept):
+        assert read.source == "recording"
+        assert read.window == ledger.window
+        assert read.losses == ledger.losses
+        assert read.precision == ledger.precision
+        assert read.overhead == ledger.overhead
+        assert read.reasons == ledger.reasons
+
+
+@settings(deadline=None, phases=QUICK, max_examples=15)
+@given(seeds, st.integers(0, 8), st.integers(1, 40), st.integers(1, 40))
+def test_how_it_is_divided_into_parts_changes_nothing(seed: int, pieces: int, first: int, second: int) -> None:
+    with TemporaryDirectory() as scratch:
+        ledgers = []
+        for name, rows in (("a.hw", first), ("b.hw", second)):
+            write(Path(scratch) / name, Run(Random(seed)), pieces, rows=rows)
+            with Recording(Path(scratch) / name) as recording:
+                ledgers.append(recording.ledger())
+        assert ledgers[0] == ledgers[1]
+
+
+@settings(deadline=None, phases=QUICK, max_examples=20)
+@given(seeds, st.integers(1, 8), st.integers(1, 40))
+def test_one_that_was_not_closed_is_counted_until_its_last_part(seed: int, pieces: int, rows: int) -> None:
+    run = Run(Random(seed))
+    with TemporaryDirectory() as scratch:
+        path = Path(scratch) / "run.hw"
+        writer = Writer(path, document(run.start), rows=rows, seconds=0.0)
+        for piece in run.pieces(pieces, 20):
+            writer.add(piece)
+        writer.abandon()
+        with Recording(path) as recording:
+            assert not recording.closed
+            assert recording.kept_ledger() is None
+            found = recording.ledger()
+        assert found.window.end == run.now
+        assert "not closed" in found.reasons["recording"]
+        assert violations(found) == []
+        # Every thread and every processor is known to the end: nothing is missing between rows and what is open.
+        for thread in found.threads:
+            assert thread.span == thread.until - thread.start
+        piece, ledger = run.end()
+        later = {t.key: t for t in ledger.threads}
+        for thread in found.threads:
+            after = later[thread.key]
+            for state, cell in thread.states.items():
+                more = after.states.get(state, Cell())
+                away = state not in ("overhead", "stolen", "noneffective.parse") and thread.end is not None
+                assert not away or cell.time <= more.time
+
+
+def test_a_recording_of_nothing(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "a.hw", document(5))
+    finish(writer, Run(Random(0), cpus=0, threads=0, start=5))
+    with Recording(tmp_path / "a.hw") as recording:
+        assert recording.rows == 0
+        assert recording.ledger().threads == ()
+        assert recording.kept_ledger() is not None
+
+
+def test_rows_that_do_not_add_up_are_refused(tmp_path: Path) -> None:
+    from headway.errors import HeadwayError
+
+    run = Run(Random(3))
+    writer = Writer(tmp_path / "a.hw", document(run.start))
+    pieces = list(run.pieces(3, 20))
+    for piece in [pieces[0], *[pieces[1]] * 50]:
+        writer.add(piece)
+    finish(writer, run)
+    with Recording(tmp_path / "a.hw") as recording, pytest.raises(HeadwayError, match="does not add up"):
+        recording.ledger()

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-__all__ = ["NOTHING", "share", "with_unit"]
+from headway.model import Quality
+
+__all__ = ["MARKS", "NOTHING", "share", "with_unit"]
+
+MARKS = {Quality.EXACT: "", Quality.BOUND: "≤", Quality.SAMPLED: "~", Quality.UNAVAILABLE: ""}
+"""What stands before a figure of each quality."""
 
 NOTHING = "·"
 """Exactly zero. Most cells of a good table are, and should not catch the eye."""
@@ -31,11 +36,14 @@ def with_unit(value: int, unit: str, width: int, gap: str = "") -> str:
         return NOTHING
     scales, gap = (_TIMES, gap) if unit == "ns" else (_NUMBERS, "")
     for name, scale in scales:
+        largest = _LARGEST_OF.get(name, 1_000)
+        if value >= largest * scale:
+            continue
         tail = gap + name if name else ""
         for digits in (3, 2, 1, 0) if scale > 1 else (0,):
             text = f"{value / scale:,.{digits}f}" if not name else f"{value / scale:.{digits}f}"
             fits = len(text) + len(tail) <= width
-            if fits and float(text.replace(",", "")) < _LARGEST_OF.get(name, 1_000):
+            if fits and float(text.replace(",", "")) < largest:
                 return text + tail
     return f"{value / scales[-1][1]:.0e}{scales[-1][0]}"[:width]
 

@@ -6,20 +6,20 @@ What each field means and in which unit it is stands in the schema beside this f
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache, partial
-from importlib.resources import files
 from typing import Any
 
 from headway.model import Advice, Cause, Cell, Indices, Ledger, Quality, Thread, kind_of
+from headway.text import valid
+
+from .schemas import schema_of
 
 __all__ = ["advice_document", "dumps", "schema", "to_document", "write"]
 
 SCHEMA = "headway.stat/1"
 _INDICES = ("rpi", "epi", "mpi", "kpi", "iopi", "td", "te", "me", "ke", "ioe")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def to_document(
@@ -39,22 +39,22 @@ def to_document(
         "source": ledger.source,
         "unit": ledger.unit,
         "time_unit": ledger.time_unit,
-        "command": None if command is None else [_text(word) for word in command],
+        "command": None if command is None else [valid(word) for word in command],
         "exit_status": exit_status,
         "window": {"start": window.start, "end": window.end, "duration": window.duration},
         "threads": [_thread(ledger, thread) for thread in ledger.threads],
         "processors": [{"cpu": p.cpu, "states": _states(ledger, p.states)} for p in ledger.processors],
-        "losses": {_text(name): count for name, count in ledger.losses.items()},
+        "losses": {valid(name): count for name, count in ledger.losses.items()},
         "overhead": {"time": cost.time, "events": cost.events, "per_event": cost.per_event},
         "advice": [advice_document(piece) for piece in advice],
-        "reasons": {_text(name): _text(reason) for name, reason in ledger.reasons.items()},
-        **({"counted": {_text(name): c.share for name, c in ledger.counted.items()}} if ledger.counted else {}),
+        "reasons": {valid(name): valid(reason) for name, reason in ledger.reasons.items()},
+        **({"counted": {valid(name): c.share for name, c in ledger.counted.items()}} if ledger.counted else {}),
     }
 
 
 def advice_document(advice: Advice) -> dict[str, Any]:
     """One piece of advice as it stands in the document."""
-    found = {**asdict(advice), "text": _text(advice.text)}
+    found = {**asdict(advice), "text": valid(advice.text)}
     if advice.remedy is not None:
         found["remedy"]["neighbours"] = list(advice.remedy.neighbours)
     return found
@@ -108,8 +108,7 @@ def _between(texts: Iterable[str]) -> Iterator[str]:
 
 def schema() -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of the document."""
-    found: dict[str, Any] = json.loads(files(__package__).joinpath("stat.schema.json").read_text(encoding="utf-8"))
-    return found
+    return schema_of("stat")
 
 
 def _thread(ledger: Ledger, thread: Thread) -> dict[str, Any]:
@@ -117,7 +116,7 @@ def _thread(ledger: Ledger, thread: Thread) -> dict[str, Any]:
     return {
         "tid": thread.tid,
         "pid": thread.pid,
-        "name": _text(thread.name),
+        "name": valid(thread.name),
         "start": thread.start,
         "end": thread.end,
         "indices": {name: getattr(indices, name) for name in (*_INDICES, *_apart(indices))},
@@ -128,9 +127,9 @@ def _thread(ledger: Ledger, thread: Thread) -> dict[str, Any]:
 
 def _cause(cause: Cause) -> dict[str, Any]:
     return {
-        "state": _text(cause.state),
+        "state": valid(cause.state),
         "behind": cause.behind.value,
-        "name": _text(cause.name),
+        "name": valid(cause.name),
         "tid": cause.tid,
         "time": cause.time,
         "count": cause.count,
@@ -165,13 +164,13 @@ def _more(ledger: Ledger, cell: Cell) -> dict[str, Any]:
         more["external_stall_cycles"] = cell.external_stall_cycles
     if ledger.events:
         known = cell.events or {}
-        more["events"] = {_text(name): known.get(name) for name in ledger.events}
+        more["events"] = {valid(name): known.get(name) for name in ledger.events}
     return more
 
 
 @lru_cache(maxsize=4096)
 def _state(state: str) -> dict[str, str]:
-    return {"state": _text(state), "kind": kind_of(state).value}
+    return {"state": valid(state), "kind": kind_of(state).value}
 
 
 def _quality_text(known: dict[tuple[Quality, ...], str], indices: Indices) -> str:
@@ -193,7 +192,7 @@ def _thread_text(ledger: Ledger, thread: Thread, qualities: Callable[[Indices], 
     states = _states_text(ledger, thread.states)
     causes = f',"causes":{_dumps([_cause(cause) for cause in thread.causes])}' if thread.causes else ""
     return (
-        f'{{"tid":{thread.tid},"pid":{thread.pid},"name":{json.dumps(_text(thread.name))},"start":{thread.start},'
+        f'{{"tid":{thread.tid},"pid":{thread.pid},"name":{json.dumps(valid(thread.name))},"start":{thread.start},'
         f'"end":{end},"indices":{{{amounts},{shares}}},"quality":{quality},"states":{states}{causes}}}'
     )
 
@@ -222,13 +221,3 @@ def _states_text(ledger: Ledger, states: Mapping[str, Cell]) -> str:
 @lru_cache(maxsize=4096)
 def _state_text(state: str) -> str:
     return dumps(_state(state))[:-1] + ","
-
-
-def _text(text: str) -> str:
-    """Text that every JSON parser takes: half characters and bytes that were no text are written as their number."""
-    return text if text.isascii() else _SURROGATE.sub(_number, text)
-
-
-def _number(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else f"\\u{code:04x}"

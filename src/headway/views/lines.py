@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.segment import Segment, Segments
 from rich.style import Style
 
-from .printable import clean, wrap
+from .printable import clean, fit, width_of, wrap
 
-__all__ = ["Line", "indented", "show", "text_of"]
+__all__ = ["Line", "cut", "encodable", "indented", "show", "text_of"]
 
 Line = list[tuple[str, str]]
 """Pieces of clean text with their styles; "" is plain."""
@@ -33,6 +33,16 @@ def indented(text: str, width: int, first: str, others: str, end: str = "") -> I
     return [first + head, *(others + line for line in tail)]
 
 
+def cut(line: Line, width: int) -> Line:
+    """The line in no more than so many columns."""
+    kept: Line = []
+    for text, style in line:
+        size = width_of(text)
+        kept.append((text if size <= width else fit(text, width), style))
+        width -= min(size, width)
+    return kept
+
+
 def text_of(line: Line) -> str:
     """The line without its styles."""
     return "".join(text for text, _ in line).rstrip()
@@ -41,11 +51,10 @@ def text_of(line: Line) -> str:
 def show(console: Console, lines: Iterable[Line]) -> None:
     """Print the lines: coloured where the console is a terminal and NO_COLOR is not set, else not a byte of styling."""
     coloured = console.is_terminal and not console.no_color
-    unicode = console.encoding.startswith("utf")
     segments = []
     for line in lines:
         for text, style in line if coloured else [(text_of(line), "")]:
-            segments.append(Segment(text if unicode else _encodable(text, console.encoding), _style(style)))
+            segments.append(Segment(encodable(text, console.encoding), _style(style)))
         segments.append(Segment.line())
     console.print(Segments(segments), end="", crop=False, no_wrap=True, overflow="ignore", soft_wrap=True)
 
@@ -55,7 +64,10 @@ def _style(name: str) -> Style | None:
     return Style.parse(name) if name else None
 
 
-def _encodable(text: str, encoding: str) -> str:
+def encodable(text: str, encoding: str) -> str:
+    """The text with what the encoding does not have in plainer characters."""
+    if encoding.lower().startswith("utf"):
+        return text
     text = text.translate(_SIMPLER)
     try:
         text.encode(encoding)

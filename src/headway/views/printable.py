@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from rich.cells import cell_len
 
-__all__ = ["clean", "fit", "width_of", "wrap"]
+__all__ = ["clean", "fit", "visible", "width_of", "wrap"]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # Variation selectors, regional indicators and skin tones join what is before them into one picture, or do not.
@@ -51,6 +51,33 @@ def clean(text: str, longest: int = 4096) -> str:
             )
             marks = 0 if harmless and character.isalpha() else _MARKS
         shown.append(character if harmless else _number(character))
+    return "".join(shown)
+
+
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+
+
+@lru_cache(maxsize=8192)
+def visible(text: str, longest: int = 4096) -> str:
+    """The text for a page, which can show the letters of every script: only what cannot be seen is shown by its number.
+
+    Where it stands, the page must keep its direction from what is around it (``unicode-bidi: isolate``).
+    """
+    if len(text) > longest:
+        text = text[: longest - 1] + "…"
+    if text.isascii() and text.isprintable():
+        return text
+    shown: list[str] = []
+    marks = _MARKS
+    for character in unicodedata.normalize("NFC", text):
+        category = unicodedata.category(character)
+        if category in ("Mn", "Me"):
+            marks += 1
+            shown.append(character if marks <= _MARKS else _number(character))
+            continue
+        hidden = category in _INVISIBLE or (category == "Zs" and character != " ")
+        marks = _MARKS if hidden else 0
+        shown.append(_number(character) if hidden else character)
     return "".join(shown)
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice
 from typing import TextIO
 
 from headway.errors import HeadwayError
 
-from .printable import clean
+from .figures import NOTHING, share, with_unit
+from .printable import clean, fit, width_of
 
 __all__ = ["Cell", "print_rows", "write_rows"]
 
@@ -21,26 +23,63 @@ _SAMPLE = 200
 """Rows by which the widths of a table's columns are chosen."""
 
 
-def write_rows(stream: TextIO, columns: Sequence[str], rows: Iterable[Sequence[Cell]], style: str) -> None:
-    """Writes them. ``style``: "table" (aligned), "csv" or "json" (one array of objects). None is empty, or null."""
+_NARROWEST = 6
+"""A column of text is cut to no less, where a table has to fit."""
+_FIGURE = 7
+"""Columns for a figure with its unit."""
+
+
+def write_rows(
+    stream: TextIO,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Cell]],
+    style: str,
+    *,
+    width: int | None = None,
+    units: Mapping[str, str] | None = None,
+) -> None:
+    """Writes them. ``style``: "table" (aligned), "csv" or "json" (one array of objects). None is empty, or null.
+
+    Of a table: text is cut where it would be wider than ``width``, if it can be; ``units`` says of columns by name that
+    they are times ("ns"), cycles ("cycles") or shares of one ("1"), which are then shown in few digits.
+    """
     if style == "csv":
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows(rows)
     elif style == "json":
+        names = _different(columns)
         stream.write("[")
         for number, row in enumerate(rows):
             stream.write(",\n " if number else "\n ")
-            stream.write(json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False))
+            stream.write(json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False))
         stream.write("\n]\n")
     else:
-        _table(stream, columns, rows)
+        _table(stream, columns, rows, width, units or {})
 
 
-def print_rows(columns: Sequence[str], rows: Iterable[Sequence[Cell]], style: str) -> None:
-    """The same to standard output. A reader that has gone away is no error; raises HeadwayError for others."""
+def _different(columns: Sequence[str]) -> list[str]:
+    """The columns' names, numbered where one was there before: an object has but the last of those of one name."""
+    found: dict[str, None] = {}
+    for name in columns:
+        words, number = name, 0
+        while words in found or (number and words in columns):
+            number += 1
+            words = f"{name}_{number}"
+        found[words] = None
+    return list(found)
+
+
+def print_rows(
+    columns: Sequence[str], rows: Iterable[Sequence[Cell]], style: str, *, units: Mapping[str, str] | None = None
+) -> None:
+    """The same to standard output; a table fits a terminal. A reader that has gone away is no error.
+
+    Raises HeadwayError where it cannot be written.
+    """
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     try:
-        write_rows(sys.stdout, columns, rows, style)
+        write_rows(sys.stdout, columns, rows, style, width=width, units=units)
         sys.stdout.flush()
     except BrokenPipeError:
         pass
@@ -48,22 +87,68 @@ def print_rows(columns: Sequence[str], rows: Iterable[Sequence[Cell]], style: st
         raise HeadwayError(f"the rows cannot be written to standard output ({error.strerror})") from None
 
 
-def _table(stream: TextIO, columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
-    texts = ([_text(cell) for cell in row] for row in rows)
+def _table(
+    stream: TextIO,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Cell]],
+    width: int | None,
+    units: Mapping[str, str],
+) -> None:
+    kinds = [units.get(name, "") for name in columns]
+    texts = ([_text(cell, unit) for cell, unit in zip(row, kinds, strict=True)] for row in rows)
     first = list(islice(texts, _SAMPLE))
-    numeric = [all(_is_number(row[at]) for row in first) for at in range(len(columns))]
-    widths = [max(len(name), *(len(row[at]) for row in first), 0) for at, name in enumerate(columns)]
-    for row in chain([list(columns)], first, texts):
+    if width is not None and len(first) < _SAMPLE and _wide(columns, first) > width:
+        # Where room is short, columns of figures without a figure tell nothing.
+        kept = [at for at, unit in enumerate(kinds) if not unit or any(row[at] != NOTHING for row in first)]
+        columns, kinds = [columns[at] for at in kept], [kinds[at] for at in kept]
+        first = [[row[at] for at in kept] for row in first]
+    right = [bool(unit) or all(_is_number(row[at]) for row in first) for at, unit in enumerate(kinds)]
+    titles = [clean(name) for name in columns]
+    widths = [max(width_of(name), *(width_of(row[at]) for row in first), 0) for at, name in enumerate(titles)]
+    if width is not None:
+        widths = _narrower(widths, right, width)
+    for row in chain([titles], first, texts):
         cells = [
-            text.rjust(width) if right else text.ljust(width)
-            for text, width, right in zip(row, widths, numeric, strict=True)
+            fit(text, size, number) if width is not None and not number else _padded(text, size, number)
+            for text, size, number in zip(row, widths, right, strict=True)
         ]
         stream.write("  ".join(cells).rstrip() + "\n")
 
 
-def _text(cell: Cell) -> str:
+def _wide(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """How wide a table of these is."""
+    sizes = [max(width_of(clean(name)), *(width_of(row[at]) for row in rows), 0) for at, name in enumerate(columns)]
+    return sum(sizes) + 2 * (len(sizes) - 1)
+
+
+def _padded(text: str, width: int, right: bool) -> str:
+    space = " " * (width - width_of(text))
+    return space + text if right else text + space
+
+
+def _narrower(widths: Sequence[int], figures: Sequence[bool], width: int) -> list[int]:
+    """The columns' widths with the widest of those of text made narrower until all fit, or none can be."""
+    found = list(widths)
+    excess = sum(found) + 2 * (len(found) - 1) - width
+    while excess > 0:
+        texts = sorted((size, at) for at, size in enumerate(found) if not figures[at] and size > _NARROWEST)
+        if not texts:
+            break
+        size, at = texts[-1]
+        next_size = max(texts[-2][0] if len(texts) > 1 else 0, _NARROWEST)
+        less = min(max(size - next_size, 1), excess)
+        found[at] -= less
+        excess -= less
+    return found
+
+
+def _text(cell: Cell, unit: str = "") -> str:
     if cell is None:
         return "-"
+    if unit == "1" and not isinstance(cell, str):
+        return share(cell)
+    if unit and isinstance(cell, int):
+        return "-" + with_unit(-cell, unit, _FIGURE - 1) if cell < 0 else with_unit(cell, unit, _FIGURE)
     if isinstance(cell, float):
         return f"{cell:.3f}"
     return clean(str(cell))

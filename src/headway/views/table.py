@@ -31,7 +31,7 @@ from headway.model import (
 )
 
 from .advice import what_would_help
-from .figures import NOTHING, share, with_unit
+from .figures import MARKS, NOTHING, share, with_unit
 from .lines import Line, indented, show
 from .losses import named_losses
 from .printable import clean, fit, width_of
@@ -40,7 +40,6 @@ from .why import in_a_line, why
 __all__ = ["print_table", "table"]
 
 _NAMES = {"rpi": "RPI", "epi": "EPI", "mpi": "memory", "kpi": "kernel", "iopi": "poll"}
-_MARKS = {Quality.EXACT: "", Quality.BOUND: "≤", Quality.SAMPLED: "~", Quality.UNAVAILABLE: ""}
 _WORDS = {
     Quality.EXACT: "",
     Quality.BOUND: "at most",
@@ -137,7 +136,7 @@ def _layout(ledger: Ledger, width: int, digits: int, longest: int, polls: bool) 
     figure, gap = (5, "") if width < 100 else (6, " ") if width < 136 else (7, " ")
 
     def column(title: str, index: str = "") -> tuple[str, int]:
-        mark = _MARKS[quality[index]] if index else ""
+        mark = MARKS[quality[index]] if index else ""
         return title, max(figure + len(mark), len(title)) + (width >= 136)
 
     on = [column("RPI", "rpi"), column("EPI", "epi"), ("TE", 5)]
@@ -279,7 +278,7 @@ def _cells(layout: _Layout, row: _Row, pid: int | None) -> Line:
         if value is None:
             return "–"
         text = with_unit(value, layout.unit, layout.figure, layout.gap)
-        return text if text == NOTHING else _MARKS[i.quality[name]] + text
+        return text if text == NOTHING else MARKS[i.quality[name]] + text
 
     def time(value: int) -> str:
         return with_unit(value, layout.time_unit, layout.figure, layout.gap)

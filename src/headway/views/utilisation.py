@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
+from typing import NamedTuple
 
 from rich.console import Console
 
 from headway.model import ALL, Kind, Quality, Sample, Utilisation, across, interrupt_time
 
-from .figures import NOTHING, with_unit
+from .figures import MARKS, NOTHING, with_unit
 from .lines import Line, indented, show, text_of
 from .losses import named_losses
 from .printable import clean, fit, width_of
@@ -22,7 +23,6 @@ from .printable import clean, fit, width_of
 __all__ = ["hertz", "print_sample", "sample_table"]
 
 _DIM, _HEAD, _LOST, _WORST = "dim", "bold", "yellow", "bold red"
-_MARKS = {Quality.EXACT: "", Quality.BOUND: "≤", Quality.SAMPLED: "~", Quality.UNAVAILABLE: ""}
 _WORDS = {
     Quality.EXACT: "",
     Quality.BOUND: "at most",
@@ -70,17 +70,21 @@ def sample_table(
 
     ``explanations``: what a reason for dropping a reading means; ``notes``: say below it what the figures are worth.
     """
-    shown = [_row(sample, row) for row in sample.processors if row.dropped is None]
-    wanted = [column for column in _columns(sample) if _wanted(column, shown)]
-    columns = _fitting(wanted, width)
+    marks = tuple([MARKS[sample.quality.get(figure, Quality.EXACT)] for figure in _MARKED])
+    names = tuple(dict.fromkeys([name for row in sample.processors for name in row.idle]))
+    every = _columns(marks, names)
+    shown = [_texts(row, every) for row in sample.processors if row.dropped is None]
+    wanted = tuple([_wanted(column, [texts[place] for texts in shown]) for place, column in enumerate(every)])
+    places = _fitting(marks, names, wanted, width)
+    columns = [every[place] for place in places]
     lines: list[Line] = [[(_join([column.title for column in columns], columns), _HEAD)]]
     everything = across(sample)
     if everything is not None:
-        lines.append(_coloured(_row(sample, everything), columns))
+        lines.append(_coloured(everything, _texts(everything, every), places, columns))
     good = iter(shown)
     for row in sample.processors:
         if row.dropped is None:
-            lines.append(_coloured(next(good), columns))
+            lines.append(_coloured(row, next(good), places, columns))
         else:
             why = (explanations or {}).get(row.dropped, row.dropped)
             text = f"{row.cpu:>{columns[0].width}}  dropped: {clean(why)}"
@@ -88,7 +92,7 @@ def sample_table(
     if verbose:
         lines += [[], *_states(sample, width)]
     if notes:
-        left_out = [column.title for column in wanted if column not in columns]
+        left_out = [column.title for place, column in enumerate(every) if wanted[place] and place not in places]
         lines += [[], *_notes(sample, left_out, losses or {}, width)]
     else:
         lines += _dropped(sample, width)
@@ -96,19 +100,20 @@ def sample_table(
     return lines
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """What a line shows."""
+class _Row(NamedTuple):
+    """What a line shows: a processor, and what its states say of it."""
 
     of: Utilisation
-    parts: Mapping[str, int]
-    """Busy time by what it went to."""
-    unit: str
-    """Of its times."""
-
-    def time(self, value: int | None) -> str:
-        """One of its times."""
-        return _time(value, self.unit)
+    utilisation: float | None
+    busy: int | None
+    halted: int | None
+    stolen: int | None
+    user: int
+    kernel: int
+    poll: int
+    irq: int
+    overhead: int
+    other: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,56 +128,84 @@ class _Column:
     """A bar stands before it."""
 
 
-def _row(sample: Sample, of: Utilisation) -> _Row:
-    return _Row(of, _parts(of), sample.time_unit)
+def _row(of: Utilisation) -> _Row:
+    times, interrupts, span = of.times, interrupt_time(of.states), of.span
+    halted = stolen = busy = None
+    if span is not None:
+        halted, stolen = times[Kind.WAIT], times[Kind.STOLEN]
+        busy = span - halted - stolen
+    return _Row(
+        of,
+        busy / span if span and busy is not None else None,
+        busy,
+        halted,
+        stolen,
+        times[Kind.EFFECTIVE] + times[Kind.MEMORY] + times[Kind.STALL],
+        times[Kind.KERNEL] - interrupts,
+        times[Kind.POLL],
+        interrupts,
+        times[Kind.OVERHEAD],
+        times[Kind.UNKNOWN] + times[Kind.READY],
+    )
 
 
-def _columns(sample: Sample) -> list[_Column]:
-    quality = sample.quality
+def _texts(of: Utilisation, columns: Sequence[_Column]) -> list[str]:
+    """What a processor has in each column."""
+    row = _row(of)
+    return [column.text(row) for column in columns]
 
-    def title(name: str, figure: str) -> str:
-        return _MARKS[quality.get(figure, Quality.EXACT)] + name
 
+_MARKED = ("utilisation", "states", "effective_hz", "actual_hz")
+"""Figures whose columns say in the title what they are worth."""
+
+
+@lru_cache(maxsize=64)
+def _columns(marks: tuple[str, ...], names: tuple[str, ...]) -> tuple[_Column, ...]:
+    """All there are. ``marks``: of the figures `_MARKED`; ``names``: of the idle states."""
+    share, state, effective, actual = marks
     columns = [
         _Column("cpu", lambda row: "all" if row.of.cpu == ALL else str(row.of.cpu), width=4),
-        _Column(title("util", "utilisation"), lambda row: _percent(row.of.utilisation)),
-        _Column("busy", lambda row: row.time(row.of.busy), rank=4),
-        _Column(title("user", "states"), lambda row: row.time(row.parts["user"])),
-        _Column(title("kernel", "states"), lambda row: row.time(row.parts["kernel"])),
-        _Column(title("poll", "states"), lambda row: row.time(row.parts["poll"]), rank=3),
-        _Column(title("irq", "states"), lambda row: row.time(row.parts["irq"])),
-        _Column("overhead", lambda row: row.time(row.parts["overhead"]), rank=8, width=8),
-        _Column("other", lambda row: row.time(row.parts["other"]), rank=5),
-        _Column("stolen", lambda row: row.time(row.of.stolen), rank=2),
-        _Column("idle", lambda row: row.time(row.of.halted), bar=True),
+        _Column(f"{share}util", lambda row: _percent(row.utilisation)),
+        _Column("busy", lambda row: _time(row.busy), rank=4),
+        _Column(f"{state}user", lambda row: _time(row.user)),
+        _Column(f"{state}kernel", lambda row: _time(row.kernel)),
+        _Column(f"{state}poll", lambda row: _time(row.poll), rank=3),
+        _Column(f"{state}irq", lambda row: _time(row.irq)),
+        _Column("overhead", lambda row: _time(row.overhead), rank=8, width=8),
+        _Column("other", lambda row: _time(row.other), rank=5),
+        _Column("stolen", lambda row: _time(row.stolen), rank=2),
+        _Column("idle", lambda row: _time(row.halted), bar=True),
     ]
-    names = list(dict.fromkeys(name for row in sample.processors for name in row.idle))
     for place, name in enumerate(names[:_MOST_STATES]):
         shown = fit(clean(name), min(width_of(clean(name)), 10))
         columns.append(_Column(shown, partial(_idle, name), rank=10 + place, width=max(7, width_of(shown))))
     columns += [
-        _Column(title("effective", "effective_hz"), lambda row: hertz(row.of.effective_hz), width=10, bar=True),
-        _Column(title("actual", "actual_hz"), lambda row: hertz(row.of.actual_hz), width=8),
+        _Column(f"{effective}effective", lambda row: hertz(row.of.effective_hz), width=10, bar=True),
+        _Column(f"{actual}actual", lambda row: hertz(row.of.actual_hz), width=8),
         _Column("smi", lambda row: _count(row.of.smi), rank=7, width=5),
         _Column("throttled", lambda row: _count(row.of.throttled), rank=6, width=9),
-        _Column("stopped", lambda row: row.time(row.of.stopped), rank=9),
-        _Column("skew", lambda row: row.time(row.of.skew), rank=1),
+        _Column("stopped", lambda row: _time(row.of.stopped), rank=9),
+        _Column("skew", lambda row: _time(row.of.skew), rank=1),
     ]
-    return columns
+    return tuple(columns)
 
 
-def _wanted(column: _Column, rows: Sequence[_Row]) -> bool:
+def _wanted(column: _Column, texts: Sequence[str]) -> bool:
     """Whether there is anything to show in it; what every table has is in any case."""
     if column.rank < 1 or column.title == "busy":
         return True
-    return any(column.text(row) not in (NOTHING, _NOT_KNOWN) for row in rows)
+    return any(text not in (NOTHING, _NOT_KNOWN) for text in texts)
 
 
-def _fitting(columns: list[_Column], width: int) -> list[_Column]:
-    while len(columns) > 2 and sum(c.width + 1 + 2 * c.bar for c in columns) - 1 > width:
-        least = max(columns, key=lambda column: column.rank)
-        columns = [column for column in columns if column is not least] if least.rank else columns[:-1]
-    return columns
+@lru_cache(maxsize=64)
+def _fitting(marks: tuple[str, ...], names: tuple[str, ...], wanted: tuple[bool, ...], width: int) -> tuple[int, ...]:
+    """The places among `_columns` of those for which there is room, of those that are wanted."""
+    every = _columns(marks, names)
+    places = [place for place in range(len(every)) if wanted[place]]
+    while len(places) > 2 and sum(every[p].width + 1 + 2 * every[p].bar for p in places) - 1 > width:
+        least = max(places, key=lambda place: every[place].rank)
+        places.remove(least if every[least].rank else places[-1])
+    return tuple(places)
 
 
 def _join(texts: Sequence[str], columns: Sequence[_Column]) -> str:
@@ -183,41 +216,27 @@ def _join(texts: Sequence[str], columns: Sequence[_Column]) -> str:
     return line
 
 
-def _coloured(row: _Row, columns: Sequence[_Column]) -> Line:
+def _coloured(of: Utilisation, texts: Sequence[str], places: Sequence[int], columns: Sequence[_Column]) -> Line:
     line: Line = []
-    for number, column in enumerate(columns):
-        text = column.text(row)
-        style = _DIM if text in (NOTHING, _NOT_KNOWN) else ""
-        if number == 1 and (row.of.utilisation or 0) >= _BUSY_FROM:
-            style = _HEAD
-        line.append(((" │" if column.bar and number else "") + (" " if number else ""), ""))
+    busy = texts[1] not in (NOTHING, _NOT_KNOWN) and (of.utilisation or 0) >= _BUSY_FROM
+    for place, column in zip(places, columns, strict=True):
+        text = texts[place]
+        style = _HEAD if place == 1 and busy else _DIM if text in (NOTHING, _NOT_KNOWN) else ""
+        line.append(((" │" if column.bar and place else "") + (" " if place else ""), ""))
         line.append((fit(text, column.width, right=True), style))
     return line
 
 
-def _parts(row: Utilisation) -> dict[str, int]:
-    """Busy time by what it went to."""
-    times, interrupts = row.times, interrupt_time(row.states)
-    return {
-        "user": times[Kind.EFFECTIVE] + times[Kind.MEMORY] + times[Kind.STALL],
-        "kernel": times[Kind.KERNEL] - interrupts,
-        "poll": times[Kind.POLL],
-        "irq": interrupts,
-        "overhead": times[Kind.OVERHEAD],
-        "other": times[Kind.UNKNOWN] + times[Kind.READY],
-    }
-
-
 def _idle(state: str, row: _Row) -> str:
-    return row.time(row.of.idle.get(state))
+    return _time(row.of.idle.get(state))
 
 
 def _percent(value: float | None) -> str:
     return _NOT_KNOWN if value is None else f"{value * 100:.1f} %"
 
 
-def _time(value: int | None, unit: str) -> str:
-    return _NOT_KNOWN if value is None else with_unit(value, unit, 7, " ")
+def _time(value: int | None) -> str:
+    return _NOT_KNOWN if value is None else with_unit(value, "ns", 7, " ")
 
 
 def _count(value: int | None) -> str:
@@ -248,7 +267,7 @@ def _states(sample: Sample, width: int) -> Iterator[Line]:
         for state, cell in sorted(row.states.items(), key=lambda item: (-item[1].time, item[0])):
             share = f"{cell.time / row.span * 100:6.2f} %" if row.span else ""
             count = "" if cell.count is None else f"{cell.count:>10,} ×"
-            text = f"  {fit(clean(state), 28)} {_time(cell.time, sample.time_unit):>8} {share}{count}"
+            text = f"  {fit(clean(state), 28)} {_time(cell.time):>8} {share}{count}"
             yield [(fit(text, width).rstrip(), "")]
 
 
@@ -268,14 +287,12 @@ def _notes(sample: Sample, left_out: Sequence[str], losses: Mapping[str, int], w
         text = f"{', '.join(names)}: {word}" + (f" ({reason})" if reason else "")
         yield from ([(line, _DIM)] for line in indented(text, width, "", "  "))
     parts = [f"busy time by {sample.source}"]
-    if sample.time_unit != "ns":
-        parts.insert(0, f"in {sample.time_unit}, of {sample.duration:,}")
     if sample.counter:
         parts.append(f"busy ticks by {sample.counter}")
     if sample.skew is not None:
-        parts.append(f"skew {_time(sample.skew, sample.time_unit)}")
+        parts.append(f"skew {_time(sample.skew)}")
     if sample.held is not None:
-        parts.append(f"processors held {_time(sample.held, sample.time_unit)} at most")
+        parts.append(f"processors held {_time(sample.held)} at most")
     yield from ([(line, _DIM)] for line in indented(", ".join(parts), width, "", "  "))
     yield from _dropped(sample, width)
     if left_out:

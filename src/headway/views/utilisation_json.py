@@ -1,31 +1,36 @@
 """Samples of processors as JSON: the document that ``headway cpu --json`` prints (headway.cpu/1).
 
-What each field means and in which unit it is stands in the schema beside this file (``headway schema cpu``).
+What each field means and in which unit it is stands in the schema beside this file (``headway schema cpu``). It is
+written as text at once: several times a second it matters what that costs.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
+from functools import lru_cache
 from typing import Any
 
-from headway.model import Quality, Sample, Utilisation, kind_of
+from headway.model import Kind, Quality, Sample, Utilisation, kind_of, listed
 
-__all__ = ["cpu_document", "cpu_schema"]
+from .schemas import schema_of
+
+__all__ = ["cpu_json", "cpu_schema"]
 
 SCHEMA = "headway.cpu/1"
+_WORDS = {quality: f'"{quality.value}"' for quality in Quality}
+_UNAVAILABLE, _EXACT = _WORDS[Quality.UNAVAILABLE], _WORDS[Quality.EXACT]
 
 
-def cpu_document(
+def cpu_json(
     samples: Sequence[Sample],
     *,
     interval_ms: float,
     command: Sequence[str] | None = None,
     exit_status: int | None = None,
     losses: Mapping[str, int] | None = None,
-) -> dict[str, Any]:
-    """Consecutive samples as plain dicts and lists, in the order of the schema."""
+) -> str:
+    """Consecutive samples as one line of ASCII, in the order of the schema, without a newline at its end."""
     dropped: dict[str, int] = {}
     reasons: dict[str, str] = {}
     for sample in samples:
@@ -33,86 +38,77 @@ def cpu_document(
         for name, count in sample.dropped.items():
             dropped[name] = dropped.get(name, 0) + count
     last = samples[-1] if samples else None
-    return {
-        "schema": SCHEMA,
-        "source": last.source if last else None,
-        "counter": last.counter if last else None,
-        "interval_ms": interval_ms,
-        "command": None if command is None else [_text(word) for word in command],
-        "exit_status": exit_status,
-        "samples": [_sample(sample) for sample in samples],
-        "dropped": dropped,
-        "losses": dict(losses or {}),
-        "reasons": {name: _text(reason) for name, reason in reasons.items()},
-    }
+    words = "null" if command is None else f"[{','.join([_text(word) for word in command])}]"
+    return (
+        f'{{"schema":"{SCHEMA}","source":{_text(last.source if last else None)},'
+        f'"counter":{_text(last.counter if last else None)},"interval_ms":{_number(interval_ms)},"command":{words},'
+        f'"exit_status":{_number(exit_status)},"samples":[{",".join([_sample(sample) for sample in samples])}],'
+        f'"dropped":{_numbers(dropped)},"losses":{_numbers(losses or {})},"reasons":{{'
+        f"{','.join([f'{_text(name)}:{_text(reason)}' for name, reason in reasons.items()])}}}}}"
+    )
 
 
 def cpu_schema() -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of the document."""
-    found: dict[str, Any] = json.loads(files(__package__).joinpath("cpu.schema.json").read_text(encoding="utf-8"))
-    return found
+    return schema_of("cpu")
 
 
-def _sample(sample: Sample) -> dict[str, Any]:
-    second = sample.processors[0].second if sample.processors else 1e9
-    return {
-        "start": _ns(sample.start, second),
-        "end": _ns(sample.end, second),
-        "skew_ns": _ns(sample.skew, second),
-        "held_ns": _ns(sample.held, second),
-        "dropped": dict(sample.dropped),
-        "processors": [_processor(sample, row) for row in sample.processors],
-    }
+def _sample(sample: Sample) -> str:
+    worth = {name: _WORDS[quality] for name, quality in sample.quality.items()}
+    return (
+        f'{{"start":{sample.start},"end":{sample.end},"skew_ns":{_number(sample.skew)},'
+        f'"held_ns":{_number(sample.held)},"dropped":{_numbers(sample.dropped)},'
+        f'"processors":[{",".join([_processor(worth, row) for row in sample.processors])}]}}'
+    )
 
 
-def _ns(time: int | None, second: float) -> int | None:
-    """A time of which ``second`` are a second."""
-    return time if time is None or second == 1e9 else round(time * 1e9 / second)
+def _processor(worth: Mapping[str, str], row: Utilisation) -> str:
+    span, effective, actual = row.span, row.effective_hz, row.actual_hz
+    busy = stolen = share = None
+    if span is not None:
+        times = row.times
+        stolen = times[Kind.STOLEN]
+        busy = span - times[Kind.WAIT] - stolen
+        share = busy / span * 100 if span else None
+    unhalted = row.unhalted
+    states = ",".join([f'{_state(state)}{_number(count)},"time":{time}}}' for state, count, time in listed(row.states)])
+    figures = (
+        ("utilisation", share),
+        ("states", span),
+        ("effective_hz", effective),
+        ("actual_hz", actual),
+        ("idle", row.idle or None),
+        ("throttled", row.throttled),
+        ("smi", row.smi),
+    )
+    quality = ",".join(
+        [f'"{name}":{_UNAVAILABLE if value is None else worth.get(name, _EXACT)}' for name, value in figures]
+    )
+    return (
+        f'{{"cpu":{row.cpu},"span_ns":{_number(span)},"utilisation":{_number(share)},"busy_ns":{_number(busy)},'
+        f'"stolen_ns":{_number(stolen)},"states":[{states}],"idle_ns":{_numbers(row.idle)},'
+        f'"busy_ticks":{_number(row.ticks)},"effective_hz":{_number(effective)},"actual_hz":{_number(actual)},'
+        f'"unhalted":{_number(None if unhalted is None else unhalted * 100)},"skew_ns":{_number(row.skew)},'
+        f'"throttled":{_number(row.throttled)},"stopped_ns":{_number(row.stopped)},"smi":{_number(row.smi)},'
+        f'"quality":{{{quality}}},"dropped":{_text(row.dropped)}}}'
+    )
 
 
-def _processor(sample: Sample, row: Utilisation) -> dict[str, Any]:
-    utilisation, unhalted = row.utilisation, row.unhalted
-    figures = {
-        "utilisation": utilisation,
-        "states": row.span,
-        "effective_hz": row.effective_hz,
-        "actual_hz": row.actual_hz,
-        "idle": row.idle or None,
-        "throttled": row.throttled,
-        "smi": row.smi,
-    }
-    return {
-        "cpu": row.cpu,
-        "span_ns": _ns(row.span, row.second),
-        "utilisation": None if utilisation is None else utilisation * 100,
-        "busy_ns": _ns(row.busy, row.second),
-        "stolen_ns": _ns(row.stolen, row.second),
-        "states": [
-            {
-                "state": _text(state),
-                "kind": kind_of(state).value,
-                "count": cell.count,
-                "time": _ns(cell.time, row.second),
-            }
-            for state, cell in row.states.items()
-        ],
-        "idle_ns": {_text(name): _ns(time, row.second) for name, time in row.idle.items()},
-        "busy_ticks": row.ticks,
-        "effective_hz": row.effective_hz,
-        "actual_hz": row.actual_hz,
-        "unhalted": None if unhalted is None else unhalted * 100,
-        "skew_ns": _ns(row.skew, row.second),
-        "throttled": row.throttled,
-        "stopped_ns": _ns(row.stopped, row.second),
-        "smi": row.smi,
-        "quality": {
-            name: (Quality.UNAVAILABLE if value is None else sample.quality.get(name, Quality.EXACT)).value
-            for name, value in figures.items()
-        },
-        "dropped": row.dropped,
-    }
+@lru_cache(maxsize=4096)
+def _state(state: str) -> str:
+    """What of a state is always the same."""
+    return f'{{"state":{_text(state)},"kind":"{kind_of(state).value}","count":'
 
 
-def _text(text: str) -> str:
+def _number(value: float | None) -> str:
+    return "null" if value is None else repr(value)
+
+
+def _numbers(values: Mapping[str, int | None]) -> str:
+    return f"{{{','.join([f'{_text(name)}:{_number(value)}' for name, value in values.items()])}}}"
+
+
+@lru_cache(maxsize=4096)
+def _text(text: str | None) -> str:
     """Text that every JSON parser takes: half characters and bytes that were no text are written as their number."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return "null" if text is None else json.dumps(text.encode("utf-8", "backslashreplace").decode("utf-8"))

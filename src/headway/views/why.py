@@ -93,15 +93,22 @@ class _Members:
 
 
 def why(
-    ledger: Ledger, parts: Iterable[str], *, width: int = 80, limit: int | None = 25, verbose: bool = False
+    ledger: Ledger,
+    parts: Iterable[str],
+    *,
+    width: int = 80,
+    limit: int | None = 25,
+    verbose: bool = False,
+    only: Sequence[Thread] | None = None,
 ) -> Iterator[Line]:
     """A section for each of `parts` in lines of at most ``width`` columns.
 
     At most ``limit`` threads, or names of threads, have a line of their own (None: all); ``verbose``: each of these
-    threads is explained, however many they are.
+    threads is explained, however many they are. ``only``: of the ledger's threads, those that are asked about.
     """
     pids = {thread.tid: thread.pid for thread in ledger.threads}
-    sections = {part: [*_section(ledger, Kind(part), pids, limit, verbose)] for part in parts}
+    asked = ledger.threads if only is None else only
+    sections = {part: [*_section(asked, Kind(part), pids, limit, verbose)] for part in parts}
     layout = _layout([row for rows in sections.values() for row in rows], [_TITLES[part] for part in sections], width)
     recorded = any(thread.causes for thread in ledger.threads)
     for at, (part, rows) in enumerate(sections.items()):
@@ -136,8 +143,10 @@ def in_a_line(thread: Thread, state: str, room: int) -> str:
 # --- what is said -----------------------------------------------------------------------------------------------------
 
 
-def _section(ledger: Ledger, kind: Kind, pids: Mapping[int, int], limit: int | None, verbose: bool) -> Iterator[_Row]:
-    had = [(_time_of(thread.states, kind), thread) for thread in ledger.threads]
+def _section(
+    asked: Sequence[Thread], kind: Kind, pids: Mapping[int, int], limit: int | None, verbose: bool
+) -> Iterator[_Row]:
+    had = [(_time_of(thread.states, kind), thread) for thread in asked]
     had = sorted(((time, t) for time, t in had if time), key=lambda pair: (-pair[0], pair[1].key))
     threads = [thread for _, thread in had]
     shown = threads if limit is None else threads[:limit]

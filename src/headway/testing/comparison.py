@@ -1,0 +1,84 @@
+"""Whether a test has become slower: its figures beside those of a baseline.
+
+What is compared is EPI, effective progress, which depends least on what else the machine did. Where it is only sampled
+(by /proc, at the kernel's tick) that says little of a short test, and RPI, all processor time, is compared, which is
+not sampled; also where one of the two runs has no EPI.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headway.model import Quality
+
+from .baseline import Entry
+from .levels import Level
+from .progress import Progress
+
+__all__ = ["Verdict", "compare"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the comparison says of a test, or of a block."""
+
+    figure: str = ""
+    """What was compared: ``epi`` or ``rpi``; empty: nothing."""
+    now: int = 0
+    before: int = 0
+    threshold: float = 0.0
+    noise: int = 0
+    """A difference of no more than this tells nothing, in the figure's unit."""
+    why_not: str = ""
+    """Why nothing was compared, in words."""
+
+    @property
+    def change(self) -> float | None:
+        """How much more than before, as a share of that; negative: less. None where nothing was compared."""
+        return self.now / self.before - 1 if self.figure and self.before else None
+
+    @property
+    def above(self) -> bool:
+        """Whether it is more than the threshold allows."""
+        return bool(self.figure) and self.now > self.before * (1 + self.threshold)
+
+    @property
+    def slower(self) -> bool:
+        """Whether it is, and by more than what such figures differ by anyway."""
+        return self.above and self.now - self.before > self.noise
+
+
+def compare(now: Entry, before: Entry | None, threshold: float, floor: Progress | None) -> Verdict:
+    """The verdict; ``floor``: what a span of nothing has, where this was measured now.
+
+    A difference counts if it is more than both spreads together, and more than the floor.
+    """
+    if before is None:
+        return Verdict(why_not="not in the baseline")
+    figure, why_not = _figure(now, before)
+    a, b = now.levels.get(figure), before.levels.get(figure)
+    if a is None or b is None:
+        return Verdict(why_not=why_not)
+    least = getattr(floor, figure) if floor is not None and floor.unit == now.unit else 0
+    noise = max((a.spread or 0) + (b.spread or 0), least or 0)
+    return Verdict(figure, a.median, b.median, threshold, noise)
+
+
+def _figure(now: Entry, before: Entry) -> tuple[str, str]:
+    """What can be compared, or why nothing can."""
+    if now.unit != before.unit:
+        return "", f"in {now.unit}, the baseline's in {before.unit}"
+    known = [figure for figure in ("epi", "rpi") if _known(now, figure) and _known(before, figure)]
+    if not known:
+        return "", "no figure that both runs have"
+    told = [figure for figure in known if not _sampled(now, figure) and not _sampled(before, figure)]
+    return (told or known[::-1])[0], ""
+
+
+def _known(entry: Entry, figure: str) -> bool:
+    found: Level | None = entry.levels.get(figure)
+    return found is not None
+
+
+def _sampled(entry: Entry, figure: str) -> bool:
+    return entry.quality[figure] is Quality.SAMPLED

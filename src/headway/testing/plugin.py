@@ -1,0 +1,99 @@
+"""What pytest loads of headway: options, a marker and a fixture; the rest when ``--headway`` is given.
+
+Loaded by every pytest of an environment that headway is installed in (entry point ``pytest11``), so nothing is imported
+here that pytest has not imported already.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from .blocks import Blocks
+
+__all__ = ["percent"]
+
+_MARKER = (
+    "headway(threshold=None, repeat=None): with --headway: this test's own threshold, as --headway-threshold takes it "
+    "(or False: it is never compared), and how often it is run"
+)
+
+
+def percent(text: str) -> float:
+    """A share of one, from words such as ``10%``. Raises ValueError with a sentence."""
+    words = text.strip()
+    number = words.removesuffix("%").strip()
+    try:
+        value = float(number) / 100
+    except ValueError:
+        value = -1.0
+    if not words.endswith("%") or not 0 <= value < 1e6:
+        raise ValueError(f"{text!a} is no threshold: write it like 10%")
+    return value
+
+
+def _percent_option(text: str) -> float:
+    try:
+        return percent(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _rounds_option(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:7]) <= 100_000):
+        raise argparse.ArgumentTypeError(f"{text!a} is no number of rounds: give 1 to 100000")
+    return int(text)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options, all of which begin with ``--headway``."""
+    group = parser.getgroup("headway", "effective progress beside time (headway)")
+    group.addoption("--headway", action="store_true", help="measure each test's effective progress")
+    group.addoption("--headway-save", metavar="FILE", help="write a baseline: what every test that passed had")
+    group.addoption(
+        "--headway-compare", metavar="FILE", help="tests that make their progress slower than in this baseline fail"
+    )
+    group.addoption(
+        "--headway-threshold",
+        metavar="PERCENT",
+        type=_percent_option,
+        default=0.1,
+        help="so much more than the baseline is slower (default: 10%%)",
+    )
+    group.addoption(
+        "--headway-repeat",
+        metavar="N",
+        type=_rounds_option,
+        default=1,
+        help="run each test N times, set up and torn down each time, and take the median (default: 1)",
+    )
+    group.addoption(
+        "--headway-source",
+        choices=["bpf", "proc"],
+        help="where figures come from: eBPF (root) or /proc (default: the best that works)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker, and what measures and shows if that is wanted."""
+    config.addinivalue_line("markers", _MARKER)
+    option = config.option
+    if (option.headway or option.headway_save or option.headway_compare) and not option.collectonly:
+        from .start import start
+
+        start(config)
+
+
+@pytest.fixture
+def headway_progress(request: pytest.FixtureRequest) -> Blocks:
+    """Blocks within a test, measured apart: ``with headway_progress("parse") as block: ...``.
+
+    Afterwards ``block.progress`` (`headway.testing.progress.Progress`) has the block's figures; it is None where
+    nothing is measured, and ``block.why_not`` says why.
+    """
+    from .blocks import Blocks
+
+    return Blocks(request.config.pluginmanager.get_plugin("headway-phases"))

@@ -1,0 +1,202 @@
+"""What a test had of the processors: the pieces that were measured of it added up, and the indices made of them.
+
+A piece is what happened between two readings, of the thread that runs the test and of the threads and processes that
+were created since the test began. Times are ns; where the hardware counts cycles the indices are in cycles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from functools import reduce
+from operator import add
+from typing import Any
+
+from headway.model import (
+    EXACT,
+    Amounts,
+    Kind,
+    Ledger,
+    Overhead,
+    Precision,
+    Quality,
+    Thread,
+    amounts_of,
+    indices_of,
+    kind_of,
+)
+
+__all__ = ["Piece", "Progress", "piece_of", "together"]
+
+_NONE: Mapping[Kind, int] = dict.fromkeys(Kind, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What the threads of a test had between two readings, all together."""
+
+    time: Mapping[Kind, int] = field(default_factory=lambda: dict(_NONE))
+    """Of each kind, ns."""
+    cycles: Mapping[Kind, int] | None = None
+    """Of each kind on a processor; None where they are not counted."""
+    instructions: int | None = None
+    """Executed in states of kind EFFECTIVE; None where they are not counted."""
+    precision: Precision = EXACT
+    others: int = 0
+    """Processor time of threads of the same process that are older than the test, ns. It is in none of the above."""
+    losses: Mapping[str, int] = field(default_factory=dict)
+    """What could not be seen, by name; what was not lost is not named."""
+    overhead: Overhead = field(default_factory=Overhead)
+
+    def __add__(self, later: Piece) -> Piece:
+        """Both together; what is not known of one is not known of the sum."""
+        return Piece(
+            _sum(self.time, later.time),
+            None if self.cycles is None or later.cycles is None else _sum(self.cycles, later.cycles),
+            None if self.instructions is None or later.instructions is None else self.instructions + later.instructions,
+            self.precision | later.precision,
+            self.others + later.others,
+            {name: self.losses.get(name, 0) + later.losses.get(name, 0) for name in {**self.losses, **later.losses}},
+            self.overhead + later.overhead,
+        )
+
+    def to_document(self) -> dict[str, Any]:
+        """The piece as plain lists and numbers."""
+        return {
+            "time": _listed(self.time),
+            "cycles": None if self.cycles is None else _listed(self.cycles),
+            "instructions": self.instructions,
+            "precision": [getattr(self.precision, f.name).value for f in fields(Precision)],
+            "others": self.others,
+            "losses": dict(self.losses),
+            "overhead": [self.overhead.time, self.overhead.events],
+        }
+
+    @classmethod
+    def of_document(cls, found: Mapping[str, Any]) -> Piece:
+        """What `to_document` made."""
+        return cls(
+            dict(zip(Kind, found["time"], strict=True)),
+            None if found["cycles"] is None else dict(zip(Kind, found["cycles"], strict=True)),
+            found["instructions"],
+            Precision(*map(Quality, found["precision"])),
+            found["others"],
+            found["losses"],
+            Overhead(*found["overhead"]),
+        )
+
+
+def _sum(a: Mapping[Kind, int], b: Mapping[Kind, int]) -> dict[Kind, int]:
+    return {kind: a[kind] + b[kind] for kind in Kind}
+
+
+def _listed(amounts: Mapping[Kind, int]) -> list[int]:
+    return [amounts[kind] for kind in Kind]
+
+
+def piece_of(ledger: Ledger, belongs: Callable[[Thread], bool]) -> Piece:
+    """The threads of a ledger that belong to a test, added up; the others' processor time apart."""
+    threads = [thread for thread in ledger.threads if belongs(thread)]
+    in_cycles = ledger.unit == "cycles"
+    time, cycles = Amounts(_NONE), Amounts(_NONE)
+    precision = ledger.precision
+    instructions: int | None = 0 if ledger.counted else None
+    for thread in threads:
+        had = ledger.amounts(thread)
+        precision |= had.worth(ledger.precision)
+        if in_cycles:
+            cycles += had
+            had = amounts_of(thread.states, cycles=False)
+        time += had
+        instructions = _executed(thread, instructions)
+    return Piece(
+        time.by_kind,
+        cycles.by_kind if in_cycles else None,
+        instructions,
+        precision,
+        sum(_processor_time(thread.times()) for thread in ledger.threads if not belongs(thread)),
+        {name: amount for name, amount in ledger.losses.items() if amount},
+        ledger.overhead,
+    )
+
+
+def _executed(thread: Thread, so_far: int | None) -> int | None:
+    for state, cell in thread.states.items():
+        if kind_of(state) is Kind.EFFECTIVE and so_far is not None:
+            so_far = None if cell.instructions is None else so_far + cell.instructions
+    return so_far
+
+
+def _processor_time(times: Mapping[Kind, int]) -> int:
+    return sum(time for kind, time in times.items() if kind.in_rpi)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a test, one of its phases or a block within it had, all its threads together.
+
+    Indices are in ``unit``, times in ns. A figure that cannot be had here is None.
+    """
+
+    unit: str
+    """``ns`` or ``cycles``."""
+    wall: int
+    """Time from its beginning to its end, without what measuring took, ns."""
+    rpi: int | None
+    """All processor time (or cycles) that it had."""
+    epi: int | None
+    """Effective progress: of that, what was spent in the program's own code."""
+    mpi: int | None
+    kpi: int | None
+    iopi: int | None
+    te: float | None
+    """EPI / RPI."""
+    quality: Mapping[str, Quality]
+    """Of each index, by name."""
+    instructions: int | None
+    """Executed in the program's own code."""
+    ready: int
+    """Time in which its threads could have run, but had no processor, ns."""
+    wait: int
+    """Time in which its threads waited, ns; several threads wait more than the time that passes."""
+    stolen: int
+    """Time in which the hypervisor ran something else, ns."""
+    others: int
+    """Processor time of older threads of the same process meanwhile, ns; in none of the figures above."""
+    losses: Mapping[str, int]
+    """What could not be seen, by name."""
+    overhead: int | None
+    """What measuring took of all processors meanwhile, ns; in none of the figures above. None: not known."""
+
+    def to_document(self) -> dict[str, Any]:
+        """As plain tables, lists, numbers and words."""
+        return {**asdict(self), "quality": {name: quality.value for name, quality in self.quality.items()}}
+
+    @classmethod
+    def of_document(cls, found: Mapping[str, Any]) -> Progress:
+        """What `to_document` made."""
+        quality = {name: Quality(word) for name, word in found["quality"].items()}
+        return cls(**{**found, "quality": quality})
+
+
+_INDICES = ("rpi", "epi", "mpi", "kpi", "iopi")
+
+
+def together(*spans: tuple[Iterable[Piece], int]) -> Progress:
+    """What some spans were in all: of each its pieces, one at least, and its length, ns."""
+    whole = reduce(add, [piece for pieces, _ in spans for piece in pieces])
+    indices = indices_of(whole.time if whole.cycles is None else whole.cycles, whole.precision)
+    return Progress(
+        unit="ns" if whole.cycles is None else "cycles",
+        wall=sum(wall for _, wall in spans),
+        **{name: getattr(indices, name) for name in _INDICES},
+        te=indices.te,
+        quality={name: indices.quality[name] for name in (*_INDICES, "te")},
+        instructions=whole.instructions,
+        ready=whole.time[Kind.READY],
+        wait=whole.time[Kind.WAIT],
+        stolen=whole.time[Kind.STOLEN],
+        others=whole.others,
+        losses=whole.losses,
+        overhead=whole.overhead.time,
+    )

@@ -1,0 +1,94 @@
+"""What a test's report carries: the figures of each of its rounds, phase by phase.
+
+Reports go from pytest-xdist's workers to the process with the terminal, and into JUnit XML, with their
+``user_properties``: names and values. `PROPERTY` has everything, as JSON; those after it are for people and for tools
+that take numbers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from headway.text import valid
+
+from .levels import level
+from .progress import Progress
+
+__all__ = ["PHASES", "PROPERTY", "Record", "carried", "without"]
+
+PROPERTY = "headway"
+PHASES = ("setup", "call", "teardown")
+
+Property = tuple[str, object]
+
+
+@dataclass(slots=True)
+class Record:
+    """Of one test: for each phase, and each block by its name, what every round had."""
+
+    phases: dict[str, list[Progress]] = field(default_factory=lambda: {phase: [] for phase in PHASES})
+    blocks: dict[str, list[Progress]] = field(default_factory=dict)
+    floor: Progress | None = None
+    """What a span of nothing has, where this was measured."""
+    cost: int = 0
+    """Time that measuring took, beside the test and in none of its figures, ns."""
+    threshold: float | None = None
+    """How much slower the test may become, by its marker, as a share of one; negative: it is not compared."""
+    why_not: str = ""
+    """Why nothing was measured, or not all; empty: it was."""
+
+    def properties(self) -> list[Property]:
+        """As properties of a report."""
+        document = {
+            "phases": {phase: _documents(rounds) for phase, rounds in self.phases.items()},
+            "blocks": {valid(name): _documents(rounds) for name, rounds in self.blocks.items()},
+            "floor": None if self.floor is None else self.floor.to_document(),
+            "cost": self.cost,
+            "threshold": self.threshold,
+            "why_not": self.why_not,
+        }
+        found: list[Property] = [(PROPERTY, json.dumps(document, separators=(",", ":")))]
+        rounds = self.phases["call"]
+        if rounds:
+            found += [(f"{PROPERTY}_unit", rounds[0].unit)]
+            for name in ("epi", "rpi", "instructions"):
+                middle = level([getattr(one, name) for one in rounds])
+                if middle is not None:
+                    found.append((f"{PROPERTY}_{name}", middle.median))
+            found.append((f"{PROPERTY}_epi_quality", rounds[0].quality["epi"].value))
+            middle = level([one.wall for one in rounds])
+            if middle is not None:
+                found.append((f"{PROPERTY}_wall_ns", middle.median))
+        return found
+
+
+def _documents(rounds: Iterable[Progress]) -> list[dict[str, Any]]:
+    return [one.to_document() for one in rounds]
+
+
+def carried(properties: Iterable[Sequence[object]]) -> Record | None:
+    """The record among a report's properties; None where there is none."""
+    for name, value in properties:
+        if name == PROPERTY and isinstance(value, str):
+            found = json.loads(value)
+            return Record(
+                {phase: _rounds(found["phases"][phase]) for phase in PHASES},
+                {name: _rounds(rounds) for name, rounds in found["blocks"].items()},
+                None if found["floor"] is None else Progress.of_document(found["floor"]),
+                found["cost"],
+                found["threshold"],
+                found["why_not"],
+            )
+    return None
+
+
+def _rounds(found: Iterable[dict[str, Any]]) -> list[Progress]:
+    return [Progress.of_document(one) for one in found]
+
+
+def without(properties: Iterable[Property]) -> list[Property]:
+    """The properties that are not ours."""
+    return [pair for pair in properties if pair[0] != PROPERTY and not str(pair[0]).startswith(f"{PROPERTY}_")]

@@ -1,0 +1,170 @@
+"""Rows of transitions in the order of time: as slices of threads and processors, wake-ups and amounts, for a sink.
+
+Slices of a track do not overlap, whatever the rows say. A wake-up's flow leads to the slice that the woken thread goes
+on with at that moment. Memory does not grow with the rows.
+"""
+
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
+
+import numpy as np
+
+cdef extern from *:
+    ctypedef long long wide "__int128"
+
+CPUS = 1 << 15
+
+
+cdef class Sink:
+    """What shows it. ``flow``: the number of the wake-up with which a slice begins; 0: none."""
+
+    cdef int slice(self, int32_t who, int64_t begin, int64_t end, const Row* row, uint64_t flow) except -1:
+        """What a thread did."""
+        raise NotImplementedError
+
+    cdef int wake(self, int32_t waker, int64_t time, int32_t state, uint64_t flow) except -1:
+        """A thread ended the wait of another, that was in this state; the slice to which it leads comes later."""
+        raise NotImplementedError
+
+    cdef int amount(self, int32_t who, int16_t cpu, int64_t time, const Row* row) except -1:
+        """An amount that has no place within what it is part of; of a processor (``who`` -1), or a thread."""
+        raise NotImplementedError
+
+    cdef int run(self, int16_t cpu, int64_t begin, int64_t end, int32_t who, int32_t state) except -1:
+        """What a processor did: it had a thread, or (``who`` -1) was in a state that is no thread's."""
+        raise NotImplementedError
+
+
+cdef class Course:
+    """The rows of threads with these ``tids``, which are known by their place, made slices for ``sink``.
+
+    ``progress``, shape (threads, steps): how much of each step of ``width`` from ``start`` on was effective.
+    """
+
+    cdef Sink _sink
+    cdef readonly uint64_t passed
+    """Stretches of a time that was already shown for their thread or processor; they were cut."""
+    cdef readonly uint64_t flows
+    cdef readonly object progress
+    cdef readonly object reached
+    """Until when the slices of each thread reach; -1: there are none."""
+    cdef int64_t[:, ::1] _progress
+    cdef int64_t _start, _width
+    cdef const int32_t[::1] _tids
+    cdef uint64_t[::1] _pending          # the flow that ends at a thread's next slice, if that begins when ...
+    cdef int64_t[::1] _woken, _reached   # ... it was woken
+    cdef int32_t[::1] _holders           # which thread a processor has, -1: none, since when, and
+    cdef int64_t[::1] _since, _until     # until when its slices reach
+
+    def __init__(self, Sink sink, tids, int64_t start, int64_t width, Py_ssize_t steps):
+        count = len(tids)
+        self._sink, self._tids, self._start, self._width = sink, tids, start, width
+        self.progress, self.reached = np.zeros((count, steps), np.int64), np.full(count, -1, np.int64)
+        self._progress, self._reached = self.progress, self.reached
+        self._pending, self._woken = np.zeros(count, np.uint64), np.zeros(count, np.int64)
+        self._holders, self._since = np.full(CPUS, -1, np.int32), np.zeros(CPUS, np.int64)
+        self._until = np.full(CPUS, -1, np.int64)
+
+    def put(
+        self,
+        const int64_t[::1] order,
+        const int64_t[::1] time,
+        const int64_t[::1] duration,
+        const int32_t[::1] taken,
+        const int16_t[::1] cpu,
+        const int32_t[::1] thread,
+        const int32_t[::1] state,
+        const int32_t[::1] count,
+        const int32_t[::1] waker,
+        const int32_t[::1] waker_tid,
+        const int32_t[::1] waker_state,
+        const uint8_t[::1] effective,
+    ):
+        """Rows, in an order in which those of each thread and of each processor are in the order of time.
+
+        Columns as of `headway.model.Transitions`, with threads by place and -1 for no state; ``effective``: by state,
+        whether that is progress.
+        """
+        cdef Py_ssize_t n, i
+        cdef int64_t end
+        cdef int32_t who
+        cdef Row row
+        for n in range(order.shape[0]):
+            i = order[n]
+            who, end = thread[i], time[i] + duration[i]
+            row.taken, row.count, row.state = taken[i], count[i], state[i]
+            if who >= 0 and effective[row.state]:
+                self._add(who, time[i], end, duration[i] - row.taken)
+            if duration[i] == 0:
+                if who >= 0 or cpu[i] >= 0:
+                    self._sink.amount(who, cpu[i], time[i], &row)
+                continue
+            if who >= 0:
+                row.waker, row.waker_state = waker[i], waker_state[i]
+                row.waker_tid = self._tids[row.waker] if row.waker >= 0 else waker_tid[i]
+                self._slice(who, time[i], end, &row)
+            if cpu[i] >= 0:
+                self._run(cpu[i], time[i], end, who, row.state)
+
+    def finish(self):
+        """All rows have been put."""
+        cdef int cpu
+        for cpu in range(CPUS):
+            self._leave(<int16_t>cpu)
+
+    cdef int _slice(self, int32_t who, int64_t begin, int64_t end, const Row* row) except -1:
+        """What a thread did, and who woke it at its end."""
+        cdef uint64_t flow
+        if begin < self._reached[who]:
+            self.passed += 1
+            begin = self._reached[who]
+            if begin >= end:
+                return 0
+        flow = self._pending[who] if self._woken[who] == begin else 0
+        self._sink.slice(who, begin, end, row, flow)
+        self._pending[who], self._reached[who] = 0, end
+        if row.waker >= 0:
+            self.flows += 1
+            self._sink.wake(row.waker, end, row.state, self.flows)
+            self._pending[who], self._woken[who] = self.flows, end
+        return 0
+
+    cdef int _run(self, int16_t cpu, int64_t begin, int64_t end, int32_t who, int32_t state) except -1:
+        """What a processor did: one slice for as long as it has one thread, or one row of what is no thread's."""
+        if begin < self._until[cpu]:
+            self.passed += 1
+            begin = self._until[cpu]
+            if begin >= end:
+                return 0
+        if who < 0 or who != self._holders[cpu] or begin != self._until[cpu]:
+            self._leave(cpu)
+            if who < 0:
+                self._sink.run(cpu, begin, end, -1, state)
+            self._holders[cpu], self._since[cpu] = who, begin
+        self._until[cpu] = end
+        return 0
+
+    cdef int _leave(self, int16_t cpu) except -1:
+        """Show the thread that a processor has had."""
+        if self._holders[cpu] >= 0:
+            self._sink.run(cpu, self._since[cpu], self._until[cpu], self._holders[cpu], -1)
+            self._holders[cpu] = -1
+        return 0
+
+    cdef void _add(self, int32_t who, int64_t begin, int64_t end, int64_t amount) noexcept:
+        """Spread an amount of progress evenly over its steps; their sum is the amount."""
+        cdef int64_t last = self._progress.shape[1] - 1
+        cdef int64_t step, edge, done, now
+        if last < 0:
+            return
+        step = (begin - self._start) // self._width
+        step = 0 if step < 0 else last if step > last else step
+        done = 0
+        while step < last:
+            edge = self._start + (step + 1) * self._width
+            if end <= edge:
+                break
+            now = <int64_t>(<wide>amount * (edge - begin) // (end - begin))
+            self._progress[who, step] += now - done
+            done = now
+            step += 1
+        self._progress[who, step] += amount - done

@@ -1,0 +1,98 @@
+"""A recording as trace events in JSON, which chrome://tracing, Perfetto and many other tools read.
+
+The same slices as in a Perfetto trace: of every thread by state, with what its row says in ``args``; amounts without a
+place as instants; wake-ups as flows; processors as threads of a process 0, each by the threads that it had. Times are
+microseconds since the start of the window, to the nanosecond; where that was, and the clock, is in ``otherData``.
+
+Source: Trace Event Format (Google).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.model import Piece, ThreadSeen, kind_of
+from headway.text import valid
+
+from ._trace_events import Lines
+from .course import play
+from .exported import Exported, Shown, labels
+
+__all__ = ["write"]
+
+_PROCESSORS = 0
+"""The process that has processors as its threads."""
+
+
+def write(exported: Exported, pieces: Iterable[Piece], stream: BinaryIO, shown: Shown = lambda rows: None) -> list[str]:
+    """Write the document; what has to be said of it."""
+    stream.write(b'{"displayTimeUnit":"ns","traceEvents":[\n')
+    view = _View(exported, stream)
+    notes = play(exported, pieces, view, shown)
+    view.sink.flush()
+    stream.write(f'\n],"otherData":{_json(_about(exported, view.lost))}}}\n'.encode())
+    return notes
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _about(exported: Exported, losses: Mapping[str, int]) -> dict[str, Any]:
+    return {
+        **{name: valid(value) if isinstance(value, str) else value for name, value in exported.facts.items()},
+        "host": valid(exported.host),
+        "time_unit": exported.time_unit,
+        "start": exported.window.start,
+        "anchors": [{"CLOCK_MONOTONIC": ours, "CLOCK_REALTIME": day} for ours, day in exported.anchors],
+        "losses": {valid(name): count for name, count in losses.items()},
+    }
+
+
+class _View:
+    def __init__(self, exported: Exported, stream: BinaryIO) -> None:
+        self.sink = Lines(stream.write, exported.window.start, len(exported.threads))
+        self.lost: Mapping[str, int] = {}
+        self._processes = labels(exported.threads)
+        self._described: set[int] = set()
+        self._names: dict[int, str] = {}
+        self._start = exported.window.start
+
+    def thread(self, place: int, thread: ThreadSeen) -> None:
+        ids = f'"pid":{thread.pid},"tid":{thread.tid}'
+        if thread.pid not in self._described:
+            self._described.add(thread.pid)
+            self._call("process_name", f'"pid":{thread.pid}', self._processes[thread.pid])
+        self._call("thread_name", ids, thread.name)
+        self.sink.threads[place] = ids.encode()
+        name = self._names[place] = valid(f"{thread.name} {thread.tid}")
+        self.sink.names[place] = f'"name":{_json(name)},"cat":"thread"'.encode()
+
+    def processor(self, cpu: int) -> None:
+        self._call("process_name", f'"pid":{_PROCESSORS}', "processors")
+        self._call("thread_name", f'"pid":{_PROCESSORS},"tid":{cpu}', f"cpu {cpu}")
+
+    def _call(self, what: str, whose: str, name: str) -> None:
+        self.sink.event(f'{{"ph":"M",{whose},"name":"{what}","args":{{"name":{_json(valid(name))}}}}}'.encode())
+
+    def states(self, names: Sequence[str], used: NDArray[np.intp], wakers: NDArray[np.intp]) -> None:
+        words = [_json(valid(name)) for name in names]
+        self.sink.states = [
+            f'"name":{word},"cat":"{kind_of(name).value}"'.encode() for name, word in zip(names, words, strict=True)
+        ]
+        self.sink.words = [word.encode() for word in words]
+
+    def losses(self, losses: Mapping[str, int], time: int) -> None:
+        self.lost = losses
+
+    def progress(self, place: int, name: str, rates: Sequence[tuple[int, float]]) -> None:
+        # Counters of a process differ by name.
+        head = f'{{"ph":"C",{self.sink.threads[place].decode()},"name":{_json(f"{name} {self._names[place]}")}'
+        for time, rate in rates:
+            passed = time - self._start
+            self.sink.event(f'{head},"ts":{passed // 1000}.{passed % 1000:03d},"args":{{"%":{rate}}}}}'.encode())

@@ -1,0 +1,142 @@
+"""The course of things in a recording, shown in time: its pieces go through here to whatever writes them.
+
+A view says how threads, processors, states and losses are written; which slices, wake-ups and amounts there are is the
+same for all of them, and found in compiled code (`_course`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.model import NO_STATE, Kind, Piece, ThreadSeen, Window, kind_of
+
+from ._course import CPUS, Course, Sink
+from .exported import Exported, Shown
+
+__all__ = ["CPUS", "View", "play"]
+
+_STEPS = 1000
+"""Steps in which progress is summed, at most, ..."""
+_LEAST_STEP = 1_000_000
+"""... none of which is shorter than this, ..."""
+_MOST_VALUES = 1 << 22
+"""... and of all threads together."""
+
+
+class View(Protocol):
+    """What writes them. Everything is described before it appears in a slice."""
+
+    @property
+    def sink(self) -> Sink:
+        """What slices are given to."""
+
+    def thread(self, place: int, thread: ThreadSeen) -> None:
+        """A thread; in slices it is called by its place among all threads, in the order of their numbers."""
+
+    def processor(self, cpu: int) -> None:
+        """A processor, from 0 to `CPUS` - 1."""
+
+    def states(self, names: Sequence[str], used: NDArray[np.intp], wakers: NDArray[np.intp]) -> None:
+        """What the states of the next rows are called; which of them are a row's, and which a waker's."""
+
+    def losses(self, losses: Mapping[str, int], time: int) -> None:
+        """What was lost until then, in all."""
+
+    def progress(self, place: int, name: str, rates: Sequence[tuple[int, float]]) -> None:
+        """A thread's counter: from when on it was at so many per cent."""
+
+
+def play(exported: Exported, pieces: Iterable[Piece], view: View, shown: Shown) -> list[str]:
+    """Show all pieces, and then how each thread's progress went; what has to be said of what was shown."""
+    width, steps = _steps(exported)
+    numbers = sorted(exported.threads)
+    known = np.array(numbers, np.int64)
+    threads = [exported.threads[number] for number in numbers]
+    tids = np.array([thread.tid for thread in threads], np.int32)
+    course = Course(view.sink, tids, exported.window.start, width, steps)
+    described = np.zeros(len(threads), np.bool_)
+    processors = np.zeros(CPUS, np.bool_)
+    done = unnamed = 0
+    for piece in pieces:
+        rows = piece.transitions
+        (thread, named), (waker, _) = _places(known, rows.thread), _places(known, rows.waker)
+        there = np.zeros(len(threads) + 1, np.bool_)
+        there[thread] = there[waker] = True
+        for place in np.flatnonzero(there[:-1] & ~described).tolist():
+            view.thread(place, threads[place])
+        described |= there[:-1]
+        for cpu in np.unique(rows.cpu).tolist():
+            if cpu >= 0 and not processors[cpu]:
+                view.processor(cpu)
+                processors[cpu] = True
+        used = np.flatnonzero(np.bincount(rows.state, minlength=1))
+        wakers = np.flatnonzero(np.bincount(rows.waker_state, minlength=1)[:NO_STATE])
+        view.states(rows.states, used, wakers)
+        order = np.argsort(rows.time, kind="stable")
+        if not named.all():  # threads that have no name are in no ledger either
+            order = order[named[order]]
+            unnamed += int(np.count_nonzero(~named))
+        course.put(
+            order,
+            rows.time,
+            rows.duration,
+            rows.taken,
+            rows.cpu,
+            thread,
+            rows.state.astype(np.int32),
+            rows.count,
+            waker,
+            rows.waker_tid,
+            np.where(rows.waker_state == NO_STATE, -1, rows.waker_state.astype(np.int32)).astype(np.int32),
+            np.array([kind_of(state) is Kind.EFFECTIVE for state in rows.states], np.uint8),
+        )
+        view.losses(piece.losses, piece.end)
+        done += len(rows)
+        shown(done)
+    course.finish()
+    for place, seen in enumerate(threads):
+        rates = _rates(exported.window, seen, course.progress[place], int(course.reached[place]), width)
+        if rates:
+            view.progress(place, f"EPI rate{' ≤' if exported.bound else ''}", rates)
+    notes = []
+    if course.passed:
+        notes.append(f"{course.passed:,} stretches lie over others of their thread or processor and are cut")
+    if unnamed:
+        notes.append(f"{unnamed:,} rows are left out, as nothing is known of their threads")
+    return notes
+
+
+def _steps(exported: Exported) -> tuple[int, int]:
+    """How long the steps are in which progress is summed, and how many."""
+    duration = exported.window.duration
+    most = min(_STEPS, max(_MOST_VALUES // max(len(exported.threads), 1), 1))
+    width = max(-(-duration // most), _LEAST_STEP if exported.time_unit == "ns" else 1)
+    return width, -(-duration // width)
+
+
+def _rates(
+    window: Window, thread: ThreadSeen, amounts: NDArray[np.int64], reached: int, width: int
+) -> list[tuple[int, float]]:
+    """From when on how many per cent of the time were progress; 0 where the thread ends. Nothing if none ever was."""
+    first, last = max(thread.start, window.start), min(reached, window.end)
+    if first >= last or not amounts.any():
+        return []
+    steps = window.start + width * np.arange(len(amounts) + 1)
+    begins, ends = np.maximum(steps[:-1], first), np.minimum(steps[1:], last)
+    there = begins < ends
+    begins, rates = begins[there], 100 * amounts[there] / (ends - begins)[there]
+    changes = np.flatnonzero(np.diff(rates, prepend=-1.0))
+    return [*zip(begins[changes].tolist(), rates[changes].tolist(), strict=True), (last, 0.0)]
+
+
+def _places(known: NDArray[np.int64], numbers: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+    """Threads by their place among those that are known, -1 where there is none; and whether it is as it should be."""
+    if not len(known):
+        return np.full(len(numbers), -1, np.int32), numbers < 0
+    place = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
+    found = known[place] == numbers
+    return np.where(found, place, -1).astype(np.int32), found | (numbers < 0)

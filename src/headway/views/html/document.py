@@ -1,0 +1,256 @@
+"""What a page says, as plain values: the ledger with its indices as the model has them, and what must be known of it.
+
+The page computes no figure of the ledger; it only writes them. Numbers that a browser could not hold exactly are texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from headway import __version__
+from headway.model import Advice, Cell, Indices, Ledger, Thread, kind_of
+from headway.views.palette import ON_PROCESSOR, ORDER, PALETTE
+from headway.views.printable import visible
+
+from .timeline import PackedTimeline
+from .words import QUALITIES, overall, sentences
+
+__all__ = ["SCHEMA", "Chain", "Subject", "document"]
+
+SCHEMA = "headway.page/1"
+_EXACT_NUMBER = 2**53
+_NAME = 300
+_TEXT = 4000
+_MOST_CHAINS = 300
+_CAUSES = 6
+"""Causes of one state and thread that are listed."""
+_INDICES = {
+    "rpi": ("RPI", "all the processor time that they had"),
+    "epi": ("EPI", "of that, progress"),
+    "td": ("Td", "lost on the processor: RPI − EPI"),
+    "mpi": ("MPI", "waiting for memory"),
+    "kpi": ("KPI", "in the kernel, or in marked regions"),
+    "iopi": ("IOPI", "asking again for what is not there"),
+    "te": ("TE", "thread efficiency: 1 − Td/RPI"),
+    "me": ("ME", "1 − MPI/Td"),
+    "ke": ("KE", "1 − KPI/Td"),
+    "ioe": ("IOE", "1 − IOPI/Td"),
+}
+_SHARES = frozenset({"te", "me", "ke", "ioe"})
+
+
+class Chain(Protocol):
+    """Who waited for whom: as `headway.recording.queries.chains.Chain`."""
+
+    @property
+    def links(self) -> Sequence[tuple[str, str]]:
+        """(thread name, state of its wait), from the one that waited on."""
+
+    @property
+    def end(self) -> str:
+        """What ended the last one's wait."""
+
+    @property
+    def count(self) -> int:
+        """How many waits went this way."""
+
+    @property
+    def time(self) -> int:
+        """How long they took together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What the page is about, beside the figures."""
+
+    title: str
+    host: str = ""
+    when: str = ""
+    """The day and the time of day of its beginning, for people."""
+    command: Sequence[str] | None = None
+    exit_status: int | None = None
+    advice: Sequence[Advice] = ()
+    chains: Sequence[Chain] | None = None
+    """None: they are not known, for this reason."""
+    no_chains: str = ""
+    no_timeline: str = ""
+    """Why there is no timeline, where there is none."""
+    no_profile: str = ""
+    remarks: Sequence[str] = field(default_factory=tuple)
+    """What was left out, and why; a clause each."""
+
+
+def document(ledger: Ledger, subject: Subject, timeline: PackedTimeline | None) -> Mapping[str, Any]:
+    """All that the page says, but for the rows, the buckets and the profile."""
+    states = _Words()
+    threads = _threads(ledger, states)
+    processors = [
+        {"cpu": one.cpu, "span": _number(one.span), "states": _cells(one.states, states)} for one in ledger.processors
+    ]
+    laid = None if timeline is None else _timeline(timeline, states)
+    window, cost = ledger.window, ledger.overhead
+    indices = overall(ledger)
+    return {
+        "schema": SCHEMA,
+        "headway": __version__,
+        "title": visible(subject.title, _NAME),
+        "host": visible(subject.host, _NAME),
+        "when": subject.when,
+        "command": None if subject.command is None else visible(" ".join(subject.command), _TEXT),
+        "exit_status": subject.exit_status,
+        "source": visible(ledger.source, _NAME),
+        "unit": ledger.unit,
+        "time_unit": ledger.time_unit,
+        "window": {"start": _number(window.start), "end": _number(window.end), "duration": _number(window.duration)},
+        "kinds": [
+            {
+                "name": kind.value,
+                "letter": PALETTE[kind].letter,
+                "words": PALETTE[kind].words,
+                "light": [PALETTE[kind].on_light, PALETTE[kind].ink_on_light],
+                "dark": [PALETTE[kind].on_dark, PALETTE[kind].ink_on_dark],
+                "on": kind in ON_PROCESSOR,
+            }
+            for kind in ORDER
+        ],
+        "sentences": list(sentences(ledger)),
+        "indices": [_index(ledger, indices, name) for name in _INDICES],
+        "reasons": [[visible(name, _NAME), visible(reason, _TEXT)] for name, reason in ledger.reasons.items()],
+        "losses": [[visible(name, _NAME), _number(amount)] for name, amount in ledger.losses.items() if amount],
+        "overhead": {"time": _number(cost.time), "events": _number(cost.events)},
+        "counted": [[visible(name, _NAME), counted.share] for name, counted in ledger.counted.items()],
+        "threads": threads,
+        "processors": processors,
+        "advice": [_advice(ledger, piece) for piece in subject.advice],
+        "chains": _chains(subject),
+        "timeline": laid,
+        "missing": {
+            "timeline": visible(subject.no_timeline, _TEXT),
+            "chains": visible(subject.no_chains, _TEXT),
+            "profile": visible(subject.no_profile, _TEXT),
+        },
+        "remarks": [visible(remark, _TEXT) for remark in subject.remarks],
+        "states": [visible(name, _NAME) for name in states.known],
+        "state_kinds": [ORDER.index(kind_of(name)) for name in states.known],
+    }
+
+
+class _Words:
+    """Names by number, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, int] = {}
+
+    def number(self, name: str) -> int:
+        return self.known.setdefault(name, len(self.known))
+
+
+def _number(value: int | None) -> int | str | None:
+    return value if value is None or -_EXACT_NUMBER <= value <= _EXACT_NUMBER else str(value)
+
+
+def _index(ledger: Ledger, indices: Indices, name: str) -> Mapping[str, Any]:
+    value = getattr(indices, name)
+    quality = indices.quality[name]
+    return {
+        "name": name,
+        "title": _INDICES[name][0],
+        "words": _INDICES[name][1],
+        "value": value if name in _SHARES else _number(value),
+        "share": name in _SHARES,
+        "quality": quality.value,
+        "means": QUALITIES[quality],
+        "reason": visible(ledger.reasons.get(name, ""), _TEXT),
+    }
+
+
+def _threads(ledger: Ledger, states: _Words) -> Mapping[str, Any]:
+    """The threads column by column, in the order of the ledger; ``times``: of each kind, in the order of the kinds."""
+    columns: dict[str, list[Any]] = {name: [] for name in ("tid", "pid", "name", "start", "end", "span", *_INDICES)}
+    columns |= {name: [] for name in ("quality", "times", "states", "causes")}
+    for thread in ledger.threads:
+        indices, times = ledger.indices(thread), ledger.times(thread)
+        for name in ("tid", "pid"):
+            columns[name].append(getattr(thread, name))
+        columns["name"].append(visible(thread.name, _NAME))
+        for name in ("start", "end", "span"):
+            columns[name].append(_number(getattr(thread, name)))
+        for name in _INDICES:
+            value = getattr(indices, name)
+            columns[name].append(value if name in _SHARES else _number(value))
+        columns["quality"].append("".join(indices.quality[name].value[0] for name in _INDICES))
+        columns["times"].append([_number(times[kind]) for kind in ORDER])
+        columns["states"].append(_cells(thread.states, states))
+        columns["causes"].append(_causes(thread, states))
+    return columns
+
+
+def _cells(cells: Mapping[str, Cell], states: _Words) -> list[list[Any]]:
+    """State, time, occurrences, most time first."""
+    rows = sorted(cells.items(), key=lambda item: (-item[1].time, item[0]))
+    return [[states.number(state), _number(cell.time), _number(cell.count)] for state, cell in rows if not cell.empty]
+
+
+def _causes(thread: Thread, states: _Words) -> list[list[Any]]:
+    """State, how it stands behind it, name, tid, time, occurrences; the most of each state."""
+    listed: dict[tuple[str, str], int] = {}
+    found = []
+    for cause in thread.causes:
+        key = cause.state, cause.behind.value
+        listed[key] = listed.get(key, 0) + 1
+        if listed[key] <= _CAUSES:
+            name = visible(cause.name, _NAME)
+            row = [states.number(cause.state), cause.behind.value, name, cause.tid, _number(cause.time), cause.count]
+            found.append(row)
+    return found
+
+
+def _advice(ledger: Ledger, piece: Advice) -> Mapping[str, Any]:
+    names = {thread.tid: thread.name for thread in ledger.threads}
+    who = (
+        "the machine" if piece.thread is None else f"{visible(names.get(piece.thread, ''), 64)} {piece.thread}".strip()
+    )
+    return {
+        "who": who,
+        "text": visible(piece.text, _TEXT),
+        "command": None if piece.command is None else visible(piece.command, _TEXT),
+        "undo": None if piece.undo is None else visible(piece.undo, _TEXT),
+    }
+
+
+def _chains(subject: Subject) -> Mapping[str, Any] | None:
+    if subject.chains is None:
+        return None
+    found = sorted(subject.chains, key=lambda chain: -chain.time)
+    rest = found[_MOST_CHAINS:]
+    return {
+        "rows": [
+            [
+                _number(chain.time),
+                chain.count,
+                [[visible(name, _NAME), visible(state, _NAME)] for name, state in chain.links],
+                visible(chain.end, _NAME),
+            ]
+            for chain in found[:_MOST_CHAINS]
+        ],
+        "time": _number(sum(chain.time for chain in found)),
+        "more": {"rows": len(rest), "time": _number(sum(chain.time for chain in rest))},
+    }
+
+
+def _timeline(timeline: PackedTimeline, states: _Words) -> Mapping[str, Any]:
+    levels, slices = timeline.levels, timeline.slices
+    return {
+        "length": _number(timeline.length),
+        "states": [states.number(name) for name in timeline.states],
+        "rows": timeline.rows,
+        "amounts": timeline.amounts,
+        "unplaced": timeline.unplaced,
+        "width": _number(levels.width),
+        "first": levels.first.tolist(),
+        "until": levels.until.tolist(),
+        "kinds": list(timeline.kinds),
+        "edges": None if slices is None else list(slices.edges),
+    }

@@ -1,0 +1,60 @@
+"""A profile for the page: what stacks there are, and how much time of each state each thread spent in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from headway.model import Frame, Profile, is_exact, kind_of
+from headway.views.palette import ORDER
+from headway.views.printable import visible
+
+__all__ = ["MOST_STACKS", "flames_document"]
+
+MOST_STACKS = 100_000
+"""Rows of a thread, a state and a stack, at most; of more, those with most time."""
+_NAME = 500
+
+
+def flames_document(profile: Profile) -> Mapping[str, Any]:
+    """The profile as plain values; the same stacks in the same state of the same thread are one row. Times are ns."""
+    s = profile.samples
+    keys = np.stack([s.thread.astype(np.int64), s.state.astype(np.int64), s.stack.astype(np.int64)])
+    rows, place = np.unique(keys, axis=1, return_inverse=True)
+    place = np.reshape(place, -1)
+    weight = np.zeros(rows.shape[1], np.int64)
+    count = np.zeros(rows.shape[1], np.int64)
+    np.add.at(weight, place, s.weight)
+    np.add.at(count, place, s.count)
+    kept = np.sort(np.argsort(-weight, kind="stable")[:MOST_STACKS])
+    left = np.ones(rows.shape[1], np.bool_)
+    left[kept] = False
+    stacks = sorted({number for number in rows[2, kept].tolist() if number >= 0})
+    frames = sorted({frame for number in stacks for frame in profile.stacks[number]})
+    of_stack = {number: at for at, number in enumerate(stacks)}
+    of_frame = {number: at for at, number in enumerate(frames)}
+    return {
+        "period": profile.period,
+        "states": [visible(name, _NAME) for name in profile.states],
+        "kinds": [ORDER.index(kind_of(name)) for name in profile.states],
+        "exact": [is_exact(name) for name in profile.states],
+        "frames": [_frame(profile.frames[number]) for number in frames],
+        "stacks": [[of_frame[frame] for frame in profile.stacks[number]] for number in stacks],
+        "rows": [
+            [thread, state, of_stack.get(stack, -1), time, times]
+            for (thread, state, stack), time, times in zip(
+                rows[:, kept].T.tolist(), weight[kept].tolist(), count[kept].tolist(), strict=True
+            )
+        ],
+        "left_out": {"rows": int(left.sum()), "time": int(weight[left].sum())},
+        "notes": [visible(note, _NAME) for note in profile.notes],
+        "losses": [[visible(name, _NAME), amount] for name, amount in profile.losses.items() if amount],
+    }
+
+
+def _frame(frame: Frame) -> list[Any]:
+    """Its name, where that is, and what kind of frame it is."""
+    where = "" if frame.file is None else frame.file if frame.line is None else f"{frame.file}:{frame.line}"
+    return [visible(frame.name, _NAME), visible(where or frame.module or "", _NAME), frame.kind]

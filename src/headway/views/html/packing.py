@@ -1,0 +1,60 @@
+"""How numbers are packed for the page: as varints and planes of bytes, deflated.
+
+The page undoes it with what every browser has (DecompressionStream, ``deflate-raw``) and a few lines of its own
+(web/src/packing.ts). What is like what came before it should be 0, and what is of one sort should stand together: then
+deflate has little left to say.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["deflate", "length", "low_and_high", "varints", "zigzag"]
+
+Numbers = NDArray[Any]
+
+
+def deflate(data: bytes) -> bytes:
+    """Raw deflate (RFC 1951)."""
+    packer = zlib.compressobj(6, zlib.DEFLATED, -15)
+    return packer.compress(data) + packer.flush()
+
+
+def varints(values: Numbers) -> bytes:
+    """Numbers from 0 to 2^63 - 1: seven bits a byte, the lowest first, the highest bit where more follow (LEB128)."""
+    if not len(values):
+        return b""
+    values = values.astype(np.uint64)
+    if int(values.max()) < 128:
+        return values.astype(np.uint8).tobytes()
+    sizes = np.ones(len(values), np.int64)
+    for more in range(1, 10):
+        sizes += values >= (np.uint64(1) << np.uint64(7 * more))
+    ends = np.cumsum(sizes)
+    found = np.zeros(int(ends[-1]), np.uint8)
+    starts = ends - sizes
+    for byte in range(int(sizes.max())):
+        rows = np.flatnonzero(sizes > byte)
+        part = (values[rows] >> np.uint64(7 * byte)) & np.uint64(127)
+        found[starts[rows] + byte] = part.astype(np.uint8) | ((sizes[rows] > byte + 1).astype(np.uint8) << 7)
+    return found.tobytes()
+
+
+def zigzag(values: Numbers) -> Numbers:
+    """Numbers of either sign as ones that are not negative: 0, -1, 1, -2 … become 0, 1, 2, 3 …"""
+    values = values.astype(np.int64)
+    return (values << 1) ^ (values >> 63)
+
+
+def low_and_high(values: Numbers) -> bytes:
+    """The lowest byte of each number, then varints of the rest: noise apart from what is mostly alike."""
+    return (values & 0xFF).astype(np.uint8).tobytes() + varints(values >> 8)
+
+
+def length(*values: int) -> bytes:
+    """A few numbers as varints."""
+    return varints(np.array(values, np.int64))

@@ -1,0 +1,94 @@
+"""One HTML file with everything in it: the front end as it was built, and what it is to show.
+
+The front end is one file, ``front.html`` (made of web/ by ``make web``), with a place for the title and one for the
+data. Only scripts with the digest that its own policy names are run, and nothing is loaded: names in the data can be
+whatever they want. The data are sections, each deflated and in base64, so that the page unpacks what it needs when it
+needs it.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any, TextIO
+
+from headway.model import Ledger, Profile
+from headway.views.printable import visible
+
+from .document import Subject, document
+from .flames import flames_document
+from .packing import deflate
+from .timeline import PackedTimeline
+
+__all__ = ["MOST_BYTES", "front", "room_for_timeline", "write_page"]
+
+MOST_BYTES = 20_000_000
+"""Of a page, unless told."""
+_TITLE, _DATA = "<!--headway:title-->", "<!--headway:data-->"
+
+
+def front() -> str:
+    """The front end, as it ships."""
+    return files(__package__).joinpath("front.html").read_text(encoding="utf-8")
+
+
+def room_for_timeline(most: int, ledger: Ledger) -> int:
+    """How many bytes, deflated, a page that is to have ``most`` has left for its timeline."""
+    beside = len(front()) + 200 * len(ledger.threads) + 300_000
+    return max((most - beside) * 3 // 4, 100_000)
+
+
+def write_page(
+    stream: TextIO,
+    ledger: Ledger,
+    subject: Subject,
+    *,
+    timeline: PackedTimeline | None = None,
+    profile: Profile | None = None,
+) -> None:
+    """Write the page. Raises OSError as the stream does."""
+    before, rest = front().split(_TITLE)
+    between, after = rest.split(_DATA)
+    sections: dict[str, bytes] = {"document": _json(document(ledger, subject, timeline))}
+    rows: tuple[bytes, ...] = ()
+    if timeline is not None:
+        sections["levels"] = timeline.cells
+        if timeline.slices is not None:
+            sections["over_edges"] = timeline.slices.over_edges
+            rows = timeline.slices.slices
+    if profile is not None:
+        sections["profile"] = _json(flames_document(profile))
+    place, directory = 0, {}
+    for name, data in sections.items():
+        directory[name], place = [place, _length(data)], place + _length(data)
+    slices = []
+    for data in rows:
+        slices.append([place, _length(data)])
+        place += _length(data)
+    stream.write(before)
+    stream.write(html.escape(visible(subject.title, 200)))
+    stream.write(between)
+    stream.write('<script type="application/json" id="directory">')
+    stream.write(_harmless({"sections": directory, "slices": slices}))
+    stream.write('</script>\n<script type="text/plain" id="data">')
+    for data in (*sections.values(), *rows):
+        stream.write(base64.b64encode(data).decode("ascii"))
+    stream.write("</script>\n")
+    stream.write(after)
+
+
+def _length(data: bytes) -> int:
+    return -(-len(data) // 3) * 4
+
+
+def _json(value: Mapping[str, Any]) -> bytes:
+    return deflate(json.dumps(value, separators=(",", ":"), allow_nan=False).encode("ascii"))
+
+
+def _harmless(value: Mapping[str, Any]) -> str:
+    """JSON that ends no script: what HTML would see as its own is escaped."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

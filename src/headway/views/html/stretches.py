@@ -1,0 +1,130 @@
+"""Nested slices on tracks as a page: what instruction traces are exported as, of whatever dialect.
+
+A track is a lane; at each moment it is in the state of its innermost slice: a function executes (``user.NAME``), stalls
+(``stall.…``), sleeps, or nothing is known. The figures are sums over the slices, as good as these are.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.model import NO_STATE, Cell, Ledger, Precision, Quality, Thread, Transitions, Window
+from headway.views.edges import Edge
+
+from .document import Subject
+from .page import MOST_BYTES, room_for_timeline, write_page
+from .timeline import Lanes, PackedTimeline, Timeline
+
+__all__ = ["Stretches"]
+
+_AT_ONCE = 1 << 15
+"""Rows handed over at once: they have no more states than can be numbered."""
+_EXECUTES, _TRAP = "function", "trap"
+_PRECISION = Precision(
+    effective=Quality.BOUND, memory=Quality.UNAVAILABLE, kernel=Quality.UNAVAILABLE, poll=Quality.UNAVAILABLE
+)
+_REASONS = {
+    "epi": "stalls that are too short for a slice of their own are in it",
+    "mpi": "waiting for memory is in the stalls",
+    "kpi": "a trace does not say which functions are a kernel's",
+    "iopi": "a trace does not say which functions ask in vain",
+}
+
+Ints = NDArray[np.int64]
+
+
+class Stretches:
+    """Takes tracks and their edges, each track's in order, and writes the page. Held in memory: 24 bytes a stretch."""
+
+    def __init__(self) -> None:
+        self._names: dict[int, tuple[str, int]] = {}
+        self._open: dict[int, list[int]] = {}
+        self._since: dict[int, int] = {}
+        self._states: dict[str, int] = {}
+        self._columns = array("q"), array("q"), array("q"), array("q")
+
+    def describe(self, track: int, name: str, parent: int | None = None) -> None:
+        """A track, before its edges."""
+        self._names[track] = name, track if parent is None else parent
+
+    def put(self, edge: Edge) -> None:
+        """One more."""
+        open_ = self._open.setdefault(edge.track, [])
+        if open_ and edge.time > self._since[edge.track]:
+            row = edge.track, self._since[edge.track], edge.time, open_[-1]
+            for column, value in zip(self._columns, row, strict=True):
+                column.append(value)
+        self._since[edge.track] = edge.time
+        if edge.name is not None:
+            open_.append(self._states.setdefault(_state(edge.name, edge.category), len(self._states)))
+        elif open_:
+            open_.pop()
+
+    def write(self, stream: TextIO, subject: Subject, times: str) -> None:
+        """Write the page; ``times``: what a unit of time is, in words. Raises OSError as the stream does."""
+        track, start, end, state = (np.frombuffer(column, np.int64) for column in self._columns)
+        ledger = self._ledger(track, start, end, state, times)
+        write_page(stream, ledger, subject, timeline=self._timeline(ledger, track, start, end, state))
+
+    def _ledger(self, track: Ints, start: Ints, end: Ints, state: Ints, times: str) -> Ledger:
+        window = Window(int(start.min()), int(end.max())) if len(start) else Window(0, 0)
+        names = [*self._states]
+        threads = []
+        for number in np.unique(track).tolist():
+            of = track == number
+            spent = np.zeros(len(names), np.int64)
+            np.add.at(spent, state[of], (end - start)[of])
+            cells = {names[at]: Cell(int(spent[at]), None) for at in np.flatnonzero(spent).tolist()}
+            name, parent = self._names.get(number, (f"track {number}", number))
+            first, span = int(start[of].min()), int(spent.sum())
+            threads.append(Thread(number, parent, name, first, first, None, window.end, span, cells))
+        return Ledger(
+            source="trace",
+            window=window,
+            threads=tuple(threads),
+            precision=_PRECISION,
+            reasons={**_REASONS, "times": times},
+            unit="cycles",
+            time_unit="cycles",
+        )
+
+    def _timeline(self, ledger: Ledger, track: Ints, start: Ints, end: Ints, state: Ints) -> PackedTimeline:
+        lanes = Lanes(
+            window=ledger.window,
+            threads={thread.tid: place for place, thread in enumerate(ledger.threads)},
+            lives=[(thread.start, thread.until) for thread in ledger.threads],
+            cpus=(),
+        )
+        timeline = Timeline(lanes, len(start), room_for_timeline(MOST_BYTES, ledger))
+        names = [*self._states]
+        order = np.argsort(end, kind="stable")
+        for first in range(0, len(order), _AT_ONCE):
+            rows = order[first : first + _AT_ONCE]
+            used, number = np.unique(state[rows], return_inverse=True)
+            timeline.add(_batch(track[rows], start[rows], end[rows], number, [names[at] for at in used.tolist()]))
+        return timeline.packed()
+
+
+def _state(name: str, category: str) -> str:
+    return f"user.{name}" if category == _EXECUTES else f"irq.{name}" if category == _TRAP else name
+
+
+def _batch(track: Ints, start: Ints, end: Ints, state: Ints, names: list[str]) -> Transitions:
+    none = np.full(len(track), -1, np.int32)
+    return Transitions(
+        time=start,
+        duration=end - start,
+        taken=np.zeros_like(none),
+        cpu=none.astype(np.int16),
+        thread=track.astype(np.int32),
+        state=state.astype(np.uint16),
+        count=np.zeros_like(none),
+        waker=none,
+        waker_tid=np.zeros_like(none),
+        waker_state=np.full(len(track), NO_STATE, np.uint16),
+        states=names,
+    )

@@ -1,0 +1,283 @@
+"""Which metrics a snapshot of totals is: their names, units and meanings, and their samples.
+
+The names are those of OpenMetrics: a family's name ends with its unit, and a counter's sample has ``_total`` behind it.
+Shares such as TE are no metrics of their own, because shares cannot be added up: they are the quotient of two rates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+
+from headway import __version__
+from headway.model import Quality, indices_of, kind_of
+
+from .totals import Cost, Series, Snapshot
+
+__all__ = ["Family", "Labels", "Sort", "families"]
+
+Labels = tuple[tuple[str, str], ...]
+Sample = tuple[Labels, Labels, float]
+"""Labels that many samples in a row share, this one's own, and the value."""
+
+_INDICES = ("rpi", "epi", "mpi", "kpi", "iopi", "td")
+
+
+class Sort(Enum):
+    """What a family's values are."""
+
+    COUNTER = "counter"
+    """They only grow, from `Family.since` on."""
+    GAUGE = "gauge"
+    INFO = "info"
+    """Always 1: what is said is in the labels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Samples of one meaning."""
+
+    name: str
+    """With its unit at the end, without what a sample of its sort has behind that."""
+    sort: Sort
+    unit: str
+    """``seconds``, ``bytes``, or none."""
+    help: str
+    samples: Iterable[Sample]
+
+
+def families(snapshot: Snapshot, *, counts: bool = False, serving: Cost | None = None) -> Iterator[Family]:
+    """All metrics; ``counts``: how often each state was entered, too. ``serving``: what serving costs."""
+    yield from _of_threads(snapshot, counts)
+    yield from _of_processors(snapshot, counts)
+    yield from _of_measuring(snapshot)
+    yield from _of_ourselves(snapshot, serving)
+
+
+def _seconds(ns: int) -> float:
+    return ns / 1e9
+
+
+@lru_cache(maxsize=8192)
+def _state(name: str) -> Labels:
+    return ("state", name), ("kind", kind_of(name).value)
+
+
+def _all(snapshot: Snapshot) -> Iterator[Series]:
+    yield from snapshot.series
+    if snapshot.rest.states:
+        yield snapshot.rest
+
+
+def _state_times(series: Iterable[Series]) -> Iterator[Sample]:
+    for one in series:
+        labels = one.labels
+        for name, time, _, _ in one.states:
+            yield labels, _state(name), _seconds(time)
+
+
+def _state_entries(series: Iterable[Series]) -> Iterator[Sample]:
+    for one in series:
+        for name, _, entries, _ in one.states:
+            if entries is not None:
+                yield one.labels, _state(name), entries
+
+
+def _state_events(series: Iterable[Series]) -> Iterator[Sample]:
+    for one in series:
+        for name, _, _, events in one.states:
+            for event, number in events:
+                yield one.labels, (*_state(name), ("event", event)), number
+
+
+def _indices(snapshot: Snapshot, series: Iterable[Series]) -> Iterator[Sample]:
+    for one in series:
+        indices = indices_of(one.times(), snapshot.precision)
+        for name in _INDICES:
+            value = getattr(indices, name)
+            if value is not None:
+                yield one.labels, (("index", name),), _seconds(value)
+
+
+def _of_threads(snapshot: Snapshot, counts: bool) -> Iterator[Family]:
+    yield Family(
+        "headway_thread_state_seconds",
+        Sort.COUNTER,
+        "seconds",
+        "Time that threads spent in each state. Series with other=true: what there was no room for.",
+        _state_times(_all(snapshot)),
+    )
+    if counts:
+        yield Family(
+            "headway_thread_state_entries",
+            Sort.COUNTER,
+            "",
+            "How often threads entered each state, where that is known.",
+            _state_entries(_all(snapshot)),
+        )
+    if any(events for one in _all(snapshot) for _, _, _, events in one.states):
+        yield Family(
+            "headway_thread_events",
+            Sort.COUNTER,
+            "",
+            "Events that were counted in threads by the state that they were in, where that is known.",
+            _state_events(_all(snapshot)),
+        )
+    yield Family(
+        "headway_thread_index_seconds",
+        Sort.COUNTER,
+        "seconds",
+        "Indices of progress: rpi is all processor time, epi effective, mpi memory, kpi kernel, iopi polling, td "
+        "delay. "
+        "One that cannot be had is missing; headway_index_quality says how good the others are.",
+        _indices(snapshot, _all(snapshot)),
+    )
+    yield Family(
+        "headway_threads",
+        Sort.GAUGE,
+        "",
+        "Living threads.",
+        ((one.labels, (), one.living) for one in _all(snapshot)),
+    )
+    yield Family(
+        "headway_departed_thread_state_seconds",
+        Sort.COUNTER,
+        "seconds",
+        "Time of threads whose series are gone because they ended a while ago.",
+        _state_times([snapshot.departed]),
+    )
+    yield Family(
+        "headway_departed_thread_index_seconds",
+        Sort.COUNTER,
+        "seconds",
+        "Indices of threads whose series are gone because they ended a while ago.",
+        _indices(snapshot, [snapshot.departed]),
+    )
+    quality = indices_of({}, snapshot.precision).quality
+    yield Family(
+        "headway_index_quality",
+        Sort.GAUGE,
+        "",
+        "1 for what each index is: exact, bound (at most this), sampled, or unavailable.",
+        (
+            ((), (("index", name), ("quality", worth.value)), float(quality[name] is worth))
+            for name in _INDICES
+            for worth in Quality
+        ),
+    )
+
+
+def _of_processors(snapshot: Snapshot, counts: bool) -> Iterator[Family]:
+    rows = [
+        ((("cpu", str(cpu)),), _state(name), time, entries)
+        for cpu, states in snapshot.processors
+        for name, time, entries, _ in states
+    ]
+    if not rows:
+        return
+    yield Family(
+        "headway_processor_state_seconds",
+        Sort.COUNTER,
+        "seconds",
+        "Time that processors spent in each state.",
+        ((cpu, state, _seconds(time)) for cpu, state, time, _ in rows),
+    )
+    if counts:
+        yield Family(
+            "headway_processor_state_entries",
+            Sort.COUNTER,
+            "",
+            "How often processors entered each state.",
+            ((cpu, state, entries) for cpu, state, _, entries in rows if entries is not None),
+        )
+
+
+def _one(value: float) -> list[Sample]:
+    return [((), (), value)]
+
+
+def _of_measuring(snapshot: Snapshot) -> Iterator[Family]:
+    times = {name: number for name, number in snapshot.losses.items() if "ns" in name.split("_")}
+    yield Family(
+        "headway_losses",
+        Sort.COUNTER,
+        "",
+        "What could not be seen, by name.",
+        [((), (("loss", name),), number) for name, number in snapshot.losses.items() if name not in times],
+    )
+    yield Family(
+        "headway_losses_seconds",
+        Sort.COUNTER,
+        "seconds",
+        "Time that could not be seen, by name.",
+        [
+            ((), (("loss", "_".join(word for word in name.split("_") if word != "ns")),), _seconds(ns))
+            for name, ns in times.items()
+        ],
+    )
+    if snapshot.overhead is not None:
+        yield Family(
+            "headway_observer_seconds",
+            Sort.COUNTER,
+            "seconds",
+            "Processor time that measuring takes: by eBPF in the threads measured (state overhead), else in headway.",
+            _one(_seconds(snapshot.overhead)),
+        )
+    if snapshot.events is not None:
+        yield Family(
+            "headway_observed_events", Sort.COUNTER, "", "Changes of state seen, or looks taken.", _one(snapshot.events)
+        )
+    yield Family("headway_threads_seen", Sort.COUNTER, "", "Threads that came under observation.", _one(snapshot.seen))
+    yield Family("headway_threads_ended", Sort.COUNTER, "", "Of these, those that ended.", _one(snapshot.ended))
+    yield Family(
+        "headway_reading_timestamp_seconds",
+        Sort.GAUGE,
+        "seconds",
+        "When all this was read, since 1970.",
+        _one(_seconds(snapshot.at + snapshot.epoch)),
+    )
+    yield Family(
+        "headway_measured_seconds",
+        Sort.COUNTER,
+        "seconds",
+        "Time since measuring began.",
+        _one(_seconds(snapshot.at - snapshot.began)),
+    )
+
+
+def _of_ourselves(snapshot: Snapshot, serving: Cost | None) -> Iterator[Family]:
+    yield Family(
+        "headway_series", Sort.GAUGE, "", "Series of threads' states, and sets of labels.", _one(snapshot.taken)
+    )
+    yield Family("headway_series_limit", Sort.GAUGE, "", "How many there may be.", _one(snapshot.room))
+    yield Family(
+        "headway_series_departed",
+        Sort.COUNTER,
+        "",
+        "Sets of labels whose series are gone because their threads ended a while ago, or to make room.",
+        _one(snapshot.left),
+    )
+    costs = [("measuring", snapshot.cost), *([("serving", serving)] if serving is not None else [])]
+    yield Family(
+        "headway_process_cpu_seconds",
+        Sort.COUNTER,
+        "seconds",
+        "Processor time of headway's own processes.",
+        [((), (("process", name),), _seconds(cost.cpu)) for name, cost in costs],
+    )
+    yield Family(
+        "headway_process_resident_memory_bytes",
+        Sort.GAUGE,
+        "bytes",
+        "Resident memory of headway's own processes; parts of the eBPF maps are in it.",
+        [((), (("process", name),), cost.memory) for name, cost in costs],
+    )
+    yield Family(
+        "headway_build",
+        Sort.INFO,
+        "",
+        "headway's version, and the source of the figures: bpf or proc.",
+        [((), (("version", __version__), ("source", snapshot.source)), 1)],
+    )

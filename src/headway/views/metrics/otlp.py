@@ -1,0 +1,104 @@
+"""Metrics pushed by the OpenTelemetry protocol, with OpenTelemetry's SDK (the extra ``otlp``).
+
+The SDK's instruments keep every set of attributes for ever; so its data classes are filled from a snapshot, whose
+series are bounded, and its exporter sends them. Names are OpenTelemetry's: ``headway.thread.state`` with the unit ``s``
+is what becomes ``headway_thread_state_seconds_total`` in Prometheus.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from headway import __version__
+from headway.errors import HeadwayError
+
+from .families import Family, Sort
+from .totals import Snapshot
+
+__all__ = ["PushExporter", "interval_seconds"]
+
+_UNITS = {"seconds": "s", "bytes": "By", "": "1"}
+_DEFAULT_INTERVAL = 60.0
+_LEAST_INTERVAL = 0.1
+
+
+def interval_seconds() -> float:
+    """Seconds between two pushes: OTEL_METRIC_EXPORT_INTERVAL, in ms, or 60. Raises HeadwayError."""
+    text = os.environ.get("OTEL_METRIC_EXPORT_INTERVAL", "")
+    if not text.strip():
+        return _DEFAULT_INTERVAL
+    try:
+        seconds = float(text) / 1000
+    except ValueError:
+        seconds = 0.0
+    if not _LEAST_INTERVAL <= seconds < 1e6:
+        raise HeadwayError(
+            f"OTEL_METRIC_EXPORT_INTERVAL is {text!a}: give a number of milliseconds, 100 or more, or unset it"
+        )
+    return seconds
+
+
+class PushExporter:
+    """Sends metrics to one address."""
+
+    def __init__(self, address: str) -> None:
+        """``address``: of a collector, ``http://HOST:PORT``. Raises HeadwayError where the SDK is not installed."""
+        if not address.startswith(("http://", "https://")) or len(address.split("://", 1)[1]) < 1:
+            raise HeadwayError(f"{address!a} is no address of a collector: give one like http://localhost:4318")
+        try:
+            from opentelemetry.exporter.otlp.proto.http import metric_exporter
+            from opentelemetry.sdk.metrics import export
+            from opentelemetry.sdk.resources import Resource
+            from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+        except ImportError:
+            raise HeadwayError(
+                "--otlp needs the OpenTelemetry SDK, which is not installed: pip install 'headway[otlp]'"
+            ) from None
+        logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # what fails is said once, by who calls
+        address = address.rstrip("/")
+        if not address.endswith("/v1/metrics"):
+            address += "/v1/metrics"
+        self._types: Any = export
+        self._exporter: Any = metric_exporter.OTLPMetricExporter(endpoint=address)
+        self._resource = Resource.create(
+            {"service.name": "headway", "service.version": __version__, "host.name": os.uname().nodename}
+        )
+        self._scope = InstrumentationScope("headway", __version__)
+        self.address = address
+        """Where it sends to."""
+
+    def push(self, snapshot: Snapshot, families: Iterable[Family]) -> bool:
+        """Send them; whether they arrived. Blocks until then, as the SDK's settings say."""
+        starts = {one.labels: one.since for one in snapshot.series}
+        metrics = [self._metric(family, snapshot, starts) for family in families]
+        export = self._types
+        scope = export.ScopeMetrics(scope=self._scope, metrics=metrics, schema_url="")
+        resource = export.ResourceMetrics(resource=self._resource, scope_metrics=[scope], schema_url="")
+        result = self._exporter.export(export.MetricsData(resource_metrics=[resource]))
+        return bool(result is export.MetricExportResult.SUCCESS)
+
+    def close(self) -> None:
+        """Send no more; whoever is sending gives up."""
+        self._exporter.shutdown()
+
+    def _metric(self, family: Family, snapshot: Snapshot, starts: dict[Any, int]) -> Any:
+        export, epoch = self._types, snapshot.epoch
+        points = [
+            export.NumberDataPoint(
+                attributes=dict((*common, *own)),
+                start_time_unix_nano=starts.get(common, snapshot.began) + epoch,
+                time_unix_nano=snapshot.at + epoch,
+                value=value,
+            )
+            for common, own, value in family.samples
+        ]
+        if family.sort is Sort.COUNTER:
+            cumulative = export.AggregationTemporality.CUMULATIVE
+            data = export.Sum(data_points=points, aggregation_temporality=cumulative, is_monotonic=True)
+        else:
+            data = export.Gauge(data_points=points)
+        name = family.name.removesuffix(f"_{family.unit}").replace("_", ".")
+        return export.Metric(name=name, description=family.help, unit=_UNITS[family.unit], data=data)

@@ -1,0 +1,245 @@
+"""HTTP/1.1 for what is only to be looked at: GET and HEAD, small requests, many patient readers.
+
+The protocol is h11's; this decides how long and how much. There are so many connections at most; when there is one
+more, the one that has kept us waiting longest is closed, so that nobody can lock others out by being slow. A request
+has to be there within so many seconds and be no larger than so much; an answer has to be taken within so many.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from email.utils import formatdate
+from functools import lru_cache
+from http import HTTPStatus
+
+import h11
+
+__all__ = ["Answer", "Limits", "Request", "Server"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long, and how much."""
+
+    connections: int = 64
+    head: int = 16_384
+    """Bytes of a request's line and headers: so many are too many, half as many never are."""
+    request_seconds: float = 10.0
+    """From a request's first byte, or the connection's beginning, to its last."""
+    idle_seconds: float = 120.0
+    """Between two requests."""
+    answer_seconds: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request without a body."""
+
+    method: str
+    target: str
+    headers: tuple[tuple[str, str], ...]
+    """Names in lower case."""
+
+    def header(self, name: str) -> str:
+        """A header's values, joined by commas as RFC 9110 (5.3) has it; empty: there is none."""
+        return ", ".join(value for other, value in self.headers if other == name)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is sent back."""
+
+    status: HTTPStatus
+    body: bytes = b""
+    headers: tuple[tuple[str, str], ...] = field(default=())
+
+
+Respond = Callable[[Request], Awaitable[Answer]]
+_CHUNK = 65_536
+_MOST_KNOWN = 64
+"""Requests remembered, each no larger than one may be."""
+
+
+class Server:
+    """Answers requests on sockets that listen, until it is closed."""
+
+    def __init__(self, listening: Sequence[socket.socket], respond: Respond, limits: Limits = Limits()) -> None:
+        self._listening, self._respond, self._limits = listening, respond, limits
+        self._servers: list[asyncio.Server] = []
+        self._open: set[asyncio.StreamWriter] = set()
+        self._waiting: dict[asyncio.StreamWriter, None] = {}
+        """Those that we wait for, the longest first."""
+        self._known: dict[bytes, Request] = {}
+        """What h11 made of requests: who asks again and again asks in the same words."""
+
+    async def open(self) -> None:
+        """Begin to accept connections."""
+        for one in self._listening:
+            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio does not know that this is TCP
+            self._servers.append(await asyncio.start_server(self._converse, sock=one, limit=_CHUNK))
+
+    async def close(self) -> None:
+        """Accept no more; close those that wait, and give the others a moment."""
+        for server in self._servers:
+            server.close()
+        for writer in list(self._waiting):
+            writer.transport.abort()
+        for _ in range(20):
+            if not self._open:
+                break
+            await asyncio.sleep(0.05)
+
+    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._open) >= self._limits.connections and not self._drop_one():
+            writer.transport.abort()
+            return
+        self._open.add(writer)
+        connection = h11.Connection(h11.SERVER, max_incomplete_event_size=self._limits.head // 2)
+        first = True
+        try:
+            while await self._exchange(connection, reader, writer, first):
+                if connection.our_state is h11.DONE:
+                    connection.start_next_cycle()
+                first = False
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, h11.ProtocolError):
+            pass  # the other side is gone, or too slow
+        finally:
+            self._open.discard(writer)
+            self._waiting.pop(writer, None)
+            with suppress(OSError):
+                writer.close()
+
+    def _drop_one(self) -> bool:
+        """Close the connection that has kept us waiting longest; False: none does."""
+        oldest = next(iter(self._waiting), None)
+        if oldest is None:
+            return False
+        del self._waiting[oldest]
+        self._open.discard(oldest)
+        oldest.transport.abort()
+        return True
+
+    async def _exchange(
+        self, connection: h11.Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: bool
+    ) -> bool:
+        """One request and its answer; whether another may follow."""
+        self._waiting[writer] = None
+        try:
+            request: Request | Answer | None = await self._request(connection, reader, first)
+        except TimeoutError:
+            request = _plain(HTTPStatus.REQUEST_TIMEOUT, "the request took too long")
+        except h11.RemoteProtocolError as error:
+            status = HTTPStatus(error.error_status_hint or 400)
+            words = "the request is too large" if status == 431 else f"this is no request: {ascii(str(error))[1:-1]}"
+            request = _plain(status, words)
+        finally:
+            self._waiting.pop(writer, None)
+        if request is None:
+            return False
+        if isinstance(request, Answer):
+            await self._send(connection, writer, request, close=True)
+            return False
+        if connection.their_state is h11.IDLE:  # it was known
+            await self._send_again(writer, await self._respond(request), head=request.method == "HEAD")
+            return True
+        await self._send(connection, writer, await self._respond(request), head=request.method == "HEAD")
+        return connection.states == {h11.CLIENT: h11.DONE, h11.SERVER: h11.DONE}
+
+    async def _request(
+        self, connection: h11.Connection, reader: asyncio.StreamReader, first: bool
+    ) -> Request | Answer | None:
+        """The next request, or what is to be answered without looking at it; None: the other side says nothing more.
+
+        Raises TimeoutError where it began and did not end in time, and h11.RemoteProtocolError.
+        """
+        limits, begun, whole = self._limits, False, b""
+        try:
+            async with asyncio.timeout(limits.request_seconds if first else limits.idle_seconds) as deadline:
+                while (event := connection.next_event()) is h11.NEED_DATA:
+                    data = await reader.read(limits.head // 2)  # h11 looks at the size when something is missing
+                    if data and not begun and not first:
+                        deadline.reschedule(asyncio.get_running_loop().time() + limits.request_seconds)
+                    if not begun and data in self._known and not connection.trailing_data[0]:
+                        return self._known[data]
+                    whole = data if not begun and not connection.trailing_data[0] else b""
+                    begun = begun or bool(data)
+                    connection.receive_data(data)
+        except TimeoutError:
+            if begun:
+                raise
+            return None
+        if not isinstance(event, h11.Request):
+            return None
+        if not isinstance(connection.next_event(), h11.EndOfMessage):
+            return _plain(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "requests have no body here")
+        request = Request(
+            event.method.decode("ascii"),
+            event.target.decode("ascii", "replace"),
+            tuple((name.decode("ascii"), value.decode("latin-1")) for name, value in event.headers),
+        )
+        lasting = event.http_version == b"1.1" and not request.header("connection") and not request.header("expect")
+        if whole and lasting and not connection.trailing_data[0] and len(self._known) < _MOST_KNOWN:
+            self._known[whole] = request
+        return request
+
+    async def _send_again(self, writer: asyncio.StreamWriter, answer: Answer, *, head: bool) -> None:
+        """The answer to a request that was known."""
+        data = _head_bytes(answer.status, int(time.time()), len(answer.body), answer.headers)
+        body = memoryview(b"" if head else answer.body)
+        writer.write(data + bytes(body[:_CHUNK]))
+        async with asyncio.timeout(self._limits.answer_seconds):
+            for at in range(_CHUNK, len(body), _CHUNK):
+                await writer.drain()
+                writer.write(bytes(body[at : at + _CHUNK]))
+            await writer.drain()
+
+    async def _send(
+        self,
+        connection: h11.Connection,
+        writer: asyncio.StreamWriter,
+        answer: Answer,
+        *,
+        close: bool = False,
+        head: bool = False,
+    ) -> None:
+        if connection.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            return
+        headers = answer.headers if not close else (*answer.headers, ("Connection", "close"))
+        data = connection.send(_head(answer.status, int(time.time()), len(answer.body), headers)) or b""
+        body = memoryview(b"" if head else answer.body)
+        async with asyncio.timeout(self._limits.answer_seconds):
+            for at in range(0, len(body), _CHUNK):
+                data += connection.send(h11.Data(data=bytes(body[at : at + _CHUNK]))) or b""
+                if len(data) >= _CHUNK:
+                    writer.write(data)
+                    data = b""
+                    await writer.drain()
+            writer.write(data + (connection.send(h11.EndOfMessage()) or b""))
+            await writer.drain()
+
+
+@lru_cache(maxsize=64)
+def _head(status: HTTPStatus, second: int, length: int, headers: tuple[tuple[str, str], ...]) -> h11.Response:
+    """The status and the headers; the same for all who ask for the same within a second."""
+    all_headers = [("Date", formatdate(second, usegmt=True)), ("Content-Length", str(length)), *headers]
+    return h11.Response(status_code=status, headers=all_headers, reason=status.phrase.encode())
+
+
+@lru_cache(maxsize=64)
+def _head_bytes(status: HTTPStatus, second: int, length: int, headers: tuple[tuple[str, str], ...]) -> bytes:
+    """The same as h11 sends it on a connection that is kept."""
+    connection = h11.Connection(h11.SERVER)
+    connection.receive_data(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    connection.next_event()
+    return connection.send(_head(status, second, length, headers)) or b""
+
+
+def _plain(status: HTTPStatus, words: str) -> Answer:
+    """A status with a sentence."""
+    headers = ("Content-Type", "text/plain; charset=utf-8"), ("X-Content-Type-Options", "nosniff")
+    return Answer(status, f"{words}\n".encode(), headers)

@@ -1,0 +1,228 @@
+"""What there is to be seen, and by whom: metrics, the page, and what the page asks for. Nothing here changes anything.
+
+Who may look. On loopback everybody who can reach it; then a request must be meant for this machine by name, so that no
+page from elsewhere can have a browser fetch the figures (DNS rebinding). Anywhere else, and wherever one was given,
+only who has the token: as ``Authorization: Bearer TOKEN``, as Prometheus sends it, or as the password of any user, as
+browsers do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import gzip
+import hashlib
+import hmac
+import ipaddress
+import re
+import resource
+import time
+from collections.abc import Mapping
+from concurrent.futures.thread import ThreadPoolExecutor
+from dataclasses import dataclass
+from http import HTTPStatus
+from importlib.resources import files
+from pathlib import Path
+
+from .families import families
+from .feed import Feed
+from .live import live, stylesheet
+from .openmetrics import CONTENT_TYPE, PLAIN_CONTENT_TYPE, write
+from .server import Answer, Request
+from .totals import Cost, Snapshot
+
+__all__ = ["Site", "cost_of_ourselves"]
+
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_ALWAYS = (
+    ("Cache-Control", "no-store"),
+    ("Content-Security-Policy", _POLICY),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+    ("X-Content-Type-Options", "nosniff"),
+)
+_OF_PAGES = (
+    ("Cross-Origin-Opener-Policy", "same-origin"),
+    ("Referrer-Policy", "no-referrer"),
+    ("X-Frame-Options", "DENY"),
+)
+_PAGE = {
+    "/": ("index.html", "text/html; charset=utf-8"),
+    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "/page.css": ("page.css", "text/css; charset=utf-8"),
+}
+_PORT = re.compile(r":\d{1,5}$", re.ASCII)
+_GZIP = b"\x1f\x8b"
+_LEAST_COMPRESSED = 1024
+_LEVEL = 1
+"""Of gzip: text like this is a thirtieth with it, and a fortieth with the slowest."""
+
+
+def _files_of_the_page() -> Mapping[str, tuple[bytes, str]]:
+    """Path -> what is there, and which sort of text it is."""
+    folder = files(__package__) / "page"
+    found = {path: ((folder / name).read_bytes(), sort) for path, (name, sort) in _PAGE.items()}
+    styles, sort = found["/page.css"]
+    return {**found, "/page.css": (stylesheet().encode() + styles, sort)}
+
+
+_FILES = _files_of_the_page()
+"""Read now: who serves them may not be able to read Python's own folder any more."""
+
+_Form = tuple[str, bool]
+"""What is written, and whether it is compressed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A body, of which reading, and since when there is that (s, monotonic)."""
+
+    of: Snapshot
+    since: float
+    body: bytes
+
+
+def cost_of_ourselves() -> Cost:
+    """What this process took so far."""
+    pages = Path("/proc/self/statm").read_text().split()[1]
+    return Cost(time.process_time_ns(), int(pages) * resource.getpagesize())
+
+
+class Site:
+    """Answers requests from the readings that a feed has."""
+
+    def __init__(self, feed: Feed, *, token: bytes | None = None, counts: bool = False) -> None:
+        """``token``: what only those have who may look; None: everybody on this machine may."""
+        self._feed, self._counts = feed, counts
+        self._token = None if token is None else hashlib.sha256(token).digest()
+        self._written: dict[_Form, _Written] = {}
+        self._writing: dict[_Form, asyncio.Task[bytes]] = {}
+        self._writer = ThreadPoolExecutor(1)
+
+    async def respond(self, request: Request) -> Answer:
+        """The answer to a request."""
+        refused = self._refusal(request)
+        if refused is not None:
+            return refused
+        path = request.target.partition("?")[0]
+        if path in _FILES:
+            body, sort = _FILES[path]
+            return Answer(HTTPStatus.OK, body, (("Content-Type", sort), *_ALWAYS, *_OF_PAGES))
+        if path not in ("/metrics", "/live.json"):
+            return _said(HTTPStatus.NOT_FOUND, "there are / and /metrics")
+        readings = await self._feed.latest()
+        if readings is None:
+            return _said(
+                HTTPStatus.SERVICE_UNAVAILABLE, "there is no reading yet, or none any more", ("Retry-After", "1")
+            )
+        now, before = readings
+        packed = _accepts_gzip(request.header("accept-encoding"))
+        if path == "/live.json":
+            name, sort = "live", "application/json"
+        elif "application/openmetrics-text" in request.header("accept"):
+            name, sort = "open", CONTENT_TYPE
+        else:
+            name, sort = "plain", PLAIN_CONTENT_TYPE
+        body = await self._body(now, before, (name, packed))
+        encoding = (("Content-Encoding", "gzip"),) if packed and body.startswith(_GZIP) else ()
+        varies = ("Vary", "Accept, Accept-Encoding")
+        return Answer(HTTPStatus.OK, body, (("Content-Type", sort), varies, *encoding, *_ALWAYS))
+
+    async def _body(self, now: Snapshot, before: Snapshot | None, form: _Form) -> bytes:
+        """Written once for all who ask for the same reading.
+
+        While it is being written, beside answering, those who ask get the one before, unless that is too old.
+        """
+        written = self._written.get(form)
+        if written is not None and written.of is now:
+            return written.body
+        writing = self._writing.get(form)
+        if writing is None:
+            writing = self._writing[form] = asyncio.create_task(self._write(now, before, form))
+        if written is not None and time.monotonic() - written.since < self._feed.period:
+            return written.body
+        return await asyncio.shield(writing)
+
+    async def _write(self, now: Snapshot, before: Snapshot | None, form: _Form) -> bytes:
+        since = time.monotonic()
+        try:
+            loop = asyncio.get_running_loop()
+            body, spent = await loop.run_in_executor(self._writer, self._text, now, before, form)
+            self._written[form] = _Written(now, since, body)
+            self._feed.spend(spent)
+            return body
+        finally:
+            del self._writing[form]
+
+    def _text(self, now: Snapshot, before: Snapshot | None, form: _Form) -> tuple[bytes, float]:
+        """The body, and for how long that took a processor, s."""
+        start = time.thread_time()
+        name, packed = form
+        if name == "live":
+            body = live(now, before).encode()
+        else:
+            found = families(now, counts=self._counts, serving=cost_of_ourselves())
+            body = write(found, plain=name == "plain").encode()
+        if packed and len(body) >= _LEAST_COMPRESSED:
+            body = gzip.compress(body, _LEVEL, mtime=0)
+        return body, time.thread_time() - start
+
+    def _refusal(self, request: Request) -> Answer | None:
+        """Why the request is not answered; None: it is."""
+        if self._token is None:
+            if not _means_this_machine(request.header("host")):
+                return _said(HTTPStatus.MISDIRECTED_REQUEST, "this answers to localhost, 127.0.0.1 and [::1] only")
+        elif not hmac.compare_digest(hashlib.sha256(_token_of(request.header("authorization"))).digest(), self._token):
+            return _said(
+                HTTPStatus.UNAUTHORIZED,
+                "give the token: Authorization: Bearer TOKEN, or as the password of any user",
+                ("WWW-Authenticate", 'Bearer realm="headway"'),
+                ("WWW-Authenticate", 'Basic realm="headway", charset="UTF-8"'),
+            )
+        if request.method not in ("GET", "HEAD"):
+            return _said(
+                HTTPStatus.METHOD_NOT_ALLOWED, "there is only something to look at here", ("Allow", "GET, HEAD")
+            )
+        return None
+
+
+def _said(status: HTTPStatus, words: str, *headers: tuple[str, str]) -> Answer:
+    return Answer(status, f"{words}\n".encode(), (("Content-Type", "text/plain; charset=utf-8"), *headers, *_ALWAYS))
+
+
+def _means_this_machine(host: str) -> bool:
+    """Whether a Host header names this machine as seen from itself; any port, which may be forwarded."""
+    name = _PORT.sub("", host.strip()).lower().rstrip(".")
+    if name == "localhost" or name.endswith(".localhost"):  # RFC 6761, 6.3
+        return True
+    try:
+        return ipaddress.ip_address(name.removeprefix("[").removesuffix("]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _token_of(authorization: str) -> bytes:
+    """The token in an Authorization header; empty: there is none."""
+    scheme, _, rest = authorization.strip().partition(" ")
+    rest = rest.strip()
+    if scheme.lower() == "bearer":
+        return rest.encode("utf-8", "replace")
+    if scheme.lower() == "basic":
+        try:
+            return base64.b64decode(rest, validate=True).partition(b":")[2]
+        except (binascii.Error, ValueError):
+            return b""
+    return b""
+
+
+def _accepts_gzip(header: str) -> bool:
+    """Whether an Accept-Encoding header takes gzip (RFC 9110, 12.5.3)."""
+    for part in header.lower().split(","):
+        name, _, parameters = part.partition(";")
+        if name.strip() in ("gzip", "*"):
+            weight = re.fullmatch(r"\s*q\s*=\s*(0(\.0{0,3})?)\s*", parameters, re.ASCII)
+            return weight is None
+    return False

@@ -1,0 +1,422 @@
+"""Totals of all that was measured, in a bounded number of series.
+
+A monitoring system keeps every series that it has ever seen, and threads come and go by the thousand. So threads are
+added up by process and name, or as was asked for, and there are never more than so many series. Nothing is lost without
+being counted: what there is no room for goes to the *rest*, which has every state and no name; threads that have been
+gone for a while leave, and what they did is added to the *departed*. All series, the rest and the departed together are
+always all that was measured, to the nanosecond.
+
+No counter ever goes backwards: should a source take something back, it is held against what comes next.
+"""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import astuple, dataclass, fields, replace
+from enum import Enum
+from typing import NamedTuple
+
+from headway.model import KINDS, Cell, Kind, Ledger, Precision, Quality, Thread, kind_of, listed
+
+from ..printable import clean
+
+__all__ = ["EXPIRE_NS", "MOST_SERIES", "By", "Cost", "Series", "Snapshot", "State", "Totals"]
+
+EXPIRE_NS = 300_000_000_000
+"""So long what has ended is still there, as long as Prometheus takes a series for alive that it does not see."""
+MOST_SERIES = 20_000
+"""Series of threads' states, those of all names together."""
+MOST_STATES = 1024
+"""States that the rest and the departed tell apart; others share one for each first word."""
+LONGEST_NAME = 64
+"""Characters of a name; the kernel's have 15."""
+
+
+class By(Enum):
+    """What threads are added up by."""
+
+    NAME = "name"
+    """The names of the process and the thread: the same series again and again, whatever comes and goes."""
+    PROCESS = "process"
+    """The process and the thread's name."""
+    THREAD = "thread"
+    """Nothing: each by itself."""
+
+
+State = tuple[str, int, int | None, tuple[tuple[str, int], ...]]
+"""What was gathered in one state: its name, time in ns, occurrences (None: not known), and events with their names."""
+
+
+class Series(NamedTuple):
+    """Threads that go under one set of labels, and all that they did."""
+
+    labels: tuple[tuple[str, str], ...]
+    since: int
+    """When the first of them came under observation, ns of the ledger's clock."""
+    living: int
+    """How many of them live."""
+    states: tuple[State, ...]
+    divided: dict[str, int]
+    """Time by kind, ns, where hardware counted what user code did; empty: as the states' kinds say."""
+
+    def times(self) -> dict[Kind, int]:
+        """Time of each kind, ns."""
+        if self.divided:
+            return {Kind(kind): time for kind, time in self.divided.items()}
+        found = dict.fromkeys(Kind, 0)
+        for name, time, _, _ in self.states:
+            found[kind_of(name)] += time
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a process of ours took so far."""
+
+    cpu: int = 0
+    """Processor time, ns."""
+    memory: int = 0
+    """Resident, bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All totals at one moment, plain enough to be handed from one process to another."""
+
+    source: str
+    began: int
+    """When measuring began, ns of the ledger's clock."""
+    at: int
+    """The moment of the reading, likewise."""
+    epoch: int
+    """ns to be added to that clock for time since 1970."""
+    series: tuple[Series, ...]
+    rest: Series
+    """What there was no room for."""
+    departed: Series
+    """What has left."""
+    processors: tuple[tuple[int, tuple[State, ...]], ...]
+    losses: dict[str, int]
+    overhead: int | None
+    """Time that measuring took from the threads, ns."""
+    events: int | None
+    """Changes of state seen, or looks taken."""
+    living: int
+    seen: int
+    """Threads that came under observation."""
+    ended: int
+    room: int
+    """Series that there may be."""
+    taken: int
+    """Series that there are."""
+    left: int
+    """Sets of labels whose series have left."""
+    reasons: dict[str, str]
+    """Why a figure is not exact."""
+    precision: Precision
+    cost: Cost
+    """Of the process that measures."""
+
+    def pack(self) -> bytes:
+        """As bytes, for `unpack` in another process of the same program."""
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        plain["series"] = tuple(map(tuple, self.series))
+        plain["rest"], plain["departed"] = tuple(self.rest), tuple(self.departed)
+        plain["precision"] = tuple(quality.value for quality in astuple(self.precision))
+        plain["cost"] = astuple(self.cost)
+        return marshal.dumps(plain)
+
+    @staticmethod
+    def unpack(data: bytes) -> Snapshot:
+        """What `pack` packed."""
+        plain = marshal.loads(data)
+        plain["series"] = tuple(map(Series._make, plain["series"]))
+        plain["rest"], plain["departed"] = Series(*plain["rest"]), Series(*plain["departed"])
+        plain["precision"] = Precision(*map(Quality, plain["precision"]))
+        plain["cost"] = Cost(*plain["cost"])
+        return Snapshot(**plain)
+
+
+class _Tally:
+    """Time and occurrences of one state; both only grow."""
+
+    __slots__ = ("count", "events", "owed", "owed_count", "time")
+
+    def __init__(self) -> None:
+        self.time = self.owed = self.owed_count = 0
+        self.count: int | None = 0
+        self.events: dict[str, int] = {}
+
+    def add(self, time: int, count: int | None) -> None:
+        if time < 0 or self.owed:
+            time -= self.owed
+            self.owed, time = max(-time, 0), max(time, 0)
+        self.time += time
+        if count is None or self.count is None:
+            self.count = None
+            return
+        if count < 0 or self.owed_count:
+            count -= self.owed_count
+            self.owed_count, count = max(-count, 0), max(count, 0)
+        self.count += count
+
+    def add_events(self, events: Mapping[str, int | None]) -> None:
+        for name, number in events.items():
+            if number is not None:  # what was counted is not known in every state
+                self.events[name] = self.events.get(name, 0) + max(number, 0)
+
+
+class _Group:
+    """Threads of one set of labels."""
+
+    __slots__ = ("divided", "labels", "living", "since", "states")
+
+    def __init__(self, labels: tuple[tuple[str, str], ...], since: int) -> None:
+        self.labels, self.since = labels, since
+        self.living = 0
+        self.states: dict[str, _Tally] = {}
+        self.divided: dict[Kind, _Tally] = {}
+
+    def divide(self, times: Mapping[Kind, int]) -> None:
+        for kind, time in times.items():
+            if kind not in self.divided:
+                self.divided[kind] = _Tally()
+            self.divided[kind].add(time, 0)
+
+    def bounded(self, state: str) -> _Tally:
+        """The tally of a state, or where there are too many of them, of those that begin like it."""
+        if state not in self.states and len(self.states) >= MOST_STATES:
+            state = state.partition(".")[0]
+            state = f"{state}.other" if state in KINDS else "unknown"
+        return self.states.setdefault(state, _Tally())
+
+    def take_in(self, other: _Group) -> None:
+        for state, tally in other.states.items():
+            mine = self.bounded(state)
+            mine.add(tally.time, tally.count)
+            mine.add_events(tally.events)
+        self.divide({kind: tally.time for kind, tally in other.divided.items()})
+
+    def frozen(self) -> Series:
+        return Series(
+            self.labels,
+            self.since,
+            self.living,
+            _states(self.states),
+            {kind.value: tally.time for kind, tally in self.divided.items()},
+        )
+
+
+def _states(tallies: Mapping[str, _Tally]) -> tuple[State, ...]:
+    return tuple([(name, t.time, t.count, tuple(t.events.items())) for name, t in tallies.items()])
+
+
+def _name(text: str) -> str:
+    """A name as it stands in a label: what is hostile in it by its number, not too long."""
+    return clean(text, LONGEST_NAME)
+
+
+_Key = tuple[int, int, str, str]
+
+
+class Totals:
+    """Adds up ledgers, each of the interval after the one before, in ns."""
+
+    def __init__(
+        self,
+        by: By = By.PROCESS,
+        *,
+        most: int = MOST_SERIES,
+        expire: int = EXPIRE_NS,
+        process_name: Callable[[int], str] = lambda pid: "",
+    ) -> None:
+        """``most`` series of threads' states; ``expire``: how long what has ended stays, ns.
+
+        ``process_name`` is asked for the name of a process whose first thread is not among those measured.
+        """
+        self._by, self._most, self._expire, self._process_name = by, most, expire, process_name
+        self._groups: dict[_Key, _Group] = {}
+        self._gone: dict[_Key, int] = {}
+        """Groups of which no thread lives any more, and since when, the first to go first."""
+        self._rest = _Group((("other", "true"),), 0)
+        self._departed = _Group((), 0)
+        self._taken = self._left = 0
+        self._names: dict[int, str] = {}
+        self._processors: dict[int, dict[str, _Tally]] = {}
+        self._losses: dict[str, _Tally] = {}
+        self._overhead: _Tally | None = _Tally()
+        self._events: _Tally | None = _Tally()
+        self._living = self._seen = self._ended = 0
+        self._began: int | None = None
+        self._last: Ledger | None = None
+
+    def add(self, ledger: Ledger) -> None:
+        """What happened in one more interval."""
+        if ledger.time_unit != "ns":
+            raise ValueError(f"totals are in ns, this ledger is in {ledger.time_unit}")
+        at = ledger.window.end
+        if self._began is None:
+            self._began = self._rest.since = self._departed.since = ledger.window.start
+        self._learn_names(ledger.threads)
+        for group in (*self._groups.values(), self._rest):
+            group.living = 0
+        counting = bool(ledger.counted or ledger.events)
+        ended = 0
+        keys = [self._key(thread) for thread in ledger.threads]
+        for key in keys:  # what is still needed does not leave to make room
+            self._gone.pop(key, None)
+        for thread, key in zip(ledger.threads, keys, strict=True):
+            group = self._group(key, thread)
+            if thread.end is None:
+                group.living += 1
+            else:
+                ended += 1
+            self._charge(group, thread.states)
+            if counting:
+                self._count(group, thread.states, ledger)
+            if ledger.counted:
+                group.divide(ledger.times(thread))
+        self._seen += max(len(ledger.threads) - self._living, 0)
+        self._ended += ended
+        self._living = len(ledger.threads) - ended
+        self._let_go(at)
+        for processor in ledger.processors:
+            tallies = self._processors.setdefault(processor.cpu, {})
+            for state, count, time in listed(processor.states):
+                tallies.setdefault(_name(state), _Tally()).add(time, count)
+        for name, number in ledger.losses.items():
+            self._losses.setdefault(_name(name), _Tally()).add(number, 0)
+        self._overhead = _add_known(self._overhead, ledger.overhead.time)
+        self._events = _add_known(self._events, ledger.overhead.events)
+        self._last = replace(ledger, threads=(), processors=())
+
+    def snapshot(self, *, epoch: int = 0, cost: Cost = Cost()) -> Snapshot:
+        """The totals as of the last ledger; ``epoch``: what its clock lacks to the time since 1970, ns."""
+        last = self._last
+        if self._began is None or last is None:
+            raise ValueError("there is nothing yet")
+        return Snapshot(
+            source=last.source,
+            began=self._began,
+            at=last.window.end,
+            epoch=epoch,
+            series=tuple([group.frozen() for group in self._groups.values()]),
+            rest=self._rest.frozen(),
+            departed=self._departed.frozen(),
+            processors=tuple([(cpu, _states(states)) for cpu, states in sorted(self._processors.items())]),
+            losses={name: tally.time for name, tally in self._losses.items()},
+            overhead=None if self._overhead is None else self._overhead.time,
+            events=None if self._events is None else self._events.time,
+            living=self._living,
+            seen=self._seen,
+            ended=self._ended,
+            room=self._most,
+            taken=self._taken,
+            left=self._left,
+            reasons={_name(name): clean(reason) for name, reason in last.reasons.items()},
+            precision=last.precision,
+            cost=cost,
+        )
+
+    def _learn_names(self, threads: Iterable[Thread]) -> None:
+        """The names of the processes, as their first threads have them now."""
+        before, self._names = self._names, {}
+        for thread in threads:
+            pid = thread.pid
+            if thread.tid == pid:
+                self._names[pid] = _name(thread.name)
+            elif pid not in self._names and pid in before:
+                self._names[pid] = before[pid]
+
+    def _name_of(self, pid: int) -> str:
+        name = self._names.get(pid)
+        if name is None:
+            name = self._names[pid] = _name(self._process_name(pid))
+        return name
+
+    def _key(self, thread: Thread) -> _Key:
+        return (
+            0 if self._by is By.NAME else thread.pid,
+            thread.tid if self._by is By.THREAD else 0,
+            self._name_of(thread.pid),
+            _name(thread.name),
+        )
+
+    def _group(self, key: _Key, thread: Thread) -> _Group:
+        group = self._groups.get(key)
+        if group is not None:
+            return group
+        if not self._make_room():
+            return self._rest
+        pid, tid, process, name = key
+        labels = [("process", process), ("thread", name)]
+        if self._by is not By.NAME:
+            labels.insert(0, ("pid", str(pid)))
+        if self._by is By.THREAD:
+            labels.append(("tid", str(tid)))
+        self._taken += 1
+        group = self._groups[key] = _Group(tuple(labels), thread.start)
+        return group
+
+    def _charge(self, group: _Group, states: Mapping[str, Cell]) -> None:
+        tallies = group.states
+        for given, count, time in listed(states):
+            state = _name(given)
+            tally = tallies.get(state)
+            if tally is None:
+                if not time and not count:
+                    continue
+                tally = self._tally(group, state)
+            tally.add(time, count)
+
+    def _count(self, group: _Group, states: Mapping[str, Cell], ledger: Ledger) -> None:
+        for given, cell in states.items():
+            state = _name(given)
+            found: dict[str, int | None] = {name: (cell.events or {}).get(name) for name in ledger.events}
+            if ledger.counted:
+                found["cycles"], found["instructions"] = cell.cycles, cell.instructions
+                found["stall_cycles"], found["memory_stall_cycles"] = cell.stall_cycles, cell.memory_stall_cycles
+            tally = group.states.get(state)
+            if tally is None and any(found.values()):
+                tally = self._tally(group, state)
+            if tally is not None:
+                tally.add_events(found)
+
+    def _tally(self, group: _Group, state: str) -> _Tally:
+        """For a state that is new to the group."""
+        if group is self._rest or not self._make_room():
+            return self._rest.bounded(state)
+        self._taken += 1
+        tally = group.states[state] = _Tally()
+        return tally
+
+    def _make_room(self) -> bool:
+        """For one more series; where there is none, what has ended leaves early."""
+        while self._taken >= self._most and self._gone:
+            self._fold(next(iter(self._gone)))
+        return self._taken < self._most
+
+    def _let_go(self, at: int) -> None:
+        for key, group in self._groups.items():
+            if group.living:
+                self._gone.pop(key, None)
+            elif key not in self._gone:
+                self._gone[key] = at
+        for key in [key for key, since in self._gone.items() if since <= at - self._expire]:
+            self._fold(key)
+
+    def _fold(self, key: _Key) -> None:
+        del self._gone[key]
+        group = self._groups.pop(key)
+        self._departed.take_in(group)
+        self._taken -= 1 + len(group.states)
+        self._left += 1
+
+
+def _add_known(tally: _Tally | None, more: int | None) -> _Tally | None:
+    """The sum; of which one part is not known is not known."""
+    if tally is None or more is None:
+        return None
+    tally.add(more, 0)
+    return tally

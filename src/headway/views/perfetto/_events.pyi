@@ -1,0 +1,32 @@
+"""Types of the compiled writer; the text is in ``_events.pyx``."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.views._course import Sink
+
+NOTES: tuple[str, ...]
+
+class Events:
+    slices: int
+    def __init__(self, write: Callable[[bytes], object]) -> None: ...
+    def flush(self) -> None: ...
+    def packet(self, packet: bytes) -> None: ...
+    def begin(self, track: int, time: int, category: int, name: int, more: bytes = b"") -> None: ...
+    def end(self, track: int, time: int) -> None: ...
+    def instant(self, track: int, time: int, category: int, name: int, more: bytes = b"") -> None: ...
+    def counter(self, track: int, time: int, value: float) -> None: ...
+
+class Tracks(Sink):
+    def __init__(
+        self,
+        events: Events,
+        thread_tracks: NDArray[np.uint64],
+        thread_names: NDArray[np.uint32],
+        cpu_tracks: NDArray[np.uint64],
+        wakes: int,
+        on_processor: int,
+    ) -> None: ...
+    def states(self, names: NDArray[np.uint32], categories: NDArray[np.uint32], words: NDArray[np.uint32]) -> None: ...

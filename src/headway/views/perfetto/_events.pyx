@@ -1,0 +1,231 @@
+"""Perfetto's packets as bytes, many a second: begins and ends of slices, instants, counters, and rows of transitions.
+
+A trace is a series of TracePackets; all of ours are of one sequence, whose defaults and names `packets` has written.
+
+Source: Perfetto, protos/perfetto/trace/trace_packet.proto, track_event/track_event.proto and debug_annotation.proto.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from headway.views._course cimport Row, Sink
+from headway.views._output cimport Output
+
+cdef enum:
+    MOST = 256          # bytes of an event with what a row has in it, at most
+    SEQUENCE = 1
+
+cdef enum Type:
+    SLICE_BEGIN = 1
+    SLICE_END = 2
+    INSTANT = 3
+    COUNTER = 4
+
+cdef enum Note:         # the names of a row's annotations, in the order in which NOTES are interned
+    TAKEN = 1
+    COUNT = 2
+    WAKER_TID = 3
+    WAKER_STATE = 4
+    AMOUNT = 5
+
+NOTES = ("taken", "count", "waker_tid", "waker_state", "amount")
+
+
+cdef inline uint8_t* varint(uint8_t* at, uint64_t value) noexcept nogil:
+    while value >= 0x80:
+        at[0] = <uint8_t>(value | 0x80)
+        at += 1
+        value >>= 7
+    at[0] = <uint8_t>value
+    return at + 1
+
+
+cdef inline uint8_t* field(uint8_t* at, uint8_t number, uint64_t value) noexcept nogil:
+    """An integer in a field whose number is below 16."""
+    at[0] = number << 3
+    return varint(at + 1, value)
+
+
+cdef inline uint8_t* long_field(uint8_t* at, uint32_t number, uint64_t value) noexcept nogil:
+    """The same for any number."""
+    return varint(varint(at, number << 3), value)
+
+
+cdef inline uint8_t* fixed64(uint8_t* at, uint32_t number, const void* value) noexcept nogil:
+    at = varint(at, number << 3 | 1)
+    memcpy(at, value, 8)
+    return at + 8
+
+
+cdef inline uint8_t* note(uint8_t* at, Note name, int64_t value) noexcept nogil:
+    """A debug annotation with a number."""
+    cdef uint8_t* inside = at + 2
+    inside = field(inside, 1, name)
+    inside = field(inside, 4, <uint64_t>value)
+    at[0] = 4 << 3 | 2
+    at[1] = <uint8_t>(inside - at - 2)
+    return inside
+
+
+cdef inline uint8_t* word_note(uint8_t* at, Note name, uint32_t word) noexcept nogil:
+    """A debug annotation with a text that is interned."""
+    cdef uint8_t* inside = at + 2
+    inside = field(inside, 1, name)
+    inside = long_field(inside, 17, word)
+    at[0] = 4 << 3 | 2
+    at[1] = <uint8_t>(inside - at - 2)
+    return inside
+
+
+cdef inline uint8_t* begun(uint8_t* at, Type kind, uint64_t track) noexcept nogil:
+    at = field(at, 9, kind)
+    return field(at, 11, track)
+
+
+cdef inline uint8_t* named(uint8_t* at, uint32_t category, uint32_t name) noexcept nogil:
+    at = field(at, 3, category)
+    return field(at, 10, name)
+
+
+cdef class Events:
+    """Packets for ``write``."""
+
+    cdef Output _out
+    cdef readonly uint64_t slices
+
+    def __init__(self, write):
+        self._out = Output(write)
+
+    def flush(self):
+        """Write what was gathered."""
+        self._out.flush()
+
+    def packet(self, bytes packet):
+        """A whole packet."""
+        cdef size_t length = PyBytes_GET_SIZE(packet)
+        cdef uint8_t head[16]
+        head[0] = 1 << 3 | 2
+        self._out.add(head, varint(&head[1], length) - head)
+        self._out.add(PyBytes_AS_STRING(packet), length)
+
+    cdef int put(self, uint64_t time, const uint8_t* event, size_t length, const char* more=NULL,
+                 size_t more_length=0) except -1:
+        """A packet with a track event, whose bytes are in two pieces, of which the first has MOST at most."""
+        cdef uint8_t inner[64]
+        cdef uint8_t* at = inner
+        cdef size_t size
+        at = field(at, 8, time)
+        at = field(at, 10, SEQUENCE)
+        at = field(at, 13, 2)  # it needs what was interned
+        at[0] = 11 << 3 | 2
+        at = varint(at + 1, length + more_length)
+        size = at - inner
+        at = self._out.room(MOST + 128)
+        at[0] = 1 << 3 | 2
+        at = varint(at + 1, size + length + more_length)
+        memcpy(at, inner, size)
+        at += size
+        memcpy(at, event, length)
+        self._out.took(at + length)
+        if more_length:
+            self._out.add(more, more_length)
+        return 0
+
+    def begin(self, uint64_t track, uint64_t time, uint32_t category, uint32_t name, bytes more=b""):
+        """A slice begins; ``more``: fields of its event, as bytes. ``name`` 0: it is among them."""
+        cdef uint8_t event[64]
+        cdef uint8_t* at = begun(event, SLICE_BEGIN, track)
+        at = field(at, 3, category)
+        if name:
+            at = field(at, 10, name)
+        self.slices += 1
+        self.put(time, event, at - event, PyBytes_AS_STRING(more), PyBytes_GET_SIZE(more))
+
+    def end(self, uint64_t track, uint64_t time):
+        """The innermost slice of a track ends."""
+        self.over(track, time)
+
+    cdef int over(self, uint64_t track, uint64_t time) except -1:
+        cdef uint8_t event[64]
+        return self.put(time, event, begun(event, SLICE_END, track) - event)
+
+    def instant(self, uint64_t track, uint64_t time, uint32_t category, uint32_t name, bytes more=b""):
+        """Something happened; ``more`` as of `begin`."""
+        cdef uint8_t event[64]
+        cdef uint8_t* at = named(begun(event, INSTANT, track), category, name)
+        self.put(time, event, at - event, PyBytes_AS_STRING(more), PyBytes_GET_SIZE(more))
+
+    def counter(self, uint64_t track, uint64_t time, double value):
+        """From then on a counter has this value."""
+        cdef uint8_t event[64]
+        cdef uint8_t* at = fixed64(begun(event, COUNTER, track), 44, &value)
+        self.put(time, event, at - event)
+
+
+cdef class Tracks(Sink):
+    """Rows of transitions as events.
+
+    Who describes tracks sets them: of threads by their place, with what each is interned as, and of processors.
+    ``wakes``, ``on_processor``: what a wake-up and the category of threads on processors are interned as.
+    """
+
+    cdef Events _events
+    cdef uint64_t[::1] _threads, _cpus
+    cdef uint32_t[::1] _thread_names
+    cdef const uint32_t[::1] _names, _categories, _words
+    cdef uint32_t _wakes, _on_processor
+
+    def __init__(self, Events events, thread_tracks, thread_names, cpu_tracks, uint32_t wakes, uint32_t on_processor):
+        self._events, self._wakes, self._on_processor = events, wakes, on_processor
+        self._threads, self._thread_names, self._cpus = thread_tracks, thread_names, cpu_tracks
+
+    def states(self, const uint32_t[::1] names, const uint32_t[::1] categories, const uint32_t[::1] words):
+        """What the states of the next rows are interned as: as names of slices, their kinds, and in annotations."""
+        self._names, self._categories, self._words = names, categories, words
+
+    cdef int slice(self, int32_t who, int64_t begin, int64_t end, const Row* row, uint64_t flow) except -1:
+        cdef uint8_t event[MOST]
+        cdef uint64_t track = self._threads[who]
+        cdef uint8_t* at = begun(event, SLICE_BEGIN, track)
+        at = named(at, self._categories[row.state], self._names[row.state])
+        if row.taken:
+            at = note(at, TAKEN, row.taken)
+        if row.count != 1:
+            at = note(at, COUNT, row.count)
+        if row.waker_tid:
+            at = note(at, WAKER_TID, row.waker_tid)
+        if row.waker_state >= 0:
+            at = word_note(at, WAKER_STATE, self._words[row.waker_state])
+        if flow:
+            at = fixed64(at, 48, &flow)
+        self._events.slices += 1
+        self._events.put(begin, event, at - event)
+        return self._events.over(track, end)
+
+    cdef int wake(self, int32_t waker, int64_t time, int32_t state, uint64_t flow) except -1:
+        # In the file it comes before the slice that it leads to, as a flow must.
+        cdef uint8_t event[MOST]
+        cdef uint8_t* at = begun(event, INSTANT, self._threads[waker])
+        at = fixed64(named(at, self._categories[state], self._wakes), 47, &flow)
+        return self._events.put(time, event, at - event)
+
+    cdef int amount(self, int32_t who, int16_t cpu, int64_t time, const Row* row) except -1:
+        cdef uint8_t event[MOST]
+        cdef uint8_t* at = begun(event, INSTANT, self._threads[who] if who >= 0 else self._cpus[cpu])
+        at = named(at, self._categories[row.state], self._names[row.state])
+        at = note(at, AMOUNT, -<int64_t>row.taken)
+        if row.count != 1:
+            at = note(at, COUNT, row.count)
+        return self._events.put(time, event, at - event)
+
+    cdef int run(self, int16_t cpu, int64_t begin, int64_t end, int32_t who, int32_t state) except -1:
+        cdef uint8_t event[MOST]
+        cdef uint8_t* at = begun(event, SLICE_BEGIN, self._cpus[cpu])
+        if who >= 0:
+            at = named(at, self._on_processor, self._thread_names[who])
+        else:
+            at = named(at, self._categories[state], self._names[state])
+        self._events.slices += 1
+        self._events.put(begin, event, at - event)
+        return self._events.over(self._cpus[cpu], end)

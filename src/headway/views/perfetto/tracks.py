@@ -1,0 +1,52 @@
+"""Tracks of slices as a Perfetto trace, whatever they are of: who tells of edges describes the tracks before."""
+
+from __future__ import annotations
+
+from typing import BinaryIO
+
+from headway.errors import HeadwayError
+from headway.views.edges import Edge
+
+from .packets import Trace, annotated
+from .wire import integer, message, text
+
+__all__ = ["File"]
+
+
+class File:
+    """The file that Perfetto reads. To be closed."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._trace = Trace(stream.write)
+        self._events = self._trace.events
+        self._address, self._line, self._thread = (self._trace.note(name) for name in ("address", "line", "thread"))
+
+    @property
+    def slices(self) -> int:
+        """How many have been written."""
+        return self._events.slices
+
+    def describe(self, track: int, name: str, parent: int | None = None) -> None:
+        """A track, before its edges."""
+        self._trace.track(track, name, parent=parent)
+
+    def put(self, edge: Edge) -> None:
+        """One more. Raises HeadwayError for a time that Perfetto cannot hold."""
+        if not 0 <= edge.time < 1 << 63:
+            raise HeadwayError(f"a time of this trace, {edge.time} ns, is none that Perfetto can show")
+        if edge.name is None:
+            self._events.end(edge.track, edge.time)
+            return
+        name = self._trace.name_if_room(edge.name)
+        more = b"" if name else text(23, edge.name)
+        if edge.address is not None:
+            more += message(4, integer(1, self._address), integer(7, edge.address))
+        if edge.line:
+            more += annotated([(self._line, edge.line)])
+        if edge.thread is not None:
+            more += annotated([(self._thread, edge.thread)])
+        self._events.begin(edge.track, edge.time, self._trace.category(edge.category), name, more)
+
+    def close(self) -> None:
+        """Write what has not been written yet."""
+        self._events.flush()

@@ -1,0 +1,252 @@
+"""The columns of the screen's list, and what a row shows in each.
+
+Figures are shares of the time in which the thread was measured in this interval. In a narrow terminal there are few
+columns, with more room come more; the bar, the history and the reason grow with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from headway.model import Kind, Ledger, Quality, indices_of
+from headway.views.figures import NOTHING
+from headway.views.lines import Line
+from headway.views.printable import clean, fit, width_of
+
+from .bar import bar, spark
+from .roster import KEPT, Order, Process, Row, waits_most_for
+
+__all__ = ["Column", "Layout", "line_of", "per_cent", "titles"]
+
+_MARKS = {Quality.EXACT: "", Quality.BOUND: "≤", Quality.SAMPLED: "~", Quality.UNAVAILABLE: ""}
+_NOTABLE = 0.10
+"""A loss of this share of the time that a thread was able to run is worth a colour."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: what it is called here and in `roster.ORDERS`, its title, and its columns on the screen."""
+
+    name: str
+    title: str
+    width: int
+
+
+_FIGURES: Mapping[str, tuple[str, str]] = {
+    "rpi": ("RPI", "rpi"),
+    "epi": ("EPI", "epi"),
+    "te": ("TE", "te"),
+    "memory": ("mem", "mpi"),
+    "kernel": ("kern", "kpi"),
+    "poll": ("poll", "iopi"),
+    "stall": ("stall", "mpi"),
+    "stolen": ("stoln", ""),
+    "ready": ("ready", ""),
+    "wait": ("wait", ""),
+}
+"""Title, and the index whose quality it has."""
+_ORDER = ("name", "tid", "pid", *_FIGURES, "bar", "history", "for")
+_MORE = (
+    ("kernel", 96),
+    ("ready", 96),
+    ("wait", 112),
+    ("poll", 120),
+    ("memory", 128),
+    ("pid", 136),
+    ("stolen", 144),
+    ("stall", 160),
+)
+"""Columns that come with more room, and from how many columns of the screen on."""
+_LESS = (("te", 64), ("for", 72), ("history", 56), ("rpi", 48), ("tid", 40))
+"""Columns that go where there is less."""
+_WORDS = {"name": "thread", "tid": "tid", "pid": "pid", "bar": "", "history": "history", "for": "waits for"}
+_STRETCH = (("bar", 16, 48, 4), ("history", 7, KEPT, 3), ("for", 9, 22, 1), ("name", 15, 28, 1))
+"""Name, columns at least and at most, and parts of what is left over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The columns in their order, for one width and one sort of ledger."""
+
+    columns: tuple[Column, ...]
+    marks: Mapping[str, str]
+    """What stands before the figures of a column: ≤, ~ or nothing."""
+    hidden: frozenset[str]
+    """Columns whose figures cannot be had."""
+    letters: bool = False
+    """For screens without colour."""
+    depth: int = 0
+    """How far threads are indented: 1 below processes."""
+
+    @staticmethod
+    def of(ledger: Ledger, width: int, *, digits: int = 7, letters: bool = False, depth: int = 0) -> Layout:
+        """The layout for a screen of so many columns; ``digits``: of the largest id."""
+        quality = indices_of({}, ledger.precision).quality
+        of_column = {name: quality[index] if index else Quality.EXACT for name, (_, index) in _FIGURES.items()}
+        hidden = frozenset(name for name, worth in of_column.items() if worth is Quality.UNAVAILABLE)
+        names = [name for name in _ORDER if name not in {more for more, least in _MORE if width < least}]
+        names = [name for name in names if name not in {less for less, least in _LESS if width < least}]
+        # On this machine or with this kernel some can never have a figure: their room is for others.
+        names = [name for name in names if name not in hidden or name in ("rpi", "epi", "te")]
+        widths = {name: least for name, least, _, _ in _STRETCH if name in names}
+        for name in names:
+            if name in ("tid", "pid"):
+                widths[name] = digits
+            elif name in _FIGURES:
+                widths[name] = 5 + len(_MARKS[of_column[name]])
+        _stretch(widths, width - len(names) + 1)
+        columns = tuple(Column(name, _title(name), widths[name]) for name in names if widths[name] > 0)
+        return Layout(columns, {name: _MARKS[worth] for name, worth in of_column.items()}, hidden, letters, depth)
+
+    def at(self, x: int) -> str | None:
+        """The column at this place of the screen; None: there is none."""
+        end = 0
+        for column in self.columns:
+            end += column.width + 1
+            if x < end:
+                return column.name
+        return None
+
+
+def _title(name: str) -> str:
+    return _FIGURES[name][0] if name in _FIGURES else _WORDS[name]
+
+
+def _stretch(widths: dict[str, int], room: int) -> None:
+    """Give what is left over to the columns that can use it, or take what is missing from them."""
+    missing = sum(widths.values()) - room
+    for name, _, _, _ in _STRETCH:
+        if missing > 0 and name in widths:
+            less = min(missing, max(widths[name] - 4, 0))
+            widths[name] -= less
+            missing -= less
+    left = room - sum(widths.values())
+    while left > 0:
+        open_ = [(name, parts) for name, _, most, parts in _STRETCH if name in widths and widths[name] < most]
+        if not open_:
+            open_ = [("bar" if "bar" in widths else next(iter(widths)), 1)]
+        for name, parts in open_:
+            more = min(parts, left)
+            widths[name] += more
+            left -= more
+
+
+def titles(layout: Layout, order: Order, width: int) -> Line:
+    """The line above the list; the column that it is ordered by is marked."""
+    line: Line = []
+    for column in layout.columns:
+        title = layout.marks.get(column.name, "") + column.title
+        style = "title"
+        if column.name == order.column:
+            arrow = "▴" if order.backwards else "▾"
+            title, style = (title + arrow if len(title) < column.width else title), "sorted"
+        text = fit(title, column.width, column.name in _FIGURES or column.name in ("tid", "pid"))
+        line += [(text, style), (" ", "title")]
+    return _padded(line, width, "title")
+
+
+def line_of(row: Row, layout: Layout, width: int) -> Line:
+    """A row in exactly ``width`` columns."""
+    line: Line = []
+    for column in layout.columns:
+        line += _CELLS[column.name](row, column, layout) if column.name in _CELLS else _figure(row, column, layout)
+        line.append((" ", ""))
+    return _padded(line, width, "")
+
+
+def _padded(line: Line, width: int, style: str) -> Line:
+    """Without the space after the last column, and filled up; what is too wide is cut where the screen ends."""
+    line.pop()
+    line.append((" " * width, style))
+    return line
+
+
+def per_cent(part: float) -> str:
+    """A share of one in five columns at most; what is exactly nothing is a dot.
+
+    >>> per_cent(1.0), per_cent(0.431), per_cent(0.0042), per_cent(0.00001), per_cent(0.0)
+    ('100%', '43%', '0.4%', '<.1%', '·')
+    """
+    if part == 0:
+        return NOTHING
+    if part < 0.0005:
+        return "<.1%"
+    return f"{part * 100:.1f}%" if part < 0.0995 else f"{part * 100:.0f}%"
+
+
+_KINDS = {
+    "epi": Kind.EFFECTIVE,
+    "memory": Kind.MEMORY,
+    "kernel": Kind.KERNEL,
+    "poll": Kind.POLL,
+    "stall": Kind.STALL,
+    "stolen": Kind.STOLEN,
+    "ready": Kind.READY,
+    "wait": Kind.WAIT,
+}
+
+
+def _figure(row: Row, column: Column, layout: Layout) -> Line:
+    name = column.name
+    if name in layout.hidden:
+        return [("–".rjust(column.width), "dim")]
+    style, rpi = "", row.rpi
+    if name == "te":
+        if not rpi:
+            return [(NOTHING.rjust(column.width), "dim")]
+        part = row.times.get(Kind.EFFECTIVE, 0) / rpi
+        style = "good" if part >= 0.9 else "fair" if part >= 0.6 else "bad"
+    elif name == "rpi":
+        part = rpi / row.span if row.span else 0.0
+    else:
+        part = row.share(_KINDS[name])
+        able = rpi + row.times.get(Kind.READY, 0) + row.times.get(Kind.STOLEN, 0)
+        if name not in ("epi", "wait") and row.times.get(_KINDS[name], 0) > _NOTABLE * able:
+            style = "fair"
+    text = per_cent(part)
+    if text == NOTHING:
+        return [(NOTHING.rjust(column.width), "dim")]
+    return [((layout.marks[name] + text).rjust(column.width), style)]
+
+
+def _cell_name(row: Row, column: Column, layout: Layout) -> Line:
+    name = clean(row.name, 64)
+    if not isinstance(row, Process):
+        return [(fit("  " * layout.depth + name, column.width), "")]
+    mark, count = "▸ " if row.folded else "▾ ", f" ({row.members:,})"
+    room = column.width - len(mark) - len(count)
+    if room < 4:
+        return [(fit(mark + name, column.width), "title")]
+    name = fit(name, min(room, width_of(name)))
+    return [(mark, "dim"), (name, "title"), (count + " " * (room - width_of(name)), "dim")]
+
+
+def _cell_tid(row: Row, column: Column, layout: Layout) -> Line:
+    return [(fit("" if isinstance(row, Process) else str(row.tid), column.width, True), "dim")]
+
+
+def _cell_pid(row: Row, column: Column, layout: Layout) -> Line:
+    return [(fit(str(row.pid), column.width, True), "dim")]
+
+
+def _cell_bar(row: Row, column: Column, layout: Layout) -> Line:
+    return bar(row.times, column.width, letters=layout.letters)
+
+
+def _cell_history(row: Row, column: Column, layout: Layout) -> Line:
+    return [(spark(row.history, column.width), Kind.EFFECTIVE.value)]
+
+
+def _cell_for(row: Row, column: Column, layout: Layout) -> Line:
+    return [(fit(clean(waits_most_for(row), 256), column.width), "dim")]
+
+
+_CELLS: Mapping[str, Callable[[Row, Column, Layout], Line]] = {
+    "name": _cell_name,
+    "tid": _cell_tid,
+    "pid": _cell_pid,
+    "bar": _cell_bar,
+    "history": _cell_history,
+    "for": _cell_for,
+}

@@ -1,0 +1,179 @@
+"""The panel: everything that is known of one thread, or of one process, in this interval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from headway.model import Advice, Cell, Kind, Ledger, Quality, Thread, add_states, kind_of
+from headway.views.advice import what_would_help
+from headway.views.figures import NOTHING, share, with_unit
+from headway.views.lines import Line, cut, indented
+from headway.views.palette import ORDER, PALETTE
+from headway.views.printable import clean, fit, width_of
+from headway.views.why import why
+
+from .bar import bar, ground, spark
+from .columns import per_cent
+from .roster import KEPT, Picture, Process, Row
+
+__all__ = ["panel"]
+
+_MARKS = {Quality.EXACT: "", Quality.BOUND: "≤", Quality.SAMPLED: "~", Quality.UNAVAILABLE: ""}
+_CALLS = 8
+"""So many system calls are listed beside all states."""
+_INDICES = (
+    ("RPI", "rpi"),
+    ("EPI", "epi"),
+    ("TE", "te"),
+    ("MPI", "mpi"),
+    ("KPI", "kpi"),
+    ("IOPI", "iopi"),
+    ("Td", "td"),
+)
+_EFFICIENCIES = (("TE", "te"), ("ME", "me"), ("KE", "ke"), ("IOE", "ioe"))
+
+
+def panel(
+    picture: Picture, row: Row, width: int, *, advice: Sequence[Advice] = (), letters: bool = False
+) -> list[Line]:
+    """The panel of a row in lines of at most ``width`` columns; ``advice``: that was given for the whole ledger."""
+    ledger = picture.ledger
+    chosen = picture.threads_of(row)
+    states = chosen[0].states if len(chosen) == 1 else add_states(*(thread.states for thread in chosen))
+    lines = [*_head(ledger, row, width, letters), *_indices(ledger, row, chosen, width)]
+    for section in (
+        _calls(ledger, states, row.span, width),
+        _waits(ledger, chosen, width),
+        _states(ledger, states, row.span, width),
+        _advice(ledger, chosen, advice, width),
+        _notes(ledger, width),
+    ):
+        found = list(section)
+        if found:
+            lines += [[], *found]
+    return [cut(line, width) for line in lines]
+
+
+def _title(text: str) -> Line:
+    return [(text, "title")]
+
+
+def _head(ledger: Ledger, row: Row, width: int, letters: bool) -> Iterator[Line]:
+    process = isinstance(row, Process)
+    who = f"process {row.pid}, {row.members:,} threads" if process else f"tid {row.tid}, process {row.pid}"
+    name = clean(row.name, 64)
+    room = max(width - width_of(who) - 2, 8)
+    line: Line = [(fit(name, min(width_of(name), room)), "title"), (f"  {who}", "dim")]
+    if not process and row.thread.end is not None:
+        line.append((", it has ended", "bad"))
+    yield line
+    yield bar(row.times, width, letters=letters)
+    line, taken = [], 0
+    for kind in sorted((k for k in ORDER if row.times.get(k)), key=lambda k: (-row.times[k], ORDER.index(k))):
+        text = f" {kind.value} {per_cent(row.share(kind))}  "
+        if taken + 1 + len(text) > width and line:
+            yield line
+            line, taken = [], 0
+        line += [(PALETTE[kind].letter, ground(kind)), (text, "")]
+        taken += 1 + len(text)
+    if line:
+        yield line
+    yield [("EPI before ", "dim"), (spark(row.history, min(KEPT, max(width - 11, 0))).strip(), Kind.EFFECTIVE.value)]
+
+
+def _indices(ledger: Ledger, row: Row, chosen: Sequence[Thread], width: int) -> Iterator[Line]:
+    """The indices of a thread, as the model has them; of a process each thread has its own."""
+    if len(chosen) != 1:
+        return
+    indices = ledger.indices(chosen[0])
+    unit = ledger.unit
+    words = []
+    for title, name in _INDICES:
+        value = getattr(indices, name)
+        if name == "te":
+            continue
+        text = "–" if value is None else _MARKS[indices.quality[name]] + with_unit(value, unit, 7, " ")
+        words.append(f"{title} {text}")
+    if unit == "cycles" and ledger.time_unit == "ns":
+        words.append("in cycles")
+    words += [
+        f"{title} {share(value)}" for title, name in _EFFICIENCIES if (value := getattr(indices, name)) is not None
+    ]
+    yield from ([(line, "")] for line in indented(" · ".join(words), width, "", "  "))
+
+
+def _calls(ledger: Ledger, states: Mapping[str, Cell], span: int, width: int) -> Iterator[Line]:
+    """The system calls with most time in the kernel, waits not counted."""
+    calls = [(cell, name.partition(".")[2]) for name, cell in states.items() if name.startswith("kernel.")]
+    calls = sorted((row for row in calls if row[0].time or row[0].count), key=lambda row: (-row[0].time, row[1]))
+    if not calls:
+        return
+    yield _title(_columns("top system calls, faults", width))
+    for cell, name in calls[:_CALLS]:
+        yield _row(name, cell, ledger, span, width)
+    if len(calls) > _CALLS:
+        yield [(f"… {len(calls) - _CALLS} more", "dim")]
+
+
+def _waits(ledger: Ledger, chosen: Sequence[Thread], width: int) -> Iterator[Line]:
+    """What it waits for and who ends the waits; who has the processor while it is ready."""
+    if not any(thread.causes for thread in chosen):
+        if ledger.source == "bpf":
+            text = "who ends its waits, and has the processor meanwhile, is recorded with --why wait"
+            yield from ([(line, "dim")] for line in indented(text, width, "", "  "))
+        return
+    times = [ledger.times(thread) for thread in chosen]
+    parts = [part for part in ("wait", "ready", "kernel") if any(found[Kind(part)] for found in times)]
+    if parts:
+        yield from why(ledger, parts, width=width, limit=4, only=chosen)
+
+
+def _states(ledger: Ledger, states: Mapping[str, Cell], span: int, width: int) -> Iterator[Line]:
+    """Every state, by kind, most time first."""
+    yield _title(_columns("all states", width))
+    rows = sorted(states.items(), key=lambda item: (ORDER.index(kind_of(item[0])), -item[1].time, item[0]))
+    for name, cell in rows:
+        if not cell.empty:
+            kind = kind_of(name)
+            yield [(PALETTE[kind].letter, ground(kind)), (" ", ""), *_row(name, cell, ledger, span, width - 2)]
+
+
+_FIGURES = (("share", 6), ("time", 8), ("count", 8), ("each", 8))
+_LEAST_NAME = 16
+
+
+def _shown(width: int) -> tuple[tuple[str, int], ...]:
+    """The columns of figures that there is room for, beside the name."""
+    shown: tuple[tuple[str, int], ...] = _FIGURES
+    while shown and width - sum([w for _, w in shown]) < _LEAST_NAME:
+        shown = shown[:-1]
+    return shown
+
+
+def _columns(title: str, width: int) -> str:
+    shown = _shown(width)
+    return fit(title, width - sum([w for _, w in shown])) + "".join(text.rjust(w) for text, w in shown)
+
+
+def _row(name: str, cell: Cell, ledger: Ledger, span: int, width: int) -> Line:
+    count = "–" if cell.count is None else with_unit(cell.count, "", 7)
+    each = with_unit(round(cell.time / cell.count), ledger.time_unit, 7) if cell.count and cell.time else ""
+    figures = per_cent(cell.time / span) if span else NOTHING, with_unit(cell.time, ledger.time_unit, 7), count, each
+    shown = _shown(width)
+    line: Line = [(fit(clean(name, 256), width - sum([w for _, w in shown])), "")]
+    for text, (_, w) in zip(figures, shown, strict=False):
+        line.append((text.rjust(w), "dim" if text in (NOTHING, "–") else ""))
+    return line
+
+
+def _advice(ledger: Ledger, chosen: Sequence[Thread], advice: Sequence[Advice], width: int) -> Iterator[Line]:
+    tids = {thread.tid for thread in chosen}
+    found = [piece for piece in advice if piece.thread is None or piece.thread in tids]
+    if found:
+        yield from what_would_help(ledger, found, width)
+
+
+def _notes(ledger: Ledger, width: int) -> Iterator[Line]:
+    """Why figures are not exact."""
+    for name, reason in ledger.reasons.items():
+        yield from ([(line, "dim")] for line in indented(f"{name}: {reason}", width, "", "  "))

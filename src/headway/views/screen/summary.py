@@ -1,0 +1,110 @@
+"""The lines above the list: what is measured, since when, how much of the processors' time was of which kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headway.model import Kind, Ledger, Quality, indices_of, time_by_kind
+from headway.views.figures import with_unit
+from headway.views.lines import Line, cut
+from headway.views.losses import named_losses
+from headway.views.palette import ORDER, PALETTE
+from headway.views.printable import clean, fit, width_of
+
+from .bar import bar, ground
+from .columns import per_cent
+from .roster import Picture
+
+__all__ = ["HEIGHT", "moment_of", "summary"]
+
+HEIGHT = 3
+"""Lines."""
+
+
+def summary(
+    picture: Picture, title: str, moment: str, width: int, *, note: str = "", letters: bool = False
+) -> list[Line]:
+    """Three lines of at most ``width`` columns: what and when; threads, quality, losses; kinds of time."""
+    lines = [
+        _beside(
+            [("headway top ", "title"), (clean(title, 400), "")], [(note, "bad" if note else ""), (moment, "")], width
+        ),
+        _threads(picture, width),
+        _kinds(picture, width, letters),
+    ]
+    return [cut(line, width) for line in lines]
+
+
+def _beside(left: Line, right: Line, width: int) -> Line:
+    """One at the left end and one at the right, which is cut last."""
+    right = [(text + " ", style) for text, style in right if text]
+    taken = sum(width_of(text) for text, _ in right)
+    room = max(width - taken - 1, 0)
+    line: Line = []
+    for text, style in left:
+        part = fit(text, min(width_of(text), room))
+        line.append((part, style))
+        room -= width_of(part)
+    return [*line, (" " * (room + 1), ""), *right]
+
+
+def _threads(picture: Picture, width: int) -> Line:
+    ledger = picture.ledger
+    number, busy = len(picture.every), picture.busy
+    text = f"{number:,} thread{'s' * (number != 1)}, {busy:,} busy"
+    cost = ledger.overhead
+    if cost.time is not None and ledger.processors:
+        time = ledger.window.duration * len(ledger.processors)
+        text += f" · cost {per_cent(cost.time / time if time else 0.0)}"
+    lost = named_losses(ledger.losses)
+    left: Line = [(text, "dim"), (" · ", "dim"), (f"lost {lost}" if lost else "lost 0", "bad" if lost else "dim")]
+    quality = _quality(ledger)
+    # What was lost comes first, where there is no room for both.
+    fits = sum(width_of(text) for text, _ in left) + width_of(quality) + 2 <= width
+    return _beside(left, [(quality, "dim")] if fits or not lost else [], width)
+
+
+def _quality(ledger: Ledger) -> str:
+    """In few words how good the figures are; help says it in sentences."""
+    worth = indices_of({}, ledger.precision).quality["epi"]
+    words = {Quality.EXACT: "exact", Quality.BOUND: "EPI at most (≤)", Quality.SAMPLED: "sampled (~)"}
+    return f"{words.get(worth, 'EPI unavailable')}, {ledger.source}"
+
+
+_OF_PROCESSORS = {Kind.WAIT: "idle", Kind.UNKNOWN: "others"}
+"""What a processor does that no thread is in that is measured: nothing, or threads that are not."""
+
+
+def _kinds(picture: Picture, width: int, letters: bool) -> Line:
+    """A bar of all processors' time, or where that is not known of what the threads had, and its shares in words."""
+    times, what = _whole(picture)
+    whole = sum(times.values())
+    room = max(width // 4, 10)
+    line: Line = [(what + " ", "dim"), *bar(times, max(room - len(what) - 1, 4), letters=letters), (" ", "")]
+    taken = sum(width_of(text) for text, _ in line)
+    for kind in sorted((kind for kind in ORDER if times.get(kind)), key=lambda kind: (-times[kind], ORDER.index(kind))):
+        word = _OF_PROCESSORS.get(kind, kind.value)
+        text = f" {word} {per_cent(times[kind] / whole)}  "
+        if taken + 1 + width_of(text) > width:
+            break
+        line += [(PALETTE[kind].letter, ground(kind)), (text, "")]
+        taken += 1 + width_of(text)
+    return line
+
+
+def _whole(picture: Picture) -> tuple[Mapping[Kind, int], str]:
+    processors = picture.ledger.processors
+    if processors:
+        every = [time_by_kind(processor.states) for processor in processors]
+        what = f"{len(processors)} cpu{'s' * (len(processors) != 1)}"
+        return {kind: sum([times[kind] for times in every]) for kind in Kind}, what
+    rows = picture.every
+    return {kind: sum([row.times.get(kind, 0) for row in rows]) for kind in ORDER[:-2]}, "threads"
+
+
+def moment_of(ledger: Ledger, began: int) -> str:
+    """When an interval was, and how long."""
+    if ledger.time_unit == "cycles":
+        return f"until cycle {ledger.window.end - began:,} · {ledger.window.duration:,} cycles"
+    after = with_unit(ledger.window.end - began, ledger.time_unit, 7, " ")
+    return f"after {after} · {with_unit(ledger.window.duration, ledger.time_unit, 7, ' ')}"

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from headway.model import Cell, Kind, Ledger, Precision, Quality, Thread, Window
+from headway.testing.observer import Observer
+
+PID = 7
+TICK = 1_000_000
+
+
+class Source:
+    """A source of ready-made intervals: of each the threads, as (tid, pid, run time, ended)."""
+
+    def __init__(self, name: str, *intervals: Iterable[tuple[int, int, int, bool]]) -> None:
+        self.name = name
+        self.losses: dict[str, int] = {}
+        self._intervals = iter(intervals)
+
+    def interval(self) -> Ledger:
+        threads = []
+        for tid, pid, run, ended in next(self._intervals):
+            states = {"user": Cell(run), "ready": Cell(TICK - run)}
+            threads.append(Thread(tid, pid, "t", tid, 0, TICK if ended else None, TICK, TICK, states))
+        return Ledger(
+            self.name,
+            Window(0, TICK),
+            tuple(threads),
+            precision=Precision(total=Quality.SAMPLED),
+            losses=self.losses,
+        )
+
+    def begin(self) -> None: ...
+    def poll_fds(self) -> Iterable[int]:
+        return ()
+
+    def service(self) -> float | None:
+        return None
+
+    def settle(self, pid: int) -> None: ...
+    def read(self) -> Ledger:
+        return self.interval()
+
+    end = end_interval = read
+
+    def close(self) -> None: ...
+
+
+RUNNER = (PID, PID, 10, False)
+
+
+def test_a_tests_threads_are_its_runner_and_those_that_came_since_it_began() -> None:
+    source = Source(
+        "bpf",
+        [RUNNER, (8, PID, 100, False)],
+        [RUNNER, (8, PID, 100, False)],
+        [RUNNER, (8, PID, 100, False), (9, PID, 1000, False), (20, 20, 10_000, True)],
+        [RUNNER, (8, PID, 100, False), (9, PID, 1000, False)],
+        [RUNNER, (8, PID, 100, False), (9, PID, 1000, False)],
+    )
+    found = Observer(source, PID)
+    found.test(PID)
+    piece = found.lap()
+    assert (piece.time[Kind.EFFECTIVE], piece.others) == (11_010, 100)
+    piece = found.test(PID)  # 9 is still the last test's
+    assert (piece.time[Kind.EFFECTIVE], piece.others) == (1010, 100)
+    piece = found.lap()
+    assert (piece.time[Kind.EFFECTIVE], piece.others) == (10, 1100)
+
+
+def test_another_thread_may_run_the_tests() -> None:
+    source = Source("bpf", [RUNNER, (8, PID, 100, False)], *([[RUNNER, (8, PID, 100, False)]] * 2))
+    found = Observer(source, PID)
+    found.test(8)
+    piece = found.lap()
+    assert (piece.time[Kind.EFFECTIVE], piece.others) == (100, 10)
+
+
+@pytest.mark.parametrize(
+    ("others", "losses", "quality"),
+    [
+        ([], {}, Quality.EXACT),
+        ([(9, PID, 1000, True)], {}, Quality.SAMPLED),
+        ([], {"unseen_ns": 1}, Quality.SAMPLED),
+    ],
+)
+def test_by_proc_the_runners_time_is_the_kernels_and_exact_if_there_is_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+    others: list[tuple[int, int, int, bool]],
+    losses: dict[str, int],
+    quality: Quality,
+) -> None:
+    times = iter([5000, 5000, 5123])
+    monkeypatch.setattr("headway.testing.observer.run_time", lambda pid, tid: next(times))
+    source = Source("proc", [RUNNER], [RUNNER], [RUNNER, *others])
+    found = Observer(source, PID)
+    found.test(PID)
+    source.losses = losses
+    piece = found.lap()
+    assert piece.precision.total is quality
+    assert piece.time[Kind.EFFECTIVE] == 123 + sum(run for _, _, run, _ in others)
+    assert sum(piece.time.values()) == TICK * (1 + len(others))

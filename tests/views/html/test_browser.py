@@ -1,0 +1,394 @@
+"""The page in a real browser: it opens without a complaint, shows the ledger's figures, zooms, finds, and answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from headway.commands.html import page_to, write_ledger_page, write_recording_page
+from headway.model import Advice, Behind, Cause, Ledger, Thread
+from headway.recording.queries.catalogue import find
+from headway.recording.queries.instant import at
+from headway.recording.reader import Recording
+from headway.views.figures import with_unit
+from headway.views.html import slices
+from headway.views.html.words import sentences
+from headway.views.printable import visible
+
+from ...browser import ask, browser, load, missing, said
+from ...ledgers import HOSTILE_NAMES
+from ...profiles import small
+from ...recording.test_ledger import write
+from ...recording.test_profile import write as write_profile
+from ...recordings import Run
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
+HARMFUL = [
+    *HOSTILE_NAMES,
+    "</script><script>window.harmed = 1</script>",
+    "<img src=x onerror='window.harmed = 1'>",
+    "\u202egnp.exe",
+    "a" * 10_000,
+]
+
+
+def until(driver: Chrome, expression: str) -> Any:
+    """What an expression is in the page, as soon as it is something."""
+    return ask(
+        driver,
+        f"""
+        for (;;) {{
+            const found = {expression};
+            if (found) return found;
+            await new Promise((r) => setTimeout(r, 20));
+        }}
+        """,
+    )
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator[Chrome]:
+    with browser() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Ledger]:
+    """A recording of threads with harmful names, its page, and its ledger."""
+    folder = tmp_path_factory.mktemp("pages")
+    path, target = folder / "run.hw", folder / "run.html"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(slices, "A_SLICE", 200)
+        patch.setattr(slices, "_HELD", 400)
+        write(path, Run(Random(7), threads=len(HARMFUL), cpus=3, names=HARMFUL), 60, moves=60)
+        with Recording(path) as recording:
+            ledger = recording.kept_ledger()
+            assert ledger is not None
+            write_recording_page(str(target), str(path), ledger, recording, ())
+    return path, target, ledger
+
+
+@pytest.fixture
+def opened(driver: Chrome, recorded: tuple[Path, Path, Ledger]) -> Iterator[Chrome]:
+    """The browser with that page; what was said to the console at the end is an error."""
+    load(driver, recorded[1])
+    yield driver
+    assert said(driver) == []
+    assert ask(driver, "return window.harmed === undefined")
+
+
+def test_it_shows_the_figures_of_the_ledger(opened: Chrome, recorded: tuple[Path, Path, Ledger]) -> None:
+    ledger = recorded[2]
+    text = ask(opened, "return document.getElementById('summary').innerText")
+    for sentence in sentences(ledger):
+        assert re.sub(r"\s+", " ", sentence) in re.sub(r"\s+", " ", text)
+    rows = ask(
+        opened,
+        """
+        page.store.filter = ''; page.store.tell('filter');
+        return [...document.querySelectorAll('tr.thread')].map((row) =>
+            [Number(row.dataset.thread), [...row.querySelectorAll('td.figure')].map((cell) => cell.textContent)]);
+        """,
+    )
+    assert len(rows) == min(len(ledger.threads), 100)
+    for place, figures in rows:
+        thread = ledger.threads[place]
+        indices = ledger.indices(thread)
+        assert figures[0] == str(thread.tid)
+        assert figures[1] == with_unit(indices.rpi or 0, "ns", 7, " ").strip()
+        assert figures[2].removeprefix("≤") == with_unit(indices.epi or 0, "ns", 7, " ").strip()
+        assert figures[4] == "–"
+    shown = ask(
+        opened,
+        """
+        document.querySelector('tr.thread').click();
+        const place = Number(document.querySelector('tr.thread[aria-expanded="true"]').dataset.thread);
+        return [place, [...document.querySelectorAll('.states td[data-value]')].map((cell) => cell.dataset.value)];
+        """,
+    )
+    place, times = shown
+    expected = sorted((cell.time for cell in ledger.threads[place].states.values() if not cell.empty), reverse=True)
+    assert [int(time) for time in times] == expected
+
+
+def test_losses_and_quality_are_in_view_wherever_one_is(opened: Chrome, recorded: tuple[Path, Path, Ledger]) -> None:
+    ledger = recorded[2]
+    ask(opened, "window.scrollTo(0, document.body.scrollHeight)")
+    strip = ask(
+        opened,
+        """
+        const strip = document.getElementById('quality'), box = strip.getBoundingClientRect();
+        return [strip.innerText, box.top >= 0 && box.bottom <= innerHeight];
+        """,
+    )
+    assert strip[1]
+    assert f"lost: handlers skipped {ledger.losses['handlers_skipped']}" in strip[0]
+    assert "EPI at most" in strip[0]
+    assert "MPI not known" in strip[0] or "Td, MPI not known" in strip[0]
+
+
+def test_it_zooms_to_single_transitions(opened: Chrome) -> None:
+    found = ask(
+        opened,
+        """
+        const { timeline, store } = page;
+        const before = [timeline.start, timeline.end, timeline.lastPicture.fine];
+        const middle = store.length / 2;
+        await timeline.show(middle - 300, middle + 300);
+        const there = [timeline.start, timeline.end, timeline.lastPicture.fine];
+        document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 's', bubbles: true }));
+        document.body.dispatchEvent(new KeyboardEvent('keydown', { key: '0', bubbles: true }));
+        await timeline.show(timeline.start, timeline.end);
+        return [before, there, [timeline.start, timeline.end], store.length];
+        """,
+    )
+    before, there, after, length = found
+    assert before[:2] == after == [0, length]
+    assert there[1] - there[0] == pytest.approx(600)
+    assert there[2]
+
+
+def test_what_is_drawn_is_what_was_recorded(opened: Chrome, recorded: tuple[Path, Path, Ledger]) -> None:
+    """In the middle of each wide stretch of a lane there is the colour of its kind."""
+    wrong = ask(
+        opened,
+        """
+        const { timeline, store } = page;
+        store.lane = store.instant = store.stretch = null;
+        let seen = 0, wrong = [];
+        for (const part of [0.2, 0.5, 0.8]) {
+            const middle = store.length * part;
+            await timeline.show(middle - 400, middle + 400);
+            const canvas = timeline.canvas, context = canvas.getContext('2d');
+            const ratio = canvas.width / canvas.clientWidth;
+            for (let at = 0; at < timeline.lanes.length && timeline.tops[at + 1] < canvas.clientHeight; at++) {
+                const lane = timeline.lanes[at];
+                if (lane.sort !== 'thread') continue;
+                for (let x = timeline.labels + 4; x < timeline.labels + timeline.room; x += 37) {
+                    const found = store.stretchAt(lane.place, timeline.timeAt(x));
+                    if (!found) continue;
+                    const from = Math.max(timeline.x(found.start), timeline.labels);
+                    const until = Math.min(timeline.x(found.end), timeline.labels + timeline.room);
+                    if (until - from < 6) continue;
+                    seen++;
+                    // Near its end and its foot, where no text is.
+                    const place = [(until - 3) * ratio, (timeline.tops[at] + 16) * ratio];
+                    const pixel = [...context.getImageData(...place, 1, 1).data].slice(0, 3);
+                    const colour = '#' + pixel.map((one) => one.toString(16).padStart(2, '0')).join('');
+                    const expected = store.colour(store.kindOf(found.state)).toLowerCase();
+                    if (colour !== expected) wrong.push([lane.place, x, colour, expected]);
+                }
+            }
+        }
+        return [seen, wrong];
+        """,
+    )
+    assert wrong[0] > 50
+    assert wrong[1] == []
+    assert all("willReadFrequently" in text for text in said(opened))  # that was this test
+
+
+def test_an_instant_is_what_headway_at_says(opened: Chrome, recorded: tuple[Path, Path, Ledger]) -> None:
+    path, _, ledger = recorded
+    (run,) = find(str(path)).runs
+    random = Random(3)
+    for _ in range(5):
+        time = random.randrange(ledger.window.duration)
+        found = ask(
+            opened,
+            """
+            return (await page.store.at(given[0])).map(({ thread, stretch }) => [thread, stretch &&
+                [page.store.stateName(stretch.state), stretch.start, stretch.end,
+                 stretch.cpu < 0 ? null : page.store.report.processors[stretch.cpu].cpu]]);
+            """,
+            time,
+        )
+        shown = sorted((ledger.threads[place].tid, *(row or ["unknown", None, None, None])) for place, row in found)
+        start = ledger.window.start
+        expected = sorted(
+            (d.tid, d.state, d.since and d.since - start, d.until and d.until - start, d.cpu)
+            for d in at(run, f"{time}ns").threads
+        )
+        assert shown == expected
+
+
+def test_a_click_on_the_timeline_fills_the_panel(opened: Chrome, recorded: tuple[Path, Path, Ledger]) -> None:
+    from selenium.webdriver import ActionChains
+    from selenium.webdriver.common.by import By
+
+    canvas = opened.find_element(By.CSS_SELECTOR, "canvas.lanes")
+    opened.execute_script("arguments[0].scrollIntoView({block: 'center'})", canvas)
+    ActionChains(opened).move_to_element(canvas).click().perform()
+    shown = "document.getElementById('instant').innerText"
+    text = until(opened, f"{shown}.includes('headway at') && {shown}")
+    instant = ask(opened, "return page.store.instant")
+    assert instant == pytest.approx(recorded[2].window.duration / 2, rel=0.3)
+    match = re.search(r"headway at RUN\.hw ([0-9.]+s)", text)
+    assert match is not None
+    (run,) = find(str(recorded[0])).runs
+    assert f"{len(at(run, match[1]).threads)} threads: " in text
+
+
+def test_a_thread_is_found_and_a_state_is_gone_to(opened: Chrome, recorded: tuple[Path, Path, Ledger]) -> None:
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+
+    ledger = recorded[2]
+    tid = ledger.threads[2].tid
+    search = opened.find_element(By.ID, "search")
+    search.send_keys(str(tid))
+    listed = ask(opened, "return [...document.querySelectorAll('tr.thread')].map((row) => Number(row.dataset.thread))")
+    assert {ledger.threads[place].tid for place in listed} == {tid}
+    search.clear()
+    search.send_keys("wait.disk", Keys.ENTER)
+    for _ in range(2):
+        found = ask(
+            opened,
+            """
+            for (let i = 0; i < 1000 && !page.store.stretch; i++) await new Promise((r) => setTimeout(r, 20));
+            const { stretch } = page.store;
+            return [page.store.stateName(stretch.state), stretch.start];
+            """,
+        )
+        assert found[0] == "wait.disk"
+    following = ask(opened, "const next = await page.timeline.find('wait.disk', 1); return next.start")
+    assert following > found[1]
+    search.clear()
+    search.send_keys(Keys.ESCAPE)
+
+
+def test_from_a_wait_one_goes_to_who_ended_it(opened: Chrome) -> None:
+    found = ask(
+        opened,
+        """
+        const { timeline, store } = page;
+        for (let at = 0; at < store.slices.count; at++) {
+            const rows = await store.slices.load(at);
+            for (let row = 0; row < rows.start.length; row++) {
+                const thread = store.wakerThread(rows.waker[row]);
+                const [begin, end] = thread === null ? [0, 0] : store.life(thread);
+                if (thread !== null && thread !== rows.lane[row] && begin <= rows.end[row] && end > rows.end[row]) {
+                    await timeline.goTo({ lane: rows.lane[row], state: rows.state[row], start: rows.start[row],
+                        end: rows.end[row], cpu: rows.cpu[row], waker: rows.waker[row] });
+                    await timeline.toWaker();
+                    return [thread, store.lane, rows.end[row], store.stretch.start, store.stretch.end];
+                }
+            }
+        }
+        """,
+    )
+    wanted, lane, end, begins, ends = found
+    assert lane == wanted
+    assert begins <= end < ends
+
+
+def test_the_keyboard_goes_from_stretch_to_stretch(opened: Chrome) -> None:
+    seen = ask(
+        opened,
+        """
+        const { timeline, store } = page;
+        const press = async (key) => {
+            const before = store.stretch;
+            document.body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));
+            for (let i = 0; i < 1000 && store.stretch === before; i++) await new Promise((r) => setTimeout(r, 10));
+            return [store.stretch.start, store.stretch.end];
+        };
+        const rows = await store.slices.load(1);
+        const threads = [...rows.of].filter(([lane]) => lane >= 0);
+        const [lane, [from]] = threads.sort((a, b) => b[1][1] - b[1][0] - (a[1][1] - a[1][0]))[0];
+        store.stretch = null;
+        store.lane = lane;
+        store.instant = rows.start[from];
+        return [await press('.'), await press('.'), await press('.'), await press(','), await press(',')];
+        """,
+    )
+    first, second, third, back, again = seen
+    assert first[1] == second[0]
+    assert second[1] == third[0]
+    assert (back, again) == (second, first)
+
+
+def test_names_keep_their_direction_to_themselves(opened: Chrome, recorded: tuple[Path, Path, Ledger]) -> None:
+    found: list[Any] = ask(
+        opened,
+        """
+        return [...document.querySelectorAll('tr.thread th .name')].map((one) =>
+            [one.textContent, getComputedStyle(one).unicodeBidi, one.children.length]);
+        """,
+    )
+    expected = [visible(thread.name, 300) or "(no name)" for thread in recorded[2].threads]
+    assert sorted({name for name, _, _ in found} - set(expected)) == []
+    assert len(found) == min(len(expected), 100)
+    assert {(direction, children) for _, direction, children in found} == {("isolate", 0)}
+
+
+def test_it_is_drawn_light_and_dark(opened: Chrome) -> None:
+    grounds = ask(
+        opened,
+        """
+        const ground = () => getComputedStyle(document.documentElement).backgroundColor;
+        const first = ground();
+        document.getElementById('theme').click();
+        const second = ground();
+        document.getElementById('theme').click();
+        return [first, second, ground()];
+        """,
+    )
+    assert grounds[0] != grounds[1]
+    assert grounds[0] == grounds[2]
+
+
+def test_a_flame_graph_narrows_to_kinds(driver: Chrome, tmp_path: Path) -> None:
+    path, target = tmp_path / "prof.hw", tmp_path / "prof.html"
+    write_profile(path, small())
+    with Recording(path) as recording:
+        ledger = recording.kept_ledger()
+        assert ledger is not None
+        write_recording_page(str(target), str(path), ledger, recording, ())
+    load(driver, target)
+    titles = "[...document.querySelectorAll('.flame g.frame title')].map((one) => one.textContent)"
+    every = until(driver, f"{titles}.length && {titles}")
+    assert any(title.startswith("inner") for title in every)
+    assert any(title.startswith(("all: ~2.000 s", "all: ~2.00 s")) for title in every), every
+    ask(
+        driver,
+        """
+        for (const box of document.querySelectorAll('.kinds input'))
+            if (box.parentElement.innerText.includes('effective')) box.click();
+        """,
+    )
+    waits = until(driver, f"!{titles}.some((title) => title.startsWith('inner')) && {titles}")
+    assert any(title.startswith("schedule") for title in waits)
+    assert not any(title.startswith("inner") for title in waits)
+    assert said(driver) == []
+
+
+def test_a_ledger_alone_is_a_page_too(driver: Chrome, tmp_path: Path, recorded: tuple[Path, Path, Ledger]) -> None:
+    ledger = recorded[2]
+    first = ledger.threads[0]
+    state = max(first.states, key=lambda state: first.states[state].time)
+    cause = Cause(state, Behind.OBJECT, "<b>/var/log</b>", first.states[state].time, 3)
+    threads: tuple[Thread, ...] = (replace(first, causes=(cause,)), *ledger.threads[1:])
+    advice = Advice(first.tid, "kpi", 0.5, 0.1, "less <i>of</i> it", "headway stat --why kernel")
+    target = tmp_path / "stat.html"
+    with page_to(str(target)) as stream:
+        write_ledger_page(stream, replace(ledger, threads=threads), title="./work", command=["./work"], advice=[advice])
+    load(driver, target)
+    text = ask(
+        driver,
+        "for (const row of document.querySelectorAll('tr.thread')) if (row.dataset.thread === '0') row.click();"
+        "return document.body.innerText",
+    )
+    assert "<b>/var/log</b>" in text
+    assert "less <i>of</i> it" in text
+    assert "headway record -o NAME.hw" in text
+    assert said(driver) == []

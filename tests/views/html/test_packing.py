@@ -1,0 +1,44 @@
+"""Numbers that were packed come back."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headway.views.html.packing import deflate, length, low_and_high, varints, zigzag
+
+from .reading import Reader
+
+many = st.lists(st.integers(0, 2**63 - 1) | st.integers(0, 300), max_size=50)
+
+
+@given(many)
+def test_varints(values: list[int]) -> None:
+    reader = Reader(varints(np.array(values, np.int64)))
+    assert [reader.number() for _ in values] == values
+    assert reader.done
+
+
+@given(many)
+def test_the_lowest_bytes_and_the_rest(values: list[int]) -> None:
+    reader = Reader(low_and_high(np.array(values, np.int64)))
+    assert reader.low_and_high(len(values)) == values
+    assert reader.done
+
+
+@given(st.lists(st.integers(-(2**62), 2**62 - 1)))
+def test_numbers_of_either_sign(values: list[int]) -> None:
+    reader = Reader(varints(zigzag(np.array(values, np.int64))))
+    assert [reader.signed() for _ in values] == values
+
+
+@given(st.binary())
+def test_what_is_deflated_has_no_header(data: bytes) -> None:
+    assert zlib.decompress(deflate(data), -15) == data
+
+
+def test_a_few_numbers() -> None:
+    assert length(1, 300) == b"\x01\xac\x02"

@@ -1,0 +1,180 @@
+"""A page is one harmless file, and says what the ledger says, figure by figure."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headway.model import Advice, Kind, Ledger, Profile, Thread, Window, indices_of
+from headway.text import valid
+from headway.views.html.document import Subject
+from headway.views.html.page import front
+from headway.views.html.words import overall, sentences
+from headway.views.palette import ORDER
+from headway.views.printable import visible
+
+from ...ledgers import HOSTILE_NAMES, any_state_names, ledgers, names
+from ...profiles import profiles
+from .reading import page_of
+
+WEB = Path(__file__).parents[3] / "web"
+INDICES = ("rpi", "epi", "td", "mpi", "kpi", "iopi", "te", "me", "ke", "ioe")
+
+
+def number(figure: Any) -> Any:
+    return int(figure) if isinstance(figure, str) else figure
+
+
+@settings(max_examples=25, deadline=None)
+@given(ledgers(time_unit=None, keys=any_state_names))
+def test_every_figure_of_the_ledger_is_in_it(ledger: Ledger) -> None:
+    page = page_of(ledger).document
+    threads = page["threads"]
+    assert threads["tid"] == [thread.tid for thread in ledger.threads]
+    for place, thread in enumerate(ledger.threads):
+        indices = ledger.indices(thread)
+        for name in INDICES:
+            assert number(threads[name][place]) == getattr(indices, name)
+        assert threads["quality"][place] == "".join(indices.quality[name].value[0] for name in INDICES)
+        times = ledger.times(thread)
+        assert [number(time) for time in threads["times"][place]] == [times[kind] for kind in ORDER]
+        shown = {
+            (page["states"][state], number(time), number(count)) for state, time, count in threads["states"][place]
+        }
+        expected = {(visible(s, 300), c.time, c.count) for s, c in thread.states.items() if not c.empty}
+        assert shown == expected
+    for shown, processor in zip(page["processors"], ledger.processors, strict=True):
+        assert (shown["cpu"], number(shown["span"])) == (processor.cpu, processor.span)
+    whole = overall(ledger)
+    assert [number(index["value"]) for index in page["indices"]] == [getattr(whole, name) for name in INDICES]
+    assert [index["quality"] for index in page["indices"]] == [whole.quality[name].value for name in INDICES]
+    assert {name: number(amount) for name, amount in page["losses"]} == {n: a for n, a in ledger.losses.items() if a}
+    assert [(kind["name"]) for kind in page["kinds"]] == [kind.value for kind in ORDER]
+
+
+@settings(max_examples=25, deadline=None)
+@given(ledgers(time_unit=None))
+def test_the_whole_is_the_sum_of_the_threads(ledger: Ledger) -> None:
+    """Where nothing was counted by hardware, and indices are of times."""
+    ledger = replace(ledger, counted={})
+    total = {kind: sum(thread.times()[kind] for thread in ledger.threads) for kind in Kind}
+    assert overall(ledger) == replace(indices_of(total, ledger.precision), **_apart(ledger))
+
+
+def _apart(ledger: Ledger) -> dict[str, Any]:
+    found = overall(ledger)
+    return {"mpi_internal": found.mpi_internal, "mpi_external": found.mpi_external}
+
+
+@given(ledgers(time_unit=None, keys=any_state_names))
+def test_sentences_are_plain_text(ledger: Ledger) -> None:
+    found = list(sentences(ledger))
+    assert found
+    assert all(text == visible(text, 10_000) and text.endswith(".") for text in found)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    names | st.sampled_from(["</script><script>alert(1)</script>", "<!--", "]]>", "</title><b>", "&lt;\u2028\u2029"])
+)
+def test_no_name_becomes_markup(name: str) -> None:
+    thread = Thread(1, 1, name, 0, 0, None, 5, 5, {})
+    advice = Advice(1, "kpi", 0.5, 0.1, name, name)
+    ledger = Ledger("bpf", Window(0, 5), (thread,), losses={name: 3}, reasons={"epi": name})
+    page = page_of(ledger, Subject(title=valid(name), command=[name], host=name, advice=[advice], remarks=[name]))
+    plain = page_of(Ledger("bpf", Window(0, 5)), Subject("x"))
+    assert [tag for tag, _, _ in page.elements] == [tag for tag, _, _ in plain.elements]
+    assert [attributes for _, attributes, _ in page.elements] == [attributes for _, attributes, _ in plain.elements]
+    shown = page.document["threads"]["name"][0]
+    assert shown == visible(name, 300)
+    assert len(shown) < 3_000
+    assert not any(ord(c) < 32 or 0x7F <= ord(c) < 0xA0 or c in "\u202e\u2028\u2066\ufeff" for c in shown)
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES)
+def test_what_cannot_be_seen_is_shown_by_its_number(name: str) -> None:
+    shown = visible(name)
+    assert shown.encode() or not name
+    assert all(c.isprintable() for c in shown)
+
+
+def test_letters_of_every_script_stay_as_they_are() -> None:
+    for word in ("日本語のスレッド", "שלום", "Привет", "é", "λ"):
+        assert visible(word) == word
+    assert visible("a\u202eb\x1b[0m") == "a\\u202eb\\x1b[0m"
+
+
+@settings(max_examples=25, deadline=None)
+@given(profiles())
+def test_the_time_of_a_profile_is_in_its_flame_graph(profile: Profile) -> None:
+    page = page_of(profile.ledger, profile=profile)
+    flames = json.loads(page.section("profile"))
+
+    def total(rows: Any) -> dict[tuple[int, str, tuple[str, ...]], int]:
+        found: dict[tuple[int, str, tuple[str, ...]], int] = {}
+        for key, time in rows:
+            found[key] = found.get(key, 0) + time
+        return found
+
+    shown = total(
+        ((thread, flames["states"][state], tuple(flames["frames"][at][0] for at in flames["stacks"][stack])), time)
+        if stack >= 0
+        else ((thread, flames["states"][state], ()), time)
+        for thread, state, stack, time, _ in flames["rows"]
+    )
+    expected = total(
+        ((thread, visible(state, 500), tuple(visible(profile.frames[at].name, 500) for at in stack)), time)
+        for thread, state, time, _, stack in profile.rows()
+    )
+    assert shown == expected
+    assert flames["left_out"] == {"rows": 0, "time": 0}
+
+
+def test_only_its_own_script_and_style_may_act() -> None:
+    text = front()
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)
+    assert policy is not None
+    rules = dict(rule.split(" ", 1) for rule in policy[1].split("; "))
+    assert rules["default-src"] == rules["base-uri"] == rules["form-action"] == "'none'"
+    for name, pattern in (("script-src", r"<script>(.*?)</script>"), ("style-src", r"<style>(.*?)</style>")):
+        (body,) = re.findall(pattern, text, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(body.encode()).digest()).decode()
+        assert rules[name] == f"'sha256-{digest}'"
+    assert not re.search(r"(?:src|href)\s*=\s*[\"']?(?:https?:)?//", text)
+
+
+def digest_of_sources() -> str:
+    digest = hashlib.sha256()
+    kept = (path for path in WEB.rglob("*") if path.is_file() and "node_modules" not in path.parts)
+    for name, path in sorted((path.relative_to(WEB).as_posix(), path) for path in kept):
+        data = path.read_bytes()
+        digest.update(f"{name}\0{len(data)}\0".encode() + data)
+    return digest.hexdigest()
+
+
+def test_the_front_end_is_of_the_sources_that_are_there() -> None:
+    """If it is not: make web."""
+    found = re.search(r"sha256 of the sources: ([0-9a-f]{64})", front())
+    assert found is not None
+    assert found[1] == digest_of_sources()
+
+
+@pytest.mark.skipif(
+    shutil.which("node") is None or not (WEB / "node_modules").is_dir(),
+    reason="needs Node.js, and web/ installed (make web)",
+)
+def test_a_fresh_front_end_is_the_one_that_ships(tmp_path: Path) -> None:
+    built = tmp_path / "front.html"
+    subprocess.run(["node", WEB / "build.mjs", built], check=True, timeout=60)
+    assert built.read_text(encoding="utf-8") == front()

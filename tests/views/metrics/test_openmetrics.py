@@ -1,0 +1,102 @@
+"""The text, as the parsers of prometheus_client read it: for every snapshot the figures that the families have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.ledgers import HOSTILE_NAMES
+from tests.views.metrics.readings import ledger, snapshots, thread, totals_of
+
+from headway.model import indices_of
+from headway.views.metrics.families import Family, Sort, families
+from headway.views.metrics.openmetrics import write
+from headway.views.metrics.totals import Cost, Snapshot
+from headway.views.printable import clean
+
+openmetrics = pytest.importorskip("prometheus_client.openmetrics.parser", reason="needs prometheus_client")
+plain_text = pytest.importorskip("prometheus_client.parser", reason="needs prometheus_client")
+
+Read = dict[tuple[str, frozenset[tuple[str, str]]], float]
+_SUFFIX = {Sort.COUNTER: "_total", Sort.GAUGE: "", Sort.INFO: "_info"}
+
+
+def expected(found: Iterable[Family]) -> Read:
+    return {
+        (family.name + _SUFFIX[family.sort], frozenset((*common, *own))): value
+        for family in found
+        for common, own, value in family.samples
+    }
+
+
+def read(parsed: Iterable[object]) -> Read:
+    samples: Read = {}
+    for family in parsed:
+        for sample in family.samples:  # type: ignore[attr-defined]
+            key = sample.name, frozenset(sample.labels.items())
+            assert key not in samples
+            samples[key] = sample.value
+    return samples
+
+
+@given(snapshots, st.booleans())
+def test_the_text_has_the_figures_of_the_snapshot(snapshot: Snapshot, counts: bool) -> None:
+    cost = Cost(1_500_000_000, 4096)
+    wanted = expected(families(snapshot, counts=counts, serving=cost))
+    text = write(families(snapshot, counts=counts, serving=cost))
+    assert read(openmetrics.text_string_to_metric_families(text)) == wanted
+    assert text.endswith("# EOF\n")
+    plain = write(families(snapshot, counts=counts, serving=cost), plain=True)
+    assert read(plain_text.text_string_to_metric_families(plain)) == wanted
+    assert "# EOF" not in plain
+
+
+@given(snapshots)
+def test_each_family_says_what_it_is_and_is_named_as_openmetrics_wants(snapshot: Snapshot) -> None:
+    found = list(families(snapshot))
+    assert len({family.name for family in found}) == len(found)
+    parsed = list(openmetrics.text_string_to_metric_families(write(families(snapshot))))
+    for family, seen in zip(found, parsed, strict=True):
+        assert (seen.name, seen.type, seen.unit) == (family.name, family.sort.value, family.unit)
+        assert seen.documentation == family.help
+        assert not family.unit or family.name.endswith(family.unit)
+        assert not family.name.endswith("_total")
+
+
+@given(snapshots)
+def test_indices_are_the_models(snapshot: Snapshot) -> None:
+    (found,) = (family for family in families(snapshot) if family.name == "headway_thread_index_seconds")
+    values = {(common, dict(own)["index"]): value for common, own, value in found.samples}
+    for series in snapshot.series:
+        indices = indices_of(series.times(), snapshot.precision)
+        for name in ("rpi", "epi", "mpi", "kpi", "iopi", "td"):
+            figure = getattr(indices, name)
+            assert values.get((series.labels, name)) == (None if figure is None else figure / 1e9)
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES)
+def test_hostile_names_come_through_and_do_no_harm(name: str) -> None:
+    text = write(families(totals_of([ledger(0, 1, thread(1, name, user=10**9))]).snapshot()))
+    text.encode()
+    assert all(line.isprintable() for line in text.split("\n"))
+    key = (
+        "headway_thread_state_seconds_total",
+        frozenset(
+            {
+                ("pid", "1"),
+                ("process", clean(name, 64)),
+                ("thread", clean(name, 64)),
+                ("state", "user"),
+                ("kind", "effective"),
+            }
+        ),
+    )
+    assert read(openmetrics.text_string_to_metric_families(text))[key] == 1.0
+
+
+def test_a_quote_a_backslash_and_a_brace_in_a_name() -> None:
+    name = 'a"} 1\\n'
+    text = write(families(totals_of([ledger(0, 1, thread(1, name, user=1))]).snapshot()))
+    assert 'thread="a\\"} 1\\\\n",state="user"' in text

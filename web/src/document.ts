@@ -1,0 +1,116 @@
+// What Python put into the page (src/headway/views/html/document.py). Numbers that a double cannot hold are texts.
+
+export type Figure = number | string | null;
+
+export interface KindLook {
+  name: string;
+  letter: string;
+  words: string;
+  light: [string, string];
+  dark: [string, string];
+  on: boolean;
+}
+
+export interface IndexFigure {
+  name: string;
+  title: string;
+  words: string;
+  value: Figure;
+  share: boolean;
+  quality: string;
+  means: string;
+  reason: string;
+}
+
+/** [state, time, occurrences] */
+export type StateCell = [number, Figure, Figure];
+/** [state, how it stands behind it, name, tid, time, occurrences] */
+export type CauseRow = [number, string, string, number | null, Figure, number];
+
+export interface Threads {
+  tid: number[];
+  pid: number[];
+  name: string[];
+  start: Figure[];
+  end: Figure[];
+  span: Figure[];
+  rpi: Figure[];
+  epi: Figure[];
+  td: Figure[];
+  mpi: Figure[];
+  kpi: Figure[];
+  iopi: Figure[];
+  te: Figure[];
+  me: Figure[];
+  ke: Figure[];
+  ioe: Figure[];
+  /** A letter an index, in the order of `indices`: e(xact), b(ound), s(ampled), u(navailable). */
+  quality: string[];
+  times: Figure[][];
+  states: StateCell[][];
+  causes: CauseRow[][];
+}
+
+/** [time, waits, [[thread, state of its wait], ...], what ended the last] */
+export type ChainRow = [Figure, number, [string, string][], string];
+
+export interface TimelineFacts {
+  length: Figure;
+  states: number[];
+  rows: number;
+  amounts: number;
+  unplaced: number;
+  width: Figure;
+  first: number[];
+  until: number[];
+  kinds: number[];
+  edges: number[] | null;
+}
+
+export interface Report {
+  schema: string;
+  headway: string;
+  title: string;
+  host: string;
+  when: string;
+  command: string | null;
+  exit_status: number | null;
+  source: string;
+  unit: string;
+  time_unit: string;
+  window: { start: Figure; end: Figure; duration: Figure };
+  kinds: KindLook[];
+  sentences: string[];
+  indices: IndexFigure[];
+  reasons: [string, string][];
+  losses: [string, Figure][];
+  overhead: { time: Figure; events: Figure };
+  counted: [string, number][];
+  threads: Threads;
+  processors: { cpu: number; span: Figure; states: StateCell[] }[];
+  advice: { who: string; text: string; command: string | null; undo: string | null }[];
+  chains: { rows: ChainRow[]; time: Figure; more: { rows: number; time: Figure } } | null;
+  timeline: TimelineFacts | null;
+  missing: { timeline: string; chains: string; profile: string };
+  remarks: string[];
+  states: string[];
+  state_kinds: number[];
+}
+
+export interface Flames {
+  period: number;
+  states: string[];
+  kinds: number[];
+  exact: boolean[];
+  /** [name, where it is, kind of frame] */
+  frames: [string, string, string][];
+  /** Places of frames, the innermost first. */
+  stacks: number[][];
+  /** [thread, state, stack, ns, occurrences]; -1: not known */
+  rows: [number, number, number, number, number][];
+  left_out: { rows: number; time: number };
+  notes: string[];
+  losses: [string, number][];
+}
+
+export const asNumber = (figure: Figure): number => (figure === null ? 0 : Number(figure));

@@ -2,7 +2,7 @@
 
 Programs mark regions with `noneffective`, `poll` and the bare pair `set_noneffective` and `clear_noneffective`; those
 in C and other languages with the header in the folder that `get_include` names. `Machine` runs programs on the
-reference machine.
+reference machine, `open` reads recordings.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .machine.config import Cache
     from .machine.machine import Machine
+    from .recording.reader import open
     from .regions import clear_noneffective, noneffective, poll, set_noneffective
 
-__all__ = ["Cache", "Machine", "clear_noneffective", "get_include", "noneffective", "poll", "set_noneffective"]
+__all__ = ["Cache", "Machine", "clear_noneffective", "get_include", "noneffective", "open", "poll", "set_noneffective"]
 
 __version__ = "0.1.0"
 
@@ -25,6 +26,7 @@ _WHERE = {
     "Machine": ".machine.machine",
     "clear_noneffective": ".regions",
     "noneffective": ".regions",
+    "open": ".recording.reader",
     "poll": ".regions",
     "set_noneffective": ".regions",
 }
@@ -36,7 +38,7 @@ def get_include() -> str:
 
 
 def __getattr__(name: str) -> object:
-    """The marks and the machine, when they are first asked for: importing headway alone loads no compiled code."""
+    """What is here, when it is first asked for: importing headway alone loads none of its code."""
     if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value: object = getattr(import_module(_WHERE[name], __name__), name)

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.perfetto import read_back
 from tests.trace.elves import END, LINE_7, at, elf, unit
 from tests.trace.encoding import frames
 from tests.trace.programs import BASE
-from tests.trace.slices import read_back
 from tests.trace.snapshots import PROGRAM, STREAM, write
 
 from headway.errors import HeadwayError
@@ -142,9 +142,11 @@ def test_what_is_not_exported_leaves_the_file_that_is_there(tmp_path: Path) -> N
     assert "there are 0x10" in refused("export", folder, "--stream", "7", "-o", out)
     assert "cannot be opened" in refused("export", folder, "--image", tmp_path / "gone", "-o", out)
     assert "is not there" in refused("export", tmp_path / "nowhere", "-o", out)
-    assert "overwrite" in refused("export", folder, "--image", out, "-o", out)
-    assert "overwrite" in refused("export", folder, "-o", folder / "trace.bin")
-    assert "overwrite" in refused("export", folder, "--image", f"{out}@{BASE:#x}", "-o", out)
+    assert "over or into" in refused("export", folder, "--image", out, "-o", out)
+    assert "over or into" in refused("export", folder, "-o", folder / "trace.bin")
+    assert "over or into" in refused("export", folder, "--image", f"{out}@{BASE:#x}", "-o", out)
+    assert "beyond 4 GiB" in refused("decode", folder, "--image", f"{out}@0xfffffffc")
+    assert "is empty" in refused("decode", "")
     assert out.read_bytes() == b"precious"
     assert "cannot be written" in refused("export", folder, "-o", tmp_path)
     assert "--windows is for" in refused("stats", folder, "--windows")
@@ -159,6 +161,14 @@ def test_rows_that_cannot_be_written_are_one_sentence(tmp_path: Path, style: str
         done = subprocess.run(arguments, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
     assert done.returncode == 125
     assert done.stderr == "headway: the rows cannot be written to standard output (No space left on device)\n"
+
+
+def test_rows_for_a_standard_output_that_is_closed_are_one_sentence(tmp_path: Path) -> None:
+    run = "import sys; from headway.commands import main; main()"
+    script = f'exec "{sys.executable}" -c "{run}" trace decode "{write(tmp_path)}" >&-'
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 125
+    assert done.stderr == "headway: the rows cannot be written to standard output (Bad file descriptor)\n"
 
 
 def refused(*arguments: str | Path) -> str:

@@ -12,18 +12,31 @@ import click
 from headway import __version__
 from headway.errors import HeadwayError
 
+from .say import say
+
 __all__ = ["main"]
 
 _COMMANDS = {
     "stat": "every thread's progress, and where the rest of its time went",
+    "top": "the same as a live screen, and through the time of a recording",
     "cpu": "how busy every processor is and with what, and how fast it runs",
+    "record": "every transition of every thread, on disk",
+    "profile": "where in the program the time of each state is spent: samples, and waits exactly",
+    "report": "what a recording says, as stat does, or where the time of a profile went",
+    "export": "a recording for other tools: Perfetto, trace events, Parquet, CSV, flame graphs, pprof",
     "advise": "what would help, and on request do it, and undo it",
+    "query": "ask recordings: SQL, or ready-made questions, over one run or those of many machines",
+    "at": "what every thread was doing at one instant of a recording",
+    "diff": "two recordings side by side, at equal progress",
+    "serve": "what is measured now, for Prometheus, OpenTelemetry and a browser",
     "doctor": "what can be measured here, what not, why, and what would change it",
     "demo": "a small program with known behaviour, measured and explained",
     "machine": "run a program on the reference machine, exact to the cycle; print its configuration",
     "trace": "instruction traces from a trace port: every instruction with its cycle, cores aligned",
-    "schema": "the JSON Schema of what stat --json, or cpu --json, prints",
+    "schema": "the JSON Schema of what stat, cpu, report of a profile, or diff prints as JSON",
 }
+_MODULES = {"report": "recorded"}
+"""Where a subcommand's module has another name than itself."""
 _FAILED = 125
 
 
@@ -36,7 +49,7 @@ class _Group(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"headway.commands.{cmd_name}").command
+        command: click.Command = importlib.import_module(f"headway.commands.{_MODULES.get(cmd_name, cmd_name)}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -61,19 +74,20 @@ def main() -> None:
     try:
         status = _headway.main(prog_name="headway", standalone_mode=False)
     except HeadwayError as error:
-        _say(f"headway: {error}")
+        say(str(error))
         status = error.exit_status
     except click.exceptions.NoArgsIsHelpError as error:
-        _say(error.format_message())
+        with suppress(OSError):
+            click.echo(error.format_message(), err=True)
         status = _FAILED
     except click.ClickException as error:
-        _say(f"headway: {error.format_message()}")
+        say(error.format_message())
         status = _FAILED
     except (click.Abort, KeyboardInterrupt):
         status = 130
     except OSError as error:
         if not isinstance(error, BrokenPipeError):  # a reader that has gone away needs no words
-            _say(f"headway: {error}")
+            say(str(error))
         status = _FAILED
     _finish_writing()
     sys.exit(status if isinstance(status, int) else 0)
@@ -84,15 +98,10 @@ def _open_standard_streams() -> None:
     while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(fd)
-    if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    if sys.stdout is None:  # what is written there fails, as it does with a descriptor that is closed
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
-
-
-def _say(text: str) -> None:
-    with suppress(OSError):
-        click.echo(text, err=True)
 
 
 def _finish_writing() -> None:

@@ -6,9 +6,8 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import asdict, replace
-from io import StringIO
+from functools import reduce
 from typing import Any, TextIO
 
 import click
@@ -19,17 +18,16 @@ from headway.linux.cpuset import Plan, plan
 from headway.linux.facilities import facilities
 from headway.linux.journal import Journal, journal_folder
 from headway.linux.source import LinuxSource
-from headway.model import MOST, Advice, Ledger, References, advise
+from headway.model import MOST, Advice, Ledger, References, advise, merge
 
 from .observe import observe
 from .options import Seconds, Wanted, measuring_options
 from .references import defaults_text, load_references, references_option
 from .report import die_of, report_to
+from .saved import saved_ledgers
+from .say import say
 
 __all__ = ["command"]
-
-_LARGEST = 256 << 20
-"""Of a report that is read, characters."""
 
 _SECONDS = 5.0
 """So long is measured where nothing says how long."""
@@ -37,7 +35,7 @@ _LAST = "-"
 """What --undo without a name stands for: every plan."""
 
 
-@click.command("advise")
+@click.command("advise", context_settings={"allow_interspersed_args": False})
 @measuring_options
 @click.option(
     "-d",
@@ -99,15 +97,14 @@ def command(
         if saved is not None:
             if wanted.given:
                 raise click.UsageError("--from takes what was measured before: leave out what to measure, and how")
-            ledger = _load(saved)
+            ledger = reduce(merge, saved_ledgers(saved))
         else:
             selection = wanted.selection(argv)
             criteria = wanted.criteria(causes=True)
 
             def started(used: LinuxSource, why_not: str) -> None:
                 if why_not and not (as_json and output is None):
-                    with suppress(OSError):
-                        click.echo(f"headway: measuring with /proc, sampled: {why_not}", err=True)
+                    say(f"measuring with /proc, sampled: {why_not}")
 
             observation = observe(
                 selection,
@@ -145,31 +142,6 @@ def _check(will_ask: bool, apply_it: bool, saved: str | None, argv: Sequence[str
         raise click.UsageError("--apply is for processes that you name: -p PID, with -a to see who else wants to run")
     if will_ask and not sys.stdin.isatty():
         raise HeadwayError("--apply asks before it changes anything, and there is no terminal to ask on: add --yes")
-
-
-def _load(file: str) -> Ledger:
-    from headway.views.saved import from_documents
-
-    try:
-        if file == "-":
-            return from_documents(_lines(sys.stdin, "standard input"), "standard input")
-        with open(file, encoding="utf-8") as stream:
-            return from_documents(_lines(stream, file), file)
-    except UnicodeDecodeError as error:
-        raise HeadwayError(
-            f"{file} is no text in UTF-8 (byte {error.start}): give what headway stat --json has written"
-        ) from None
-    except OSError as error:
-        raise HeadwayError(
-            f"{file} cannot be read ({error.strerror}): give a file that headway stat has written"
-        ) from None
-
-
-def _lines(stream: TextIO, name: str) -> list[str]:
-    text = stream.read(_LARGEST + 1)
-    if len(text) > _LARGEST:
-        raise HeadwayError(f"{name} has more than {_LARGEST >> 20} MiB: give what headway stat --json has written")
-    return list(StringIO(text))
 
 
 def _show(stream: TextIO, ledger: Ledger, advice: Sequence[Advice], references: References, as_json: bool) -> None:

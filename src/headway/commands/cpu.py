@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -17,16 +16,16 @@ from headway.errors import HeadwayError
 from headway.linux.held import HeldCommand
 from headway.model import Ledger, Sample, Window
 from headway.processors.disturbance import REASONS
-from headway.processors.observer import Observer, choose, clock
+from headway.processors.observer import Observer, choose, clock, sleep_until
 from headway.views.interval import heading
-from headway.views.json import dumps
 from headway.views.lines import Line
 from headway.views.utilisation import print_sample
-from headway.views.utilisation_json import cpu_document
+from headway.views.utilisation_json import cpu_json
 
 from .observe import caught_signals, patient_collector, wait_for
 from .options import Milliseconds, ProcessorList, Seconds
 from .report import die_of, report_to
+from .say import say
 
 __all__ = ["command"]
 
@@ -36,13 +35,11 @@ LATE_NS, LATE_SHARE = 5_000_000, 20
 """A reading may be so late, or so small a part of the interval."""
 LOOK_NS = 10_000_000_000
 """ns between two looks at what could not be seen."""
-EARLY = 0.0006
-"""Seconds before a moment at which the readers are called together."""
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
 """Signals that a command does not get from the terminal."""
 
 
-@click.command("cpu")
+@click.command("cpu", context_settings={"allow_interspersed_args": False})
 @click.option("-C", "--cpu", "cpus", type=ProcessorList(), metavar="CPUS", help="Only these processors.")
 @click.option(
     "-I",
@@ -158,25 +155,21 @@ def _warn(observer: Observer) -> None:
     if observer.why_not_exact:
         words = {"cpuidle": "what cpuidle calls not idle", "proc": "sampled, by /proc/stat"}[observer.source]
         lines.append(f"utilisation is {words}: {observer.why_not_exact}")
-    with suppress(OSError):
-        for line in (*lines, *observer.notes):
-            click.echo(f"headway: {line}", err=True)
+    for line in (*lines, *observer.notes):
+        say(line)
 
 
 def _samples(
     observer: Observer, plan: _Plan, held: HeldCommand | None, wakeup: int, received: list[int]
 ) -> Iterator[Sample]:
-    poll = select.poll()
-    poll.register(wakeup, select.POLLIN)
-    if held is not None:
-        poll.register(held.pidfd, select.POLLIN)
+    watched = [wakeup] if held is None else [wakeup, held.pidfd]
     step = round(plan.interval * 1e9)
     start = clock()
     end = None if plan.seconds is None else start + round(plan.seconds * 1e9)
     moment, taken, passed_on = start + step, 0, 0
     while True:
         due = moment if end is None else min(moment, end)
-        if any(fd == wakeup for fd, _ in poll.poll(max(0.0, (due - clock()) / 1e6 - EARLY * 1e3))):
+        if sleep_until(due, watched):
             with suppress(BlockingIOError):
                 os.read(wakeup, 512)
         numbers, passed_on = received[passed_on:], len(received)
@@ -190,7 +183,7 @@ def _samples(
         if over:
             yield observer.sample()
             return
-        if clock() < due - 2 * EARLY * 1e9:
+        if clock() < due:
             continue
         yield observer.sample(due, plan.tolerance)
         taken += 1
@@ -244,8 +237,8 @@ class _Report:
         if self._as_json:
             if not self._plan.reports:
                 self._show(self._samples, status)
-        elif (whole := self._observer.whole()) is not None and (not self._plan.reports or self._shown > 1):
-            self._show([whole], status, whole=self._plan.reports)
+        elif not self._plan.reports or self._shown > 1:
+            self._show([self._observer.whole()], status, whole=self._plan.reports)
 
     def _lost(self) -> dict[str, int]:
         """What could not be seen, looked up now and then: it takes as long as a report."""
@@ -268,14 +261,14 @@ class _Report:
         self._shown += 1
 
     def _show_json(self, samples: Sequence[Sample], status: int | None) -> None:
-        document = cpu_document(
+        text = cpu_json(
             samples,
             interval_ms=self._plan.interval * 1000,
             command=list(self._argv) or None,
             exit_status=None if status is None else status if status >= 0 else 128 - status,
             losses=self._lost(),
         )
-        self._stream.write(dumps(document) + "\n")
+        self._stream.write(text + "\n")
 
     def _show_table(self, sample: Sample, whole: bool) -> None:
         above: list[Line] = []

@@ -13,6 +13,7 @@ from headway.demo import Truth, program
 from headway.demo.explain import ON_THE_PROCESSOR, Account, Comparison, Part, explain
 from headway.errors import HeadwayError
 from headway.model import Ledger, Quality, interrupt_time, violations
+from headway.views.figures import MARKS
 from headway.views.losses import named_losses
 
 from .observe import observe_command
@@ -20,7 +21,6 @@ from .observe import observe_command
 __all__ = ["command", "render"]
 
 WIDTH = 80
-MARKS = {Quality.EXACT: "", Quality.BOUND: "≤", Quality.SAMPLED: "~", Quality.UNAVAILABLE: ""}
 SOURCES = {"bpf": "by eBPF, every transition", "proc": "by /proc"}
 NEGLIGIBLE = 1_000_000
 """Nanoseconds that the switching of a few hundred waits may differ by without anybody being wrong."""

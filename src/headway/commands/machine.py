@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
@@ -16,6 +16,8 @@ import click
 from headway.errors import HeadwayError
 from headway.machine.config import Config
 
+from .display import Display, display
+from .html import html_option, page_if, write_ledger_page
 from .report import report_to
 
 if TYPE_CHECKING:
@@ -24,9 +26,6 @@ if TYPE_CHECKING:
     from headway.machine.machine import Result
 
 __all__ = ["command"]
-
-_LATENCY = 1.0
-"""A run that is longer than so many seconds shows how far it is."""
 
 
 @click.group("machine")
@@ -79,6 +78,7 @@ def _show(**chosen: Any) -> None:
 @click.option("--max-cycles", type=click.IntRange(min=0), metavar="N", help="Give up after so many cycles.")
 @click.option("-o", "--output", metavar="FILE", help="Write the report there instead of to standard error.")
 @click.option("--json", "as_json", is_flag=True, help="JSON (headway schema; --cpu: schema cpu).")
+@html_option
 @click.option("--cpu", "processors", is_flag=True, help="Its processors instead of its threads, as headway cpu.")
 @click.option("--trace", "traced", metavar="FILE", help="Write what the trace units send there (headway trace).")
 @click.option("-v", "--verbose", is_flag=True, help="Every state of every thread, and the harts.")
@@ -101,6 +101,7 @@ def _run(
     max_cycles: int | None,
     output: str | None,
     as_json: bool,
+    html: str | None,
     processors: bool,
     traced: str | None,
     verbose: bool,
@@ -126,8 +127,9 @@ def _run(
     config = _config_of(**chosen)
     from headway.machine.machine import Machine
 
-    with report_to(output) as stream, _interrupts() as interrupts, _trace_to(traced) as trace:
-        shown = _Progress(max_cycles) if sys.stderr.isatty() and not quiet else None
+    with report_to(output) as stream, page_if(html) as page, _interrupts() as interrupts, _trace_to(traced) as trace:
+        line = None if quiet else display(max_cycles)
+        shown = None if line is None else _Progress(line)
         console = _console(sys.stdout, shown)
         try:
             result = Machine(config).run(
@@ -150,6 +152,9 @@ def _run(
             else:
                 _report(result, stream, argv, as_json=as_json, verbose=verbose, limit=limit)
             stream.flush()
+        if page is not None:
+            title, status = os.path.basename(elf), result.exit_status
+            write_ledger_page(page, result.ledger, title=title, command=argv, exit_status=status)
     if result.ended == "stopped":
         context.exit(128 + signal.SIGINT)
     if result.ended == "limit":
@@ -259,20 +264,17 @@ def _report_processors(
     result: Result, stream: TextIO, argv: list[str], *, as_json: bool, verbose: bool, notes: bool
 ) -> None:
     """How busy its hardware threads were, and how fast."""
-    from headway.machine.host import TICKS_PER_SECOND
     from headway.machine.utilisation import sample_of
 
     sample = sample_of(result)
     losses = result.ledger.losses
     if as_json:
-        from headway.views.json import dumps
-        from headway.views.utilisation_json import cpu_document
+        from headway.views.utilisation_json import cpu_json
 
-        length = sample.duration * 1000 / TICKS_PER_SECOND
-        document = cpu_document(
-            [sample], interval_ms=length, command=argv, exit_status=result.exit_status, losses=losses
+        text = cpu_json(
+            [sample], interval_ms=sample.duration / 1e6, command=argv, exit_status=result.exit_status, losses=losses
         )
-        stream.write(dumps(document) + "\n")
+        stream.write(text + "\n")
     else:
         from headway.views.utilisation import print_sample
 
@@ -308,36 +310,21 @@ def _console(stream: TextIO, shown: _Progress | None) -> BinaryIO:
 
 
 class _Progress:
-    """How far a long run is: simulated cycles and instructions, and how fast, on a terminal."""
+    """How far a long run is: simulated cycles and instructions, and how fast."""
 
-    def __init__(self, max_cycles: int | None) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-        columns = [BarColumn() if max_cycles else SpinnerColumn(), TextColumn("{task.description}")]
-        self._display = Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
-        self._task = self._display.add_task("", total=max_cycles)
-        self._began = time.monotonic()
-        self._visible = False
+    def __init__(self, line: Display) -> None:
+        self._line = line
         self.room = True
         """Whether the terminal is at the beginning of a line."""
 
     def __call__(self, cycles: int, instructions: int) -> None:
         from headway.views.figures import with_unit
 
-        passed = time.monotonic() - self._began
-        if passed < _LATENCY or not self.room:
+        if not self._line.due or not self.room:
             return
-        rate = with_unit(round(instructions / passed), "", 5)
-        text = f"{with_unit(cycles, 'cycles', 7)} cycles, {rate} instructions a second"
-        self._display.update(self._task, completed=cycles, description=text)
-        if not self._visible:
-            self._display.start()
-            self._visible = True
+        rate = with_unit(round(instructions / self._line.seconds), "", 5)
+        self._line.show(f"{with_unit(cycles, 'cycles', 7)} cycles, {rate} instructions a second", cycles)
 
     def hide(self) -> None:
         """Take it off the terminal."""
-        if self._visible:
-            with suppress(OSError):
-                self._display.stop()
-            self._visible = False
+        self._line.hide()

@@ -22,7 +22,16 @@ from headway.linux.held import HeldCommand
 from headway.linux.source import Criteria, LinuxSource, Selection
 from headway.model import Ledger
 
-__all__ = ["Observation", "caught_signals", "observe", "observe_command", "patient_collector", "wait_for"]
+__all__ = [
+    "Measurement",
+    "Observation",
+    "caught_signals",
+    "measuring",
+    "observe",
+    "observe_command",
+    "patient_collector",
+    "wait_for",
+]
 
 GARBAGE = 100_000
 """Objects made and not yet freed, at which Python looks for cycles among them."""
@@ -104,6 +113,83 @@ class _Targets:
             os.close(fd)
 
 
+class Measurement:
+    """A source at work on what was chosen, and the command that is measured, if there is one."""
+
+    def __init__(self, source: LinuxSource, why_not_exact: str, held: HeldCommand | None, targets: _Targets) -> None:
+        self.source, self.why_not_exact, self.held, self._targets = source, why_not_exact, held, targets
+
+    def fds(self) -> tuple[int, ...]:
+        """Descriptors that become readable when the source has work to do, and when something chosen has ended."""
+        held = (self.held.pidfd,) if self.held is not None and not self.held.has_ended else ()
+        return (*self.source.poll_fds(), *self._targets.fds, *held)
+
+    def is_over(self, ready: set[int]) -> bool:
+        """Whether the command, or all that was chosen, has ended; ``ready``: the descriptors that are readable.
+
+        A descriptor of something that has ended is closed by this, and no more among `fds`.
+        """
+        if self.held is not None:
+            return self.held.has_ended
+        return self._targets.all_ended(ready)
+
+    def last(self, *, interval: bool) -> Ledger:
+        """The last ledger: of everything, or of the last interval; from now on nothing is measured."""
+        if self.held is not None and self.held.has_ended:
+            self.source.settle(self.held.pid)
+        return self.source.end_interval() if interval else self.source.end()
+
+
+@contextmanager
+def measuring(
+    selection: Selection,
+    command: Sequence[str] = (),
+    *,
+    criteria: Criteria = Criteria(),  # noqa: B008
+    prefer: str | None = None,
+    intervals: bool = False,
+    hold: Callable[[Sequence[str]], HeldCommand] = HeldCommand,
+    started: Callable[[LinuxSource, str], None] | None = None,
+    start: Callable[[Selection], LinuxSource] | None = None,
+) -> Iterator[Measurement]:
+    """Measure from now on; the command, which ``hold`` holds, is released when all else is ready.
+
+    Everything is let go of at the end but the command, which is still to be waited for. Raises HeadwayError where
+    measuring or the command cannot be started. For the other arguments see `observe`.
+    """
+    held: HeldCommand | None = None
+    source: LinuxSource | None = None
+    targets: _Targets | None = None
+    try:
+        if command:
+            held = hold(command)
+            selection = replace(selection, argv=held.command)
+            if not selection.everything:
+                selection = replace(selection, command=held.pid)
+        if start is not None:
+            source, why = start(selection), ""
+        else:
+            source, why = start_source(selection, prefer, intervals=intervals, criteria=criteria)
+        targets = _Targets(selection)
+        if started is not None:
+            started(source, why)
+        if held is not None:
+            held.release()
+        yield Measurement(source, why, held, targets)
+    except BaseException as error:
+        if held is not None:
+            ended = held.ended_early
+            held.give_up()
+            if ended and isinstance(error, SelectionError):  # it is not there because a signal ended it
+                raise CommandFailedError(f"{command[0]}: ended by a signal before it was executed", ended) from None
+        raise
+    finally:
+        if source is not None:
+            source.close()
+        if targets is not None:
+            targets.close()
+
+
 def observe(
     selection: Selection,
     command: Sequence[str] = (),
@@ -115,49 +201,33 @@ def observe(
     each: Callable[[Ledger], None] | None = None,
     stdout: int | None = None,
     started: Callable[[LinuxSource, str], None] | None = None,
+    start: Callable[[Selection], LinuxSource] | None = None,
+    enough: Callable[[], bool] = lambda: False,
 ) -> Observation:
     """Measure until the command ends, the chosen processes end, the time is over, or SIGINT or SIGTERM comes.
 
     With ``interval`` (seconds) ``each`` gets a ledger of each interval, and the observation's is that of the last one.
+    ``start`` gives a source of its own that measures the selection from now on; ``enough``, asked again and again, says
+    whether measuring is to end, whatever else goes on.
     SIGINT reaches a command from the terminal as it reaches us; SIGTERM and SIGHUP are passed on to it.
     Raises HeadwayError where measuring or the command cannot be started.
     """
-    held: HeldCommand | None = None
-    source: LinuxSource | None = None
-    targets: _Targets | None = None
     with patient_collector(), caught_signals() as (wakeup, received):
-        try:
-            if command:
-                held = HeldCommand(command, stdout)
-                selection = replace(selection, argv=held.command)
-                if not selection.everything:
-                    selection = replace(selection, command=held.pid)
-            source, why = start_source(selection, prefer, intervals=interval is not None, criteria=criteria)
-            targets = _Targets(selection)
-            if started is not None:
-                started(source, why)
-            if held is not None:
-                held.release()
-            _serve(source, held, targets, wakeup, received, seconds, interval, each)
-            if held is not None and held.has_ended:
-                source.settle(held.pid)
-            ledger = source.end_interval() if interval is not None else source.end()
-        except BaseException as error:
-            if held is not None:
-                ended = held.ended_early
-                held.give_up()
-                if ended and isinstance(error, SelectionError):  # it is not there because a signal ended it
-                    raise CommandFailedError(f"{command[0]}: ended by a signal before it was executed", ended) from None
-            raise
-        finally:
-            if source is not None:
-                source.close()
-            if targets is not None:
-                targets.close()
-        status = None
-        if held is not None:
-            status = wait_for(held, received)
-    return Observation(ledger, status, why)
+        with measuring(
+            selection,
+            command,
+            criteria=criteria,
+            prefer=prefer,
+            intervals=interval is not None,
+            hold=lambda words: HeldCommand(words, stdout),
+            started=started,
+            start=start,
+        ) as measurement:
+            _serve(measurement, wakeup, received, seconds, interval, each, enough)
+            ledger = measurement.last(interval=interval is not None)
+        held = measurement.held
+        status = None if held is None else wait_for(held, received)
+    return Observation(ledger, status, measurement.why_not_exact)
 
 
 def observe_command(
@@ -169,17 +239,17 @@ def observe_command(
 
 
 def _serve(
-    source: LinuxSource,
-    held: HeldCommand | None,
-    targets: _Targets,
+    measurement: Measurement,
     wakeup: int,
     received: list[int],
     seconds: float | None,
     interval: float | None,
     each: Callable[[Ledger], None] | None,
+    enough: Callable[[], bool],
 ) -> None:
+    source, held = measurement.source, measurement.held
     poll = select.poll()
-    for fd in (wakeup, *source.poll_fds(), *targets.fds, *([held.pidfd] if held is not None else [])):
+    for fd in (wakeup, *measurement.fds()):
         poll.register(fd, select.POLLIN)
     now = time.monotonic()
     deadline = None if seconds is None else now + seconds
@@ -187,6 +257,8 @@ def _serve(
     passed_on = 0
     while True:
         pause = source.service()
+        if enough():
+            return
         now = time.monotonic()
         due = [moment for moment in (deadline, report, None if pause is None else now + pause) if moment is not None]
         ready = {fd for fd, _ in poll.poll(max(0.0, min(due) - now) * 1000 if due else None)}
@@ -205,9 +277,9 @@ def _serve(
                     held.send(number)
         if deadline is not None and now >= deadline:
             return
-        for fd in ready & set(targets.fds):
+        for fd in ready - {wakeup, *source.poll_fds()}:
             poll.unregister(fd)
-        if held is None and targets.all_ended(ready):
+        if measurement.is_over(ready):
             return
         if report is not None and interval is not None and now >= report:
             if each is not None:
@@ -215,11 +287,12 @@ def _serve(
             report = max(report + interval, now)
 
 
-def wait_for(held: HeldCommand, received: list[int]) -> int:
-    """Wait for the command after measuring has ended, passing on the signals that come meanwhile."""
+def wait_for(held: HeldCommand, received: list[int], meanwhile: Callable[[], None] = lambda: None) -> int:
+    """Wait for the command after measuring has ended, passing on signals; ``meanwhile`` is called now and then."""
     passed_on = len(received)
     while not held.has_ended:
         select.select([held.pidfd], [], [], 0.2)
+        meanwhile()
         for number in received[passed_on:]:
             if number in (signal.SIGTERM, signal.SIGHUP):
                 held.send(number)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
 from typing import Any
@@ -14,7 +14,7 @@ from headway.errors import HeadwayError
 from headway.linux import processors
 from headway.linux.source import Criteria, Selection
 
-__all__ = ["Ids", "Milliseconds", "ProcessorList", "Seconds", "Wanted", "measuring_options"]
+__all__ = ["Ids", "Milliseconds", "ProcessorList", "Seconds", "Wanted", "listing_options", "measuring_options"]
 
 
 _MOST_IDS = 1 << 22
@@ -195,3 +195,18 @@ def measuring_options(function: Any) -> Any:
     for option in reversed(_OPTIONS):
         gathered = option(gathered)
     return gathered
+
+
+def listing_options(function: Callable[..., object]) -> Callable[..., object]:
+    """How many threads a report lists: ``limit`` and ``every_thread``."""
+    most = click.option(
+        "-n",
+        "--threads",
+        "limit",
+        type=click.IntRange(min=1),
+        default=25,
+        show_default=True,
+        metavar="N",
+        help="List the N with most time; the rest is added up.",
+    )
+    return most(click.option("--every-thread", is_flag=True, help="List them all.")(function))

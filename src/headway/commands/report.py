@@ -8,11 +8,42 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import TextIO
 
 from headway.errors import HeadwayError
 
-__all__ = ["die_of", "report_to"]
+__all__ = ["die_of", "report_to", "tidy_end"]
+
+
+class _Ended(BaseException):
+    """A signal came that ends us."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+@contextmanager
+def tidy_end() -> Iterator[None]:
+    """SIGTERM and SIGHUP end what is within as an error would, so that no file is left behind; and then they end us."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise _Ended(number)
+
+    numbers = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is signal.SIG_DFL]
+    for number in numbers:
+        signal.signal(number, end)
+    by = 0
+    try:
+        yield
+    except _Ended as ended:
+        by = ended.number
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
+    if by:
+        die_of(by)
 
 
 @contextmanager

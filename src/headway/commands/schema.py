@@ -6,21 +6,20 @@ import json
 
 import click
 
+from headway.views.schemas import NAMES, schema_of
+
 __all__ = ["command"]
 
 
 @click.command("schema")
-@click.argument("of", type=click.Choice(["stat", "cpu"]), default="stat", metavar="[stat|cpu]")
+@click.argument("of", type=click.Choice(NAMES), default="stat", metavar=f"[{'|'.join(NAMES)}]")
 def command(of: str) -> None:
-    """The JSON Schema of what stat --json, or cpu --json, prints.
+    """The JSON Schema of what stat, cpu, report (of a profile) or diff prints as JSON.
 
     \b
     headway schema > stat.schema.json
     headway schema cpu > cpu.schema.json
+    headway schema profile > profile.schema.json
+    headway schema diff > diff.schema.json
     """
-    if of == "cpu":
-        from headway.views.utilisation_json import cpu_schema as schema
-    else:
-        from headway.views.json import schema
-
-    click.echo(json.dumps(schema(), indent=2))
+    click.echo(json.dumps(schema_of(of), indent=2))

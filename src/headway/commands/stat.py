@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from typing import TextIO
 
 import click
@@ -13,34 +12,27 @@ from headway.linux.facilities import facilities
 from headway.linux.source import LinuxSource
 from headway.model import Advice, Ledger, References, advise
 
+from .html import html_option, page_if, write_ledger_page
 from .observe import observe
-from .options import Milliseconds, Seconds, Wanted, measuring_options
+from .options import Milliseconds, Seconds, Wanted, listing_options, measuring_options
 from .references import load_references, references_option
 from .report import die_of, report_to
+from .say import say
 
 __all__ = ["command"]
 
 
-@click.command("stat", context_settings={"ignore_unknown_options": False})
+@click.command("stat", context_settings={"allow_interspersed_args": False})
 @measuring_options
 @click.option("-I", "--interval", type=Milliseconds(), metavar="MS", help="A report each MS milliseconds.")
 @click.option("-d", "--duration", type=Seconds(), metavar="SECONDS", help="Stop measuring after so long.")
 @click.option("-o", "--output", metavar="FILE", help="Write the report there instead of to standard error.")
 @click.option("--json", "as_json", is_flag=True, help="JSON (headway schema); with -I one document a line.")
+@html_option
 @references_option
 @click.option("-v", "--verbose", is_flag=True, help="Every state of every thread, and the processors.")
 @click.option("-q", "--quiet", is_flag=True, help="Only the figures: no advice, no hints.")
-@click.option(
-    "-n",
-    "--threads",
-    "limit",
-    type=click.IntRange(min=1),
-    default=25,
-    show_default=True,
-    metavar="N",
-    help="List the N threads with most processor time; the rest is added up.",
-)
-@click.option("--every-thread", is_flag=True, help="List them all.")
+@listing_options
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARG...]]")
 @click.pass_context
 def command(
@@ -50,6 +42,7 @@ def command(
     duration: float | None,
     output: str | None,
     as_json: bool,
+    html: str | None,
     verbose: bool,
     quiet: bool,
     limit: int,
@@ -63,6 +56,7 @@ def command(
     headway stat -p 4711 -d 10 -v            a process for ten seconds, every state
     headway stat -a -I 1000                  the machine, a report each second
     headway stat -p 4711 -d 10 --why wait    what it waits for, and who ends the waits
+    headway stat --html out.html -- ./work   a page of it too
 
     How much progress each thread makes, and where the rest of its time goes.
 
@@ -72,9 +66,11 @@ def command(
     executed, 127 where it is not found.
     """
     selection = wanted.selection(argv)
-    criteria = wanted.criteria(causes=verbose)
+    if html is not None and interval is not None:
+        raise click.UsageError("--html is of the whole time, not of each interval: leave out one of --html and -I")
+    criteria = wanted.criteria(causes=verbose or html is not None)
     references = load_references(references_file)
-    with report_to(output) as stream:
+    with report_to(output) as stream, page_if(html) as page:
         report = _Report(
             stream,
             argv,
@@ -91,8 +87,7 @@ def command(
             if (
                 reason and (wanted.only_by_ebpf or not quiet) and not (as_json and output is None)
             ):  # JSON alone, where it goes
-                with suppress(OSError):
-                    click.echo(f"headway: measuring with /proc, sampled: {reason}; headway doctor says more", err=True)
+                say(f"measuring with /proc, sampled: {reason}; headway doctor says more")
 
         observation = observe(
             selection,
@@ -105,6 +100,8 @@ def command(
             started=started,
         )
         report.show(observation.ledger, observation.exit_status)
+        if page is not None:
+            report.write_page(page, observation.ledger, observation.exit_status)
         if report.error:
             raise HeadwayError(report.error)
     status = observation.exit_status
@@ -148,6 +145,17 @@ class _Report:
             if not isinstance(error, BrokenPipeError):  # a reader that has gone away is no error
                 self.error = f"the report cannot be written ({error.strerror})"
             self._stream = open(os.devnull, "w")  # noqa: SIM115
+
+    def write_page(self, stream: TextIO, ledger: Ledger, exit_status: int | None) -> None:
+        """Write the page (``--html``). Raises OSError."""
+        write_ledger_page(
+            stream,
+            ledger,
+            title=os.path.basename(self._argv[0]) if self._argv else "headway stat",
+            command=list(self._argv) or None,
+            exit_status=exit_status,
+            advice=self._advice(ledger),
+        )
 
     def _advice(self, ledger: Ledger) -> tuple[Advice, ...]:
         return advise(ledger, self._references, self._facilities)

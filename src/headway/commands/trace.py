@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.errors import HeadwayError
 from headway.views.rows import print_rows
 
 from . import trace_threads
+from .output import binary_output, check_apart
 
 if TYPE_CHECKING:
     from headway.trace.alignment import Fit
     from headway.trace.decode import Capture, Stream
+    from headway.trace.edges import Tracks
     from headway.trace.moments import Moment
-    from headway.trace.perfetto import File
     from headway.trace.records import Gap, Instruction
 
 __all__ = ["command"]
 
+_TICKS = "a unit of time is a tick of the machine's clock; of a capture, a thousandth of a tick"
 _COLUMNS = ("stream", "thread", "cycle", "cycles", "address", "size", "state", "symbol")
 
 
@@ -311,48 +313,53 @@ def _moment_row(moment: Moment) -> Sequence[Any]:
 @click.argument("path", metavar="PATH")
 @click.option("--image", "images", multiple=True, metavar="FILE[@ADDRESS]", help="The program that ran.")
 @click.option("--stream", "ids", multiple=True, type=_Number(), metavar="ID", help="Only this stream, or core.")
-@click.option("--to", "form", type=click.Choice(["perfetto"]), default="perfetto", show_default=True)
+@click.option("--to", "form", type=click.Choice(["perfetto", "html"]), default="perfetto", show_default=True)
 @click.option("-o", "--output", required=True, metavar="FILE", help="Write it there.")
 def _export(path: str, images: tuple[str, ...], ids: tuple[int, ...], form: str, output: str) -> None:
     """\b
     headway trace export six.hwt --image six.elf --to perfetto -o six.pftrace
     headway trace export capture/ -o capture.pftrace
+    headway trace export six.hwt --image six.elf --to html -o six.html
 
     For ui.perfetto.dev: a track for each thread of the machine, or stream of a capture; functions as slices, stalls,
     waiting and gaps visible, with lines of source where the program has them. One nanosecond there is one tick of the
-    machine's clock, or a thousandth of a tick of a capture's.
+    machine's clock, or a thousandth of a tick of a capture's. Or a page that any browser opens (docs/html.md).
     """
-    _check_output(output, path, images)
+    check_apart(output, (path, *images, *(image.rpartition("@")[0] for image in images)))
+    put = _write_file if form == "perfetto" else partial(_write_page, title=os.path.basename(os.path.normpath(path)))
     if trace_threads.answers(path):
-        _write_file(output, trace_threads.export(path, images, ids), "")
+        put(output, trace_threads.export(path, images, ids), "")
         return
     from headway.trace.slices import plan, write
 
     capture, streams = _open(path, images, ids)
     chosen, notes = plan(_fits(streams))
-    _write_file(output, lambda file: notes + write(chosen, file), capture.left_out)
+    put(output, lambda file: notes + write(chosen, file), capture.left_out)
 
 
-def _check_output(output: str, path: str, images: Sequence[str]) -> None:
-    """That it is none of what is read."""
-    if not os.path.isfile(output):
-        return
-    place = os.path.realpath(output)
-    read = (path, *images, *(image.rpartition("@")[0] for image in images))
-    if any(place == real or place.startswith(real + os.sep) for real in map(os.path.realpath, filter(None, read))):
-        raise HeadwayError(f"the export would overwrite {output!a}, which it is made of: name another file")
-
-
-def _write_file(output: str, fill: Callable[[File], list[str]], left_out: str) -> None:
+def _write_file(output: str, fill: Callable[[Tracks], list[str]], left_out: str) -> None:
     """The export, and what has to be said of it."""
-    from headway.trace.perfetto import File
+    from headway.views.perfetto.tracks import File
 
-    try:
-        with open(output, "wb") as stream:
-            notes = fill(File(stream))
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else str(error)
-        raise HeadwayError(f"the export cannot be written to {output!a} ({why}): name another file") from None
+    with binary_output(output) as stream:
+        file = File(stream)
+        notes = fill(file)
+        file.close()
     for note in (*notes, left_out):
         if note:
             click.echo(f"headway: {note}", err=True)
+
+
+def _write_page(output: str, fill: Callable[[Tracks], list[str]], left_out: str, *, title: str) -> None:
+    """The export as a page, and what has to be said of it."""
+    from headway.views.html.document import Subject
+    from headway.views.html.stretches import Stretches
+
+    from .html import page_to
+
+    with page_to(output) as stream:
+        tracks = Stretches()
+        notes = [note for note in (*fill(tracks), left_out) if note]
+        tracks.write(stream, Subject(title=title, remarks=notes), _TICKS)
+    for note in notes:
+        click.echo(f"headway: {note}", err=True)

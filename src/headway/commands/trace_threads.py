@@ -14,7 +14,7 @@ from headway.errors import HeadwayError
 from headway.views.rows import print_rows
 
 if TYPE_CHECKING:
-    from headway.trace.perfetto import File
+    from headway.trace.edges import Tracks
     from headway.trace.threads._flow import Rows
     from headway.trace.threads.reading import Program, Trace
 
@@ -207,7 +207,7 @@ def at(path: str, images: Sequence[str], ids: Sequence[int], style: str, cycle: 
     print_rows(columns, rows, style)
 
 
-def export(path: str, images: Sequence[str], ids: Sequence[int]) -> Callable[[File], list[str]]:
+def export(path: str, images: Sequence[str], ids: Sequence[int]) -> Callable[[Tracks], list[str]]:
     """What writes its slices, and gives what has to be said of them; the trace has been checked when this returns."""
     from headway.trace.threads.slices import write
 
@@ -216,7 +216,7 @@ def export(path: str, images: Sequence[str], ids: Sequence[int]) -> Callable[[Fi
     trace.check_times()
     trace.check_program()
 
-    def written(file: File) -> list[str]:
+    def written(file: Tracks) -> list[str]:
         write(trace, cores, file)
         return []
 

@@ -1,0 +1,138 @@
+"""``headway at``: what every thread was doing at one instant of a recording."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from headway.errors import HeadwayError
+from headway.views.figures import with_unit
+from headway.views.printable import clean
+from headway.views.rows import print_rows
+
+from .display import patience
+from .report import tidy_end
+from .say import say
+
+if TYPE_CHECKING:
+    from headway.recording.queries.instant import Doing, Instant
+
+__all__ = ["command"]
+
+_COLUMNS = (
+    "instant",
+    "tid",
+    "pid",
+    "name",
+    "state",
+    "kind",
+    "cpu",
+    "since",
+    "until",
+    "waker",
+    "waker_tid",
+    "waker_state",
+    "woken",
+)
+
+
+@click.command("at")
+@click.argument("path", metavar="RECORDING")
+@click.argument("instant", metavar="TIME")
+@click.option("--format", "style", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True)
+@tidy_end()
+def command(path: str, instant: str, style: str) -> None:
+    """\b
+    headway at run.hw 3.2s                             since the recording's start
+    headway at run.hw 2026-11-21T12:00:03.2            by the clock on the wall
+    headway at 'runs/host=*/run=*/' 2026-11-21T12:00:03.2Z
+
+    What every thread was doing at that instant: its state, since when, on which processor, and who had woken it; of one
+    that waits, who was to wake it, and when.
+    """
+    from headway.recording.queries.catalogue import find
+    from headway.recording.queries.instant import at
+
+    catalogue = find(path)
+    many = len(catalogue.runs) > 1
+    found: list[Instant] = []
+    missing = []
+    looked = 0
+    with patience("looking at each recording", lambda: looked / len(catalogue.runs) if many else None):
+        for run in catalogue.runs:
+            try:
+                found.append(at(run, instant))
+            except HeadwayError as error:
+                if not many:
+                    raise
+                missing.append(str(error))
+            looked += 1
+    for why in (*catalogue.left_out, *missing, *(why for one in found for why in one.left_out)):
+        say(clean(why))
+    if not found:
+        raise HeadwayError("none of the recordings knows what was then")
+    if style == "table":
+        for one in found:
+            _say(one, many)
+    who = ("host", "run") if many else ()
+    rows = [
+        (*((one.run.host, one.run.run) if many else ()), *(_brief(one, d) if style == "table" else _row(one, d)))
+        for one in found
+        for d in one.threads
+    ]
+    unit = catalogue.runs[0].time_unit
+    if style == "table":
+        print_rows((*who, "thread", "tid", "state", "for", "cpu", "woken"), rows, style, units={"for": unit})
+    else:
+        print_rows((*who, *_COLUMNS), rows, style)
+
+
+def _row(one: Instant, doing: Doing) -> tuple[int | str | None, ...]:
+    wake = doing.wake
+    return (
+        one.time,
+        doing.tid,
+        doing.pid,
+        doing.name,
+        doing.state,
+        doing.kind.value,
+        doing.cpu,
+        doing.since,
+        doing.until,
+        *((wake.thread, wake.tid, wake.state, wake.time) if wake else (None,) * 4),
+    )
+
+
+def _brief(one: Instant, doing: Doing) -> tuple[int | str | None, ...]:
+    so_long = None if doing.since is None else one.time - doing.since
+    return doing.name, str(doing.tid), doing.state, so_long, doing.cpu, _woken(one, doing)
+
+
+def _woken(one: Instant, doing: Doing) -> str | None:
+    wake = doing.wake
+    if wake is None:
+        return None
+    who = wake.state or wake.thread or f"tid {wake.tid}"
+    away = with_unit(abs(wake.time - one.time), one.run.time_unit, 6) if wake.time != one.time else "0"
+    return f"in {away} by {who}" if wake.time > one.time else f"{away} ago by {who}"
+
+
+def _say(one: Instant, many: bool) -> None:
+    """When it is, and how many threads do what."""
+    run = one.run
+    since = one.time - run.start
+    where = f"{run.host}, {run.run}: " if many else ""
+    when = f"cycle {since}" if run.time_unit == "cycles" else f"{since / 1e9:.9g} s"
+    if one.realtime is not None:
+        seconds, rest = divmod(one.realtime, 10**9)
+        try:
+            day = f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}.{rest:09d} UTC"
+            when += f" ({day} ± {with_unit(one.uncertainty or 0, 'ns', 7, ' ')})"
+        except (OverflowError, ValueError, OSError):
+            pass  # anchors of no day that there is
+    kinds = Counter(doing.kind.value for doing in one.threads)
+    some = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
+    click.echo(clean(f"{where}{when}, {len(one.threads)} threads{': ' if some else ''}{some}"), err=True)

@@ -1,0 +1,179 @@
+"""A recording, or a ledger, as a page: what commands with ``--html`` have in common."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from headway.errors import HeadwayError
+from headway.model import Advice, Ledger
+
+from .output import binary_output, check_apart
+
+if TYPE_CHECKING:
+    from headway.model import Profile
+    from headway.recording.queries.chains import Chain
+    from headway.recording.reader import Recording
+    from headway.views.html.document import Subject
+    from headway.views.html.timeline import PackedTimeline
+
+__all__ = ["html_option", "page_if", "page_to", "write_ledger_page", "write_recording_page"]
+
+
+def html_option(function: Any) -> Any:
+    """Add ``--html``; the command gets ``html``."""
+    return click.option(
+        "--html", metavar="FILE", help="Write a page there, one file that any browser opens (docs/html.md)."
+    )(function)
+
+
+_NO_TIMELINE = "it needs every transition: headway record -o NAME.hw, then headway report NAME.hw --html FILE"
+
+
+@contextmanager
+def page_to(path: str) -> Iterator[TextIO]:
+    """Where a page goes: what is there already is replaced by a whole one, or left alone. Raises HeadwayError."""
+    with binary_output(path, "the page", text=True) as data:
+        stream = io.TextIOWrapper(data, encoding="utf-8", newline="\n", write_through=True)
+        try:
+            yield stream
+        finally:
+            stream.detach()
+
+
+def page_if(path: str | None) -> AbstractContextManager[TextIO | None]:
+    """The same where a page is asked for."""
+    return nullcontext() if path is None else page_to(path)
+
+
+def write_ledger_page(
+    stream: TextIO,
+    ledger: Ledger,
+    *,
+    title: str,
+    command: Sequence[str] | None = None,
+    exit_status: int | None = None,
+    advice: Sequence[Advice] = (),
+) -> None:
+    """Write the page of a ledger: without a timeline, which needs a recording. Raises OSError as the stream does."""
+    from headway.views.html.document import Subject
+    from headway.views.html.page import write_page
+
+    subject = Subject(
+        title=title,
+        command=command,
+        exit_status=exit_status,
+        advice=advice,
+        no_timeline=_NO_TIMELINE if ledger.time_unit == "ns" else "",
+    )
+    write_page(stream, ledger, subject)
+
+
+def write_recording_page(
+    path: str, recorded: str, ledger: Ledger, recording: Recording, advice: Sequence[Advice]
+) -> str:
+    """Write the page of a recording, and say what is in it in a sentence. Raises HeadwayError."""
+    from headway.recording.profile import has_profile, open_profile
+    from headway.views.html.document import Subject
+    from headway.views.html.page import MOST_BYTES, room_for_timeline, write_page
+
+    check_apart(path, [recorded], "the page")
+    document = recording.document
+    profile: Profile | None = None
+    no_profile = ""
+    if has_profile(recorded):
+        try:
+            profile, _ = open_profile(recorded)
+        except HeadwayError as error:
+            no_profile = str(error)
+    with page_to(path) as stream:
+        timeline = None
+        subject = Subject(
+            title=os.path.basename(os.path.normpath(recorded)),
+            host=document.host,
+            when=_when(recording),
+            command=document.command,
+            exit_status=document.exit_status,
+            advice=advice,
+            no_profile=no_profile,
+        )
+        if recording.rows:
+            timeline = _timeline(recording, ledger, room_for_timeline(MOST_BYTES, ledger))
+            subject = _with_chains(subject, recorded)
+        else:
+            subject = replace(subject, no_timeline="there is no transition in this recording")
+        damaged = [f"{name}: {why}" for name, why in recording.damaged.items()]
+        if damaged:
+            more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
+            subject = replace(subject, remarks=(*subject.remarks, f"damaged: {damaged[0]}{more}"))
+        if profile is not None and timeline is None:
+            ledger = profile.ledger  # by the places of its threads the samples name them
+        write_page(stream, ledger, subject, timeline=timeline, profile=profile)
+    size = os.path.getsize(path) / 1e6
+    if timeline is None:
+        return f"{path}: {size:.1f} MB"
+    if timeline.slices is not None:
+        return f"{path}: {size:.1f} MB, every one of {timeline.rows:,} transitions"
+    from headway.views.figures import with_unit
+
+    width = with_unit(timeline.levels.width, ledger.time_unit, 7, " ")
+    return f"{path}: {size:.1f} MB; {timeline.rows:,} transitions do not fit, they are in it as shares of {width}"
+
+
+def _timeline(recording: Recording, ledger: Ledger, room: int) -> PackedTimeline:
+    from headway.views.html.timeline import Lanes, Timeline
+
+    places = {thread.key: place for place, thread in enumerate(ledger.threads)}
+    numbers = {
+        number: places[seen.tid, seen.birth]
+        for number, seen in recording.threads().items()
+        if (seen.tid, seen.birth) in places
+    }
+    lanes = Lanes(
+        window=recording.window,
+        threads=numbers,
+        lives=[(thread.start, thread.until) for thread in ledger.threads],
+        cpus=[processor.cpu for processor in ledger.processors],
+    )
+    timeline = Timeline(lanes, recording.rows, room)
+    for piece in recording.pieces():
+        timeline.add(piece.transitions)
+    return timeline.packed()
+
+
+def _with_chains(subject: Subject, recorded: str) -> Subject:
+    """With who waited for whom; where that cannot be found out, with why."""
+    from headway.recording.queries.catalogue import find
+    from headway.recording.queries.chains import chains
+    from headway.recording.queries.questions import DEPTH
+    from headway.recording.queries.tables import Tables, open_engine
+
+    try:
+        catalogue = find(recorded)
+        with Tables(catalogue, open_engine(None, catalogue), ("transitions", "threads")) as tables:
+            found: list[Chain] = chains(tables, catalogue.runs[0], DEPTH)
+            left_out = tuple(tables.left_out)
+    except HeadwayError as error:
+        return replace(subject, no_chains=str(error))
+    return replace(subject, chains=found, remarks=left_out)
+
+
+def _when(recording: Recording) -> str:
+    """The day and time of its beginning; "" where that is not known."""
+    from datetime import UTC, datetime
+
+    anchors = recording.anchors
+    if not anchors or recording.document.ledger.time_unit != "ns":
+        return ""
+    anchor = anchors[0]
+    moment = recording.window.start - anchor.monotonic + anchor.realtime
+    try:
+        return f"{datetime.fromtimestamp(moment / 1e9, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (OverflowError, ValueError, OSError):
+        return ""  # anchors of no day that there is

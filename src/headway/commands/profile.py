@@ -1,0 +1,106 @@
+"""``headway profile``: samples of where threads spend their time, charged to states, with the waits exact."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+import click
+
+from headway.linux.source import LinuxSource, Selection
+
+from .observe import observe
+from .options import Seconds, Wanted, measuring_options
+from .profiled import show_profile
+from .report import die_of
+from .say import say
+
+__all__ = ["command"]
+
+_MOST = 20_000
+"""Samples a second of processor time: beyond, a sample costs more than the time that it stands for says."""
+
+
+@click.command("profile", context_settings={"allow_interspersed_args": False})
+@measuring_options
+@click.option("-d", "--duration", type=Seconds(), metavar="SECONDS", help="Stop after so long.")
+@click.option(
+    "-F",
+    "--frequency",
+    type=click.IntRange(1, _MOST),
+    metavar="HZ",
+    help="Samples a second of each thread's processor time.  [default: 997]",
+)
+@click.option("-o", "--output", metavar="NAME.hw", help="Write a recording (a folder) instead of a report.")
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing of where the recording is.")
+@click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARG...]]")
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    duration: float | None,
+    frequency: int | None,
+    output: str | None,
+    quiet: bool,
+    argv: tuple[str, ...],
+    wanted: Wanted,
+) -> None:
+    """\b
+    headway profile -p 4711 -d 10 -o prof.hw      ten seconds of a process
+    headway profile -o prof.hw -- ./server        a command, from its beginning to its end
+    headway report prof.hw                        where the time went that is not progress
+    headway export prof.hw --to speedscope -o prof.json
+
+    Where in the program the time of each state is spent: its own code, the kernel, polling, waits, stolen time.
+
+    On the processor stacks are sampled, each thread by its own processor time and into a buffer of its own. Off the
+    processor they are exact: each wait is added up under the stack that the thread left with. Stacks are walked by
+    frame pointers; what was built without them is named.
+
+    The exit status is the command's; 125 where headway itself fails.
+    """
+    if wanted.why:
+        raise click.UsageError("a profile has the stacks of all waits without --why, which belongs to headway stat")
+    from headway.linux.profiler import DEFAULT_FREQUENCY, ProfileSource
+    from headway.model import Profile
+    from headway.recording.profile import profile_settings, write_profile
+    from headway.recording.writer import Writer
+
+    from .recorder import describe
+
+    selection = wanted.selection(argv)
+    criteria = wanted.criteria(causes=False)
+    sources: list[ProfileSource] = []
+
+    def start(chosen: Selection) -> LinuxSource:
+        source = ProfileSource(chosen, criteria, prefer=wanted.source, frequency=frequency or DEFAULT_FREQUENCY)
+        source.begin()
+        sources.append(source)
+        return source
+
+    writer: Writer | None = None
+    if output is not None:
+        document = describe(selection, argv)
+        settings = profile_settings(1_000_000_000 // (frequency or DEFAULT_FREQUENCY))
+        writer = Writer(output, replace(document, settings={**document.settings, **settings}))
+    profile: Profile | None = None
+    try:
+        observation = observe(selection, argv, criteria=criteria, seconds=duration, start=start)
+        profile = sources[0].profile()
+        if writer is not None:
+            write_profile(writer, profile)
+            writer.amend(observation.exit_status)
+    except BaseException:
+        if writer is not None:
+            writer.abandon()
+        raise
+    if writer is None:
+        show_profile(profile, sys.stderr)
+    elif not quiet:
+        size = len(profile.samples)
+        name = ascii(output)[1:-1]
+        say(f"{size:,} samples and sums in {name}: headway report {name}")
+    status = observation.exit_status
+    if status is not None and status < 0:
+        die_of(-status)
+    context.exit(status or 0)

@@ -1,0 +1,100 @@
+"""``headway query``: SQL, or a ready-made question, to recordings of one machine or many."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from headway.views.printable import clean
+from headway.views.rows import Cell, print_rows
+
+from .display import patience
+from .report import tidy_end
+from .say import say
+
+if TYPE_CHECKING:
+    from headway.recording.queries.tables import Tables
+
+__all__ = ["command", "plain", "say_left_out"]
+
+
+@click.command("query")
+@click.argument("path", metavar="RECORDING", required=False)
+@click.argument("sql", metavar="[SQL]", required=False)
+@click.option("--question", "name", metavar="NAME", help="A ready-made question instead of SQL.")
+@click.option("--questions", "listed", is_flag=True, help="Print the ready-made questions, and what they answer.")
+@click.option("--depth", type=click.IntRange(1, 16), default=3, show_default=True, help="Links of a wait chain.")
+@click.option(
+    "--engine", metavar="URL", help="Answer on this engine: spark://local[2], duckdb://…, … (docs/queries.md)."
+)
+@click.option("--format", "style", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True)
+@tidy_end()
+def command(
+    path: str | None, sql: str | None, name: str | None, listed: bool, depth: int, engine: str | None, style: str
+) -> None:
+    """\b
+    headway query run.hw "SELECT name, state, sum(time) FROM states GROUP BY ALL"
+    headway query run.hw --question lost-progress
+    headway query 'runs/host=*/run=*/' --engine 'spark://local[2]' --question processors
+
+    Ask recordings: of one run, of a folder of runs, or of many machines. Tables: transitions, threads, states,
+    processors, losses, samples, and more (docs/queries.md). Times are in ns, on the machine in cycles.
+    """
+    from headway.recording.queries.questions import QUESTIONS, question
+    from headway.recording.queries.tables import open_tables
+
+    if listed:
+        print_rows(("question", "what it answers"), [(q.name, q.what) for q in QUESTIONS.values()], style)
+        return
+    if path is None or (sql is None) == (name is None):
+        raise click.UsageError("give a recording, and SQL or --question NAME (--questions lists them)")
+    asked = question(name) if name is not None else None
+    with patience("reading what there is"):
+        opened = open_tables(path, engine)
+    with opened as tables:
+        say_left_out(tables)
+        said = len(tables.left_out)
+        with patience("asking"):
+            answer = tables.ask_user(sql or "") if asked is None else asked.ask(tables, depth)
+        units = {} if asked is None else asked.units(tables)
+        print_rows(answer.columns, _plain_rows(answer.rows), style, units=units)
+        say_left_out(tables, said)
+
+
+def say_left_out(tables: Tables, already: int = 0) -> None:
+    """What was not read, and of what is not closed until when it is known; after so many that have been said."""
+    for why in tables.left_out[already:]:
+        say(clean(why))
+    if not already:
+        for why in tables.unclosed():
+            say(clean(why))
+
+
+def _plain_rows(rows: Iterator[Sequence[Any]]) -> Iterator[list[Cell]]:
+    for row in rows:
+        yield [plain(value) for value in row]
+
+
+def plain(value: Any) -> Any:
+    """What an engine answers, as CSV and JSON have it: dates and all else that these have no word for are text."""
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    if isinstance(value, dict):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(part) for part in value]
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    if hasattr(value, "as_integer_ratio"):
+        whole, parts = value.as_integer_ratio()
+        return whole if parts == 1 else float(value)
+    if hasattr(value, "item"):
+        return plain(value.item())
+    return str(value)

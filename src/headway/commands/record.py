@@ -1,0 +1,156 @@
+"""``headway record``: every transition of every thread, to a recording on disk."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from headway.errors import HeadwayError
+from headway.linux.choose import may_use_bpf
+
+from .display import Display, display
+from .options import Seconds, Wanted, measuring_options
+from .report import die_of
+from .say import say
+
+if TYPE_CHECKING:
+    from headway.model import Ledger
+    from headway.recording.writer import Writer
+
+__all__ = ["command"]
+
+DEFAULT = "headway.hw"
+_LEAST = 1 << 20
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+class Size(click.ParamType[int]):
+    """A size of a recording in bytes: ``500M``."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Text to bytes."""
+        if isinstance(value, int):
+            return value
+        found = re.fullmatch(r"(\d{1,15})([KMGT]?)(?:i?B)?", value, re.ASCII | re.IGNORECASE)
+        size = int(found[1]) * _UNITS[found[2].upper()] if found else 0
+        if size < _LEAST:
+            self.fail(f"{value!r} is no size of a recording: give 1M or more, as in 500M or 2G", param, ctx)
+        return size
+
+
+@click.command("record", context_settings={"allow_interspersed_args": False})
+@measuring_options
+@click.option(
+    "-o",
+    "--output",
+    default=DEFAULT,
+    show_default=True,
+    metavar="NAME.hw",
+    help="The recording, a new folder; nothing is overwritten.",
+)
+@click.option("-d", "--duration", type=Seconds(), metavar="SECONDS", help="Stop recording after so long.")
+@click.option("--max-size", type=Size(), metavar="SIZE", help="Keep the newest that is no larger than this (500M).")
+@click.option("--max-time", type=Seconds(), metavar="SECONDS", help="Keep the newest that is about so long.")
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing but what goes wrong.")
+@click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARG...]]")
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    output: str,
+    duration: float | None,
+    max_size: int | None,
+    max_time: float | None,
+    quiet: bool,
+    argv: tuple[str, ...],
+    wanted: Wanted,
+) -> None:
+    """\b
+    headway record -o run.hw -- ./server     a command, from its beginning to its end
+    headway record -a -d 10                  the machine for ten seconds, to headway.hw
+    headway record -p 4711 --max-size 500M   a process, and only the newest 500 MiB
+
+    Record every transition of every thread: when it was in which state, on which processor, and who ended its waits.
+
+    What was recorded can be read while it grows, and after any end; headway report shows it. The command's own output
+    is untouched, and its exit status is the command's.
+    """
+    if wanted.source == "proc":
+        raise click.UsageError("/proc has no transitions: recording needs the eBPF source (--source bpf)")
+    if wanted.why:
+        raise click.UsageError("a recording has who ended each wait without --why, which belongs to headway stat")
+    selection = wanted.selection(argv)
+    criteria = wanted.criteria(causes=False)
+    if not may_use_bpf():
+        raise HeadwayError("recording needs CAP_BPF and CAP_PERFMON: run as root (sudo headway record ...)")
+    from headway.linux.ebpf import BpfSource
+    from headway.recording.writer import Writer
+
+    from .recorder import describe, record
+
+    longest = None if max_time is None else round(max_time * 1e9)
+    writer = Writer(output, describe(selection, argv), most_bytes=max_size, longest=longest)
+    # A command shares the terminal: no line of ours is to be mixed with its output.
+    line = None if argv or quiet else display()
+    try:
+        observation, error = record(
+            lambda chosen: BpfSource(chosen, criteria, record=True),
+            writer,
+            selection,
+            argv,
+            seconds=duration,
+            shown=_Shown(writer, line) if line is not None else lambda: None,
+            failed=say,
+        )
+    finally:
+        if line is not None:
+            line.hide()
+    if not quiet:
+        say(_summary(writer, observation.ledger))
+    if error:
+        context.exit(HeadwayError.exit_status)
+    status = observation.exit_status
+    if status is not None and status < 0:
+        die_of(-status)
+    context.exit(status or 0)
+
+
+def _summary(writer: Writer, ledger: Ledger) -> str:
+    """What was recorded, in a line."""
+    from headway.views.figures import with_unit
+    from headway.views.losses import named_losses
+
+    seconds = ledger.window.duration / 1e9
+    rate = f" ({with_unit(round(writer.rows / seconds), '', 5)} a second)" if seconds and writer.rows else ""
+    each = f", {writer.bytes / writer.rows_kept:.2f} bytes each" if writer.rows_kept else ""
+    text = (
+        f"{ascii(writer.path)[1:-1]} has {writer.rows_kept:,} transitions of {writer.threads:,} threads in "
+        f"{seconds:.2f} s{rate}: {writer.bytes / 1e6:.1f} MB{each}; lost: {named_losses(ledger.losses) or 0}"
+    )
+    if writer.complete_from is not None:
+        first = (writer.complete_from - ledger.window.start) / 1e9
+        text += f"; the first {first:.2f} s were dropped"
+    return text
+
+
+class _Shown:
+    """How far a recording is, on the terminal."""
+
+    def __init__(self, writer: Writer, display: Display) -> None:
+        self._writer, self._display, self._last = writer, display, (time.monotonic(), 0)
+
+    def __call__(self) -> None:
+        from headway.views.figures import with_unit
+
+        writer, now = self._writer, time.monotonic()
+        (then, rows), self._last = self._last, (now, writer.rows)
+        rate = with_unit(round((writer.rows - rows) / max(now - then, 1e-3)), "", 5)
+        lost = sum(writer.losses.values())
+        self._display.show(
+            f"{with_unit(writer.rows, '', 7)} transitions, {rate} a second, {writer.bytes / 1e6:.1f} MB, lost {lost:,}"
+        )

@@ -1,0 +1,126 @@
+"""``headway report``: what a recording says, as the table or the JSON of ``headway stat``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TextIO
+
+import click
+
+from headway.errors import HeadwayError
+from headway.linux.facilities import facilities
+from headway.model import Advice, Facilities, Ledger, advise
+from headway.recording.clock import boot
+from headway.recording.reader import Recording
+from headway.views.printable import clean
+
+from .display import patience
+from .html import html_option, write_recording_page
+from .options import listing_options
+from .profiled import SHOWN, has_profile, narrowing_options, show_recorded_profile
+from .references import load_references
+from .report import report_to
+from .say import say
+
+__all__ = ["command"]
+
+
+@click.command("report")
+@click.option("-o", "--output", metavar="FILE", help="Write the report there instead of to standard output.")
+@click.option("--json", "as_json", is_flag=True, help="JSON (headway schema).")
+@click.option("--recount", is_flag=True, help="Count the transitions again; without it what was counted meanwhile.")
+@click.option("-v", "--verbose", is_flag=True, help="Every state of every thread, and the processors.")
+@listing_options
+@narrowing_options
+@html_option
+@click.argument("path", metavar="NAME.hw")
+@click.pass_context
+def command(
+    context: click.Context,
+    path: str,
+    part: str | None,
+    state: str | None,
+    output: str | None,
+    as_json: bool,
+    recount: bool,
+    verbose: bool,
+    limit: int,
+    every_thread: bool,
+    html: str | None,
+) -> None:
+    """\b
+    headway report run.hw                    every thread's progress
+    headway report run.hw --html run.html    a page: timeline, who waited for whom, every figure
+    headway report -v run.hw                 every state too
+    headway report --json run.hw             as headway stat --json
+    headway report prof.hw                   of a profile: what was not progress, by state
+    headway report prof.hw --index wait      what was waited for, and where in the program
+
+    What a recording says of progress, and of where the rest of the time went.
+
+    Of a profile (headway profile -o) it shows each state's functions and stacks, with --index or --state only some;
+    with -v, --every-thread or --recount the threads, as of any other. A ~ stands before what was sampled, with its
+    error beside it; what was off the processor is exact.
+
+    A recording that was not closed (its recorder was killed, or still records) is counted until its last complete part.
+    """
+    narrowed = part is not None or state is not None
+    if html is not None:
+        if narrowed or as_json or output is not None:
+            raise click.UsageError("--html writes a page of everything: leave out --json, -o, --index and --state")
+        with Recording(path) as recording:
+            ledger, advice = _figures(recording, recount)
+            say(clean(write_recording_page(html, path, ledger, recording, advice)))
+        return
+    if narrowed or (has_profile(path) and not (verbose or every_thread or recount)):
+        given = context.get_parameter_source("limit") is not click.core.ParameterSource.DEFAULT
+        with standard_output() if output is None else report_to(output) as stream:
+            show_recorded_profile(
+                path, stream, part=part, state=state, as_json=as_json, limit=limit if given else SHOWN
+            )
+        return
+    with Recording(path) as recording:
+        ledger, advice = _figures(recording, recount)
+        document = recording.document
+    with standard_output() if output is None else report_to(output) as stream:
+        if as_json:
+            from headway.views.json import write
+
+            status = document.exit_status
+            stream.writelines(write(ledger, command=document.command, exit_status=status, advice=advice))
+            stream.write("\n")
+        else:
+            from rich.console import Console
+
+            from headway.views.table import print_table
+
+            console = Console(file=stream, highlight=False, markup=False, emoji=False)
+            print_table(console, ledger, advice=advice, limit=None if every_thread else limit, verbose=verbose)
+
+
+def _figures(recording: Recording, recount: bool) -> tuple[Ledger, tuple[Advice, ...]]:
+    """The ledger, and what would help."""
+    ledger = None if recount else recording.kept_ledger()
+    if ledger is None:
+        with patience("counting the transitions"):
+            ledger = recording.ledger()
+    here = recording.document.boot == boot()
+    advice = advise(ledger, load_references(None), facilities() if here else Facilities())
+    if not here:  # nothing can be done about it any more, or not by a command typed here
+        advice = tuple(replace(piece, command=None, undo=None, remedy=None) for piece in advice)
+    return ledger, advice
+
+
+@contextmanager
+def standard_output() -> Iterator[TextIO]:
+    """Where answers go; a reader that has gone away is no error."""
+    try:
+        yield sys.stdout
+        sys.stdout.flush()
+    except BrokenPipeError:
+        pass
+    except OSError as error:
+        raise HeadwayError(f"the report cannot be written ({error.strerror})") from None

@@ -1,0 +1,173 @@
+"""From a source that hands over transitions to a recording on disk, while something is measured."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from headway.errors import HeadwayError
+from headway.linux.source import RecordingSource, Selection
+from headway.model import Ledger, Window
+from headway.recording.clock import boot
+from headway.recording.document import Document
+from headway.recording.writer import Writer
+
+from .observe import Observation, observe
+
+__all__ = ["Recorder", "describe", "record"]
+
+TAKE_SECONDS = 0.25
+"""Between two pieces, at most."""
+TAKE_ROWS = 1 << 18
+"""A piece is taken when it has so many."""
+
+
+class Recorder:
+    """A source (`headway.linux.source.LinuxSource`) that records what another one hands over.
+
+    That the recording cannot be written on is no reason to leave a command alone: ``error`` tells, and what comes after
+    it is not recorded.
+    """
+
+    def __init__(self, source: RecordingSource, writer: Writer, shown: Callable[[], None] = lambda: None) -> None:
+        """``shown`` is called now and then while it records."""
+        self.name = source.name
+        self.error = ""
+        """Why nothing more could be written; empty if all was."""
+        self._source, self._writer, self._shown = source, writer, shown
+        self._next = 0.0
+
+    def begin(self) -> None:
+        """Start measuring, and recording. Raises HeadwayError as the source does."""
+        self._source.begin()
+        self._writer.begin(self._source.frame())
+        self._next = time.monotonic() + TAKE_SECONDS
+
+    def poll_fds(self) -> Iterable[int]:
+        """The source's."""
+        return self._source.poll_fds()
+
+    def service(self) -> float | None:
+        """Let the source do its work, and record what there is when it is time to."""
+        pause = self._source.service()
+        now = time.monotonic()
+        if now >= self._next or self._source.waiting >= TAKE_ROWS:
+            self._next = now + TAKE_SECONDS
+            self._record()
+            self._shown()
+        rest = max(self._next - now, 0.0)
+        return rest if pause is None else min(pause, rest)
+
+    def settle(self, pid: int) -> None:
+        """As the source does."""
+        self._source.settle(pid)
+
+    def read(self) -> Ledger:
+        """The source's."""
+        return self._source.read()
+
+    def interval(self) -> Ledger:
+        """The source's."""
+        return self._source.interval()
+
+    def end(self) -> Ledger:
+        """Measure no more, and close the recording."""
+        return self._finish(self._source.end())
+
+    def end_interval(self) -> Ledger:
+        """The source's."""
+        return self._finish(self._source.end_interval())
+
+    def close(self) -> None:
+        """Detach everything. A recording in which nothing is goes away."""
+        self._source.close()
+        self._writer.abandon()
+
+    def _finish(self, ledger: Ledger) -> Ledger:
+        self._record()
+        if not self.error:
+            try:
+                self._writer.close(ledger)
+            except HeadwayError as error:
+                self.error = str(error)
+        return ledger
+
+    def _record(self) -> None:
+        piece = self._source.take()
+        if self.error:
+            return
+        try:
+            self._writer.add(piece)
+        except HeadwayError as error:
+            self.error = str(error)
+
+
+def record(
+    make: Callable[[Selection], RecordingSource],
+    writer: Writer,
+    selection: Selection,
+    command: Sequence[str] = (),
+    *,
+    seconds: float | None = None,
+    shown: Callable[[], None] = lambda: None,
+    failed: Callable[[str], None] = lambda why: None,
+) -> tuple[Observation, str]:
+    """Measure as `observe` does, with the source that ``make`` gives, and record; why that failed, empty if it did not.
+
+    ``failed`` is told so at once. Raises HeadwayError where measuring or the command cannot be started; nothing is left
+    of the recording then.
+    """
+    recorders: list[Recorder] = []
+
+    def start(chosen: Selection) -> Recorder:
+        recorder = Recorder(make(chosen), writer, shown)
+        recorders.append(recorder)
+        try:
+            recorder.begin()
+        except BaseException:
+            recorder.close()
+            raise
+        return recorder
+
+    said = ""
+
+    def enough() -> bool:
+        nonlocal said
+        error = recorders[0].error
+        if error and not said:
+            failed(error)
+            said = error
+        return bool(error)
+
+    try:
+        observation = observe(selection, command, seconds=seconds, start=start, enough=enough)
+        enough()
+        if not said and observation.exit_status is not None:
+            try:
+                writer.amend(observation.exit_status)
+            except HeadwayError as error:
+                recorders[0].error = str(error)
+                enough()
+    finally:
+        writer.abandon()
+    return observation, said
+
+
+def describe(selection: Selection, command: Sequence[str]) -> Document:
+    """What a recording that begins now is of, as far as it is known before measuring begins."""
+    system, now = os.uname(), time.monotonic_ns()
+    return Document(
+        ledger=Ledger("bpf", Window(now, now)),
+        host=system.nodename,
+        boot=boot(),
+        command=tuple(command) or None,
+        settings={
+            "kernel": system.release,
+            "machine": system.machine,
+            "processors": os.cpu_count(),
+            "pids": list(selection.pids),
+            "tids": list(selection.tids),
+            "everything": selection.everything,
+        },
+    )

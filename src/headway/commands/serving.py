@@ -1,0 +1,172 @@
+"""The process that listens: it has no privileges, no eBPF and nothing to measure with, only readings handed to it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+from concurrent.futures.thread import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from headway.linux.privileges import User, give_up
+from headway.views.metrics.families import families
+from headway.views.metrics.feed import Feed
+from headway.views.metrics.otlp import PushExporter
+from headway.views.metrics.server import Server
+from headway.views.metrics.site import Site, cost_of_ourselves
+
+__all__ = ["Listener", "Push", "start_listener"]
+
+_DESCRIPTORS = 512
+"""Files that the listener may have open; it has far fewer connections."""
+
+SWITCH_SECONDS = 0.0005
+"""So soon who answers gets Python's lock from who writes a reading down (sys.setswitchinterval)."""
+LAST_PUSH_SECONDS = 10.0
+_NOT_TAKEN = "%s does not take metrics: trying on"
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """Metrics are sent somewhere, too."""
+
+    exporter: PushExporter
+    interval: float
+    """Seconds."""
+
+
+class Listener:
+    """The process that listens, as the one that measures sees it."""
+
+    def __init__(self, pid: int, channel: socket.socket) -> None:
+        self._pid = pid
+        self.channel = channel
+        """Bytes that ask for readings come from there."""
+        self._ended = False
+
+    @property
+    def why_ended(self) -> str:
+        """What became of it, in a clause; empty while it listens."""
+        if self._ended:
+            return "it has ended"
+        pid, status = os.waitpid(self._pid, os.WNOHANG)
+        if not pid:
+            return ""
+        self._ended = True
+        code = os.waitstatus_to_exitcode(status)
+        return f"signal {-code}" if code < 0 else f"exit status {code}"
+
+    def close(self) -> None:
+        """Have it answer whom it is answering, and end."""
+        self.channel.close()
+        if not self._ended:
+            os.waitpid(self._pid, 0)
+            self._ended = True
+
+
+def start_listener(
+    listening: Sequence[socket.socket],
+    user: User | None,
+    *,
+    interval: float,
+    token: bytes | None,
+    counts: bool,
+    push: Push | None,
+) -> Listener:
+    """Start it, as this user (None: as who we are) and without capabilities; our copies of the sockets are closed.
+
+    Call it before anything is opened that it should not have.
+    """
+    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid:
+        its.close()
+        for one in listening:
+            one.close()
+        ours.setblocking(False)
+        return Listener(pid, ours)
+    status = 1
+    try:
+        ours.close()
+        _alone(user)
+        asyncio.run(_listen(listening, its, interval=interval, token=token, counts=counts, push=push))
+        status = 0
+    except BaseException as error:  # whatever it is, a sentence: what is above on the stack is not this process's
+        _say(f"what serves has failed ({type(error).__name__}: {error})")
+    finally:
+        os._exit(status)
+
+
+def _alone(user: User | None) -> None:
+    """Nothing but what is to be served; who measures says when to end."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    most = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(_DESCRIPTORS, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    sys.setswitchinterval(SWITCH_SECONDS)
+    give_up(user)
+
+
+async def _listen(
+    listening: Sequence[socket.socket],
+    channel: socket.socket,
+    *,
+    interval: float,
+    token: bytes | None,
+    counts: bool,
+    push: Push | None,
+) -> None:
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(_failed)
+    feed = Feed(channel, interval)
+    feed.open()
+    server = Server(listening, Site(feed, token=token, counts=counts).respond)
+    await server.open()
+    pushing = loop.create_task(_push(feed, push, counts)) if push is not None else None
+    await feed.ended.wait()
+    await server.close()
+    if pushing is not None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LAST_PUSH_SECONDS):
+                await pushing
+
+
+async def _push(feed: Feed, push: Push, counts: bool) -> None:
+    """Send a reading each interval, and the last. That it does not arrive is said once, and when it does again."""
+    arrives, last = True, False
+    executor = ThreadPoolExecutor(1)
+    while not last:
+        last = feed.ended.is_set()
+        readings = await feed.latest()
+        if readings is not None:
+            found = list(families(readings[0], counts=counts, serving=cost_of_ourselves()))
+            loop = asyncio.get_running_loop()
+            arrived = await loop.run_in_executor(executor, push.exporter.push, readings[0], found)
+            if arrived is not arrives:
+                arrives = arrived
+                _say(f"{push.exporter.address} takes metrics again" if arrived else _NOT_TAKEN % push.exporter.address)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(push.interval):
+                await feed.ended.wait()
+
+
+def _failed(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """A sentence for what nobody foresaw; whoever asked sees the connection closed."""
+    error = context.get("exception")
+    if not isinstance(error, ConnectionError):
+        _say(f"an answer has failed ({type(error).__name__}: {error})")
+
+
+def _say(text: str) -> None:
+    with suppress(OSError):
+        os.write(2, f"headway: {text}\n".encode("utf-8", "backslashreplace"))

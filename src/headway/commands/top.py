@@ -1,0 +1,326 @@
+"""``headway top``: the live screen, or the time of a recording, interval by interval."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from functools import reduce
+from typing import TYPE_CHECKING, TextIO
+
+import click
+
+from headway.errors import HeadwayError
+from headway.linux.facilities import facilities
+from headway.linux.source import LinuxSource
+from headway.model import Advice, Facilities, Ledger, References, advise, merge
+
+from .observe import caught_signals, measuring, observe, patient_collector, wait_for
+from .options import Milliseconds, Seconds, Wanted, measuring_options
+from .references import load_references, references_option
+from .report import die_of
+
+if TYPE_CHECKING:
+    from headway.views.screen.app import TopApp
+    from headway.views.screen.feed import Live, Timeline
+
+__all__ = ["command"]
+
+_INTERVAL = 1.0
+_COLUMNS = (
+    *("name", "tid", "pid", "rpi", "epi", "te", "memory", "kernel", "poll", "stall", "stolen", "ready", "wait"),
+    *("bar", "history", "for"),
+)
+_RECORDING, _DOCUMENT = ".hw", ".json"
+
+
+@click.command("top")
+@measuring_options
+@click.option(
+    "-I",
+    "--interval",
+    type=Milliseconds(),
+    metavar="MS",
+    help="How long an interval is.  [default: 1000; of a recording, so that there are some 100 or 200]",
+)
+@click.option("-d", "--duration", type=Seconds(), metavar="SECONDS", help="Leave after so long.")
+@click.option("--sort", type=click.Choice(_COLUMNS), default="epi", show_default=True, help="The column to order by.")
+@click.option("--tree", is_flag=True, help="Threads by process.")
+@click.option("--light", is_flag=True, help="For a terminal with a light ground.")
+@click.option("--plain", is_flag=True, help="A table each interval instead of the screen; so too without a terminal.")
+@references_option
+@click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[NAME.hw | FILE.json | -- COMMAND [ARG...]]")
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    interval: float | None,
+    duration: float | None,
+    sort: str,
+    tree: bool,
+    light: bool,
+    plain: bool,
+    references_file: str | None,
+    argv: tuple[str, ...],
+    wanted: Wanted,
+) -> None:
+    """\b
+    headway top -p 4711                      a process, each second
+    headway top -a                           the machine
+    headway top -- ./server --port 80        a command, from its beginning
+    headway top run.hw                       through the time of a recording
+    headway top out.json                     what headway stat --json or machine run --json has written
+
+    How much progress each thread makes and where the rest of its time goes, live: a line a thread, ordered by any
+    column, with a bar of all of its time, its history, and a panel for the chosen one. ? shows the keys; q leaves.
+
+    What a command would write to the terminal appears when the screen is left; it gets nothing from the keyboard.
+    Without a terminal there is a table each interval, as of headway stat -I. The exit status is the command's.
+    """
+    references = load_references(references_file)
+    saved = _saved(argv)
+    screen = not plain and _is_terminal(bool(argv) and not saved)
+    look = _Look(sort, tree, light, references)
+    if saved:
+        if wanted.given or duration is not None:
+            raise click.UsageError(f"{argv[0]} was measured before: leave out what to measure, and for how long")
+        _show_saved(argv[0], interval, look, screen=screen)
+        return
+    selection = wanted.selection(argv)
+    every = interval if interval is not None else _INTERVAL
+    if not screen:
+        _print(wanted, argv, every, duration)
+        return
+
+    from .live import HeldBack, LiveFeed
+
+    status: int | None = None
+    reasons: list[str] = []
+
+    def started(used: LinuxSource, reason: str) -> None:
+        reasons.append(reason)
+
+    with ExitStack() as stack:
+        stack.enter_context(patient_collector())
+        output = stack.enter_context(HeldBack())
+        with measuring(
+            selection,
+            argv,
+            criteria=wanted.criteria(causes=False),
+            prefer=wanted.source,
+            intervals=True,
+            hold=output.hold,
+            started=started,
+        ) as measurement:
+            title = _title(wanted, argv)
+            if reasons[0]:
+                title += f" · /proc, sampled: {reasons[0]}"
+            feed: Live = LiveFeed(measurement, title, every, duration)
+            app = look.app(feed, facilities(), leave=duration is not None)
+            app.show()
+        held = measurement.held
+        if held is not None:
+            with caught_signals() as (_, received):
+                for number in app.received:
+                    if number in (signal.SIGTERM, signal.SIGHUP):
+                        held.send(number)
+                if not held.has_ended:
+                    _say(f"headway: {ascii(argv[0])[1:-1]} goes on (process {held.pid}); Ctrl-C ends it")
+                output.show()
+                status = wait_for(held, received, output.show)
+                output.show()
+    if app.failure is not None:
+        raise app.failure
+    if status is not None and status < 0:
+        die_of(-status)
+    context.exit(status or 0)
+
+
+def _saved(argv: Sequence[str]) -> bool:
+    """Whether that is something measured before, not a command."""
+    if len(argv) != 1:
+        return False
+    name = argv[0].rstrip("/")
+    return name.endswith((_RECORDING, _DOCUMENT)) or os.path.isdir(argv[0])
+
+
+def _is_terminal(command: bool) -> bool:
+    """Whether there is one to draw on. A command's standard output is its own, and may go elsewhere."""
+    streams = [sys.__stdin__, sys.__stderr__] if command else [sys.__stdin__, sys.__stderr__, sys.__stdout__]
+    return os.environ.get("TERM", "dumb") != "dumb" and all(
+        stream is not None and stream.isatty() for stream in streams
+    )
+
+
+def _title(wanted: Wanted, argv: Sequence[str]) -> str:
+    """What is measured, as it was asked for."""
+    words = []
+    for option, value in (
+        ("-p", ",".join(map(str, wanted.pids))),
+        ("-t", ",".join(map(str, wanted.tids))),
+        ("--name", wanted.name or ""),
+        ("--cgroup", wanted.cgroup or ""),
+        ("-C", ",".join(map(str, wanted.cpus or ()))),
+    ):
+        if value:
+            words.append(f"{option} {value}")
+    if wanted.everything:
+        words.insert(0, "-a")
+    return " ".join([*words, *argv])
+
+
+class _Look:
+    """How a screen is to look at first, and what advice it gives."""
+
+    def __init__(self, column: str, tree: bool, light: bool, references: References) -> None:
+        self._column, self._tree, self._light, self._references = column, tree, light, references
+
+    def app(self, feed: Live | Timeline, where: Facilities, *, here: bool = True, leave: bool = False) -> TopApp:
+        """The screen; ``here``: what it shows is of this machine now; ``leave``: when measuring ends, it does."""
+        from headway.views.screen.app import TopApp
+        from headway.views.screen.roster import Order
+
+        def advice(ledger: Ledger) -> Sequence[Advice]:
+            found = advise(ledger, self._references, where)
+            # Of what was before nothing can be done any more, or not by a command typed here.
+            return found if here else tuple(replace(piece, command=None, undo=None, remedy=None) for piece in found)
+
+        encoding = getattr(sys.__stderr__, "encoding", None) or "ascii"
+        return TopApp(
+            feed,
+            advise=advice,
+            coloured=not os.environ.get("NO_COLOR"),
+            unicode=encoding.lower().startswith("utf"),
+            ground="light" if self._light else "dark",
+            order=Order(self._column, tree=self._tree),
+            leave=leave,
+        )
+
+
+# --- what was measured before -----------------------------------------------------------------------------------------
+
+
+class _Documents:
+    """Ledgers from a file, one after the other (`headway.views.screen.feed.Timeline`)."""
+
+    def __init__(self, title: str, ledgers: Sequence[Ledger]) -> None:
+        self.title, self._ledgers = title, ledgers
+        self.number, self.began = len(ledgers), ledgers[0].window.start
+
+    def ledgers(self, last: int, most: int) -> list[Ledger]:
+        """The ledger of one interval, with those before it."""
+        return list(self._ledgers[max(last - most + 1, 0) : last + 1])
+
+    def rescaled(self, halve: bool, at: int) -> None:
+        """They are as long as they are."""
+
+
+def _show_saved(path: str, interval: float | None, look: _Look, *, screen: bool) -> None:
+    if path.rstrip("/").endswith(_DOCUMENT):
+        if interval is not None:
+            raise click.UsageError(f"{path} has intervals of its own: leave out -I")
+        from .saved import saved_ledgers
+
+        ledgers = saved_ledgers(path)
+        if screen:
+            _run(look.app(_Documents(path, ledgers), Facilities(), here=False))
+        else:
+            _print_once(reduce(merge, ledgers))
+        return
+    if not screen:
+        from headway.recording.reader import Recording
+
+        with Recording(path) as recording:
+            _print_once(recording.kept_ledger() or recording.ledger())
+        return
+    from headway.recording.clock import boot
+    from headway.recording.frames import Frames
+
+    with Frames(path, None if interval is None else round(interval * 1e9)) as frames:
+        here = frames.boot == boot()
+        _run(look.app(frames, facilities() if here else Facilities(), here=here))
+
+
+def _run(app: TopApp) -> None:
+    with patient_collector():
+        app.show()
+    if app.failure is not None:
+        raise app.failure
+
+
+# --- without a screen -------------------------------------------------------------------------------------------------
+
+
+def _print(wanted: Wanted, argv: Sequence[str], interval: float, duration: float | None) -> None:
+    """A table each interval: on standard output, or beside a command's own on standard error."""
+    with _written(sys.stderr if argv else sys.stdout) as show:
+        began: list[int] = []
+        gone: list[bool] = []
+
+        def each(ledger: Ledger) -> None:
+            began[:] = began or [ledger.window.start]
+            try:
+                show(ledger, began[0])
+            except BrokenPipeError:
+                gone.append(True)
+
+        observation = observe(
+            wanted.selection(argv),
+            argv,
+            criteria=wanted.criteria(causes=False),
+            prefer=wanted.source,
+            seconds=duration,
+            interval=interval,
+            each=each,
+            started=lambda used, reason: _say(f"headway: measuring with /proc, sampled: {reason}") if reason else None,
+            enough=lambda: bool(gone) and not argv,
+        )
+        each(observation.ledger)
+    status = observation.exit_status
+    if status is not None and status < 0:
+        die_of(-status)
+    click.get_current_context().exit(status or 0)
+
+
+def _print_once(ledger: Ledger) -> None:
+    with _written(sys.stdout) as show:
+        show(ledger, None)
+
+
+@contextmanager
+def _written(stream: TextIO) -> Iterator[Callable[[Ledger, int | None], None]]:
+    """What prints a ledger's table there. A reader that has gone away is no error."""
+    from rich.console import Console
+
+    from headway.views.interval import heading
+    from headway.views.lines import show
+    from headway.views.table import print_table
+
+    class Terminal(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    console = Terminal(file=stream, highlight=False, markup=False, emoji=False)
+
+    def write(ledger: Ledger, began: int | None) -> None:
+        if began is not None:
+            show(console, [heading(ledger, began, console.width)])
+        print_table(console, ledger)
+        if began is not None:
+            stream.write("\n")
+        stream.flush()
+
+    try:
+        yield write
+    except BrokenPipeError:
+        pass
+    except OSError as error:
+        raise HeadwayError(f"the table cannot be written ({error.strerror})") from None
+
+
+def _say(text: str) -> None:
+    with suppress(OSError):
+        click.echo(text, err=True)

@@ -4,15 +4,19 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+COMPUTED := $(addprefix tests/,machine model recording trace views) \
+	$(addprefix tests/commands/test_,export.py html.py query.py trace.py)
 SOURCES := pyproject.toml meson.build $(shell find src -type f -not -path '*/__pycache__/*')
 
-.PHONY: demo test lint install benchmarks guest clean
+.PHONY: demo test lint install benchmarks guest web clean
 
 demo: $(VENV)/installed
 	@$(BIN)/headway demo
 
-test: lint
-	@$(BIN)/python -m pytest
+# What only computes is tested on all processors at once; what measures this machine has it to itself.
+test: lint $(if $(shell command -v java),$(VENV)/spark)
+	@$(BIN)/python -m pytest -n auto $(COMPUTED)
+	@$(BIN)/python -m pytest $(addprefix --ignore=,$(COMPUTED))
 
 lint: $(VENV)/installed
 	@$(BIN)/ruff check .
@@ -32,9 +36,18 @@ $(VENV)/installed: $(BIN)/python $(SOURCES)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[test]'
 	@touch $@
 
+# Queries are tested on Spark too where there is Java, which it needs. What is installed is enough of headway itself.
+$(VENV)/spark: $(VENV)/installed
+	@$(BIN)/python -m pip install --quiet --use-pep517 --disable-pip-version-check 'headway[spark]'
+	@touch $@
+
 # The programs of the reference machine; they are kept in examples/, so only a change to their sources needs this.
 guest:
 	@$(MAKE) --no-print-directory -C src/headway/machine/guest
+
+# The front end of the HTML report. It is kept in src/headway/views/html/, so only a change to web/ needs this, and Node.js.
+web:
+	@cd web && npm ci --no-audit --no-fund --silent && npm run --silent check && npm run --silent build
 
 clean:
 	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .hypothesis

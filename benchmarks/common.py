@@ -19,13 +19,13 @@ __all__ = ["compiled", "heading", "load", "table"]
 
 
 @contextmanager
-def compiled(name: str, *, shared: bool = False) -> Iterator[Path]:
-    """The program, or the shared library, of one of the C files beside this one."""
+def compiled(name: str, *, shared: bool = False, flags: Sequence[str] = ()) -> Iterator[Path]:
+    """The program, or the shared library, of one of the C files beside this one; ``flags``: the compiler's, besides."""
     with TemporaryDirectory() as scratch:
         target = Path(scratch) / name
         source = Path(__file__).parent / f"{name}.c"
         kind = ["-shared", "-fPIC"] if shared else []
-        subprocess.run(["cc", "-O2", *kind, "-pthread", f"-I{get_include()}", "-o", target, source], check=True)
+        subprocess.run(["cc", "-O2", *kind, *flags, "-pthread", f"-I{get_include()}", "-o", target, source], check=True)
         yield target
 
 

@@ -16,7 +16,8 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from tests.trace.common import in_common
@@ -131,6 +132,17 @@ def _zeroed(data: bytes, draw: random.Random) -> bytes:
     return data[:at] + bytes(16) + data[at + 16 :]
 
 
+def _harmed(harm: Callable[[bytes, random.Random], bytes], data: bytes) -> Iterator[bytes]:
+    draw = random.Random(1)
+    for _ in range(PLACES):
+        yield harm(data, draw)
+
+
+def _without_each_frame(data: bytes) -> Iterator[bytes]:
+    for at in range(0, len(data), 16):
+        yield data[:at] + data[at + 16 :]
+
+
 def _damage(folder: Path, buffer: bytes) -> None:
     streams = Capture.open(str(folder)).streams
 
@@ -143,10 +155,15 @@ def _damage(folder: Path, buffer: bytes) -> None:
 
     whole, rows = decoded(buffer), []
     harms = (_flipped, _dropped(16), _dropped(1024), _zeroed)
-    for (name, others), harm in zip(OTHERS.items(), harms, strict=True):
-        draw, lost, made_up = random.Random(1), list[int](), list[int]()
-        for _ in range(PLACES):
-            found = decoded(harm(buffer, draw))
+    cases = [
+        (name, others, partial(_harmed, harm, buffer))
+        for (name, others), harm in zip(OTHERS.items(), harms, strict=True)
+    ]
+    cases.append(("each frame dropped in turn", "", partial(_without_each_frame, buffer)))
+    for name, others, damaged in cases:
+        lost, made_up = list[int](), list[int]()
+        for data in damaged():
+            found = decoded(data)
             common = sum(in_common(whole[number], found[number]) for number in whole)
             lost.append(sum(map(len, whole.values())) - common)
             made_up.append(sum(map(len, found.values())) - common)

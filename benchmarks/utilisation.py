@@ -14,6 +14,7 @@ import os
 import random
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -210,7 +211,7 @@ def in_turn() -> int:
 
 
 def by_threads(meeting: Meeting) -> int:
-    """How far apart threads are that have the same alarm, each on its processor, and do not wait for each other, ns."""
+    """How far apart threads are that are woken together, each on its processor, and do not wait for each other, ns."""
     meeting.attempt(clock() + 250_000)
     there = [s.arrived for s in meeting.stamps() if s is not None]
     return max(there) - min(there)
@@ -239,7 +240,8 @@ def skews(count: int = 200) -> None:
     rows.append(["one processor after the other", *distribution([in_turn() for _ in range(count)]), str(count)])
     with closing(Meeting(online())) as meeting:
         meeting.start()
-        rows.append(["threads with one alarm", *distribution([by_threads(meeting) for _ in range(count)]), str(count)])
+        meeting.set_limits(patience=0, wait=0, chain=0)
+        rows.append(["threads woken together", *distribution([by_threads(meeting) for _ in range(count)]), str(count)])
     print("\n" + table(("µs", "median", "99 %", "worst", "readings"), rows), flush=True)
 
 
@@ -342,7 +344,7 @@ def probe(count: int = 60) -> None:
         for _ in range(count):
             found = []
             for length in (6_144, 6_144_000):
-                meeting.set_limits(patience=10_000, chain=length)
+                meeting.set_limits(patience=10_000, wait=400_000, chain=length)
                 meeting.attempt(clock() + 250_000, deadline=50 * MS)
                 stamps = meeting.stamps()[0]
                 found.append(by_chain(stamps.chains, length) if stamps is not None and stamps.met else None)
@@ -353,23 +355,47 @@ def probe(count: int = 60) -> None:
     print(table(("frequency by a chain of 1.5 µs", "median", "99 %", "worst", "both undisturbed"), rows), flush=True)
 
 
-def own_use(seconds: float = 15.0) -> None:
-    rows = []
-    for name, words in (("table", []), ("JSON", ["--json"]), ("table, unprivileged", ["--source", "proc"])):
-        with TemporaryDirectory() as folder:
-            report = Path(folder, "report")
-            command = ["headway", "cpu", "-I", "300", "-n", "1000", "-o", str(report), *words]
-            process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+FLOOR = """
+import select, sys
+with open(sys.argv[1], "w") as report:
+    while True:
+        select.select([], [], [], 0.3)
+        report.write("x" * 1000 + "\\n")
+        report.flush()
+"""
+"""A process that does nothing but sleep and write a line each 300 ms: what no Python program is cheaper than."""
+
+
+def own_use(seconds: float = 5.0, rounds: int = 3) -> None:
+    programs = {
+        "a line each 300 ms, nothing else": [sys.executable, "-c", FLOOR],
+        "headway, JSON": ["headway", "cpu", "-I", "300", "--json", "-o"],
+        "headway, table": ["headway", "cpu", "-I", "300", "-o"],
+        "headway, table, unprivileged": ["headway", "cpu", "-I", "300", "--source", "proc", "-o"],
+    }
+    found: dict[str, list[float]] = {name: [] for name in programs}
+    for _ in range(rounds):
+        for name, command in programs.items():
+            found[name].append(_share(command, seconds))
+    rows = [[name, f"{median(each) * 0.3 * 1e6:.0f} µs", f"{median(each):.2%}"] for name, each in found.items()]
+    print(table(("report each 300 ms", "processor time a report", "of one processor"), rows), flush=True)
+
+
+def _share(command: Sequence[str], seconds: float) -> float:
+    """The share of a processor that all threads of a program take, once it writes reports to the file it is given."""
+    with TemporaryDirectory() as folder:
+        report = Path(folder, "report")
+        process = subprocess.Popen([*command, str(report)], stderr=subprocess.DEVNULL)
+        try:
             while not report.exists() or report.stat().st_size < 1000:
                 time.sleep(0.1)
             time.sleep(1.0)
             before, start = _run_time(process.pid), time.monotonic()
             time.sleep(seconds)
-            used, passed = _run_time(process.pid) - before, time.monotonic() - start
-            process.send_signal(signal.SIGTERM)
+            return (_run_time(process.pid) - before) / (time.monotonic() - start)
+        finally:
+            process.terminate()
             process.wait()
-        rows.append([name, f"{used / passed * 0.3 * 1e6:.0f} µs", f"{used / passed:.2%}"])
-    print(table(("report each 300 ms", "processor time a report", "of one processor"), rows), flush=True)
 
 
 def _run_time(pid: int) -> float:

@@ -1,0 +1,81 @@
+"""``headway record`` killed at random moments: does each recording open, and how much of its end is missing?
+
+As root: ``python -m benchmarks.crash [MOMENTS]``. A recording should lose at most its last unfinished part: what comes
+within `SECONDS_OF_A_PART`, what waits to be written, and what has not been taken yet.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from headway.errors import HeadwayError
+from headway.model import violations
+from headway.recording.format import DOCUMENT
+from headway.recording.reader import Recording
+
+from .common import compiled, heading, load
+
+MOMENTS = 100
+LONGEST = 4.0
+"""Seconds from the beginning of measuring to the recorder's end, at most."""
+
+
+def killed(path: Path, moment: float) -> int:
+    """Have a recorder record the whole machine, kill it then; CLOCK_MONOTONIC at that moment, ns."""
+    arguments = [sys.executable, "-c", "from headway.commands import main; main()", "record", "-q", "-a"]
+    recorder = subprocess.Popen([*arguments, "-o", str(path)])
+    first = None
+    while recorder.poll() is None:  # the document is written anew when measuring has begun
+        with suppress(OSError):
+            now = (path / DOCUMENT).stat().st_ino
+            if first not in (None, now):
+                break
+            first = now
+        time.sleep(0.001)
+    time.sleep(moment)
+    now = time.monotonic_ns()
+    recorder.send_signal(signal.SIGKILL)
+    recorder.wait()
+    return now
+
+
+def main(moments: int = MOMENTS) -> None:
+    """Kill, open, say what is missing."""
+    chosen = random.Random(7)
+    missing: list[float] = []
+    opened = written = 0
+    with compiled("loops") as program, TemporaryDirectory() as scratch:
+        work = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        assert work.stdin is not None
+        work.stdin.write("pingpong 1000000000\n")
+        work.stdin.flush()
+        for number in range(moments):
+            path = Path(scratch) / f"{number}.hw"
+            now = killed(path, chosen.uniform(0.0, LONGEST))
+            try:
+                with Recording(path) as recording:
+                    ledger = recording.ledger()
+                    assert not recording.damaged, recording.damaged
+                    assert violations(ledger) == []
+                    opened += 1
+                    written += bool(recording.parts)
+                    missing.append((now - recording.window.end) / 1e9)
+            except HeadwayError as error:
+                print(f"not opened: {error}")
+        work.kill()
+        work.wait()
+    print(f"# {heading()}\n")
+    print(f"({load()}) {opened} of {moments} opened, {written} with a part")
+    print(f"missing at the end, s: median {statistics.median(missing):.2f}, worst {max(missing):.2f}")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if sys.argv[1:] else MOMENTS)

@@ -1,0 +1,142 @@
+"""Collecting from profile buffers on the reference machine, exactly: looks, losses, and the program's slow-down.
+
+The program `polling` (examples/machine/bare) does the same work in the same order under every policy, so what a policy
+costs is the difference of two runs; what was lost the machine has counted, which the program cannot.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from elftools.elf.elffile import ELFFile
+
+from headway.machine._processor import STANDSTILL, Processor
+from headway.machine.config import RAM, Config
+from headway.machine.console import Console
+from headway.machine.host import Host
+from headway.machine.image import Image
+
+from .common import table
+
+PROGRAM = Path(__file__).parents[1] / "examples/polling.elf"
+OFF, NEVER, FIXED, CPU_TIME = range(4)
+CYCLES, INSTRUCTIONS, BRANCHES = 1, 2, 3
+MOST_TICKS = 2_000_000_000
+_TEXT = re.compile(
+    r"(\d+) threads: (\d+) cycles, work ([0-9a-f]+), (\d+) records, (\d+) left\n"
+    r"polling: (\d+) looks, (\d+) drains, (\d+) useful, (\d+) wrong\n"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one look of the first thread found, and when it was to look again, in cycles of its own time."""
+
+    used: int
+    filled: int
+    drained: bool
+    next: int
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """One run. Records, and cycles of the machine's only hart or, where it has several, of their core."""
+
+    threads: int
+    cycles: int
+    work: str
+    """What was computed, in hex: the same in all runs."""
+    collected: int
+    left: int
+    """Still in the buffers at the end."""
+    lost: int
+    looks: int
+    drains: int
+    useful: int
+    wrong: int
+    """Records that cannot be."""
+    first: tuple[Found, ...]
+    """The first looks of the first thread."""
+
+
+def run(config: Config | None = None, /, **words: int) -> Polled:
+    """The program with these of its words (``polling_NAME``) changed."""
+    config = config or Config.of(cores=1, threads=1)
+    image = Image.load(PROGRAM)
+    with PROGRAM.open("rb") as file:
+        symbols: Any = ELFFile(file).get_section_by_name(".symtab")
+        places = {symbol.name: symbol["st_value"] for symbol in symbols.iter_symbols()}
+    console = Console(None, None, None)
+    processor = Processor(config)
+    for segment in image.segments:
+        processor.write(segment.address, segment.data)
+    for name, value in words.items():
+        processor.write(places[f"polling_{name}"], struct.pack("<I", value))
+    host = Host(processor, console, free=image.end, top=RAM + config.memory.ram)
+    processor.start(image.entry, image.tohost)
+    while processor.now < MOST_TICKS and host.exit_status is None:
+        if processor.run(MOST_TICKS) == STANDSTILL:
+            raise SystemExit("the program stands still")
+        if image.tohost is not None:
+            host.htif(image.tohost, image.fromhost)
+    text = bytes(console.written).decode()
+    said = _TEXT.search(text)
+    if said is None:
+        raise SystemExit(f"the program did not end: {text!r}")
+    threads, cycles, collected, left, looks, drains, useful, wrong = (int(said[i]) for i in (1, 2, 4, 5, 6, 7, 8, 9))
+    (logged,) = struct.unpack("<I", processor.read(places["polling_logged"], 4))
+    log = struct.iter_unpack("<4I", processor.read(places["polling_log"], 16 * logged))
+    first = tuple(Found(used, filled, bool(drained), at) for used, filled, drained, at in log)
+    lost = processor.losses["profile_records"]
+    return Polled(threads, cycles, said[3], collected, left, lost, looks, drains, useful, wrong, first)
+
+
+TITLES = ["policy", "collected", "left", "lost", "looks", "drains", "looks per useful drain", "cycles", "looking takes"]
+
+
+def rows(**words: int) -> Iterable[list[str]]:
+    """A row of the table for each policy, and for what they are compared with."""
+    never = run(policy=NEVER, **words)
+    for name, changed in (
+        ("no profile", {"policy": OFF}),
+        ("profile, nobody looks", {"policy": NEVER}),
+        ("fixed, 3,000 cycles", {"policy": FIXED, "period": 3_000}),
+        ("fixed, 1,000,000 cycles", {"policy": FIXED, "period": 1_000_000}),
+        ("processor time", {"policy": CPU_TIME}),
+    ):
+        found = run(**changed, **words)
+        if found.work != never.work or found.wrong:
+            raise SystemExit("the work was not the same")
+        slower = found.cycles - never.cycles
+        yield [
+            name,
+            f"{found.collected:,}",
+            f"{found.left:,}",
+            f"{found.lost:,}",
+            f"{found.looks:,}",
+            f"{found.drains:,}",
+            f"{found.looks / found.useful:,.2f}" if found.useful else "",
+            f"{found.cycles:,}",
+            f"{slower:,} ({100 * slower / never.cycles:.2f} %)" if found.looks else "",
+        ]
+
+
+def main() -> None:
+    """Print the tables."""
+    for event, every, pieces, name in (
+        (INSTRUCTIONS, 1000, 300_000, "1,000 instructions"),
+        (BRANCHES, 200, 150_000, "200 taken branches"),
+    ):
+        words = {"busy": 10, "bursty": 90, "idle": 900, "capacity": 1024, "pieces": pieces, "event": event}
+        print("\nReference machine, 1 hart, 1,000 threads (10 busy, 90 bursty, 900 idle), buffers of 1 KiB,")
+        print(f"a record of 16 bytes each {name}; exact:\n")
+        print(table(TITLES, rows(every=every, **words)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""How true a profile is, and what it costs, beside ``perf record``, in one run.
+
+A program whose functions' shares of its processor time are known (it reads its own clock) is run unmeasured, under
+``perf record`` and under ``headway profile``, in turn; and a ping-pong over pipes, for what stacks at each switch cost.
+Medians are shown.
+"""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from headway.model import summaries
+from headway.recording.profile import open_profile
+
+from .common import compiled, heading, load, table
+
+LAPS = 4000
+TRIPS = 20_000
+ROUNDS = 3
+FREQUENCY = 997
+FUNCTIONS = ("half", "third", "fifth")
+FLAGS = ("-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer", "-fno-optimize-sibling-calls", "-fno-inline")
+HEADWAY = [sys.executable, "-c", "from headway.commands import main; main()"]
+PERF = ["perf", "record", "-q", "-e", "cpu-clock", "-F", str(FREQUENCY), "-g"]
+
+
+def said(command: Sequence[str | Path]) -> list[float]:
+    """The numbers that the program prints."""
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=True, timeout=60)
+    return [float(word) for word in done.stdout.split()]
+
+
+def by_perf(data: Path) -> tuple[int, dict[str, float]]:
+    """Samples, and the share of each function and what it called."""
+    words = ["perf", "script", "-i", str(data), "-F", "comm,ip,sym"]
+    text = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    found: Counter[str] = Counter()
+    stacks = [part for part in text.split("\n\n") if part.strip()]
+    for stack in stacks:
+        names = {line.split()[-1] for line in stack.splitlines()[1:] if line.split()}
+        found.update(name for name in FUNCTIONS if name in names)
+    total = sum(found.values()) or 1
+    return len(stacks), {name: found[name] / total for name in FUNCTIONS}
+
+
+def by_headway(path: Path) -> tuple[int, dict[str, float]]:
+    """The same of a recorded profile's own code."""
+    profile, _ = open_profile(path)
+    user = next(one for one in summaries(profile) if one.state == "user")
+    times = {spot.function: spot.total for spot in user.functions if spot.function in FUNCTIONS}
+    total = sum(times.values()) or 1
+    return user.rows, {name: times.get(name, 0) / total for name in FUNCTIONS}
+
+
+def worst(truth: Sequence[float], found: dict[str, float]) -> float:
+    """The largest difference of a share."""
+    return max(abs(found[name] - share) for name, share in zip(FUNCTIONS, truth, strict=True))
+
+
+def shares(program: Path, scratch: Path) -> None:
+    """Accuracy and cost on a program that computes."""
+    times: dict[str, list[float]] = {}
+    errors: dict[str, list[float]] = {}
+    samples: dict[str, list[float]] = {}
+    for lap in range(ROUNDS):
+        words: list[str | Path] = [program, "shares", str(LAPS)]
+        times.setdefault("unmeasured", []).append(said(words)[0])
+        if shutil.which("perf"):
+            data = scratch / f"{lap}.data"
+            used, *truth = said([*PERF, "-o", data, "--", *words])
+            count, found = by_perf(data)
+            times.setdefault("perf record -g", []).append(used)
+            errors.setdefault("perf record -g", []).append(worst(truth, found))
+            samples.setdefault("perf record -g", []).append(count)
+        run = scratch / f"{lap}.hw"
+        used, *truth = said([*HEADWAY, "profile", "-q", "-F", str(FREQUENCY), "-o", run, "--", *words])
+        count, found = by_headway(run)
+        times.setdefault("headway profile", []).append(used)
+        errors.setdefault("headway profile", []).append(worst(truth, found))
+        samples.setdefault("headway profile", []).append(count)
+    base = statistics.median(times["unmeasured"])
+    rows = []
+    for name, found_times in times.items():
+        used = statistics.median(found_times)
+        rows.append(
+            [
+                name,
+                f"{used:.3f}",
+                f"{(used / base - 1) * 100:+.1f} %",
+                f"{statistics.median(samples[name]):.0f}" if name in samples else "",
+                f"{statistics.median(errors[name]) * 100:.2f}" if name in errors else "",
+            ]
+        )
+    print(table(["50 : 30 : 20", "processor s", "more", "samples", "largest error, points"], rows))
+
+
+def switches(program: Path, scratch: Path) -> None:
+    """What stacks at each switch cost."""
+    tools: dict[str, list[str | Path]] = {"unmeasured": []}
+    if shutil.which("perf"):
+        tools["perf record -g"] = [*PERF, "-o", scratch / "p.data", "--"]
+    tools["headway stat"] = [*HEADWAY, "stat", "-q", "-o", "/dev/null", "--"]
+    tools["headway profile"] = [*HEADWAY, "profile", "-q"]
+    times: dict[str, list[float]] = {name: [] for name in tools}
+    for lap in range(ROUNDS):
+        for name, before in tools.items():
+            words = [*before, "-o", scratch / f"s{lap}.hw", "--"] if name == "headway profile" else before
+            times[name] += said([*words, program, "switch", str(TRIPS)])
+    base = statistics.median(times["unmeasured"])
+    rows = [
+        [name, f"{statistics.median(found):,.0f}", f"{statistics.median(found) / base:.2f} ×"]
+        for name, found in times.items()
+    ]
+    print(table(["a round trip through two pipes", "ns", ""], rows))
+
+
+def symbols(run: Path) -> None:
+    """How long reading and exporting a profile takes."""
+    began = time.perf_counter()
+    profile, _ = open_profile(run)
+    found = time.perf_counter() - began
+    print(f"\nReading a profile of {len(profile.samples):,} rows and {len(profile.frames):,} frames: {found:.2f} s.")
+
+
+def main() -> None:
+    print(f"{heading()}, {load()}\n")
+    with compiled("shares", flags=FLAGS) as program, tempfile.TemporaryDirectory() as folder:
+        scratch = Path(folder)
+        shares(program, scratch)
+        print()
+        switches(program, scratch)
+        symbols(scratch / "0.hw")
+    print(f"\n{load()}")
+
+
+if __name__ == "__main__":
+    main()

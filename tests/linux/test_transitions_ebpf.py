@@ -173,8 +173,35 @@ def test_two_processes_wake_each_other(compile_c: Compiler) -> None:
     for thread, other in ((ping, pong), (pong, ping)):
         ended = waits(recorded, "wait.pipe", thread)
         assert len(ended) > 100
-        assert all(r.waker == other and r.waker_tid == 0 and r.waker_state is None for r in ended)
-    assert all(r.waker == pong for r in waits(recorded, "wait.child", ping))
+        assert sum(r.waker == -1 for r in ended) < 10, "a kernel may keep a processor from being traced for a moment"
+        assert all(r.waker in (other, -1) and r.waker_tid == 0 and r.waker_state is None for r in ended)
+
+
+EXITS = """
+#include <unistd.h>
+#include <sys/wait.h>
+int main(void) {
+    for (int i = 0; i < 50; i++) {
+        pid_t child = fork();
+        if (!child) { usleep(1000); return 0; }
+        if (waitpid(child, 0, 0) != child) return 1;
+    }
+    return 0;
+}
+"""
+
+
+def test_who_waits_for_a_child_is_woken_by_it_though_it_may_be_gone_when_that_is_done(compile_c: Compiler) -> None:
+    recorded = record(compile_c("exits", EXITS))
+    parent = next(
+        n for n, seen in recorded.threads.items() if seen.tid == min(t.tid for t in recorded.threads.values())
+    )
+    ended = waits(recorded, "wait.child", parent)
+    wakers = [r.waker for r in ended if r.waker != -1]
+    assert len(wakers) >= 40
+    assert len(set(wakers)) == len(wakers), "each child ends one wait"
+    for r in ended:
+        assert r.waker == -1 or recorded.threads[r.waker].start < r.time + r.duration
 
 
 HAND_OVER = """
@@ -208,7 +235,8 @@ def test_threads_that_hand_over_by_futex(compile_c: Compiler) -> None:
     for thread, other in ((first, second), (second, first)):
         ended = waits(recorded, "wait.futex", thread)
         assert len(ended) > 100
-        assert {r.waker for r in ended} == {other}
+        assert sum(r.waker == -1 for r in ended) < 10, "a kernel may keep a processor from being traced for a moment"
+        assert {r.waker for r in ended} <= {other, -1}
 
 
 def test_a_timer_wakes_who_sleeps() -> None:

@@ -42,7 +42,7 @@ def test_nobody_reads_before_all_have_come_and_nobody_leaves_before_all_have_rea
         assert max(s.arrived for s in stamps) <= min(s.saw_go for s in stamps)
         for s in stamps:
             assert s.woken <= s.arrived <= s.saw_go <= s.before <= s.after <= s.saw_done
-        quick = [s for s in stamps if s.saw_done - s.after < PATIENCE]
+        quick = [s for s in stamps if s.saw_done - s.after < PATIENCE // 2]  # the others may have lost it
         assert all(s.saw_done >= max(other.after for other in stamps) for s in quick)
 
 

@@ -310,15 +310,16 @@ static inline struct headway_arena *headway_arena_of_(const char *line, size_t l
     const char *at = line;
     uintptr_t start, end;
     struct headway_arena *arena;
-    int patience;
+    uint64_t begun;
     if (length < sizeof name || memcmp(line + length - (sizeof name - 1), name, sizeof name - 1)) return 0;
     start = headway_hexadecimal_(&at);
     if (*at++ != '-') return 0;
     end = headway_hexadecimal_(&at);
     if (memcmp(at, " rw-p ", 6) || end < start + HEADWAY_BLOCKS_AT_ + sizeof(struct headway_block)) return 0;
     arena = (struct headway_arena *)start;
-    /* Another object may be about to make it, and has reserved its turn by mapping it. */
-    for (patience = 0; patience < 1000 && !__atomic_load_n(&arena->magic, __ATOMIC_ACQUIRE); patience++)
+    /* Another object may be about to make it, and has reserved its turn by mapping it. It may have lost its processor. */
+    begun = headway_now_();
+    while (!__atomic_load_n(&arena->magic, __ATOMIC_ACQUIRE) && headway_now_() - begun < UINT64_C(1000000000))
         headway_syscall_(SYS_sched_yield);
     if (__atomic_load_n(&arena->magic, __ATOMIC_ACQUIRE) != HEADWAY_ARENA_MAGIC_ || arena->version != HEADWAY_VERSION_
         || HEADWAY_BLOCKS_AT_ + (uint64_t)arena->n_blocks * sizeof(struct headway_block) > end - start)

@@ -472,6 +472,15 @@ cdef class Decoder:
             i = self.lives[i].former
         return -1
 
+    cdef int32_t woken_by(self, uint32_t slot, int64_t since, int64_t until) noexcept:
+        """The life of who ended a wait, which may be over: the waking is left to another processor; -1: none that is known."""
+        cdef int32_t i = self.latest[slot]
+        while i >= 0:
+            if self.lives[i].birth <= until:
+                return i if self.lives[i].end >= since else -1
+            i = self.lives[i].former
+        return -1
+
     def until_of(self, int32_t thread):
         """Until when a thread has rows, of those taken."""
         return self.until[thread]
@@ -553,8 +562,8 @@ cdef class Decoder:
             self.thread[i] = thread
         self.nameless += nameless
         for i in range(self.n_woken):
-            until = self.time[self.woken[i]] + self.duration[self.woken[i]]
-            at = self.whose(self.waker[self.woken[i]], until, until)
+            since = self.time[self.woken[i]]
+            at = self.woken_by(self.waker[self.woken[i]], since, since + self.duration[self.woken[i]])
             self.waker[self.woken[i]] = self.lives[at].thread if at >= 0 else -1
         columns = tuple([column[:n] for column in self.columns])
         if self.empty:

@@ -278,6 +278,8 @@ NOINLINE u32 look(struct processor *p, u64 now, u32 state)
 	u32 number = task->pid ? slot_of(task) : 0;
 	u32 cpu = processor_id();
 	p->task = (u64)task;
+	p->pending_state = 0; /* of the thread that was here, not of this one */
+	p->pending_user = 0;
 	if (settings.some_cpus && !p->selected)
 		number = 0;
 	struct slot *s = number ? slot_at(number) : NULL;

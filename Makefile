@@ -4,8 +4,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-COMPUTED := $(addprefix tests/,machine model recording trace views) \
-	$(addprefix tests/commands/test_,export.py html.py query.py trace.py)
+TOGETHER := $(addprefix tests/,machine model recording testing trace views regions/test_header.py) \
+	$(addprefix tests/commands/test_,advise.py export.py html.py query.py serve.py top.py trace.py)
 SOURCES := pyproject.toml meson.build $(shell find src -type f -not -path '*/__pycache__/*')
 
 .PHONY: demo test lint install benchmarks guest web clean
@@ -13,10 +13,11 @@ SOURCES := pyproject.toml meson.build $(shell find src -type f -not -path '*/__p
 demo: $(VENV)/installed
 	@$(BIN)/headway demo
 
-# What only computes is tested on all processors at once; what measures this machine has it to itself.
+# What computes, or measures only what neighbours cannot change, is tested on all processors at once; the rest has the
+# machine to itself.
 test: lint $(if $(shell command -v java),$(VENV)/spark)
-	@$(BIN)/python -m pytest -n auto $(COMPUTED)
-	@$(BIN)/python -m pytest $(addprefix --ignore=,$(COMPUTED))
+	@$(BIN)/python -m pytest -n auto $(TOGETHER)
+	@$(BIN)/python -m pytest $(addprefix --ignore=,$(TOGETHER))
 
 lint: $(VENV)/installed
 	@$(BIN)/ruff check .

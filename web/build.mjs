@@ -27,6 +27,15 @@ function digestOfSources() {
   return digest.digest("hex");
 }
 
+/** `import script from "worker:NAME"`: another bundle, as text. */
+const workers = {
+  name: "workers",
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^worker:/ }, ({ path }) => ({ path: path.slice("worker:".length), namespace: "worker" }));
+    onLoad({ filter: /.*/, namespace: "worker" }, async ({ path }) => ({ contents: (await bundled(path)).text, loader: "text" }));
+  },
+};
+
 async function bundled(entry) {
   const result = await build({
     entryPoints: [join(here, "src", entry)],
@@ -39,6 +48,7 @@ async function bundled(entry) {
     charset: "ascii",
     legalComments: "inline",
     metafile: true,
+    plugins: [workers],
   });
   return { text: result.outputFiles[0].text.trim(), inputs: Object.keys(result.metafile.inputs) };
 }
@@ -69,6 +79,7 @@ if (/<\/(script|style)/i.test(script + style)) throw new Error("the bundle would
 const policy = [
   "default-src 'none'",
   `script-src ${allowed(script)}`,
+  "worker-src blob:", // of that script's making
   `style-src ${allowed(style)}`,
   "base-uri 'none'",
   "form-action 'none'",

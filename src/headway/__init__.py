@@ -1,8 +1,8 @@
 """headway: how much progress each thread of a real program makes, where the rest of its time goes and why.
 
 Programs mark regions with `noneffective`, `poll` and the bare pair `set_noneffective` and `clear_noneffective`; those
-in C and other languages with the header in the folder that `get_include` names. `Machine` runs programs on the
-reference machine, `open` reads recordings.
+in C and other languages with the header in the folder that `get_include` names. `observe` measures threads while a
+block runs, `Machine` runs programs on the reference machine, `open` reads recordings.
 """
 
 from __future__ import annotations
@@ -12,12 +12,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .linux.observing import observe
     from .machine.config import Cache
     from .machine.machine import Machine
     from .recording.reader import open
     from .regions import clear_noneffective, noneffective, poll, set_noneffective
 
-__all__ = ["Cache", "Machine", "clear_noneffective", "get_include", "noneffective", "open", "poll", "set_noneffective"]
+__all__ = [
+    "Cache",
+    "Machine",
+    "clear_noneffective",
+    "get_include",
+    "noneffective",
+    "observe",
+    "open",
+    "poll",
+    "set_noneffective",
+]
 
 __version__ = "0.1.0"
 
@@ -26,6 +37,7 @@ _WHERE = {
     "Machine": ".machine.machine",
     "clear_noneffective": ".regions",
     "noneffective": ".regions",
+    "observe": ".linux.observing",
     "open": ".recording.reader",
     "poll": ".regions",
     "set_noneffective": ".regions",

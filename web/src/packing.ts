@@ -17,24 +17,29 @@ export class Payload {
   }
 
   async bytes(name: string): Promise<Uint8Array> {
-    return this.unpack(this.directory.sections[name]);
+    return inflate(this.packed(this.directory.sections[name]));
   }
 
   async json<T>(name: string): Promise<T> {
     return JSON.parse(new TextDecoder().decode(await this.bytes(name))) as T;
   }
 
-  async slice(at: number): Promise<Uint8Array> {
-    return this.unpack(this.directory.slices[at]);
+  /** A slice, packed as it is. */
+  slice(at: number): Uint8Array<ArrayBuffer> {
+    return this.packed(this.directory.slices[at]);
   }
 
-  private async unpack([from, length]: [number, number]): Promise<Uint8Array> {
+  private packed([from, length]: [number, number]): Uint8Array<ArrayBuffer> {
     const text = atob(this.data.slice(from, from + length));
     const packed = new Uint8Array(text.length);
     for (let i = 0; i < text.length; i++) packed[i] = text.charCodeAt(i);
-    const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
-    return new Uint8Array(await new Response(stream).arrayBuffer());
+    return packed;
   }
+}
+
+export async function inflate(packed: Uint8Array<ArrayBuffer>): Promise<Uint8Array> {
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
 /** Reads what `varints`, `zigzag` and `low_and_high` wrote. */

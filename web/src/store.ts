@@ -3,7 +3,8 @@
 import { type Flames, type Report, asNumber } from "./document";
 import { Levels } from "./levels";
 import type { Payload } from "./packing";
-import { type Rows, Slices } from "./slices";
+import type { Rows } from "./rows";
+import { Slices } from "./slices";
 
 /** A stretch of one thread (or of a processor that ran none of them). */
 export interface Stretch {
@@ -58,7 +59,7 @@ export class Store {
         const names = this.states.map((state) => kinds[state_kinds[state]].name);
         const waits = names.map((kind) => kind === "wait");
         const off = names.map((kind) => kind === "wait" || kind === "ready");
-        this.slices = new Slices(payload, timeline.edges, waits, off);
+        this.slices = new Slices(payload, timeline.edges, { waits, off });
         await this.slices.open();
       }
     }

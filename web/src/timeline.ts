@@ -6,7 +6,7 @@
 
 import { element, put } from "./dom";
 import { exact, instant as instantText, withUnit } from "./format";
-import { type Rows } from "./slices";
+import type { Rows } from "./rows";
 import { type Store, type Stretch, lastUntil, stretch as stretchOf } from "./store";
 
 interface Lane {
@@ -241,11 +241,10 @@ export class Timeline {
     return null;
   }
 
-  /** One slice after the other, so that there is time to draw between them; no more of them when others are wanted. */
+  /** One slice after the other; no more of them when others are wanted. */
   private async unpack(missing: number[], wanted: string): Promise<void> {
     for (const at of missing) {
       await this.store.slices?.load(at);
-      await new Promise((resolve) => setTimeout(resolve));
       if (this.unpacking !== wanted) return;
     }
     this.unpacking = "";

@@ -1,0 +1,165 @@
+"""Measuring from within a program: ``with headway.observe(pid=…) as seen: …; ledger = seen.read()``."""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from headway.errors import SelectionError
+from headway.model import Ledger
+
+from .choose import start_source
+from .source import Criteria, LinuxSource, Selection
+
+__all__ = ["Observed", "observe"]
+
+
+def observe(
+    pid: int | Sequence[int] = (),
+    *,
+    tid: int | Sequence[int] = (),
+    name: str | None = None,
+    cgroup: str | None = None,
+    everything: bool = False,
+    cpus: Sequence[int] | None = None,
+    follow: bool = True,
+    source: str | None = None,
+    checks: str | None = None,
+    functions: Sequence[str] = (),
+    events: Sequence[str] = (),
+    why: bool = False,
+) -> Observed:
+    """Measure threads of this machine while a ``with`` block runs, as ``headway stat`` does.
+
+    Args:
+        pid: Processes, with all their threads; `os.getpid()` is this one.
+        tid: Single threads, by kernel id (`threading.get_native_id()`).
+        name: Threads of this name (15 bytes at most); with a final ``*`` all that begin so.
+        cgroup: A cgroup v2 directory: all threads in it and below it.
+        everything: Every thread of the machine (of the pid namespace).
+        cpus: Only what happens on these processors; None: all.
+        follow: Whether what a measured thread creates is measured too.
+        source: ``"bpf"`` or ``"proc"``, and no other; None: the best that works.
+        checks: A TOML file of status checks beside the ready-made ones.
+        functions: Functions whose time is not progress, ``LIB:FUNCTION`` or the name of a ready-made set.
+        events: Events to be counted by state, in perf's words.
+        why: Record what is behind the waits, and who held the processor.
+
+    The choices add up. Raises `headway.errors.HeadwayError` (on entering) where they cannot be measured; then nothing
+    is left attached.
+    """
+    if source not in (None, "bpf", "proc"):
+        raise SelectionError(f"there is no source {source!r}: give 'bpf', 'proc', or None for the best that works")
+    selection = Selection(
+        pids=_several(pid),
+        tids=_several(tid),
+        name=name,
+        cgroup=cgroup,
+        everything=everything,
+        cpus=None if cpus is None else tuple(cpus),
+        follow=follow,
+    )
+    if not (selection.pids or selection.tids or name or cgroup or everything or selection.cpus):
+        raise SelectionError("there is nothing to observe: give pid=, tid=, name=, cgroup=, cpus= or everything=True")
+    return Observed(selection, source, Criteria(checks, tuple(functions), tuple(events), why))
+
+
+def _several(ids: int | Sequence[int]) -> tuple[int, ...]:
+    return (ids,) if isinstance(ids, int) else tuple(ids)
+
+
+class Observed:
+    """What `observe` gives: a context manager, to be entered once. Its methods may be called from any thread.
+
+    A thread of this process does what cannot wait for a reading (threads that end, /proc to be looked at); where this
+    process is measured itself, it is among the threads.
+    """
+
+    def __init__(self, selection: Selection, prefer: str | None, criteria: Criteria) -> None:
+        self._selection, self._prefer, self._criteria = selection, prefer, criteria
+        self._source: LinuxSource | None = None
+        self._lock = threading.Lock()
+        self._last: Ledger | None = None
+        self._service: threading.Thread | None = None
+        self._stop = -1
+        self._failed: Exception | None = None
+        self.why_not_exact = ""
+        """Why it is not measured by eBPF, in words; empty if it is."""
+
+    def __enter__(self) -> Self:
+        if self._source is not None or self._last is not None:
+            raise RuntimeError("an observation is entered once: make another one with headway.observe")
+        self._source, self.why_not_exact = start_source(
+            self._selection, self._prefer, intervals=True, criteria=self._criteria
+        )
+        try:
+            self._stop = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+            self._service = threading.Thread(target=self._serve, args=(self._source,), name="headway", daemon=True)
+            self._service.start()
+        except BaseException:
+            self._close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            with self._lock:
+                if self._source is not None and self._failed is None:
+                    self._last = self._source.end()
+        finally:
+            self._close()
+
+    @property
+    def source(self) -> str:
+        """``bpf`` or ``proc``; empty before it is entered and after it is left."""
+        return self._source.name if self._source is not None else ""
+
+    def read(self) -> Ledger:
+        """Everything since the block was entered, as of now; once it is left, as of then. Times are ns."""
+        with self._lock:
+            if self._last is not None:
+                return self._last
+            return self._begun().read()
+
+    def interval(self) -> Ledger:
+        """What happened since the last `interval`, or since the block was entered. Times are ns."""
+        with self._lock:
+            return self._begun().interval()
+
+    def _begun(self) -> LinuxSource:
+        if self._failed is not None:
+            raise self._failed
+        if self._source is None:
+            raise RuntimeError("nothing is observed outside the with block of headway.observe")
+        return self._source
+
+    def _serve(self, source: LinuxSource) -> None:
+        poll = select.poll()
+        for fd in (self._stop, *source.poll_fds()):
+            poll.register(fd, select.POLLIN)
+        pause: float | None = 0.0
+        while self._stop not in {fd for fd, _ in poll.poll(None if pause is None else pause * 1000)}:
+            with self._lock:
+                try:
+                    pause = source.service()
+                except Exception as error:  # who reads is told
+                    self._failed = error
+                    return
+
+    def _close(self) -> None:
+        if self._service is not None and self._service.ident is not None:
+            os.eventfd_write(self._stop, 1)
+            self._service.join()
+        with self._lock:
+            if self._source is not None:
+                self._source.close()
+                self._source = None
+        if self._stop >= 0:
+            os.close(self._stop)
+            self._stop = -1

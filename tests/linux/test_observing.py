@@ -1,0 +1,127 @@
+"""`headway.observe`: what a program sees of others, and of itself, while a block runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+
+import headway
+from headway.errors import HeadwayError, SelectionError
+from headway.model import Kind, violations
+
+from .measuring import SPINNER_AND_SLEEPERS
+
+SOURCES = [pytest.param("bpf", marks=pytest.mark.root), "proc"]
+
+
+@pytest.fixture
+def program() -> Iterator[int]:
+    running = subprocess.Popen([sys.executable, "-c", SPINNER_AND_SLEEPERS], stdout=subprocess.PIPE)
+    assert running.stdout is not None
+    running.stdout.readline()
+    yield running.pid
+    running.kill()
+    running.wait()
+    running.stdout.close()
+
+
+def attached() -> int:
+    """Descriptors of this process that hold something in the kernel."""
+    there = 0
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            there += "bpf" in os.readlink(f"/proc/self/fd/{fd}") or "perf" in os.readlink(f"/proc/self/fd/{fd}")
+        except FileNotFoundError:
+            continue
+    return there
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_process_is_seen_while_the_block_runs(program: int, source: str) -> None:
+    before, threads = attached(), threading.active_count()
+    with headway.observe(program, source=source) as seen:
+        assert seen.source == source
+        time.sleep(0.3)
+        first = seen.read()
+        time.sleep(0.3)
+        second = seen.read()
+    for ledger in (first, second, seen.read()):
+        assert violations(ledger) == []
+        assert len(ledger.threads) == 4
+        assert {t.pid for t in ledger.threads} == {program}
+    assert first.window.start == second.window.start < first.window.end < second.window.end <= seen.read().window.end
+    busiest = max(second.threads, key=lambda t: t.times().get(Kind.EFFECTIVE, 0))
+    assert busiest.times()[Kind.EFFECTIVE] > 0
+    assert seen.read() is seen.read(), "what there was when the block was left stays"
+    assert seen.source == ""
+    assert attached() == before
+    assert threading.active_count() == threads
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_intervals_follow_each_other(program: int, source: str) -> None:
+    with headway.observe(pid=program, source=source) as seen:
+        parts = []
+        for _ in range(4):
+            time.sleep(0.05)
+            parts.append(seen.interval())
+    for before, after in pairwise(parts):
+        assert before.window.end == after.window.start
+    assert all(violations(part) == [] for part in parts)
+
+
+@pytest.mark.root
+def test_threads_that_end_between_readings_are_there() -> None:
+    with headway.observe(os.getpid(), source="bpf") as seen:
+        for _ in range(200):
+            one = threading.Thread(target=time.sleep, args=(0,))
+            one.start()
+            one.join()
+        ledger = seen.read()
+    assert sum(thread.end is not None for thread in ledger.threads) >= 200
+    assert ledger.losses.get("exits_lost", 0) == 0
+
+
+def test_several_threads_read_at_once(program: int) -> None:
+    ledgers = []
+    with headway.observe(program) as seen:
+        readers = [threading.Thread(target=lambda: ledgers.append(seen.read())) for _ in range(8)]
+        for reader in readers:
+            reader.start()
+        for reader in readers:
+            reader.join()
+    assert len(ledgers) == 8
+    assert all(violations(ledger) == [] for ledger in ledgers)
+
+
+def test_an_error_in_the_block_is_the_callers_and_nothing_stays(program: int) -> None:
+    before = attached()
+    with pytest.raises(ZeroDivisionError), headway.observe(program):
+        raise ZeroDivisionError
+    assert attached() == before
+
+
+def test_what_cannot_be_observed_is_said() -> None:
+    with pytest.raises(SelectionError, match="nothing to observe"):
+        headway.observe()
+    with pytest.raises(SelectionError, match="no source 'perf'"):
+        headway.observe(1, source="perf")
+    with pytest.raises(HeadwayError), headway.observe(4_194_304):
+        pass
+    with pytest.raises(RuntimeError, match="outside the with block"):
+        headway.observe(os.getpid()).read()
+
+
+def test_it_is_entered_once(program: int) -> None:
+    seen = headway.observe(program, source="proc")
+    with seen, pytest.raises(RuntimeError, match="entered once"), seen:
+        pass
+    with pytest.raises(RuntimeError, match="entered once"), seen:
+        pass

@@ -1,0 +1,5 @@
+declare module "worker:*" {
+  /** The script of a worker, bundled. */
+  const script: string;
+  export default script;
+}

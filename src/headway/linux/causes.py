@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,8 +70,11 @@ class CauseReader:
 
     def look(self) -> None:
         """Name the futexes that are new, while their processes are there."""
+        self._look([key for key, _ in self._map.items()])
+
+    def _look(self, keys: Iterable[bytes]) -> None:
         fresh: dict[int, dict[int, int]] = {}
-        for key, _ in self._map.items():
+        for key in keys:
             _, address, tid, pid, _, kind = _KEY.unpack(key)
             if kind == _KIND["OBJECT_ADDRESS"] and (pid, address) not in self._names:
                 fresh.setdefault(pid, {})[address] = tid
@@ -95,10 +98,11 @@ class CauseReader:
 
     def read(self, at: int) -> Causes:
         """All causes so far; of a wait that goes on, what it is for, with its time until the moment ``at``."""
-        self.look()
+        entries = list(self._map.items())
+        self._look([key for key, _ in entries])
         causes = Causes({}, {})
         texts: dict[tuple[int, int], str] = {}
-        for key, value in self._map.items():
+        for key, value in entries:
             birth, thing, tid, pid, number, kind = _KEY.unpack(key)
             time, count, raw = _VALUE.unpack(value)
             text = raw.partition(b"\0")[0].decode(errors="replace")

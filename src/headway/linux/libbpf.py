@@ -183,8 +183,9 @@ class Map:
             )
             if result < 0 and result != -errno.ENOENT:
                 raise BpfError(f"reading {self.name}", -result)
+            all_keys, all_values = keys.raw, values.raw
             for i in range(count.value):
-                yield keys.raw[i * key : (i + 1) * key], values.raw[i * value : (i + 1) * value]
+                yield all_keys[i * key : (i + 1) * key], all_values[i * value : (i + 1) * value]
             if result < 0:
                 return
             first, at.value = False, after.value

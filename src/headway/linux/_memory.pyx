@@ -1178,7 +1178,7 @@ cdef extern from *:
     #define PROCESSOR_COUNTS_SIZE sizeof(struct processor_counts)
     #define MAX_ATTEMPTS 2000
     static void headway_pause(int attempt) {
-        struct timespec t = {0, 50000};
+        struct timespec t = {0, attempt < 400 ? 50000 : 1000000}; /* for so long only where a hypervisor has the processor */
         if (attempt < 20) sched_yield();
         else nanosleep(&t, NULL);
     }

@@ -1,6 +1,6 @@
 """The pictures of docs/html.md: a page of headway's own demo program, recorded and profiled here, in headless Chromium.
 
-``python docs/pictures/html.py [FOLDER]`` as root, from the repository; without a folder it replaces those beside it.
+``python docs/pictures/page.py [FOLDER]`` as root, from the repository; without a folder it replaces those beside it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def main() -> None:
         here = Path(scratch)
         run, prof = here / "demo.hw", here / "prof.hw"
         shutil.copy(program(), here / "demo")
-        command = ["--", "nice", "-n", "-15", "./demo", "--seconds", "1.5"]  # not of what else the machine does
+        command = ["--", "./demo", "--seconds", "1.5"]
         _headway(here, "record", "-o", run, *command)
         _headway(here, "profile", "-o", prof, *command)
         for path in (run, prof):

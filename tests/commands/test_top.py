@@ -41,7 +41,8 @@ class Terminal:
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
         self.before = termios.tcgetattr(slave)
         environment = {**os.environ, "TERM": term, "LC_ALL": "C.UTF-8"}
-        environment.pop("NO_COLOR", None)
+        for name in ("NO_COLOR", "COLUMNS", "LINES"):  # pytest-xdist sets the last two
+            environment.pop(name, None)
         self.process = subprocess.Popen(
             [*TOP, *words],
             stdin=slave,
@@ -257,10 +258,40 @@ def test_a_terminal_that_is_too_small_gets_a_sentence() -> None:
     options = ("--source", "proc", "-I", "100")
     with sleeper() as process, terminal("-p", str(process.pid), *options, size=(30, 6)) as screen:
         screen.until("too small")
-        while screen.process.poll() is None:  # the first picture may come before keys are listened to
-            screen.press("q")
-            screen.read(1)
+        screen.press("q")
         assert screen.end() == 0
+
+
+def test_bytes_that_are_no_text_are_no_keys() -> None:
+    with sleeper() as process, terminal("-p", str(process.pid), "--source", "proc", "-I", "100") as screen:
+        screen.until("1 thread", "quit")
+        os.write(screen.master, b"\xff\xfe\xc3(")
+        since = screen.press("?")
+        screen.until("kinds of time", since=since)
+        screen.press("q")
+        screen.press("q")
+        assert screen.end() == 0
+
+
+def test_it_can_be_stopped_and_goes_on() -> None:
+    with sleeper() as process, terminal("-p", str(process.pid), "--source", "proc", "-I", "100") as screen:
+        screen.until("1 thread", "quit")
+        since = screen.press("\x1a")
+        screen.until("\x1b[?1049l", since=since)
+        while Path(f"/proc/{screen.process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+            time.sleep(0.01)
+        since = len(screen.text)
+        screen.process.send_signal(signal.SIGCONT)
+        screen.until("\x1b[?1049h", "quit", since=since)
+        screen.press("q")
+        assert screen.end() == 0
+
+
+def test_a_file_that_is_neither_measured_nor_a_program_is_said(tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text("<p>")
+    done = subprocess.run([*TOP, "page.html"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 125
+    assert "no recording" in done.stderr
 
 
 def test_a_recording_and_a_document_on_a_terminal(tmp_path: Path) -> None:

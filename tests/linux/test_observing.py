@@ -109,12 +109,44 @@ def test_an_error_in_the_block_is_the_callers_and_nothing_stays(program: int) ->
     assert attached() == before
 
 
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_child_forked_in_the_block_ends_nothing(source: str) -> None:
+    with headway.observe(os.getpid(), source=source) as seen:
+        pid = os.fork()
+        if pid == 0:
+            status = 1
+            try:
+                with pytest.raises(RuntimeError, match="of its own"):
+                    seen.read()
+                seen.__exit__(None, None, None)
+                status = 0
+            finally:
+                os._exit(status)
+        assert os.waitpid(pid, 0)[1] == 0
+        before = time.process_time_ns()
+        while time.process_time_ns() - before < 200_000_000:
+            pass
+        ledger = seen.read()
+    own = next(thread for thread in ledger.threads if thread.tid == os.getpid())
+    assert violations(ledger) == []
+    assert ledger.indices(own).rpi is not None
+    assert (ledger.indices(own).rpi or 0) > 150_000_000
+
+
+@pytest.mark.parametrize("wrong", ["1", True, 0, -1, 2**40, 1.5, None, [1, "2"], b"1"])
+def test_what_is_no_id_is_refused(wrong: object) -> None:
+    with pytest.raises(SelectionError, match="is no id"):
+        headway.observe(pid=wrong)  # type: ignore[arg-type]
+    with pytest.raises(SelectionError, match="is no id"):
+        headway.observe(tid=wrong)  # type: ignore[arg-type]
+
+
 def test_what_cannot_be_observed_is_said() -> None:
     with pytest.raises(SelectionError, match="nothing to observe"):
         headway.observe()
     with pytest.raises(SelectionError, match="no source 'perf'"):
         headway.observe(1, source="perf")
-    with pytest.raises(HeadwayError), headway.observe(4_194_304):
+    with pytest.raises(HeadwayError), headway.observe(4_194_303):
         pass
     with pytest.raises(RuntimeError, match="outside the with block"):
         headway.observe(os.getpid()).read()

@@ -126,3 +126,17 @@ def test_another_processor_is_no_machine_to_compare_with_another_kernel_is() -> 
     other = Machine(HERE.architecture, HERE.processor, 64, "2.6.32", HERE.python)
     assert not HERE.unlike(other)
     assert [words.split()[0] for words in HERE.changes(other)] == ["processors:", "kernel"]
+
+
+def test_a_link_stays_one_and_what_is_no_file_is_left_alone(tmp_path: Path) -> None:
+    real, link, pipe = tmp_path / "real.json", tmp_path / "link.json", tmp_path / "pipe"
+    real.write_text("before")
+    link.symlink_to(real)
+    os.mkfifo(pipe)
+    baseline = Baseline(HERE, "proc", {})
+    baseline.write(str(link))
+    assert link.is_symlink()
+    assert Baseline.read(str(real)).source == "proc"
+    with pytest.raises(HeadwayError, match="no regular file"):
+        baseline.write(str(pipe))
+    assert pipe.is_fifo()

@@ -49,7 +49,7 @@ function header(store: Store): HTMLElement {
     report.host,
     report.when,
     withUnit(report.window.duration, report.time_unit) + (report.time_unit === "cycles" ? " cycles" : ""),
-    `${grouped(store.threads)} threads`,
+    store.threads === 1 ? "1 thread" : `${grouped(store.threads)} threads`,
     report.processors.length ? `${report.processors.length} processors` : "",
     report.exit_status === null ? "" : `exit status ${report.exit_status}`,
   ].filter((text) => text);

@@ -143,6 +143,10 @@ class _Wanted:
         clock = Timeline(words, frame.window.start, frame.time_unit, recording.anchors)
         start = whole.start if self.since is None else max(instant_of(self.since, clock), whole.start)
         end = whole.end if self.until is None else min(instant_of(self.until, clock), whole.end)
+        if self.since is not None and self.until is not None:
+            first, last = instant_of(self.since, clock), instant_of(self.until, clock)
+            if first > last:
+                raise HeadwayError(f"--from {self.since} is after --until {self.until}: give the earlier one to --from")
         if start >= end:
             raise HeadwayError(f"{words} has nothing between --from and --until: headway report says when it was")
         return Window(start, end)

@@ -128,8 +128,9 @@ def _summary(writer: Writer, ledger: Ledger) -> str:
     seconds = ledger.window.duration / 1e9
     rate = f" ({with_unit(round(writer.rows / seconds), '', 5)} a second)" if seconds and writer.rows else ""
     each = f", {writer.bytes / writer.rows_kept:.2f} bytes each" if writer.rows_kept else ""
+    threads = "1 thread" if writer.threads == 1 else f"{writer.threads:,} threads"
     text = (
-        f"{ascii(writer.path)[1:-1]} has {writer.rows_kept:,} transitions of {writer.threads:,} threads in "
+        f"{ascii(writer.path)[1:-1]} has {writer.rows_kept:,} transitions of {threads} in "
         f"{seconds:.2f} s{rate}: {writer.bytes / 1e6:.1f} MB{each}; lost: {named_losses(ledger.losses) or 0}"
     )
     if writer.complete_from is not None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import reduce
+from shutil import which
 from typing import TYPE_CHECKING, TextIO
 
 import click
@@ -144,6 +145,10 @@ def _saved(argv: Sequence[str]) -> bool:
     if len(argv) != 1:
         return False
     name = argv[0].rstrip("/")
+    if os.path.isfile(name) and not name.endswith(_DOCUMENT) and not os.access(name, os.X_OK) and which(name) is None:
+        raise click.UsageError(
+            f"{name!a} is no recording ({_RECORDING}), no saved document ({_DOCUMENT}), and no program: give one"
+        )
     return name.endswith((_RECORDING, _DOCUMENT)) or os.path.isdir(argv[0])
 
 

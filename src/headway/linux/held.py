@@ -85,8 +85,12 @@ class HeldCommand:
             self.wait()
             name = self.command[0] or "''"
             if number in (errno.ENOENT, errno.ENOTDIR):
-                there = os.path.exists(name) and "/" in name
-                why = "its interpreter was not found" if there else "not found: is it in PATH?"
+                if "/" not in name:
+                    why = "not found: is it in PATH?"
+                elif os.path.exists(name):
+                    why = "its interpreter was not found"
+                else:
+                    why = "not found: there is no such file"
                 raise CommandFailedError(f"{name}: {why}", 127)
             why = "is a directory" if os.path.isdir(name) else f"cannot be executed ({os.strerror(number)})"
             raise CommandFailedError(f"{name}: {why}", 126)

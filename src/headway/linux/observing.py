@@ -7,7 +7,7 @@ import select
 import threading
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
 from headway.errors import SelectionError
 from headway.model import Ledger
@@ -16,6 +16,9 @@ from .choose import start_source
 from .source import Criteria, LinuxSource, Selection
 
 __all__ = ["Observed", "observe"]
+
+_MOST = 1 << 22
+"""Ids are smaller (PID_MAX_LIMIT, linux/threads.h)."""
 
 
 def observe(
@@ -55,8 +58,8 @@ def observe(
     if source not in (None, "bpf", "proc"):
         raise SelectionError(f"there is no source {source!r}: give 'bpf', 'proc', or None for the best that works")
     selection = Selection(
-        pids=_several(pid),
-        tids=_several(tid),
+        pids=_several(pid, "pid"),
+        tids=_several(tid, "tid"),
         name=name,
         cgroup=cgroup,
         everything=everything,
@@ -68,15 +71,20 @@ def observe(
     return Observed(selection, source, Criteria(checks, tuple(functions), tuple(events), why))
 
 
-def _several(ids: int | Sequence[int]) -> tuple[int, ...]:
-    return (ids,) if isinstance(ids, int) else tuple(ids)
+def _several(ids: int | Sequence[int], what: str) -> tuple[int, ...]:
+    found = tuple(ids) if isinstance(ids, Sequence) and not isinstance(ids, str | bytes) else (ids,)
+    for one in found:
+        if not isinstance(one, int) or isinstance(one, bool) or not 0 < one < _MOST:
+            raise SelectionError(f"{what}={ascii(one)[:60]} is no id: give a positive number, or several")
+    return cast(tuple[int, ...], found)
 
 
 class Observed:
     """What `observe` gives: a context manager, to be entered once. Its methods may be called from any thread.
 
     A thread of this process does what cannot wait for a reading (threads that end, /proc to be looked at); where this
-    process is measured itself, it is among the threads.
+    process is measured itself, it is among the threads. It is of the process that entered it: a child that this forks
+    can ask it nothing, and leaves the block without ending anything.
     """
 
     def __init__(self, selection: Selection, prefer: str | None, criteria: Criteria) -> None:
@@ -87,12 +95,14 @@ class Observed:
         self._service: threading.Thread | None = None
         self._stop = -1
         self._failed: Exception | None = None
+        self._owner = os.getpid()
         self.why_not_exact = ""
         """Why it is not measured by eBPF, in words; empty if it is."""
 
     def __enter__(self) -> Self:
         if self._source is not None or self._last is not None:
             raise RuntimeError("an observation is entered once: make another one with headway.observe")
+        self._owner = os.getpid()
         self._source, self.why_not_exact = start_source(
             self._selection, self._prefer, intervals=True, criteria=self._criteria
         )
@@ -108,6 +118,8 @@ class Observed:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if os.getpid() != self._owner:
+            return
         try:
             with self._lock:
                 if self._source is not None and self._failed is None:
@@ -122,15 +134,22 @@ class Observed:
 
     def read(self) -> Ledger:
         """Everything since the block was entered, as of now; once it is left, as of then. Times are ns."""
-        with self._lock:
+        with self._locked():
             if self._last is not None:
                 return self._last
             return self._begun().read()
 
     def interval(self) -> Ledger:
         """What happened since the last `interval`, or since the block was entered. Times are ns."""
-        with self._lock:
+        with self._locked():
             return self._begun().interval()
+
+    def _locked(self) -> threading.Lock:
+        if os.getpid() != self._owner:  # the lock may be held by a thread that there is not here
+            raise RuntimeError(
+                "this is observed by the parent process: a child has to enter a headway.observe of its own"
+            )
+        return self._lock
 
     def _begun(self) -> LinuxSource:
         if self._failed is not None:

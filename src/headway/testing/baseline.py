@@ -6,6 +6,7 @@ checked when it is read. A change of meaning raises the number; fields that are 
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import platform
@@ -182,7 +183,10 @@ class Baseline:
         data = json.dumps(document, indent=1, allow_nan=False) + "\n"
         scratch = None
         try:
-            folder, name = os.path.split(os.path.abspath(path))
+            path = os.path.realpath(path)  # where it is a link, that stays one
+            if os.path.exists(path) and not os.path.isfile(path):
+                raise OSError(errno.EINVAL, "it is no regular file")
+            folder, name = os.path.split(path)
             fd, scratch = tempfile.mkstemp(prefix=f".{name[:60]}.", dir=folder)
             with open(fd, "w", encoding="ascii") as file:
                 file.write(data)

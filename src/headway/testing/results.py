@@ -179,7 +179,7 @@ class Results:
             return
         try:
             Baseline(self._machine, "+".join(self._sources()), kept).write(self._save)
-            self._written = f"{len(kept):,} tests written to {clean(self._save)}"
+            self._written = f"{len(kept):,} test{'' if len(kept) == 1 else 's'} written to {clean(self._save)}"
         except HeadwayError as error:
             self._written = str(error)
             session.exitstatus = pytest.ExitCode.USAGE_ERROR

@@ -7,11 +7,13 @@ means is the model's to say.
 from __future__ import annotations
 
 import asyncio
+import codecs
 import signal
 import sys
 import termios
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from types import FrameType
 
 from rich.segment import Segment
@@ -19,6 +21,7 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.color import Color
 from textual.containers import Container
+from textual.drivers import linux_driver
 from textual.events import Resize
 from textual.filter import LineFilter
 from textual.screen import ModalScreen
@@ -52,6 +55,11 @@ _MOST_WORDS = 64
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TEXTUAL_S = (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
 """Signals that Textual takes and does not give back."""
+
+
+def _lenient_decoder(encoding: str) -> Callable[[], codecs.IncrementalDecoder]:
+    """What is typed may be bytes of any encoding; Textual's driver would end at the first that is not UTF-8."""
+    return partial(codecs.getincrementaldecoder(encoding), errors="ignore")
 
 
 class _NoColour(LineFilter):
@@ -123,6 +131,7 @@ class TopApp(App[None]):
     BINDINGS = [  # noqa: RUF012
         Binding("q", "quit"),
         Binding("ctrl+c", "quit", priority=True),
+        Binding("ctrl+z", "suspend_process", priority=True),
         Binding("question_mark,h,f1", "help"),
         Binding("slash", "words"),
         Binding("escape", "all_words"),
@@ -225,6 +234,7 @@ class TopApp(App[None]):
 
     def show(self) -> None:
         """Run it until a key, a signal or a failure ends it, which leaves the terminal as it was."""
+        linux_driver.getincrementaldecoder = _lenient_decoder  # type: ignore[assignment, attr-defined]
         old = {number: signal.getsignal(number) for number in (*_ENDING, *_TEXTUAL_S)}
         for number in _ENDING:
             if old[number] is not signal.SIG_IGN:

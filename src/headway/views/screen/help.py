@@ -24,6 +24,7 @@ KEYS: Sequence[tuple[str, str]] = (
     ("Space", "pause: the picture stays, measuring goes on"),
     ("l", "light or dark"),
     ("? h", "this"),
+    ("Ctrl-Z", "stop for a while, as a shell does; fg goes on"),
     ("q", "leave; a command that runs goes on"),
 )
 """Keys that there always are."""

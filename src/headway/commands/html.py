@@ -116,14 +116,16 @@ def write_recording_page(
             ledger = profile.ledger  # by the places of its threads the samples name them
         write_page(stream, ledger, subject, timeline=timeline, profile=profile)
     size = os.path.getsize(path) / 1e6
+    left_out = f"; {len(damaged):,} of the recording's files cannot be read" if damaged else ""
     if timeline is None:
-        return f"{path}: {size:.1f} MB"
+        return f"{path}: {size:.1f} MB{left_out}"
     if timeline.slices is not None:
-        return f"{path}: {size:.1f} MB, every one of {timeline.rows:,} transitions"
+        return f"{path}: {size:.1f} MB, every one of {timeline.rows:,} transitions{left_out}"
     from headway.views.figures import with_unit
 
     width = with_unit(timeline.levels.width, ledger.time_unit, 7, " ")
-    return f"{path}: {size:.1f} MB; {timeline.rows:,} transitions do not fit, they are in it as shares of {width}"
+    coarse = f"{timeline.rows:,} transitions do not fit, they are in it as shares of {width}"
+    return f"{path}: {size:.1f} MB; {coarse}{left_out}"
 
 
 def _timeline(recording: Recording, ledger: Ledger, room: int) -> PackedTimeline:

@@ -192,7 +192,8 @@ def _threads(
     ledger: Ledger, times: Sequence[Mapping[Kind, int]], width: int, limit: int | None, verbose: bool
 ) -> Iterator[Line]:
     if not ledger.threads:
-        yield [(fit("no thread was measured", min(width, 22)), "")]
+        damaged = ledger.losses.get("files_damaged", 0)
+        yield [(fit("no thread can be read" if damaged else "no thread was measured", min(width, 22)), "")]
         return
     had = [processor_time(found) for found in times]
     shown = _most(had, ledger.threads, limit)

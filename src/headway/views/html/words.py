@@ -36,7 +36,8 @@ def sentences(ledger: Ledger) -> Iterator[str]:
     """What the ledger says of all its threads, the most important first."""
     threads = ledger.threads
     if not threads:
-        yield "No thread was measured."
+        damaged = ledger.losses.get("files_damaged", 0)
+        yield "No thread can be read: the recording is damaged." if damaged else "No thread was measured."
         return
     times = [ledger.times(thread) for thread in threads]
     total = {kind: sum(map(itemgetter(kind), times)) for kind in Kind}

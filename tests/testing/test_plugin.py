@@ -455,7 +455,7 @@ def test_only_what_passed_is_kept_and_what_is_not_is_counted(pytester: pytest.Py
     result = run(pytester, "--headway-save", path)
     result.assert_outcomes(passed=2, failed=1, skipped=1, xfailed=1, errors=1)
     assert [name.rpartition("::")[2] for name in json.loads(path.read_text())["tests"]] == ["test_works"]
-    result.stdout.fnmatch_lines(["neither kept nor compared: *1 failed*", "1 tests written to base.json"])
+    result.stdout.fnmatch_lines(["neither kept nor compared: *1 failed*", "1 test written to base.json"])
 
 
 def test_a_test_that_became_slower_is_kept_with_its_new_figures(pytester: pytest.Pytester) -> None:

@@ -6,6 +6,7 @@ import os
 import platform
 import re
 import subprocess
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
@@ -15,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 from headway import get_include
 
-__all__ = ["compiled", "heading", "load", "table"]
+__all__ = ["compiled", "heading", "living", "load", "table"]
 
 
 @contextmanager
@@ -27,6 +28,20 @@ def compiled(name: str, *, shared: bool = False, flags: Sequence[str] = ()) -> I
         kind = ["-shared", "-fPIC"] if shared else []
         subprocess.run(["cc", "-O2", *kind, *flags, "-pthread", f"-I{get_include()}", "-o", target, source], check=True)
         yield target
+
+
+@contextmanager
+def living(path: Path, number: int) -> Iterator[int]:
+    """So many threads of the program many.c, once all of them are there; its pid."""
+    process = subprocess.Popen([path, "live", str(number)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(0.5)
+        yield process.pid
+    finally:
+        process.kill()
+        process.wait()
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

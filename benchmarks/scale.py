@@ -15,11 +15,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from .common import compiled, heading, load, table
+from .common import compiled, heading, living, load, table
 
 HEADWAY = [sys.executable, "-c", "from headway.commands import main; main()"]
 STORM = 100_000
@@ -86,19 +84,6 @@ def storm(path: Path) -> None:
     print(table(["what", "result"], rows))
 
 
-@contextmanager
-def _living(path: Path, number: int) -> Iterator[int]:
-    process = subprocess.Popen([path, "live", str(number)], stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        process.stdout.readline()
-        time.sleep(0.5)
-        yield process.pid
-    finally:
-        process.kill()
-        process.wait()
-
-
 def _processor_time(pid: int) -> int:
     return sum(int(path.read_text().split()[0]) for path in Path(f"/proc/{pid}/task").glob("*/schedstat"))
 
@@ -133,7 +118,7 @@ def _watch(target: int, options: list[str]) -> tuple[float, int, int]:
     return share, int(resident.group(1)) * 1024 if resident else 0, maps
 
 
-def living(path: Path) -> None:
+def share(path: Path) -> None:
     """The share of a processor that watching threads takes."""
     rows = []
     for threads, options, goal in (
@@ -143,7 +128,7 @@ def living(path: Path) -> None:
         (1000, ["--source", "proc", "-q"], "≤ 5 %"),
         (1000, ["--source", "proc", "--json", "-q"], "–"),
     ):
-        with _living(path, threads) as pid:
+        with living(path, threads) as pid:
             runs = [_watch(pid, options) for _ in range(ROUNDS if goal != "–" else 1)]
         shares = [share for share, _, _ in runs]
         rows.append(
@@ -196,7 +181,7 @@ def main() -> None:
     print("\n## Scale")
     with compiled("many") as path:
         storm(path)
-        living(path)
+        share(path)
     starting()
     print(f"\n({load()} at the end)")
 

@@ -28,7 +28,7 @@ from headway.views.metrics.families import families
 from headway.views.metrics.openmetrics import write
 from headway.views.metrics.totals import By, Totals
 
-from .common import compiled, heading, load, table
+from .common import compiled, heading, living, load, table
 
 HEADWAY = [sys.executable, "-c", "from headway.commands import main; main()"]
 SCRAPES = 50
@@ -85,19 +85,6 @@ def started(words: Sequence[str]) -> Iterator[Served]:
         yield Served((process.pid, *map(int, children[:1])), int(found[1]))
     finally:
         process.terminate()
-        process.wait()
-
-
-@contextmanager
-def living(path: Path, number: int) -> Iterator[int]:
-    process = subprocess.Popen([path, "live", str(number)], stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        process.stdout.readline()
-        time.sleep(0.5)
-        yield process.pid
-    finally:
-        process.kill()
         process.wait()
 
 

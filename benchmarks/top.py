@@ -18,11 +18,9 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from .common import compiled, heading, load, table
+from .common import compiled, heading, living, load, table
 
 HEADWAY = [sys.executable, "-c", "from headway.commands import main; main()"]
 THREADS = 2_000
@@ -76,18 +74,6 @@ class _Terminal:
         return status
 
 
-@contextmanager
-def _living(path: Path, number: int) -> Iterator[int]:
-    process = subprocess.Popen([path, "live", str(number)], stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        process.stdout.readline()
-        yield process.pid
-    finally:
-        process.kill()
-        process.wait()
-
-
 def share(pid: int, options: list[str], keys: bytes, columns: int, lines: int) -> tuple[float, int, int]:
     """Per cent of one processor; pictures shown meanwhile, and bytes written to the terminal for them."""
     terminal = _Terminal([*HEADWAY, "top", "-p", str(pid), *options], columns, lines)
@@ -122,7 +108,7 @@ def main(rounds: int = 3) -> None:
         ("80 × 24, --why wait", ["--why", "wait"], b"\r", 80, 24, "–"),
         ("80 × 24, --source proc", ["--source", "proc"], b"", 80, 24, "–"),
     ):
-        with compiled("many") as path, _living(path, THREADS) as pid:
+        with compiled("many") as path, living(path, THREADS) as pid:
             found = [share(pid, options, keys, columns, lines) for _ in range(rounds if goal != "–" else 1)]
         shares = [part for part, _, _ in found]
         rows.append(

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import errno
 import gzip
 import os
-import stat
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import BinaryIO, cast
 
 from headway.errors import HeadwayError
+from headway.files import written_whole
 
 __all__ = ["binary_output", "check_apart"]
 
@@ -43,7 +41,7 @@ def binary_output(
             yield stream
         return
     try:
-        with _file(output) as stream:
+        with written_whole(output) as stream:
             if output.endswith(".gz") and not packed:
                 with gzip.GzipFile(filename="", mode="wb", compresslevel=_QUICK, fileobj=stream, mtime=0) as smaller:
                     yield cast(BinaryIO, smaller)
@@ -65,37 +63,3 @@ def _standard_output(what: str, text: bool) -> Iterator[BinaryIO]:
         pass
     except OSError as error:
         raise HeadwayError(f"{what} cannot be written to standard output ({error.strerror})") from None
-
-
-@contextmanager
-def _file(path: str) -> Iterator[BinaryIO]:
-    """The file, under another name until it is whole; what is no regular file is written as it is."""
-    try:
-        mode = os.stat(path).st_mode
-    except FileNotFoundError:
-        mode = None
-    except ValueError:
-        raise OSError(errno.EINVAL, "not a file name") from None
-    if mode is not None and not stat.S_ISREG(mode):
-        with open(path, "wb") as stream:
-            yield stream
-        return
-    path = os.path.realpath(path)  # where it is a link, that stays one
-    folder, name = os.path.split(path)
-    fd, scratch = tempfile.mkstemp(prefix=f".{name[:100]}.", dir=folder)
-    try:
-        with open(fd, "wb") as stream:
-            os.fchmod(fd, 0o666 & ~_umask() if mode is None else stat.S_IMODE(mode))
-            yield stream
-        os.replace(scratch, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(scratch)
-        raise
-
-
-def _umask() -> int:
-    """What is taken from the permissions of new files; it can only be read by setting it."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from headway.errors import HeadwayError
-from headway.linux.source import RecordingSource, Selection
+from headway.linux.source import RecordingSource, Selection, SourceAround
 from headway.model import Ledger, Window
 from headway.recording.clock import boot
 from headway.recording.document import Document
@@ -23,19 +23,21 @@ TAKE_ROWS = 1 << 18
 """A piece is taken when it has so many."""
 
 
-class Recorder:
+class Recorder(SourceAround):
     """A source (`headway.linux.source.LinuxSource`) that records what another one hands over.
 
     That the recording cannot be written on is no reason to leave a command alone: ``error`` tells, and what comes after
     it is not recorded.
     """
 
+    _source: RecordingSource
+
     def __init__(self, source: RecordingSource, writer: Writer, shown: Callable[[], None] = lambda: None) -> None:
         """``shown`` is called now and then while it records."""
-        self.name = source.name
+        super().__init__(source)
         self.error = ""
         """Why nothing more could be written; empty if all was."""
-        self._source, self._writer, self._shown = source, writer, shown
+        self._writer, self._shown = writer, shown
         self._next = 0.0
 
     def begin(self) -> None:
@@ -43,10 +45,6 @@ class Recorder:
         self._source.begin()
         self._writer.begin(self._source.frame())
         self._next = time.monotonic() + TAKE_SECONDS
-
-    def poll_fds(self) -> Iterable[int]:
-        """The source's."""
-        return self._source.poll_fds()
 
     def service(self) -> float | None:
         """Let the source do its work, and record what there is when it is time to."""
@@ -59,18 +57,6 @@ class Recorder:
         rest = max(self._next - now, 0.0)
         return rest if pause is None else min(pause, rest)
 
-    def settle(self, pid: int) -> None:
-        """As the source does."""
-        self._source.settle(pid)
-
-    def read(self) -> Ledger:
-        """The source's."""
-        return self._source.read()
-
-    def interval(self) -> Ledger:
-        """The source's."""
-        return self._source.interval()
-
     def end(self) -> Ledger:
         """Measure no more, and close the recording."""
         return self._finish(self._source.end())
@@ -81,7 +67,7 @@ class Recorder:
 
     def close(self) -> None:
         """Detach everything. A recording in which nothing is goes away."""
-        self._source.close()
+        super().close()
         self._writer.abandon()
 
     def _finish(self, ledger: Ledger) -> Ledger:

@@ -13,7 +13,7 @@ import click
 from headway.errors import HeadwayError
 from headway.linux.choose import start_source
 from headway.linux.privileges import Capability, User, give_up, permitted, user_named
-from headway.linux.source import Criteria, LinuxSource, Selection
+from headway.linux.source import Criteria, LinuxSource, Selection, SourceAround
 from headway.linux.status import status as status_of
 from headway.model import Ledger
 from headway.views.metrics.feed import hand_over
@@ -158,13 +158,13 @@ def command(
     context.exit(status or 0)
 
 
-class Served:
+class Served(SourceAround):
     """A source (`headway.linux.source.LinuxSource`) of which readings are handed over when they are asked for."""
 
     def __init__(self, source: LinuxSource, totals: Totals, channel: socket.socket, interval: float) -> None:
         """``source``: begun; ``channel``: to the process that listens; ``interval``: s between readings, at least."""
-        self.name = source.name
-        self._source, self._totals, self._channel, self._interval = source, totals, channel, interval
+        super().__init__(source)
+        self._totals, self._channel, self._interval = totals, channel, interval
         self._last = float("-inf")
         self._idle = IDLE_SECONDS
         self._asked = False
@@ -176,7 +176,7 @@ class Served:
 
     def poll_fds(self) -> Iterable[int]:
         """The source's, and the channel's."""
-        return (*self._source.poll_fds(), self._channel.fileno())
+        return (*super().poll_fds(), self._channel.fileno())
 
     def service(self) -> float | None:
         """Let the source do its work, and read it where somebody has asked, or nobody has for long."""
@@ -190,18 +190,6 @@ class Served:
         rest = max(due - now, 0.0)
         return rest if pause is None else min(pause, rest)
 
-    def settle(self, pid: int) -> None:
-        """As the source does."""
-        self._source.settle(pid)
-
-    def read(self) -> Ledger:
-        """The source's."""
-        return self._source.read()
-
-    def interval(self) -> Ledger:
-        """The source's."""
-        return self._source.interval()
-
     def end(self) -> Ledger:
         """What came last is taken in, and handed over."""
         ledger = self._source.end_interval()
@@ -212,10 +200,6 @@ class Served:
     def end_interval(self) -> Ledger:
         """The same."""
         return self.end()
-
-    def close(self) -> None:
-        """Detach everything."""
-        self._source.close()
 
     def _hear(self) -> None:
         """Whether a reading is wanted; what the bytes say does not matter."""

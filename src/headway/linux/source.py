@@ -8,7 +8,7 @@ from typing import Protocol
 
 from headway.model import Ledger, Piece
 
-__all__ = ["Criteria", "LinuxSource", "RecordingSource", "Selection"]
+__all__ = ["Criteria", "LinuxSource", "RecordingSource", "Selection", "SourceAround"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +102,31 @@ class RecordingSource(LinuxSource, Protocol):
 
         Their arrays are the caller's.
         """
+
+
+class SourceAround:
+    """A source around another: what is not done otherwise is done as that one does it."""
+
+    def __init__(self, source: LinuxSource) -> None:
+        self.name = source.name
+        self._source = source
+
+    def poll_fds(self) -> Iterable[int]:
+        """The source's."""
+        return self._source.poll_fds()
+
+    def settle(self, pid: int) -> None:
+        """As the source does."""
+        self._source.settle(pid)
+
+    def read(self) -> Ledger:
+        """The source's."""
+        return self._source.read()
+
+    def interval(self) -> Ledger:
+        """The source's."""
+        return self._source.interval()
+
+    def close(self) -> None:
+        """Detach everything."""
+        self._source.close()

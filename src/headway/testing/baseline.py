@@ -6,11 +6,9 @@ checked when it is read. A change of meaning raises the number; fields that are 
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import platform
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -21,7 +19,7 @@ from typing import Any
 
 from headway import __version__
 from headway.errors import HeadwayError
-from headway.files import read_file
+from headway.files import read_file, written_whole
 from headway.model import Quality
 from headway.text import valid
 from headway.values import WrongValueError, integer, no_number, optional, shown, table, text
@@ -181,23 +179,10 @@ class Baseline:
             "tests": {valid(name): self.tests[name].to_document() for name in sorted(self.tests)},
         }
         data = json.dumps(document, indent=1, allow_nan=False) + "\n"
-        scratch = None
         try:
-            path = os.path.realpath(path)  # where it is a link, that stays one
-            if os.path.exists(path) and not os.path.isfile(path):
-                raise OSError(errno.EINVAL, "it is no regular file")
-            folder, name = os.path.split(path)
-            fd, scratch = tempfile.mkstemp(prefix=f".{name[:60]}.", dir=folder)
-            with open(fd, "w", encoding="ascii") as file:
-                file.write(data)
-                mask = os.umask(0)
-                os.umask(mask)
-                os.fchmod(fd, 0o666 & ~mask)  # as any other new file; mkstemp(3) makes private ones
-            os.replace(scratch, path)
+            with written_whole(path) as file:
+                file.write(data.encode("ascii"))
         except OSError as error:
-            if scratch is not None:
-                with suppress(OSError):
-                    os.unlink(scratch)
             raise HeadwayError(
                 f"the baseline cannot be written to {path!a} ({error.strerror}): name a file in a folder that you may "
                 "write to"

@@ -29,6 +29,7 @@ def missing() -> str:
 def browser(width: int = 1440, height: int = 900, *, dark: bool = False) -> Iterator[Chrome]:
     """A browser with a window of that size, which can reach no network."""
     from selenium import webdriver
+    from selenium.common.exceptions import WebDriverException
 
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium") or ""
@@ -44,7 +45,15 @@ def browser(width: int = 1440, height: int = 900, *, dark: bool = False) -> Iter
     ):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
+    driver = None
+    for last in (False, False, True):  # another program may take the port that it has chosen
+        try:
+            driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
+            break
+        except WebDriverException:
+            if last:
+                raise
+    assert driver is not None
     try:
         driver.set_script_timeout(60)
         driver.set_page_load_timeout(60)

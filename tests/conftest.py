@@ -16,9 +16,11 @@ from headway.linux.choose import may_use_bpf
 
 pytest.register_assert_rewrite("tests.linux.measuring")  # a law that is broken is shown with what breaks it
 
-# Properties are tried with so many examples each, unless they say; more for a longer look: HYPOTHESIS_EXAMPLES=1000.
+# Properties are tried with so many examples each, unless they say, and with the same ones each time: what makes a test
+# fail is a change. For a longer look, at others each time: HYPOTHESIS_EXAMPLES=1000.
+_EXAMPLES = os.environ.get("HYPOTHESIS_EXAMPLES", "")
 hypothesis.settings.register_profile(
-    "headway", max_examples=int(os.environ.get("HYPOTHESIS_EXAMPLES", "25")), deadline=None
+    "headway", max_examples=int(_EXAMPLES or "25"), derandomize=not _EXAMPLES, deadline=None
 )
 hypothesis.settings.load_profile("headway")
 

@@ -40,11 +40,12 @@ def open_buffer(tid: int, sampling: Sampling) -> PerfBuffer:
 
 
 def test_a_thread_is_sampled_while_it_runs() -> None:
+    opened = time.monotonic_ns()
     buffer, tray = open_buffer(threading.get_native_id(), Sampling(USER_CLOCK, frequency=1000)), Tray()
     before = time.monotonic_ns()
     burn(60_000_000)
     assert buffer.look() > 0
-    assert 40_000_000 < buffer.cpu_time() < 200_000_000
+    assert 40_000_000 < buffer.cpu_time() < time.monotonic_ns() - opened
     assert buffer.drain(tray) == len(tray)
     buffer.close(tray)
     found = tray.samples(DEFAULT_FIELDS)
@@ -145,13 +146,13 @@ static void burn(int ms) {
     uint64_t end = t.tv_sec * 1000000000ull + t.tv_nsec + ms * 1000000ull;
     do clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); while (t.tv_sec * 1000000000ull + t.tv_nsec < end);
 }
-static void *work(void *unused) { burn(40); return unused; }
+static void *work(void *unused) { burn(150); return unused; }
 int main(void) {
     pthread_t threads[4];
     getchar();
     for (int i = 0; i < 4; i++) { pthread_create(&threads[i], 0, work, 0); usleep(20000); }
     for (int i = 0; i < 4; i++) pthread_join(threads[i], 0);
-    if (!fork()) { usleep(20000); work(0); _exit(0); }
+    if (!fork()) { work(0); _exit(0); }
     wait(0);
     getchar();
     return 0;
@@ -179,7 +180,7 @@ def follow(pid: int, start: IO[bytes]) -> tuple[SampledThreads, list[PerfBuffer]
     tray = Tray()
     start.write(b"\n")
     start.flush()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while len(all_ended) < 5 and time.monotonic() < deadline:
         _, ended = sampled.update()
         for buffer in ended:

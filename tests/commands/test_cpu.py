@@ -72,7 +72,7 @@ def test_of_a_command_there_is_one_report_and_its_exit_status(source: str, tmp_p
 def test_the_last_report_of_a_command_has_its_exit_status() -> None:
     found = [
         json.loads(line)
-        for line in run("--source", "proc", "-I", "50", "--json", "--", "sleep", "0.2").stderr.splitlines()
+        for line in run("--source", "proc", "-I", "50", "--json", "--", "sleep", "1").stderr.splitlines()
     ]
     statuses = [document["exit_status"] for document in found]
     assert statuses[0] is None
@@ -181,7 +181,7 @@ def test_without_the_probe_there_is_no_frequency_where_nothing_counts_cycles() -
 
 def test_a_reader_that_was_stopped_gives_no_figure_of_that_time(tmp_path: Path) -> None:
     output = tmp_path / "report"
-    process = subprocess.Popen([*CPU, "--source", "proc", "-I", "100", "-n", "12", "--json", "-o", output])
+    process = subprocess.Popen([*CPU, "--source", "proc", "-I", "100", "-n", "60", "--json", "-o", output])
     deadline = time.monotonic() + 30
     while not (output.exists() and output.read_text().count("\n") >= 3) and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
@@ -40,6 +41,7 @@ class Observer:
         self.prefer = prefer
         output = subprocess.run(argv, stdout=subprocess.PIPE, check=True).stdout
         assert stdout is not None
+        output = re.sub(rb'"tick_kernel_ns": \d+', b'"tick_kernel_ns": 0', output)  # deceived, as it is meant to be
         os.write(stdout, output)
         return believing(Truth.parse(output.decode()), SAMPLED), self.status or 0
 

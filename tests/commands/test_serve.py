@@ -73,6 +73,19 @@ class Running:
         return int(pid)
 
 
+def the_rest(process: subprocess.Popen[str]) -> str:
+    """What it still says, of which a line may have been read ahead; it and its command do not outlive the test."""
+    assert process.stderr is not None
+    late = threading.Timer(60, os.killpg, (os.getpgid(process.pid), signal.SIGKILL))
+    late.start()
+    try:
+        rest = process.stderr.read()
+        process.wait()
+    finally:
+        late.cancel()
+    return rest
+
+
 @contextmanager
 def serving(
     *words: str, before: Callable[[], None] | None = None, env: dict[str, str] | None = None
@@ -97,11 +110,7 @@ def serving(
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
-        try:
-            rest = process.communicate(timeout=60)[1]
-        except BaseException:  # it and its command must not outlive the test
-            os.killpg(process.pid, signal.SIGKILL)
-            raise
+        rest = the_rest(process)
         said += rest.splitlines()
     assert "Traceback" not in rest, rest
 
@@ -344,6 +353,14 @@ def status(pid: int) -> dict[str, str]:
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
 
+def lives(pid: int) -> bool:
+    """Whether a process is there, and no zombie."""
+    try:
+        return status(pid).get("State", "Z")[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def open_files(pid: int) -> list[str]:
     """What a process has open, without what it closes while we look (as a connection that has just been served)."""
     names = []
@@ -385,11 +402,12 @@ def test_nothing_is_loaded_any_more_once_it_serves(source: str, tmp_path: Path) 
     with program() as pid:
         words = ["--source", source, "-p", str(pid), "-I", "20", "--listen", "127.0.0.1:0"]
         command = [sys.executable, "-X", "importtime", *HEADWAY[1:], "serve", *words]
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, process_group=0)
         assert process.stderr is not None
-        for line in process.stderr:
-            if "serving http" in line:
-                break
+        line = ""
+        while "serving http" not in line:
+            line = process.stderr.readline()
+            assert line
         server = Running(process, [line])
         for path in ("/metrics", "/", "/live.json", "/nothing"):
             server.get(path, Accept_Encoding="gzip", Accept=OPEN)
@@ -399,7 +417,7 @@ def test_nothing_is_loaded_any_more_once_it_serves(source: str, tmp_path: Path) 
             one.recv(1000)
         time.sleep(1.5)  # for what is looked at once a second
         process.send_signal(signal.SIGINT)
-        rest = process.communicate(timeout=60)[1]
+        rest = the_rest(process)
     assert process.returncode == 0
     assert [line for line in rest.splitlines() if "import time" in line] == []
 
@@ -463,7 +481,7 @@ def test_if_who_measures_is_killed_the_listener_ends() -> None:
         server.process.kill()
         server.process.wait()
         deadline = time.monotonic() + 30
-        while os.path.exists(f"/proc/{listener}") and status(listener).get("State", "Z")[0] != "Z":
+        while lives(listener):
             assert time.monotonic() < deadline
             time.sleep(0.02)
 
@@ -476,7 +494,8 @@ def test_after_many_short_threads_only_some_series_are_left_and_no_time_is_lost(
     options = ["--source", source, "--by", "thread", "--max-series", "200", "-I", "20"]
     with serving(*options, "--", str(storm)) as server:
         seen, was = 0.0, 0.0
-        for _ in range(20):
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
             found = server.samples()
             times = [
                 v
@@ -545,14 +564,19 @@ def test_prometheus_scrapes_it(tmp_path: Path, guarded: bool) -> None:
             query = f'irate(headway_thread_state_seconds_total{{pid="{pid}",kind="wait"}}[1m]) > 0.5'
             (row,) = wait_for(lambda: ask_prometheus(port, query))
             assert row["metric"]["state"] == "wait.sleep"
-            assert [row["value"][1] for row in ask_prometheus(port, 'up{job="headway"}')] == ["1"]
+            wait_for(lambda: ask_prometheus(port, 'up{job="headway"} == 1'))
             types = json.loads(get(port, "/api/v1/metadata"))["data"]
             assert types["headway_thread_state_seconds"][0]["type"] == "counter"
-            target = json.loads(get(port, "/api/v1/targets"))["data"]["activeTargets"][0]
-            assert (target["health"], target["lastError"]) == ("up", "")
+            wait_for(lambda: healthy(port))
         finally:
             prometheus.terminate()
             prometheus.wait(timeout=60)
+
+
+def healthy(port: int) -> list[dict[str, Any]]:
+    """What Prometheus has scraped without an error."""
+    targets = json.loads(get(port, "/api/v1/targets"))["data"]["activeTargets"]
+    return [target for target in targets if (target["health"], target["lastError"]) == ("up", "")]
 
 
 def get(port: int, path: str) -> bytes:

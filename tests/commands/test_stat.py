@@ -70,10 +70,11 @@ def names(document: dict[str, Any]) -> list[str]:
     return sorted(thread["name"] for thread in document["threads"])
 
 
-def wait_for(path: Path) -> None:
-    """Until a file is there."""
+def wait_for(path: Path, process: subprocess.Popen[str] | None = None) -> None:
+    """Until a file is there, which this process makes."""
     deadline = time.monotonic() + 60
     while not path.exists():
+        assert process is None or process.poll() is None, process.communicate()
         assert time.monotonic() < deadline, f"{path.name} never came"
         time.sleep(0.02)
 
@@ -252,8 +253,8 @@ def test_json_is_valid_in_every_mode(source: str, tmp_path: Path) -> None:
     assert document["command"] == ["sh", "-c", "sleep 0.1"]
     assert document["exit_status"] == 0
     assert document["source"] == source
-    assert len(documents("-I", "50", "--", "sleep", "0.3")) > 2
-    assert len(documents("-I", "50", "-d", "0.3", "-p", str(os.getpid()))) > 2
+    assert len(documents("-I", "50", "--", "sleep", "1")) > 2
+    assert len(documents("-I", "50", "-d", "1", "-p", str(os.getpid()))) > 2
     assert documents("-t", str(os.getpid()), "-d", "0.1")[0]["exit_status"] is None
     documents("-a", "-d", "0.1")
     documents("--no-follow", "--", "sh", "-c", "true; true")
@@ -453,11 +454,11 @@ def test_a_daemon_that_the_command_leaves_behind_goes_on(source: str, tmp_path: 
 @each_source
 def test_a_duration_shorter_than_the_command_and_an_interval_longer(source: str, tmp_path: Path) -> None:
     report = tmp_path / "report"
-    script = "sleep 0.8; exit 6"
+    script = "sleep 3; exit 6"
     done = run("--source", source, "--json", "-o", report, "-d", "0.2", "--", "sh", "-c", script)
     assert done.returncode == 6
     (document,) = checked(report)
-    assert document["window"]["duration"] < 750_000_000
+    assert document["window"]["duration"] < 2_900_000_000
     assert all(thread["end"] is None for thread in document["threads"] if thread["name"] == "sh")
     done = run("--source", source, "--json", "-o", report, "-I", "60000", "--", "sh", "-c", "exit 6")
     assert done.returncode == 6
@@ -510,7 +511,7 @@ SETUID = """
 int main(int argc, char **argv) {
     if (setuid(0)) return 1;
     close(open(argv[1], O_CREAT | O_WRONLY, 0644));
-    usleep(600000);
+    usleep(3000000);
     return getuid() == 0 && geteuid() == 0 ? 5 : 2;
 }
 """
@@ -531,7 +532,7 @@ def test_a_setuid_command_keeps_its_rights_and_cannot_be_terminated(compile_c: C
         shutil.copy(compile_c("setuid", SETUID), program)
         program.chmod(0o4755)
         process = subprocess.Popen([*STAT, "-q", "--", program, ready], stderr=subprocess.PIPE, text=True, **nobody)
-        wait_for(ready)
+        wait_for(ready, process)
         process.terminate()  # which it may not pass on
         _, said = process.communicate(timeout=60)
     assert process.returncode == 5, said

@@ -268,7 +268,8 @@ def test_bytes_that_are_no_text_are_no_keys() -> None:
         os.write(screen.master, b"\xff\xfe\xc3(")
         since = screen.press("?")
         screen.until("kinds of time", since=since)
-        screen.press("q")
+        since = screen.press("q")
+        screen.until("quit", since=since)
         screen.press("q")
         assert screen.end() == 0
 
@@ -317,7 +318,7 @@ def test_a_recording_and_a_document_on_a_terminal(tmp_path: Path) -> None:
 @each_source
 def test_without_a_terminal_there_is_a_table_each_interval(source: str) -> None:
     with sleeper() as process:
-        done = run("-p", str(process.pid), "--source", source, "-I", "200", "-d", "0.7")
+        done = run("-p", str(process.pid), "--source", source, "-I", "200", "-d", "2")
     assert done.returncode == 0
     assert done.stdout.count("an interval of") >= 3
     assert re.search(rf"^sleep +{process.pid}", done.stdout, re.MULTILINE)

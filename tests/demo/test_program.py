@@ -45,7 +45,7 @@ def test_every_thread_works_and_has_its_own_id(truth: Truth) -> None:
     ids = {thread.tid for thread in truth.threads}
     assert len(ids) == len(NAMES)
     assert truth.pid not in ids
-    assert 0.9e9 < truth.elapsed_ns < 10e9
+    assert 0.9e9 < truth.elapsed_ns < 60e9
     assert not truth.interrupted
 
 

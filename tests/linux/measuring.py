@@ -6,6 +6,7 @@ import itertools
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -26,8 +27,10 @@ NO_SELECTION = Selection()
 
 
 def lost(ledger: Ledger, *allowed: str) -> dict[str, int]:
-    """What was lost, but for what a test expects, and for what a hypervisor took from nobody in particular."""
-    return {name: n for name, n in ledger.losses.items() if n and name not in (*allowed, "stolen_ns_unplaced")}
+    """What was lost, but for what a test expects, what a hypervisor took from nobody in particular, and rare chance."""
+    rare = {"handlers_skipped": 2}  # one interrupted another in the few instructions that note an interrupt
+    never = (*allowed, "stolen_ns_unplaced")
+    return {name: n for name, n in ledger.losses.items() if n > rare.get(name, 0) and name not in never}
 
 
 def check(ledger: Ledger, *allowed: str) -> None:
@@ -39,6 +42,14 @@ def check(ledger: Ledger, *allowed: str) -> None:
         assert (thread.end or ledger.window.end) == thread.until
     for processor in ledger.processors:
         assert processor.span == ledger.window.duration
+
+
+def until_asleep(pid: int) -> None:
+    """Until the first thread of a process waits."""
+    deadline = time.monotonic() + 60
+    while Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "S":
+        assert time.monotonic() < deadline, "it never waits"
+        time.sleep(0.002)
 
 
 def measure(

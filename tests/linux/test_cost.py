@@ -168,7 +168,7 @@ def test_that_rpi_is_exact_only_together_with_overhead_is_said_once_in_the_table
 @pytest.mark.root
 def test_the_observers_time_in_intervals(compile_c: Compiler) -> None:
     whole, parts = measure_intervals(0.02, compile_c("loop", LOOP))
-    assert len(parts) > 2
+    assert len(parts) > 1
     assert whole.overhead.time == sum(part.overhead.time or 0 for part in parts)
     assert whole.overhead.events == sum(part.overhead.events or 0 for part in parts)
     assert only(whole).times()[Kind.OVERHEAD] == sum(time_in(only(part), "overhead") for part in parts if part.threads)
@@ -191,10 +191,16 @@ def test_a_loop_of_calls_is_nearer_to_what_it_takes_unobserved_than_it_would_be_
 ) -> None:
     program = compile_c("loop", LOOP)
     tried = []
-    for _ in range(6):  # another observer that comes or goes meanwhile makes all calls of the machine slower or faster
-        before = int(subprocess.run([program], capture_output=True, check=True).stdout)
+
+    def takes() -> int:
+        return min(int(subprocess.run([program], capture_output=True, check=True).stdout) for _ in range(3))
+
+    for _ in range(20):  # another observer that comes or goes meanwhile makes all calls of the machine slower or faster
+        before = takes()
         ledger, _ = measure(program)
-        after = int(subprocess.run([program], capture_output=True, check=True).stdout)
+        after = takes()
+        if abs(before - after) > 0.1 * min(before, after):
+            continue
         thread = only(ledger)
         corrected = time_in(thread, "user", "kernel.getppid")
         uncorrected = corrected + time_in(thread, "overhead")

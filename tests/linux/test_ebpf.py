@@ -15,10 +15,11 @@ import pytest
 
 from headway.commands.observe import observe
 from headway.errors import CommandFailedError, HeadwayError
+from headway.linux.processors import online
 from headway.linux.source import LinuxSource, Selection
 from headway.model import Kind, interrupt_time
 
-from .measuring import SPINNER_AND_SLEEPERS, measure, measure_intervals, only, python
+from .measuring import SPINNER_AND_SLEEPERS, measure, measure_intervals, only, python, time_in
 
 pytestmark = pytest.mark.root
 
@@ -64,10 +65,10 @@ def test_a_command_that_is_not_there_is_127_one_that_is_no_program_126(tmp_path:
 
 
 def test_sleeping_is_waiting_for_sleep() -> None:
-    thread = only(measure("sleep", "0.2")[0])
+    thread = only(measure("sleep", "1")[0])
     assert thread.states["wait.sleep"].count == 1
-    assert thread.states["wait.sleep"].time >= 200_000_000
-    assert thread.states["wait.sleep"].time > 0.9 * thread.span
+    assert thread.states["wait.sleep"].time >= 1_000_000_000
+    assert thread.states["wait.sleep"].time > 0.9 * (thread.span - time_in(thread, "stolen", "ready", "wait.disk"))
 
 
 @pytest.mark.parametrize(
@@ -94,9 +95,12 @@ def test_sleeping_is_waiting_for_sleep() -> None:
         ),
         ("import threading; threading.Event().wait(0.1)", "futex"),
         (
-            "import fcntl,os,tempfile,time; f=tempfile.NamedTemporaryFile(); p=os.fork()\n"
-            "if p==0:\n g=open(f.name); fcntl.flock(g, fcntl.LOCK_EX); time.sleep(.2); os._exit(0)\n"
-            "time.sleep(.1); fcntl.flock(f, fcntl.LOCK_EX)",
+            "import fcntl,os,tempfile,time; f=tempfile.NamedTemporaryFile(); r,w=os.pipe(); p=os.fork()\n"
+            "if p==0:\n"
+            " g=open(f.name); fcntl.flock(g, fcntl.LOCK_EX); os.write(w,b'x')\n"
+            " while f'-> FLOCK  ADVISORY  WRITE {os.getppid()} ' not in open('/proc/locks').read(): time.sleep(.01)\n"
+            " os._exit(0)\n"
+            "os.read(r,1); fcntl.flock(f, fcntl.LOCK_EX)",
             "lock",
         ),
     ],
@@ -122,7 +126,9 @@ def test_waiting_for_the_disk(tmp_path: Path) -> None:
 def test_a_stopped_process_is_stopped() -> None:
     code = (
         "import os,signal,time; p=os.getpid()\n"
-        "if os.fork()==0: time.sleep(.2); os.kill(p, signal.SIGCONT); os._exit(0)\n"
+        "if os.fork()==0:\n"
+        " while os.getppid()==p: time.sleep(.1); os.kill(p, signal.SIGCONT)\n"
+        " os._exit(0)\n"
         "os.kill(p, signal.SIGSTOP)"
     )
     ledger, _ = measure(*python(code))
@@ -130,7 +136,7 @@ def test_a_stopped_process_is_stopped() -> None:
 
 
 def test_forks_are_followed_and_vfork_waits_for_its_child() -> None:
-    ledger, _ = measure("sh", "-c", "/bin/true; /bin/true; (exec /bin/true)")
+    ledger, _ = measure("sh", "-c", "/bin/true; /bin/true; (exec /bin/true); :")
     assert sorted(t.name for t in ledger.threads) == ["sh", "true", "true", "true"]
     assert all(t.end is not None for t in ledger.threads)
 
@@ -222,10 +228,12 @@ def test_a_single_thread_can_be_chosen() -> None:
 
 
 def test_threads_can_be_chosen_by_name() -> None:
-    code = "open('/proc/self/comm','w').write('headway-some'); import time; time.sleep(60)"
-    targets = [subprocess.Popen(python(code)) for _ in range(2)]
+    code = "open('/proc/self/comm','w').write('headway-some'); import time; print(flush=True); time.sleep(60)"
+    targets = [subprocess.Popen(python(code), stdout=subprocess.PIPE) for _ in range(2)]
     try:
-        time.sleep(0.3)
+        for target in targets:
+            assert target.stdout is not None
+            target.stdout.readline()
         assert len(measure(selection=Selection(name="headway-some"), seconds=0.1)[0].threads) == 2
         assert len(measure(selection=Selection(name="headway-so*"), seconds=0.1)[0].threads) == 2
         assert len(measure(selection=Selection(name="headway-so"), seconds=0.1)[0].threads) == 0
@@ -238,13 +246,13 @@ def test_threads_can_be_chosen_by_name() -> None:
 def test_everything_has_every_thread_and_every_processor() -> None:
     target = subprocess.Popen(["sleep", "60"])
     try:
-        ledger, _ = measure(selection=Selection(everything=True), seconds=0.3)
+        ledger, _ = measure(selection=Selection(everything=True), seconds=0.3, allowed=["switches_unseen"])
     finally:
         target.kill()
         target.wait()
     assert target.pid in {t.tid for t in ledger.threads}
     assert any(t.states.get("wait.work") for t in ledger.threads), "kernel threads wait for work"
-    assert {p.cpu for p in ledger.processors} == os.sched_getaffinity(0)
+    assert {p.cpu for p in ledger.processors} == set(online())
     assert all(p.states.keys() - {"unknown"} for p in ledger.processors)
 
 
@@ -293,9 +301,13 @@ def test_processor_time_agrees_with_the_threads_own_clock(compile_c: Compiler) -
     assert rpi is not None
     rpi += thread.times()[Kind.OVERHEAD]  # the kernel charges the observer's part to the thread
     # When an interrupt wakes a thread that preempts this one, the kernel charges the rest of it and the path to the
-    # switch to the woken thread. The margin is for what this thread did before and after; benchmarks/accuracy.py has
-    # the figures.
-    margin = 2_000_000 + 10_000 * (thread.states["ready"].count or 0)
+    # switch to the woken thread. The margin is for that and for what this thread did before and after;
+    # benchmarks/accuracy.py has the figures.
+    others = sum(cell.time for state, cell in thread.states.items() if state.startswith("kernel."))
+    if "kernel.clock_gettime" in thread.states:
+        others -= thread.states["kernel.clock_gettime"].time
+    margin = 2_000_000 + 10_000 * (thread.states["ready"].count or 0) + 2 * others
+    margin += ledger.losses.get("stolen_ns_unplaced", 0)
     assert rpi - interrupt_time(thread.states) - margin <= own <= rpi + margin
 
 
@@ -413,7 +425,7 @@ def programs_of(pid: int) -> set[int]:
 
 def lingering(ids: set[int]) -> set[int]:
     """Those that are still there when the kernel has had time to free what was let go."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while ids & programs_loaded() and time.monotonic() < deadline:
         time.sleep(0.05)
     return ids & programs_loaded()
@@ -445,6 +457,7 @@ def test_a_killed_observer_harms_nobody(tmp_path: Path) -> None:
         time.sleep(0.02)
     ids = programs_of(observer.pid)
     assert ids
+    deadline = time.monotonic() + 30
     observer.kill()
     observer.wait()
     while not (done.exists() and done.read_text()) and time.monotonic() < deadline:

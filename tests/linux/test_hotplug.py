@@ -6,6 +6,7 @@ import mmap
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -32,8 +33,18 @@ def spare() -> Iterator[tuple[int, Path]]:
     try:
         yield cpu, switch
     finally:
-        switch.write_text("1")
+        turn_on(switch)
         os.sched_setaffinity(0, allowed)
+
+
+def turn_on(switch: Path) -> None:
+    """A processor of a virtual machine may not answer in time at once."""
+    for _ in range(9):
+        with suppress(OSError):
+            switch.write_text("1")
+            return
+        time.sleep(0.2)
+    switch.write_text("1")
 
 
 def turn_off_and_on(switch: Path) -> None:
@@ -41,7 +52,7 @@ def turn_off_and_on(switch: Path) -> None:
         switch.write_text("0")
     except OSError as error:
         pytest.skip(f"this processor cannot be turned off ({error.strerror})")
-    switch.write_text("1")
+    turn_on(switch)
 
 
 def touch_and_work(cpu: int) -> None:

@@ -8,8 +8,8 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -89,16 +89,17 @@ def running(*command: str | Path) -> Iterator[tuple[int, str]]:
         process.wait()
 
 
-def waits(pid: int, least: int = 20) -> set[int]:
-    """The futexes that threads of a process are found waiting at; at least so many findings."""
+def waits(pid: int, least: int = 20, wanted: Collection[int] = ()) -> set[int]:
+    """The futexes that threads of a process are found waiting at; at least so many findings, and these among them."""
     futex = str(numbers()["futex"])
     found = []
     for _ in range(20_000):
         for tid in os.listdir(f"/proc/{pid}/task"):
-            words = Path(f"/proc/{pid}/task/{tid}/syscall").read_text().split()
-            if words[0] == futex:
-                found.append(int(words[1], 16))
-        if len(found) >= least:
+            with suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+                words = Path(f"/proc/{pid}/task/{tid}/syscall").read_text().split()
+                if words[0] == futex:
+                    found.append(int(words[1], 16))
+        if len(found) >= least and found and set(wanted) <= set(found):
             return set(found)
         time.sleep(0.0005)
     pytest.fail("no thread was found waiting at a futex")
@@ -152,6 +153,7 @@ print("ready", flush=True)
 sys.stdin.read()
 """
     with running(python, "-c", program) as (pid, _):
+        waits(pid)  # until what the start waited for is over
         names = Locks().names(pid, waits(pid))
     assert names
     assert not any(name.is_gil for name in names.values()), names
@@ -174,7 +176,7 @@ def test_mutexes_are_named_by_the_symbol_or_the_memory_that_they_are_in(compile_
     program = compile_c("mutexes", MUTEXES)
     with running(program) as (pid, line):
         account, hidden, heap, stack, shared = places = [int(word, 16) for word in line.split()[:5]]
-        assert set(places) <= waits(pid, 20)
+        assert set(places) <= waits(pid, wanted=places)
         names = {address: name.text for address, name in Locks().names(pid, places).items()}
     assert names[account] == "mutexes: account+0x10"
     assert names[hidden] == "mutexes: hidden"

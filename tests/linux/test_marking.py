@@ -151,7 +151,7 @@ def test_functions_nested_too_deep_are_counted_and_the_time_is_still_the_functio
 
 def test_a_long_jump_out_of_a_function_ends_it_at_the_next_one(program: Path) -> None:
     thread = only(measure(program, "jump", criteria=criteria(program, "jump", "brief"))[0])
-    assert 20_000_000 - disturbed(thread) < time_in(thread, "noneffective.jump") < 25_000_000
+    assert 20_000_000 - disturbed(thread) < time_in(thread, "noneffective.jump") < 35_000_000
     assert time_in(thread, "user") > 40_000_000 - disturbed(thread)
     assert count_of(thread, "noneffective.brief") == 20
 
@@ -161,7 +161,7 @@ def test_who_never_returns_from_a_function(program: Path, how: str) -> None:
     ledger, _ = measure(program, how, criteria=criteria(program, "leave"))
     thread = max(ledger.threads, key=lambda t: t.birth)
     assert thread.end is not None
-    assert 20_000_000 - disturbed(thread) < time_in(thread, "noneffective.leave") < 22_000_000
+    assert 20_000_000 - disturbed(thread) < time_in(thread, "noneffective.leave") < 35_000_000
     if how == "exec":
         assert time_in(thread, "user") > 0, "the new program is in no function"
 

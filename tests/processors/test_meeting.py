@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import statistics
 import struct
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -85,11 +87,11 @@ def test_more_counters_than_there_is_room_for_are_refused() -> None:
 
 
 def test_a_chain_of_instructions_takes_the_longer_the_longer_it_is(meeting: Meeting) -> None:
-    def best(length: int) -> int:
+    def usual(length: int) -> float:
         meeting.set_limits(patience=10 * PATIENCE, wait=10 * PATIENCE, chain=length)
-        return min(chain for _ in range(10) for s in met(meeting) for chain in s.chains)
+        return statistics.median(chain for _ in range(10) for s in met(meeting) for chain in s.chains)
 
-    short, long = best(8_192), best(81_920)
+    short, long = usual(8_192), usual(81_920)
     assert 5 * short < long < 20 * short
 
 
@@ -100,7 +102,7 @@ def test_a_reader_that_was_moved_away_says_so_and_goes_back(meeting: Meeting) ->
     for elsewhere in ({ALLOWED[1]}, set(ALLOWED)):
         os.sched_setaffinity(tid, elsewhere)
         for _ in range(100):
-            meeting.attempt(clock() + 100_000, deadline=20_000_000)
+            meeting.attempt(clock() + 100_000, deadline=2_000_000_000)
             s = meeting.stamps()[0]
             if s is not None:
                 break
@@ -165,7 +167,11 @@ def test_nobody_waits_for_ever_for_one_who_does_not_come() -> None:
 
 
 def test_meetings_can_be_held_and_closed_at_any_time() -> None:
-    before, tasks = threading.active_count(), len(os.listdir("/proc/self/task"))  # libraries have threads of their own
+    def tasks() -> int:
+        return len(os.listdir("/proc/self/task"))
+
+    time.sleep(0.1)  # for those that have been joined: they are there a little longer
+    before, there = threading.active_count(), tasks()  # libraries have threads of their own
     for _ in range(20):
         meeting = Meeting(ALLOWED)
         meeting.start()
@@ -174,7 +180,10 @@ def test_meetings_can_be_held_and_closed_at_any_time() -> None:
         meeting.close()
     Meeting(ALLOWED)  # never started
     assert threading.active_count() == before
-    assert len(os.listdir("/proc/self/task")) == tasks
+    deadline = time.monotonic() + 30
+    while tasks() > there and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert tasks() <= there
 
 
 @pytest.mark.root

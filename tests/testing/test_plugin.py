@@ -108,7 +108,8 @@ def test_each_phase_has_its_own_figures(pytester: pytest.Pytester, source: str) 
         assert phase.epi is not None
         assert phase.rpi >= phase.epi >= 0
         assert phase.quality["rpi"] in (Quality.EXACT, Quality.SAMPLED)
-    assert call.epi
+    assert call.rpi
+    assert call.epi or source == "proc", "by ticks of 10 ms so little may be the kernel's"
     assert record.cost > 0
     assert record.floor is not None
 

@@ -196,7 +196,7 @@ def test_wake_ups_lead_from_who_woke_to_what_the_woken_did_next(seed: int) -> No
         sources = sorted((one.start, tids.get(one.track, -1)) for one in found.instants if one.name == "wakes")
         assert sources == sorted((time, tid) for time, tid, _ in wakes)
         last = {seen.birth for seen in threads.values() if seen.end is not None}
-        ends = {time for time, _, seen in wakes if seen.birth in last or time == recording.window.end}
+        ends = [time for time, _, seen in wakes if seen.birth in last or time == recording.window.end]
         assert found.unfinished <= len(ends) + sum(time == recording.window.end for time, _, _ in wakes)
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import click
 
@@ -40,6 +42,19 @@ _MODULES = {"report": "recorded"}
 _FAILED = 125
 
 
+@contextmanager
+def _ended_by_an_interrupt() -> Iterator[None]:
+    """Ctrl-C ends us at once: what loads modules may swallow the exception, and there is nothing to tidy up yet."""
+    ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if ours:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 class _Group(click.Group):
     """Loads a subcommand when it is asked for, so that starting stays fast."""
 
@@ -49,7 +64,9 @@ class _Group(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"headway.commands.{_MODULES.get(cmd_name, cmd_name)}").command
+        with _ended_by_an_interrupt():
+            module = importlib.import_module(f"headway.commands.{_MODULES.get(cmd_name, cmd_name)}")
+        command: click.Command = module.command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -70,8 +87,8 @@ def _headway() -> None:
 
 def main() -> None:
     """Entry point. A user's mistake is one sentence on standard error, and exit status 125."""
-    _open_standard_streams()
     try:
+        _open_standard_streams()
         status = _headway.main(prog_name="headway", standalone_mode=False)
     except HeadwayError as error:
         say(str(error))

@@ -55,7 +55,7 @@ def _texts(file: str | None) -> Iterator[tuple[str, str]]:
         own = (Path(folder) if os.path.isabs(folder) else Path.home() / ".config") / "headway/references.toml"
     except RuntimeError:  # a user without a home
         own = None
-    if own is not None and own.exists():
+    if own is not None and os.path.exists(own):  # False too where $HOME is another user's, who lets nobody in
         yield str(own), _read(str(own))
     if file is not None:
         yield file, _read(file)

@@ -143,7 +143,7 @@ def command(
     def enough() -> bool:
         nonlocal said
         if source and source[0].alone and not said:
-            said = listener.why_ended or "it closed its channel"
+            said = listener.why_ended(1.0) or "it closed its channel"
         return bool(said)
 
     try:

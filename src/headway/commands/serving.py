@@ -8,6 +8,7 @@ import resource
 import signal
 import socket
 import sys
+import time
 from collections.abc import Sequence
 from concurrent.futures.thread import ThreadPoolExecutor
 from contextlib import suppress
@@ -50,14 +51,16 @@ class Listener:
         """Bytes that ask for readings come from there."""
         self._ended = False
 
-    @property
-    def why_ended(self) -> str:
-        """What became of it, in a clause; empty while it listens."""
+    def why_ended(self, seconds: float) -> str:
+        """What became of it, in a clause; empty if it goes on for so long, though it does not listen."""
         if self._ended:
             return "it has ended"
-        pid, status = os.waitpid(self._pid, os.WNOHANG)
-        if not pid:
-            return ""
+        deadline = time.monotonic() + seconds
+        while not (ended := os.waitpid(self._pid, os.WNOHANG))[0]:  # its files are closed a little before it has ended
+            if time.monotonic() >= deadline:
+                return ""
+            time.sleep(0.001)
+        _, status = ended
         self._ended = True
         code = os.waitstatus_to_exitcode(status)
         return f"signal {-code}" if code < 0 else f"exit status {code}"

@@ -96,6 +96,7 @@ cdef extern from "bpf/layout.h" nogil:
 
     struct control:
         uint64_t cut_at
+        uint64_t told_at
         uint32_t cut, last, command, only, slots, tags
         uint32_t before[15]
         uint32_t after[15]
@@ -610,7 +611,7 @@ cdef class Memory:
     cdef int n_cpus
     cdef uint32_t max_slots
     cdef size_t processor_stride, slot_stride, record_stride
-    cdef uint64_t started
+    cdef uint64_t started, last_cut
     cdef readonly int torn
     """Readings in which a thread's or a processor's times did not add up, even after waiting: 0 unless there is a bug."""
 
@@ -717,6 +718,7 @@ cdef class Memory:
         cdef processor *p
         cdef uint64_t at = headway_clock() + 20_000
         self.shared.cut_at = <uint64_t>-1
+        self.last_cut = 0
         for cpu in range(self.n_cpus):
             p = self.processor_at(cpu)
             p.state = UNKNOWN
@@ -758,13 +760,13 @@ cdef class Memory:
             if self.counting is not None:
                 memset(self.processor_counts + cpu * PROCESSOR_COUNTS_SIZE, 0, PROCESSOR_COUNTS_SIZE)
 
-    def is_measured(self, uint32_t tid):
-        """Whether a thread of this id is being measured and has not yet left a processor for the last time."""
+    def is_measured(self, uint32_t pid):
+        """Whether a thread of this process is being measured and has not yet left a processor for the last time."""
         cdef uint32_t number
         cdef slot *s
         for number in range(1, min(self.shared.slots, self.max_slots - 1) + 1):
             s = <slot *>(self.slots + number * self.slot_stride)
-            if s.birth and s.tid == tid:
+            if s.birth and s.pid == pid:
                 return True
         return False
 
@@ -782,11 +784,17 @@ cdef class Memory:
 
     def cut(self, bint last, uint64_t ahead=30_000):
         """Announce a cut a little ahead, wait until it is past, and return its moment."""
-        cdef uint64_t at = headway_clock() + ahead
-        self.shared.last = last
-        self.shared.cut_at = at
-        headway_fence()
-        self.shared.cut += 1
+        cdef uint64_t at = 0
+        self.shared.told_at = self.last_cut
+        while headway_clock() >= at: # again if we were away meanwhile: handlers may then have gone on past it
+            at = headway_clock() + ahead
+            self.shared.cut_at = at
+            headway_fence()
+            self.shared.last = last
+            headway_fence()
+            self.shared.cut += 1
+            headway_fence()
+        self.last_cut = at
         with nogil:
             # Handlers that read the clock before are done by then, but for those of a processor that the hypervisor took
             # away in their midst: it is busy until it comes back, and so not read.

@@ -827,9 +827,10 @@ cdef class Scanner:
     cdef bint _taken_over(self, Process process, Task task, int64_t run) noexcept:
         """Whether another thread took over this one's id: the first thread's goes to the one that executes a program.
 
-        The others vanish then, and the figures jump by what the other had, which is in the books under its old id.
+        The others vanish then (here perhaps only after they were looked at), and the figures jump by what the other had,
+        which is in the books under its old id: by more than a thread can run.
         """
-        return (self.gone_now > 0 and task.tid == process.pid
+        return ((self.gone_now > 0 or len(process.tasks) > 1) and task.tid == process.pid
                 and run - task.run > headway_now() - self.began_before + 2 * self.tick)
 
     cdef int _missed(self, Task task, int64_t now, Py_ssize_t n) noexcept:

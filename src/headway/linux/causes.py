@@ -163,6 +163,8 @@ class CauseReader:
             return self._memory.state_name(thing & _LOWER), Behind.WAKER, None
         if kind == _KIND["HOLDER_THREAD"] and thing == _LOWER:  # HELD_IDLE
             return "idle", Behind.HOLDER, None
+        if kind == _KIND["HOLDER_THREAD"] and thing == _LOWER - 1:  # HELD_UNSEEN
+            return "a thread whose switches do not show", Behind.HOLDER, None
         if kind == _KIND["HOLDER_THREAD"]:
             return text or "a thread that is not visible here", Behind.HOLDER, thing or None
         if kind == _KIND["OBJECT_LINE"]:

@@ -68,6 +68,8 @@ NAMING_SHARE = 20
 """So many times as long as a look took is the pause after it, at least."""
 CAUSES = 1 << 16
 """Causes that there is room for."""
+_SETTLING = 1.0
+"""Seconds at most until the threads of an ended process have left their processors, which a hypervisor may hold."""
 KEPT_EXITS = 1 << 17
 """Ended threads listed one by one; later ones are added up by process and name."""
 
@@ -555,10 +557,9 @@ class BpfSource:
                     self._memory.mark(tid, block.address)
 
     def settle(self, pid: int) -> None:
-        """Wait until the process's first thread has left its processor: it is a zombie a little before that."""
-        for _ in range(200):
-            if not self._memory.is_measured(pid):
-                return
+        """Wait until the process's threads have left their processors: it has ended a little before that."""
+        deadline = time.monotonic() + _SETTLING
+        while self._memory.is_measured(pid) and time.monotonic() < deadline:
             time.sleep(0.0002)
 
     def read(self) -> Ledger:

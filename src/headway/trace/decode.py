@@ -300,7 +300,7 @@ def _chunks(buffer: Buffer) -> Iterator[bytes]:
             try:
                 if not path.is_file():
                     raise HeadwayError(
-                        f"{str(path)!a} is not a file: the snapshot's buffer {buffer.name} should be there"
+                        f"{str(path)!a} is not a file: the snapshot's buffer {buffer.name!a} should be there"
                     )
                 stream = stack.enter_context(path.open("rb"))
                 while chunk := stream.read(_CHUNK):

@@ -132,7 +132,7 @@ class _Ini:
     def section(self, name: str, *, needed: bool = True) -> Mapping[str, str]:
         if not self._parser.has_section(name):
             if needed:
-                raise HeadwayError(f"{self.words} has no section [{name}]: export the snapshot again")
+                raise HeadwayError(f"{self.words} has no section {_quoted(name)}: export the snapshot again")
             return {}
         return {key: (value or "").strip() for key, value in self._parser.items(name)}
 
@@ -140,7 +140,7 @@ class _Ini:
         for found, value in self.section(section).items():
             if found.lower() == key.lower() and value:
                 return value
-        raise HeadwayError(f"{self.words} has no {key} in [{section}]: export the snapshot again")
+        raise HeadwayError(f"{self.words} has no {key} in {_quoted(section)}: export the snapshot again")
 
     def number(self, section: str, key: str, default: int | None = None) -> int:
         """Of 32 bits. A register's key may have its number in brackets behind."""
@@ -152,11 +152,13 @@ class _Ini:
                     number = -1
                 if not 0 <= number < 1 << 32:
                     raise HeadwayError(
-                        f"{self.words} has {ascii(value)[:40]} as {key} in [{section}]: give a number of 32 bits"
+                        f"{self.words} has {ascii(value)[:40]} as {key} in {_quoted(section)}: give a number of 32 bits"
                     )
                 return number
         if default is None:
-            raise HeadwayError(f"{self.words} has no {key} in [{section}], without which the trace cannot be read")
+            raise HeadwayError(
+                f"{self.words} has no {key} in {_quoted(section)}, without which the trace cannot be read"
+            )
         return default
 
 
@@ -203,3 +205,8 @@ def _dumps(folder: Path, device: _Ini) -> tuple[tuple[int, Path, int, int | None
             place = device.number(section, "address"), _inside(folder, device.value(section, "file"))
             found.append((*place, device.number(section, "offset", 0), length or None))
     return tuple(found)
+
+
+def _quoted(section: str) -> str:
+    """A section as it stands in the file, on one line whatever is in its name."""
+    return f"[{ascii(section)[1:-1]}]"

@@ -125,6 +125,16 @@ u64 move(u32 number, u32 from, u32 to, u64 time, u64 count)
 	return 0;
 }
 
+/* A state that ends while another one interrupts it, or with its thread, was entered too. */
+INLINE void count_last(struct processor *p, struct slot *s, u32 state)
+{
+	if (state < N_STATES)
+		p->cells[state].count++;
+	add(s, state, 0, 1);
+	if (settings.record)
+		record_amount(p->slot, state, 0, 1, p->since);
+}
+
 /* Off the processor. With interrupts off. */
 INLINE void charge_away(struct slot *s, u32 number, u64 now)
 {
@@ -212,7 +222,8 @@ NOINLINE int add_to(u32 number, u32 state, u64 time, u64 count)
 
 struct absorption {
 	u32 number;
-	u64 total;
+	u64 room; /* from what has been charged to the end of the last of them */
+	u64 all, total;
 };
 
 static int absorb_one(u32 i, struct absorption *a)
@@ -226,6 +237,9 @@ static int absorb_one(u32 i, struct absorption *a)
 		return 0;
 	p->absorbed[i].time += time;
 	p->absorbed[i].count += count;
+	a->all += time;
+	if (time > a->room - a->total) /* a cut lies in it: what was before has been read as the state's that was interrupted */
+		time = a->room - a->total;
 	p->cells[IRQ_DEVICE + i].time += time;
 	p->cells[IRQ_DEVICE + i].count += count;
 	if (a->number)
@@ -241,8 +255,10 @@ NOINLINE int absorb(struct processor *p, u32 number)
 	struct absorption a = {.number = number};
 	if (p->deferred_total == p->absorbed_total)
 		return 0;
+	if (p->deferred_since > p->since)
+		a.room = p->deferred_since - p->since;
 	loop(N_INTERRUPTS, absorb_one, &a, 0);
-	p->absorbed_total += a.total;
+	p->absorbed_total += a.all;
 	p->since += a.total;
 	return 0;
 }

@@ -38,10 +38,9 @@ NOINLINE int save_slot(struct slot *s, u32 number, u32 cut)
 	return 0;
 }
 
-/* What lies before the cut is charged as if a handler had come then. */
-INLINE void charge_until_cut(struct processor *p, u32 number, u64 now)
+/* What lies before a cut is charged as if a handler had come then. */
+INLINE void charge_until_cut(struct processor *p, u32 number, u64 at, u64 now)
 {
-	u64 at = control.cut_at;
 	/* Interrupts that came while the last handler was at work, before the cut, belong before it. */
 	if (p->deferred_since < at)
 		absorb(p, number);
@@ -53,28 +52,39 @@ INLINE void charge_until_cut(struct processor *p, u32 number, u64 now)
 	charge_stretch(p, s, at, now, at - p->since, 0);
 }
 
-/* The first handler since a cut was announced: false if the time for measuring is over. */
+/*
+ * The first handler since a cut was announced: false if the time for measuring is over. If it is not there yet, the one
+ * before may not have been crossed here, because nothing happened: it needs no copy any more, but what a reader has been
+ * told stands.
+ */
 NOINLINE int cross(struct processor *p, u32 number, u64 now)
 {
 	u32 cut = control.cut; /* before its moment, which is announced first: the next one may be announced meanwhile */
 	ORDER();
-	if (now < control.cut_at)
-		return true;
-	if (control.last) {
+	u64 at = control.cut_at;
+	bool told = now < at;
+	if (told) {
+		at = control.told_at;
+		cut--;
+		if (p->cut == cut)
+			return true;
+	} else if (control.last) {
 		if (number && p->task == (u64)current_task())
-			charge_until_cut(p, number, now);
+			charge_until_cut(p, number, at, now);
 		return false;
 	}
 	if (!settings.intervals) {
 		p->cut = cut;
 		return true;
 	}
-	charge_until_cut(p, number, now);
+	charge_until_cut(p, number, at, now);
 	struct slot *s = number ? slot_at(number) : NULL;
-	if (s && s->cut != cut)
+	if (told && s)
+		s->cut = cut;
+	else if (s && s->cut != cut)
 		save_slot(s, number, cut);
 	u32 cpu = processor_id();
-	struct processor *copy = map_lookup(&saved_processors, &cpu);
+	struct processor *copy = told ? NULL : map_lookup(&saved_processors, &cpu);
 	if (copy) {
 		copy->cut = 0;
 		ORDER();
@@ -89,7 +99,7 @@ NOINLINE int cross(struct processor *p, u32 number, u64 now)
 		copy->cut = cut;
 	}
 	p->cut = cut;
-	p->floor = control.cut_at;
+	p->floor = at;
 	p->longest = 0;
 	return true;
 }
@@ -105,8 +115,12 @@ INLINE void save_if_due(struct slot *s, u32 number, u64 now)
 		return;
 	u32 cut = control.cut;
 	ORDER();
-	if (UNLIKELY(s->cut != cut) && now >= control.cut_at)
-		save_slot(s, number, cut);
+	if (UNLIKELY(s->cut != cut)) {
+		if (now >= control.cut_at)
+			save_slot(s, number, cut);
+		else
+			s->cut = cut - 1; /* the one before has been read */
+	}
 }
 
 #endif

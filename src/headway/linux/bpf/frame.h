@@ -3,7 +3,7 @@
 #ifndef HEADWAY_FRAME_H
 #define HEADWAY_FRAME_H
 
-#include "causes.h"
+#include "unseen.h"
 
 /* ---- what was stolen ---- */
 
@@ -90,7 +90,7 @@ INLINE bool begin(struct processor *p, struct slot **s, u64 *at, u32 kind, u32 s
 	for (u32 tries = 0; tries < 3; tries++) {
 		if (LIKELY(number != SLOT_UNSEEN && p->task == (u64)current_task()) &&
 		    LIKELY(p->deferred_total == p->absorbed_total) &&
-		    LIKELY(p->cut == control.cut || now < control.cut_at))
+		    LIKELY(p->cut == control.cut || (now < control.cut_at && p->cut == control.cut - 1)))
 			break;
 		number = prepare(state);
 		if (number == NOT_NOW)
@@ -132,16 +132,6 @@ INLINE void pop(struct processor *p)
 		return;
 	p->depth = depth;
 	p->state = p->nested[depth & (N_NESTED - 1)];
-}
-
-/* A state that ends while another one interrupts it, or with its thread, was entered too. */
-INLINE void count_last(struct processor *p, struct slot *s, u32 state)
-{
-	if (state < N_STATES)
-		p->cells[state].count++;
-	add(s, state, 0, 1);
-	if (settings.record)
-		record_amount(p->slot, state, 0, 1, p->since);
 }
 
 #endif

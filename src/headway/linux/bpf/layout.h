@@ -306,10 +306,10 @@ enum { /* what a cause is */
 	OBJECT_STATE, /* the state that time was taken from */
 	WAKER_THREAD, /* its id, and above it the lower half of the address, if it was for one */
 	WAKER_STATE, /* the interrupt that ended the wait, by its state, and likewise */
-	HOLDER_THREAD, /* its id, or HELD_IDLE */
+	HOLDER_THREAD, /* its id, or HELD_IDLE, or HELD_UNSEEN */
 };
 
-enum { HELD_IDLE = 0xffffffff };
+enum { HELD_UNSEEN = 0xfffffffe, HELD_IDLE = 0xffffffff };
 
 struct cause_key {
 	__u64 birth;
@@ -413,6 +413,7 @@ struct settings {
 /* Written by user space, read by the programs. */
 struct control {
 	__u64 cut_at; /* all before this moment belongs to the cut, all after it does not */
+	__u64 told_at; /* the moment of the cut before, of which all has been read by now; 0: not known */
 	__u32 cut; /* its number */
 	__u32 last; /* it is the last one: nothing after it is measured */
 	__u32 command; /* a process of ours to be measured from its exec on; 0: none */

@@ -89,7 +89,7 @@ u64 charge_tag(u32 number, u32 i)
 	if (first)
 		return 0;
 	/* A moment that was read, but not written down before an interruption, is any since the change before it: that lies
-	 * somewhere in the stretch in which it was seen. */
+	 * somewhere between the two looks of which the later one saw it. */
 	s64 slack = x->since - m->changed_at + CLOCK_SLACK;
 	x->changed |= time != (on ? all : 0) || entered;
 	/* All tags together have no more than there was; and entering takes a nanosecond at least. */
@@ -192,7 +192,7 @@ u64 regions(u32 number, u64 since, u64 until, u64 now, u64 time)
 	m->stretch.changed = 0;
 	loop(n, charge_next, &number, 0);
 	if (m->stretch.changed || !m->at)
-		m->changed_at = since; /* somewhere in this stretch: after it a moment may have been read, to be written down later */
+		m->changed_at = m->at ? m->at : since; /* somewhere since the last look: a moment read after it may be written later */
 	m->at = until;
 	return time - m->stretch.left;
 }

@@ -178,6 +178,7 @@ class TopApp(App[None]):
         self._paused = False
         self._going = False
         self._place = 0
+        self._heading = 0  # where it will be when all is read
         self._wanted: int | None = None
         self._reading = False
         self._note = ""
@@ -293,7 +294,7 @@ class TopApp(App[None]):
     def _go(self, place: int) -> None:
         """Show this interval of a timeline, when it has been read; only the last wish counts."""
         assert isinstance(self._feed, Timeline)
-        self._wanted = min(max(place, 0), self._feed.number - 1)
+        self._wanted = self._heading = min(max(place, 0), self._feed.number - 1)
         if not self._reading:
             self._reading = True
             self.run_worker(self._read(self._feed))
@@ -498,7 +499,7 @@ class TopApp(App[None]):
 
     def _move(self, by: int) -> None:
         if isinstance(self._feed, Timeline):
-            self._go((self._place if self._wanted is None else self._wanted) + by)
+            self._go(self._heading + by)
 
     def action_earlier(self, by: int) -> None:
         """So many intervals back."""

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What did not show: which thread a processor is running when nobody said so, since when, and what it did before. */
+#ifndef HEADWAY_UNSEEN_H
+#define HEADWAY_UNSEEN_H
+
+#include "causes.h"
+
+/* When the running thread came onto this processor, on our clock: from the run queue's clock then and at our last switch. */
+INLINE u64 arrival(struct processor *p, struct task_struct *task, u64 now)
+{
+	u64 at = p->since;
+	if (FIELD_EXISTS(task->sched_info.last_arrival) && p->switched == at) {
+		s64 later = task->sched_info.last_arrival - p->switched_clock;
+		if (later > 0)
+			at += later;
+	}
+	if (settings.intervals && at < control.cut_at && control.cut_at <= now) /* what a reader has been told stands */
+		at = control.cut_at;
+	return at > now ? now : at;
+}
+
+/*
+ * A kernel may keep some threads from being traced (a hypervisor's agent, say): their own events do not show, nor does
+ * the switch from them to the next thread. Then the thread we took for running has left unseen.
+ */
+NOINLINE int left_unseen(struct processor *p, u32 number, u64 now)
+{
+	struct slot *s = slot_at(number);
+	u64 at = arrival(p, current_task(), now);
+	if (!s)
+		return 0;
+	u64 cut = control.cut_at;
+	u32 state = p->state;
+	lose(p, LOST_SWITCHES, 1);
+	if (settings.intervals && p->since < cut && cut <= at && state < N_STATES) { /* as a reader has been told */
+		add(s, state, cut - p->since, 0);
+		if (settings.record)
+			record_any_stretch(number, p->since, cut, cut - p->since, state);
+		p->cells[state].time += cut - p->since;
+		p->since = cut;
+	}
+	add(s, UNKNOWN, at - p->since, 1);
+	p->cells[UNKNOWN].time += at - p->since;
+	if (settings.record) {
+		record_any_stretch(number, p->since, at, at - p->since, UNKNOWN);
+		record_return(number, UNKNOWN, at, at); /* it counts for the thread alone */
+	}
+	p->since = at;
+	p->longest = 0;
+	s->since = at;
+	s->state = UNKNOWN;
+	ORDER();
+	s->cpu = 0;
+	return 0;
+}
+
+/*
+ * A thread that waited runs, or is about to, and its wake-up did not show: that was on a processor on which nothing
+ * shows, see left_unseen. The kernel has counted since when it was ready, and by `clock`, that of its run queue, counts
+ * still if it does not run yet. Who woke it is known only where that showed on another processor.
+ */
+NOINLINE int woken_unseen(struct task_struct *task, u32 number, u64 clock, u64 until)
+{
+	struct processor *p = here();
+	struct slot *s = slot_at(number);
+	if (!p || !s)
+		return 0;
+	u32 state = s->state;
+	if (state == READY || state == UNKNOWN || state == ELSEWHERE || until <= s->since)
+		return 0;
+	u64 ready = 0, since = s->since, queued = 0;
+	if (FIELD_EXISTS(task->sched_info.run_delay)) {
+		ready = task->sched_info.run_delay - s->run_delay;
+		queued = task->sched_info.last_queued;
+	}
+	if (!FIELD_EXISTS(task->sched_info.run_delay) || (queued && !clock)) {
+		lose(p, LOST_WAKES, 1);
+		return 0;
+	}
+	if (clock > queued && queued)
+		ready += clock - queued;
+	u64 at = ready < until - since ? until - ready : since;
+	if (settings.intervals && at < control.cut_at && control.cut_at <= until) /* what a reader has been told stands */
+		at = control.cut_at;
+	if (at < since)
+		at = since;
+	if (settings.why)
+		note_wait(s, at); /* what it was for is known, and who ended it if only the end did not show */
+	add(s, state, at - since, 1);
+	if (settings.stacks)
+		charge_stack(s, state, at - since, 1);
+	if (settings.record)
+		record_return(number, state, since, at);
+	s->waker_kind = OBJECT_NONE; /* not that of the next wait */
+	s->since = at;
+	s->state = READY;
+	return 0;
+}
+
+/* Who had the processor while a thread was ready that then came to it unseen: after the last switch that showed, somebody. */
+NOINLINE int blame_unseen(struct processor *p, u32 number, u64 until)
+{
+	struct slot *s = slot_at(number);
+	if (!s)
+		return 0;
+	u64 since = p->switched > s->since ? p->switched : s->since;
+	blame_holders(number, until);
+	if (since < until)
+		blame(s, READY, HOLDER_THREAD, HELD_UNSEEN, until - since, 1, NULL);
+	return 0;
+}
+
+/*
+ * Which thread runs here? Asked when measuring begins, when a thread was opened while it ran, and at the first event
+ * after a switch to a thread that is not measured. What it does has been so for the whole stretch that is open, because
+ * what ends a stretch is a handler, and none came.
+ */
+NOINLINE u32 look(struct processor *p, u64 now, u32 state)
+{
+	struct task_struct *task = current_task();
+	u32 number = task->pid ? slot_of(task) : 0;
+	u32 cpu = processor_id();
+	p->task = (u64)task;
+	p->pending_state = 0; /* of the thread that was here, not of this one */
+	p->pending_user = 0;
+	if (settings.some_cpus && !p->selected)
+		number = 0;
+	struct slot *s = number ? slot_at(number) : NULL;
+	if (!s) {
+		u32 before = p->state, state_now = task->pid ? UNMEASURED : IDLE;
+		if (before < N_STATES && before != state_now) {
+			u64 at = arrival(p, task, now);
+			p->cells[before].time += at - p->since;
+			if (settings.record)
+				record_any_stretch(0, p->since, at, at - p->since, before);
+			p->since = at;
+			p->longest = 0;
+		}
+		p->state = state_now;
+		p->depth = 0;
+		p->slot = 0;
+		return 0;
+	}
+	if (s->cpu != cpu + 1) {
+		u64 from = arrival(p, task, now);
+		if (s->since > from)
+			from = s->since;
+		if (from > now)
+			from = now;
+		bool known = s->state != UNKNOWN;
+		save_if_due(s, number, now);
+		woken_unseen(task, number, 0, from);
+		if (settings.why && s->state == READY)
+			blame_unseen(p, number, from);
+		if (from > s->since) {
+			add(s, s->state, from - s->since, 1);
+			if (settings.stacks)
+				charge_stack(s, s->state, from - s->since, 1);
+			if (settings.record)
+				record_return(number, s->state, s->since, from);
+		}
+		if (p->state < N_STATES && from > p->since) { /* before it came, or was opened */
+			u32 before = p->state == UNKNOWN && !control.cut ? UNMEASURED : p->state;
+			if (before < N_STATES) {
+				p->cells[before].time += from - p->since;
+				if (settings.record)
+					record_any_stretch(0, p->since, from, from - p->since, before);
+			}
+		}
+		s->since = p->since = from;
+		p->longest = 0; /* that was somebody else's */
+		s->cpu = cpu + 1;
+		p->state = state ? state : state_by_registers(task);
+		if (p->state == USER)
+			p->state = s->user; /* it may have left in a marked function */
+		p->slot = number;
+		if (known) { /* what it left in has ended unseen, unless it is in it still */
+			u32 left = s->depth ? s->nested[0] : s->resume;
+			if (s->depth)
+				count_last(p, s, s->resume);
+			if (left != p->state)
+				count_last(p, s, left);
+		}
+		p->depth = 0;
+	}
+	p->slot = number;
+	return number;
+}
+
+#endif

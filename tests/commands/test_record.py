@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from headway.commands import record as command
-from headway.commands import recorded
+from headway.commands import recorded, recorder
 from headway.commands.record import Size
 from headway.commands.recorder import describe, record
 from headway.errors import HeadwayError
@@ -91,7 +91,8 @@ def start(path: Path, **limits: float) -> tuple[Source, Writer]:
     return source, Writer(path, describe(Selection(), ()), **limits)  # type: ignore[arg-type]
 
 
-def test_what_is_recorded_is_what_was_measured(tmp_path: Path) -> None:
+def test_what_is_recorded_is_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder, "TAKE_SECONDS", 0.05)
     source, writer = start(tmp_path / "a.hw", seconds=0.0)
     observation, error = record(lambda _: source, writer, Selection(everything=True), seconds=0.8)
     assert error == ""

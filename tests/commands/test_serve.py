@@ -468,9 +468,12 @@ def test_it_ends_with_what_it_measures_and_after_so_long() -> None:
         assert server.process.wait(timeout=60) == 0
 
 
-def test_if_the_listener_is_killed_it_says_so_and_the_command_goes_on() -> None:
-    with serving("--source", "proc", "--", "sleep", "2") as server:
+def test_if_the_listener_is_killed_it_says_so_and_the_command_goes_on(tmp_path: Path) -> None:
+    until_told = f"until [ -e {tmp_path}/go ]; do sleep 0.1; done"
+    with serving("--source", "proc", "--", "sh", "-c", until_told) as server:
         os.kill(server.listener(), signal.SIGKILL)
+        time.sleep(0.5)
+        (tmp_path / "go").touch()
         assert server.process.wait(timeout=60) == 125
     assert "what serves has ended (signal 9)" in server.said[-1]
 

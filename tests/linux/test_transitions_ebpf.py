@@ -174,7 +174,8 @@ def test_two_processes_wake_each_other(compile_c: Compiler) -> None:
     for thread, other in ((ping, pong), (pong, ping)):
         ended = waits(recorded, "wait.pipe", thread)
         assert len(ended) > 100
-        assert sum(r.waker == -1 for r in ended) < 10, "a kernel may keep a processor from being traced for a moment"
+        unseen = sum(r.waker == -1 for r in ended)
+        assert unseen < max(10, len(ended) // 20), "a kernel may keep a processor from being traced for a moment"
         assert all(r.waker in (other, -1) and r.waker_tid == 0 and r.waker_state is None for r in ended)
 
 
@@ -236,7 +237,8 @@ def test_threads_that_hand_over_by_futex(compile_c: Compiler) -> None:
     for thread, other in ((first, second), (second, first)):
         ended = waits(recorded, "wait.futex", thread)
         assert len(ended) > 100
-        assert sum(r.waker == -1 for r in ended) < 10, "a kernel may keep a processor from being traced for a moment"
+        unseen = sum(r.waker == -1 for r in ended)
+        assert unseen < max(10, len(ended) // 20), "a kernel may keep a processor from being traced for a moment"
         assert {r.waker for r in ended} <= {other, -1}
 
 

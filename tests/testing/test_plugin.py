@@ -461,7 +461,7 @@ def test_only_what_passed_is_kept_and_what_is_not_is_counted(pytester: pytest.Py
 
 def test_a_test_that_became_slower_is_kept_with_its_new_figures(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(THREE)
-    path = baseline(pytester, test_slower=0.1, test_faster=10, test_new=100)
+    path = baseline(pytester, test_slower=0.1, test_faster=10, test_new=10_000)
     before = json.loads(path.read_text())["tests"]
     run(pytester, "--headway-compare", path, "--headway-save", path).assert_outcomes(passed=2, failed=1)
     after = json.loads(path.read_text())["tests"]
@@ -474,7 +474,7 @@ def test_a_baseline_of_another_processor_is_refused_one_of_another_kernel_is_rem
     pytester: pytest.Pytester,
 ) -> None:
     pytester.makepyfile("def test_it(): pass")
-    path = baseline(pytester, test_it=100)
+    path = baseline(pytester, test_it=10_000)
     document = json.loads(path.read_text())
     document["machine"]["kernel"] = "2.6.32"
     path.write_text(json.dumps(document))
@@ -494,7 +494,7 @@ def test_a_baseline_of_another_processor_is_refused_one_of_another_kernel_is_rem
 def test_workers_of_xdist_measure_themselves(pytester: pytest.Pytester) -> None:
     pytest.importorskip("xdist")
     pytester.makepyfile(THREE)
-    path = baseline(pytester, test_slower=0.1, test_faster=10, test_new=100)
+    path = baseline(pytester, test_slower=0.1, test_faster=10, test_new=10_000)
     assert len(json.loads(path.read_text())["tests"]) == 3
     other = Path("other.json")
     result = pytester.runpytest_subprocess(

@@ -47,6 +47,13 @@ NOINLINE int left_unseen(struct processor *p, u32 number, u64 now)
 	}
 	p->since = at;
 	p->longest = 0;
+	if (state < N_STATES) {
+		s->resume = p->depth ? p->nested[0] : state; /* the latest that is known */
+		s->depth = 0;
+		if (p->depth)
+			count_last(p, s, state);
+		count_last(p, s, s->resume); /* if it goes on, it begins anew */
+	}
 	s->since = at;
 	s->state = UNKNOWN;
 	ORDER();

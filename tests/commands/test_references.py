@@ -62,6 +62,12 @@ def test_without_xdg_it_is_in_the_home(tmp_path: Path, monkeypatch: pytest.Monke
     assert load_references().wait == 0.9
 
 
+def test_where_nobody_can_look_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in the home of another user, which $HOME names still after a change of user."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/" + "x" * 1000)
+    assert load_references() == References()
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -76,7 +76,7 @@ class Running:
 def the_rest(process: subprocess.Popen[str]) -> str:
     """What it still says, of which a line may have been read ahead; it and its command do not outlive the test."""
     assert process.stderr is not None
-    late = threading.Timer(60, os.killpg, (os.getpgid(process.pid), signal.SIGKILL))
+    late = threading.Timer(60, os.killpg, (process.pid, signal.SIGKILL))
     late.start()
     try:
         rest = process.stderr.read()

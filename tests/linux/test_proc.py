@@ -33,6 +33,8 @@ from headway.linux.source import LinuxSource, Selection
 from headway.linux.syscalls import numbers
 from headway.model import Ledger, Quality, Thread, since, violations
 
+from .measuring import until_asleep
+
 TICK = 4_000_000
 PATIENCE = 20.0
 """Seconds after which something that must happen is held not to."""
@@ -499,7 +501,7 @@ class Program:
 
     def until_asleep(self) -> None:
         """Its first thread is back in its read, and its figures are complete."""
-        eventually(lambda: b") S " in Path(f"/proc/{self.pid}/task/{self.pid}/stat").read_bytes())
+        until_asleep(self.pid)
 
 
 def eventually(holds: Callable[[], object]) -> None:
@@ -691,7 +693,7 @@ def test_a_command_and_its_children_are_accounted_for(reaped_first: bool) -> Non
             os.execv(sys.executable, [sys.executable, "-S", "-c", code])
         finally:
             os._exit(99)
-    eventually(lambda: b") S " in Path(f"/proc/{pid}/stat").read_bytes())
+    until_asleep(pid)
     before = cpu_time(pid)
     with measuring(command=pid) as source:
         os.write(release, b"!")

@@ -12,13 +12,9 @@ import click
 
 from headway.errors import HeadwayError
 from headway.linux import processors
-from headway.linux.source import Criteria, Selection
+from headway.linux.source import MOST_IDS, Criteria, Selection
 
 __all__ = ["Ids", "Milliseconds", "ProcessorList", "Seconds", "Wanted", "listing_options", "measuring_options"]
-
-
-_MOST_IDS = 1 << 22
-"""PID_MAX_LIMIT of 64-bit kernels (include/linux/threads.h)."""
 
 
 class Ids(click.ParamType[tuple[int, ...]]):
@@ -33,8 +29,8 @@ class Ids(click.ParamType[tuple[int, ...]]):
         if not re.fullmatch(r"[1-9]\d{0,9}(,[1-9]\d{0,9})*", value, re.ASCII):
             self.fail(f"{value!r} is no list of ids: write it like 4711 or 4711,4712", param, ctx)
         ids = tuple(dict.fromkeys(int(part) for part in value.split(",")))
-        if max(ids) > _MOST_IDS:
-            self.fail(f"{max(ids)} is no id: they go up to {_MOST_IDS}", param, ctx)
+        if max(ids) > MOST_IDS:
+            self.fail(f"{max(ids)} is no id: they go up to {MOST_IDS}", param, ctx)
         return ids
 
 

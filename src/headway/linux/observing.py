@@ -13,12 +13,9 @@ from headway.errors import SelectionError
 from headway.model import Ledger
 
 from .choose import start_source
-from .source import Criteria, LinuxSource, Selection
+from .source import MOST_IDS, Criteria, LinuxSource, Selection
 
 __all__ = ["Observed", "observe"]
-
-_MOST = 1 << 22
-"""Ids are smaller (PID_MAX_LIMIT, linux/threads.h)."""
 
 
 def observe(
@@ -74,7 +71,7 @@ def observe(
 def _several(ids: int | Sequence[int], what: str) -> tuple[int, ...]:
     found = tuple(ids) if isinstance(ids, Sequence) and not isinstance(ids, str | bytes) else (ids,)
     for one in found:
-        if not isinstance(one, int) or isinstance(one, bool) or not 0 < one < _MOST:
+        if not isinstance(one, int) or isinstance(one, bool) or not 0 < one <= MOST_IDS:
             raise SelectionError(f"{what}={ascii(one)[:60]} is no id: give a positive number, or several")
     return cast(tuple[int, ...], found)
 

@@ -8,7 +8,10 @@ from typing import Protocol
 
 from headway.model import Ledger, Piece
 
-__all__ = ["Criteria", "LinuxSource", "RecordingSource", "Selection", "SourceAround"]
+__all__ = ["MOST_IDS", "Criteria", "LinuxSource", "RecordingSource", "Selection", "SourceAround"]
+
+MOST_IDS = 1 << 22
+"""PID_MAX_LIMIT of 64-bit kernels (include/linux/threads.h)."""
 
 
 @dataclass(frozen=True, slots=True)

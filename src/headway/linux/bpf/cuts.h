@@ -104,6 +104,14 @@ NOINLINE int cross(struct processor *p, u32 number, u64 now)
 	return true;
 }
 
+/* Until when a reader has been told, which stands: nothing that turns out later begins or ends before that. */
+INLINE u64 told_until(u64 now)
+{
+	if (!settings.intervals)
+		return 0;
+	return now < control.cut_at ? control.told_at : control.cut_at;
+}
+
 INLINE bool over(u64 now)
 {
 	return control.last && now >= control.cut_at;

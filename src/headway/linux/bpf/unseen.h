@@ -8,14 +8,14 @@
 /* When the running thread came onto this processor, on our clock: from the run queue's clock then and at our last switch. */
 INLINE u64 arrival(struct processor *p, struct task_struct *task, u64 now)
 {
-	u64 at = p->since;
+	u64 at = p->since, told = told_until(now);
 	if (FIELD_EXISTS(task->sched_info.last_arrival) && p->switched == at) {
 		s64 later = task->sched_info.last_arrival - p->switched_clock;
 		if (later > 0)
 			at += later;
 	}
-	if (settings.intervals && at < control.cut_at && control.cut_at <= now) /* what a reader has been told stands */
-		at = control.cut_at;
+	if (at < told)
+		at = told;
 	return at > now ? now : at;
 }
 
@@ -29,15 +29,15 @@ NOINLINE int left_unseen(struct processor *p, u32 number, u64 now)
 	u64 at = arrival(p, current_task(), now);
 	if (!s)
 		return 0;
-	u64 cut = control.cut_at;
+	u64 told = told_until(at);
 	u32 state = p->state;
 	lose(p, LOST_SWITCHES, 1);
-	if (settings.intervals && p->since < cut && cut <= at && state < N_STATES) { /* as a reader has been told */
-		add(s, state, cut - p->since, 0);
+	if (p->since < told && told <= at && state < N_STATES) {
+		add(s, state, told - p->since, 0);
 		if (settings.record)
-			record_any_stretch(number, p->since, cut, cut - p->since, state);
-		p->cells[state].time += cut - p->since;
-		p->since = cut;
+			record_any_stretch(number, p->since, told, told - p->since, state);
+		p->cells[state].time += told - p->since;
+		p->since = told;
 	}
 	add(s, UNKNOWN, at - p->since, 1);
 	p->cells[UNKNOWN].time += at - p->since;
@@ -86,9 +86,9 @@ NOINLINE int woken_unseen(struct task_struct *task, u32 number, u64 clock, u64 u
 	}
 	if (clock > queued && queued)
 		ready += clock - queued;
-	u64 at = ready < until - since ? until - ready : since;
-	if (settings.intervals && at < control.cut_at && control.cut_at <= until) /* what a reader has been told stands */
-		at = control.cut_at;
+	u64 at = ready < until - since ? until - ready : since, told = told_until(until);
+	if (at < told)
+		at = told;
 	if (at < since)
 		at = since;
 	if (settings.why)
@@ -148,6 +148,7 @@ NOINLINE u32 look(struct processor *p, u64 now, u32 state)
 		p->slot = 0;
 		return 0;
 	}
+	p->slot = number;
 	if (s->cpu != cpu + 1) {
 		u64 from = arrival(p, task, now);
 		if (s->since > from)
@@ -180,7 +181,6 @@ NOINLINE u32 look(struct processor *p, u64 now, u32 state)
 		p->state = state ? state : state_by_registers(task);
 		if (p->state == USER)
 			p->state = s->user; /* it may have left in a marked function */
-		p->slot = number;
 		if (known) { /* what it left in has ended unseen, unless it is in it still */
 			u32 left = s->depth ? s->nested[0] : s->resume;
 			if (s->depth)
@@ -190,7 +190,6 @@ NOINLINE u32 look(struct processor *p, u64 now, u32 state)
 		}
 		p->depth = 0;
 	}
-	p->slot = number;
 	return number;
 }
 

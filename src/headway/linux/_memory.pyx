@@ -83,7 +83,7 @@ cdef extern from "bpf/layout.h" nogil:
         uint64_t cells[1][8]
 
     struct settings:
-        uint32_t everything, follow, some_cpus, intervals, has_steal, has_prev_state, max_slots
+        uint32_t everything, follow, some_cpus, intervals, has_steal, has_prev_state, has_fetch, max_slots
         uint32_t namespace_inum, cgroup_level
         uint64_t cgroup
         uint32_t name_length, name_prefix
@@ -97,7 +97,7 @@ cdef extern from "bpf/layout.h" nogil:
     struct control:
         uint64_t cut_at
         uint64_t told_at
-        uint32_t cut, last, command, only, slots, tags
+        uint32_t cut, last, command, only, slots
         uint32_t before[15]
         uint32_t after[15]
 
@@ -202,6 +202,7 @@ def pack_settings(*, wait_of, compat_call, checks=(), bytes name=b"", **numbers)
     s.intervals = numbers.pop("intervals", 0)
     s.has_steal = numbers.pop("has_steal", 0)
     s.has_prev_state = numbers.pop("has_prev_state", 0)
+    s.has_fetch = numbers.pop("has_fetch", 0)
     s.max_slots = numbers.pop("max_slots")
     s.namespace_inum = numbers.pop("namespace_inum", 0)
     s.cgroup = numbers.pop("cgroup", 0)
@@ -651,7 +652,6 @@ cdef class Memory:
         for i, name in enumerate((OTHER_TAG, *functions)):
             encoded = name.encode()[:TAG_LENGTH - 1]
             memcpy(self.tags[i].name, <const char *>encoded, len(encoded))
-        self.shared.tags = 1 + len(functions)
         self.n_cpus = n_cpus
         self.max_slots = max_slots
         self.processor_stride = PROCESSOR_SIZE
@@ -968,10 +968,9 @@ cdef class Memory:
             lost += self.processor_at(cpu).lost_stretches + self.processor_at(cpu).lost_absences
         return lost
 
-    @property
-    def tags_named(self):
-        """State numbers below this have a name, or never will."""
-        return TAG + min(self.shared.tags, N_TAGS)
+    def hand_out_slots(self):
+        """Have the programs take slots only from those that are free, where all are listed; before they are attached."""
+        self.shared.slots = self.max_slots - 1
 
     def slots_used(self):
         """Slots are numbered from 1; this is one more than the last one that was ever used."""

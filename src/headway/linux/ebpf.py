@@ -1,7 +1,8 @@
 """The eBPF source: every change of state of every measured thread, counted in the kernel.
 
 bpf/progress.bpf.c does the accounting; this module sets it up, tells it which threads to measure, and turns the memory
-that it shares into ledgers. Needs Linux 5.17 or later with BTF, CAP_BPF and CAP_PERFMON.
+that it shares into ledgers. Needs Linux 5.15 or later with BTF, or an older one with the same features backported, and
+CAP_BPF and CAP_PERFMON.
 """
 
 from __future__ import annotations
@@ -15,8 +16,6 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from importlib import resources
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,12 +35,13 @@ from headway.model import (
 )
 from headway.model.ledger import States
 
-from . import checks, counters, perf, privileges, processors, states
-from ._memory import STATES, Cells, Exits, Memory, pack_settings
+from . import checks, counters, loading, perf, privileges, processors
+from ._memory import STATES, Cells, Exits, Memory
 from .cost import Costs, Exercise, ExercisingProcess, costs
 from .hotplug import Hotplug
 from .ids import pid_namespace, process_of
 from .libbpf import BpfError, Library, Object, Program, RingReader
+from .loading import Features, Shape
 from .source import Criteria, Selection
 
 if TYPE_CHECKING:  # what few measurements need is loaded by those
@@ -54,7 +54,6 @@ if TYPE_CHECKING:  # what few measurements need is loaded by those
 
 __all__ = ["BpfSource"]
 
-BTF = Path("/sys/kernel/btf/vmlinux")
 RING_BYTES = 1 << 24
 """Room for the totals of about 30,000 ended threads between two looks."""
 CALIBRATIONS = 1
@@ -98,10 +97,6 @@ _LOSSES = (
 _SHARED = ("processors", "saved_processors", "slots", "saved_slots", ".bss", "tag_names")
 _COUNTS = ("slot_counts", "saved_slot_counts", "processor_counts", "saved_processor_counts")
 _RINGS = ("stretches", "absences", "tails")
-_NEEDED = ("switch_threads", "enter_call", "leave_call", "wake", "wake_new", "fork_thread", "exec_program")
-_FUNCTIONS = ("enter_function", "leave_function")
-_SAMPLES = ("take_sample",)
-_FAULTS = ("fault_in_user", "fault_in_kernel", "fault_done", "deliver_signal")
 
 
 class BpfSource:
@@ -186,18 +181,13 @@ class BpfSource:
                 self._begin()
         except BpfError as error:
             self.close()
-            raise _explain(error) from None
+            raise loading.explain(error) from None
         except BaseException:
             self.close()
             raise
 
     def _begin(self) -> None:
         selection = self._selection
-        if not BTF.exists():
-            raise HeadwayError(
-                "this kernel has no type information (/sys/kernel/btf/vmlinux; CONFIG_DEBUG_INFO_BTF), which the eBPF "
-                "source needs: use --source proc"
-            )
         library = Library()
         self._check_ids()
         self._plan = counters.plan(self._criteria.events)
@@ -347,39 +337,21 @@ class BpfSource:
                 raise SelectionError(f"there is no processor {cpu} that is on; these are: {there}")
 
     def _load(self, library: Library) -> None:
-        try:
-            image = (resources.files("headway.linux") / "bpf" / "progress.bpf.o").read_bytes()
-        except OSError as error:
-            raise HeadwayError(f"headway's eBPF object is missing ({error}): reinstall headway") from None
-        types = BTF.read_bytes()
-        tracepoints = set(re.findall(rb"\0btf_trace_(\w+)", types))
-        # CONFIG_PARAVIRT_TIME_ACCOUNTING, and CONFIG_FAIR_GROUP_SCHED: a thread leads to its run queue.
-        steal = b"\0prev_steal_time_rq\0" in types and b"\0my_q\0" in types
-        for has_prev_state in (True, False):
-            self._object = Object(library, image)
-            self._size_maps(self._object)
-            faults = self._can_count_faults()
-            for program in self._object.programs.values():
-                kind, _, hook = program.section.partition("/")
-                missing = kind == "tp_btf" and hook.encode() not in tracepoints
-                if missing and program.name in _NEEDED:
-                    raise HeadwayError(f"this kernel has no tracepoint {hook}, which headway needs: use --source proc")
-                needless = program.name == "enter_cgroup" and not self._selection.cgroup
-                needless |= program.name in _FUNCTIONS and not self._criteria.functions
-                needless |= program.name == "waking" and not (self._criteria.why or self._record)
-                needless |= program.name in _SAMPLES and not self._criteria.stacks
-                if missing or needless or (program.name in _FAULTS and not faults):
-                    program.leave_out()
-            self._object.map(".rodata.settings").set_initial(self._settings(steal, has_prev_state))
-            try:
-                self._object.load()
-                break
-            except BpfError as error:
-                self._object.close()
-                self._object = None
-                if not has_prev_state or (error.number in (errno.EPERM, errno.EACCES) and not error.log):
-                    raise _explain(error) from None
-        assert self._object is not None
+        shape = Shape.of(
+            self._selection,
+            self._criteria,
+            intervals=self._intervals,
+            record=self._record,
+            namespace=pid_namespace() != 0,
+        )
+        features = Features.probe(library)
+        self._object = loading.load(library, shape, features, self._sizes(), self._details(), self._checks)
+        first_tag = 1 + (len(self._marking.states) if self._marking is not None else 0)
+        for tag in reversed(range(first_tag, STATES["N_TAGS"])):
+            self._object.map("free_tags").push(tag)
+        if not features.fetch:
+            for slot in reversed(range(1, self._max_slots)):
+                self._object.map("free_slots").push(slot)
         self._maps = [self._object.map(name).map_memory() for name in _SHARED]
         self._memory = Memory(
             tuple(self._maps),
@@ -390,6 +362,8 @@ class BpfSource:
             plan=self._plan,
             counts=tuple(self._object.map(name).map_memory() for name in _COUNTS) if self._plan.events else (),
         )
+        if not features.fetch:
+            self._memory.hand_out_slots()
         if self._plan.events:
             self._counters = self._plan.open(processors.online())
             events = self._object.map("events")
@@ -406,12 +380,13 @@ class BpfSource:
 
             self.stacks = stacks.StackReader(library, self._object, self._memory)
         self._ring = RingReader(library, self._object.map("exits"), self._exits.function, self._exits.context)
-        self._explain_figures(steal, faults)
+        self._explain_figures(features)
 
-    def _size_maps(self, target: Object) -> None:
+    def _sizes(self) -> dict[str, int]:
+        """Entries of the maps."""
         cpus, counting = processors.possible(), bool(self._plan.events)
         stretch_words, absence_words = self._words()
-        sizes = {
+        return {
             "processors": cpus,
             "saved_processors": cpus if self._intervals else 1,
             "slots": self._max_slots,
@@ -432,8 +407,6 @@ class BpfSource:
             "selected_pids": len(self._selection.pids) + 1,
             "selected_tids": len(self._selection.tids) + 1,
         }
-        for name, size in sizes.items():
-            target.map(name).max_entries = size
 
     def _stack_sizes(self, cpus: int) -> dict[str, int]:
         """Where no stacks are wanted their maps stay as small as they are declared."""
@@ -443,54 +416,33 @@ class BpfSource:
 
         return stacks.sizes(cpus)
 
-    def _settings(self, steal: bool, has_prev_state: bool) -> bytes:
+    def _details(self) -> dict[str, object]:
+        """Settings that are numbers and names; what is switched on and off follows from the shape."""
         selection = self._selection
         name = os.fsencode(selection.name or "")
         group, group_level = _cgroup(selection.cgroup) if selection.cgroup else (0, 0)
-        return pack_settings(
-            wait_of=states.wait_table(),
-            compat_call=states.compat_table(),
-            checks=self._checks,
-            why=self._criteria.why,
-            record=self._record,
-            ring_words=self._words()[0],
-            absence_words=self._words()[1],
-            n_counted=len(self._plan.events),
-            functions=self._marking is not None,
-            stacks=self._criteria.stacks,
-            name=name.removesuffix(b"*"),
-            name_prefix=name.endswith(b"*"),
-            everything=selection.everything,
-            follow=selection.follow,
-            some_cpus=selection.cpus is not None,
-            intervals=self._intervals,
-            has_steal=steal,
-            has_prev_state=has_prev_state,
-            max_slots=self._max_slots,
-            namespace_inum=pid_namespace(),
-            cgroup=group,
-            cgroup_level=group_level,
-        )
+        return {
+            "ring_words": self._words()[0],
+            "absence_words": self._words()[1],
+            "n_counted": len(self._plan.events),
+            "name": name.removesuffix(b"*"),
+            "name_prefix": name.endswith(b"*"),
+            "max_slots": self._max_slots,
+            "namespace_inum": pid_namespace(),
+            "cgroup": group,
+            "cgroup_level": group_level,
+        }
 
-    def _can_count_faults(self) -> bool:
-        """Whether the end of a page fault is an event here; what one processor has, all have."""
-        try:
-            opened = perf.open_per_cpu(perf.FAULTS, processors.online()[:1])
-        except HeadwayError:
-            return False
-        perf.close_all(fd for fds in opened.values() for fd in fds)
-        return True
-
-    def _explain_figures(self, steal: bool, faults: bool) -> None:
+    def _explain_figures(self, features: Features) -> None:
         self._reasons = {
             "epi": "waiting for memory and other stalls are in it: they need hardware counters",
             "overhead": "taken out at prices found when measuring began, so RPI and its parts are exact together with "
             "it, not alone",
         }
-        if not faults:
+        if not features.faults:
             self._kernel = Quality.UNAVAILABLE
             self._reasons["kpi"] = "page faults are in EPI: this kernel lets no software event be counted"
-        if not steal:
+        if not features.steal:
             self._reasons["stolen"] = "this kernel does not say which thread it hit"
 
     def _visit_processors(self) -> None:
@@ -638,7 +590,7 @@ class BpfSource:
         """Whether the kernel says what it skipped without CAP_BPF: before 5.19 it may not (commit c8644cd0efe7)."""
         assert self._object is not None
         with privileges.without((privileges.Capability.BPF, privileges.Capability.SYS_ADMIN)):
-            return self._object.programs[_NEEDED[0]].tells_of_misses
+            return self._object.programs["switch_threads"].tells_of_misses
 
     def losses(self) -> dict[str, int]:
         """What could not be seen since `begin`, by name."""
@@ -883,36 +835,7 @@ def _files_as_allowed() -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in (errno.EMFILE, errno.ENFILE):
-            raise _too_many_files() from None
+            raise loading.too_many_files() from None
         raise
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-def _too_many_files() -> HeadwayError:
-    return HeadwayError(
-        f"eBPF needs about {100 + 2 * len(processors.online())} open files, more than are allowed: "
-        "raise the limit (ulimit -n), or use --source proc"
-    )
-
-
-def _explain(error: BpfError) -> HeadwayError:
-    """Why loading failed, and what to do."""
-    if error.number in (errno.EMFILE, errno.ENFILE) or "Too many open files" in error.log:
-        return _too_many_files()
-    if error.number in (errno.EPERM, errno.EACCES) and "BEGIN PROG LOAD LOG" not in error.log:
-        lockdown = ""
-        with suppress(OSError):
-            lockdown = Path("/sys/kernel/security/lockdown").read_text()
-        if "[confidentiality]" in lockdown:
-            return HeadwayError(
-                "the kernel is locked down (confidentiality), which forbids eBPF to read it: use --source proc, or "
-                "boot with lockdown=integrity"
-            )
-        return HeadwayError("eBPF needs CAP_BPF and CAP_PERFMON: run as root (sudo headway ...), or use --source proc")
-    words = [line for line in error.log.splitlines() if line.strip()]
-    said = next((line for line in words if "libbpf: prog" in line or "failed" in line), str(error))
-    for line, after in pairwise(words):
-        if after.startswith("processed "):  # the verifier's last words before its statistics are its reason
-            said = f"{said.removeprefix('libbpf: ')}: {line}"
-    return HeadwayError(f"the kernel refused headway's eBPF programs ({said.strip()}): use --source proc")

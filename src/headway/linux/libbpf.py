@@ -67,6 +67,7 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "bpf_link__destroy": (c_int, [c_void_p]),
     "bpf_enable_stats": (c_int, [c_int]),
     "bpf_iter_create": (c_int, [c_int]),
+    "bpf_prog_load": (c_int, [c_int, c_char_p, c_char_p, c_char_p, c_size_t, c_void_p]),
     "bpf_obj_get_info_by_fd": (c_int, [c_int, c_void_p, c_void_p]),
     "ring_buffer__new": (c_void_p, [c_int, c_void_p, c_void_p, c_void_p]),
     "ring_buffer__free": (None, [c_void_p]),
@@ -125,6 +126,14 @@ class Library:
             raise BpfError(what, -result)
         return result
 
+    def loads(self, instructions: bytes) -> bool:
+        """Whether the kernel takes a program of these instructions; it is unloaded at once."""
+        socket_filter = 1  # BPF_PROG_TYPE_SOCKET_FILTER
+        fd = self.call("bpf_prog_load", socket_filter, b"trial", b"GPL", instructions, len(instructions) // 8, None)
+        if fd >= 0:
+            os.close(fd)
+        return fd >= 0
+
     def text(self, function: str, *arguments: object) -> str:
         """Call a function that returns a string."""
         return str(getattr(self._library, function)(*arguments).decode())
@@ -164,6 +173,11 @@ class Map:
         """Set an entry of a map from u32 to u32."""
         k, v = c_uint32(key), c_uint32(value)
         self._library.check(f"writing {self.name}", "bpf_map_update_elem", self.fd, byref(k), byref(v), 0)
+
+    def push(self, value: int) -> None:
+        """Put a value on a stack of u32."""
+        v = c_uint32(value)
+        self._library.check(f"writing {self.name}", "bpf_map_update_elem", self.fd, None, byref(v), 0)
 
     def remove(self, key: bytes) -> None:
         """Take an entry out of a hash map, if it is there."""

@@ -108,32 +108,29 @@ NOINLINE int note_holder(struct task_struct *task, u64 from, u64 until)
 	return 0;
 }
 
-struct blaming {
-	u64 now;
-	u32 number;
-};
-
-static int blame_holder(u32 i, struct blaming *x)
+/* The last holder but `i` of this processor: false if those before it were gone when the thread became ready. */
+u64 blame_holder(u32 number, u64 now, u32 i)
 {
 	u32 cpu = processor_id();
-	struct slot *s = slot_at(x->number);
+	struct slot *s = slot_at(number);
 	struct history *h = map_lookup(&histories, &cpu);
 	if (!s || !h || i >= h->next)
-		return 1;
+		return false;
 	struct held *held = &h->held[(h->next - 1 - i) & (N_HELD - 1)];
-	u64 from = held->from > s->since ? held->from : s->since, until = held->until < x->now ? held->until : x->now;
+	u64 from = held->from > s->since ? held->from : s->since, until = held->until < now ? held->until : now;
 	if (held->until <= s->since)
-		return 1;
+		return false;
 	if (from < until)
 		blame(s, READY, HOLDER_THREAD, held->tid, until - from, 1, held->name);
-	return 0;
+	return true;
 }
 
 /* The thread gets this processor: who had it while the thread was ready? */
 NOINLINE int blame_holders(u32 number, u64 now)
 {
-	struct blaming x = {.now = now, .number = number};
-	loop(N_HELD, blame_holder, &x, 0);
+	for (u32 i = 0; i < N_HELD; i++)
+		if (!blame_holder(number, now, i))
+			break;
 	return 0;
 }
 

@@ -226,11 +226,12 @@ struct absorption {
 	u64 all, total;
 };
 
-static int absorb_one(u32 i, struct absorption *a)
+u64 absorb_one(struct absorption *a, u32 number_of_interrupt)
 {
 	struct processor *p = here();
-	if (!p || i >= N_INTERRUPTS)
-		return 1;
+	u64 i = MASKED(number_of_interrupt, N_INTERRUPTS);
+	if (!p || !a)
+		return 0;
 	u64 time = p->deferred[i].time - p->absorbed[i].time;
 	u64 count = p->deferred[i].count - p->absorbed[i].count;
 	if (!time && !count)
@@ -257,7 +258,8 @@ NOINLINE int absorb(struct processor *p, u32 number)
 		return 0;
 	if (p->deferred_since > p->since)
 		a.room = p->deferred_since - p->since;
-	loop(N_INTERRUPTS, absorb_one, &a, 0);
+	for (u32 i = 0; i < N_INTERRUPTS; i++)
+		absorb_one(&a, i);
 	p->absorbed_total += a.all;
 	p->since += a.total;
 	return 0;

@@ -9,19 +9,15 @@
 
 #include "memory.h"
 
-struct counting {
-	u32 number, state, cpu;
-};
-
-static int count_event(u32 i, struct counting *x)
+u64 count_event(u32 number, u32 to, u32 event)
 {
-	u32 cpu = x->cpu, number = x->number;
+	u32 cpu = processor_id();
 	struct processor_counts *c = map_lookup(&processor_counts, &cpu);
-	u64 state = x->state;
 	struct event_value value = {};
+	u64 i = MASKED(event, N_COUNTED), state = to;
 	OPAQUE(state);
-	if (!c || i >= N_COUNTED || state >= N_STATES)
-		return 1;
+	if (!c || state >= N_STATES)
+		return 0;
 	if (read_event(&events, cpu * N_COUNTED + i, &value, sizeof(value)))
 		return 0;
 	u64 grown = value.counter - c->last[i];
@@ -44,30 +40,26 @@ static int count_event(u32 i, struct counting *x)
 /* A stretch was charged to a state: so is what was counted in it. */
 u64 count_events(u32 number, u32 state)
 {
-	struct counting x = {.number = number, .state = state, .cpu = processor_id()};
-	loop(settings.n_counted, count_event, &x, 0);
+	for (u32 i = 0; i < N_COUNTED && i < settings.n_counted; i++)
+		count_event(number, state, i);
 	return 0;
 }
 
 enum { COUNTS_STRETCH, COUNTS_PENDING_CALL, COUNTS_PENDING_USER };
 
-struct count_move {
-	u32 number, from, to, which;
-};
-
-static int move_count(u32 i, struct count_move *x)
+u64 move_count(u32 number, u32 state, u32 other, u32 which, u32 event)
 {
-	u32 cpu = processor_id(), number = x->number;
-	u64 from = x->from, to = x->to;
+	u32 cpu = processor_id();
+	u64 i = MASKED(event, N_COUNTED), from = state, to = other;
 	struct processor_counts *c = map_lookup(&processor_counts, &cpu);
 	struct slot *s = map_lookup(&slots, &number);
 	struct thread_counts *t = map_lookup(&slot_counts, &number);
 	OPAQUE(from);
 	OPAQUE(to);
-	if (!c || !s || !t || i >= N_COUNTED || from >= N_STATES || to >= N_STATES)
-		return 1;
-	u64 much = x->which == COUNTS_STRETCH ? c->stretch[i] :
-		   x->which == COUNTS_PENDING_CALL ? c->pending_call[i] : c->pending_user[i];
+	if (!c || !s || !t || from >= N_STATES || to >= N_STATES)
+		return 0;
+	u64 much = which == COUNTS_STRETCH ? c->stretch[i] :
+		   which == COUNTS_PENDING_CALL ? c->pending_call[i] : c->pending_user[i];
 	c->cells[from][i] -= much;
 	c->cells[to][i] += much;
 	t->cells[(s->index[from] - 1) & (N_CELLS - 1)][i] -= much;
@@ -78,9 +70,10 @@ static int move_count(u32 i, struct count_move *x)
 /* Goes with `move`, after it. */
 u64 move_counts(u32 number, u32 from, u32 to, u32 which)
 {
-	struct count_move x = {.number = number, .from = from, .to = to, .which = which};
-	if (settings.n_counted && from != to)
-		loop(settings.n_counted, move_count, &x, 0);
+	if (from == to)
+		return 0;
+	for (u32 i = 0; i < N_COUNTED && i < settings.n_counted; i++)
+		move_count(number, from, to, which, i);
 	return 0;
 }
 
@@ -98,12 +91,11 @@ u64 keep_counts(u32 which)
 	return 0;
 }
 
-static int forget_count(u32 i, u32 *number)
+u64 forget_count(u32 number, u32 cell)
 {
-	struct thread_counts *t = map_lookup(&slot_counts, number);
-	if (!t || i >= N_CELLS)
-		return 1;
-	__builtin_memset(t->cells[i], 0, sizeof(t->cells[i]));
+	struct thread_counts *t = map_lookup(&slot_counts, &number);
+	if (t)
+		__builtin_memset(t->cells[MASKED(cell, N_CELLS)], 0, sizeof(t->cells[0]));
 	return 0;
 }
 
@@ -121,7 +113,8 @@ u64 send_counts(u32 number)
 	t->tid = s->tid;
 	t->used = used;
 	ring_output(&exits, t, size, RING_NO_WAKEUP); /* if this is lost, so is the slot, which is counted */
-	loop(used, forget_count, &number, 0);
+	for (u32 i = 0; i < N_CELLS && i < used; i++)
+		forget_count(number, i);
 	return 0;
 }
 

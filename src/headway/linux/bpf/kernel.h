@@ -31,6 +31,18 @@ typedef _Bool bool;
 /* What is compared is what is used: not a narrower copy, of which the verifier would know nothing. */
 #define OPAQUE(value) asm volatile("" : "+r"(value))
 
+/*
+ * An index below `size`, a power of two, right where it is used. The compiler knows the bound from a comparison further up
+ * and would drop the mask; the verifier forgets that bound when the index was on the stack in between: before commit
+ * 354e8f1970f8 ("bpf: Support <8-byte scalar spill and refill", 5.16) always, later if only a copy was compared.
+ */
+#define MASKED(index, size)                        \
+	({                                             \
+		u64 masked = (index);                      \
+		OPAQUE(masked);                            \
+		masked & ((size) - 1);                     \
+	})
+
 /* Map definitions as libbpf reads them from BTF. */
 #define UINT(name, value) int(*name)[value]
 #define TYPE(name, type) type *name
@@ -57,7 +69,6 @@ static u64 (*const ring_query)(const void *ring, u64 what) = (void *)134;
 static void *(*const task_storage)(const void *map, void *task, const void *value, u64 flags) = (void *)156;
 static long (*const storage_delete)(const void *map, void *task) = (void *)157;
 static u64 (*const attach_cookie)(void *ctx) = (void *)174;
-static long (*const loop)(u32 times, void *body, void *context, u64 flags) = (void *)181; /* since 5.17 */
 enum { NO_ROOM = 7 /* E2BIG: a hash map is full */ };
 enum { STORAGE_CREATE = 1, RING_AVAILABLE = 0, RING_NO_WAKEUP = 1, RING_FORCE_WAKEUP = 2 };
 

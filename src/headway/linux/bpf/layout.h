@@ -390,6 +390,7 @@ struct settings {
 	__u32 intervals; /* readers want cuts other than the last one */
 	__u32 has_steal; /* the kernel accounts for stolen time */
 	__u32 has_prev_state; /* sched_switch says why the thread leaves: commit fa2c3254d7cf, 5.18 */
+	__u32 has_fetch; /* atomic instructions that fetch: arm64's JIT has them since commit 1902472b4fa9, 5.18 */
 	__u32 max_slots;
 	__u32 namespace_inum; /* the reader's pid namespace; 0: the initial one */
 	__u32 cgroup_level; /* at this level below the root, or deeper */
@@ -420,7 +421,6 @@ struct control {
 	__u32 only; /* measure no other process than this one; 0: as selected */
 	__u32 slots; /* slots handed out so far; written by the programs */
 	__u32 namespace_level; /* of the reader's pid namespace; written by the programs */
-	__u32 tags; /* names in use; written by the programs */
 	/* What an event costs, ns << COST_BITS: before the handler reads its clock, and after. */
 	__u32 before[N_EVENTS];
 	__u32 after[N_EVENTS];

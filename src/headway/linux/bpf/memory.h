@@ -208,6 +208,13 @@ struct {
 	TYPE(value, struct tag_name);
 } tag_names SEC(".maps");
 
+/* Numbers of names that are not in use yet. */
+struct {
+	UINT(type, MAP_STACK);
+	UINT(max_entries, N_TAGS);
+	TYPE(value, u32);
+} free_tags SEC(".maps");
+
 struct {
 	UINT(type, MAP_HASH);
 	UINT(max_entries, 1);

@@ -134,23 +134,27 @@ INLINE u32 wait_state(struct task_struct *task, u32 doing)
 	return doing == KERNEL_THREAD ? WAIT_KTHREAD : WAIT_OTHER;
 }
 
-static int forget_cell(u32 i, u32 *number)
+u64 forget_cell(u32 number, u32 cell)
 {
-	struct slot *s = slot_at(*number);
-	if (!s || i >= N_CELLS)
-		return 1;
-	u32 state = s->cells[i].count >> COUNT_BITS;
+	struct slot *s = slot_at(number);
+	if (!s)
+		return 0;
+	u64 state = s->cells[MASKED(cell, N_CELLS)].count >> COUNT_BITS;
+	OPAQUE(state);
 	if (state < N_STATES)
 		s->index[state] = 0;
 	return 0;
 }
 
-static int forget_state(u32 i, u32 *number)
+u64 forget_states(u32 number)
 {
-	struct slot *s = slot_at(*number);
-	if (!s || i >= N_STATES)
-		return 1;
-	s->index[i] = 0;
+	struct slot *s = slot_at(number);
+	if (!s)
+		return 0;
+	for (u32 i = 0; i < N_STATES; i++) {
+		s->index[i] = 0;
+		ORDER(); /* or else the compiler calls memset, which there is not */
+	}
 	return 0;
 }
 
@@ -169,9 +173,10 @@ NOINLINE int close(struct processor *p, struct slot *s, u32 number, u64 now)
 		lose(p, LOST_EXITS, 1);
 	/* States that share the last cell are not listed in it. */
 	if (used == N_CELLS)
-		loop(N_STATES, forget_state, &number, 0);
+		forget_states(number);
 	else
-		loop(used, forget_cell, &number, 0);
+		for (u32 i = 0; i < N_CELLS && i < used; i++)
+			forget_cell(number, i);
 	s->used = 0;
 	s->birth = 0;
 	map_push(&free_slots, &number, 0);
@@ -606,8 +611,10 @@ INLINE int at_function(u32 kind, u32 state, u32 instruction)
 		step_function(p->slot, state);
 		if (p->state != OVERHEAD) /* otherwise the call that brought us here goes on */
 			p->state = s->user;
-		if (kind == AT_FUNCTION && instruction < N_EVENTS - AT_FUNCTION)
-			p->tax = control.after[AT_FUNCTION + instruction];
+		u64 event = AT_FUNCTION + instruction;
+		OPAQUE(event);
+		if (kind == AT_FUNCTION && event < N_EVENTS)
+			p->tax = control.after[event];
 	}
 	LEAVE(p);
 	return 0;
@@ -696,8 +703,12 @@ int open_living(struct bpf_iter__task *ctx)
 		state = wait_state(task, resume);
 	if (s->cpu || s->state != UNKNOWN || task->on_cpu || task->__state != why)
 		return 0;
-	/* One word holds both halves: if a handler changed it in between, its word stands. */
-	__sync_val_compare_and_swap((u32 *)&s->state, UNKNOWN | resume << 16, state | resume << 16);
+	/*
+	 * One word holds both halves: if a handler changed it in between, its word stands. Without that instruction the thread
+	 * is unknown until its first event.
+	 */
+	if (settings.has_fetch)
+		__sync_val_compare_and_swap((u32 *)&s->state, UNKNOWN | resume << 16, state | resume << 16);
 	if (settings.why && !s->cpu && s->state == state)
 		note_object(task, s);
 	if (settings.stacks) {

@@ -30,51 +30,44 @@ INLINE bool is_probe(long call)
 	return settings.functions && (call == CALL_URETPROBE || call == CALL_UPROBE);
 }
 
-struct search {
-	struct tag_name name;
-	u32 found;
-};
-
-static int compare_tag(u32 i, struct search *x)
+u64 is_tag(struct tag_name *name, u32 number)
 {
-	struct tag_name *known = map_lookup(&tag_names, &i);
-	if (!known)
-		return 1;
-	const u64 *a = (const u64 *)known->name, *b = (const u64 *)x->name.name;
-	if (a[0] != b[0] || a[1] != b[1] || a[2] != b[2] || a[3] != b[3])
-		return 0;
-	x->found = i + 1;
-	return 1;
+	struct tag_name *known = map_lookup(&tag_names, &number);
+	if (!known || !name)
+		return false;
+	const u64 *a = (const u64 *)known->name, *b = (const u64 *)name->name;
+	return a[0] == b[0] && a[1] == b[1] && a[2] == b[2] && a[3] == b[3];
 }
 
 /* The state of a tag that a thread uses for the first time. */
 u64 name_tag(u64 names, u32 tag)
 {
-	struct search x = {};
+	struct tag_name name = {};
 	struct processor *p = here();
-	if (!p || read_user_text(x.name.name, TAG_LENGTH, (void *)(names + tag * TAG_LENGTH)) <= 1)
+	u32 number = 0;
+	if (!p || read_user_text(name.name, TAG_LENGTH, (void *)(names + tag * TAG_LENGTH)) <= 1)
 		return TAG;
-	loop(N_TAGS, compare_tag, &x, 0);
-	if (x.found)
-		return TAG + x.found - 1;
-	u32 number = control.tags < N_TAGS ? __sync_fetch_and_add(&control.tags, 1) : N_TAGS;
-	struct tag_name *room = map_lookup(&tag_names, &number);
+	for (u32 i = 0; i < N_TAGS; i++)
+		if (is_tag(&name, i))
+			return TAG + i;
+	struct tag_name *room = map_pop(&free_tags, &number) ? NULL : map_lookup(&tag_names, &number);
 	if (!room) {
 		lose(p, LOST_TAGS, 1);
 		return TAG;
 	}
-	__builtin_memcpy(room->name, x.name.name, sizeof(x.name.name));
+	__builtin_memcpy(room->name, name.name, sizeof(name.name));
 	return TAG + number;
 }
 
 /* What a tag has of the stretch. A function of its own, so that the verifier goes through it once. */
-u64 charge_tag(u32 number, u32 i)
+u64 charge_tag(u32 number, u32 tag)
 {
 	struct processor *p = here();
 	struct slot *s = slot_at(number);
 	struct marks *m = task_storage(&marks, current_task(), NULL, 0);
-	if (!p || !s || !m || i >= N_BLOCK_TAGS)
+	if (!p || !s || !m)
 		return 0;
+	u64 i = MASKED(tag, N_BLOCK_TAGS);
 	struct user_stretch *x = &m->stretch;
 	struct mark *mark = &m->tags[i];
 	u64 word = m->block.tags[i].word, entries = m->block.tags[i].entries;
@@ -144,12 +137,6 @@ INLINE u32 marked_now(u64 block, struct task_struct *task)
 	return state ? state : TAG;
 }
 
-static int charge_next(u32 i, u32 *number)
-{
-	charge_tag(*number, i);
-	return 0;
-}
-
 /*
  * A stretch of user code from `since` to `until` ends now, and `time` of it is to be charged: that of marked regions is,
  * here. Returns how much that was.
@@ -190,7 +177,8 @@ u64 regions(u32 number, u64 since, u64 until, u64 now, u64 time)
 	m->stretch.left = time;
 	m->stretch.unclaimed = now - since;
 	m->stretch.changed = 0;
-	loop(n, charge_next, &number, 0);
+	for (u32 i = 0; i < N_BLOCK_TAGS && i < n; i++)
+		charge_tag(number, i);
 	if (m->stretch.changed || !m->at)
 		m->changed_at = m->at ? m->at : since; /* somewhere since the last look: a moment read after it may be written later */
 	m->at = until;
@@ -230,28 +218,24 @@ u64 register_block(u32 number, u64 address)
 	return 0;
 }
 
-struct region_move {
-	u32 number, to;
-};
-
-static int move_tag(u32 i, struct region_move *x)
+u64 move_tag(u32 number, u32 to, u32 tag)
 {
 	struct marks *m = task_storage(&marks, current_task(), NULL, 0);
-	if (!m || i >= N_BLOCK_TAGS)
-		return 1;
-	if (m->tags[i].last)
-		move(x->number, m->tags[i].state, x->to, m->tags[i].last, 0);
-	m->tags[i].last = 0;
+	if (!m)
+		return 0;
+	struct mark *mark = &m->tags[MASKED(tag, N_BLOCK_TAGS)];
+	if (mark->last)
+		move(number, mark->state, to, mark->last, 0);
+	mark->last = 0;
 	return 0;
 }
 
 /* The stretch of user code that was charged last was something else, marked or not. */
 INLINE void move_user(struct slot *s, u32 number, u32 to, u64 time)
 {
-	if (s->block) {
-		struct region_move x = {.number = number, .to = to};
-		loop(N_BLOCK_TAGS, move_tag, &x, 0);
-	}
+	if (s->block)
+		for (u32 i = 0; i < N_BLOCK_TAGS; i++)
+			move_tag(number, to, i);
 	move(number, s->user, to, time, 0);
 }
 
@@ -269,25 +253,18 @@ INLINE void inherit_block(struct task_struct *parent, struct task_struct *child,
 
 /* ---- marked functions ---- */
 
-struct unwinding {
-	u64 stack; /* the stack pointer now */
-	u32 state; /* of the thread's own code, so far back */
-};
-
-/* Forget frames that the stack has been cut back beyond: the state that the last of them was called in. */
-static int drop_frame(u32 i, struct unwinding *x)
+/* Forget the last frame if the stack has been cut back beyond it: the state that it was called in; else 0. */
+u64 drop_frame(u64 stack)
 {
 	struct marks *m = task_storage(&marks, current_task(), NULL, 0);
 	u32 n = m ? m->n_frames : 0;
 	if (!m || !n || n > N_FRAMES)
-		return 1;
-	(void)i;
-	struct frame *frame = &m->frames[(n - 1) & (N_FRAMES - 1)];
-	if (frame->stack > x->stack)
-		return 1;
-	x->state = frame->outer;
+		return 0;
+	struct frame *frame = &m->frames[MASKED(n - 1, N_FRAMES)];
+	if (frame->stack > stack)
+		return 0;
 	m->n_frames = n - 1;
-	return 0;
+	return frame->outer;
 }
 
 /* A marked function is called (`state` is its own) or has returned (0). What the thread's own code is now. */
@@ -304,19 +281,24 @@ u64 step_function(u32 number, u32 state)
 		lose(p, LOST_STORAGE, 1);
 		return 0;
 	}
-	struct unwinding x = {.stack = stack, .state = s->user};
-	loop(N_FRAMES, drop_frame, &x, 0);
+	u32 user = s->user;
+	for (u32 i = 0; i < N_FRAMES; i++) {
+		u32 outer = drop_frame(stack);
+		if (!outer)
+			break;
+		user = outer;
+	}
 	u32 n = m->n_frames;
 	if (state && n >= N_FRAMES) {
 		lose(p, LOST_FRAMES, 1);
-		state = x.state;
+		state = user;
 	} else if (state) {
-		struct frame *frame = &m->frames[n & (N_FRAMES - 1)];
+		struct frame *frame = &m->frames[MASKED(n, N_FRAMES)];
 		frame->stack = stack;
-		frame->outer = x.state;
+		frame->outer = user;
 		m->n_frames = n + 1;
 	} else {
-		state = x.state;
+		state = user;
 	}
 	s->user = state;
 	return 0;

@@ -132,7 +132,7 @@ NOINLINE u32 open(struct task_struct *task, u32 state, u32 resume, u32 flags)
 		return *stored;
 	if (map_pop(&free_slots, &number)) {
 		number = 0;
-		if (control.slots < settings.max_slots - 1)
+		if (settings.has_fetch && control.slots < settings.max_slots - 1)
 			number = __sync_fetch_and_add(&control.slots, 1) + 1;
 		if (!number || number >= settings.max_slots) {
 			lose(p, LOST_THREADS, 1);

@@ -1,0 +1,338 @@
+"""Load the eBPF programs: in which shapes there is a need for them, and why a kernel refuses one.
+
+A shape is all that decides which programs are loaded and what the verifier sees of them. `SHAPES` lists every one that
+a command needs, so that a user (`headway doctor`) and the tests can ask of a kernel whether it loads them all.
+
+What a kernel has is found by asking its type information and by trying, never by comparing versions, so that features
+that were backported count.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import platform
+import re
+import struct
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from functools import cache
+from importlib import resources
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from headway.errors import HeadwayError
+
+from . import checks, perf, processors, states
+from ._memory import STATES, pack_settings
+from .checks import Check
+from .libbpf import BpfError, Library, Object
+from .source import Criteria, Selection
+
+__all__ = ["SHAPES", "Features", "Loaded", "RefusedError", "Shape", "load", "trial", "types_of_kernel"]
+
+BTF = Path("/sys/kernel/btf/vmlinux")
+
+_NEEDED_PROGRAMS = (
+    "switch_threads",
+    "enter_call",
+    "leave_call",
+    "wake",
+    "wake_new",
+    "fork_thread",
+    "exec_program",
+)
+"""Programs without which time cannot be accounted for."""
+
+_FAULTS = ("fault_in_user", "fault_in_kernel", "fault_done", "deliver_signal")
+
+_FLOOR: Mapping[str, str] = {
+    "BPF_MAP_TYPE_RINGBUF": "ring buffers",
+    "BPF_MAP_TYPE_TASK_STORAGE": "task storage",
+    "BPF_FUNC_get_current_task_btf": "bpf_get_current_task_btf",
+    "BPF_FUNC_task_pt_regs": "bpf_task_pt_regs",
+}
+"""What every shape needs of a kernel, by its name in the kernel's type information. Linux 5.15 has it all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What decides which programs are loaded, and what the verifier sees of them."""
+
+    everything: bool = False
+    """Every thread is measured."""
+    name: bool = False
+    """Threads are chosen by name."""
+    cgroup: bool = False
+    """Threads are chosen by cgroup."""
+    cpus: bool = False
+    """Only some processors are measured."""
+    follow: bool = True
+    """Threads that a measured thread creates are measured too."""
+    namespace: bool = False
+    """The reader is in a pid namespace of its own."""
+    intervals: bool = False
+    """Readings are wanted while measuring goes on."""
+    why: bool = False
+    functions: bool = False
+    events: bool = False
+    """Events are counted by state."""
+    stacks: bool = False
+    record: bool = False
+
+    @staticmethod
+    def of(selection: Selection, criteria: Criteria, *, intervals: bool, record: bool, namespace: bool) -> Shape:
+        """Return the shape in which a measurement needs the programs."""
+        return Shape(
+            everything=selection.everything,
+            name=bool(selection.name),
+            cgroup=bool(selection.cgroup),
+            cpus=selection.cpus is not None,
+            follow=selection.follow,
+            namespace=namespace,
+            intervals=intervals,
+            why=criteria.why,
+            functions=bool(criteria.functions),
+            events=bool(criteria.events),
+            stacks=criteria.stacks,
+            record=record,
+        )
+
+
+SHAPES: Mapping[str, Shape] = {
+    "stat -p": Shape(),
+    "stat -p --no-follow": Shape(follow=False),
+    "stat -a": Shape(everything=True),
+    "stat -I": Shape(intervals=True),
+    "stat -C": Shape(everything=True, cpus=True),
+    "stat --name": Shape(name=True),
+    "stat --cgroup": Shape(cgroup=True),
+    "stat in a container": Shape(namespace=True),
+    "stat --why": Shape(why=True),
+    "stat -e": Shape(events=True),
+    "stat --noneffective": Shape(functions=True),
+    "top, serve -a": Shape(everything=True, intervals=True),
+    "top --why": Shape(everything=True, intervals=True, why=True),
+    "cpu": Shape(everything=True, cpus=True, intervals=True),
+    "profile": Shape(stacks=True),
+    "record": Shape(record=True),
+    "record -a --why": Shape(everything=True, record=True, why=True),
+    "all at once": Shape(*(True for _ in fields(Shape))),
+}
+"""Every shape that a command needs, by the command (options add up, so not every sum of them is listed). Marked regions
+need no programs of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """What the running kernel has, of what differs between kernels."""
+
+    tracepoints: frozenset[str]
+    """That programs can be attached to by their types (tp_btf)."""
+    steal: bool
+    """It says whose time the hypervisor took: CONFIG_PARAVIRT_TIME_ACCOUNTING and CONFIG_FAIR_GROUP_SCHED."""
+    faults: bool
+    """The end of a page fault is an event."""
+    fetch: bool
+    """Its JIT knows atomic instructions that fetch (arm64: commit 1902472b4fa9, 5.18)."""
+
+    @staticmethod
+    def probe(library: Library) -> Features:
+        """Ask the running kernel. Raises HeadwayError where it lacks what every shape needs."""
+        types = types_of_kernel()
+        lacking = [words for name, words in _FLOOR.items() if not _has(types, name)]
+        if lacking:
+            raise HeadwayError(
+                f"Linux {os.uname().release} lacks what eBPF needs here ({', '.join(lacking)}; Linux 5.15 has all of "
+                "it): use --source proc, which samples what threads do, and has their run and ready time exactly"
+            )
+        return Features(
+            tracepoints=frozenset(name.decode() for name in re.findall(rb"\0btf_trace_(\w+)", types)),
+            # The second is needed to get from a thread to its run queue.
+            steal=_has(types, "prev_steal_time_rq") and _has(types, "my_q"),
+            faults=_can_count_faults(),
+            fetch=platform.machine() == "x86_64" or _loads_fetch(library),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The programs as loaded, not yet attached; whoever has it closes the object."""
+
+    object: Object
+    features: Features
+
+
+class RefusedError(HeadwayError):
+    """The kernel refuses a program; ``program`` is its name, ``reason`` the verifier's last words."""
+
+    def __init__(self, program: str, reason: str) -> None:
+        super().__init__(
+            f"Linux {os.uname().release} refuses headway's eBPF program {program} ({reason}): use --source proc, "
+            "and report this with the output of headway doctor"
+        )
+        self.program, self.reason = program, reason
+
+
+def types_of_kernel() -> bytes:
+    """Return the kernel's type information (BTF). Raises HeadwayError where there is none."""
+    try:
+        return BTF.read_bytes()
+    except OSError:
+        raise HeadwayError(
+            f"this kernel has no type information ({BTF}; CONFIG_DEBUG_INFO_BTF), which the eBPF source needs: "
+            "use --source proc"
+        ) from None
+
+
+def load(
+    library: Library,
+    shape: Shape,
+    features: Features,
+    sizes: Mapping[str, int],
+    details: Mapping[str, object],
+    status_checks: tuple[Check, ...],
+) -> Object:
+    """Open the programs in a shape and have the kernel load them.
+
+    ``sizes``: entries of maps, by their names. ``details``: settings beside those that follow from shape and features
+    (`pack_settings`). Raises HeadwayError; then nothing is left loaded.
+    """
+    try:
+        image = (resources.files("headway.linux") / "bpf" / "progress.bpf.o").read_bytes()
+    except OSError as error:
+        raise HeadwayError(f"headway's eBPF object is missing ({error}): reinstall headway") from None
+    tables = {"wait_of": states.wait_table(), "compat_call": states.compat_table(), "checks": status_checks}
+    for has_prev_state in (True, False):
+        programs = Object(library, image)
+        try:
+            for name, entries in sizes.items():
+                programs.map(name).max_entries = entries
+            _leave_out(programs, shape, features)
+            values: dict[str, Any] = {**_settings(shape, features, has_prev_state), **tables, **details}
+            programs.map(".rodata.settings").set_initial(pack_settings(**values))
+            programs.load()
+            return programs
+        except BpfError as error:
+            programs.close()
+            if not has_prev_state or (error.number in (errno.EPERM, errno.EACCES) and not error.log):
+                raise explain(error) from None
+        except BaseException:
+            programs.close()
+            raise
+    raise AssertionError
+
+
+def trial(library: Library, shape: Shape, features: Features) -> None:
+    """Load the programs in a shape and unload them. Raises HeadwayError where the kernel refuses them."""
+    sizes = {"exits": 1 << 16, "stretches": 1 << 10, "absences": 1 << 10} | dict.fromkeys(("slots", "free_slots"), 64)
+    details: dict[str, object] = {"max_slots": 64, "ring_words": 1 << 8, "absence_words": 1 << 8}
+    details |= {"n_counted": STATES["N_COUNTED"]} if shape.events else {}
+    details |= {"namespace_inum": 1} if shape.namespace else {}
+    details |= {"cgroup": 1, "cgroup_level": 1} if shape.cgroup else {}
+    details |= {"name": b"name", "name_prefix": True} if shape.name else {}
+    load(library, shape, features, sizes, details, checks.load(None)).close()
+
+
+def _settings(shape: Shape, features: Features, has_prev_state: bool) -> dict[str, object]:
+    """Those settings that switch parts of the programs on and off."""
+    return {
+        "everything": shape.everything,
+        "follow": shape.follow,
+        "some_cpus": shape.cpus,
+        "intervals": shape.intervals,
+        "why": shape.why,
+        "functions": shape.functions,
+        "stacks": shape.stacks,
+        "record": shape.record,
+        "has_steal": features.steal,
+        "has_prev_state": has_prev_state,
+        "has_fetch": features.fetch,
+    }
+
+
+def _leave_out(programs: Object, shape: Shape, features: Features) -> None:
+    needless = {
+        "enter_cgroup": not shape.cgroup,
+        "enter_function": not shape.functions,
+        "leave_function": not shape.functions,
+        "waking": not (shape.why or shape.record),
+        "take_sample": not shape.stacks,
+        **dict.fromkeys(_FAULTS, not features.faults),
+    }
+    for program in programs.programs.values():
+        kind, _, hook = program.section.partition("/")
+        missing = kind == "tp_btf" and hook not in features.tracepoints
+        if missing and program.name in _NEEDED_PROGRAMS:
+            raise HeadwayError(f"this kernel has no tracepoint {hook}, which headway needs: use --source proc")
+        if missing or needless.get(program.name, False):
+            program.leave_out()
+
+
+def _has(types: bytes, name: str) -> bool:
+    return b"\0" + name.encode() + b"\0" in types
+
+
+def _can_count_faults() -> bool:
+    """Whether the end of a page fault is an event here; what one processor has, all have."""
+    try:
+        opened = perf.open_per_cpu(perf.FAULTS, processors.online()[:1])
+    except HeadwayError:
+        return False
+    perf.close_all(fd for fds in opened.values() for fd in fds)
+    return True
+
+
+@cache
+def _loads_fetch(library: Library) -> bool:
+    """Whether a program with an atomic instruction that fetches loads (Documentation/bpf/standardization)."""
+
+    def instruction(code: int, registers: int = 0, offset: int = 0, immediate: int = 0) -> bytes:
+        return struct.pack("<BBhi", code, registers, offset, immediate)
+
+    return library.loads(
+        b"".join(
+            (
+                instruction(0x7A, 0x0A, -8),  # *(u64 *)(r10 - 8) = 0
+                instruction(0xB7, 0x01, 0, 1),  # r1 = 1
+                instruction(0xDB, 0x1A, -8, 0x01),  # r1 = atomic_fetch_add((u64 *)(r10 - 8), r1)
+                instruction(0xB7),  # r0 = 0
+                instruction(0x95),  # exit
+            )
+        )
+    )
+
+
+def too_many_files() -> HeadwayError:
+    """Return what to say where no more files can be opened."""
+    return HeadwayError(
+        f"eBPF needs about {100 + 2 * len(processors.online())} open files, more than are allowed: "
+        "raise the limit (ulimit -n), or use --source proc"
+    )
+
+
+def explain(error: BpfError) -> HeadwayError:
+    """Say why loading failed, and what to do."""
+    if error.number in (errno.EMFILE, errno.ENFILE) or "Too many open files" in error.log:
+        return too_many_files()
+    if error.number in (errno.EPERM, errno.EACCES) and "BEGIN PROG LOAD LOG" not in error.log:
+        lockdown = ""
+        with suppress(OSError):
+            lockdown = Path("/sys/kernel/security/lockdown").read_text()
+        if "[confidentiality]" in lockdown:
+            return HeadwayError(
+                "the kernel is locked down (confidentiality), which forbids eBPF to read it: use --source proc, or "
+                "boot with lockdown=integrity"
+            )
+        return HeadwayError("eBPF needs CAP_BPF and CAP_PERFMON: run as root (sudo headway ...), or use --source proc")
+    words = [line.strip() for line in error.log.splitlines() if line.strip()]
+    program = next((found[1] for line in words if (found := re.search(r"prog '(\w+)'", line))), None)
+    if program is None:
+        said = next((line for line in words if "failed" in line), str(error)).removeprefix("libbpf: ")
+        return HeadwayError(f"the kernel refuses headway's eBPF programs ({said}): use --source proc")
+    # The verifier's last words before its statistics are its reason.
+    reason = next((line for line, after in pairwise(words) if after.startswith("processed ")), None)
+    reason = reason or next((line for line in words if "failed" in line), str(error)).rpartition("failed: ")[2]
+    return RefusedError(program, reason)

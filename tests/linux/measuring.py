@@ -35,8 +35,8 @@ def lost(ledger: Ledger, *allowed: str) -> dict[str, int]:
 
 def check(ledger: Ledger, *allowed: str) -> None:
     """One reading: conservation to the nanosecond, nothing negative, nothing lost but what is allowed to be."""
-    assert violations(ledger) == []
-    assert lost(ledger, *allowed) == {}
+    assert violations(ledger) == [], violations(ledger)
+    assert lost(ledger, *allowed) == {}, lost(ledger, *allowed)
     for thread in ledger.threads:
         assert thread.span == thread.until - thread.start
         assert (thread.end or ledger.window.end) == thread.until

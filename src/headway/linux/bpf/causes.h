@@ -15,8 +15,8 @@ INLINE void blame(struct slot *s, u32 state, u32 kind, u64 object, u64 time, u64
 	struct cause_key key = {.birth = s->birth, .object = object, .tid = s->tid, .pid = s->pid, .state = state, .kind = kind};
 	struct cause *known = map_lookup(&causes, &key);
 	if (known) {
-		__sync_fetch_and_add(&known->time, time);
-		__sync_fetch_and_add(&known->count, count);
+		add_shared(&known->time, time);
+		add_shared(&known->count, count);
 		return;
 	}
 	struct cause fresh = {.time = time, .count = count};

@@ -72,6 +72,16 @@ static u64 (*const attach_cookie)(void *ctx) = (void *)174;
 enum { NO_ROOM = 7 /* E2BIG: a hash map is full */ };
 enum { STORAGE_CREATE = 1, RING_AVAILABLE = 0, RING_NO_WAKEUP = 1, RING_FORCE_WAKEUP = 2 };
 
+/*
+ * Adds to a word that other processors add to. With the builtin of before C11 some compilers fetch the old value although
+ * nobody wants it, which the JIT of arm64 cannot do before commit 1902472b4fa9 (5.18); and of adding 0 they make an or.
+ */
+INLINE void add_shared(u64 *to, u64 much)
+{
+	if (much)
+		__atomic_fetch_add(to, much, __ATOMIC_RELAXED);
+}
+
 struct task_struct;
 struct pt_regs;
 static struct task_struct *(*const current_task)(void) = (void *)158;

@@ -108,8 +108,8 @@ NOINLINE int charge_stack(struct slot *s, u32 state, u64 time, u64 count)
 		.birth = s->birth, .user = s->user_stack, .kernel = s->kernel_stack, .tid = s->tid, .pid = s->pid, .state = state};
 	struct cell *known = map_lookup(&stack_times, &key);
 	if (known) {
-		__sync_fetch_and_add(&known->time, time);
-		__sync_fetch_and_add(&known->count, count);
+		add_shared(&known->time, time);
+		add_shared(&known->count, count);
 		return 0;
 	}
 	struct cell fresh = {.time = time, .count = count};

@@ -1,0 +1,356 @@
+"""What runs in a guest: ``python -m tests.kernels.guest VERDICT [--only TASK,...]``; each finding is a line of JSON.
+
+A finding says what was tried, and whether it came out *exact* (by eBPF, every law kept), *proc* (headway fell back to
+/proc, with the reason), *refused* (the kernel refuses the programs, with the reason) or *wrong* (a law is broken).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from headway.errors import HeadwayError
+from headway.linux.loading import SHAPES, Features, RefusedError, Shape, trial
+from headway.linux.libbpf import Library
+from headway.linux.source import Criteria, Selection
+from headway.model import Ledger
+
+from ..linux.measuring import check, measure, measure_intervals
+
+CPU = Path("/sys/devices/system/cpu")
+IN_NAMESPACE = "--in-a-namespace"
+
+THREADS = """
+import hashlib, queue, threading, time
+q = queue.Queue(4)
+def produce():
+    for _ in range(25):
+        q.put(hashlib.sha256(b"x" * 20000).hexdigest())
+        time.sleep(0.001)
+def consume():
+    for _ in range(100):
+        q.get()
+threads = [threading.Thread(target=produce) for _ in range(4)] + [threading.Thread(target=consume)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+STORM = "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do /bin/true & (/bin/true; /bin/true); done; wait"
+SOURCE = """#include <stdio.h>
+#include <stdlib.h>
+int main(void) { for (int i = 0; i < 10; i++) printf("%d", rand()); return 0; }
+"""
+
+
+class Skip(Exception):
+    """A task that this machine cannot do, and why."""
+
+
+def shape_kwargs(shape: Shape, cgroup: str | None) -> tuple[Selection, Criteria]:
+    """A selection and criteria that need the programs in this shape."""
+    selection = Selection(
+        everything=shape.everything,
+        name="sh" if shape.name else None,
+        cgroup=cgroup if shape.cgroup else None,
+        cpus=(0,) if shape.cpus else None,
+        follow=shape.follow,
+    )
+    criteria = Criteria(
+        why=shape.why,
+        functions=("libc.so.6:malloc",) if shape.functions else (),
+        events=("page-faults", "context-switches") if shape.events else (),
+        stacks=shape.stacks,
+    )
+    return selection, criteria
+
+
+def run_shape(shape: Shape) -> Ledger:
+    """Measure a few processes in this shape; the laws hold, or it raises."""
+    with own_cgroup() if shape.cgroup else without_cgroup() as cgroup:
+        selection, criteria = shape_kwargs(shape, cgroup)
+        command = ["sh", "-c", "i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done; /bin/true; sleep 0.05; /bin/true"]
+        if cgroup:
+            command[2] = f"echo $$ > {cgroup}/cgroup.procs; {command[2]}"
+        if shape.record:
+            from ..linux.recorded import record
+
+            return record(*command, criteria=criteria, selection=selection, interval=0.1 if shape.intervals else None).ledger
+        if shape.intervals:
+            return measure_intervals(0.1, *command, criteria=criteria, selection=selection)[0]
+        return measure(*command, criteria=criteria, selection=selection)[0]
+
+
+@contextmanager
+def own_cgroup() -> Iterator[str]:
+    """A cgroup v2 of our own."""
+    root = next((line.split()[1] for line in Path("/proc/mounts").read_text().splitlines() if " cgroup2 " in line), None)
+    if root is None:
+        raise Skip("no cgroup v2 is mounted")
+    folder = Path(root, f"headway-{os.getpid()}")
+    folder.mkdir()
+    try:
+        yield str(folder)
+    finally:
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            try:
+                folder.rmdir()
+            except OSError:
+                time.sleep(0.1)
+            else:
+                break
+
+
+@contextmanager
+def without_cgroup() -> Iterator[None]:
+    yield None
+
+
+def all_ended(ledger: Ledger) -> None:
+    """Every thread of a command that has ended has ended."""
+    open_ones = [(t.tid, t.name) for t in ledger.threads if t.end is None]
+    assert not open_ones, f"threads without an end: {open_ones}"
+
+
+def compiler() -> Ledger:
+    if shutil.which("gcc") is None:
+        raise Skip("gcc is not installed")
+    Path("a.c").write_text(SOURCE)
+    ledger, _ = measure("gcc", "-O2", "a.c", "-o", "a")
+    assert Path("a").exists()
+    assert len(ledger.threads) >= 4, "gcc, cc1, as and the linker are processes of their own"
+    all_ended(ledger)
+    return ledger
+
+
+def python_threads() -> Ledger:
+    ledger, _ = measure(sys.executable, "-c", THREADS)
+    assert len(ledger.threads) == 6
+    all_ended(ledger)
+    return ledger
+
+
+def xz() -> Ledger:
+    if shutil.which("xz") is None:
+        raise Skip("xz is not installed")
+    Path("data").write_bytes(os.urandom(150_000) + b"headway " * 60_000)
+    ledger, _ = measure("xz", "-T4", "-1", "-k", "-f", "--block-size=64KiB", "data")
+    assert len(ledger.threads) >= 2
+    all_ended(ledger)
+    return ledger
+
+
+def fork_storm() -> Ledger:
+    ledger, _ = measure("sh", "-c", STORM)
+    assert len(ledger.threads) == 1 + 12 * 4 - 12  # two of each four programs are started without a fork of their own
+    all_ended(ledger)
+    return ledger
+
+
+def exit_status() -> Ledger:
+    ledger, _ = measure("sh", "-c", "exit 7", status=7)
+    all_ended(ledger)
+    return ledger
+
+
+def everything() -> Ledger:
+    ledger, _ = measure(sys.executable, "-c", THREADS, selection=Selection(everything=True))
+    return ledger
+
+
+def hotplug() -> Ledger:
+    """A processor goes and comes back twice while threads run everywhere."""
+    switch = CPU / f"cpu{(os.cpu_count() or 1) - 1}/online"
+    if (os.cpu_count() or 1) < 2 or not os.access(switch, os.W_OK):
+        raise Skip("no processor can be turned off")
+
+    def toggle() -> None:
+        for _ in range(2):
+            for value in ("0", "1"):
+                time.sleep(0.4)
+                switch.write_text(value)
+
+    toggler = threading.Thread(target=toggle)
+    toggler.start()
+    try:
+        ledger, _ = measure("sh", "-c", "for i in 1 2 3; do (j=0; while [ $j -lt 60000 ]; do j=$((j+1)); done) & done; wait")
+    finally:
+        toggler.join()
+        switch.write_text("1")
+    all_ended(ledger)
+    return ledger
+
+
+def cpuset() -> Ledger:
+    """Threads that cgroup v2 moves from processor to processor while they run."""
+    n = os.cpu_count() or 1
+    if n < 2:
+        raise Skip("one processor only")
+    with own_cgroup() as folder:
+        parent = Path(folder).parent
+        try:
+            (parent / "cgroup.subtree_control").write_text("+cpuset")
+        except OSError as error:
+            raise Skip(f"the cpuset controller is not to be had ({error.strerror})") from None
+        cpus = Path(folder, "cpuset.cpus")
+        cpus.write_text("0")
+        stop = threading.Event()
+
+        def move() -> None:
+            turn = 0
+            while not stop.wait(0.2):
+                turn += 1
+                cpus.write_text(str(turn % n))
+
+        mover = threading.Thread(target=move)
+        mover.start()
+        try:
+            busy = "for i in 1 2 3; do (j=0; while [ $j -lt 40000 ]; do j=$((j+1)); done) & done; wait"
+            ledger, _ = measure("sh", "-c", f"echo $$ > {folder}/cgroup.procs; {busy}")
+        finally:
+            stop.set()
+            mover.join()
+    all_ended(ledger)
+    return ledger
+
+
+def regions() -> Ledger:
+    """The demo program marks regions of its own code."""
+    from headway.demo import program
+
+    ledger, _ = measure(program(), "--seconds", "1")
+    states = {state for thread in ledger.threads for state in thread.states}
+    assert any(state.startswith("noneffective.") for state in states), f"no marked region in {sorted(states)}"
+    all_ended(ledger)
+    return ledger
+
+
+def cpu_command() -> None:
+    words = [sys.executable, "-P", "-m", "headway", "cpu", "--json", "-d", "1"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=200)
+    assert done.returncode == 0, done.stderr[-500:]
+    document = json.loads(done.stdout.strip().splitlines()[-1])
+    samples = document.get("samples", [document])
+    qualities = {p["quality"] for sample in samples for p in sample["processors"]}
+    assert samples and qualities, "no sample"
+
+
+LAWS: dict[str, Callable[[], Ledger | None]] = {
+    "exit status": exit_status,
+    "python threads": python_threads,
+    "compiler": compiler,
+    "xz": xz,
+    "fork storm": fork_storm,
+    "everything": everything,
+    "regions": regions,
+    "cpuset": cpuset,
+    "hotplug": hotplug,
+    "cpu": cpu_command,
+}
+"""Programs under the laws, by what they show."""
+
+
+def verdict_of(task: Callable[[], Ledger | None]) -> dict[str, object]:
+    """What came of a task."""
+    try:
+        ledger = task()
+    except Skip as why:
+        return {"verdict": "skipped", "why": str(why)}
+    except RefusedError as error:
+        return {"verdict": "refused", "why": f"{error.program}: {error.reason}"}
+    except HeadwayError as error:
+        return {"verdict": "proc", "why": str(error)}
+    except Exception as error:  # noqa: BLE001
+        return {"verdict": "wrong", "why": f"{type(error).__name__}: {error}"[:1000], "trace": traceback.format_exc()[-3000:]}
+    if ledger is None:
+        return {"verdict": "exact"}
+    losses = {name: n for name, n in ledger.losses.items() if n}
+    return {"verdict": "exact", "threads": len(ledger.threads), "losses": losses, "reasons": sorted(ledger.reasons)}
+
+
+def load_only(shape: Shape, library: Library, features: Features) -> None:
+    trial(library, shape, features)
+
+
+def tasks(which: str) -> Iterator[tuple[str, Callable[[], Ledger | None]]]:
+    """What is to be tried: ``gate`` (loading alone, and one program), ``shapes``, ``laws``, ``all``, or one task."""
+    if which == "gate":
+        library = Library()
+        try:
+            features = Features.probe(library)
+        except HeadwayError as error:
+            why = error
+
+            def fails() -> None:
+                raise why
+
+            yield "load", fails
+            return
+        for name, shape in SHAPES.items():
+            yield f"load: {name}", lambda shape=shape: load_only(shape, library, features)
+        yield "law: python threads", python_threads
+        return
+    if which not in ("all", "shapes", "laws"):
+        yield from (task for task in tasks("all") if task[0] == which)
+        return
+    if which in ("all", "shapes"):
+        for name, shape in SHAPES.items():
+            yield f"shape: {name}", in_namespace(name) if shape.namespace else lambda shape=shape: run_shape(shape)
+    if which in ("all", "laws"):
+        for name, law in LAWS.items():
+            yield f"law: {name}", law
+
+
+def in_namespace(name: str) -> Callable[[], Ledger | None]:
+    """The same in a pid namespace of its own: a process in it says what came of it."""
+
+    def run() -> None:
+        words = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-P", "-m", "tests.kernels.guest"]
+        done = subprocess.run([*words, IN_NAMESPACE, name], capture_output=True, text=True, check=False, timeout=280)
+        if done.returncode:
+            raise AssertionError(done.stdout[-500:] + done.stderr[-1500:])
+
+    return run
+
+
+def main(arguments: list[str]) -> int:
+    if arguments[0] == IN_NAMESPACE:
+        shape = SHAPES[arguments[1]]
+        check(run_shape(shape))
+        return 0
+    with open(arguments[0], "w", encoding="utf-8") as out:
+        say(out, task="boot", release=os.uname().release, machine=os.uname().machine, processors=os.cpu_count())
+        with tempfile.TemporaryDirectory() as scratch:
+            here = os.getcwd()
+            os.chdir(scratch)
+            sys.path.insert(0, here)
+            for name, task in (task for which in arguments[1:] or ["all"] for task in tasks(which)):
+                began = time.monotonic()
+                found = verdict_of(task)
+                say(out, task=name, **found, seconds=round(time.monotonic() - began, 1))
+            os.chdir(here)
+        say(out, finished=True)
+    return 0
+
+
+def say(out: TextIO, **finding: object) -> None:
+    out.write(json.dumps(finding) + "\n")
+    out.flush()
+    os.fsync(out.fileno())
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,152 @@
+"""A guest: a kernel booted in QEMU without KVM, with the host's files or a root of its own, that runs one script.
+
+virtme-ng boots it and shares the files. What the script finds travels in a file, line by line, so a guest that hangs or
+panics leaves what it had found; its console is kept beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .images import Image, UnavailableError
+
+__all__ = ["Guest", "Result", "find_programs"]
+
+QEMU = {"x86_64": "qemu-system-x86_64", "aarch64": "qemu-system-aarch64"}
+BOOT_SECONDS = 240
+"""A guest that has not begun its script by then has hung while booting: under TCG that happens now and then."""
+SILENT_SECONDS = 300
+"""A guest that has found nothing for so long has hung."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a guest's script found."""
+
+    findings: tuple[dict[str, Any], ...]
+    """One for each line of its file."""
+    finished: bool
+    """Whether the script came to its end."""
+    console: str
+    """The last lines of the guest's console."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guest:
+    """How a guest is made."""
+
+    image: Image
+    processors: int
+    root: Path | None = None
+    """Its root directory; None: the host's."""
+    memory: str = "3G"
+    qemu_options: str = ""
+
+    def run(self, module: str, arguments: list[str], folder: Path, python: Path, project: Path) -> Result:
+        """Boot, run a module of the project with ``python``, and return what it found; boots that hang are repeated.
+
+        ``folder``: where the verdict and the console are put; it is the only one that the guest may write to.
+        """
+        for _ in range(3):
+            result = self._boot(module, arguments, folder, python, project)
+            if result.findings:
+                break
+        return result
+
+    def _boot(self, module: str, arguments: list[str], folder: Path, python: Path, project: Path) -> Result:
+        folder.mkdir(parents=True, exist_ok=True)
+        verdict, console, script = folder / "verdict", folder / "console", folder / "run"
+        verdict.unlink(missing_ok=True)
+        words = shlex.join([str(python), "-P", "-m", module, str(verdict), *arguments])
+        script.write_text(
+            f"#!/bin/sh\nexport HOME=/root PYTHONPATH={shlex.quote(str(project))} PYTHONDONTWRITEBYTECODE=1\n"
+            f"cd {shlex.quote(str(project))} && exec {words} >{shlex.quote(str(folder / 'output'))} 2>&1\n"
+        )
+        script.chmod(0o755)
+        command = [str(find_programs(self.image.kernel.machine)), "--verbose", "--run", str(self.image.vmlinuz)]
+        command += ["--cpus", str(self.processors), "--memory", self.memory, "--disable-kvm", "--user", "root"]
+        command += ["--rwdir", str(folder), *self._foreign(project)]
+        if self.qemu_options:
+            command += [f"--qemu-opts={self.qemu_options}"]
+        command += ["--", str(script)]
+        with console.open("wb") as written:
+            guest = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=written, stderr=subprocess.STDOUT, start_new_session=True
+            )
+            try:
+                _wait(guest, verdict)
+            finally:
+                _end(guest)
+        findings = _read(verdict)
+        finished = bool(findings) and findings[-1].get("finished", False)
+        shown = console.read_text(errors="replace").splitlines()[-15:]
+        output = folder / "output"
+        shown += output.read_text(errors="replace").splitlines()[-15:] if output.exists() else []
+        return Result(tuple(f for f in findings if "finished" not in f), finished, "\n".join(shown))
+
+    def _foreign(self, project: Path) -> list[str]:
+        if self.root is None:
+            return []
+        architecture = {"x86_64": "amd64", "aarch64": "arm64"}[self.image.kernel.machine]
+        busybox = self.root / "bin/busybox"
+        words = ["--root", str(self.root), "--arch", architecture, "--busybox", str(busybox)]
+        return [*words, "--rodir", str(project)]
+
+
+def find_programs(machine: str) -> Path:
+    """Return virtme-ng's command, if that and QEMU are installed. Raises UnavailableError."""
+    if shutil.which(QEMU[machine]) is None:
+        raise UnavailableError(f"{QEMU[machine]} is not installed (Debian: qemu-system-x86, qemu-system-arm)")
+    if shutil.which("busybox") is None:
+        raise UnavailableError("busybox is not installed (Debian: busybox-static)")
+    beside = Path(sys.executable).parent / "vng"
+    found = str(beside) if beside.exists() else shutil.which("vng")
+    if found is None:
+        raise UnavailableError("virtme-ng is not installed (pip install virtme-ng)")
+    return Path(found)
+
+
+def _wait(guest: subprocess.Popen[bytes], verdict: Path) -> None:
+    began = changed = time.monotonic()
+    size = 0
+    while guest.poll() is None:
+        time.sleep(0.5)
+        now = time.monotonic()
+        grown = verdict.stat().st_size if verdict.exists() else 0
+        if grown != size:
+            size, changed = grown, now
+        if (not size and now - began > BOOT_SECONDS) or (size and now - changed > SILENT_SECONDS):
+            return
+
+
+def _end(guest: subprocess.Popen[bytes]) -> None:
+    """End virtme-ng and the QEMU that it started: they are in a session of their own."""
+    if guest.poll() is None:
+        os.killpg(guest.pid, signal.SIGTERM)
+        try:
+            guest.wait(10)
+        except subprocess.TimeoutExpired:
+            os.killpg(guest.pid, signal.SIGKILL)
+            guest.wait()
+
+
+def _read(verdict: Path) -> list[dict[str, Any]]:
+    if not verdict.exists():
+        return []
+    findings = []
+    for line in verdict.read_text(errors="replace").splitlines():
+        try:
+            findings.append(json.loads(line))
+        except ValueError:  # the guest ended in the middle of it
+            break
+    return findings

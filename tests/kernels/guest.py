@@ -6,7 +6,6 @@ A finding says what was tried, and whether it came out *exact* (by eBPF, every l
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import shutil
@@ -18,12 +17,13 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
 from headway.errors import HeadwayError
-from headway.linux.loading import SHAPES, Features, RefusedError, Shape, trial
 from headway.linux.libbpf import Library
+from headway.linux.loading import SHAPES, Features, RefusedError, Shape, trial
 from headway.linux.source import Criteria, Selection
 from headway.model import Ledger
 
@@ -49,13 +49,14 @@ for thread in threads:
     thread.join()
 """
 STORM = "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do /bin/true & (/bin/true; /bin/true); done; wait"
+BUSY = "for i in 1 2 3; do (j=0; while [ $j -lt 40000 ]; do j=$((j+1)); done) & done; wait"
 SOURCE = """#include <stdio.h>
 #include <stdlib.h>
 int main(void) { for (int i = 0; i < 10; i++) printf("%d", rand()); return 0; }
 """
 
 
-class Skip(Exception):
+class SkipError(Exception):
     """A task that this machine cannot do, and why."""
 
 
@@ -87,7 +88,8 @@ def run_shape(shape: Shape) -> Ledger:
         if shape.record:
             from ..linux.recorded import record
 
-            return record(*command, criteria=criteria, selection=selection, interval=0.1 if shape.intervals else None).ledger
+            interval = 0.1 if shape.intervals else None
+            return record(*command, criteria=criteria, selection=selection, interval=interval).ledger
         if shape.intervals:
             return measure_intervals(0.1, *command, criteria=criteria, selection=selection)[0]
         return measure(*command, criteria=criteria, selection=selection)[0]
@@ -96,9 +98,10 @@ def run_shape(shape: Shape) -> Ledger:
 @contextmanager
 def own_cgroup() -> Iterator[str]:
     """A cgroup v2 of our own."""
-    root = next((line.split()[1] for line in Path("/proc/mounts").read_text().splitlines() if " cgroup2 " in line), None)
+    mounts = Path("/proc/mounts").read_text().splitlines()
+    root = next((line.split()[1] for line in mounts if " cgroup2 " in line), None)
     if root is None:
-        raise Skip("no cgroup v2 is mounted")
+        raise SkipError("no cgroup v2 is mounted")
     folder = Path(root, f"headway-{os.getpid()}")
     folder.mkdir()
     try:
@@ -127,7 +130,7 @@ def all_ended(ledger: Ledger) -> None:
 
 def compiler() -> Ledger:
     if shutil.which("gcc") is None:
-        raise Skip("gcc is not installed")
+        raise SkipError("gcc is not installed")
     Path("a.c").write_text(SOURCE)
     ledger, _ = measure("gcc", "-O2", "a.c", "-o", "a")
     assert Path("a").exists()
@@ -145,7 +148,7 @@ def python_threads() -> Ledger:
 
 def xz() -> Ledger:
     if shutil.which("xz") is None:
-        raise Skip("xz is not installed")
+        raise SkipError("xz is not installed")
     Path("data").write_bytes(os.urandom(150_000) + b"headway " * 60_000)
     ledger, _ = measure("xz", "-T4", "-1", "-k", "-f", "--block-size=64KiB", "data")
     assert len(ledger.threads) >= 2
@@ -175,7 +178,7 @@ def hotplug() -> Ledger:
     """A processor goes and comes back twice while threads run everywhere."""
     switch = CPU / f"cpu{(os.cpu_count() or 1) - 1}/online"
     if (os.cpu_count() or 1) < 2 or not os.access(switch, os.W_OK):
-        raise Skip("no processor can be turned off")
+        raise SkipError("no processor can be turned off")
 
     def toggle() -> None:
         for _ in range(2):
@@ -186,7 +189,7 @@ def hotplug() -> Ledger:
     toggler = threading.Thread(target=toggle)
     toggler.start()
     try:
-        ledger, _ = measure("sh", "-c", "for i in 1 2 3; do (j=0; while [ $j -lt 60000 ]; do j=$((j+1)); done) & done; wait")
+        ledger, _ = measure("sh", "-c", BUSY)
     finally:
         toggler.join()
         switch.write_text("1")
@@ -198,13 +201,13 @@ def cpuset() -> Ledger:
     """Threads that cgroup v2 moves from processor to processor while they run."""
     n = os.cpu_count() or 1
     if n < 2:
-        raise Skip("one processor only")
+        raise SkipError("one processor only")
     with own_cgroup() as folder:
         parent = Path(folder).parent
         try:
             (parent / "cgroup.subtree_control").write_text("+cpuset")
         except OSError as error:
-            raise Skip(f"the cpuset controller is not to be had ({error.strerror})") from None
+            raise SkipError(f"the cpuset controller is not to be had ({error.strerror})") from None
         cpus = Path(folder, "cpuset.cpus")
         cpus.write_text("0")
         stop = threading.Event()
@@ -218,8 +221,7 @@ def cpuset() -> Ledger:
         mover = threading.Thread(target=move)
         mover.start()
         try:
-            busy = "for i in 1 2 3; do (j=0; while [ $j -lt 40000 ]; do j=$((j+1)); done) & done; wait"
-            ledger, _ = measure("sh", "-c", f"echo $$ > {folder}/cgroup.procs; {busy}")
+            ledger, _ = measure("sh", "-c", f"echo $$ > {folder}/cgroup.procs; {BUSY}")
         finally:
             stop.set()
             mover.join()
@@ -239,13 +241,13 @@ def regions() -> Ledger:
 
 
 def cpu_command() -> None:
-    words = [sys.executable, "-P", "-m", "headway", "cpu", "--json", "-d", "1"]
+    words = [sys.executable, "-P", "-m", "headway", "cpu", "--json", "-d", "3"]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=200)
     assert done.returncode == 0, done.stderr[-500:]
-    document = json.loads(done.stdout.strip().splitlines()[-1])
-    samples = document.get("samples", [document])
-    qualities = {p["quality"] for sample in samples for p in sample["processors"]}
-    assert samples and qualities, "no sample"
+    assert done.stdout, done.stderr[-500:]
+    document = json.loads(done.stdout)
+    assert document["source"] == "bpf"
+    assert any(p["utilisation"] is not None for sample in document["samples"] for p in sample["processors"])
 
 
 LAWS: dict[str, Callable[[], Ledger | None]] = {
@@ -267,22 +269,23 @@ def verdict_of(task: Callable[[], Ledger | None]) -> dict[str, object]:
     """What came of a task."""
     try:
         ledger = task()
-    except Skip as why:
-        return {"verdict": "skipped", "why": str(why)}
+    except SkipError as error:
+        return {"verdict": "skipped", "why": str(error)}
     except RefusedError as error:
         return {"verdict": "refused", "why": f"{error.program}: {error.reason}"}
     except HeadwayError as error:
         return {"verdict": "proc", "why": str(error)}
-    except Exception as error:  # noqa: BLE001
-        return {"verdict": "wrong", "why": f"{type(error).__name__}: {error}"[:1000], "trace": traceback.format_exc()[-3000:]}
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"[:1000]
+        return {"verdict": "wrong", "why": why, "trace": traceback.format_exc()[-3000:]}
     if ledger is None:
         return {"verdict": "exact"}
     losses = {name: n for name, n in ledger.losses.items() if n}
     return {"verdict": "exact", "threads": len(ledger.threads), "losses": losses, "reasons": sorted(ledger.reasons)}
 
 
-def load_only(shape: Shape, library: Library, features: Features) -> None:
-    trial(library, shape, features)
+def refuse(why: HeadwayError) -> None:
+    raise why
 
 
 def tasks(which: str) -> Iterator[tuple[str, Callable[[], Ledger | None]]]:
@@ -292,15 +295,10 @@ def tasks(which: str) -> Iterator[tuple[str, Callable[[], Ledger | None]]]:
         try:
             features = Features.probe(library)
         except HeadwayError as error:
-            why = error
-
-            def fails() -> None:
-                raise why
-
-            yield "load", fails
+            yield "load", partial(refuse, error)
             return
         for name, shape in SHAPES.items():
-            yield f"load: {name}", lambda shape=shape: load_only(shape, library, features)
+            yield f"load: {name}", partial(trial, library, shape, features)
         yield "law: python threads", python_threads
         return
     if which not in ("all", "shapes", "laws"):
@@ -308,7 +306,7 @@ def tasks(which: str) -> Iterator[tuple[str, Callable[[], Ledger | None]]]:
         return
     if which in ("all", "shapes"):
         for name, shape in SHAPES.items():
-            yield f"shape: {name}", in_namespace(name) if shape.namespace else lambda shape=shape: run_shape(shape)
+            yield f"shape: {name}", in_namespace(name) if shape.namespace else partial(run_shape, shape)
     if which in ("all", "laws"):
         for name, law in LAWS.items():
             yield f"law: {name}", law

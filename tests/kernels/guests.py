@@ -23,6 +23,10 @@ from .images import Image, UnavailableError
 __all__ = ["Guest", "Result", "find_programs"]
 
 QEMU = {"x86_64": "qemu-system-x86_64", "aarch64": "qemu-system-aarch64"}
+ACCELERATOR = "-accel tcg,thread=single"
+"""One host thread runs all of a guest's processors. With one thread each, QEMU 7.2 can go on to run what it translated
+before another processor patched the kernel's code there, as happens when programs are attached to a tracepoint. Seen: a
+processor took the same int3 for ever, holding its run queue's lock, where memory held a nop."""
 BOOT_SECONDS = 240
 """A guest that has not begun its script by then has hung while booting: under TCG that happens now and then."""
 SILENT_SECONDS = 300
@@ -50,7 +54,6 @@ class Guest:
     root: Path | None = None
     """Its root directory; None: the host's."""
     memory: str = "3G"
-    qemu_options: str = ""
 
     def run(self, module: str, arguments: list[str], folder: Path, python: Path, project: Path) -> Result:
         """Boot, run a module of the project with ``python``, and return what it found; boots that hang are repeated.
@@ -76,9 +79,7 @@ class Guest:
         command = [str(find_programs(self.image.kernel.machine)), "--verbose", "--run", str(self.image.vmlinuz)]
         command += ["--cpus", str(self.processors), "--memory", self.memory, "--disable-kvm", "--user", "root"]
         command += ["--rwdir", str(folder), *self._foreign(project)]
-        if self.qemu_options:
-            command += [f"--qemu-opts={self.qemu_options}"]
-        command += ["--", str(script)]
+        command += [f"--qemu-opts={ACCELERATOR}", "--", str(script)]
         with console.open("wb") as written:
             guest = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=written, stderr=subprocess.STDOUT, start_new_session=True

@@ -1,7 +1,7 @@
 """Kernels from Debian's packages, unpacked below a cache directory and kept between runs.
 
-apt-get runs with a configuration of its own in that directory, so nothing of the system's changes, and packages of other
-suites and architectures than the system's can be had. Only the packages' signatures vouch for them.
+apt-get runs with a configuration of its own in that directory, so nothing of the system's changes, and packages of
+other suites and architectures than the system's can be had. apt checks the archive's signature.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ import os
 import shutil
 import subprocess
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
-__all__ = ["CACHE", "KERNELS", "Image", "Kernel", "UnavailableError", "Packages", "fetch"]
+__all__ = ["CACHE", "KERNELS", "Image", "Kernel", "Packages", "UnavailableError", "fetch"]
 
 CACHE = Path(os.environ.get("HEADWAY_KERNELS_CACHE") or Path.home() / ".cache/headway/kernels")
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
@@ -78,12 +79,14 @@ class Packages:
             (folder / name).mkdir(parents=True, exist_ok=True)
         (folder / "status").touch()
         signed = f"[signed-by={KEYRING}] " if KEYRING.exists() else ""
-        lines = [f"deb {signed}{MIRROR} {self._suite} main", f"deb {signed}{MIRROR}-security {self._suite}-security main"]
-        (folder / "sources.list").write_text("\n".join(lines) + "\n")
+        sources = ((MIRROR, self._suite), (f"{MIRROR}-security", f"{self._suite}-security"))
+        lines = [f"deb {signed}{mirror} {suite} main\n" for mirror, suite in sources]
+        (folder / "sources.list").write_text("".join(lines))
         configuration = folder / "apt.conf"
         configuration.write_text(
             f'Dir::Etc::sourcelist "{folder}/sources.list";\nDir::Etc::sourceparts "/nonexistent";\n'
-            f'Dir::State::lists "{folder}/lists";\nDir::State::status "{folder}/status";\nDir::Cache "{folder}/cache";\n'
+            f'Dir::State::lists "{folder}/lists";\nDir::State::status "{folder}/status";\n'
+            f'Dir::Cache "{folder}/cache";\n'
             f'APT::Architecture "{self._architecture}";\nAPT::Architectures {{ "{self._architecture}"; }};\n'
             'APT::Sandbox::User "";\nAcquire::Languages "none";\n'
         )
@@ -109,7 +112,7 @@ class Packages:
         """Return the package that a metapackage depends on, or else its own name."""
         self.update()
         words = self._run("apt-cache", "depends", "--no-recommends", "--no-suggests", package).split()
-        depends = [after for before, after in zip(words, words[1:], strict=False) if before == "Depends:"]
+        depends = [after for before, after in pairwise(words) if before == "Depends:"]
         return next((name for name in depends if name.startswith("linux-image-")), package)
 
     def unpack(self, package: str, into: Path) -> None:

@@ -271,6 +271,8 @@ cdef class Cells:
     cdef uint64_t *counts
     cdef Counting counting
     cdef readonly int used
+    cdef readonly bint settled
+    """Whether an earlier reading had told more of some state than there is by now, see `less`."""
     cdef dict as_dict
 
     def __cinit__(self):
@@ -326,9 +328,25 @@ cdef class Cells:
             self.cells[i].time += time
             self.cells[i].count += count
 
-    cpdef Cells less(self, Cells earlier):
-        """What came since an earlier reading of the same thread or processor."""
+    @staticmethod
+    def of(rows):
+        """Return cells of these states: (name, time in ns, count) each."""
         cdef Cells result = Cells.__new__(Cells)
+        rows = list(rows)
+        result.reserve(len(rows))
+        for name, time, count in rows:
+            result.put(number_for(name), time, count)
+        return result
+
+    cpdef Cells less(self, Cells earlier):
+        """Return what came since an earlier reading of the same thread or processor.
+
+        A handler whose processor a hypervisor took, after it had read its clock and before it charged, charges a moment
+        that a reading has passed meanwhile: that reading took the state to go on. What it told stands: the state gets
+        nothing for as long, and the one that was there in truth gets the less. ``settled`` says so of the result.
+        """
+        cdef Cells result = Cells.__new__(Cells)
+        cdef uint64_t owed = 0
         cdef int i, j, k
         cdef uint64_t time, count
         result.reserve(self.used, self.counting)
@@ -346,7 +364,42 @@ cdef class Cells:
                     result.counts[(result.used - 1) * N_COUNTED + k] = self.counts[i * N_COUNTED + k]
                     if j >= 0 and earlier.counts != NULL:
                         result.counts[(result.used - 1) * N_COUNTED + k] -= earlier.counts[j * N_COUNTED + k]
+        for i in range(result.used):
+            if <int64_t>result.cells[i].time < 0:
+                owed -= result.cells[i].time
+                result.cells[i].time = 0
+                result.settled = True
+            if <int64_t>result.cells[i].count < 0:
+                result.cells[i].count = 0
+                result.settled = True
+        while owed and (j := result.longest()) >= 0:
+            time = min(owed, result.cells[j].time)
+            result.cells[j].time -= time
+            owed -= time
         return result
+
+    cpdef Cells plus(self, Cells later):
+        """Return what an earlier reading told and what came since, together."""
+        cdef Cells result = Cells.__new__(Cells)
+        cdef int i, j, k
+        result.reserve(self.used + later.used, self.counting)
+        for i in range(self.used):
+            result.append(self.states[i], self.cells[i].time, self.cells[i].count)
+            if self.counts != NULL:
+                result.count(self.states[i], self.counts + i * N_COUNTED)
+        for i in range(later.used):
+            result.put(later.states[i], later.cells[i].time, later.cells[i].count)
+            if later.counts != NULL:
+                result.count(later.states[i], later.counts + i * N_COUNTED)
+        return result
+
+    cdef int longest(self) noexcept:
+        """Return the place of the state with the most time; -1: none has any."""
+        cdef int i, found = -1
+        for i in range(self.used):
+            if self.cells[i].time and (found < 0 or self.cells[i].time > self.cells[found].time):
+                found = i
+        return found
 
     cdef uint64_t sum(self) noexcept:
         cdef uint64_t total = 0

@@ -692,15 +692,16 @@ class BpfSource:
             key = tid, birth
             was = self._take_before(tid, birth, start)
             since = max(start, birth)
-            now[key] = cells, name
             new = cells.less(was[0]) if was is not None else cells
+            now[key] = was[0].plus(new) if was is not None and new.settled else cells, name
             threads.append(Thread(tid, pid, name, birth, since, None, at, at - since, new))
         self._before = now
         rows = []
         for cpu, cells in self._processors(at):
             earlier = self._processors_before.get(cpu)
-            rows.append(Processor(cpu, at - start, cells.less(earlier) if earlier is not None else cells))
-            self._processors_before[cpu] = cells
+            new = cells.less(earlier) if earlier is not None else cells
+            rows.append(Processor(cpu, at - start, new))
+            self._processors_before[cpu] = earlier.plus(new) if earlier is not None and new.settled else cells
         if self._causes is not None:
             causes, before_it = self._causes.read(at), self._causes_before
             threads, self._causes_before = self._with_causes(threads, causes, before_it), causes

@@ -1,0 +1,112 @@
+"""``python -m tests.kernels``: headway in guests with other kernels (``make kernels``, ``make kernels-gate``)."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import click
+
+from .guests import Guest, Result, find_programs
+from .images import KERNELS, Image, Kernel, UnavailableError, fetch
+from .table import Run, insert, load, render, save
+
+PROJECT = Path(__file__).parents[2]
+DOCUMENT = PROJECT / "docs/platforms.md"
+NAMES = [kernel.name for kernel in KERNELS]
+
+
+@click.command()
+@click.option("--kernel", "kernels", multiple=True, type=click.Choice(NAMES), help="Only this one; may be repeated.")
+@click.option("--image", type=click.Path(exists=True, path_type=Path), help="A bzImage of your own instead.")
+@click.option("--processors", default="1,4,8", show_default=True, help="How many processors the guests have.")
+@click.option("--gate", is_flag=True, help="Only load every shape, and measure one program.")
+@click.option("--task", "tasks", multiple=True, help="Only this task; may be repeated.")
+@click.option("--jobs", default=2, show_default=True, help="How many guests run at once; each takes one processor.")
+@click.option("--python", default=sys.executable, help="The interpreter that has headway installed.")
+@click.option("--write", is_flag=True, help="Keep what was found, and write it into docs/platforms.md.")
+def main(
+    kernels: Sequence[str],
+    image: Path | None,
+    processors: str,
+    gate: bool,
+    tasks: Sequence[str],
+    jobs: int,
+    python: str,
+    write: bool,
+) -> None:
+    """Boot kernels in QEMU and measure in them: every shape of the programs, and real programs under the laws.
+
+    Exit status 1 where anything is wrong, or a supported kernel is not exact; 0 where all is well or had to be skipped,
+    which is said.
+    """
+    chosen = [kernel for kernel in KERNELS if kernel.name in (kernels or NAMES)]
+    guests: list[Guest] = []
+    for kernel in [Kernel(image.name, "", "amd64")] if image else chosen:
+        try:
+            find_programs(kernel.machine)
+            found = Image(kernel, image.name, image) if image else fetch(kernel)
+            root = _root(kernel)
+        except UnavailableError as why:
+            click.echo(f"kernel {kernel.name}: skipped, because {why}")
+            continue
+        guests += [Guest(found, int(number), root) for number in processors.split(",")]
+    what = list(tasks) or ["gate" if gate else "all"]
+    with ThreadPoolExecutor(jobs) as pool:
+        results = list(pool.map(lambda guest: _run(guest, what, Path(python)), guests))
+    passed, failed = 0, 0
+    for guest, result in zip(guests, results, strict=True):
+        wrong = _faults(guest, result)
+        for line in wrong:
+            click.echo(f"{guest.image.release} × {guest.processors}: {line}")
+        failed += len(wrong)
+        passed += sum(found.get("verdict") == "exact" for found in result.findings)
+    if write:
+        runs = load()
+        for result in results:
+            if result.findings:
+                run = Run.of(result.findings, result.finished)
+                runs[run.key] = run
+        save(runs.values())
+        insert(DOCUMENT, render(list(runs.values())))
+    click.echo(f"kernels: {passed} passed, {failed} failed")
+    sys.exit(1 if failed else 0)
+
+
+def _root(kernel: Kernel) -> Path | None:
+    """The root directory of guests of another architecture than ours."""
+    if kernel.architecture == "amd64":
+        return None
+    raise UnavailableError("no root directory of that architecture is made yet")
+
+
+def _run(guest: Guest, what: list[str], python: Path) -> Result:
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="headway-guest-") as folder:
+        result = guest.run("tests.kernels.guest", what, Path(folder), python, PROJECT)
+    seconds = time.monotonic() - began
+    click.echo(
+        f"{guest.image.release} × {guest.processors}: {len(result.findings)} findings in {seconds:.0f} s", err=True
+    )
+    return result
+
+
+def _faults(guest: Guest, result: Result) -> list[str]:
+    """What is not as it should be, a line each."""
+    lines = []
+    for found in result.findings:
+        verdict = found.get("verdict", "exact")
+        bad = verdict == "wrong" or (verdict in ("proc", "refused") and guest.image.kernel.supported)
+        if bad:
+            lines.append(f"{found['task']}: {verdict}: {found.get('why')}\n{found.get('trace', '')}".rstrip())
+    if not result.finished:
+        lines.append(f"the guest did not come to its end; its last words:\n{result.console}")
+    return lines
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""The table of docs/platforms.md: what came out on each kernel, architecture and number of processors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+__all__ = ["BEGIN", "END", "Run", "insert", "load", "render", "save"]
+
+BEGIN, END = "<!-- made by make kernels: begin -->", "<!-- made by make kernels: end -->"
+RESULTS = Path(__file__).parent / "results.json"
+WORDS = {"exact": "exact", "proc": "by /proc", "refused": "refused", "skipped": "–", "wrong": "WRONG"}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one guest found."""
+
+    release: str
+    machine: str
+    processors: int
+    date: str
+    finished: bool
+    findings: tuple[Mapping[str, Any], ...]
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """What a later run takes the place of."""
+        return self.machine, self.release, self.processors
+
+    @staticmethod
+    def of(findings: Sequence[Mapping[str, Any]], finished: bool) -> Run:
+        """Make one of a guest's findings, the first of which says what machine it is."""
+        boot, *rest = findings
+        today = datetime.now(UTC).date().isoformat()
+        kept = tuple({k: v for k, v in found.items() if k not in ("trace", "seconds", "reasons")} for found in rest)
+        return Run(boot["release"], boot["machine"], boot["processors"], today, finished, kept)
+
+
+def load(path: Path = RESULTS) -> dict[tuple[str, str, int], Run]:
+    """Read the runs that are kept beside the code."""
+    if not path.exists():
+        return {}
+    runs = [Run(**{**run, "findings": tuple(run["findings"])}) for run in json.loads(path.read_text())]
+    return {run.key: run for run in runs}
+
+
+def save(runs: Iterable[Run], path: Path = RESULTS) -> None:
+    """Keep runs."""
+    path.write_text(json.dumps([asdict(run) for run in sorted(runs, key=lambda r: r.key)], indent=1) + "\n")
+
+
+def render(runs: Sequence[Run]) -> str:
+    """Return the table in Markdown: a row for each shape and program, a column for each guest, then the reasons."""
+    runs = sorted(runs, key=lambda run: (run.machine, _version(run.release), run.processors))
+    tasks = list(dict.fromkeys(found["task"] for run in runs for found in run.findings))
+    lines = ["| | " + " | ".join(f"{run.release}<br>{run.machine} × {run.processors}" for run in runs) + " |"]
+    lines.append("|---|" + "---|" * len(runs))
+    notes: dict[str, int] = {}
+    for task in tasks:
+        kind, _, name = task.partition(": ")
+        cells = []
+        for run in runs:
+            found = next((found for found in run.findings if found["task"] == task), None)
+            cells.append(_cell(found, notes, finished=run.finished))
+        title = f"`{name}`" if kind in ("shape", "load") else f"program: {name}"
+        lines.append(f"| {title} | " + " | ".join(cells) + " |")
+    lines.append("| date | " + " | ".join(run.date for run in runs) + " |")
+    text = "\n".join(lines) + "\n"
+    for why, number in notes.items():
+        text += f"\n[{number}] {why}\n"
+    return text
+
+
+def _version(release: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in release.split("-")[0].split(".") if part.isdigit())
+
+
+def _cell(found: Mapping[str, Any] | None, notes: dict[str, int], *, finished: bool) -> str:
+    if found is None:
+        return "not run" if finished else "the guest hung"
+    word = WORDS[found["verdict"]]
+    why = found.get("why")
+    if not why:
+        return word
+    why = " ".join(str(why).split())
+    return f"{word} [{notes.setdefault(why, len(notes) + 1)}]"
+
+
+def insert(document: Path, table: str) -> None:
+    """Put the table into a document, between the marks."""
+    text = document.read_text()
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    document.write_text(f"{before}{BEGIN}\n\n{table}\n{END}{after}")

@@ -99,7 +99,7 @@ NOINLINE int note_holder(struct task_struct *task, u64 from, u64 until)
 		tid = HELD_IDLE;
 	else if (!in_namespace(task, &tid, &pid))
 		tid = 0;
-	struct held *held = &h->held[h->next & (N_HELD - 1)];
+	struct held *held = &h->held[MASKED(h->next, N_HELD)];
 	h->next++;
 	held->from = from;
 	held->until = until;
@@ -116,7 +116,7 @@ u64 blame_holder(u32 number, u64 now, u32 i)
 	struct history *h = map_lookup(&histories, &cpu);
 	if (!s || !h || i >= h->next)
 		return false;
-	struct held *held = &h->held[(h->next - 1 - i) & (N_HELD - 1)];
+	struct held *held = &h->held[MASKED(h->next - 1 - i, N_HELD)];
 	u64 from = held->from > s->since ? held->from : s->since, until = held->until < now ? held->until : now;
 	if (held->until <= s->since)
 		return false;

@@ -16,15 +16,13 @@ INLINE struct slot *slot_at(u32 number)
 
 INLINE void lose(struct processor *p, u32 what, u64 much)
 {
-	p->losses[what & (N_LOSSES - 1)] += much;
+	p->losses[MASKED(what, N_LOSSES)] += much;
 }
 
 /* The cell for a state that the thread is in for the first time: 1 + its number. */
 NOINLINE u32 new_cell(struct slot *s, u32 state)
 {
 	u32 used = s->used;
-	if (state >= N_STATES)
-		return N_CELLS;
 	if (used >= N_CELLS - 1) {
 		struct processor *p = here();
 		if (p)
@@ -33,13 +31,14 @@ NOINLINE u32 new_cell(struct slot *s, u32 state)
 			s->cells[N_CELLS - 1].count = (u64)UNKNOWN << COUNT_BITS;
 			s->used = N_CELLS;
 		}
-		s->index[state] = N_CELLS;
+		*index_of(s, state) = N_CELLS;
 		return N_CELLS;
 	}
-	s->cells[used & (N_CELLS - 1)].time = 0;
-	s->cells[used & (N_CELLS - 1)].count = (u64)state << COUNT_BITS;
+	struct cell *cell = &s->cells[MASKED(used, N_CELLS)];
+	cell->time = 0;
+	cell->count = (u64)state << COUNT_BITS;
 	s->used = used + 1;
-	s->index[state] = used + 1;
+	*index_of(s, state) = used + 1;
 	return used + 1;
 }
 
@@ -47,10 +46,10 @@ INLINE void add(struct slot *s, u32 state, u64 time, u64 count)
 {
 	if (state >= N_STATES)
 		return;
-	u32 cell = s->index[state];
+	u32 cell = *index_of(s, state);
 	if (UNLIKELY(!cell))
 		cell = new_cell(s, state);
-	struct cell *c = &s->cells[(cell - 1) & (N_CELLS - 1)];
+	struct cell *c = &s->cells[MASKED(cell - 1, N_CELLS)];
 	c->time += time;
 	c->count += count;
 }
@@ -75,8 +74,9 @@ INLINE void charge_stretch(struct processor *p, struct slot *s, u64 until, u64 n
 		time -= regions(p->slot, since, until, now, time);
 	record_stretch(p, s ? p->slot : 0, since, until, time, state, left);
 	p->stretch = time;
-	p->cells[state].time += time;
-	p->cells[state].count += left;
+	struct cell *cell = cell_of(p, state);
+	cell->time += time;
+	cell->count += left;
 	if (settings.has_steal && time > p->longest) {
 		u64 from = since > p->floor ? since : p->floor;
 		u64 longest = until - from < time ? until - from : time;
@@ -112,10 +112,12 @@ u64 move(u32 number, u32 from, u32 to, u64 time, u64 count)
 	struct slot *s = slot_at(number);
 	if (!p || !s || from >= N_STATES || to >= N_STATES || from == to)
 		return 0;
-	p->cells[from].time -= time;
-	p->cells[from].count -= count;
-	p->cells[to].time += time;
-	p->cells[to].count += count;
+	struct cell *cell = cell_of(p, from);
+	cell->time -= time;
+	cell->count -= count;
+	cell = cell_of(p, to);
+	cell->time += time;
+	cell->count += count;
 	add(s, from, -time, -count);
 	add(s, to, time, count);
 	if (settings.record)
@@ -129,7 +131,7 @@ u64 move(u32 number, u32 from, u32 to, u64 time, u64 count)
 INLINE void count_last(struct processor *p, struct slot *s, u32 state)
 {
 	if (state < N_STATES)
-		p->cells[state].count++;
+		cell_of(p, state)->count++;
 	add(s, state, 0, 1);
 	if (settings.record)
 		record_amount(p->slot, state, 0, 1, p->since);
@@ -167,8 +169,9 @@ INLINE void defer(struct processor *p, u64 now, u64 left)
 	p->deferred_since = now;
 	if (i >= N_INTERRUPTS)
 		return;
-	p->deferred[i].time += time;
-	p->deferred[i].count += left;
+	struct cell *cell = &p->deferred[MASKED(i, N_INTERRUPTS)];
+	cell->time += time;
+	cell->count += left;
 	p->deferred_total += time;
 }
 
@@ -183,7 +186,7 @@ NOINLINE int deferred_begin(struct processor *p, u32 state)
 	u64 now = clock_ns();
 	if (p->deferred_depth) {
 		defer(p, now, 0);
-		p->deferred_nested[p->deferred_depth & (N_NESTED - 1)] = p->deferred_state;
+		p->deferred_nested[MASKED(p->deferred_depth, N_NESTED)] = p->deferred_state;
 	}
 	p->deferred_depth++;
 	p->deferred_state = state;
@@ -205,7 +208,7 @@ NOINLINE int deferred_end(struct processor *p, u32 state)
 	ORDER();
 	defer(p, clock_ns(), 1);
 	p->deferred_depth--;
-	p->deferred_state = p->deferred_nested[p->deferred_depth & (N_NESTED - 1)];
+	p->deferred_state = p->deferred_nested[MASKED(p->deferred_depth, N_NESTED)];
 	ORDER();
 	p->busy = 1;
 	return 0;
@@ -232,17 +235,18 @@ u64 absorb_one(struct absorption *a, u32 number_of_interrupt)
 	u64 i = MASKED(number_of_interrupt, N_INTERRUPTS);
 	if (!p || !a)
 		return 0;
-	u64 time = p->deferred[i].time - p->absorbed[i].time;
-	u64 count = p->deferred[i].count - p->absorbed[i].count;
+	struct cell *deferred = &p->deferred[i], *absorbed = &p->absorbed[MASKED(i, N_INTERRUPTS)];
+	u64 time = deferred->time - absorbed->time, count = deferred->count - absorbed->count;
 	if (!time && !count)
 		return 0;
-	p->absorbed[i].time += time;
-	p->absorbed[i].count += count;
+	absorbed->time += time;
+	absorbed->count += count;
 	a->all += time;
 	if (time > a->room - a->total) /* a cut lies in it: what was before has been read as the state's that was interrupted */
 		time = a->room - a->total;
-	p->cells[IRQ_DEVICE + i].time += time;
-	p->cells[IRQ_DEVICE + i].count += count;
+	struct cell *cell = &p->cells[IRQ_DEVICE + MASKED(i, N_INTERRUPTS)];
+	cell->time += time;
+	cell->count += count;
 	if (a->number)
 		add_to(a->number, IRQ_DEVICE + i, time, count);
 	if (settings.record)

@@ -9,31 +9,42 @@
 
 #include "memory.h"
 
-u64 count_event(u32 number, u32 to, u32 event)
+/* What a processor counted of an event in a state. */
+INLINE u64 *count_of(struct processor_counts *c, u64 state, u64 event)
+{
+	OPAQUE(state);
+	if (state >= N_STATES)
+		state = STATE_NONE;
+	u64 *count = &c->cells[state][MASKED(event, N_COUNTED)];
+	KEEP(count);
+	return count;
+}
+
+u64 count_event(u32 number, u32 state, u32 event)
 {
 	u32 cpu = processor_id();
 	struct processor_counts *c = map_lookup(&processor_counts, &cpu);
 	struct event_value value = {};
-	u64 i = MASKED(event, N_COUNTED), state = to;
-	OPAQUE(state);
-	if (!c || state >= N_STATES)
+	u64 i = MASKED(event, N_COUNTED);
+	if (!c)
 		return 0;
 	if (read_event(&events, cpu * N_COUNTED + i, &value, sizeof(value)))
 		return 0;
+	i = MASKED(event, N_COUNTED);
 	u64 grown = value.counter - c->last[i];
 	bool first = !c->enabled[i];
 	c->last[i] = value.counter;
 	c->enabled[i] = value.enabled;
 	c->running[i] = value.running;
-	c->stretch[i] = 0;
+	u64 *stretch = &c->stretch[MASKED(event, N_COUNTED)];
+	*stretch = first ? 0 : grown;
 	if (first)
 		return 0;
-	c->stretch[i] = grown;
-	c->cells[state][i] += grown;
+	*count_of(c, state, event) += grown;
 	struct slot *s = number ? map_lookup(&slots, &number) : NULL;
 	struct thread_counts *t = s ? map_lookup(&slot_counts, &number) : NULL;
 	if (t)
-		t->cells[(s->index[state] - 1) & (N_CELLS - 1)][i] += grown;
+		t->cells[MASKED(*index_of(s, state) - 1, N_CELLS)][MASKED(event, N_COUNTED)] += grown;
 	return 0;
 }
 
@@ -47,23 +58,21 @@ u64 count_events(u32 number, u32 state)
 
 enum { COUNTS_STRETCH, COUNTS_PENDING_CALL, COUNTS_PENDING_USER };
 
-u64 move_count(u32 number, u32 state, u32 other, u32 which, u32 event)
+u64 move_count(u32 number, u32 from, u32 to, u32 which, u32 event)
 {
 	u32 cpu = processor_id();
-	u64 i = MASKED(event, N_COUNTED), from = state, to = other;
+	u64 i = MASKED(event, N_COUNTED);
 	struct processor_counts *c = map_lookup(&processor_counts, &cpu);
 	struct slot *s = map_lookup(&slots, &number);
 	struct thread_counts *t = map_lookup(&slot_counts, &number);
-	OPAQUE(from);
-	OPAQUE(to);
-	if (!c || !s || !t || from >= N_STATES || to >= N_STATES)
+	if (!c || !s || !t)
 		return 0;
 	u64 much = which == COUNTS_STRETCH ? c->stretch[i] :
 		   which == COUNTS_PENDING_CALL ? c->pending_call[i] : c->pending_user[i];
-	c->cells[from][i] -= much;
-	c->cells[to][i] += much;
-	t->cells[(s->index[from] - 1) & (N_CELLS - 1)][i] -= much;
-	t->cells[(s->index[to] - 1) & (N_CELLS - 1)][i] += much;
+	*count_of(c, from, event) -= much;
+	*count_of(c, to, event) += much;
+	t->cells[MASKED(*index_of(s, from) - 1, N_CELLS)][MASKED(event, N_COUNTED)] -= much;
+	t->cells[MASKED(*index_of(s, to) - 1, N_CELLS)][MASKED(event, N_COUNTED)] += much;
 	return 0;
 }
 

@@ -28,7 +28,7 @@ INLINE void take_stolen(struct processor *p, struct slot *s, struct task_struct 
 		time = p->debt < p->longest ? p->debt : p->longest;
 		if (time && state < N_STATES) {
 			p->debt -= time;
-			p->cells[state].time -= time;
+			cell_of(p, state)->time -= time;
 			p->cells[STOLEN].time += time;
 			p->cells[STOLEN].count++;
 			if (settings.record) {
@@ -119,7 +119,7 @@ INLINE bool push(struct processor *p, u32 state)
 		lose(p, LOST_NESTED, 1);
 		return false;
 	}
-	p->nested[depth & (N_NESTED - 1)] = p->state;
+	p->nested[MASKED(depth, N_NESTED)] = p->state;
 	p->depth = depth + 1;
 	p->state = state;
 	return true;
@@ -131,7 +131,7 @@ INLINE void pop(struct processor *p)
 	if (!p->depth) /* looking who runs here has emptied the stack meanwhile */
 		return;
 	p->depth = depth;
-	p->state = p->nested[depth & (N_NESTED - 1)];
+	p->state = p->nested[MASKED(depth, N_NESTED)];
 }
 
 #endif

@@ -82,6 +82,9 @@ INLINE void add_shared(u64 *to, u64 much)
 		__atomic_fetch_add(to, much, __ATOMIC_RELAXED);
 }
 
+/* Keep a pointer as it is: with an offset that the verifier has bounded, it may go to the stack and come back. */
+#define KEEP(pointer) asm volatile("" : "+r"(pointer))
+
 struct task_struct;
 struct pt_regs;
 static struct task_struct *(*const current_task)(void) = (void *)158;

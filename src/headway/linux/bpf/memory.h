@@ -235,4 +235,26 @@ INLINE struct processor *here(void)
 	return map_lookup(&processors, &cpu);
 }
 
+/* A processor's cell for a state; that of STATE_NONE, which nobody reads, for what is none. */
+INLINE struct cell *cell_of(struct processor *p, u64 state)
+{
+	OPAQUE(state);
+	if (state >= N_STATES)
+		state = STATE_NONE;
+	struct cell *cell = &p->cells[state];
+	KEEP(cell);
+	return cell;
+}
+
+/* Where a thread's slot says which of its cells is for a state. */
+INLINE u8 *index_of(struct slot *s, u64 state)
+{
+	OPAQUE(state);
+	if (state >= N_STATES)
+		state = STATE_NONE;
+	u8 *index = &s->index[state];
+	KEEP(index);
+	return index;
+}
+
 #endif

@@ -103,7 +103,7 @@ u64 ask(u32 number, u32 check, u64 now)
 		p->tax += control.after[AT_LOOK];
 	}
 	if (!check || !does_not_wait(c, regs, file)) {
-		c = &settings.checks[((asked - POLL) / N_FILES) & (N_CHECKS - 1)];
+		c = &settings.checks[MASKED((asked - POLL) / N_FILES, N_CHECKS)];
 		if (s->polling == REPEATED && (!c->gap || undisturbed(s, now) <= c->gap))
 			confirm(p, s, number, user, COUNTS_STRETCH, read);
 		s->asked = 0;

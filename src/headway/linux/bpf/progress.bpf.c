@@ -45,7 +45,7 @@ int enter_call(u64 *ctx)
 		if (UNLIKELY(is_probe(call))) /* our own doing: it ends no row of checks */
 			state = OVERHEAD;
 		else if (UNLIKELY(check | s->asked)) {
-			if (s->asked || settings.checks[(check - 1) & (N_CHECKS - 1)].if_no_time)
+			if (s->asked || settings.checks[MASKED(check - 1, N_CHECKS)].if_no_time)
 				state = ask(p->slot, check, now);
 			else
 				ask_later(s, check);
@@ -118,9 +118,9 @@ INLINE u32 wait_state(struct task_struct *task, u32 doing)
 	if (doing == KERNEL_FAULT)
 		return WAIT_FAULT;
 	if (doing >= POLL && doing < TAG)
-		doing = KERNEL_CALL + settings.checks[((doing - POLL) / N_FILES) & (N_CHECKS - 1)].call;
+		doing = KERNEL_CALL + settings.checks[MASKED((doing - POLL) / N_FILES, N_CHECKS)].call;
 	if (doing >= KERNEL_CALL && doing < WAIT_CALL) {
-		u32 call = doing - KERNEL_CALL, reason = settings.wait_of[call & (N_CALLS - 1)];
+		u32 call = doing - KERNEL_CALL, reason = settings.wait_of[MASKED(call, N_CALLS)];
 		if (reason == WAIT_IO_URING)
 			return reason;
 		if (disk)
@@ -139,10 +139,7 @@ u64 forget_cell(u32 number, u32 cell)
 	struct slot *s = slot_at(number);
 	if (!s)
 		return 0;
-	u64 state = s->cells[MASKED(cell, N_CELLS)].count >> COUNT_BITS;
-	OPAQUE(state);
-	if (state < N_STATES)
-		s->index[state] = 0;
+	*index_of(s, s->cells[MASKED(cell, N_CELLS)].count >> COUNT_BITS) = 0;
 	return 0;
 }
 
@@ -661,7 +658,7 @@ int take_sample(void *ctx)
 		if (p->busy)
 			tale.state = OVERHEAD;
 		else if (p->state == IRQ_TIMER && p->depth)
-			tale.state = p->nested[depth & (N_NESTED - 1)];
+			tale.state = p->nested[MASKED(depth, N_NESTED)];
 		if (is_user(tale.state) && s->asked) {
 			tale.since = s->asked_at;
 			s->sampled = 1;

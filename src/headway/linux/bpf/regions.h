@@ -118,8 +118,9 @@ u64 charge_tag(u32 number, u32 tag)
 		p->longest = time;
 		p->longest_state = state;
 	}
-	p->cells[state].time += time;
-	p->cells[state].count += entered;
+	struct cell *cell = cell_of(p, state);
+	cell->time += time;
+	cell->count += entered;
 	add(s, state, time, entered);
 	if (settings.record)
 		record_amount(number, state, time, entered, x->since);
@@ -133,7 +134,7 @@ INLINE u32 marked_now(u64 block, struct task_struct *task)
 	u32 open = 0; /* 1 + the tag that is charged */
 	if (!m || read_user(&open, sizeof(open), (void *)(block + __builtin_offsetof(struct block, open))) || !open)
 		return USER;
-	u32 state = m->tags[(open - 1) & (N_BLOCK_TAGS - 1)].state;
+	u32 state = m->tags[MASKED(open - 1, N_BLOCK_TAGS)].state;
 	return state ? state : TAG;
 }
 

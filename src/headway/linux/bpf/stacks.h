@@ -60,7 +60,7 @@ INLINE void lose_stack(u32 what)
 	u32 cpu = processor_id();
 	struct processor *p = map_lookup(&processors, &cpu);
 	if (p)
-		p->losses[what & (N_LOSSES - 1)]++;
+		p->losses[MASKED(what, N_LOSSES)]++;
 }
 
 /* The hash of a stack of so many bytes, which is kept; 0: it has none; STACK_LOST: there is no room. */

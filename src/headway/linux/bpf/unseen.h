@@ -36,7 +36,7 @@ NOINLINE int left_unseen(struct processor *p, u32 number, u64 now)
 		add(s, state, told - p->since, 0);
 		if (settings.record)
 			record_any_stretch(number, p->since, told, told - p->since, state);
-		p->cells[state].time += told - p->since;
+		cell_of(p, state)->time += told - p->since;
 		p->since = told;
 	}
 	add(s, UNKNOWN, at - p->since, 1);
@@ -137,7 +137,7 @@ NOINLINE u32 look(struct processor *p, u64 now, u32 state)
 		u32 before = p->state, state_now = task->pid ? UNMEASURED : IDLE;
 		if (before < N_STATES && before != state_now) {
 			u64 at = arrival(p, task, now);
-			p->cells[before].time += at - p->since;
+			cell_of(p, before)->time += at - p->since;
 			if (settings.record)
 				record_any_stretch(0, p->since, at, at - p->since, before);
 			p->since = at;
@@ -170,7 +170,7 @@ NOINLINE u32 look(struct processor *p, u64 now, u32 state)
 		if (p->state < N_STATES && from > p->since) { /* before it came, or was opened */
 			u32 before = p->state == UNKNOWN && !control.cut ? UNMEASURED : p->state;
 			if (before < N_STATES) {
-				p->cells[before].time += from - p->since;
+				cell_of(p, before)->time += from - p->since;
 				if (settings.record)
 					record_any_stretch(0, p->since, from, from - p->since, before);
 			}

@@ -37,6 +37,9 @@ OPEN = "application/openmetrics-text; version=1.0.0"
 each_source = pytest.mark.parametrize("source", SOURCES)
 
 
+PLACE = {"k8s_pod_uid", "container_id", "systemd_unit_name", "systemd_user_unit_name", "systemd_slice_name", "cgroup"}
+"""Labels that depend on where the tests run."""
+
 Samples = dict[str, list[tuple[dict[str, str], float]]]
 
 
@@ -289,10 +292,65 @@ def test_threads_by_themselves_and_by_names(source: str) -> None:
         with serving("--source", source, "-p", str(pid), "--by", "thread", "--counts") as server:
             found = server.samples()
             ((labels, living),) = found["headway_threads"]
+            labels = {name: value for name, value in labels.items() if name not in PLACE}
             assert (labels, living) == ({"pid": str(pid), "process": "sleep", "thread": "sleep", "tid": str(pid)}, 1)
             assert ("headway_thread_state_entries_total" in found) == (source == "bpf")
         with serving("--source", source, "-p", str(pid), "--by", "name") as server:
             assert server.samples()["headway_threads"] == [({"process": "sleep", "thread": "sleep"}, 1)]
+
+
+POD, CONTAINER = "1b1b4d9c-6c39-4f0e-9a6b-2f0f3c7d5a10", "3f1c5e0b" * 8
+
+
+@contextmanager
+def a_pod() -> Iterator[Path]:
+    """A container's control group as the kubelet and containerd make it, made for a while below one of ours."""
+    mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+    top = next((Path(at) for _, at, kind, *_ in mounts if kind == "cgroup2"), None)
+    if top is None:
+        pytest.skip("no cgroup v2 hierarchy is mounted")
+    names = [f"headway-pod-{os.getpid()}", f"kubepods-pod{POD.replace('-', '_')}.slice"]
+    folders = [top.joinpath(*names[:n]) for n in (1, 2)]
+    folders.append(folders[-1] / f"cri-containerd-{CONTAINER}.scope")
+    try:
+        folders[-1].mkdir(parents=True)
+    except OSError as error:
+        pytest.skip(f"no control group can be made: {error}")
+    try:
+        yield folders[-1]
+    finally:
+        for folder in reversed(folders):
+            for _ in range(100):  # what was in it takes a moment to be gone
+                with suppress(OSError):
+                    folder.rmdir()
+                    break
+                time.sleep(0.05)
+
+
+@each_source
+@pytest.mark.parametrize("by", ["container", "process"])
+def test_figures_can_be_added_up_by_pod(source: str, by: str) -> None:
+    with a_pod() as group:
+        joins = f"echo $$ > {group}/cgroup.procs; exec sleep 60"
+        with program("sh", "-c", joins) as inside, program() as outside:
+            wait_for(lambda: [{}] if (group / "cgroup.procs").read_text().split() == [str(inside)] else [])
+            with serving("--source", source, "-p", f"{inside},{outside}", "--by", by) as server:
+                deadline = time.monotonic() + 60
+                while True:
+                    found = server.samples()
+                    pods = {labels.get("k8s_pod_uid"): labels for labels, _ in found["headway_threads"]}
+                    if len(pods) == 2:
+                        break
+                    assert time.monotonic() < deadline
+                    time.sleep(0.05)
+    assert pods.keys() == {POD, None}
+    assert pods[POD]["container_id"] == CONTAINER
+    assert ("pid" in pods[POD]) == (by == "process")
+    threads = {labels.get("k8s_pod_uid"): value for labels, value in found["headway_threads"]}
+    assert threads == {POD: 1, None: 1}
+    times_of = {labels.get("k8s_pod_uid") for labels, _ in found["headway_thread_state_seconds_total"]}
+    assert times_of == {POD, None}
+    assert found["headway_processes_unplaced_total"] == [({}, 0)]
 
 
 def test_the_page_and_what_is_refused() -> None:

@@ -11,6 +11,7 @@ from contextlib import suppress
 import click
 
 from headway.errors import HeadwayError
+from headway.linux.cgroups import read_origin
 from headway.linux.choose import start_source
 from headway.linux.privileges import Capability, User, give_up, permitted, user_named
 from headway.linux.source import Criteria, LinuxSource, Selection, SourceAround
@@ -49,10 +50,11 @@ AT_ONCE = 5_000
 @click.option("--token-file", metavar="FILE", help="Answer only who has the token in FILE.")
 @click.option(
     "--by",
-    type=click.Choice(["name", "process", "thread"]),
+    type=click.Choice(["name", "container", "process", "thread"]),
     default="process",
     show_default=True,
-    help="Threads are added up by the names of process and thread, by process and name, or not at all.",
+    help="Threads are added up by the names of process and thread, by container or systemd unit and names, by process "
+    "and name, or not at all.",
 )
 @click.option("--counts", is_flag=True, help="How often each state was entered, too.")
 @click.option(
@@ -117,7 +119,13 @@ def command(
     token = None if token_file is None else read_token(token_file)
     user = _user(user_name)
     push = None if otlp is None else Push(PushExporter(otlp), interval_seconds())
-    totals = Totals(By(by), most=max_series, expire=round(expire * 1e9), process_name=_process_name)
+    totals = Totals(
+        By(by),
+        most=max_series,
+        expire=round(expire * 1e9),
+        process_name=_process_name,
+        place_of=_place_of,
+    )
     sockets = listen(address, guarded=token is not None)
     names = [_url(one) for one in sockets]
     listener = start_listener(sockets, user, interval=interval, token=token, counts=counts, push=push)
@@ -263,6 +271,11 @@ def _rights(user: User | None, kept: Iterable[Capability]) -> str:
 
 def _process_name(pid: int) -> str:
     return status_of(f"/proc/{pid}").get("Name", "")
+
+
+def _place_of(pid: int) -> tuple[tuple[str, str], ...] | None:
+    origin = read_origin(pid)
+    return None if origin is None else origin.labels()
 
 
 def _url(one: socket.socket) -> str:

@@ -11,6 +11,7 @@ import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -24,7 +25,7 @@ from typing import Any
 import click
 import pytest
 
-from headway.commands.addresses import listen, parse_address, read_token
+from headway.commands.addresses import acl_lets_others, listen, parse_address, read_token
 from headway.commands.serve import command
 from headway.errors import HeadwayError
 
@@ -36,6 +37,9 @@ SOURCES = [pytest.param("bpf", marks=pytest.mark.root), "proc"]
 OPEN = "application/openmetrics-text; version=1.0.0"
 each_source = pytest.mark.parametrize("source", SOURCES)
 
+
+PLACE = {"k8s_pod_uid", "container_id", "systemd_unit_name", "systemd_user_unit_name", "systemd_slice_name", "cgroup"}
+"""Labels that depend on where the tests run."""
 
 Samples = dict[str, list[tuple[dict[str, str], float]]]
 
@@ -242,6 +246,51 @@ def test_a_token_that_others_can_read_is_refused(tmp_path: Path) -> None:
     assert read_token(str(token(tmp_path))) == b"correct-horse-battery-staple"
 
 
+def acl(*entries: tuple[int, int, int]) -> bytes:
+    """An access control list as the kernel shows it: tag, permissions, id."""
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+
+
+OWNER, MASK, NOBODY_ELSE = (1, 4, 0xFFFFFFFF), (16, 4, 0xFFFFFFFF), ((4, 0, 0xFFFFFFFF), (32, 0, 0xFFFFFFFF))
+
+
+@pytest.mark.parametrize(
+    ("listed", "others"),
+    [
+        (acl(OWNER, (2, 4, 1000), MASK, *NOBODY_ELSE), False),  # as systemd has it
+        (acl(OWNER, (2, 4, 0), MASK, *NOBODY_ELSE), False),
+        (acl(OWNER, (2, 4, 1001), MASK, *NOBODY_ELSE), True),
+        (acl(OWNER, (2, 4, 1000), (2, 4, 1001), MASK, *NOBODY_ELSE), True),
+        (acl(OWNER, (2, 4, 1000), (8, 4, 50), MASK, *NOBODY_ELSE), True),
+        (acl(OWNER, (2, 4, 1000), MASK, (4, 4, 0xFFFFFFFF)), True),
+        (acl(OWNER, (2, 4, 1000), MASK, (32, 4, 0xFFFFFFFF)), True),
+        (acl(OWNER, (2, 4, 1000), (64, 4, 0)), True),
+        (b"", True),
+        (acl(OWNER)[:-1], True),
+        (b"\3\0\0\0" + acl(OWNER)[4:], True),
+    ],
+)
+def test_whom_an_access_control_list_lets_read_a_token(listed: bytes, others: bool) -> None:
+    assert acl_lets_others(listed, 1000) is others
+
+
+def test_a_token_that_only_we_are_listed_for_is_taken(tmp_path: Path) -> None:
+    path = token(tmp_path)
+    group, other = NOBODY_ELSE
+    for uid, refused in ((os.geteuid(), False), (4711, True)):
+        path.chmod(0o600)
+        try:
+            os.setxattr(path, "system.posix_acl_access", acl(OWNER, (2, 4, uid), group, MASK, other))
+        except OSError as error:
+            pytest.skip(f"this file system has no access control lists: {error}")
+        assert path.stat().st_mode & 0o777 == 0o440
+        if refused:
+            with pytest.raises(HeadwayError, match="chmod 600"):
+                read_token(str(path))
+        else:
+            assert read_token(str(path)) == b"correct-horse-battery-staple"
+
+
 # ---- what it answers ----
 
 
@@ -289,10 +338,108 @@ def test_threads_by_themselves_and_by_names(source: str) -> None:
         with serving("--source", source, "-p", str(pid), "--by", "thread", "--counts") as server:
             found = server.samples()
             ((labels, living),) = found["headway_threads"]
+            labels = {name: value for name, value in labels.items() if name not in PLACE}
             assert (labels, living) == ({"pid": str(pid), "process": "sleep", "thread": "sleep", "tid": str(pid)}, 1)
             assert ("headway_thread_state_entries_total" in found) == (source == "bpf")
         with serving("--source", source, "-p", str(pid), "--by", "name") as server:
             assert server.samples()["headway_threads"] == [({"process": "sleep", "thread": "sleep"}, 1)]
+
+
+POD, CONTAINER = "1b1b4d9c-6c39-4f0e-9a6b-2f0f3c7d5a10", "3f1c5e0b" * 8
+
+
+@contextmanager
+def a_pod() -> Iterator[Path]:
+    """A container's control group as the kubelet and containerd make it, made for a while below one of ours."""
+    mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+    top = next((Path(at) for _, at, kind, *_ in mounts if kind == "cgroup2"), None)
+    if top is None:
+        pytest.skip("no cgroup v2 hierarchy is mounted")
+    names = [f"headway-pod-{os.getpid()}", f"kubepods-pod{POD.replace('-', '_')}.slice"]
+    folders = [top.joinpath(*names[:n]) for n in (1, 2)]
+    folders.append(folders[-1] / f"cri-containerd-{CONTAINER}.scope")
+    try:
+        folders[-1].mkdir(parents=True)
+    except OSError as error:
+        pytest.skip(f"no control group can be made: {error}")
+    try:
+        yield folders[-1]
+    finally:
+        for folder in reversed(folders):
+            for _ in range(100):  # what was in it takes a moment to be gone
+                with suppress(OSError):
+                    folder.rmdir()
+                    break
+                time.sleep(0.05)
+
+
+@each_source
+@pytest.mark.parametrize("by", ["container", "process"])
+def test_figures_can_be_added_up_by_pod(source: str, by: str) -> None:
+    with a_pod() as group:
+        joins = f"echo $$ > {group}/cgroup.procs; exec sleep 60"
+        with program("sh", "-c", joins) as inside, program() as outside:
+            wait_for(lambda: [{}] if (group / "cgroup.procs").read_text().split() == [str(inside)] else [])
+            with serving("--source", source, "-p", f"{inside},{outside}", "--by", by) as server:
+                deadline = time.monotonic() + 60
+                while True:
+                    found = server.samples()
+                    pods = {labels.get("k8s_pod_uid"): labels for labels, _ in found["headway_threads"]}
+                    if len(pods) == 2:
+                        break
+                    assert time.monotonic() < deadline
+                    time.sleep(0.05)
+    assert pods.keys() == {POD, None}
+    assert pods[POD]["container_id"] == CONTAINER
+    assert ("pid" in pods[POD]) == (by == "process")
+    threads = {labels.get("k8s_pod_uid"): value for labels, value in found["headway_threads"]}
+    assert threads == {POD: 1, None: 1}
+    times_of = {labels.get("k8s_pod_uid") for labels, _ in found["headway_thread_state_seconds_total"]}
+    assert times_of == {POD, None}
+    assert found["headway_processes_unplaced_total"] == [({}, 0)]
+
+
+def test_anybody_learns_whether_it_is_healthy(tmp_path: Path) -> None:
+    words = ["--source", "proc", "--token-file", str(token(tmp_path))]
+    with program() as pid, serving(*words, "-p", str(pid)) as server:
+        assert server.get()[0].status == 401
+        answer, body = server.get("/-/healthy", Host="10.0.0.7")
+        assert (answer.status, body) == (200, b"healthy\n")
+        os.kill(server.process.pid, signal.SIGSTOP)  # who measures hangs
+        try:
+            deadline = time.monotonic() + 60
+            while server.get("/-/healthy")[0].status != 503:
+                assert time.monotonic() < deadline
+        finally:
+            os.kill(server.process.pid, signal.SIGCONT)
+        deadline = time.monotonic() + 60
+        while server.get("/-/healthy")[0].status != 200:
+            assert time.monotonic() < deadline
+
+
+def test_a_service_manager_is_told_that_it_serves_that_it_lives_and_that_it_ends(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(60)
+        (tmp_path / "notify").chmod(0o777)
+        tmp_path.chmod(0o755)
+        for above in tmp_path.parents[:3]:  # pytest keeps others out, and headway becomes another user
+            above.chmod(above.stat().st_mode | 0o011)
+        env = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "500000"}
+        with program() as pid, serving("--source", "proc", "-p", str(pid), env=env):
+            said = [manager.recv(4096).decode() for _ in range(3)]
+        assert said[0].startswith("READY=1\nSTATUS=serving http://127.0.0.1:")
+        assert said[1:] == ["WATCHDOG=1"] * 2
+        while said[-1] == "WATCHDOG=1":
+            said.append(manager.recv(4096).decode())
+        assert said[-1] == "STOPPING=1"
+
+
+def test_a_command_has_the_service_manager_to_itself(tmp_path: Path) -> None:
+    env = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "500000"}
+    words = ["--source", "proc", "-q", "--", "printenv", "NOTIFY_SOCKET", "WATCHDOG_USEC"]
+    done = subprocess.run([*SERVE, *words], capture_output=True, text=True, timeout=60, env={**os.environ, **env})
+    assert done.stdout.split() == list(env.values())
 
 
 def test_the_page_and_what_is_refused() -> None:
@@ -388,6 +535,17 @@ def test_privileges_are_given_up(source: str) -> None:
         assert measuring["CapEff"] == measuring["CapPrm"]
         assert not [name for name in open_files(server.listener()) if "bpf" in name]
         assert "as nobody without capabilities" in server.said[-1]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else")
+def test_a_root_user_that_cannot_become_another_is_told_what_it_lacks() -> None:
+    words = ["setpriv", "--bounding-set=-all,+bpf,+perfmon,+setgid", "--inh-caps=-all"]
+    done = subprocess.run([*words, *SERVE, "-a"], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 125
+    assert done.stderr == (
+        "headway: becoming nobody needs CAP_SETUID and CAP_SETGID, which this root user does not have: give it both, "
+        "or start headway as another user\n"
+    )
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else")

@@ -11,6 +11,7 @@ from contextlib import suppress
 import click
 
 from headway.errors import HeadwayError
+from headway.linux.cgroups import read_origin
 from headway.linux.choose import start_source
 from headway.linux.privileges import Capability, User, give_up, permitted, user_named
 from headway.linux.source import Criteria, LinuxSource, Selection, SourceAround
@@ -22,6 +23,7 @@ from headway.views.metrics.site import cost_of_ourselves
 from headway.views.metrics.totals import By, Totals
 
 from .addresses import DEFAULT, listen, parse_address, read_token
+from .notify import Notifier
 from .observe import observe
 from .options import Milliseconds, Seconds, Wanted, measuring_options
 from .report import die_of
@@ -30,6 +32,7 @@ from .serving import Push, start_listener
 __all__ = ["command"]
 
 NOBODY = "nobody"
+_SOURCES = {"bpf": "eBPF", "proc": "/proc"}
 IDLE_SECONDS = 10.0
 """Between two readings when nobody asks, at most: so often what has ended is taken in."""
 AT_ONCE = 5_000
@@ -49,10 +52,11 @@ AT_ONCE = 5_000
 @click.option("--token-file", metavar="FILE", help="Answer only who has the token in FILE.")
 @click.option(
     "--by",
-    type=click.Choice(["name", "process", "thread"]),
+    type=click.Choice(["name", "container", "process", "thread"]),
     default="process",
     show_default=True,
-    help="Threads are added up by the names of process and thread, by process and name, or not at all.",
+    help="Threads are added up by the names of process and thread, by container or systemd unit and names, by process "
+    "and name, or not at all.",
 )
 @click.option("--counts", is_flag=True, help="How often each state was entered, too.")
 @click.option(
@@ -117,7 +121,14 @@ def command(
     token = None if token_file is None else read_token(token_file)
     user = _user(user_name)
     push = None if otlp is None else Push(PushExporter(otlp), interval_seconds())
-    totals = Totals(By(by), most=max_series, expire=round(expire * 1e9), process_name=_process_name)
+    totals = Totals(
+        By(by),
+        most=max_series,
+        expire=round(expire * 1e9),
+        process_name=_process_name,
+        place_of=_place_of,
+    )
+    manager = None if argv else Notifier()  # a command may tell the manager itself
     sockets = listen(address, guarded=token is not None)
     names = [_url(one) for one in sockets]
     listener = start_listener(sockets, user, interval=interval, token=token, counts=counts, push=push)
@@ -125,16 +136,19 @@ def command(
 
     def start(chosen: Selection) -> Served:
         measuring, why = start_source(chosen, wanted.source, intervals=True, forget=True, criteria=criteria)
-        served = Served(measuring, totals, listener.channel, interval)
+        served = Served(measuring, totals, listener.channel, interval, manager)
         source.append(served)
         try:
             kept = _settle_down(measuring, user, selection, criteria, command=bool(argv))
         except BaseException:
             measuring.close()
             raise
+        how = f"measuring with /proc, sampled: {why}" if why else f"measuring with {_SOURCES[measuring.name]}"
+        if manager is not None:
+            manager.ready(f"serving {' and '.join(names)}, {how}")
         if not quiet:
             if why:
-                _say(f"measuring with /proc, sampled: {why}; headway doctor says more")
+                _say(f"{how}; headway doctor says more")
             _say(f"serving {' and '.join(names)}; {_rights(user, kept)}")
         return served
 
@@ -161,10 +175,20 @@ def command(
 class Served(SourceAround):
     """A source (`headway.linux.source.LinuxSource`) of which readings are handed over when they are asked for."""
 
-    def __init__(self, source: LinuxSource, totals: Totals, channel: socket.socket, interval: float) -> None:
-        """``source``: begun; ``channel``: to the process that listens; ``interval``: s between readings, at least."""
+    def __init__(
+        self,
+        source: LinuxSource,
+        totals: Totals,
+        channel: socket.socket,
+        interval: float,
+        manager: Notifier | None = None,
+    ) -> None:
+        """``source``: begun; ``channel``: to the process that listens; ``interval``: s between readings, at least.
+
+        ``manager``, if there is one, is told that headway is alive.
+        """
         super().__init__(source)
-        self._totals, self._channel, self._interval = totals, channel, interval
+        self._totals, self._channel, self._interval, self._manager = totals, channel, interval, manager
         self._last = float("-inf")
         self._idle = IDLE_SECONDS
         self._asked = False
@@ -187,11 +211,13 @@ class Served(SourceAround):
             self._take(self._source.interval(), now - self._last)
             self._last = now
             due = now + (self._interval if self._asked else self._idle)
-        rest = max(due - now, 0.0)
-        return rest if pause is None else min(pause, rest)
+        pauses = (pause, max(due - now, 0.0), None if self._manager is None else self._manager.alive())
+        return min(seconds for seconds in pauses if seconds is not None)
 
     def end(self) -> Ledger:
         """What came last is taken in, and handed over."""
+        if self._manager is not None:
+            self._manager.stopping()
         ledger = self._source.end_interval()
         self._asked = True
         self._take(ledger, IDLE_SECONDS)
@@ -227,7 +253,13 @@ class Served(SourceAround):
 def _user(name: str | None) -> User | None:
     """Who we shall be; None: who we are. Raises HeadwayError."""
     if os.geteuid() == 0:
-        return user_named(name or NOBODY)
+        user = user_named(name or NOBODY)
+        if not {Capability.SETUID, Capability.SETGID} <= permitted():
+            raise HeadwayError(
+                f"becoming {user.name} needs CAP_SETUID and CAP_SETGID, which this root user does not have: give it "
+                "both, or start headway as another user"
+            )
+        return user
     if name is None or user_named(name).uid == os.geteuid():
         return None
     raise HeadwayError("becoming another user needs root: leave --user out, or run as root (sudo headway serve ...)")
@@ -263,6 +295,11 @@ def _rights(user: User | None, kept: Iterable[Capability]) -> str:
 
 def _process_name(pid: int) -> str:
     return status_of(f"/proc/{pid}").get("Name", "")
+
+
+def _place_of(pid: int) -> tuple[tuple[str, str], ...] | None:
+    origin = read_origin(pid)
+    return None if origin is None else origin.labels()
 
 
 def _url(one: socket.socket) -> str:

@@ -26,6 +26,10 @@ class Capability(IntEnum):
     """Read files whatever their owner: /proc/PID/mem and /proc/PID/syscall of others' processes."""
     KILL = 5
     """Send signals to others' processes."""
+    SETGID = 6
+    """Become another group's."""
+    SETUID = 7
+    """Become another user."""
     SYS_PTRACE = 19
     """Look into others' processes."""
     SYS_ADMIN = 21

@@ -25,7 +25,7 @@ class Readings:
     """A feed that has what it was given."""
 
     def __init__(self, snapshot: Snapshot | None) -> None:
-        self.snapshot, self.period = snapshot, 1000.0
+        self.snapshot, self.period, self.ended = snapshot, 1000.0, asyncio.Event()
 
     def spend(self, seconds: float) -> None:
         assert seconds >= 0
@@ -103,8 +103,32 @@ def test_the_page_has_nothing_from_elsewhere_and_may_do_nothing_else() -> None:
     assert json.loads(ask(where, "/live.json").body)["living"] == 49
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_anybody_may_ask_whether_there_are_figures_and_learns_nothing_else(method: str) -> None:
+    for where in (site(), site(token=TOKEN)):
+        for host in ("10.0.0.7:9777", "localhost", ""):
+            answer = ask(where, "/-/healthy?x", ("host", host), method=method)
+            assert (answer.status, answer.body) == (HTTPStatus.OK, b"healthy\n")
+    assert ask(site(token=TOKEN), "/-/healthy/../metrics").status == HTTPStatus.UNAUTHORIZED
+
+
+def test_without_a_reading_it_is_not_healthy() -> None:
+    assert ask(Site(Readings(None)), "/-/healthy").status == HTTPStatus.SERVICE_UNAVAILABLE  # type: ignore[arg-type]
+    feed = Readings(snapshot())
+    feed.ended.set()  # the last reading is still served
+    where = Site(feed)  # type: ignore[arg-type]
+    assert ask(where, "/-/healthy").status == HTTPStatus.SERVICE_UNAVAILABLE
+    assert ask(where, "/metrics").status == HTTPStatus.OK
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
+def test_nothing_but_asking_is_done_there(method: str) -> None:
+    assert ask(site(), "/-/healthy", method=method).status == HTTPStatus.METHOD_NOT_ALLOWED
+
+
 @pytest.mark.parametrize(
-    "target", ["/nothing", "/metrics/", "//", "/..", "/page.js/../..", "http://localhost/x", "*", ""]
+    "target",
+    ["/nothing", "/-/ready", "/-/healthy/", "/metrics/", "//", "/..", "/page.js/../..", "http://localhost/x", "*", ""],
 )
 def test_what_is_not_there_is_404(target: str) -> None:
     assert ask(site(), target).status == HTTPStatus.NOT_FOUND

@@ -232,6 +232,13 @@ def _of_measuring(snapshot: Snapshot) -> Iterator[Family]:
     yield Family("headway_threads_seen", Sort.COUNTER, "", "Threads that came under observation.", _one(snapshot.seen))
     yield Family("headway_threads_ended", Sort.COUNTER, "", "Of these, those that ended.", _one(snapshot.ended))
     yield Family(
+        "headway_processes_unplaced",
+        Sort.COUNTER,
+        "",
+        "Processes whose series have no labels of their control group, because they ended before it could be read.",
+        _one(snapshot.unplaced),
+    )
+    yield Family(
         "headway_reading_timestamp_seconds",
         Sort.GAUGE,
         "seconds",

@@ -2,7 +2,8 @@
 
 The SDK's instruments keep every set of attributes for ever; so its data classes are filled from a snapshot, whose
 series are bounded, and its exporter sends them. Names are OpenTelemetry's: ``headway.thread.state`` with the unit ``s``
-is what becomes ``headway_thread_state_seconds_total`` in Prometheus.
+is what becomes ``headway_thread_state_seconds_total`` in Prometheus. So are those of attributes for which
+OpenTelemetry has one: ``k8s.pod.uid`` is the label ``k8s_pod_uid``.
 """
 
 from __future__ import annotations
@@ -21,6 +22,14 @@ from .totals import Snapshot
 __all__ = ["PushExporter", "interval_seconds"]
 
 _UNITS = {"seconds": "s", "bytes": "By", "": "1"}
+_ATTRIBUTES = {
+    "k8s_pod_uid": "k8s.pod.uid",
+    "container_id": "container.id",
+    "systemd_unit_name": "systemd.unit.name",
+    "systemd_user_unit_name": "systemd.user_unit.name",
+    "systemd_slice_name": "systemd.slice.name",
+    "cgroup": "process.linux.cgroup",
+}
 _DEFAULT_INTERVAL = 60.0
 _LEAST_INTERVAL = 0.1
 
@@ -88,12 +97,12 @@ class PushExporter:
         export, epoch = self._types, snapshot.epoch
         points = [
             export.NumberDataPoint(
-                attributes=dict((*common, *own)),
+                attributes={_ATTRIBUTES.get(name, name): value for name, value in (*common, *own)},
                 start_time_unix_nano=starts.get(common, snapshot.began) + epoch,
                 time_unix_nano=snapshot.at + epoch,
-                value=value,
+                value=figure,
             )
-            for common, own, value in family.samples
+            for common, own, figure in family.samples
         ]
         if family.sort is Sort.COUNTER:
             cumulative = export.AggregationTemporality.CUMULATIVE

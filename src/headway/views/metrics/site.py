@@ -3,7 +3,7 @@
 Who may look. On loopback everybody who can reach it; then a request must be meant for this machine by name, so that no
 page from elsewhere can have a browser fetch the figures (DNS rebinding). Anywhere else, and wherever one was given,
 only who has the token: as ``Authorization: Bearer TOKEN``, as Prometheus sends it, or as the password of any user, as
-browsers do.
+browsers do. ``/-/healthy`` answers everybody with one word: a kubelet, for example, has no token and asks by address.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .openmetrics import CONTENT_TYPE, PLAIN_CONTENT_TYPE, write
 from .server import Answer, Request
 from .totals import Cost, Snapshot
 
-__all__ = ["Site", "cost_of_ourselves"]
+__all__ = ["HEALTH", "Site", "cost_of_ourselves"]
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
@@ -54,6 +54,7 @@ _PAGE = {
     "/page.js": ("page.js", "text/javascript; charset=utf-8"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),
 }
+HEALTH = "/-/healthy"
 _PORT = re.compile(r":\d{1,5}$", re.ASCII)
 _GZIP = b"\x1f\x8b"
 _LEAST_COMPRESSED = 1024
@@ -104,10 +105,12 @@ class Site:
 
     async def respond(self, request: Request) -> Answer:
         """The answer to a request."""
+        path = request.target.partition("?")[0]
+        if path == HEALTH and request.method in ("GET", "HEAD"):
+            return await self._health()
         refused = self._refusal(request)
         if refused is not None:
             return refused
-        path = request.target.partition("?")[0]
         if path in _FILES:
             body, sort = _FILES[path]
             return Answer(HTTPStatus.OK, body, (("Content-Type", sort), *_ALWAYS, *_OF_PAGES))
@@ -115,9 +118,7 @@ class Site:
             return _said(HTTPStatus.NOT_FOUND, "there are / and /metrics")
         readings = await self._feed.latest()
         if readings is None:
-            return _said(
-                HTTPStatus.SERVICE_UNAVAILABLE, "there is no reading yet, or none any more", ("Retry-After", "1")
-            )
+            return _NO_READING
         now, before = readings
         packed = _accepts_gzip(request.header("accept-encoding"))
         if path == "/live.json":
@@ -130,6 +131,12 @@ class Site:
         encoding = (("Content-Encoding", "gzip"),) if packed and body.startswith(_GZIP) else ()
         varies = ("Vary", "Accept, Accept-Encoding")
         return Answer(HTTPStatus.OK, body, (("Content-Type", sort), varies, *encoding, *_ALWAYS))
+
+    async def _health(self) -> Answer:
+        """Answer 200 if there is a reading that is not too old: then both processes work."""
+        if self._feed.ended.is_set() or await self._feed.latest() is None:
+            return _NO_READING
+        return _said(HTTPStatus.OK, "healthy")
 
     async def _body(self, now: Snapshot, before: Snapshot | None, form: _Form) -> bytes:
         """Written once for all who ask for the same reading.
@@ -191,6 +198,9 @@ class Site:
 
 def _said(status: HTTPStatus, words: str, *headers: tuple[str, str]) -> Answer:
     return Answer(status, f"{words}\n".encode(), (("Content-Type", "text/plain; charset=utf-8"), *headers, *_ALWAYS))
+
+
+_NO_READING = _said(HTTPStatus.SERVICE_UNAVAILABLE, "there is no reading yet, or none any more", ("Retry-After", "1"))
 
 
 def _means_this_machine(host: str) -> bool:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from headway.model import KINDS, Cell, Kind, Ledger, Precision, Quality, Thread, kind_of, listed
 
 from ..printable import clean
+from .places import Labels, Places
 
 __all__ = ["EXPIRE_NS", "MOST_SERIES", "By", "Cost", "Series", "Snapshot", "State", "Totals"]
 
@@ -40,9 +41,13 @@ class By(Enum):
     """The names of the process and the thread: the same series again and again, whatever comes and goes."""
     PROCESS = "process"
     """The process and the thread's name."""
+    CONTAINER = "container"
+    """The labels of the process's control group (`places`), and the names of the process and the thread."""
     THREAD = "thread"
     """Nothing: each by itself."""
 
+
+_OF_ONE_PROCESS = frozenset({By.PROCESS, By.THREAD})
 
 State = tuple[str, int, int | None, tuple[tuple[str, int], ...]]
 """What was gathered in one state: its name, time in ns, occurrences (None: not known), and events with their names."""
@@ -106,6 +111,8 @@ class Snapshot:
     seen: int
     """Threads that came under observation."""
     ended: int
+    unplaced: int
+    """Processes whose control group could not be read (`places.Places.missed`)."""
     room: int
     """Series that there may be."""
     taken: int
@@ -217,7 +224,7 @@ def _name(text: str) -> str:
     return clean(text, LONGEST_NAME)
 
 
-_Key = tuple[int, int, str, str]
+_Key = tuple[int, int, str, str, Labels]
 
 
 class Totals:
@@ -230,12 +237,15 @@ class Totals:
         most: int = MOST_SERIES,
         expire: int = EXPIRE_NS,
         process_name: Callable[[int], str] = lambda pid: "",
+        place_of: Callable[[int], Labels | None] = lambda pid: (),
     ) -> None:
         """``most`` series of threads' states; ``expire``: how long what has ended stays, ns.
 
         ``process_name`` is asked for the name of a process whose first thread is not among those measured.
+        ``place_of`` reads the labels of a process's control group (`places.Places`); with `By.NAME` it is not called.
         """
         self._by, self._most, self._expire, self._process_name = by, most, expire, process_name
+        self._places = None if by is By.NAME else Places(place_of)
         self._groups: dict[_Key, _Group] = {}
         self._gone: dict[_Key, int] = {}
         """Groups of which no thread lives any more, and since when, the first to go first."""
@@ -259,6 +269,8 @@ class Totals:
         if self._began is None:
             self._began = self._rest.since = self._departed.since = ledger.window.start
         self._learn_names(ledger.threads)
+        if self._places is not None:
+            self._places.look(ledger.threads, self._name_of, at)
         for group in (*self._groups.values(), self._rest):
             group.living = 0
         counting = bool(ledger.counted or ledger.events)
@@ -311,6 +323,7 @@ class Totals:
             living=self._living,
             seen=self._seen,
             ended=self._ended,
+            unplaced=0 if self._places is None else self._places.missed,
             room=self._most,
             taken=self._taken,
             left=self._left,
@@ -337,10 +350,11 @@ class Totals:
 
     def _key(self, thread: Thread) -> _Key:
         return (
-            0 if self._by is By.NAME else thread.pid,
+            thread.pid if self._by in _OF_ONE_PROCESS else 0,
             thread.tid if self._by is By.THREAD else 0,
             self._name_of(thread.pid),
             _name(thread.name),
+            () if self._places is None else self._places.of(thread),
         )
 
     def _group(self, key: _Key, thread: Thread) -> _Group:
@@ -349,12 +363,13 @@ class Totals:
             return group
         if not self._make_room():
             return self._rest
-        pid, tid, process, name = key
+        pid, tid, process, name, place = key
         labels = [("process", process), ("thread", name)]
-        if self._by is not By.NAME:
+        if self._by in _OF_ONE_PROCESS:
             labels.insert(0, ("pid", str(pid)))
         if self._by is By.THREAD:
             labels.append(("tid", str(tid)))
+        labels += place
         self._taken += 1
         group = self._groups[key] = _Group(tuple(labels), thread.start)
         return group

@@ -45,11 +45,20 @@ function legend(told) {
   }));
 }
 
+// In few letters; the rest is in the cell's title, and the filter finds it.
+const place = (labels) => labels.container_id !== undefined ? `container ${labels.container_id.slice(0, 12)}` :
+  labels.k8s_pod_uid !== undefined ? `pod ${labels.k8s_pod_uid}` :
+  labels.systemd_user_unit_name ?? labels.systemd_unit_name ?? labels.cgroup ?? null;
+const PLACES = ["k8s_pod_uid", "container_id", "systemd_unit_name", "systemd_user_unit_name", "systemd_slice_name", "cgroup"];
+const allOfPlace = (labels) => PLACES.filter((name) => labels[name] !== undefined).map((name) => `${name}=${labels[name]}`).join("\n");
+
 const COLUMNS = [
   { key: "process", title: "process", text: true, of: (row) => row.labels.process ?? "" },
   { key: "pid", title: "pid", of: (row) => row.labels.pid === undefined ? null : Number(row.labels.pid), optional: true },
   { key: "thread", title: "thread", text: true, of: (row) => row.labels.thread ?? "" },
   { key: "tid", title: "tid", of: (row) => row.labels.tid === undefined ? null : Number(row.labels.tid), optional: true },
+  { key: "place", title: "container or unit", text: true, of: (row) => place(row.labels), optional: true,
+    all: (row) => allOfPlace(row.labels) },
   { key: "threads", title: "threads", of: (row) => row.threads },
   { key: "rpi", title: "RPI", of: (row) => row.rpi, index: "rpi", help: "processor time, of one processor" },
   { key: "epi", title: "EPI", of: (row) => row.epi, index: "epi", help: "effective progress, of one processor" },
@@ -103,7 +112,7 @@ function line(row, document_, shown) {
     const value = column.of(row);
     const text = column.index ? marked(value, document_.quality[column.index]) : value;
     const cell = element("td", text, ...(column.text ? ["text", "name"] : []));
-    if (column.text) cell.title = value;
+    if (column.text) cell.title = column.all ? column.all(row) : value;
     made.append(cell);
   }
   const time = element("td");

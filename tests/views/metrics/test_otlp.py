@@ -1,0 +1,53 @@
+"""What is pushed: the figures that are served, under OpenTelemetry's names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.views.metrics.readings import ledger, thread
+
+from headway.views.metrics.families import families
+from headway.views.metrics.otlp import PushExporter
+from headway.views.metrics.totals import Totals
+
+pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="needs the extra otlp")
+
+
+def pushed(totals: Totals) -> dict[str, Any]:
+    """The metrics that are sent, by name."""
+    sent: list[Any] = []
+    exporter = PushExporter("http://localhost:1")
+
+    class Taker:
+        def export(self, data: Any) -> None:
+            sent.append(data)
+
+    exporter._exporter = Taker()
+    snapshot = totals.snapshot()
+    exporter.push(snapshot, families(snapshot))
+    ((resource,),) = [data.resource_metrics for data in sent]
+    (scope,) = resource.scope_metrics
+    return {metric.name: metric for metric in scope.metrics}
+
+
+def test_where_a_process_belongs_has_opentelemetrys_names() -> None:
+    where = {
+        "k8s_pod_uid": "k8s.pod.uid",
+        "container_id": "container.id",
+        "systemd_unit_name": "systemd.unit.name",
+        "cgroup": "process.linux.cgroup",
+    }
+    totals = Totals(place_of=lambda pid: tuple((name, f"of {name}") for name in where))
+    totals.add(ledger(0, 1, thread(1, "a", user=1)))
+    (point,) = pushed(totals)["headway.thread.state"].data.data_points
+    place = {attribute: f"of {name}" for name, attribute in where.items()}
+    assert point.attributes == {
+        "pid": "1",
+        "process": "a",
+        "thread": "a",
+        **place,
+        "state": "user",
+        "kind": "effective",
+    }
+    assert point.value == 1e-9

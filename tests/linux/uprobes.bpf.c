@@ -17,7 +17,7 @@ int at_entry(void *ctx)
 	u64 place = attach_cookie(ctx);
 
 	if (place < PLACES)
-		__sync_fetch_and_add(&counts.entries[place], 1);
+		__atomic_fetch_add(&counts.entries[place], 1, __ATOMIC_RELAXED);
 	return 0;
 }
 
@@ -27,6 +27,6 @@ int at_return(void *ctx)
 	u64 place = attach_cookie(ctx);
 
 	if (place < PLACES)
-		__sync_fetch_and_add(&counts.returns[place], 1);
+		__atomic_fetch_add(&counts.returns[place], 1, __ATOMIC_RELAXED);
 	return 0;
 }

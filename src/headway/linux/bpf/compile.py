@@ -1,5 +1,6 @@
-"""Compile eBPF C to one CO-RE object: ``compile.py SOURCE OBJECT [CACHE]``.
+"""Compile eBPF C to one CO-RE object: ``compile.py SOURCE OBJECT [CACHE [ARCHITECTURE]]``.
 
+ARCHITECTURE is the one of the kernel that will load the object, as in ``uname -m``; unless told, this machine's.
 Uses the system's clang where it knows the bpf target, else the clang inside the ``ziglang`` wheel, which is a build
 requirement. Run by meson at build time and by the benchmarks.
 """
@@ -29,15 +30,20 @@ def _compiler() -> list[str]:
     return [sys.executable, "-m", "ziglang", "cc", "--target=bpfel-freestanding"]
 
 
-def compile_bpf(source: Path, target: Path, cache: Path) -> None:
-    """Compile one eBPF C file for this machine's architecture. Raises CalledProcessError with clang's words shown."""
-    architecture = ARCHITECTURES.get(platform.machine(), platform.machine())
+def compile_bpf(source: Path, target: Path, cache: Path, architecture: str | None = None) -> None:
+    """Compile one eBPF C file. Raises CalledProcessError with clang's words shown.
+
+    ``architecture``: of the kernel that will load it, as in ``uname -m``; None: this machine's.
+    """
+    machine = architecture or platform.machine()
     environment = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": str(cache), "ZIG_LOCAL_CACHE_DIR": str(cache)}
-    arguments = [*FLAGS, f"-D__TARGET_ARCH_{architecture}", "-I", str(Path(__file__).parent)]
+    defined = f"-D__TARGET_ARCH_{ARCHITECTURES.get(machine, machine)}"
+    arguments = [*FLAGS, defined, "-I", str(Path(__file__).parent)]
     command = [*_compiler(), *arguments, "-c", str(source), "-o", str(target)]
     subprocess.run(command, check=True, env=environment, stdin=subprocess.DEVNULL)
 
 
 if __name__ == "__main__":
+    given = sys.argv[1:]
     with tempfile.TemporaryDirectory() as scratch:
-        compile_bpf(Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3] if len(sys.argv) > 3 else scratch))
+        compile_bpf(Path(given[0]), Path(given[1]), Path(given[2] if len(given) > 2 else scratch), *given[3:4])

@@ -6,7 +6,9 @@ import errno
 import gc
 import gzip
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from tests.linux.machines import SKYLAKE_UNIT, cpuinfo, machine, skylake
@@ -46,7 +48,9 @@ class FakeKernel(Kernel):
         bpf: int = 0,
         libbpf: tuple[int, int] | None = (1, 1),
         machine: str = "x86_64",
+        refused: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
+        self.refused = refused
         self.answers = {(HARDWARE, -1): counter, (HARDWARE, 0): own_counter, (SOFTWARE, -1): software}
         self.bpf = bpf
         self.version = libbpf
@@ -66,6 +70,11 @@ class FakeKernel(Kernel):
 
     def create_map(self) -> int:
         return self.bpf
+
+    def load_programs(self, told: Callable[[str], None]) -> dict[str, str | None]:
+        for name in self.refused:
+            told(name)
+        return {"stat -p": None, **self.refused}
 
 
 class Tree:
@@ -358,3 +367,19 @@ def test_the_real_kernel_answers_with_an_errno() -> None:
     allowed = errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOSYS, errno.EINVAL
     assert kernel.open_counter(Event("nonsense", 99, 0), 0, -1) in allowed
     assert kernel.create_map() in (0, errno.EPERM, errno.ENOSYS)
+
+
+def test_a_shape_that_the_kernel_refuses_is_named_with_the_verifiers_reason(tree: Tree) -> None:
+    kernel = FakeKernel(refused={"stat -e": "count_event: R2 unbounded memory access", "record": "count_event: R2 x"})
+    found = tree.probe(kernel)["eBPF programs"]
+    assert not found.available
+    assert "2 of 3 shapes" in found.why
+    assert "stat -e (count_event: R2 unbounded memory access)" in found.why
+    assert tree.verdict(kernel) == "eBPF programs"
+
+
+def test_shapes_are_only_tried_with_the_privileges_that_loading_needs(tree: Tree) -> None:
+    tree.write("/proc/self/status", "Name:\tpython\nCapEff:\t0\n")
+    found = tree.probe(FakeKernel(refused={"stat -e": "never asked"}))["eBPF programs"]
+    assert not found.available
+    assert found.why.startswith("not tried")

@@ -21,7 +21,7 @@ import pytest
 
 from headway.commands.observe import observe
 from headway.errors import HeadwayError, SelectionError
-from headway.linux import ebpf, libbpf, perf
+from headway.linux import libbpf, loading, perf
 from headway.linux.choose import start_source
 from headway.linux.ebpf import BpfSource
 from headway.linux.held import HeldCommand
@@ -39,7 +39,7 @@ root = pytest.mark.root
 
 
 def test_a_kernel_without_types_is_said_and_proc_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ebpf, "BTF", Path("/no/such/file"))
+    monkeypatch.setattr(loading, "BTF", Path("/no/such/file"))
     with pytest.raises(HeadwayError, match=r"no type information.*--source proc"):
         BpfSource(Selection(everything=True)).begin()
     monkeypatch.setattr("headway.linux.choose.may_use_bpf", lambda: True)
@@ -68,16 +68,16 @@ def test_a_libbpf_that_lacks_one_function_names_its_version(monkeypatch: pytest.
 
 
 def test_why_the_kernel_refuses_is_told() -> None:
-    refused = ebpf._explain(BpfError("loading", errno.EPERM))
+    refused = loading.explain(BpfError("loading", errno.EPERM))
     assert "CAP_BPF" in str(refused)
-    assert "ulimit" in str(ebpf._explain(BpfError("attaching", errno.EMFILE)))
+    assert "ulimit" in str(loading.explain(BpfError("attaching", errno.EMFILE)))
     log = (
         "libbpf: prog 'switch_threads': BPF program load failed: Invalid argument\n"
         "libbpf: prog 'switch_threads': -- BEGIN PROG LOAD LOG --\n"
         "R1 invalid mem access 'scalar'\nprocessed 7 insns\n-- END PROG LOAD LOG --\n"
         "libbpf: failed to load object 'x'\n"
     )
-    text = str(ebpf._explain(BpfError("loading", errno.EACCES, log)))
+    text = str(loading.explain(BpfError("loading", errno.EACCES, log)))
     assert "switch_threads" in text
     assert "invalid mem access" in text
 

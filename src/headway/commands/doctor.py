@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 
 import click
 from rich.console import Console
 from rich.text import Text
 
-from headway.linux.capabilities import Capability, bpf_verdict, capabilities
+from headway.linux.capabilities import Capability, System, bpf_verdict, capabilities
 
 __all__ = ["command", "render"]
 
@@ -27,8 +28,14 @@ def command(as_json: bool) -> None:
     Example:
         headway doctor
         sudo headway doctor
+
+    With the privileges for it, the eBPF programs are loaded in every shape that a command needs, and unloaded: some
+    seconds, in which nothing is attached.
     """
-    found = capabilities()
+    console = Console(stderr=True)
+    with console.status("looking") if console.is_terminal else nullcontext() as status:
+        show = None if status is None else lambda shape: status.update(f"loading the eBPF programs: {shape}")
+        found = capabilities(System() if show is None else System(told=show))
     if as_json:
         click.echo(json.dumps(document(found), indent=2))
         return

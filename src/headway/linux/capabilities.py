@@ -21,6 +21,8 @@ from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 
+from headway.errors import HeadwayError
+
 from . import perf
 from .counters import default_set
 from .events import EventError
@@ -71,6 +73,7 @@ BPF_NEEDS = (
     "tracepoints",
     "ring buffer",
     "task storage",
+    "eBPF programs",
 )
 """Capabilities that the eBPF source needs, in the order in which lacking them is worth mentioning."""
 
@@ -120,6 +123,28 @@ class Kernel:
                 return 0, 0
         return None
 
+    def load_programs(self, told: Callable[[str], None]) -> dict[str, str | None]:
+        """Load the eBPF programs in each shape that a command needs, and unload them.
+
+        ``told`` gets the name of each shape before it is tried. Returns, by their names, why each is refused, or None.
+        Raises HeadwayError where none can be tried.
+        """
+        from .libbpf import Library
+        from .loading import SHAPES, Features, RefusedError, trial
+
+        library = Library()
+        features = Features.probe(library)
+        found: dict[str, str | None] = {}
+        for name, shape in SHAPES.items():
+            told(name)
+            try:
+                trial(library, shape, features)
+            except RefusedError as error:
+                found[name] = f"{error.program}: {error.reason}"
+            else:
+                found[name] = None
+        return found
+
     def open_counter(self, event: perf.Event, pid: int, cpu: int) -> int:
         """Open a perf event and close it again: 0, or the errno that says why not."""
         try:
@@ -156,6 +181,8 @@ class System:
     kernel: Kernel = field(default_factory=Kernel)
     object: Path | None = field(default_factory=_packaged_object)
     """The eBPF object of the package; None: it is not there."""
+    told: Callable[[str], None] = lambda _: None
+    """What is being tried, for whoever waits for it."""
 
     def path(self, name: str) -> Path:
         """Where a file of the machine is."""
@@ -356,6 +383,34 @@ def _missing_tracepoints(system: System, names: Sequence[str]) -> list[str]:
     return [name for name in names if not system.typed(f"btf_trace_{name}")]
 
 
+@_probe("eBPF programs")
+def _programs(system: System) -> Capability:
+    """Load what would be loaded: only that shows whether this kernel's verifier takes it."""
+    name = "eBPF programs"
+    if not (system.capable(_CAP_BPF, _CAP_PERFMON) or system.capable(_CAP_SYS_ADMIN)):
+        return Capability(name, False, "not tried: loading them needs CAP_BPF and CAP_PERFMON", _SUDO)
+    if system.object is None or not system.btf:
+        return Capability(name, False, "not tried: the eBPF object or BTF is missing")
+    try:
+        found = system.kernel.load_programs(system.told)
+    except HeadwayError as error:
+        return Capability(name, False, str(error))
+    refused = {shape: why for shape, why in found.items() if why is not None}
+    if not refused:
+        return Capability(name, True, f"the kernel loads them in each of the {len(found)} shapes that commands need")
+    by_reason: dict[str, list[str]] = {}
+    for shape, why in refused.items():
+        by_reason.setdefault(why, []).append(shape)
+    reasons = "; ".join(f"for {', '.join(shapes)} ({why})" for why, shapes in by_reason.items())
+    all_of_them = "all" if len(refused) == len(found) else f"{len(refused)} of {len(found)}"
+    return Capability(
+        name,
+        False,
+        f"the kernel refuses {all_of_them} shapes of them: {reasons}",
+        "--source proc for these, and a report with this output and that of uname -a",
+    )
+
+
 @_probe("tracepoints")
 def _tracepoints(system: System) -> Capability:
     if not system.btf:
@@ -384,7 +439,7 @@ def _btf_feature(system: System, name: str, symbol: str, there: str) -> Capabili
         return Capability(name, False, "not known without BTF")
     if system.typed(symbol):
         return Capability(name, True, there)
-    return Capability(name, False, f"the kernel does not know {symbol}", "a newer kernel (5.11 has all of it)")
+    return Capability(name, False, f"the kernel does not know {symbol}", "a newer kernel (5.15 has all of it)")
 
 
 @_probe("ring buffer")

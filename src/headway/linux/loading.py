@@ -170,8 +170,8 @@ class RefusedError(HeadwayError):
 
     def __init__(self, program: str, reason: str) -> None:
         super().__init__(
-            f"Linux {os.uname().release} refuses headway's eBPF program {program} ({reason}): use --source proc, "
-            "and report this with the output of headway doctor"
+            f"Linux {os.uname().release} refuses headway's eBPF program {program} ({reason}): use --source proc; "
+            "sudo headway doctor shows what else it refuses"
         )
         self.program, self.reason = program, reason
 

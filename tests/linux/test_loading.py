@@ -1,0 +1,105 @@
+"""The shapes in which the eBPF programs are loaded: the table is whole, and a refusal says what was refused and why."""
+
+from __future__ import annotations
+
+import errno
+import inspect
+from dataclasses import fields, replace
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from headway.errors import HeadwayError
+from headway.linux import loading
+from headway.linux.ebpf import BpfSource
+from headway.linux.libbpf import BpfError, Library, Object
+from headway.linux.loading import SHAPES, Features, RefusedError, Shape
+from headway.linux.source import Criteria, Selection
+
+root = pytest.mark.root
+NOT_IN_A_SHAPE = {
+    "pids": "which threads, not how they are chosen: a map holds them",
+    "tids": "likewise",
+    "command": "likewise",
+    "argv": "likewise",
+    "checks": "a table of the settings, which is always there",
+    "forget": "the reader forgets, not the programs",
+    "max_threads": "a size",
+    "ring_words": "a size",
+}
+
+
+@pytest.mark.parametrize("field", [field.name for field in fields(Shape)])
+def test_everything_that_a_shape_can_have_is_in_one_of_the_table_and_missing_in_another(field: str) -> None:
+    assert {getattr(shape, field) for shape in SHAPES.values()} == {False, True}
+
+
+def test_every_option_of_a_measurement_is_part_of_a_shape_or_changes_no_program() -> None:
+    options = {field.name for kind in (Selection, Criteria) for field in fields(kind)}
+    options |= {name for name in inspect.signature(BpfSource).parameters if name not in ("selection", "criteria")}
+    assert options - {field.name for field in fields(Shape)} == set(NOT_IN_A_SHAPE)
+
+
+def test_every_program_of_the_object_is_loaded_in_some_shape() -> None:
+    try:
+        library = Library()
+    except HeadwayError as why:
+        pytest.skip(str(why))
+    image = files("headway.linux").joinpath("bpf", "progress.bpf.o").read_bytes()
+    never: set[str] | None = None
+    for shape in SHAPES.values():
+        with Object(library, image) as programs:
+            hooks = {p.section.partition("/")[2] for p in programs.programs.values() if p.section.startswith("tp_btf/")}
+            loading._leave_out(programs, shape, Features(frozenset(hooks), steal=True, faults=True, fetch=True))
+            out = {program.name for program in programs.programs.values() if not program.wanted}
+            never = out if never is None else never & out
+    assert never == set()
+
+
+def test_the_shape_of_a_measurement_follows_from_what_is_asked_for() -> None:
+    selection = Selection(everything=True, cpus=(0,), follow=False)
+    criteria = Criteria(why=True, events=("page-faults",))
+    shape = Shape.of(selection, criteria, intervals=True, record=False, namespace=True)
+    expected = Shape(everything=True, cpus=True, follow=False, namespace=True, intervals=True, why=True, events=True)
+    assert shape == expected
+
+
+@root
+def test_this_kernel_loads_all_at_once_also_without_atomics_that_fetch() -> None:
+    library = Library()
+    features = Features.probe(library)
+    loading.trial(library, SHAPES["all at once"], features)
+    loading.trial(library, SHAPES["all at once"], replace(features, fetch=False))
+
+
+@root
+def test_an_instruction_that_fetches_is_found_by_trying_it() -> None:
+    assert loading._loads_fetch(Library())
+    assert not Library().loads(b"\xff" * 8)
+
+
+def test_a_kernel_that_lacks_what_every_shape_needs_is_told_what_it_lacks(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    types = tmp_path / "vmlinux"
+    types.write_bytes(b"\0BPF_MAP_TYPE_RINGBUF\0BPF_FUNC_get_current_task_btf\0")
+    monkeypatch.setattr(loading, "BTF", types)
+    with pytest.raises(HeadwayError, match=r"lacks .*\(task storage, bpf_task_pt_regs; Linux 5\.15 has all of it\)"):
+        Features.probe(None)  # type: ignore[arg-type]
+
+
+def test_a_refusal_names_the_program_and_the_verifiers_last_words() -> None:
+    log = (
+        "libbpf: prog 'enter_call': BPF program load failed: Permission denied\n"
+        "libbpf: prog 'enter_call': -- BEGIN PROG LOAD LOG --\n"
+        "R9 unbounded memory access, make sure to bounds check any such access\nprocessed 4997 insns\n"
+        "-- END PROG LOAD LOG --\nlibbpf: prog 'enter_call': failed to load: -13\n"
+    )
+    error = loading.explain(BpfError("loading", errno.EACCES, log))
+    assert isinstance(error, RefusedError)
+    assert (error.program, error.reason) == (
+        "enter_call",
+        "R9 unbounded memory access, make sure to bounds check any such access",
+    )
+    assert "\n" not in str(error)

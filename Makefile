@@ -8,7 +8,7 @@ TOGETHER := $(addprefix tests/,machine model recording testing trace views regio
 	$(addprefix tests/commands/test_,advise.py export.py html.py query.py serve.py top.py trace.py)
 SOURCES := pyproject.toml meson.build $(shell find src -type f -not -path '*/__pycache__/*')
 
-.PHONY: demo test lint install benchmarks guest web clean
+.PHONY: demo test lint install benchmarks guest web wheels wheels-check clean
 
 demo: $(VENV)/installed
 	@$(BIN)/headway demo
@@ -50,5 +50,13 @@ guest:
 web:
 	@cd web && npm ci --no-audit --no-fund --silent && npm run --silent check && npm run --silent build
 
+# Wheels for x86-64 and arm64 in dist/, of which a user needs no compiler and no library; and the proof, in systems that have
+# nothing but Python (as root). What is downloaded is kept between runs: docs/installing.md.
+wheels:
+	@$(PYTHON) -m tools.wheels --output dist
+
+wheels-check:
+	@$(PYTHON) -m tools.wheels.check --wheels dist
+
 clean:
-	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

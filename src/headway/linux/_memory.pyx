@@ -982,7 +982,7 @@ cdef class Memory:
                                               + cpu * PROCESSOR_COUNTS_SIZE)
                 for i in range(N_STATES):
                     if (&copy.cells[0])[i].time or (&copy.cells[0])[i].count:
-                        cells.count(self.state_of(i), counts.cells[i])
+                        cells.count(self.state_of(i), <const uint64_t *>counts.cells[i])
             cells.put(self.state_of(copy.state), at - copy.since - deferred, 0) # a processor counts what was left there for good
             return cells
         finally:
@@ -1211,7 +1211,7 @@ cdef class Memory:
             counts = <thread_counts *>((self.saved_slot_counts if from_saved else self.slot_counts)
                                        + number * THREAD_COUNTS_SIZE)
             for i in range(used):
-                cells.count(self.state_of(copy.cells[i].count >> COUNT_BITS), counts.cells[i])
+                cells.count(self.state_of(copy.cells[i].count >> COUNT_BITS), <const uint64_t *>counts.cells[i])
         if copy.overhead:
             cells.put(OVERHEAD, copy.overhead, 0)
         if deferred:

@@ -24,7 +24,9 @@ from libc.string cimport memcmp, memcpy
 
 cdef extern from *:
     """
+    #ifndef _GNU_SOURCE
     #define _GNU_SOURCE
+    #endif
     #include <dirent.h>
     #include <fcntl.h>
     #include <stdlib.h>

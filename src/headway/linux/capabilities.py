@@ -26,6 +26,7 @@ from headway.errors import HeadwayError
 from . import perf
 from .counters import default_set
 from .events import EventError
+from .libbpf import bundled, find_library
 from .status import status
 
 __all__ = [
@@ -112,7 +113,7 @@ class Kernel:
 
     def libbpf(self) -> tuple[int, int] | None:
         """Version of the libbpf that would be loaded; None: there is none. Older than 0.6 tells none: (0, 0)."""
-        for name in ("libbpf.so.1", "libbpf.so.0"):
+        for name in (find_library(), "libbpf.so.0"):
             try:
                 library = ctypes.CDLL(name)
             except OSError:
@@ -144,6 +145,10 @@ class Kernel:
             else:
                 found[name] = None
         return found
+
+    def libbpf_is_bundled(self) -> bool:
+        """Whether the libbpf that would be loaded is the one inside the package, not the system's."""
+        return bundled() is not None
 
     def open_counter(self, event: perf.Event, pid: int, cpu: int) -> int:
         """Open a perf event and close it again: 0, or the errno that says why not."""
@@ -363,12 +368,16 @@ def _lockdown(system: System) -> Capability:
 def _libbpf(system: System) -> Capability:
     version = system.kernel.libbpf()
     remedy = "sudo apt install libbpf1   (Fedora: sudo dnf install libbpf)"
+    if version is None and system.kernel.libbpf_is_bundled():
+        again = "pip install --force-reinstall headway"
+        return Capability("libbpf", False, "the libbpf inside the package cannot be loaded", again)
     if version is None:
         return Capability("libbpf", False, "libbpf.so.1 is not installed", remedy)
     if version[0] < 1:
         old = f"{version[0]}.{version[1]}" if version != (0, 0) else "before 0.6"
         return Capability("libbpf", False, f"libbpf {old} is too old, 1.0 is needed", remedy)
-    return Capability("libbpf", True, f"version {version[0]}.{version[1]}")
+    where = "inside the package" if system.kernel.libbpf_is_bundled() else "the system's"
+    return Capability("libbpf", True, f"version {version[0]}.{version[1]}, {where}")
 
 
 @_probe("eBPF object")

@@ -12,12 +12,16 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ctypes import byref, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from importlib.resources import files
 from pathlib import Path
 from types import TracebackType
 
 from headway.errors import HeadwayError
 
-__all__ = ["UPROBES", "BpfError", "Library", "Map", "Object", "Program", "RingReader"]
+__all__ = ["UPROBES", "BpfError", "Library", "Map", "Object", "Program", "RingReader", "bundled", "find_library"]
+
+SONAME = "libbpf.so.1"
+"""The libbpf that headway was written for; its number changes when libbpf drops or changes a function."""
 
 
 class BpfError(HeadwayError):
@@ -76,13 +80,30 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
 }
 
 
-class Library:
-    """libbpf itself. Raises HeadwayError where it is missing or too old."""
+def bundled() -> Path | None:
+    """The libbpf inside the package, which the wheels have; None where headway was built from source."""
+    found = files("headway.linux").joinpath("lib", SONAME)
+    return found if isinstance(found, Path) and found.is_file() else None
 
-    def __init__(self, name: str = "libbpf.so.1") -> None:
+
+def find_library() -> str:
+    """The libbpf to load, as dlopen(3) takes it: the one inside the package, else the system's."""
+    return str(bundled() or SONAME)
+
+
+class Library:
+    """libbpf itself; ``name``: not what `find_library` finds. Raises HeadwayError where it is missing or too old."""
+
+    def __init__(self, name: str | None = None) -> None:
+        name = find_library() if name is None else name
         try:
             self._library = ctypes.CDLL(name, use_errno=True)
-        except OSError:
+        except OSError as error:
+            if "/" in name:
+                raise HeadwayError(
+                    f"the libbpf that came with headway cannot be loaded ({error}): install headway again "
+                    "(pip install --force-reinstall headway), or use --source proc"
+                ) from None
             raise HeadwayError(
                 f"{name} is not installed, and eBPF needs it: install libbpf 1.x "
                 "(Debian, Ubuntu: libbpf1; Fedora: libbpf; Arch: libbpf), or use --source proc"

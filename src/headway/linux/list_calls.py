@@ -1,7 +1,8 @@
-"""List this architecture's system calls: ``list_calls.py OUTPUT CC...``, run by meson at build time.
+"""List an architecture's system calls: ``list_calls.py OUTPUT CC... [-- CC32...]``, run by meson at build time.
 
-The numbers come from the kernel's own headers as the C compiler finds them. Calls newer than the headers are added:
-from 424 on a number means the same call on every architecture (commit 1aa1ffe3c6ba).
+The numbers come from the kernel's own headers as the C compiler finds them, so a cross compiler gives those of its
+target. CC32 compiles for the 32-bit programs that the target's kernel runs, where CC has not their headers too. Calls
+newer than the headers are added: from 424 on a number means the same call on every architecture (commit 1aa1ffe3c6ba).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 NEWER = (
@@ -35,13 +37,32 @@ NEWER = (
 FIRST_NEWER = 451
 
 
+NO_CALLS = {"syscalls", "arch_specific_syscall", "SYSCALL_BASE", "OABI_SYSCALL_BASE"}
+"""Macros with the prefix of system calls that are none."""
+
+
+def _preprocessed(compiler: list[str], text: str, *flags: str) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "calls.c"
+        source.write_text(text)
+        run = subprocess.run([*compiler, "-E", *flags, str(source)], capture_output=True, text=True, check=False)
+    return run.stdout if run.returncode == 0 else ""
+
+
 def _numbers(compiler: list[str], *headers: str) -> dict[int, str]:
+    """The calls of the first of these headers that there is. Some are defined by way of others, or as a sum."""
     for header in headers:
-        command = [*compiler, "-E", "-dM", "-"]
-        run = subprocess.run(command, input=f"#include <{header}>\n", capture_output=True, text=True, check=False)
-        found = re.findall(r"^#define __NR_(\w+) (\d+)$", run.stdout, re.MULTILINE)
-        if run.returncode == 0 and found:
-            return {int(number): name for name, number in found}
+        include = f"#include <{header}>\n"
+        macros = re.findall(r"^#define __NR_(\w+) ", _preprocessed(compiler, include, "-dM"), re.MULTILINE)
+        names = sorted(set(macros) - NO_CALLS)
+        rows = include + "".join(f"headway_row {i} __NR_{name}\n" for i, name in enumerate(names))
+        found = {}
+        for row, value in re.findall(
+            r"^headway_row (\d+) ([\dx+a-fA-F() ]+)$", _preprocessed(compiler, rows, "-P"), re.M
+        ):
+            found[sum(int(term.strip("() "), 0) for term in value.split("+"))] = names[int(row)]
+        if found:
+            return found
     return {}
 
 
@@ -51,9 +72,13 @@ def _table(name: str, numbers: dict[int, str]) -> str:
 
 
 if __name__ == "__main__":
-    output, compiler = Path(sys.argv[1]), sys.argv[2:]
+    output, compiler, compat_compiler = Path(sys.argv[1]), sys.argv[2:], list[str]()
+    if "--" in compiler:
+        compiler, compat_compiler = compiler[: compiler.index("--")], compiler[compiler.index("--") + 1 :]
     newer = {FIRST_NEWER + i: name for i, name in enumerate(NEWER)}
-    native = newer | _numbers(compiler, "asm/unistd_64.h", "asm/unistd.h")
-    compat = newer | _numbers(compiler, "asm/unistd_32.h", "asm/unistd-eabi.h")
+    native = _numbers(compiler, "asm/unistd_64.h", "asm/unistd.h")
+    if not native:
+        raise SystemExit(f"{' '.join(compiler)} finds no asm/unistd.h: install the kernel's headers (linux-libc-dev)")
+    compat = _numbers(compat_compiler or compiler, *(["asm/unistd.h"] if compat_compiler else ["asm/unistd_32.h"]))
     head = '"""System calls by number, from the kernel headers at build time."""\n\n'
-    output.write_text(head + _table("NATIVE", native) + "\n" + _table("COMPAT", compat))
+    output.write_text(head + _table("NATIVE", newer | native) + "\n" + _table("COMPAT", newer | compat))

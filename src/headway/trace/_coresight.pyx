@@ -12,7 +12,7 @@ Source: ARM IHI 0029E, "CoreSight Architecture Specification", chapter D4.
 
 from array import array
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
@@ -51,10 +51,10 @@ cdef class Deformatter:
         is the first of. A piece without bytes says that its stream lost some at that position.
         """
         cdef bytes whole = self.rest + bytes(data)
-        cdef Py_ssize_t size = PyBytes_GET_SIZE(whole), frame, begin
+        cdef Py_ssize_t size = len(whole), frame, begin
         size -= size % FRAME
         self.rest = whole[size:]
-        cdef const uint8_t* raw = <const uint8_t*>PyBytes_AS_STRING(whole)
+        cdef const uint8_t* raw = <const uint8_t*><const char*>whole
         cdef uint8_t any
         cdef int i
         found = []

@@ -10,7 +10,6 @@ A packet becomes final when the longest one would fit into what has been read, s
 Source: ARM IHI 0014Q, "Embedded Trace Macrocell architecture specification", chapter 7.
 """
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memset
 
@@ -136,7 +135,7 @@ cdef class Parser:
     cdef Packets take(self, bytes data, bint last):
         if self.rest:
             data = self.rest + data
-        cdef Packets found = self.parse(<const uint8_t*>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), last)
+        cdef Packets found = self.parse(<const uint8_t*><const char*>data, len(data), last)
         return found
 
     cdef Packets parse(self, const uint8_t* data, size_t size, bint last):

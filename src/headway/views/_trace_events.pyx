@@ -3,7 +3,6 @@
 Source: Trace Event Format (Google).
 """
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, strlen
 
@@ -61,7 +60,7 @@ cdef class Lines(Sink):
         self._out.flush()
 
     cdef int _add(self, bytes text) except -1:
-        return self._out.add(PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))
+        return self._out.add(<const char*>text, len(text))
 
     cdef int _number(self, int64_t value) except -1:
         cdef uint8_t* at = self._out.room(DIGITS)

@@ -5,7 +5,6 @@ A trace is a series of TracePackets; all of ours are of one sequence, whose defa
 Source: Perfetto, protos/perfetto/trace/trace_packet.proto, track_event/track_event.proto and debug_annotation.proto.
 """
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
@@ -103,11 +102,11 @@ cdef class Events:
 
     def packet(self, bytes packet):
         """A whole packet."""
-        cdef size_t length = PyBytes_GET_SIZE(packet)
+        cdef size_t length = len(packet)
         cdef uint8_t head[16]
         head[0] = 1 << 3 | 2
         self._out.add(head, varint(&head[1], length) - head)
-        self._out.add(PyBytes_AS_STRING(packet), length)
+        self._out.add(<const char*>packet, length)
 
     cdef int put(self, uint64_t time, const uint8_t* event, size_t length, const char* more=NULL,
                  size_t more_length=0) except -1:
@@ -140,7 +139,7 @@ cdef class Events:
         if name:
             at = field(at, 10, name)
         self.slices += 1
-        self.put(time, event, at - event, PyBytes_AS_STRING(more), PyBytes_GET_SIZE(more))
+        self.put(time, event, at - event, <const char*>more, len(more))
 
     def end(self, uint64_t track, uint64_t time):
         """The innermost slice of a track ends."""
@@ -154,7 +153,7 @@ cdef class Events:
         """Something happened; ``more`` as of `begin`."""
         cdef uint8_t event[64]
         cdef uint8_t* at = named(begun(event, INSTANT, track), category, name)
-        self.put(time, event, at - event, PyBytes_AS_STRING(more), PyBytes_GET_SIZE(more))
+        self.put(time, event, at - event, <const char*>more, len(more))
 
     def counter(self, uint64_t track, uint64_t time, double value):
         """From then on a counter has this value."""

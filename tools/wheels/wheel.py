@@ -1,0 +1,89 @@
+"""Build one wheel for one architecture, and make sure that its tags tell the truth."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import zipfile
+from pathlib import Path
+
+from .debian import Debian
+from .errors import ToolError, run
+from .libraries import LIBRARIES, NOTICE, build_libraries
+from .target import PYTHON, Target
+from .workshop import Workshop
+
+__all__ = ["build_wheel"]
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+INSIDE = (
+    "headway/linux/bpf/progress.bpf.o",
+    "headway/linux/_calls.py",
+    "headway/demo/threads",
+    *(f"headway/linux/lib/{name}" for name in (*LIBRARIES, NOTICE)),
+)
+"""Files that every wheel has, besides Python and extension modules."""
+
+
+def build_wheel(workshop: Workshop, debian: Debian, target: Target, output: Path) -> Path:
+    """Build the wheel for a target into a folder. Returns its path."""
+    libraries = build_libraries(workshop, debian, target)
+    headers = debian.unpack(f"libpython{PYTHON[0]}.{PYTHON[1]}-dev", target) / "usr" / "include"
+    with tempfile.TemporaryDirectory(prefix="headway-wheel-") as scratch:
+        work = Path(scratch)
+        cross, python = work / "cross.ini", work / "python.json"
+        target.write_cross_file(cross, workshop.zig, headers)
+        target.write_python(python, headers / f"python{PYTHON[0]}.{PYTHON[1]}")
+        options = [
+            f"--cross-file={cross}",
+            f"-Dpython.build_config={python}",
+            "-Dpython.allow_limited_api=true",
+            "-Dbpf_compiler=zig",
+            f"-Dbundle={libraries}",
+        ]
+        pip = [str(workshop.python), "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check"]
+        pip += ["--no-deps", "--no-build-isolation", f"--wheel-dir={work}"]
+        pip += [f"--config-settings=setup-args={option}" for option in options]
+        # meson-python asks Python for the platform that the wheel is for. The date makes equal sources equal wheels.
+        environment = {
+            "SOURCE_DATE_EPOCH": _date(),
+            **workshop.environment,
+            "_PYTHON_HOST_PLATFORM": f"linux-{target.machine}",
+        }
+        run([*pip, str(PROJECT)], f"building the wheel for {target.machine}", environment=environment)
+        return _finish(workshop, target, next(work.glob("*.whl")), output)
+
+
+def _date() -> str:
+    """When the sources were committed, else 1980: seconds since 1970."""
+    try:
+        return run(["git", "-C", PROJECT, "log", "-1", "--format=%ct"], "asking git for the date").strip()
+    except ToolError:
+        return "315532800"
+
+
+def _finish(workshop: Workshop, target: Target, wheel: Path, output: Path) -> Path:
+    """Check a wheel, give it the platform tag that it has earned, and put it into a folder."""
+    missing = [name for name in INSIDE if name not in zipfile.ZipFile(wheel).namelist()]
+    if missing:
+        raise ToolError(
+            f"the wheel for {target.machine} lacks {', '.join(missing)}: look into {PROJECT / 'meson.build'}"
+        )
+    programs, environment = workshop.programs, workshop.environment
+    # meson-python names the Python that builds; the wheel is for all since the one whose API it was compiled for.
+    retag = [str(workshop.python), "-m", "wheel", "tags", "--remove", f"--python-tag=cp{PYTHON[0]}{PYTHON[1]}"]
+    wheel = wheel.parent / run([*retag, str(wheel)], "tagging the wheel").strip()
+    run([programs / "abi3audit", "--strict", wheel], "comparing the wheel with Python's stable ABI")
+    repaired = wheel.parent / "repaired"
+    repair = [str(programs / "auditwheel"), "repair", "--plat", "auto", "--wheel-dir", str(repaired), str(wheel)]
+    run(repair, "comparing the wheel with the manylinux policies", environment=environment)
+    tagged = next(repaired.glob("*.whl"))
+    python = f"cp{PYTHON[0]}{PYTHON[1]}-abi3"
+    if python not in tagged.name or target.platform not in tagged.name:
+        show = run([programs / "auditwheel", "show", wheel], "asking what the wheel needs", environment=environment)
+        raise ToolError(f"{tagged.name} is not for {python} and {target.platform} as it should be:\n{show}")
+    output.mkdir(parents=True, exist_ok=True)
+    for old in output.glob(f"headway-*{target.machine}.whl"):
+        old.unlink()
+    return Path(shutil.copy(tagged, output))

@@ -8,7 +8,7 @@ TOGETHER := $(addprefix tests/,machine model recording testing trace views regio
 	$(addprefix tests/commands/test_,advise.py export.py html.py query.py serve.py top.py trace.py)
 SOURCES := pyproject.toml meson.build $(shell find src -type f -not -path '*/__pycache__/*')
 
-.PHONY: demo test lint install benchmarks guest web wheels wheels-check clean
+.PHONY: demo test kernels kernels-gate lint install benchmarks guest web wheels wheels-check clean
 
 demo: $(VENV)/installed
 	@$(BIN)/headway demo
@@ -18,6 +18,14 @@ demo: $(VENV)/installed
 test: lint $(if $(shell command -v java),$(VENV)/spark)
 	@$(BIN)/python -m pytest -n auto $(TOGETHER)
 	@$(BIN)/python -m pytest $(addprefix --ignore=,$(TOGETHER))
+
+# Other kernels, booted in QEMU (docs/platforms.md): all that is measured on each, or only whether each loads the programs.
+# What is not installed or cannot be downloaded is skipped, with the reason.
+kernels: $(VENV)/kernels
+	@$(BIN)/python -m tests.kernels $(KERNELS)
+
+kernels-gate: $(VENV)/kernels
+	@$(BIN)/python -m tests.kernels --gate --kernel 6.1 --kernel 6.12 --processors 2
 
 lint: $(VENV)/installed
 	@$(BIN)/ruff check .
@@ -35,6 +43,11 @@ $(BIN)/python:
 $(VENV)/installed: $(BIN)/python $(SOURCES)
 	@echo "building headway (about a minute the first time) ..." >&2
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[test]'
+	@touch $@
+
+$(VENV)/kernels: $(VENV)/installed
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'virtme-ng>=1.30' || \
+		echo "virtme-ng cannot be installed: no other kernel is tried" >&2
 	@touch $@
 
 # Queries are tested on Spark too where there is Java, which it needs. What is installed is enough of headway itself.

@@ -76,13 +76,20 @@ class Guest:
             f"cd {shlex.quote(str(project))} && exec {words} >{shlex.quote(str(folder / 'output'))} 2>&1\n"
         )
         script.chmod(0o755)
-        command = [str(find_programs(self.image.kernel.machine)), "--verbose", "--run", str(self.image.vmlinuz)]
+        vng = find_programs(self.image.kernel.machine)
+        environment = {**os.environ, "PATH": f"{vng.parent}:{os.environ['PATH']}"}  # it calls commands beside it
+        command = [str(vng), "--verbose", "--run", str(self.image.vmlinuz)]
         command += ["--cpus", str(self.processors), "--memory", self.memory, "--disable-kvm", "--user", "root"]
         command += ["--rwdir", str(folder), *self._foreign(project)]
         command += [f"--qemu-opts={ACCELERATOR}", "--", str(script)]
         with console.open("wb") as written:
             guest = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=written, stderr=subprocess.STDOUT, start_new_session=True
+                command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=written,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
             )
             try:
                 _wait(guest, verdict)

@@ -12,6 +12,7 @@ import pytest
 
 from headway.errors import HeadwayError
 from headway.linux import loading
+from headway.linux.choose import cause
 from headway.linux.ebpf import BpfSource
 from headway.linux.libbpf import BpfError, Library, Object
 from headway.linux.loading import SHAPES, Features, RefusedError, Shape
@@ -103,3 +104,12 @@ def test_a_refusal_names_the_program_and_the_verifiers_last_words() -> None:
         "R9 unbounded memory access, make sure to bounds check any such access",
     )
     assert "\n" not in str(error)
+
+
+def test_a_fallback_names_its_cause_without_telling_to_do_what_is_being_done() -> None:
+    refused = str(RefusedError("enter_call", "R9 unbounded memory access"))
+    assert cause(RefusedError("enter_call", "R9 unbounded memory access")) == refused.partition(": use")[0]
+    assert cause(HeadwayError("no BTF: use --source proc")) == "no BTF"
+    assert cause(HeadwayError("eBPF needs CAP_BPF: run as root (sudo headway ...), or use --source proc")) == (
+        "eBPF needs CAP_BPF: run as root (sudo headway ...)"
+    )

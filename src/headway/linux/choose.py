@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
@@ -11,7 +12,7 @@ from headway.errors import HeadwayError
 from .source import Criteria, LinuxSource, Selection
 from .status import status
 
-__all__ = ["begun_exact", "may_use_bpf", "start_source"]
+__all__ = ["begun_exact", "cause", "may_use_bpf", "start_source"]
 
 
 class _Begins(Protocol):
@@ -60,6 +61,11 @@ def start_source(
     return sampled, why
 
 
+def cause(error: HeadwayError) -> str:
+    """Return what is wrong, in one clause, without the advice to do what is being done: to measure by /proc."""
+    return re.split(r"[:,] (?:or )?use --source proc\b", str(error), maxsplit=1)[0]
+
+
 def begun_exact(make: Callable[[], _Exact], prefer: str | None) -> tuple[_Exact | None, str]:
     """What measures with eBPF, begun; or why it cannot, in words (none if ``prefer`` is ``proc``).
 
@@ -72,6 +78,6 @@ def begun_exact(make: Callable[[], _Exact], prefer: str | None) -> tuple[_Exact 
         except HeadwayError as error:
             if prefer == "bpf" or error.final:
                 raise
-            return None, str(error)
+            return None, cause(error)
         return exact, ""
     return None, "eBPF needs CAP_BPF and CAP_PERFMON (sudo headway ...)" if prefer is None else ""

@@ -8,7 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.views.html.packing import deflate, length, low_and_high, varints, zigzag
+from headway.views.html.deflate import deflate
+from headway.views.html.packing import length, low_and_high, varints, zigzag
 
 from .reading import Reader
 

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from headway import __version__
 from headway.model import Advice, Cell, Indices, Ledger, Thread, kind_of
 from headway.views.palette import ON_PROCESSOR, ORDER, PALETTE
 from headway.views.printable import visible
 
-from .timeline import PackedTimeline
 from .words import QUALITIES, overall, sentences
+
+if TYPE_CHECKING:
+    from .timeline import PackedTimeline
 
 __all__ = ["SCHEMA", "Chain", "Subject", "document"]
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .packing import deflate
+from .deflate import deflate
 
 __all__ = ["FINEST", "WHOLE", "Levels"]
 

@@ -1,27 +1,19 @@
-"""How numbers are packed for the page: as varints and planes of bytes, deflated.
+"""How numbers are packed for the page: as varints and planes of bytes, to be deflated.
 
-The page undoes it with what every browser has (DecompressionStream, ``deflate-raw``) and a few lines of its own
-(web/src/packing.ts). What is like what came before it should be 0, and what is of one sort should stand together: then
-deflate has little left to say.
+The page undoes it with a few lines of its own (web/src/packing.ts). What is like what came before it should be 0, and
+what is of one sort should stand together: then deflate has little left to say.
 """
 
 from __future__ import annotations
 
-import zlib
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["deflate", "length", "low_and_high", "varints", "zigzag"]
+__all__ = ["length", "low_and_high", "varints", "zigzag"]
 
 Numbers = NDArray[Any]
-
-
-def deflate(data: bytes) -> bytes:
-    """Raw deflate (RFC 1951)."""
-    packer = zlib.compressobj(6, zlib.DEFLATED, -15)
-    return packer.compress(data) + packer.flush()
 
 
 def varints(values: Numbers) -> bytes:

@@ -13,15 +13,16 @@ import html
 import json
 from collections.abc import Mapping
 from importlib.resources import files
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from headway.model import Ledger, Profile
 from headway.views.printable import visible
 
+from .deflate import deflate
 from .document import Subject, document
-from .flames import flames_document
-from .packing import deflate
-from .timeline import PackedTimeline
+
+if TYPE_CHECKING:
+    from .timeline import PackedTimeline
 
 __all__ = ["MOST_BYTES", "front", "room_for_timeline", "write_page"]
 
@@ -60,6 +61,8 @@ def write_page(
             sections["over_edges"] = timeline.slices.over_edges
             rows = timeline.slices.slices
     if profile is not None:
+        from .flames import flames_document
+
         sections["profile"] = _json(flames_document(profile))
     place, directory = 0, {}
     for name, data in sections.items():

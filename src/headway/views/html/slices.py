@@ -18,7 +18,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from .packing import deflate, length, low_and_high, varints, zigzag
+from .deflate import deflate
+from .packing import length, low_and_high, varints, zigzag
 
 __all__ = ["A_SLICE", "Packed", "Rows", "Slices"]
 

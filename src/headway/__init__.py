@@ -50,10 +50,18 @@ def get_include() -> str:
 
 
 def __getattr__(name: str) -> object:
-    """What is here, when it is first asked for: importing headway alone loads none of its code."""
+    """What is here, when it is first asked for: importing headway alone loads none of its code.
+
+    Raises `headway.extras.MissingExtraError` where it needs an extra that is not installed.
+    """
     if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(_WHERE[name], __name__), name)
+    try:
+        value: object = getattr(import_module(_WHERE[name], __name__), name)
+    except ModuleNotFoundError as error:
+        from .extras import explained
+
+        raise explained(error) or error from None
     globals()[name] = value
     return value
 

@@ -13,6 +13,7 @@ import click
 
 from headway import __version__
 from headway.errors import HeadwayError
+from headway.extras import explained
 
 from .say import say
 
@@ -93,6 +94,11 @@ def main() -> None:
     except HeadwayError as error:
         say(str(error))
         status = error.exit_status
+    except ModuleNotFoundError as error:
+        if (reason := explained(error)) is None:
+            raise
+        say(str(reason))
+        status = reason.exit_status
     except click.exceptions.NoArgsIsHelpError as error:
         with suppress(OSError):
             click.echo(error.format_message(), err=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from headway.errors import HeadwayError
+from headway.extras import need
 from headway.views.figures import with_unit
 from headway.views.printable import clean
 from headway.views.rows import print_rows
@@ -53,6 +54,7 @@ def command(path: str, instant: str, style: str) -> None:
     What every thread was doing at that instant: its state, since when, on which processor, and who had woken it; of one
     that waits, who was to wake it, and when.
     """
+    need("recording")
     from headway.recording.queries.catalogue import find
     from headway.recording.queries.instant import at
 

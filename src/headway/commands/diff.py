@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headway.errors import HeadwayError
+from headway.extras import need
 from headway.model import Kind
 from headway.views.figures import with_unit
 from headway.views.printable import clean
@@ -49,6 +50,7 @@ def command(a: str, b: str, name: str | None, style: str) -> None:
     Two runs at equal progress: how long each took for every tenth of the progress that both made, and in which states
     of which threads B is slower than A. Progress is the time of all threads in effective states.
     """
+    need("recording")
     from headway.recording.queries.comparison import compare, course_of
 
     courses = []

@@ -12,11 +12,10 @@ from functools import partial
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
-import numpy as np
 
 from headway.errors import HeadwayError
+from headway.extras import need
 from headway.model import Quality, ThreadSeen, Window
-from headway.recording.ledger import of_times
 from headway.views.printable import clean
 
 from .display import display
@@ -83,6 +82,7 @@ def command(
     Of a profile (headway profile -o) the weights of stacks are ns, with --index or --state only what is of that part;
     the innermost frame is the state. Of other recordings these formats have the time of every state, exactly.
     """
+    need("recording")
     narrowed = part is not None or state is not None
     chosen = _Wanted(pids, tids, name, since, until)
     if narrowed and kind in _OF_ROWS:
@@ -182,6 +182,8 @@ def _stacks(kind: str, profile: Profile, name: str, realtime: int | None) -> Ite
 def _export_rows(
     path: str, kind: str, output: str | None, wanted: _Wanted, part: str | None, state: str | None, quiet: bool
 ) -> None:
+    import numpy as np
+
     from headway.recording.reader import Recording
 
     words = ascii(os.fspath(path))
@@ -232,6 +234,7 @@ def _shown(rows: int, quiet: bool) -> Iterator[Callable[[int], None]]:
 
 def _about(recording: Recording, chosen: Chosen) -> Exported:
     """What the recording is of, for views."""
+    from headway.recording.ledger import of_times
     from headway.recording.queries.alignment import lines, realtimes
     from headway.views.exported import Exported
 
@@ -283,6 +286,7 @@ def _write_rows(
 
 
 def _profile_of(recording: Recording, exported: Exported, pieces: Iterable[Piece]) -> Profile:
+    from headway.recording.ledger import of_times
     from headway.recording.states import profile_of_states
 
     return profile_of_states(pieces, exported.threads, exported.window, of_times(recording.document.ledger))

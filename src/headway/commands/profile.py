@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import click
 
+from headway.extras import need
 from headway.linux.source import LinuxSource, Selection
 
 from .observe import observe
@@ -59,6 +60,7 @@ def command(
 
     The exit status is the command's; 125 where headway itself fails.
     """
+    need("recording")
     if wanted.why:
         raise click.UsageError("a profile has the stacks of all waits without --why, which belongs to headway stat")
     from headway.linux.profiler import DEFAULT_FREQUENCY, ProfileSource

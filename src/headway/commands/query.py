@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from headway.extras import need
 from headway.views.printable import clean
 from headway.views.rows import Cell, print_rows
 
@@ -43,6 +44,7 @@ def command(
     Ask recordings: of one run, of a folder of runs, or of many machines. Tables: transitions, threads, states,
     processors, losses, samples, and more (docs/queries.md). Times are in ns, on the machine in cycles.
     """
+    need("recording")
     from headway.recording.queries.questions import QUESTIONS, question
     from headway.recording.queries.tables import open_tables
 

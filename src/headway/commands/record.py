@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headway.errors import HeadwayError
+from headway.extras import need
 from headway.linux.choose import may_use_bpf
 
 from .display import Display, display
@@ -80,6 +81,7 @@ def command(
     What was recorded can be read while it grows, and after any end; headway report shows it. The command's own output
     is untouched, and its exit status is the command's.
     """
+    need("recording")
     if wanted.source == "proc":
         raise click.UsageError("/proc has no transitions: recording needs the eBPF source (--source bpf)")
     if wanted.why:

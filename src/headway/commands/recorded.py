@@ -6,15 +6,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from headway.errors import HeadwayError
+from headway.extras import need
 from headway.linux.facilities import facilities
 from headway.model import Advice, Facilities, Ledger, advise
-from headway.recording.clock import boot
-from headway.recording.reader import Recording
 from headway.views.printable import clean
 
 from .display import patience
@@ -24,6 +23,9 @@ from .profiled import SHOWN, has_profile, narrowing_options, show_recorded_profi
 from .references import load_references
 from .report import report_to
 from .say import say
+
+if TYPE_CHECKING:
+    from headway.recording.reader import Recording
 
 __all__ = ["command"]
 
@@ -67,6 +69,9 @@ def command(
 
     A recording that was not closed (its recorder was killed, or still records) is counted until its last complete part.
     """
+    need("recording")
+    from headway.recording.reader import Recording
+
     narrowed = part is not None or state is not None
     if html is not None:
         if narrowed or as_json or output is not None:
@@ -103,6 +108,8 @@ def command(
 
 def _figures(recording: Recording, recount: bool) -> tuple[Ledger, tuple[Advice, ...]]:
     """The ledger, and what would help."""
+    from headway.recording.clock import boot
+
     ledger = None if recount else recording.kept_ledger()
     if ledger is None:
         with patience("counting the transitions"):

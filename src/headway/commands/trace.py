@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from headway.extras import need
 from headway.views.rows import print_rows
 
 from . import trace_threads
@@ -325,6 +326,7 @@ def _export(path: str, images: tuple[str, ...], ids: tuple[int, ...], form: str,
     waiting and gaps visible, with lines of source where the program has them. One nanosecond there is one tick of the
     machine's clock, or a thousandth of a tick of a capture's. Or a page that any browser opens (docs/html.md).
     """
+    need("trace")
     check_apart(output, (path, *images, *(image.rpartition("@")[0] for image in images)))
     put = _write_file if form == "perfetto" else partial(_write_page, title=os.path.basename(os.path.normpath(path)))
     if trace_threads.answers(path):

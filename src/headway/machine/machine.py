@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from headway.errors import HeadwayError
+from headway.extras import explained
 from headway.model import Cell, Ledger
 from headway.trace.threads.container import Shape, Writer, digest_of
 
@@ -293,7 +294,8 @@ def _processor(config: Config) -> Processor:
     try:
         from ._processor import Processor
     except ImportError as error:
-        raise HeadwayError(
+        left_out = explained(error) if isinstance(error, ModuleNotFoundError) else None
+        raise left_out or HeadwayError(
             f"the machine's compiled part cannot be loaded ({error}): install headway again, with a C compiler"
         ) from None
     try:

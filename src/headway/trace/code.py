@@ -10,12 +10,13 @@ Source: ARM DDI 0406C, "ARM Architecture Reference Manual ARMv7-A and ARMv7-R", 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
-import capstone
-from capstone import arm
+from headway.extras import load
 
 __all__ = ["ABSENT", "DIRECT", "INDIRECT", "IT", "PLAIN", "RETURNS", "Code"]
+
+capstone, arm = load("trace", "capstone"), load("trace", "capstone.arm")
 
 ABSENT: Final = 0
 PLAIN: Final = 1
@@ -85,7 +86,7 @@ def _size(data: bytes, isa: int) -> int:
     return 4 if data[1] >> 3 >= 0b11101 else 2
 
 
-def _writes_pc(found: capstone.CsInsn) -> bool:
+def _writes_pc(found: Any) -> bool:
     if found.group(capstone.CS_GRP_JUMP):
         return True
     if found.mnemonic.startswith(("cmp", "cmn", "tst", "teq", "str", "stm", "push", "vstm", "vstr")):

@@ -94,5 +94,6 @@ def test_an_engine_that_cannot_be_had_is_said_in_a_sentence(runs: str, monkeypat
             assert "\n" not in str(caught.value)
             assert "secret" not in str(caught.value)
     monkeypatch.setitem(__import__("sys").modules, "ibis", None)
-    with pytest.raises(HeadwayError, match=r"pip install 'headway\[ibis\]'"):
-        open_tables(runs, "spark://local[2]")
+    for url, extra in (("spark://local[2]", "spark"), ("sqlite://x", "ibis")):
+        with pytest.raises(HeadwayError, match=rf"pip install 'headway\[{extra}\]'"):
+            open_tables(runs, url)

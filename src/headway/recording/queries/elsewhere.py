@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headway.errors import HeadwayError
+from headway.extras import install_line, need
 from headway.recording import format as form
 
 from .catalogue import Run
@@ -35,6 +36,8 @@ _LOCAL_SPARK = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "4",
 }
+_SPARK = ("spark", "pyspark")
+"""Schemes of addresses."""
 _GLOB = re.compile(r"([*?\[\]{}\\])")
 
 
@@ -43,31 +46,31 @@ class Elsewhere:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        try:
-            import ibis  # noqa: F401
-            import sqlglot  # noqa: F401
-        except ImportError:
-            raise HeadwayError("--engine needs Ibis, which is not installed: pip install 'headway[ibis]'") from None
+        need(self._extra)
         self._spark: Any = None
         self._con: Any = self._connect()
         self._prefix = f"headway_{secrets.token_hex(4)}_"
         self._made = 0
         self._definitions: dict[str, exp.Query] = {}
 
+    @property
+    def _extra(self) -> str:
+        """The extra that the engine needs."""
+        return "spark" if self._url.partition("://")[0] in _SPARK else "ibis"
+
     def _connect(self) -> Any:
         import ibis
 
         scheme, _, rest = self._url.partition("://")
         try:
-            if scheme in ("spark", "pyspark"):
+            if scheme in _SPARK:
                 self._spark = _spark(rest)
                 return ibis.pyspark.connect(self._spark)
             return ibis.connect(self._url)
         except ImportError as error:
-            extra = "spark" if scheme in ("spark", "pyspark") else "ibis"
             raise HeadwayError(
                 f"the engine {_shown(self._url)} needs a package that is not installed ({_line(error)}): "
-                f"pip install 'headway[{extra}]' or the one it names"
+                f"{install_line(self._extra)} or the one it names"
             ) from None
         except Exception as error:  # whatever a driver may raise
             raise HeadwayError(

@@ -15,6 +15,7 @@ from typing import Any
 
 from headway import __version__
 from headway.errors import HeadwayError
+from headway.extras import need
 
 from .families import Family, Sort
 from .totals import Snapshot
@@ -57,15 +58,12 @@ class PushExporter:
         """``address``: of a collector, ``http://HOST:PORT``. Raises HeadwayError where the SDK is not installed."""
         if not address.startswith(("http://", "https://")) or len(address.split("://", 1)[1]) < 1:
             raise HeadwayError(f"{address!a} is no address of a collector: give one like http://localhost:4318")
-        try:
-            from opentelemetry.exporter.otlp.proto.http import metric_exporter
-            from opentelemetry.sdk.metrics import export
-            from opentelemetry.sdk.resources import Resource
-            from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-        except ImportError:
-            raise HeadwayError(
-                "--otlp needs the OpenTelemetry SDK, which is not installed: pip install 'headway[otlp]'"
-            ) from None
+        need("otlp")
+        from opentelemetry.exporter.otlp.proto.http import metric_exporter
+        from opentelemetry.sdk.metrics import export
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # what fails is said once, by who calls
         address = address.rstrip("/")
         if not address.endswith("/v1/metrics"):

@@ -1,0 +1,127 @@
+"""Which packages are installed only on request: the extras of pyproject.toml, and what is said where one is missing.
+
+`EXTRAS` is the one table of them. A command, an option or a module that needs an extra calls `need` before it does
+anything else; `explained` turns the failed import of anything else that is optional into the same sentence.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from .errors import HeadwayError
+
+__all__ = ["EXTRAS", "Extra", "MissingExtraError", "explained", "install_line", "load", "missing", "need"]
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """An extra of the package ``headway``."""
+
+    what: str
+    """What it is needed for; the plural subject of a sentence."""
+    packages: Mapping[str, str]
+    """The modules that are imported, each with the package that has it."""
+    compiled: str = ""
+    """A compiled module of headway that is needed too and that make demo does not build; empty if there is none."""
+
+
+_RECORDING = {
+    "duckdb": "duckdb",
+    "google.protobuf": "protobuf",
+    "itanium_demangler": "itanium-demangler",
+    "numpy": "numpy",
+    "pyarrow": "pyarrow",
+}
+_IBIS = {"ibis": "ibis-framework", "sqlglot": "sqlglot"}
+
+EXTRAS: Mapping[str, Extra] = {
+    "recording": Extra("recordings, profiles and queries", _RECORDING, compiled="headway.linux._transitions"),
+    "trace": Extra(
+        "captures of ARM trace ports and the export of traces",
+        {"capstone": "capstone", "numpy": "numpy"},
+        compiled="headway.trace._program",
+    ),
+    "otlp": Extra(
+        "metrics sent by OTLP (--otlp)",
+        {
+            "opentelemetry.exporter.otlp.proto.http": "opentelemetry-exporter-otlp-proto-http",
+            "opentelemetry.sdk": "opentelemetry-sdk",
+        },
+    ),
+    "ibis": Extra("queries on another engine (--engine)", _RECORDING | _IBIS),
+    "spark": Extra("queries on Spark (--engine spark://...)", _RECORDING | _IBIS | {"pyspark": "pyspark"}),
+    "pytest": Extra("tests measured by pytest --headway", {"pytest": "pytest"}),
+}
+"""The extras by name, as in ``pip install 'headway[name]'``. An extra comes before those that contain it."""
+
+
+class MissingExtraError(HeadwayError, ImportError):
+    """An extra that is needed is not installed; the sentence ends with the command that installs it."""
+
+    def __init__(self, extra: str, packages: Mapping[str, str]) -> None:
+        """``packages``: those that are missing, as in `Extra.packages`."""
+        one = len(packages) == 1
+        super().__init__(
+            f"{EXTRAS[extra].what} need {_listed(list(packages.values()))}, which {'is' if one else 'are'} not "
+            f"installed: {install_line(extra)}"
+        )
+        self.extra = extra
+        """The name of the extra."""
+
+
+def install_line(extra: str) -> str:
+    """The command that installs an extra."""
+    return f"pip install 'headway[{extra}]'"
+
+
+def missing(extra: str) -> dict[str, str]:
+    """The modules of an extra that cannot be imported here, each with its package. None of them is imported."""
+    return {module: package for module, package in EXTRAS[extra].packages.items() if not _is_there(module)}
+
+
+def need(extra: str) -> None:
+    """Raise `MissingExtraError` if any module of the extra is not installed, HeadwayError if headway lacks its own."""
+    compiled = EXTRAS[extra].compiled
+    if compiled and not _is_there(compiled):
+        raise _not_built(compiled)
+    lacking = missing(extra)
+    if lacking:
+        raise MissingExtraError(extra, lacking)
+
+
+def load(extra: str, module: str) -> Any:
+    """Import a module of an extra. Raises `MissingExtraError` if the extra is not installed."""
+    need(extra)
+    return import_module(module)
+
+
+def explained(error: ModuleNotFoundError) -> HeadwayError | None:
+    """What a failed import means to a user; None if the module is neither optional nor compiled."""
+    name = error.name or ""
+    for extra, about in EXTRAS.items():
+        for module, package in about.packages.items():
+            if name == module or name.startswith(f"{module}.") or module.startswith(f"{name}."):
+                return MissingExtraError(extra, missing(extra) or {module: package})
+    package, _, compiled = name.rpartition(".")
+    if package.startswith("headway.") and compiled.startswith("_"):
+        return _not_built(name)
+    return None
+
+
+def _not_built(module: str) -> HeadwayError:
+    return HeadwayError(f"{module} was not built: make demo builds only what the demo needs, make install everything")
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ImportError:  # a package that it is in is missing
+        return False
+
+
+def _listed(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -5,12 +5,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 TOGETHER := $(addprefix tests/,machine model recording testing trace views regions/test_header.py) \
-	$(addprefix tests/commands/test_,advise.py export.py html.py query.py serve.py top.py trace.py)
-SOURCES := pyproject.toml meson.build $(shell find src -type f -not -path '*/__pycache__/*')
+	tests/test_extras.py $(addprefix tests/commands/test_,advise.py export.py html.py query.py serve.py top.py trace.py)
+SOURCES := pyproject.toml meson.build meson.options $(shell find src -type f -not -path '*/__pycache__/*')
+WHOLE := test kernels kernels-gate lint install benchmarks $(addprefix $(VENV)/,installed kernels spark)
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test kernels kernels-gate lint install benchmarks guest web wheels wheels-check clean
 
-demo: $(VENV)/installed
+# The demo needs little of headway and none of its extras. Where all of it is installed, or about to be, it takes that.
+demo: $(VENV)/$(if $(wildcard $(VENV)/installed)$(filter $(WHOLE),$(MAKECMDGOALS)),installed,base)
 	@$(BIN)/headway demo
 
 # What computes, or measures only what neighbours cannot change, is tested on all processors at once; the rest has the
@@ -40,19 +43,24 @@ benchmarks: $(VENV)/installed
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
+$(VENV)/base: $(BIN)/python $(SOURCES)
+	@echo "building what the demo needs of headway (about half a minute) ..." >&2
+	@$(PIP) --no-compile --config-settings=setup-args=-Dwhole=false .
+	@touch $@
+
 $(VENV)/installed: $(BIN)/python $(SOURCES)
 	@echo "building headway (about a minute the first time) ..." >&2
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[test]'
+	@$(PIP) '.[test]'
 	@touch $@
 
 $(VENV)/kernels: $(VENV)/installed
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'virtme-ng>=1.30' || \
+	@$(PIP) 'virtme-ng>=1.30' || \
 		echo "virtme-ng cannot be installed: no other kernel is tried" >&2
 	@touch $@
 
 # Queries are tested on Spark too where there is Java, which it needs. What is installed is enough of headway itself.
 $(VENV)/spark: $(VENV)/installed
-	@$(BIN)/python -m pip install --quiet --use-pep517 --disable-pip-version-check 'headway[spark]'
+	@$(PIP) --use-pep517 'headway[spark]'
 	@touch $@
 
 # The programs of the reference machine; they are kept in examples/, so only a change to their sources needs this.

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from tools.wheels.debian import KEYRING, Debian
+from tools.wheels.errors import ToolError
+
 __all__ = ["CACHE", "KERNELS", "Image", "Kernel", "Packages", "UnavailableError", "fetch"]
 
 CACHE = Path(os.environ.get("HEADWAY_KERNELS_CACHE") or Path.home() / ".cache/headway/kernels")
-KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
-MIRROR = os.environ.get("HEADWAY_DEBIAN_MIRROR", "")
 
 
 class UnavailableError(Exception):
@@ -79,7 +80,11 @@ class Packages:
             (folder / name).mkdir(parents=True, exist_ok=True)
         (folder / "status").touch()
         signed = f"[signed-by={KEYRING}] " if KEYRING.exists() else ""
-        sources = ((MIRROR, self._suite), (f"{MIRROR}-security", f"{self._suite}-security"))
+        try:
+            mirror = Debian(folder).mirror().rstrip("/")
+        except ToolError as error:
+            raise UnavailableError(str(error)) from None
+        sources = ((mirror, self._suite), (f"{mirror}-security", f"{self._suite}-security"))
         lines = [f"deb {signed}{mirror} {suite} main\n" for mirror, suite in sources]
         (folder / "sources.list").write_text("".join(lines))
         configuration = folder / "apt.conf"
@@ -105,7 +110,7 @@ class Packages:
     def update(self) -> None:
         """Fetch the suite's list of packages, once in a run."""
         if not self._updated:
-            self._run("apt-get", "update", "--error-on=any")
+            self._run("apt-get", "update")
             self._updated = True
 
     def newest(self, package: str) -> str:

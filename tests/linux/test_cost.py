@@ -27,7 +27,10 @@ Compiler = Callable[[str, str], Path]
 TIMES = st.floats(0, 1e9)
 SMALL = st.floats(0, 1e5)
 EXERCISES = st.builds(Exercise, TIMES, TIMES, TIMES, TIMES, TIMES, TIMES)
-PROGRAMS = ("enter_call", "leave_call", "wake", "switch_threads", "local_timer_begin", "local_timer_end")
+PROGRAMS = (
+    *("enter_call", "leave_call", "wake", "switch_threads"),
+    *("local_timer_begin", "local_timer_end", "irq_handler_begin", "irq_handler_end"),
+)
 HANDLERS = st.dictionaries(st.sampled_from(PROGRAMS), st.floats(0, 1e6, exclude_min=True))
 
 

@@ -6,6 +6,7 @@ import errno
 import inspect
 from dataclasses import fields, replace
 from importlib.resources import files
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -49,9 +50,10 @@ def test_every_program_of_the_object_is_loaded_in_some_shape() -> None:
         pytest.skip(str(why))
     image = files("headway.linux").joinpath("bpf", "progress.bpf.o").read_bytes()
     never: set[str] | None = None
-    for shape in SHAPES.values():
+    for shape, has_fault_tracepoints in product(SHAPES.values(), (True, False)):
         with Object(library, image) as programs:
             hooks = {p.section.partition("/")[2] for p in programs.programs.values() if p.section.startswith("tp_btf/")}
+            hooks -= set() if has_fault_tracepoints else {"page_fault_user", "page_fault_kernel"}
             loading._leave_out(programs, shape, Features(frozenset(hooks), steal=True, faults=True, fetch=True))
             out = {program.name for program in programs.programs.values() if not program.wanted}
             never = out if never is None else never & out

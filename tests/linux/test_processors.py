@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.errors import SelectionError
-from headway.linux.processors import isolated, parse_list
+from headway.linux.processors import isolated, parse_list, timer_line
 
 
 def written(cpus: list[int]) -> str:
@@ -48,3 +49,29 @@ def test_isolated_processors_are_those_of_either_file(tmp_path: Path) -> None:
     assert isolated(tmp_path) == {2, 3}
     (tmp_path / "isolated").write_text("1,3\n")
     assert isolated(tmp_path) == {1, 2, 3}
+
+
+ARM64 = """           CPU0       CPU1
+ 11:       3104       2950     GICv2  27 Level     arch_timer
+ 13:          0          0     GICv2  23 Level     arm-pmu
+ 47:         12          0     GICv2  79 Edge      virtio6
+IPI0:       410        398       Rescheduling interrupts
+Err:          0
+"""
+
+
+def test_the_timer_of_arm64_has_a_line_and_that_of_x86_has_none(tmp_path: Path) -> None:
+    table = tmp_path / "interrupts"
+    assert timer_line(table) == 0
+    table.write_text(ARM64)
+    assert timer_line(table) == 11
+    table.write_text("  CPU0\n  0:  40  IO-APIC  2-edge  timer\nLOC:  9000  Local timer interrupts\n")
+    assert timer_line(table) == 0
+
+
+@given(st.text(max_size=200))
+def test_any_table_of_interrupts_is_read(text: str) -> None:
+    with tempfile.NamedTemporaryFile("w", errors="replace") as file:
+        file.write(text)
+        file.flush()
+        assert timer_line(Path(file.name)) >= 0

@@ -88,7 +88,7 @@ cdef extern from "bpf/layout.h" nogil:
         uint64_t cgroup
         uint32_t name_length, name_prefix
         char name[16]
-        uint32_t why, functions, n_counted, record, ring_words, absence_words, stacks
+        uint32_t why, functions, n_counted, record, ring_words, absence_words, stacks, timer_line
         uint8_t check_of[512]
         check checks[32]
         uint16_t wait_of[512]
@@ -212,6 +212,7 @@ def pack_settings(*, wait_of, compat_call, checks=(), bytes name=b"", **numbers)
     s.functions = numbers.pop("functions", 0)
     s.n_counted = numbers.pop("n_counted", 0)
     s.stacks = numbers.pop("stacks", 0)
+    s.timer_line = numbers.pop("timer_line", 0)
     s.record = numbers.pop("record", 0)
     s.ring_words = numbers.pop("ring_words", 1)
     s.absence_words = numbers.pop("absence_words", 1)

@@ -30,6 +30,8 @@ _ROUNDS = 9
 _CALLS, _READS, _POLLS, _LOOKS, _FAULTS, _HANDOVERS, _FUNCTION_CALLS = 400, 300, 300, 300, 64, 120, 400
 _ENTERED = _CALLS + _READS + _POLLS + _LOOKS + 4 * _HANDOVERS
 """Calls in a round."""
+_TIMERS = ("local_timer", "irq_handler")
+"""Interrupts that happen while costs are looked for, by their programs: the timer's on x86, and where it has a line."""
 _WAKE = 0.3
 """A wake-up's part of what a switch and a wake-up cost together, where the kernel's statistics do not tell."""
 
@@ -102,8 +104,12 @@ def costs(without: Exercise, observed: Exercise, handlers: Mapping[str, float]) 
     own = handlers.get("enter_call")
     in_rows = (_POLLS + _LOOKS) / _ENTERED  # whose beginnings and ends take alike
     way = call + in_rows * answer / 2 - own if own else 0.0
-    interrupt = max(0.0, handlers["local_timer_begin"] + way) if "local_timer_begin" in handlers else call
-    interrupt_end = max(0.0, handlers["local_timer_end"] + way) if "local_timer_end" in handlers else call
+    begins, ends = (
+        next((handlers[f"{line}_{edge}"] for line in _TIMERS if f"{line}_{edge}" in handlers), None)
+        for edge in ("begin", "end")
+    )
+    interrupt = call if begins is None else max(0.0, begins + way)
+    interrupt_end = call if ends is None else max(0.0, ends + way)
     return Costs(
         {
             "enter": call,

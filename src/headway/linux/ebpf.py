@@ -40,7 +40,7 @@ from ._memory import STATES, Cells, Exits, Memory
 from .cost import Costs, Exercise, ExercisingProcess, costs
 from .hotplug import Hotplug
 from .ids import pid_namespace, process_of
-from .libbpf import BpfError, Library, Object, Program, RingReader
+from .libbpf import BpfError, Library, Object, RingReader
 from .loading import Features, Shape
 from .source import Criteria, Selection
 
@@ -273,15 +273,17 @@ class BpfSource:
         for program in self._object.programs.values():
             if program.wanted and program.section.startswith("tp_btf/"):
                 self._object.attach(program)
-        done = self._object.programs["fault_done"]
-        if done.wanted:
-            self._attach_to_faults(done, processors.online())
+        self._attach_to_faults(processors.online())
 
-    def _attach_to_faults(self, done: Program, cpus: Iterable[int]) -> None:
-        """Have a program run at the end of each page fault on these processors."""
+    def _attach_to_faults(self, cpus: Iterable[int]) -> None:
+        """Have programs run at the ends of each page fault on these processors."""
         assert self._object is not None
+        begins, done = self._object.programs["fault_begins"], self._object.programs["fault_done"]
+        if not done.wanted:
+            return
+        runs = [(event, done) for event in perf.FAULTS] + ([(perf.FAULT, begins)] if begins.wanted else [])
         try:
-            opened = perf.open_per_cpu(perf.FAULTS, cpus)
+            opened = perf.open_per_cpu([event for event, _ in runs], cpus)
         except HeadwayError as error:
             raise HeadwayError(
                 f"{error}, though another processor had it: if one was turned off just now, try again, else use "
@@ -293,7 +295,7 @@ class BpfSource:
                     self._object.detach_link(link)
                 links = self._fault_links[cpu] = []
                 while fds:
-                    links.append(self._object.attach_perf_event(done, fds[-1]))
+                    links.append(self._object.attach_perf_event(runs[len(fds) - 1][1], fds[-1]))
                     fds.pop()  # the link's
         finally:
             perf.close_all(fd for fds in opened.values() for fd in fds)
@@ -487,10 +489,8 @@ class BpfSource:
         """Attach again to the perf events of processors that were off meanwhile: the kernel has let go of them."""
         if self._hotplug is None or self._object is None or not (back := self._hotplug.came_back()):
             return
-        done = self._object.programs["fault_done"]
-        if done.wanted:
-            with suppress(HeadwayError), _files_as_allowed():  # off again already: it will come back
-                self._attach_to_faults(done, back)
+        with suppress(HeadwayError), _files_as_allowed():  # off again already: it will come back
+            self._attach_to_faults(back)
 
     def _search_blocks(self) -> None:
         """Find the marked regions of processes that had some before they were measured; the others tell of theirs."""

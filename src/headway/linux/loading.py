@@ -46,7 +46,7 @@ _NEEDED_PROGRAMS = (
 )
 """Programs without which time cannot be accounted for."""
 
-_FAULTS = ("fault_in_user", "fault_in_kernel", "fault_done", "deliver_signal")
+_FAULTS = ("fault_in_user", "fault_in_kernel", "fault_begins", "fault_done", "deliver_signal")
 
 _FLOOR: Mapping[str, str] = {
     "BPF_MAP_TYPE_RINGBUF": "ring buffers",
@@ -134,7 +134,7 @@ class Features:
     steal: bool
     """It says whose time the hypervisor took: CONFIG_PARAVIRT_TIME_ACCOUNTING and CONFIG_FAIR_GROUP_SCHED."""
     faults: bool
-    """The end of a page fault is an event."""
+    """The beginning and the end of a page fault are events."""
     fetch: bool
     """Its JIT knows atomic instructions that fetch (arm64: commit 1902472b4fa9, 5.18)."""
 
@@ -250,6 +250,7 @@ def _settings(shape: Shape, features: Features, has_prev_state: bool) -> dict[st
         "has_steal": features.steal,
         "has_prev_state": has_prev_state,
         "has_fetch": features.fetch,
+        "timer_line": processors.timer_line(),
     }
 
 
@@ -260,7 +261,8 @@ def _leave_out(programs: Object, shape: Shape, features: Features) -> None:
         "leave_function": not shape.functions,
         "waking": not (shape.why or shape.record),
         "take_sample": not shape.stacks,
-        **dict.fromkeys(_FAULTS, not features.faults),
+        "fault_begins": "page_fault_user" in features.tracepoints,
+        **({} if features.faults else dict.fromkeys(_FAULTS, True)),
     }
     for program in programs.programs.values():
         kind, _, hook = program.section.partition("/")
@@ -276,7 +278,7 @@ def _has(types: bytes, name: str) -> bool:
 
 
 def _can_count_faults() -> bool:
-    """Whether the end of a page fault is an event here; what one processor has, all have."""
+    """Whether the ends of a page fault are events here; what one processor has, all have."""
     try:
         opened = perf.open_per_cpu(perf.FAULTS, processors.online()[:1])
     except HeadwayError:

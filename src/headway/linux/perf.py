@@ -15,6 +15,7 @@ from functools import cache
 from headway.errors import HeadwayError
 
 __all__ = [
+    "FAULT",
     "FAULTS",
     "HARDWARE",
     "HW_CACHE",
@@ -72,6 +73,8 @@ class Event:
         return self.type in (HARDWARE, HW_CACHE, RAW)
 
 
+FAULT = Event("page-faults", SOFTWARE, 2, period=1)
+"""PERF_COUNT_SW_PAGE_FAULTS: it happens when the architecture's handler hands a fault to the memory manager."""
 FAULTS = Event("minor-faults", SOFTWARE, 5, period=1), Event("major-faults", SOFTWARE, 6, period=1)
 """PERF_COUNT_SW_PAGE_FAULTS_MIN and _MAJ: they happen when the memory manager is done with a fault."""
 

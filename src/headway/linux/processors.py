@@ -9,7 +9,7 @@ from pathlib import Path
 
 from headway.errors import SelectionError
 
-__all__ = ["as_list", "isolated", "online", "parse_list", "possible"]
+__all__ = ["as_list", "isolated", "online", "parse_list", "possible", "timer_line"]
 
 _FOLDER = Path("/sys/devices/system/cpu")
 
@@ -48,6 +48,19 @@ def isolated(folder: Path = _FOLDER) -> frozenset[int]:
         with suppress(OSError, SelectionError):
             found.update(parse_list((folder / name).read_text()))
     return frozenset(found)
+
+
+def timer_line(table: Path = Path("/proc/interrupts")) -> int:
+    """The number of the interrupt line that the processors' own timers share, as on arm64; 0: they have none.
+
+    Source: drivers/clocksource/arm_arch_timer.c, which requests it as ``arch_timer``.
+    """
+    with suppress(OSError):
+        for row in table.read_text(encoding="utf-8", errors="replace").splitlines():
+            number, colon, words = row.partition(":")
+            if colon and number.strip().isascii() and number.strip().isdigit() and words.split()[-1:] == ["arch_timer"]:
+                return int(number)
+    return 0
 
 
 def as_list(cpus: Iterable[int]) -> str:

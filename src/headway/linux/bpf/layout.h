@@ -405,6 +405,7 @@ struct settings {
 	__u32 ring_words; /* a power of two: words of a processor's ring of stretches */
 	__u32 absence_words; /* likewise of its ring of absences */
 	__u32 stacks; /* charge time to stacks, and tell the states of samples */
+	__u32 timer_line; /* the interrupt line of the processors' own timer, where that has one (arm64); 0: it has none */
 	__u8 check_of[N_CALLS]; /* call -> 1 + its check; 0: none */
 	struct check checks[N_CHECKS];
 	__u16 wait_of[N_CALLS]; /* call -> its state when it waits; 0: one of its own */

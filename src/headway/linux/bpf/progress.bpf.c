@@ -495,6 +495,17 @@ INLINE int end_fault(void)
 	return 0;
 }
 
+/*
+ * Where there are no tracepoints of page faults (arm64): the software event that do_page_fault counts before it takes the
+ * lock of the address space, once even where the fault is tried again.
+ */
+SEC("perf_event")
+int fault_begins(void *ctx)
+{
+	(void)ctx;
+	return begin_fault();
+}
+
 /* Software events that the memory manager counts when it is done (mm_account_fault): there is no tracepoint at the end. */
 SEC("perf_event")
 int fault_done(void *ctx)
@@ -579,7 +590,13 @@ INLINE int end_interrupt(u64 *ctx, u32 state)
 		return end_interrupt(ctx, state); \
 	}
 
-INTERRUPT(irq_handler, IRQ_DEVICE)
+/* Of a line of interrupts: on arm64 the processors' own timer has one too. */
+INLINE u32 line_state(u64 line)
+{
+	return settings.timer_line && (u32)line == settings.timer_line ? IRQ_TIMER : IRQ_DEVICE;
+}
+
+INTERRUPT(irq_handler, line_state(ctx[0]))
 INTERRUPT(softirq, SOFTIRQ + (ctx[0] < N_SOFTIRQS ? (u32)ctx[0] : 0))
 INTERRUPT(local_timer, IRQ_TIMER)
 INTERRUPT(reschedule, IRQ_RESCHEDULE)

@@ -1,0 +1,138 @@
+"""``headway doctor --verify``: whether EPI and MPI can be believed on this machine, with the figures that say so."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from headway.errors import HeadwayError
+from headway.linux.counters import default_set
+from headway.linux.source import Selection
+from headway.linux.verifying import LOOPS, Answer, Run, Verification, verify
+from headway.model import Ledger
+
+from .observe import observe
+
+__all__ = ["BELIEVED", "DOUBTED", "NOTHING_TO_VERIFY", "document", "render", "run_verification"]
+
+BELIEVED, DOUBTED, NOTHING_TO_VERIFY = 0, 1, 3
+"""Exit statuses: no figure has to be doubted, one has to, there are no counters to verify."""
+_SAYS = {
+    Answer.YES: "can be believed on this machine",
+    Answer.NO: "cannot be believed on this machine",
+    Answer.UNKNOWN: "cannot be verified on this machine",
+}
+_COLOURS = {Answer.YES: "green", Answer.NO: "red", Answer.UNKNOWN: "yellow"}
+_MARKS = {True: ("✓ ", "green"), False: ("✗ ", "red"), None: ("– ", "yellow")}
+
+
+def run_verification(*, as_json: bool, seconds: float = 1.0) -> int:
+    """Verify and print. Returns the exit status."""
+    found = default_set()
+    if isinstance(found, str):
+        why = f"EPI and MPI cannot be verified: {found}"
+        click.echo(json.dumps({"schema": "headway.verify/1", "unavailable": found}) if as_json else why)
+        return NOTHING_TO_VERIFY
+    verification = verify(_measure, seconds)
+    if as_json:
+        click.echo(json.dumps(document(verification, found.processors), indent=2))
+    else:
+        console = Console(highlight=False)
+        for part in render(verification, found.processors):
+            console.print(part)
+    return DOUBTED if Answer.NO in _answers(verification).values() else BELIEVED
+
+
+def _measure(command: Sequence[str]) -> Ledger:
+    with open(os.devnull, "wb") as nowhere:  # the loop's account of itself
+        done = observe(Selection(), command, stdout=nowhere.fileno())
+    if done.exit_status:
+        raise HeadwayError(
+            f"the loop that was to be measured ended with status {done.exit_status}: headway demo runs the same "
+            "program and shows what it says"
+        )
+    return done.ledger
+
+
+def _answers(verification: Verification) -> dict[str, Answer]:
+    return {index: verification.answer(index) for index in ("epi", "mpi")}
+
+
+def document(verification: Verification, processors: Sequence[str]) -> dict[str, object]:
+    """The verification as plain values, for JSON (headway.verify/1)."""
+    return {
+        "schema": "headway.verify/1",
+        "processors": list(processors),
+        "believed": {index: answer.value for index, answer in _answers(verification).items()},
+        "findings": [
+            {"index": f.index, "expected": f.expected, "found": f.found, "kept": f.kept} for f in verification.findings
+        ],
+        "runs": [_run_document(run) for run in verification.runs],
+        "reasons": dict(verification.reasons),
+    }
+
+
+def _run_document(run: Run) -> dict[str, object]:
+    return {
+        "loop": run.loop,
+        "neighbours": run.neighbours,
+        "unit": run.unit,
+        "own": run.own,
+        "epi": run.epi,
+        "mpi": run.mpi,
+        "stall": run.stall,
+        "instructions": run.instructions,
+        "epi_per_instruction": run.per_instruction,
+        "quality": {name: quality.value for name, quality in run.quality.items()},
+        "counted": dict(run.counted),
+    }
+
+
+def render(verification: Verification, processors: Sequence[str]) -> Iterator[Text | Table]:
+    """The answers, the figures of each run, and every expectation with what was found."""
+    for index, answer in _answers(verification).items():
+        yield Text.assemble((f"{index.upper()} ", "bold"), (_SAYS[answer], _COLOURS[answer]))
+    yield Text(f"processor: {' and '.join(processors)}")
+    yield Text()
+    yield _table(verification.runs)
+    yield Text()
+    for finding in verification.findings:
+        yield Text.assemble(_MARKS[finding.kept], f"{finding.expected}: {finding.found}")
+    for run in verification.runs:
+        for name, share in run.counted.items():
+            yield Text(f"  {LOOPS[run.loop]}: {name} was counted {share:.0%} of the time and scaled up", style="yellow")
+
+
+def _table(runs: Sequence[Run]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="")
+    for title in ("run", "own code", "EPI", "MPI", "stall", "instructions", "EPI/instr."):
+        table.add_column(title, justify="left" if title == "run" else "right", no_wrap=title != "run")
+    for run in runs:
+        per = run.per_instruction
+        table.add_row(
+            LOOPS[run.loop] + (f" beside {run.neighbours}" if run.neighbours else ""),
+            _figure(run.own, run.unit),
+            f"{'' if run.progress is not None else '≤'}{_share(run.epi, run)}",
+            "–" if run.mpi is None else _share(run.mpi, run),
+            "–" if run.stall is None else _share(run.stall, run),
+            "–" if run.instructions is None else _figure(run.instructions, ""),
+            "–" if per is None else f"{per:.3f}",
+        )
+    return table
+
+
+def _share(part: int, run: Run) -> str:
+    return f"{part / run.own:.1%}" if run.own else "–"
+
+
+def _figure(number: int, unit: str) -> str:
+    for size, letter in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if number >= size:
+            return f"{number / size:.2f}{letter} {unit}".strip()
+    return f"{number} {unit}".strip()

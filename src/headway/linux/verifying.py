@@ -1,0 +1,250 @@
+"""Try the counters: measure loops of which it is known what their cycles are, and judge whether the figures show it.
+
+An arithmetic loop in registers makes progress in nearly every cycle. A chase of pointers through a buffer larger than
+the last cache waits for memory nearly all the time. A neighbour that chases pointers on a processor beside it, which
+shares caches and perhaps the core, takes time from the arithmetic loop, but changes nothing of what a step of it needs.
+So the figures of these four runs say whether EPI and MPI can be believed on this machine. The loops are those of the
+demo program.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from headway import demo
+from headway.errors import HeadwayError
+from headway.model import Kind, Ledger, Quality, Thread, kind_of
+
+from .processors import parse_list
+
+__all__ = ["LOOPS", "Answer", "Finding", "Run", "Verification", "judge", "run_of", "verify"]
+
+LOOPS = {"compute": "arithmetic loop", "memory": "pointer chase"}
+"""The demo program's threads that are measured, and what they are called."""
+MOST_MEMORY = 0.05
+"""The largest part of the arithmetic loop's own code that may be waiting for memory."""
+LEAST_PROGRESS = 0.90
+"""The smallest part of it that has to be progress."""
+LEAST_CHASED = 0.50
+"""The smallest part of the pointer chase's own code that has to be waiting for memory."""
+MOST_CHANGE = 0.10
+"""By how much the progress per instruction of the arithmetic loop may change when there is a neighbour."""
+MOST_NEIGHBOURS = 4
+_PINNED = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])}); os.execv(sys.argv[2], sys.argv[2:])"
+
+
+class Answer(Enum):
+    """Whether a figure can be believed."""
+
+    YES = "yes"
+    NO = "no"
+    UNKNOWN = "unknown"
+    """It is not counted here, or not in a way that can be checked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What was measured of one loop: the parts of its own code, in ``unit``."""
+
+    loop: str
+    """As in `LOOPS`."""
+    neighbours: int
+    """How many pointer chases ran beside it."""
+    unit: str
+    """``cycles`` or ``ns``."""
+    epi: int
+    mpi: int | None
+    """None: waits for memory are not counted here."""
+    stall: int | None
+    """Other stalls; None: they are not counted here."""
+    instructions: int | None
+    quality: Mapping[str, Quality]
+    """Of EPI and MPI."""
+    counted: Mapping[str, float]
+    """The share of the time in which each counter had hardware, where that is less than all."""
+
+    @property
+    def own(self) -> int:
+        """All that its own code took."""
+        return self.epi + (self.mpi or 0) + (self.stall or 0)
+
+    @property
+    def progress(self) -> float | None:
+        """The part of its own code that is progress; None where stalls are not counted."""
+        return None if self.stall is None or not self.own else self.epi / self.own
+
+    @property
+    def memory(self) -> float | None:
+        """The part of its own code that waits for memory."""
+        return None if self.mpi is None or not self.own else self.mpi / self.own
+
+    @property
+    def per_instruction(self) -> float | None:
+        """EPI for each instruction."""
+        return self.epi / self.instructions if self.instructions else None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What the runs say of one expectation."""
+
+    index: str
+    """``epi`` or ``mpi``."""
+    expected: str
+    found: str
+    kept: bool | None
+    """None: it could not be checked, and ``found`` says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The runs, what they say, and whether EPI and MPI can be believed."""
+
+    runs: tuple[Run, ...]
+    findings: tuple[Finding, ...]
+    reasons: Mapping[str, str]
+    """Why figures are missing or not exact, as the measurement said it."""
+
+    def answer(self, index: str) -> Answer:
+        """Whether ``epi`` or ``mpi`` can be believed here."""
+        kept = [finding.kept for finding in self.findings if finding.index == index]
+        if False in kept:
+            return Answer.NO
+        return Answer.YES if kept and None not in kept else Answer.UNKNOWN
+
+
+def verify(measure: Callable[[Sequence[str]], Ledger], seconds: float = 1.0) -> Verification:
+    """Run the loops, each alone and beside neighbours, and judge.
+
+    ``measure`` measures a command from its beginning to its end with the default counters. ``seconds``: for how long
+    each of the four runs. Raises HeadwayError where a loop cannot be run or measured.
+    """
+    allowed = sorted(os.sched_getaffinity(0))
+    home, beside = allowed[0], neighbours_of(allowed[0], allowed)
+    runs: list[Run] = []
+    reasons: dict[str, str] = {}
+    for others in ((), beside):
+        with _noise(others, seconds):
+            for loop in LOOPS:
+                ledger = measure(_command(home, loop, seconds))
+                runs.append(run_of(ledger, loop, len(others)))
+                reasons.update({name: why for name, why in ledger.reasons.items() if name in ("epi", "mpi")})
+    return Verification(tuple(runs), tuple(judge(runs)), reasons)
+
+
+def neighbours_of(cpu: int, allowed: Sequence[int], folder: Path = Path("/sys/devices/system/cpu")) -> tuple[int, ...]:
+    """Processors for neighbours: first those of the same core, then those that share a cache, then others.
+
+    With one processor the neighbour takes turns with what is measured.
+    """
+    near: list[int] = []
+    caches = sorted((folder / f"cpu{cpu}/cache").glob("index*/shared_cpu_list"))
+    for path in (folder / f"cpu{cpu}/topology/thread_siblings_list", *caches):
+        try:
+            near += parse_list(path.read_text())
+        except (OSError, HeadwayError):
+            continue
+    order = dict.fromkeys([*near, *allowed])
+    return tuple(other for other in order if other in allowed and other != cpu)[:MOST_NEIGHBOURS] or (cpu,)
+
+
+def run_of(ledger: Ledger, loop: str, neighbours: int) -> Run:
+    """What a ledger says of a loop's own code. Raises HeadwayError where the loop did not run."""
+    threads = [thread for thread in ledger.threads if thread.name == loop]
+    if not threads:
+        raise HeadwayError(
+            f"the {LOOPS[loop]} did not run, so there is nothing to verify: "
+            "headway stat -- on the demo program (headway demo) shows what keeps it from running"
+        )
+    thread = threads[0]
+    indices, amounts = ledger.indices(thread), ledger.amounts(thread)
+    precision = amounts.worth(ledger.precision)
+    unseen = Quality.UNAVAILABLE
+    return Run(
+        loop=loop,
+        neighbours=neighbours,
+        unit=ledger.unit,
+        epi=amounts.by_kind[Kind.EFFECTIVE],
+        mpi=None if precision.memory is unseen else amounts.by_kind[Kind.MEMORY],
+        stall=None if precision.stall is unseen else amounts.by_kind[Kind.STALL],
+        instructions=_instructions(thread),
+        quality={name: indices.quality[name] for name in ("epi", "mpi")},
+        counted={name: share.share for name, share in ledger.counted.items() if not share.whole},
+    )
+
+
+def _instructions(thread: Thread) -> int | None:
+    found = [c.instructions for state, c in thread.states.items() if kind_of(state) is Kind.EFFECTIVE and c.time]
+    return None if None in found else sum(number for number in found if number is not None)
+
+
+def judge(runs: Sequence[Run]) -> Iterator[Finding]:
+    """Compare the runs with what is known of the loops."""
+    for run in runs:
+        beside = " beside a neighbour" if run.neighbours else ""
+        name = LOOPS[run.loop] + beside
+        if run.loop == "compute":
+            yield _bound("mpi", name, "memory", run.memory, most=MOST_MEMORY)
+            if not run.neighbours:
+                yield _bound("epi", name, "progress", run.progress, least=LEAST_PROGRESS)
+        else:
+            yield _bound("mpi", name, "memory", run.memory, least=LEAST_CHASED)
+    loops = [run for run in runs if run.loop == "compute"]
+    alone = next((run for run in loops if not run.neighbours), None)
+    noisy = next((run for run in loops if run.neighbours), None)
+    if alone is not None and noisy is not None:
+        yield _same(alone, noisy)
+
+
+def _bound(
+    index: str, name: str, what: str, share: float | None, least: float | None = None, most: float | None = None
+) -> Finding:
+    limit = f"at least {least:.0%}" if least is not None else f"at most {most:.0%}"
+    expected = f"{name}: {what} {limit} of its own code"
+    if share is None:
+        why = "waits for memory" if what == "memory" else "stalls"
+        return Finding(index, expected, f"{why} are not counted on this processor", None)
+    kept = (least is None or share >= least) and (most is None or share <= most)
+    return Finding(index, expected, f"{share:.1%}", kept)
+
+
+def _same(alone: Run, noisy: Run) -> Finding:
+    expected = f"{LOOPS['compute']}: EPI per instruction within {MOST_CHANGE:.0%}, with and without a neighbour"
+    one, other = alone.per_instruction, noisy.per_instruction
+    if one is None or other is None or not one:
+        return Finding("epi", expected, "instructions are not counted here", None)
+    if alone.unit != noisy.unit:
+        return Finding("epi", expected, "cycles were counted in one of the two runs only", None)
+    change = other / one - 1
+    unit = "cycles" if alone.unit == "cycles" else alone.unit
+    return Finding("epi", expected, f"{one:.3f} and {other:.3f} {unit} ({change:+.1%})", abs(change) <= MOST_CHANGE)
+
+
+def _command(cpu: int, loop: str, seconds: float) -> list[str]:
+    """The command that runs a loop on one processor."""
+    program = str(demo.program())
+    return [sys.executable, "-I", "-S", "-c", _PINNED, str(cpu), program, "--only", loop, "--seconds", f"{seconds:g}"]
+
+
+@contextmanager
+def _noise(cpus: Sequence[int], seconds: float) -> Iterator[None]:
+    """Have a pointer chase on each of these processors. They end by themselves if we are killed."""
+    running: list[subprocess.Popen[bytes]] = []
+    try:
+        for cpu in cpus:
+            words = _command(cpu, "memory", min(3600.0, 20 * seconds + 60))
+            quiet = subprocess.DEVNULL
+            running.append(subprocess.Popen(words, stdin=quiet, stdout=quiet, stderr=quiet))
+        yield
+    finally:
+        for process in running:
+            process.kill()
+        for process in running:
+            process.wait()

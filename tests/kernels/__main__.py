@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import sys
 import tempfile
 import time
@@ -11,13 +12,17 @@ from pathlib import Path
 
 import click
 
+from . import roots
 from .guests import Guest, Result, find_programs
 from .images import KERNELS, Image, Kernel, UnavailableError, fetch
+from .roots import Root
 from .table import Run, insert, load, render, save
 
 PROJECT = Path(__file__).parents[2]
 DOCUMENT = PROJECT / "docs/platforms.md"
 NAMES = [kernel.name for kernel in KERNELS]
+COUNTING = "-cpu neoverse-n1 -icount shift=0,sleep=off"
+"""A processor that counters.toml knows, of which every instruction takes one nanosecond and one cycle."""
 
 
 @click.command()
@@ -25,18 +30,27 @@ NAMES = [kernel.name for kernel in KERNELS]
 @click.option("--image", type=click.Path(exists=True, path_type=Path), help="A bzImage of your own instead.")
 @click.option("--processors", default="1,4,8", show_default=True, help="How many processors the guests have.")
 @click.option("--gate", is_flag=True, help="Only load every shape, and measure one program.")
+@click.option("--counters", is_flag=True, help="Count by an emulated arm64 PMU instead (tests/kernels/counters.py).")
 @click.option("--task", "tasks", multiple=True, help="Only this task; may be repeated.")
 @click.option("--jobs", default=2, show_default=True, help="How many guests run at once; each takes one processor.")
 @click.option("--python", default=sys.executable, help="The interpreter that has headway installed.")
+@click.option(
+    "--wheels",
+    type=click.Path(path_type=Path),
+    default=PROJECT / "dist",
+    help="Where the wheels are that guests of another architecture install (dist).",
+)
 @click.option("--write", is_flag=True, help="Keep what was found, and write it into docs/platforms.md.")
 def main(
     kernels: Sequence[str],
     image: Path | None,
     processors: str,
     gate: bool,
+    counters: bool,
     tasks: Sequence[str],
     jobs: int,
     python: str,
+    wheels: Path,
     write: bool,
 ) -> None:
     """Boot kernels in QEMU and measure in them: every shape of the programs, and real programs under the laws.
@@ -45,19 +59,25 @@ def main(
     which is said.
     """
     chosen = [kernel for kernel in KERNELS if kernel.name in (kernels or NAMES)]
+    if counters:
+        chosen, processors = [kernel for kernel in chosen if kernel.architecture == "arm64"], "1"
     guests: list[Guest] = []
     for kernel in [Kernel(image.name, "", "amd64")] if image else chosen:
         try:
             find_programs(kernel.machine)
             found = Image(kernel, image.name, image) if image else fetch(kernel)
-            root = _root(kernel)
+            root = _root(kernel, wheels)
         except UnavailableError as why:
             click.echo(f"kernel {kernel.name}: skipped, because {why}")
             continue
-        guests += [Guest(found, int(number), root) for number in processors.split(",")]
-    what = list(tasks) or ["gate" if gate else "all"]
+        guests += [
+            Guest(found, int(number), root, qemu_options=COUNTING if counters else "")
+            for number in processors.split(",")
+        ]
+    module = "counters" if counters else "guest"
+    what = list(tasks) or ([] if counters else ["gate" if gate else "all"])
     with ThreadPoolExecutor(jobs) as pool:
-        results = list(pool.map(lambda guest: _run(guest, what, Path(python)), guests))
+        results = list(pool.map(lambda guest: _run(guest, f"tests.kernels.{module}", what, Path(python)), guests))
     passed, failed = 0, 0
     for guest, result in zip(guests, results, strict=True):
         wrong = _faults(guest, result)
@@ -65,7 +85,7 @@ def main(
             click.echo(f"{guest.image.release} × {guest.processors}: {line}")
         failed += len(wrong)
         passed += sum(found.get("verdict") == "exact" for found in result.findings)
-    if write:
+    if write and not counters:
         runs = load()
         for result in results:
             if result.findings:
@@ -77,17 +97,17 @@ def main(
     sys.exit(1 if failed else 0)
 
 
-def _root(kernel: Kernel) -> Path | None:
+def _root(kernel: Kernel, wheels: Path) -> Root | None:
     """The root directory of guests of another architecture than ours."""
-    if kernel.architecture == "amd64":
+    if kernel.machine == platform.machine():
         return None
-    raise UnavailableError("no root directory of that architecture is made yet")
+    return roots.make(next(wheels.glob(f"headway-*_{kernel.machine}.whl"), None), "trixie", kernel.architecture)
 
 
-def _run(guest: Guest, what: list[str], python: Path) -> Result:
+def _run(guest: Guest, module: str, what: list[str], python: Path) -> Result:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="headway-guest-") as folder:
-        result = guest.run("tests.kernels.guest", what, Path(folder), python, PROJECT)
+        result = guest.run(module, what, Path(folder), python, PROJECT)
     seconds = time.monotonic() - began
     click.echo(
         f"{guest.image.release} × {guest.processors}: {len(result.findings)} findings in {seconds:.0f} s", err=True

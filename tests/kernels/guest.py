@@ -240,6 +240,30 @@ def regions() -> Ledger:
     return ledger
 
 
+def faults() -> Ledger:
+    """Every page that is touched for the first time is a fault, and a state of its own."""
+    pages = 2000
+    touch = "m.madvise(mmap.MADV_NOHUGEPAGE); m[::4096] = bytes(len(m) // 4096)"
+    code = f"import mmap; m = mmap.mmap(-1, {pages} * 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS); {touch}"
+    ledger, _ = measure(sys.executable, "-c", code)
+    cell = ledger.threads[0].states["kernel.fault"]
+    assert (cell.count or 0) >= pages, f"{cell.count} faults seen of {pages}"
+    all_ended(ledger)
+    return ledger
+
+
+def interrupts() -> Ledger:
+    """The timer interrupts whoever computes; between processors there are interrupts too."""
+    code = "import time\nend = time.monotonic() + 3\nwhile time.monotonic() < end: pass"
+    ledger, _ = measure("sh", "-c", 'for i in 1 2 3; do "$@" & done; wait', "sh", sys.executable, "-c", code)
+    seen = {state for processor in ledger.processors for state in processor.states if state.startswith("irq.")}
+    assert "irq.timer" in seen, f"no timer in {sorted(seen)}"
+    between = {"irq.ipi", "irq.reschedule", "irq.call_function", "irq.call_function_single"}
+    assert (os.cpu_count() or 1) == 1 or seen & between, f"none between processors in {sorted(seen)}"
+    all_ended(ledger)
+    return ledger
+
+
 def cpu_command() -> None:
     words = [sys.executable, "-P", "-m", "headway", "cpu", "--json", "-d", "3"]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=200)
@@ -258,6 +282,8 @@ LAWS: dict[str, Callable[[], Ledger | None]] = {
     "fork storm": fork_storm,
     "everything": everything,
     "regions": regions,
+    "faults": faults,
+    "interrupts": interrupts,
     "cpuset": cpuset,
     "hotplug": hotplug,
     "cpu": cpu_command,

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from .images import Image, UnavailableError
+from .roots import Root
 
 __all__ = ["Guest", "Result", "find_programs"]
 
@@ -51,12 +52,16 @@ class Guest:
 
     image: Image
     processors: int
-    root: Path | None = None
-    """Its root directory; None: the host's."""
+    root: Root | None = None
+    """Its root directory, and the Python there; None: the host's."""
     memory: str = "3G"
+    qemu_options: str = ""
+    """More of them; of two that contradict each other QEMU takes the later."""
 
     def run(self, module: str, arguments: list[str], folder: Path, python: Path, project: Path) -> Result:
-        """Boot, run a module of the project with ``python``, and return what it found; boots that hang are repeated.
+        """Boot, run a module of the project with ``python`` or, in a root of its own, with that of the root.
+
+        Returns what it found. Boots that hang are repeated.
 
         ``folder``: where the verdict and the console are put; it is the only one that the guest may write to.
         """
@@ -70,18 +75,21 @@ class Guest:
         folder.mkdir(parents=True, exist_ok=True)
         verdict, console, script = folder / "verdict", folder / "console", folder / "run"
         verdict.unlink(missing_ok=True)
-        words = shlex.join([str(python), "-P", "-m", module, str(verdict), *arguments])
+        interpreter, path = python, str(project)
+        if self.root is not None:
+            interpreter, path = self.root.python, f"{project}:{self.root.site}"
+        words = shlex.join([str(interpreter), "-P", "-m", module, str(verdict), *arguments])
         script.write_text(
-            f"#!/bin/sh\nexport HOME=/root PYTHONPATH={shlex.quote(str(project))} PYTHONDONTWRITEBYTECODE=1\n"
+            f"#!/bin/sh\nexport HOME=/root PYTHONPATH={shlex.quote(path)} PYTHONDONTWRITEBYTECODE=1\n"
             f"cd {shlex.quote(str(project))} && exec {words} >{shlex.quote(str(folder / 'output'))} 2>&1\n"
         )
         script.chmod(0o755)
         vng = find_programs(self.image.kernel.machine)
         environment = {**os.environ, "PATH": f"{vng.parent}:{os.environ['PATH']}"}  # it calls commands beside it
         command = [str(vng), "--verbose", "--run", str(self.image.vmlinuz)]
-        command += ["--cpus", str(self.processors), "--memory", self.memory, "--disable-kvm", "--user", "root"]
-        command += ["--rwdir", str(folder), *self._foreign(project)]
-        command += [f"--qemu-opts={ACCELERATOR}", "--", str(script)]
+        command += ["--cpus", str(self.processors), "--memory", self.memory, "--disable-kvm"]
+        command += ["--rwdir", str(folder), "--user", "root"] if self.root is None else self._foreign(folder, project)
+        command += [f"--qemu-opts={ACCELERATOR} {self.qemu_options}".rstrip(), "--", str(script)]
         with console.open("wb") as written:
             guest = subprocess.Popen(
                 command,
@@ -102,13 +110,16 @@ class Guest:
         shown += output.read_text(errors="replace").splitlines()[-15:] if output.exists() else []
         return Result(tuple(f for f in findings if "finished" not in f), finished, "\n".join(shown))
 
-    def _foreign(self, project: Path) -> list[str]:
-        if self.root is None:
-            return []
-        architecture = {"x86_64": "amd64", "aarch64": "arm64"}[self.image.kernel.machine]
-        busybox = self.root / "bin/busybox"
-        words = ["--root", str(self.root), "--arch", architecture, "--busybox", str(busybox)]
-        return [*words, "--rodir", str(project)]
+    def _foreign(self, folder: Path, project: Path) -> list[str]:
+        """Options for a root of its own, in which the host's directories are mounted at the same places."""
+        assert self.root is not None
+        root = self.root.path
+        for shared in (folder, project):
+            (root / shared.absolute().relative_to("/")).mkdir(parents=True, exist_ok=True)
+        words = ["--root", str(root), "--arch", self.image.kernel.architecture]
+        words += ["--busybox", str(root / "usr/bin/busybox")]
+        # Older virtiofsd do not know the options that virtme-ng gives it.
+        return [*words, "--force-9p", "--rwdir", f"{folder}={folder}", "--rodir", f"{project}={project}"]
 
 
 def find_programs(machine: str) -> Path:

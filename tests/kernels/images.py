@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -129,6 +130,18 @@ class Packages:
         (archive,) = downloads.glob(f"{package.partition(':')[0]}_*.deb")
         self._run("dpkg-deb", "-x", str(archive), str(into))
         archive.unlink()
+
+    def unpack_all(self, packages: Iterable[str], into: Path) -> None:
+        """Download packages with all that they depend on, and unpack their files below a directory."""
+        self.update()
+        self._run("apt-get", "clean")
+        self._run("apt-get", "install", "--yes", "--no-install-recommends", "--download-only", *packages)
+        archives = sorted((self._folder / "cache/archives").glob("*.deb"))
+        # Its links from /bin to /usr/bin and the like have to be there before the files are.
+        archives.sort(key=lambda archive: not archive.name.startswith("base-files_"))
+        for archive in archives:
+            self._run("dpkg-deb", "-x", str(archive), str(into))
+        self._run("apt-get", "clean")
 
 
 def fetch(kernel: Kernel, cache: Path = CACHE) -> Image:

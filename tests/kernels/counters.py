@@ -1,0 +1,258 @@
+"""What runs in a guest with a PMU: ``python -m tests.kernels.counters VERDICT [TASK...]``; findings as in `.guest`.
+
+QEMU's PMU counts cycles by its virtual clock (1 GHz: a cycle is a nanosecond) and, with ``-icount shift=0``,
+instructions, each of which then takes a nanosecond too. So in every state cycles, instructions and time have to be the
+same figure, which is known without a model of any processor. Stalls are 0 there, always.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from headway.linux.counters import MAX_EVENTS, default_set
+from headway.linux.source import Criteria
+from headway.model import Ledger, Quality, Thread, violations
+from headway.model.ledger import add_states
+
+from ..linux.measuring import measure, measure_intervals
+from .guest import SkipError, say
+
+LOOP = """
+#include <stdlib.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    unsigned long n = strtoul(argv[1], 0, 10), calls = argc > 2 ? strtoul(argv[2], 0, 10) : 1;
+    for (unsigned long i = 0; i < calls; i++) {
+        unsigned long left = n / calls;
+        __asm__ volatile("1: subs %0, %0, #1\\n\\tb.ne 1b" : "+r"(left) : : "cc");
+        getppid();
+    }
+    return 0;
+}
+"""
+"""Runs 2 instructions n times, with system calls in between."""
+NEAR = 0.02
+"""How far figures that have to agree may be apart: clock and counters are not read at the same moment."""
+STARTING = 20_000_000
+"""Instructions that a program needs to be loaded and to end, at most."""
+
+
+def loop() -> Path:
+    """The program that runs a known number of instructions."""
+    if platform.machine() != "aarch64":
+        raise SkipError("the loop is written for arm64")
+    if not Path("loop").exists():
+        Path("loop.c").write_text(LOOP)
+        subprocess.run(["gcc", "-O1", "-o", "loop", "loop.c"], check=True)
+    return Path("loop").absolute()
+
+
+def measured(n: int, calls: int = 1, *, criteria: Criteria = Criteria()) -> Ledger:  # noqa: B008
+    """What the loop did, which ran 2 n instructions and so many system calls."""
+    return measure(loop(), str(n), str(calls), criteria=criteria)[0]
+
+
+def counts_of(thread: Thread, name: str) -> dict[str, int]:
+    """What was counted of a figure, by state."""
+    return {state: value for state, cell in thread.states.items() if (value := getattr(cell, name)) is not None}
+
+
+def near(a: float, b: float, slack: float = 0) -> bool:
+    return abs(a - b) <= NEAR * max(a, b) + slack
+
+
+def counted() -> Mapping[str, object]:
+    """Of two runs, the longer has the instructions more that it ran more; its cycles and time are the same."""
+    short, long = 20_000_000, 120_000_000
+    found = {n: measured(n) for n in (short, long)}
+    more = {}
+    for name in ("cycles", "instructions"):
+        values = {n: counts_of(ledger.threads[0], name).get("user") for n, ledger in found.items()}
+        if None in values.values():
+            raise SkipError(f"{name} are not counted: {dict(found[short].reasons)}")
+        more[name] = (values[long] or 0) - (values[short] or 0)
+    more["ns"] = found[long].threads[0].states["user"].time - found[short].threads[0].states["user"].time
+    truth = 2 * (long - short)
+    assert near(more["instructions"], truth), f"{more} of {truth} instructions"
+    assert near(more["cycles"], more["ns"]), f"{more}"
+    return {"more": more, "truth": truth}
+
+
+def by_state() -> Mapping[str, object]:
+    """In every state cycles, instructions and time are the same figure."""
+    ledger = measured(40_000_000, 2000)
+    states = ledger.threads[0].states
+    figures = {state: (cell.time, cell.cycles, cell.instructions) for state, cell in states.items() if cell.cycles}
+    for state in ("user", "kernel.getppid"):
+        time_ns, cycles, instructions = figures[state]
+        assert cycles is not None
+        # What observing took is taken out of the time, and not out of what was counted.
+        mine = (states[state].count or 0) * 20_000
+        assert near(cycles, time_ns, mine), f"{state}: {figures[state]}"
+        assert instructions is not None
+        assert near(instructions, time_ns, mine), f"{state}: {figures[state]}"
+    off = {state for state, cell in states.items() if state.startswith("wait") and cell.cycles}
+    assert not off, f"cycles off the processor: {off}"
+    # Together with what observing took, which has time and no counts of its own, it is all that the thread ran.
+    total = [sum(f[i] or 0 for f in figures.values()) for i in range(3)]
+    total[0] += states["overhead"].time if "overhead" in states else 0
+    assert near(total[0], total[1]), f"{total}"
+    return {"states": figures, "total ns, cycles, instructions": total}
+
+
+def indices() -> Mapping[str, object]:
+    """EPI comes from the default set: in cycles, exact where the processor has stall events."""
+    found = default_set()
+    if isinstance(found, str):
+        raise SkipError(found)
+    ledger = measured(40_000_000)
+    assert violations(ledger) == []
+    assert ledger.unit == "cycles", ledger.unit
+    thread = ledger.threads[0]
+    made = ledger.indices(thread)
+    stalls_seen = "stall_cycles" in found.fields
+    assert made.quality["epi"] is (Quality.EXACT if stalls_seen else Quality.BOUND), made.quality
+    assert made.epi is not None
+    assert made.rpi is not None
+    cycles = counts_of(thread, "cycles")
+    assert made.rpi == sum(value for state, value in cycles.items() if state != "overhead"), (made.rpi, cycles)
+    stalls = counts_of(thread, "stall_cycles")
+    assert made.epi == cycles["user"] - stalls.get("user", 0), (made.epi, cycles, stalls)
+    return {
+        "processors": found.processors,
+        "fields": sorted(found.fields),
+        "rpi": made.rpi,
+        "epi": made.epi,
+        "mpi": made.mpi,
+        "quality": {name: quality.value for name, quality in made.quality.items()},
+        "stalls": stalls,
+    }
+
+
+def named() -> Mapping[str, object]:
+    """``-e cycles,instructions``: what was asked for is what the default set counts."""
+    ledger = measured(40_000_000, criteria=Criteria(events=("cycles", "instructions")))
+    cell = ledger.threads[0].states["user"]
+    events = dict(cell.events or {})
+    assert near(events["cycles"] or 0, cell.cycles or 0), (events, cell.cycles)
+    assert near(events["instructions"] or 0, cell.instructions or 0), (events, cell.instructions)
+    assert near(events["instructions"] or 0, 80_000_000, STARTING), events
+    return {"events": events, "cycles": cell.cycles, "instructions": cell.instructions}
+
+
+def multiplexed() -> Mapping[str, object]:
+    """More events than counters: they take turns, are scaled, and are said to be."""
+    texts = ("instructions:u", "instructions:k", "cycles:u", "cycles:k", "r1d", "r60", "r19", "r61")
+    found = default_set()
+    if isinstance(found, str):
+        raise SkipError(found)
+    room = MAX_EVENTS - sum(len(each) for each in found.fields.values())
+    ledger = measured(400_000_000, criteria=Criteria(events=texts[:room]))
+    shares = {name: round(share.share, 3) for name, share in ledger.counted.items()}
+    shared = {name: share for name, share in shares.items() if share < 1}
+    assert shared, f"all {MAX_EVENTS} events had a counter all the time: {shares}"
+    cell = ledger.threads[0].states["user"]
+    events = dict(cell.events or {})
+    truth = 800_000_000
+    assert abs((events["instructions:u"] or 0) - truth) < 0.2 * truth + STARTING, events
+    assert (events["instructions:k"] or 0) < 0.05 * truth, events
+    quality = ledger.indices(ledger.threads[0]).quality
+    return {"counted": shares, "events": events, "truth": truth, "epi": quality["epi"].value}
+
+
+def wrapped() -> Mapping[str, object]:
+    """More than 2^32 instructions: the PMU's counters have 32 bits, and the kernel makes 64 of them."""
+    n = (1 << 31) + (1 << 28)
+    ledger = measured(n)
+    cell = ledger.threads[0].states["user"]
+    assert cell.instructions is not None
+    assert near(cell.instructions, 2 * n, STARTING), (cell.instructions, 2 * n)
+    assert near(cell.cycles or 0, cell.time), (cell.cycles, cell.time)
+    return {"instructions": cell.instructions, "truth": 2 * n, "cycles": cell.cycles, "ns": cell.time}
+
+
+def intervals() -> Mapping[str, object]:
+    """What the intervals counted adds up to the whole."""
+    whole, parts = measure_intervals(0.5, loop(), "600000000")
+    total = add_states(*(thread.states for part in parts for thread in part.threads if thread.name == "loop"))
+    cell = total["user"]
+    assert near(cell.instructions or 0, 1_200_000_000, STARTING), cell.instructions
+    assert len(parts) > 1
+    return {"parts": len(parts), "instructions": cell.instructions, "whole": _user(whole)}
+
+
+def _user(ledger: Ledger) -> int | None:
+    return next(thread.states["user"].instructions for thread in ledger.threads if "user" in thread.states)
+
+
+def by_proc() -> Mapping[str, object]:
+    """The /proc source counts the user code of the same loop."""
+    path = Path("proc.json")
+    words = [sys.executable, "-P", "-m", "headway", "stat", "--source", "proc", "--json", "-o", str(path)]
+    done = subprocess.run([*words, "--", str(loop()), "200000000"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-800:]
+    document = json.loads(path.read_text())
+    (user,) = [state for state in document["threads"][0]["states"] if state["state"] == "user"]
+    assert near(user["instructions"], 400_000_000, STARTING), user
+    return {"instructions": user["instructions"], "truth": 400_000_000, "cycles": user["cycles"]}
+
+
+def doctor() -> Mapping[str, object]:
+    """``headway doctor --verify`` comes to a judgement: without stalls a pointer chase is not believed to be one."""
+    words = [sys.executable, "-P", "-m", "headway", "doctor", "--verify"]
+    shown = subprocess.run(words, capture_output=True, text=True, check=False, timeout=250)
+    done = subprocess.run([*words, "--json"], capture_output=True, text=True, check=False, timeout=250)
+    assert done.returncode in (0, 1), done.stderr[-1500:]
+    assert shown.returncode == done.returncode, (shown.returncode, done.returncode)
+    document = json.loads(done.stdout)
+    assert document["believed"]["mpi"] != "yes", document
+    return {"status": done.returncode, "shown": shown.stdout.splitlines(), **document}
+
+
+TASKS: dict[str, Callable[[], Mapping[str, object]]] = {
+    "a loop of known length": counted,
+    "by state": by_state,
+    "indices": indices,
+    "-e cycles,instructions": named,
+    "intervals": intervals,
+    "multiplexing": multiplexed,
+    "/proc": by_proc,
+    "doctor --verify": doctor,
+    "beyond 32 bits": wrapped,
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Run the tasks that are named, or all. Returns the exit status."""
+    with open(arguments[0], "w", encoding="utf-8") as out, tempfile.TemporaryDirectory() as scratch:
+        say(out, task="boot", release=os.uname().release, machine=os.uname().machine, processors=os.cpu_count())
+        os.chdir(scratch)
+        for name, task in TASKS.items():
+            if arguments[1:] and name not in arguments[1:]:
+                continue
+            began = time.monotonic()
+            found: dict[str, object]
+            try:
+                found = {"verdict": "exact", "figures": task()}
+            except SkipError as why:
+                found = {"verdict": "skipped", "why": str(why)}
+            except Exception as error:
+                found = {"verdict": "wrong", "why": f"{type(error).__name__}: {error}"[:1000]}
+                found["trace"] = traceback.format_exc()[-2000:]
+            say(out, task=name, **found, seconds=round(time.monotonic() - began, 1))
+        os.chdir("/")
+        say(out, finished=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -90,7 +90,7 @@ def main(
         for result in results:
             if result.findings:
                 run = Run.of(result.findings, result.finished)
-                runs[run.key] = run
+                runs[run.key] = run.renewed(runs.get(run.key))
         save(runs.values())
         insert(DOCUMENT, render(list(runs.values())))
     click.echo(f"kernels: {passed} passed, {failed} failed")

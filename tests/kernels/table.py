@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,15 @@ class Run:
     def key(self) -> tuple[str, str, int]:
         """What a later run takes the place of."""
         return self.machine, self.release, self.processors
+
+    def renewed(self, earlier: Run | None) -> Run:
+        """Return this run with what an earlier one on the same machine found beside it."""
+        if earlier is None:
+            return self
+        fresh = {found["task"]: found for found in self.findings}
+        tasks = dict.fromkeys((*(found["task"] for found in earlier.findings), *fresh))
+        old = {found["task"]: found for found in earlier.findings}
+        return replace(self, findings=tuple(fresh.get(task, old.get(task, {})) for task in tasks))
 
     @staticmethod
     def of(findings: Sequence[Mapping[str, Any]], finished: bool) -> Run:

@@ -240,6 +240,19 @@ def regions() -> Ledger:
     return ledger
 
 
+def compat() -> Ledger:
+    """The system calls of a 32-bit program have their own numbers, and the names that they have for the others."""
+    program = Path("/opt/compat")
+    if not program.exists():
+        raise SkipError("there is no 32-bit program")
+    ledger, said = measure(program)
+    assert said == ["1"]
+    states = {state for thread in ledger.threads for state in thread.states}
+    assert {"wait.sleep", "kernel.write", "kernel.execve"} <= states, sorted(states)
+    all_ended(ledger)
+    return ledger
+
+
 def faults() -> Ledger:
     """Every page that is touched for the first time is a fault, and a state of its own."""
     pages = 2000
@@ -281,6 +294,7 @@ LAWS: dict[str, Callable[[], Ledger | None]] = {
     "fork storm": fork_storm,
     "everything": everything,
     "regions": regions,
+    "32-bit": compat,
     "faults": faults,
     "interrupts": interrupts,
     "cpuset": cpuset,

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,10 +66,15 @@ class Guest:
 
         ``folder``: where the verdict and the console are put; it is the only one that the guest may write to.
         """
-        for _ in range(3):
-            result = self._boot(module, arguments, folder, python, project)
-            if result.findings:
-                break
+        try:
+            for _ in range(3):
+                result = self._boot(module, arguments, folder, python, project)
+                if result.findings:
+                    break
+        finally:
+            if self.root is not None:
+                with suppress(OSError):  # where it was mounted; the root is kept
+                    (self.root.path / folder.absolute().relative_to("/")).rmdir()
         return result
 
     def _boot(self, module: str, arguments: list[str], folder: Path, python: Path, project: Path) -> Result:

@@ -10,6 +10,7 @@ import hashlib
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +32,16 @@ FILES = {
     "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
 }
 """What the packages' scripts would have written, as far as it is needed."""
+COMPAT = {"arm64": "arm-linux-musleabihf", "amd64": "x86-linux-musl"}
+"""The triplet of the 32-bit programs that the kernel runs too; one is put at ``/opt/compat``."""
+COMPAT_SOURCE = """#include <time.h>
+#include <unistd.h>
+int main(void) {
+    struct timespec t = {0, 200000000};
+    nanosleep(&t, 0);
+    return write(1, "1\\n", 2) != 2;
+}
+"""
 BUSYBOX = ("usr/sbin/poweroff", "usr/sbin/reboot")
 """Programs of a service manager's that the init calls, and that busybox has."""
 
@@ -55,6 +66,10 @@ def make(wheel: Path | None, suite: str = "trixie", architecture: str = "arm64",
     if wheel is None or not wheel.is_file():
         raise UnavailableError(f"there is no wheel of headway for {architecture}: build one with make wheels")
     path = _system(suite, architecture, cache)
+    compat = path / "opt/compat"
+    if not compat.exists():
+        with suppress(UnavailableError):  # what needs it is then skipped in the guest, and says so
+            _compile(COMPAT_SOURCE, COMPAT[architecture], compat)
     python = (path / "usr/bin/python3").readlink().name
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()[:16]
     site = path / "opt" / f"headway-{digest}"
@@ -85,6 +100,15 @@ def _system(suite: str, architecture: str, cache: Path) -> Path:
         (fresh / name).mkdir(exist_ok=True)
     fresh.rename(path)
     return path
+
+
+def _compile(source: str, triplet: str, program: Path) -> None:
+    """Build a static program with the ``ziglang`` wheel's compiler, which the project is built with."""
+    command = [sys.executable, "-m", "ziglang", "cc", "-target", triplet, "-static", "-x", "c", "-", "-o", str(program)]
+    done = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        raise UnavailableError(f"a program for {triplet} cannot be compiled: {said[-1]}")
 
 
 def _install(wheel: Path, site: Path, version: str, machine: str) -> None:

@@ -70,10 +70,10 @@ def _finish(workshop: Workshop, target: Target, wheel: Path, output: Path) -> Pa
         raise ToolError(
             f"the wheel for {target.machine} lacks {', '.join(missing)}: look into {PROJECT / 'meson.build'}"
         )
-    programs, environment = workshop.programs, workshop.environment
+    programs, environment = workshop.programs, {"SOURCE_DATE_EPOCH": _date(), **workshop.environment}
     # meson-python names the Python that builds; the wheel is for all since the one whose API it was compiled for.
     retag = [str(workshop.python), "-m", "wheel", "tags", "--remove", f"--python-tag=cp{PYTHON[0]}{PYTHON[1]}"]
-    wheel = wheel.parent / run([*retag, str(wheel)], "tagging the wheel").strip()
+    wheel = wheel.parent / run([*retag, str(wheel)], "tagging the wheel", environment=environment).strip()
     run([programs / "abi3audit", "--strict", wheel], "comparing the wheel with Python's stable ABI")
     repaired = wheel.parent / "repaired"
     repair = [str(programs / "auditwheel"), "repair", "--plat", "auto", "--wheel-dir", str(repaired), str(wheel)]

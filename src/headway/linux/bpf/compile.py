@@ -19,6 +19,7 @@ from pathlib import Path
 __all__ = ["compile_bpf"]
 
 FLAGS = ["-g", "-O2", "-mcpu=v3", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-fno-stack-protector"]
+FLAGS += ["-ffile-compilation-dir=."]  # no name of the folder where it was built
 ARCHITECTURES = {"x86_64": "x86", "aarch64": "arm64"}
 
 

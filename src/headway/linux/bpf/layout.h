@@ -215,6 +215,8 @@ struct processor {
 	__u64 pending_call, pending_user; /* of the last check and (1 +) after it, charged as if it were no polling */
 	__u32 pending_state;
 	__u32 early; /* interrupts under way that began before it was time to measure */
+	__u32 settled; /* what began here is known: there was a switch, when no interrupt is under way, and no look since */
+	__u32 spare3;
 	__u64 steal; /* the kernel's own count of stolen time at the last look */
 	__u64 debt; /* stolen time not yet taken out of a state */
 	__u64 task; /* the thread that we take to be running */

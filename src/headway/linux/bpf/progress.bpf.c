@@ -210,6 +210,7 @@ int switch_threads(u64 *ctx)
 	if (!begin(p, &s, &now, AT_SWITCH, 0, number == 0))
 		goto out;
 	number = p->slot;
+	p->settled = 1; /* no interrupt is under way here */
 	p->pending_state = 0;
 	p->pending_user = 0;
 	stolen_by_now(ctx, p, s, prev, true);
@@ -558,7 +559,7 @@ INLINE int end_interrupt(u64 *ctx, u32 state)
 	if (UNLIKELY(p->state != state || !p->depth)) {
 		if (p->early)
 			p->early--;
-		else if (p->slot != SLOT_UNSEEN && !control.last) /* it began before or after the time for measuring */
+		else if (p->settled && p->slot != SLOT_UNSEEN && !control.last) /* else it began before or after the time for measuring */
 			lose(p, LOST_UNMATCHED, 1);
 		return 0;
 	}

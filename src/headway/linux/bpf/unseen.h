@@ -117,6 +117,14 @@ NOINLINE int blame_unseen(struct processor *p, u32 number, u64 until)
 	return 0;
 }
 
+/* Interrupts that are under way will end, and nothing will be known of their beginning. */
+INLINE void forget_nested(struct processor *p)
+{
+	if (p->depth)
+		p->settled = 0;
+	p->depth = 0;
+}
+
 /*
  * Which thread runs here? Asked when measuring begins, when a thread was opened while it ran, and at the first event
  * after a switch to a thread that is not measured. What it does has been so for the whole stretch that is open, because
@@ -144,7 +152,7 @@ NOINLINE u32 look(struct processor *p, u64 now, u32 state)
 			p->longest = 0;
 		}
 		p->state = state_now;
-		p->depth = 0;
+		forget_nested(p);
 		p->slot = 0;
 		return 0;
 	}
@@ -188,7 +196,7 @@ NOINLINE u32 look(struct processor *p, u64 now, u32 state)
 			if (left != p->state)
 				count_last(p, s, left);
 		}
-		p->depth = 0;
+		forget_nested(p);
 	}
 	return number;
 }

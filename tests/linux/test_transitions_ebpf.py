@@ -146,6 +146,38 @@ def test_everything_under_load_read_in_intervals_meanwhile(compile_c: Compiler) 
     assert len(recorded.threads) + recorded.ledger.losses["threads_without_kernel_memory"] > 4000
 
 
+INTERRUPTS = """
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static void *interrupt(void *nothing) {
+    for (;;) {
+        syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+        for (int i = 0; i < 20; i++) syscall(SYS_getppid);
+    }
+    return nothing;
+}
+int main(void) {
+    pthread_t thread;
+    if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0)) return 1;
+    pthread_create(&thread, 0, interrupt, 0);
+    interrupt(0);
+}
+"""
+
+
+def test_interrupts_that_meet_handlers_after_the_last_cut_are_not_in_the_rows(compile_c: Compiler) -> None:
+    target = subprocess.Popen([compile_c("interrupts", INTERRUPTS)])
+    try:
+        for _ in range(4):
+            recorded = record(selection=Selection(pids=(target.pid,)), seconds=0.02)
+            assert all(r.end <= recorded.ledger.window.end for r in recorded.rows())
+    finally:
+        target.kill()
+        target.wait()
+
+
 # ---- who woke whom ----
 
 PING_PONG = """

@@ -255,13 +255,17 @@ u64 absorb_one(struct absorption *a, u32 number_of_interrupt)
 	return 0;
 }
 
-NOINLINE int absorb(struct processor *p, u32 number)
+/* Takes over what interrupts left behind; none of it is charged later than `until`. */
+NOINLINE int absorb(struct processor *p, u32 number, u64 until)
 {
 	struct absorption a = {.number = number};
 	if (p->deferred_total == p->absorbed_total)
 		return 0;
-	if (p->deferred_since > p->since)
-		a.room = p->deferred_since - p->since;
+	u64 end = p->deferred_since;
+	if (end > until)
+		end = until;
+	if (end > p->since)
+		a.room = end - p->since;
 	for (u32 i = 0; i < N_INTERRUPTS; i++)
 		absorb_one(&a, i);
 	p->absorbed_total += a.all;

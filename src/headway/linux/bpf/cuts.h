@@ -41,13 +41,16 @@ NOINLINE int save_slot(struct slot *s, u32 number, u32 cut)
 /* What lies before a cut is charged as if a handler had come then. */
 INLINE void charge_until_cut(struct processor *p, u32 number, u64 at, u64 now)
 {
-	/* Interrupts that came while the last handler was at work, before the cut, belong before it. */
-	if (p->deferred_since < at)
-		absorb(p, number);
 	p->pending_state = 0;
 	p->pending_user = 0;
 	if (p->since >= at)
 		return;
+	/*
+	 * Interrupts that came while the last handler was at work, before the cut, belong before it. One may come now: what
+	 * it leaves behind ends after the cut, so the cut limits what is taken over.
+	 */
+	if (p->deferred_since < at)
+		absorb(p, number, at);
 	struct slot *s = number ? slot_at(number) : NULL;
 	charge_stretch(p, s, at, now, at - p->since, 0);
 }

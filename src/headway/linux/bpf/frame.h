@@ -68,7 +68,7 @@ u64 prepare(u32 state)
 		number = 0;
 	if (p->cut != control.cut && !cross(p, number, now))
 		return NOT_NOW;
-	absorb(p, number);
+	absorb(p, number, now < control.cut_at ? control.cut_at : (u64)-1);
 	if (p->slot == SLOT_UNSEEN || p->task != (u64)current_task()) {
 		now = clock_ns();
 		if (over(now)) /* the hypervisor may have had the processor meanwhile */
@@ -87,11 +87,16 @@ INLINE bool begin(struct processor *p, struct slot **s, u64 *at, u32 kind, u32 s
 	u64 now = clock_ns();
 	ORDER();
 	/* An interrupt deferred before the clock was read is taken over first; one that comes later is the next handler's. */
-	for (u32 tries = 0; tries < 3; tries++) {
+	for (u32 tries = 0;; tries++) {
 		if (LIKELY(number != SLOT_UNSEEN && p->task == (u64)current_task()) &&
 		    LIKELY(p->deferred_total == p->absorbed_total) &&
 		    LIKELY(p->cut == control.cut || (now < control.cut_at && p->cut == control.cut - 1)))
 			break;
+		if (tries == 3) {
+			if (over(now))
+				return false;
+			break;
+		}
 		number = prepare(state);
 		if (number == NOT_NOW)
 			return false;

@@ -589,7 +589,7 @@ int main(int n, char **arguments) {
     flags = ("-shared", "-fPIC")
     libraries = [str(compile_marked(shared + f"/* {i} */", flags=flags)) for i in range(3)]
     program = compile_marked(text, flags=("-std=gnu11",))
-    for _ in range(30):
+    for _ in range(200):
         assert run(program, *libraries)[1] == {"same": 1}
 
 

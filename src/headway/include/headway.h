@@ -439,12 +439,9 @@ HEADWAY_SLOW_ struct headway_arena *headway_arena_get_(void) {
     if (!arena && headway_lock_take_(&headway_lock_)) {
         arena = __atomic_load_n(&headway_arena_, __ATOMIC_ACQUIRE);
         if (!arena) {
-            arena = headway_arena_find_();
-            if (!arena) {
-                made = headway_arena_make_();
-                arena = headway_arena_find_();
-                if (!arena) arena = made; /* there is no /proc */
-            }
+            made = headway_arena_find_() ? 0 : headway_arena_make_();
+            arena = headway_arena_find_(); /* again: the first look may have passed where an older one was being mapped */
+            if (!arena) arena = made;      /* there is no /proc */
             if (!arena || pthread_atfork(0, 0, headway_forked_)) arena = (struct headway_arena *)HEADWAY_NONE_;
             __atomic_store_n(&headway_arena_, arena, __ATOMIC_RELEASE);
         }

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headway.binary.elf import Image
 from headway.errors import SelectionError
 from headway.linux import functions, libraries
-from headway.linux.elf import Image
 from headway.linux.functions import Probe, resolve, sets
 
 LIBRARY = """

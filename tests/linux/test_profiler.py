@@ -256,7 +256,7 @@ def test_running_processes_are_found_by_their_maps(build: Build) -> None:
 
 
 def test_a_kernel_that_hides_its_symbols_is_said(build: Build, tmp_path: Path) -> None:
-    from headway.linux.kallsyms import KernelSymbols
+    from headway.binary.kallsyms import KernelSymbols
     from headway.linux.modules import Modules
     from headway.linux.symbols import Stacks
 

@@ -55,9 +55,9 @@ def _open(path: str, images: Sequence[str]) -> Trace:
 
 
 def _program(path: str) -> Program:
+    from headway.binary.lines import Lines
     from headway.files import read_file
     from headway.machine.image import Image
-    from headway.trace.lines import Lines
     from headway.trace.threads.reading import Program, functions_of
 
     data = read_file(path, "an ELF file for RV32", _MOST_FILE)

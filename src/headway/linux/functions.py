@@ -17,9 +17,9 @@ from fnmatch import fnmatchcase
 from functools import cache
 from importlib import resources
 
+from headway.binary.elf import ElfError, Image, Kind, Symbol
 from headway.errors import HeadwayError, SelectionError
 
-from .elf import ElfError, Image, Kind, Symbol
 from .libraries import cached, loaded_by, program_of, search
 from .maps import file_of, mappings
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from .elf import ElfError, Image
+from headway.binary.elf import ElfError, Image
 
 __all__ = ["loaded_by", "program_of", "search"]
 

@@ -29,7 +29,8 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from .elf import ElfError, Image, Kind
+from headway.binary.elf import ElfError, Image, Kind
+
 from .maps import Mapping, file_of, mappings
 
 __all__ = ["Interpreter", "LockName", "Locks"]

@@ -15,11 +15,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
+from headway.binary.demangle import demangled
+from headway.binary.elf import Image, Kind
+from headway.binary.lines import Lines
 from headway.errors import HeadwayError
-from headway.trace.lines import Lines
 
-from .demangle import demangled
-from .elf import Image, Kind
 from .maps import Mapping, file_of, mappings
 
 __all__ = ["Module", "Modules", "Space", "vdso"]

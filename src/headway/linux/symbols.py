@@ -13,11 +13,11 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 
+from headway.binary.kallsyms import KernelSymbols
+from headway.binary.perf_map import PerfMap, read
 from headway.model import Frame
 
-from .kallsyms import KernelSymbols
 from .modules import Module, Modules, Space
-from .perfmap import PerfMap, read
 from .status import status
 
 __all__ = ["Stacks"]

@@ -17,10 +17,9 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
+from headway.binary.lines import Lines
 from headway.errors import HeadwayError
 from headway.files import read_file
-
-from .lines import Lines
 
 __all__ = ["Image"]
 

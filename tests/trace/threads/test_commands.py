@@ -16,9 +16,9 @@ from tests.machine.examples import EXAMPLES
 from tests.perfetto import read_back
 from tests.trace.threads.runs import Run, run
 
+from headway.binary.lines import Lines
 from headway.machine.config import Config, Trace
 from headway.machine.image import Image
-from headway.trace.lines import Lines
 from headway.trace.threads.reading import COUNTED
 
 PROGRAM = EXAMPLES / "mutex.elf"

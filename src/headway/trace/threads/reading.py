@@ -11,8 +11,8 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from headway.binary.lines import Lines
 from headway.errors import HeadwayError
-from headway.trace.lines import Lines
 
 from ._flow import Decoder, Rows, count_packets
 from .clock import Clock

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from headway.linux.elf import ElfError, Image, Kind
+from headway.binary.elf import ElfError, Image, Kind
 from headway.linux.maps import mappings
 
 SOURCE = """

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.linux import perfmap
+from headway.binary import perf_map as perfmap
 
 UID = os.geteuid()
 PID = 4_190_000 + os.getpid() % 1000

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.trace.elves import END, LINE_7, at, unit
 from tests.trace.elves import elf as with_section
 
-from headway.trace.lines import Lines
+from headway.binary.lines import Lines
 
 SOURCE = """
 int total;

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headway.linux.demangle import demangled
+from headway.binary.demangle import demangled
 
 
 @pytest.mark.parametrize(

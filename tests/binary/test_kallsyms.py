@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.linux.kallsyms import KernelSymbols, parse
+from headway.binary.kallsyms import KernelSymbols, parse
 
 TEXT = """\
 ffffffff81000000 T _stext

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headway.linux.cgroups import read_origin
+from headway.linux.procfs.cgroups import read_origin
 from headway.model import Cell, Ledger, Overhead, Thread, Window
 from headway.views.metrics.families import families
 from headway.views.metrics.openmetrics import write

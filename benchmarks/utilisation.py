@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import mean, median
 from tempfile import TemporaryDirectory
 
-from headway.linux.processors import online
+from headway.linux.procfs.processors import online
 from headway.model import Sample, interrupt_time
 from headway.processors._meeting import Meeting
 from headway.processors.busy import parse_stat

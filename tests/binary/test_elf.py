@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from headway.binary.elf import ElfError, Image, Kind
-from headway.linux.maps import mappings
+from headway.linux.procfs.maps import mappings
 
 SOURCE = """
 #include <stdio.h>

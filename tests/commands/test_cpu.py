@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from headway.commands import schema
-from headway.linux.processors import online
+from headway.linux.procfs.processors import online
 from headway.views.utilisation_json import cpu_schema
 
 CPU = [sys.executable, "-c", "from headway.commands import main; main()", "cpu"]

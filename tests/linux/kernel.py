@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from headway.linux.controls import Controls
-from headway.linux.processors import as_list, parse_list
+from headway.linux.procfs.processors import as_list, parse_list
 
 ROOT = "/cg"
 MOUNTS = f"30 20 0:26 / {ROOT} rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.linux.cgroups import Origin, parse, parse_path, read_origin
+from headway.linux.procfs.cgroups import Origin, parse, parse_path, read_origin
 
 ID = "3f1c5e0b" * 8
 OTHER_ID = "00c0ffee" * 8

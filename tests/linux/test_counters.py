@@ -14,7 +14,6 @@ from tests.ledgers import precisions
 from tests.linux.machines import AMD_UNIT, SKYLAKE_UNIT, alder_lake, arm, cpuinfo, machine, skylake
 
 from headway.errors import HeadwayError
-from headway.linux import processors
 from headway.linux.counters import (
     FIELDS,
     MAX_EVENTS,
@@ -29,6 +28,7 @@ from headway.linux.counters import (
 )
 from headway.linux.events import EventError
 from headway.linux.perf import Event, Reading, close_all
+from headway.linux.procfs import processors
 from headway.model import Cell, Counted, Precision, Quality
 
 

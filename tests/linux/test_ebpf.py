@@ -15,7 +15,7 @@ import pytest
 
 from headway.commands.observe import observe
 from headway.errors import CommandFailedError, HeadwayError
-from headway.linux.processors import online
+from headway.linux.procfs.processors import online
 from headway.linux.source import LinuxSource, Selection
 from headway.model import Kind, interrupt_time
 

@@ -16,7 +16,7 @@ from tests.linux.measuring import check
 
 from headway.linux.ebpf import BpfSource
 from headway.linux.hotplug import Hotplug, parse_event
-from headway.linux.processors import online
+from headway.linux.procfs.processors import online
 from headway.linux.source import Selection
 
 FOLDER = Path("/sys/devices/system/cpu")

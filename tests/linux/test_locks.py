@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from headway.linux import locks as module
 from headway.linux.locks import Interpreter, LockName, Locks
-from headway.linux.maps import mappings
+from headway.linux.procfs.maps import mappings
 from headway.linux.syscalls import numbers
 
 SPIN = """

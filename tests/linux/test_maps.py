@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.linux.maps import mappings, parse
+from headway.linux.procfs.maps import mappings, parse
 
 LINE = b"7f0000000000-7f0000001000 r-xp 00000000 00:01 7 /usr/lib/real"
 

@@ -14,7 +14,7 @@ import pytest
 
 from headway.commands.observe import observe
 from headway.errors import HeadwayError
-from headway.linux.maps import mappings
+from headway.linux.procfs.maps import mappings
 from headway.linux.source import Criteria, Selection
 from headway.model import Kind, Thread, interrupt_time
 

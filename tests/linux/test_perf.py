@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.errors import HeadwayError
-from headway.linux import processors
 from headway.linux.events import Events
 from headway.linux.perf import Event, Reading, close_all, open_counter, open_per_cpu, read_counter, why_not
+from headway.linux.procfs import processors
 
 times = st.integers(0, 2**40)
 

@@ -13,7 +13,7 @@ import pytest
 
 from headway.errors import HeadwayError
 from headway.linux.privileges import Capability, permitted, user_named, without
-from headway.linux.status import status
+from headway.linux.procfs.status import status
 
 root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: others have nothing to give up")
 
@@ -21,7 +21,11 @@ root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: others have not
 def alone(code: str) -> dict[str, Any]:
     """What a process that runs this says: the expression in its last line."""
     *before, last = textwrap.dedent(code).strip().split("\n")
-    lines = ["import json, os", "from headway.linux.privileges import *", "from headway.linux.status import status"]
+    lines = [
+        "import json, os",
+        "from headway.linux.privileges import *",
+        "from headway.linux.procfs.status import status",
+    ]
     words = [sys.executable, "-c", "\n".join([*lines, *before, f"print(json.dumps({last}))"])]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     found: dict[str, Any] = json.loads(done.stdout)

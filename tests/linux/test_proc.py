@@ -17,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.errors import HeadwayError, SelectionError
-from headway.linux._procfs import (
+from headway.linux.proc import ProcSource, reason_of_wchan
+from headway.linux.procfs._procfs import (
     FIRST_REASONS,
     RUNNABLE,
     UNREADABLE,
@@ -28,7 +29,6 @@ from headway.linux._procfs import (
     parse_stat,
     parse_syscall,
 )
-from headway.linux.proc import ProcSource, reason_of_wchan
 from headway.linux.source import LinuxSource, Selection
 from headway.linux.syscalls import numbers
 from headway.model import Ledger, Quality, Thread, since, violations

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.errors import SelectionError
-from headway.linux.processors import isolated, parse_list, timer_line
+from headway.linux.procfs.processors import isolated, parse_list, timer_line
 
 
 def written(cpus: list[int]) -> str:

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.linux.controls import Controls
-from headway.linux.ids import ids_inwards, process_of
-from headway.linux.status import status
+from headway.linux.procfs.ids import ids_inwards, process_of
+from headway.linux.procfs.status import status
 
 
 def fake(folder: Path, text: bytes) -> Path:

@@ -15,7 +15,7 @@ from headway.linux import libbpf
 from headway.linux.bpf.compile import compile_bpf
 from headway.linux.functions import Probe, resolve
 from headway.linux.libbpf import UPROBES, BpfError, Library, Object
-from headway.linux.maps import mappings
+from headway.linux.procfs.maps import mappings
 
 pytestmark = [
     pytest.mark.root,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.linux.processors import online
+from headway.linux.procfs.processors import online
 from headway.processors._meeting import MOST_SOURCES, Meeting, Stamps, clock
 
 ALLOWED = tuple(sorted(os.sched_getaffinity(0)))

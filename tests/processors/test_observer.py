@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.processors.test_disturbance import stamps
 
 from headway.errors import HeadwayError, SelectionError
-from headway.linux.processors import online
+from headway.linux.procfs.processors import online
 from headway.model import Cell, Quality, listed
 from headway.processors import observer as module
 from headway.processors import readings
@@ -120,7 +120,7 @@ class Rig:
         monkeypatch.setattr(readings, "Meeting", meeting)
         monkeypatch.setattr(module, "start_busy", lambda *_: (self.account, ""))
         monkeypatch.setattr(module, "find_counter", lambda _: (counter, ""))
-        monkeypatch.setattr("headway.linux.processors.online", lambda *_: tuple(sorted(self.on)))
+        monkeypatch.setattr("headway.linux.procfs.processors.online", lambda *_: tuple(sorted(self.on)))
         self.observer = Observer((0, 1))
         self.observer.begin()
         self.meetings = made[-1]

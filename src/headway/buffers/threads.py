@@ -19,9 +19,9 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from headway.errors import HeadwayError, SelectionError
-from headway.linux import processors
-from headway.linux.ids import process_of
 from headway.linux.perf import SOFTWARE, Event, close_all, open_event, why_not
+from headway.linux.procfs import processors
+from headway.linux.procfs.ids import process_of
 
 from . import perf
 from ._rings import FIELDS, Ring, Tray

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from headway.errors import HeadwayError
-from headway.linux import processors
+from headway.linux.procfs import processors
 from headway.linux.source import MOST_IDS, Criteria, Selection
 
 __all__ = ["Ids", "Milliseconds", "ProcessorList", "Seconds", "Wanted", "listing_options", "measuring_options"]

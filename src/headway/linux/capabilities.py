@@ -27,7 +27,7 @@ from . import perf
 from .counters import default_set
 from .events import EventError
 from .libbpf import bundled, find_library
-from .status import status
+from .procfs.status import status
 
 __all__ = [
     "BPF_NEEDS",

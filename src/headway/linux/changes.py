@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from headway.errors import HeadwayError
 
 from .controls import Controls
-from .processors import as_list
+from .procfs.processors import as_list
 
 __all__ = ["Bind", "Bound", "Change", "Enable", "MakeGroup", "Move", "Partition", "change_of", "document_of"]
 

@@ -9,8 +9,8 @@ from typing import Protocol, TypeVar
 
 from headway.errors import HeadwayError
 
+from .procfs.status import status
 from .source import Criteria, LinuxSource, Selection
-from .status import status
 
 __all__ = ["begun_exact", "cause", "may_use_bpf", "start_source"]
 

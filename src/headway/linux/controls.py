@@ -12,8 +12,8 @@ from pathlib import Path
 
 from headway.errors import HeadwayError
 
-from .ids import process_of
-from .processors import online, parse_list
+from .procfs.ids import process_of
+from .procfs.processors import online, parse_list
 
 __all__ = ["Controls"]
 

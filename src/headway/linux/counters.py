@@ -22,9 +22,9 @@ from typing import Any
 from headway.errors import HeadwayError
 from headway.model import Counted, Precision, Quality
 
-from . import processors
 from .events import EventError, Events, Pmu
 from .perf import SOFTWARE, TRACEPOINT, Event, Reading, open_counter, open_per_cpu, read_counter, why_not
+from .procfs import processors
 
 __all__ = ["FIELDS", "MAX_EVENTS", "CounterSet", "Entry", "Plan", "default_set", "plan", "remarks", "sharpen", "table"]
 

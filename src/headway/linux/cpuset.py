@@ -15,7 +15,7 @@ from headway.model import Remedy
 
 from .changes import PREFIX, Bind, Bound, Change, Enable, MakeGroup, Move, Partition
 from .controls import Controls
-from .processors import as_list, parse_list
+from .procfs.processors import as_list, parse_list
 
 __all__ = ["Plan", "choose", "plan"]
 

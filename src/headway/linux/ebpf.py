@@ -35,13 +35,14 @@ from headway.model import (
 )
 from headway.model.ledger import States
 
-from . import checks, counters, loading, perf, privileges, processors
+from . import checks, counters, loading, perf, privileges
 from ._memory import STATES, Cells, Exits, Memory
 from .cost import Costs, Exercise, ExercisingProcess, costs
 from .hotplug import Hotplug
-from .ids import pid_namespace, process_of
 from .libbpf import BpfError, Library, Object, RingReader
 from .loading import Features, Shape
+from .procfs import processors
+from .procfs.ids import pid_namespace, process_of
 from .source import Criteria, Selection
 
 if TYPE_CHECKING:  # what few measurements need is loaded by those

@@ -19,7 +19,7 @@ from pathlib import Path
 from headway.errors import HeadwayError, SelectionError
 
 from .perf import HARDWARE, HW_CACHE, RAW, SOFTWARE, TRACEPOINT, Event
-from .processors import parse_list
+from .procfs.processors import parse_list
 
 __all__ = ["EventError", "Events", "Pmu", "split_events"]
 

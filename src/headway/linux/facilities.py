@@ -8,7 +8,7 @@ from pathlib import Path
 from headway.errors import HeadwayError
 from headway.model import Facilities, Interrupt
 
-from .processors import online, parse_list
+from .procfs.processors import online, parse_list
 
 __all__ = ["facilities"]
 

@@ -21,7 +21,7 @@ from headway.binary.elf import ElfError, Image, Kind, Symbol
 from headway.errors import HeadwayError, SelectionError
 
 from .libraries import cached, loaded_by, program_of, search
-from .maps import file_of, mappings
+from .procfs.maps import file_of, mappings
 
 __all__ = ["MOST_FUNCTIONS", "MOST_PROBES", "Probe", "Set", "resolve", "sets"]
 

@@ -25,10 +25,11 @@ from typing import Any
 
 from headway.errors import HeadwayError
 
-from . import checks, perf, processors, states
+from . import checks, perf, states
 from ._memory import STATES, pack_settings
 from .checks import Check
 from .libbpf import BpfError, Library, Object
+from .procfs import processors
 from .source import Criteria, Selection
 
 __all__ = ["SHAPES", "Features", "Loaded", "RefusedError", "Shape", "load", "trial", "types_of_kernel"]

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 
 from headway.binary.elf import ElfError, Image, Kind
 
-from .maps import Mapping, file_of, mappings
+from .procfs.maps import Mapping, file_of, mappings
 
 __all__ = ["Interpreter", "LockName", "Locks"]
 

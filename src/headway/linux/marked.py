@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 
 from headway.model import Cell, kind_of
 
-from ._procfs import Scanner, Task
 from .blocks import OTHER, Block, Blocks
+from .procfs._procfs import Scanner, Task
 
 __all__ = ["Marked"]
 

@@ -12,9 +12,9 @@ from . import _exercise
 from ._memory import STATES, Memory
 from .cost import FUNCTIONS, ExercisingProcess
 from .functions import Probe, resolve
-from .ids import process_of
 from .libbpf import BpfError, Object
-from .maps import mappings
+from .procfs.ids import process_of
+from .procfs.maps import mappings
 from .source import Selection
 
 __all__ = ["Marking"]

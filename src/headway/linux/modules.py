@@ -20,7 +20,7 @@ from headway.binary.elf import Image, Kind
 from headway.binary.lines import Lines
 from headway.errors import HeadwayError
 
-from .maps import Mapping, file_of, mappings
+from .procfs.maps import Mapping, file_of, mappings
 
 __all__ = ["Module", "Modules", "Space", "vdso"]
 

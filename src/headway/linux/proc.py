@@ -26,9 +26,9 @@ from headway.errors import HeadwayError, SelectionError
 from headway.model import Cell, Ledger, Overhead, Precision, Quality, Thread, Window, since
 
 from . import counters
-from ._procfs import Scanner, Task, parse_schedstat
-from .ids import process_of
 from .marked import Marked
+from .procfs._procfs import Scanner, Task, parse_schedstat
+from .procfs.ids import process_of
 from .source import Criteria, Selection
 from .syscalls import BY_FILE, WAITS, name_of
 from .thread_counters import ThreadCounters

@@ -26,8 +26,8 @@ from headway.model import Ledger, Profile, SampleColumns
 
 from .choose import may_use_bpf, start_source
 from .ebpf import BpfSource
-from .maps import Mapping
 from .modules import Modules, Space
+from .procfs.maps import Mapping
 from .source import Criteria, LinuxSource, Selection
 from .stacks import Away
 from .symbols import Stacks
@@ -124,7 +124,7 @@ class ProfileSource:
         self._space(buffer.pid or self._pid_of(buffer.tid))
 
     def _pid_of(self, tid: int) -> int:
-        from .ids import process_of
+        from .procfs.ids import process_of
 
         return process_of(tid) or tid
 

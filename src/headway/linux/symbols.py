@@ -18,7 +18,7 @@ from headway.binary.perf_map import PerfMap, read
 from headway.model import Frame
 
 from .modules import Module, Modules, Space
-from .status import status
+from .procfs.status import status
 
 __all__ = ["Stacks"]
 

@@ -22,7 +22,7 @@ from headway import demo
 from headway.errors import HeadwayError
 from headway.model import Kind, Ledger, Quality, Thread, kind_of
 
-from .processors import parse_list
+from .procfs.processors import parse_list
 
 __all__ = ["LOOPS", "Answer", "Finding", "Run", "Verification", "judge", "run_of", "verify"]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from headway.errors import SelectionError
-from headway.linux import processors
+from headway.linux.procfs import processors
 from headway.model import FIGURES, Quality, Sample, Utilisation, joined
 
 from . import disturbance

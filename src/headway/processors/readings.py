@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from headway.errors import HeadwayError
-from headway.linux import processors
+from headway.linux.procfs import processors
 
 from . import disturbance
 from ._meeting import Meeting, Stamps, clock

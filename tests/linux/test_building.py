@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.linux import list_calls
 from headway.linux.bpf.compile import compile_bpf
+from headway.linux.syscalls import list_calls
 
 ZIG = importlib.util.find_spec("ziglang") is not None
 SOURCE = Path(list_calls.__file__)

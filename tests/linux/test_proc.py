@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from headway.linux.syscalls.table import numbers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,7 +31,6 @@ from headway.linux.procfs._procfs import (
     parse_syscall,
 )
 from headway.linux.source import LinuxSource, Selection
-from headway.linux.syscalls import numbers
 from headway.model import Ledger, Quality, Thread, since, violations
 
 from .measuring import until_asleep

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from headway.linux import _memory, states, syscalls
-from headway.linux._calls import COMPAT
+from headway.linux import _memory, states
+from headway.linux.syscalls import table as syscalls
+from headway.linux.syscalls._calls import COMPAT
 from headway.model import Kind, kind_of
 
 NUMBER = _memory.STATES

@@ -16,7 +16,7 @@ from typing import Any
 from headway.errors import SelectionError
 
 from . import _memory
-from .syscalls import numbers
+from .syscalls.table import numbers
 
 __all__ = ["FILES", "Check", "load", "ready_made", "state_names"]
 

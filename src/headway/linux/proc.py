@@ -30,7 +30,7 @@ from .marked import Marked
 from .procfs._procfs import Scanner, Task, parse_schedstat
 from .procfs.ids import process_of
 from .source import Criteria, Selection
-from .syscalls import BY_FILE, WAITS, name_of
+from .syscalls.table import BY_FILE, WAITS, name_of
 from .thread_counters import ThreadCounters
 
 __all__ = ["ProcSource"]

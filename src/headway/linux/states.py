@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import _memory
-from .syscalls import BY_FILE, WAITS, compat_numbers, name_of, numbers
+from .syscalls.table import BY_FILE, WAITS, compat_numbers, name_of, numbers
 
 __all__ = ["NAMES", "compat_table", "wait_table"]
 

@@ -18,9 +18,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from headway.buffers.perf import Sampling
 from headway.buffers.policies.fixed import Fixed
-from headway.buffers.sampler import POLICIES, Policies, Sampler
+from headway.linux.perf.sample_buffer import Sampling
+from headway.linux.perf.sampler import POLICIES, Policies, Sampler
 
 from . import polling_machine
 from .common import compiled, heading, load, table

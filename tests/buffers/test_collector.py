@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from headway.buffers.collector import GRAIN, Collector
-from headway.buffers.perf import DEFAULT_FIELDS, Sampling
 from headway.buffers.policies.cpu_time import CpuTime, Usual
 from headway.buffers.policies.fixed import Fixed
 from headway.buffers.policies.watermark import Watermark
 from headway.buffers.policy import Policy
-from headway.buffers.sampler import POLICIES, Sampler
-from headway.buffers.threads import EXIT
 from headway.errors import HeadwayError, SelectionError
+from headway.linux.perf.sample_buffer import DEFAULT_FIELDS, Sampling
+from headway.linux.perf.sampler import POLICIES, Sampler
+from headway.linux.perf.thread_buffers import EXIT
 
 from .fleet import MS, SECOND, ModelBuffer, Phase
 from .test_perf import PROGRAM, program

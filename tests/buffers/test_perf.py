@@ -17,11 +17,11 @@ from typing import IO
 
 import numpy
 import pytest
+from headway.linux.perf.perf_event import HARDWARE, Event
 
-from headway.buffers.perf import CPU_CLOCK, DEFAULT_FIELDS, FIELDS, PerfBuffer, Sampling, Tray
-from headway.buffers.threads import SampledThreads
 from headway.errors import HeadwayError, SelectionError
-from headway.linux.perf import HARDWARE, Event
+from headway.linux.perf.sample_buffer import CPU_CLOCK, DEFAULT_FIELDS, FIELDS, PerfBuffer, Sampling, Tray
+from headway.linux.perf.thread_buffers import SampledThreads
 
 USER_CLOCK = replace(CPU_CLOCK, exclude_kernel=True, exclude_hv=True)
 

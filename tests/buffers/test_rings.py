@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.buffers._rings import FIELDS, PAGE, Ring, Tray
-from headway.buffers.perf import DEFAULT_FIELDS
+from headway.linux.perf._rings import FIELDS, PAGE, Ring, Tray
+from headway.linux.perf.sample_buffer import DEFAULT_FIELDS
 
 SAMPLE, LOST, THROTTLE = 9, 2, 5
 HEAD, TAIL = 1024, 1032

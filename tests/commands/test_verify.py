@@ -8,7 +8,7 @@ from rich.console import Console
 
 from headway.commands import verify
 from headway.commands.doctor import command
-from headway.linux.counters import CounterSet
+from headway.linux.perf.counters import CounterSet
 from headway.linux.verifying import Answer, Run, Verification, judge
 
 from ..linux.test_verifying import GOOD

@@ -18,7 +18,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from headway.linux.counters import MAX_EVENTS, default_set
+from headway.linux.perf.counters import MAX_EVENTS, default_set
 from headway.linux.source import Criteria
 from headway.model import Ledger, Quality, Thread, violations
 from headway.model.ledger import add_states

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pytest
+from headway.linux.perf.perf_event import Event
 from tests.linux.machines import SKYLAKE_UNIT, cpuinfo, machine, skylake
 
 from headway.linux.capabilities import (
@@ -23,7 +24,6 @@ from headway.linux.capabilities import (
     bpf_verdict,
     capabilities,
 )
-from headway.linux.perf import Event
 
 SYMBOLS = (
     *(f"btf_trace_{name}" for name in (*TRACEPOINTS, *OPTIONAL_TRACEPOINTS["x86_64"])),

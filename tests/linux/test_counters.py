@@ -8,13 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from headway.linux.perf.perf_event import Event, Reading, close_all
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.ledgers import precisions
 from tests.linux.machines import AMD_UNIT, SKYLAKE_UNIT, alder_lake, arm, cpuinfo, machine, skylake
 
 from headway.errors import HeadwayError
-from headway.linux.counters import (
+from headway.linux.perf.counters import (
     FIELDS,
     MAX_EVENTS,
     CounterSet,
@@ -26,8 +27,7 @@ from headway.linux.counters import (
     sharpen,
     table,
 )
-from headway.linux.events import EventError
-from headway.linux.perf import Event, Reading, close_all
+from headway.linux.perf.events import EventError
 from headway.linux.procfs import processors
 from headway.model import Cell, Counted, Precision, Quality
 

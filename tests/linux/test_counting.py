@@ -16,7 +16,7 @@ import pytest
 
 from headway.commands.observe import observe
 from headway.errors import HeadwayError
-from headway.linux.counters import MAX_EVENTS, default_set
+from headway.linux.perf.counters import MAX_EVENTS, default_set
 from headway.linux.source import Criteria, Selection
 from headway.model import Cell, Kind, Ledger, Thread
 from headway.model.ledger import States

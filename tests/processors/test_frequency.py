@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.linux import perf
+from headway.linux.perf import perf_event as perf
 from headway.processors.frequency import MOST_HZ, Counter, Devices, by_chain, by_counter, find_counter, smi_of
 
 TSC = 2.5e9

@@ -4,7 +4,7 @@ from mmap import mmap
 from headway.model import Cell, Kind
 
 from .checks import Check
-from .counters import Plan
+from .perf.counters import Plan
 
 STATES: dict[str, int]
 EVENTS: dict[str, int]

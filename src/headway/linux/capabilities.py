@@ -23,10 +23,10 @@ from pathlib import Path
 
 from headway.errors import HeadwayError
 
-from . import perf
-from .counters import default_set
-from .events import EventError
 from .libbpf import bundled, find_library
+from .perf import perf_event as perf
+from .perf.counters import default_set
+from .perf.events import EventError
 from .procfs.status import status
 
 __all__ = [

@@ -35,12 +35,14 @@ from headway.model import (
 )
 from headway.model.ledger import States
 
-from . import checks, counters, loading, perf, privileges
+from . import checks, loading, privileges
 from ._memory import STATES, Cells, Exits, Memory
 from .cost import Costs, Exercise, ExercisingProcess, costs
 from .hotplug import Hotplug
 from .libbpf import BpfError, Library, Object, RingReader
 from .loading import Features, Shape
+from .perf import counters
+from .perf import perf_event as perf
 from .procfs import processors
 from .procfs.ids import pid_namespace, process_of
 from .source import Criteria, Selection

@@ -25,10 +25,11 @@ from typing import Any
 
 from headway.errors import HeadwayError
 
-from . import checks, perf, states
+from . import checks, states
 from ._memory import STATES, pack_settings
 from .checks import Check
 from .libbpf import BpfError, Library, Object
+from .perf import perf_event as perf
 from .procfs import processors
 from .source import Criteria, Selection
 

@@ -25,13 +25,13 @@ from contextlib import suppress
 from headway.errors import HeadwayError, SelectionError
 from headway.model import Cell, Ledger, Overhead, Precision, Quality, Thread, Window, since
 
-from . import counters
 from .marked import Marked
+from .perf import counters
+from .perf.thread_counters import ThreadCounters
 from .procfs._procfs import Scanner, Task, parse_schedstat
 from .procfs.ids import process_of
 from .source import Criteria, Selection
 from .syscalls.table import BY_FILE, WAITS, name_of
-from .thread_counters import ThreadCounters
 
 __all__ = ["ProcSource"]
 

@@ -17,16 +17,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from headway.buffers.perf import CPU_CLOCK, DEFAULT_FIELDS, PerfBuffer, Sampling
-from headway.buffers.perf import Samples as RawSamples
-from headway.buffers.sampler import Sampler
-from headway.buffers.threads import COMM, FORK, MMAP2
 from headway.errors import HeadwayError
 from headway.model import Ledger, Profile, SampleColumns
 
 from .choose import may_use_bpf, start_source
 from .ebpf import BpfSource
 from .modules import Modules, Space
+from .perf.sample_buffer import CPU_CLOCK, DEFAULT_FIELDS, PerfBuffer, Sampling
+from .perf.sample_buffer import Samples as RawSamples
+from .perf.sampler import Sampler
+from .perf.thread_buffers import COMM, FORK, MMAP2
 from .procfs.maps import Mapping
 from .source import Criteria, LinuxSource, Selection
 from .stacks import Away

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from headway.errors import HeadwayError
-from headway.linux import perf
+from headway.linux.perf import perf_event as perf
 
 __all__ = ["Counter", "Devices", "Frequency", "by_chain", "by_counter", "find_counter", "smi_of"]
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from .collector import Collector, Figures
-from .perf import CPU_CLOCK, PerfBuffer, Sampling, Tray
-from .policies.cpu_time import CpuTime, Usual
-from .policies.fixed import Fixed
-from .policies.watermark import Watermark
-from .policy import NEVER, Policy
-from .threads import SampledThreads
+from headway.buffers.collector import Collector, Figures
+from headway.buffers.policies.cpu_time import CpuTime, Usual
+from headway.buffers.policies.fixed import Fixed
+from headway.buffers.policies.watermark import Watermark
+from headway.buffers.policy import NEVER, Policy
+
+from .sample_buffer import CPU_CLOCK, PerfBuffer, Sampling, Tray
+from .thread_buffers import SampledThreads
 
 __all__ = ["POLICIES", "Policies", "SampleLosses", "Sampler"]
 
@@ -88,7 +89,7 @@ class Sampler:
 
     @property
     def told(self) -> Tray:
-        """What the kernel tells of tasks (`headway.buffers.threads`): new ones, their names, ends and mappings."""
+        """What the kernel tells of tasks (`thread_buffers`): new ones, their names, ends and mappings."""
         return self._threads.tray
 
     @property

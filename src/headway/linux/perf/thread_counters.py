@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from headway.model import Cell, Counted, kind_of
 
 from .counters import Plan
-from .perf import Event, Reading, close_all, open_counter, read_counter
+from .perf_event import Event, Reading, close_all, open_counter, read_counter
 
 __all__ = ["ThreadCounters"]
 

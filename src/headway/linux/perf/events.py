@@ -17,9 +17,9 @@ from functools import cached_property
 from pathlib import Path
 
 from headway.errors import HeadwayError, SelectionError
+from headway.linux.procfs.processors import parse_list
 
-from .perf import HARDWARE, HW_CACHE, RAW, SOFTWARE, TRACEPOINT, Event
-from .procfs.processors import parse_list
+from .perf_event import HARDWARE, HW_CACHE, RAW, SOFTWARE, TRACEPOINT, Event
 
 __all__ = ["EventError", "Events", "Pmu", "split_events"]
 

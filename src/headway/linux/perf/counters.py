@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from headway.errors import HeadwayError
+from headway.linux.procfs import processors
 from headway.model import Counted, Precision, Quality
 
 from .events import EventError, Events, Pmu
-from .perf import SOFTWARE, TRACEPOINT, Event, Reading, open_counter, open_per_cpu, read_counter, why_not
-from .procfs import processors
+from .perf_event import SOFTWARE, TRACEPOINT, Event, Reading, open_counter, open_per_cpu, read_counter, why_not
 
 __all__ = ["FIELDS", "MAX_EVENTS", "CounterSet", "Entry", "Plan", "default_set", "plan", "remarks", "sharpen", "table"]
 
@@ -240,7 +240,7 @@ class Plan:
         return (*self.fields, *self.named)
 
     def open(self, cpus: Iterable[int]) -> dict[int, list[int]]:
-        """Counters on these processors: cpu -> one file descriptor an event (`headway.linux.perf.open_per_cpu`)."""
+        """Counters on these processors: cpu -> one file descriptor an event (`perf_event.open_per_cpu`)."""
         return open_per_cpu(self.events, cpus)
 
     def figures(self, values: Sequence[int | None]) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 A sampling event that is bound to a thread on any processor cannot be inherited by the threads it creates: the kernel
 refuses to map such an event (perf_mmap: ``cpu == -1 && inherit``). So each thread gets its own event and ring, and
-`headway.buffers.threads` finds the new ones. Nothing is overwritten: when a ring is full the kernel drops what comes,
-counts it, and says so in a PERF_RECORD_LOST when there is room again, and in ``read(2)`` (PERF_FORMAT_LOST) at once.
+`headway.linux.perf.thread_buffers` finds the new ones. Nothing is overwritten: when a ring is full the kernel drops
+what comes, counts it, and says so in a PERF_RECORD_LOST when there is room again, and in ``read(2)`` (PERF_FORMAT_LOST)
+at once.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ import time
 from dataclasses import dataclass
 
 from headway.errors import HeadwayError
-from headway.linux.perf import SOFTWARE, Event, open_event, why_not
 
 from ._rings import FIELDS, PAGE, Ring, Samples, Tray
+from .perf_event import SOFTWARE, Event, open_event, why_not
 
 __all__ = ["CPU_CLOCK", "DEFAULT_FIELDS", "FIELDS", "PerfBuffer", "Samples", "Sampling", "Tray", "attributes"]
 

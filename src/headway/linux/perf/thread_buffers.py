@@ -1,10 +1,10 @@
 """The sample buffers of all threads of some processes, of those that come later too.
 
-A thread's sampling event cannot be inherited (see `headway.buffers.perf`), so new threads are found by a second event,
-one a processor, that counts nothing and tells of tasks: PERF_RECORD_FORK, EXIT, COMM and MMAP2. It may be opened for
-the whole machine where the user has CAP_PERFMON; otherwise it is opened for each thread, and inherited. The kernel
-wakes us at its first record. What a thread did before its own event was opened is not sampled: its processor time
-until then is read and added up (`SampledThreads.late_ns`).
+A thread's sampling event cannot be inherited (see `headway.linux.perf.sample_buffer`), so new threads are found by a
+second event, one a processor, that counts nothing and tells of tasks: PERF_RECORD_FORK, EXIT, COMM and MMAP2. It may be
+opened for the whole machine where the user has CAP_PERFMON; otherwise it is opened for each thread, and inherited. The
+kernel wakes us at its first record. What a thread did before its own event was opened is not sampled: its processor
+time until then is read and added up (`SampledThreads.late_ns`).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from headway.errors import HeadwayError, SelectionError
-from headway.linux.perf import SOFTWARE, Event, close_all, open_event, why_not
 from headway.linux.procfs import processors
 from headway.linux.procfs.ids import process_of
 
-from . import perf
+from . import sample_buffer as perf
 from ._rings import FIELDS, Ring, Tray
-from .perf import PerfBuffer, Sampling
+from .perf_event import SOFTWARE, Event, close_all, open_event, why_not
+from .sample_buffer import PerfBuffer, Sampling
 
 __all__ = ["COMM", "EXIT", "FORK", "MMAP2", "SampledThreads", "threads_of"]
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from headway.binary.elf import Image
 from headway.errors import SelectionError
-from headway.linux import functions, libraries
-from headway.linux.functions import Probe, resolve, sets
+from headway.linux.regions import functions, libraries
+from headway.linux.regions.functions import Probe, resolve, sets
 
 LIBRARY = """
 int answer = 42;

@@ -13,9 +13,9 @@ from tests.linux.measuring import until_asleep
 
 from headway.linux import libbpf
 from headway.linux.bpf.compile import compile_bpf
-from headway.linux.functions import Probe, resolve
 from headway.linux.libbpf import UPROBES, BpfError, Library, Object
 from headway.linux.procfs.maps import mappings
+from headway.linux.regions.functions import Probe, resolve
 
 pytestmark = [
     pytest.mark.root,

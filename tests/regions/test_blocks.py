@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.regions.conftest import Compile
 
-from headway.linux import blocks as layout
-from headway.linux.blocks import Blocks, Reading, arenas_in, time_of
+from headway.linux.regions import blocks as layout
+from headway.linux.regions.blocks import Blocks, Reading, arenas_in, time_of
 
 PID = 2**22 + 17
 START = 0x10000
@@ -288,7 +288,7 @@ def test_who_may_not_read_is_told_so() -> None:
 import os, sys
 import headway.linux.checks
 headway.linux.checks.load()  # what it imports, this user may not be able to read later
-from headway.linux.blocks import Blocks
+from headway.linux.regions.blocks import Blocks
 from headway.linux.proc import ProcSource
 from headway.linux.source import Selection
 import headway.regions
@@ -314,7 +314,7 @@ def test_a_process_that_has_ended_is_not_one_that_may_not_be_read() -> None:
         pytest.skip("needs root, to stop being it")
     lines = """
 import ctypes, os, signal
-from headway.linux.blocks import Blocks
+from headway.linux.regions.blocks import Blocks
 import headway.regions
 with headway.regions.noneffective("x"):
     os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)

@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.regions.conftest import Compile
 
-from headway.linux.blocks import Block, Spent
-from headway.linux.marked import MOST_STATES, Marked
 from headway.linux.proc import ProcSource
 from headway.linux.procfs._procfs import WAITING, WHOLE_SHARE, Account, Task
+from headway.linux.regions.blocks import Block, Spent
+from headway.linux.regions.marked import MOST_STATES, Marked
 from headway.linux.source import Selection
 from headway.model import Cell, Kind, Ledger, Thread, kind_of, violations
 

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headway
-from headway.linux.blocks import Block, Blocks, Reading
+from headway.linux.regions.blocks import Block, Blocks, Reading
 
 DEEPEST = 16
 

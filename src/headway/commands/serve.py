@@ -269,7 +269,7 @@ def _settle_down(
     source: LinuxSource, user: User | None, selection: Selection, criteria: Criteria, *, command: bool
 ) -> frozenset[Capability]:
     """Keep what measuring goes on to need, and nothing else; what is kept."""
-    import headway.linux.blocks  # noqa: F401  # what is loaded later may lie where the other user cannot read
+    import headway.linux.regions.blocks  # noqa: F401  # what is loaded later may lie where the other user cannot read
 
     keep = set()
     if command:

@@ -503,7 +503,7 @@ class BpfSource:
             return
         self._searched &= {pid for _, pid, _ in self._memory.living()}  # ids are used again
         self._searched |= fresh
-        from .blocks import Blocks
+        from .regions.blocks import Blocks
 
         for pid in fresh:
             blocks = Blocks(pid)

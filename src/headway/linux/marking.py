@@ -11,10 +11,10 @@ from headway.errors import HeadwayError
 from . import _exercise
 from ._memory import STATES, Memory
 from .cost import FUNCTIONS, ExercisingProcess
-from .functions import Probe, resolve
 from .libbpf import BpfError, Object
 from .procfs.ids import process_of
 from .procfs.maps import mappings
+from .regions.functions import Probe, resolve
 from .source import Selection
 
 __all__ = ["Marking"]

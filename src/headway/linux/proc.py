@@ -4,7 +4,8 @@ How much of it is exact. Run time and run-queue time come from ``schedstat``, in
 (a tick ago at most, for a thread that is on a processor; complete for every other). Time that is neither is waiting. So
 the division of a thread's life into running, ready and waiting is the kernel's own; what is sampled is the division of
 the running into user and kernel (the kernel samples it at its tick) and that of the waiting by reason (what the thread
-was found waiting for at a look). Regions that the program marks are taken out of user time (`headway.linux.marked`).
+was found waiting for at a look). Regions that the program marks are taken out of user time
+(`headway.linux.regions.marked`).
 
 What cannot be seen is counted. Threads come and go between two looks, and the last slice of a thread that ends may be
 missed; but the clock of their process holds their time too, and a parent is told the time of the children that it waits
@@ -25,11 +26,11 @@ from contextlib import suppress
 from headway.errors import HeadwayError, SelectionError
 from headway.model import Cell, Ledger, Overhead, Precision, Quality, Thread, Window, since
 
-from .marked import Marked
 from .perf import counters
 from .perf.thread_counters import ThreadCounters
 from .procfs._procfs import Scanner, Task, parse_schedstat
 from .procfs.ids import process_of
+from .regions.marked import Marked
 from .source import Criteria, Selection
 from .syscalls.table import BY_FILE, WAITS, name_of
 
@@ -262,7 +263,7 @@ class ProcSource:
 
         checks.load(self._criteria.checks)
         if self._criteria.functions:
-            from .functions import resolve
+            from .regions.functions import resolve
 
             resolve(self._criteria.functions, self._selection.pids, self._selection.argv)
 

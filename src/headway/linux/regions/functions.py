@@ -19,9 +19,9 @@ from importlib import resources
 
 from headway.binary.elf import ElfError, Image, Kind, Symbol
 from headway.errors import HeadwayError, SelectionError
+from headway.linux.procfs.maps import file_of, mappings
 
 from .libraries import cached, loaded_by, program_of, search
-from .procfs.maps import file_of, mappings
 
 __all__ = ["MOST_FUNCTIONS", "MOST_PROBES", "Probe", "Set", "resolve", "sets"]
 
@@ -59,7 +59,7 @@ class Set:
 @cache
 def sets() -> Mapping[str, Set]:
     """The ready-made sets by name, from functions.toml of this package."""
-    text = resources.files("headway.linux").joinpath("functions.toml").read_text()
+    text = resources.files(__package__).joinpath("functions.toml").read_text()
     return {
         name: Set(table["about"], tuple(table["libraries"]), tuple(table["functions"]))
         for name, table in tomllib.loads(text).items()

@@ -17,8 +17,8 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from .procfs.ids import ids_inwards
-from .procfs.maps import parse
+from headway.linux.procfs.ids import ids_inwards
+from headway.linux.procfs.maps import parse
 
 __all__ = ["Block", "Blocks", "Reading", "Spent", "arenas_in"]
 

@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from headway.linux.procfs._procfs import Scanner, Task
 from headway.model import Cell, kind_of
 
 from .blocks import OTHER, Block, Blocks
-from .procfs._procfs import Scanner, Task
 
 __all__ = ["Marked"]
 

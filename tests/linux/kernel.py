@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headway.linux.controls import Controls
+from headway.linux.placement.controls import Controls
 from headway.linux.procfs.processors import as_list, parse_list
 
 ROOT = "/cg"

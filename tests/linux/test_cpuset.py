@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.linux.kernel import MOUNTS, ROOT, FakeKernel
 
-from headway.linux.changes import Bind, Enable, MakeGroup, Move, Partition
-from headway.linux.cpuset import choose, plan
+from headway.linux.placement.changes import Bind, Enable, MakeGroup, Move, Partition
+from headway.linux.placement.cpuset import choose, plan
 from headway.model import Remedy
 
 cores = st.lists(st.integers(1, 4), min_size=1, max_size=8).map(

@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.linux.facilities import facilities
+from headway.linux.placement.facilities import facilities
 from headway.model import Facilities, Interrupt
 
 TABLE = """\

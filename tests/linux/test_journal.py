@@ -10,9 +10,9 @@ import pytest
 from tests.linux.kernel import ROOT, FakeKernel, KilledError
 
 from headway.errors import HeadwayError
-from headway.linux.changes import change_of, document_of
-from headway.linux.cpuset import Plan, plan
-from headway.linux.journal import Journal
+from headway.linux.placement.changes import change_of, document_of
+from headway.linux.placement.cpuset import Plan, plan
+from headway.linux.placement.journal import Journal
 from headway.model import Remedy
 
 REMEDY = Remedy("partition", 4711, 1, (50,))

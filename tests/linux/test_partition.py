@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from headway.linux.changes import Change, MakeGroup, Move
-from headway.linux.controls import Controls
-from headway.linux.cpuset import _cpuset_root, _Refused, plan
-from headway.linux.journal import Journal
+from headway.linux.placement.changes import Change, MakeGroup, Move
+from headway.linux.placement.controls import Controls
+from headway.linux.placement.cpuset import _cpuset_root, _Refused, plan
+from headway.linux.placement.journal import Journal
 from headway.model import Remedy
 
 CONTROLS = Controls()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.linux.controls import Controls
+from headway.linux.placement.controls import Controls
 from headway.linux.procfs.ids import ids_inwards, process_of
 from headway.linux.procfs.status import status
 

@@ -13,10 +13,10 @@ from typing import Any, TextIO
 import click
 
 from headway.errors import HeadwayError
-from headway.linux.controls import Controls
-from headway.linux.cpuset import Plan, plan
-from headway.linux.facilities import facilities
-from headway.linux.journal import Journal, journal_folder
+from headway.linux.placement.controls import Controls
+from headway.linux.placement.cpuset import Plan, plan
+from headway.linux.placement.facilities import facilities
+from headway.linux.placement.journal import Journal, journal_folder
 from headway.linux.source import LinuxSource
 from headway.model import MOST, Advice, Ledger, References, advise, merge
 

@@ -12,7 +12,7 @@ import click
 
 from headway.errors import HeadwayError
 from headway.extras import need
-from headway.linux.facilities import facilities
+from headway.linux.placement.facilities import facilities
 from headway.model import Advice, Facilities, Ledger, advise
 from headway.views.printable import clean
 

@@ -8,7 +8,7 @@ from typing import TextIO
 import click
 
 from headway.errors import HeadwayError
-from headway.linux.facilities import facilities
+from headway.linux.placement.facilities import facilities
 from headway.linux.source import LinuxSource
 from headway.model import Advice, Ledger, References, advise
 

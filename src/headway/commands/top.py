@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from headway.errors import HeadwayError
-from headway.linux.facilities import facilities
+from headway.linux.placement.facilities import facilities
 from headway.linux.source import LinuxSource
 from headway.model import Advice, Facilities, Ledger, References, advise, merge
 

@@ -6,9 +6,8 @@ import re
 from pathlib import Path
 
 from headway.errors import HeadwayError
+from headway.linux.procfs.processors import online, parse_list
 from headway.model import Facilities, Interrupt
-
-from .procfs.processors import online, parse_list
 
 __all__ = ["facilities"]
 

@@ -11,9 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from headway.errors import HeadwayError
-
-from .procfs.ids import process_of
-from .procfs.processors import online, parse_list
+from headway.linux.procfs.ids import process_of
+from headway.linux.procfs.processors import online, parse_list
 
 __all__ = ["Controls"]
 

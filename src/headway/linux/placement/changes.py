@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from headway.errors import HeadwayError
+from headway.linux.procfs.processors import as_list
 
 from .controls import Controls
-from .procfs.processors import as_list
 
 __all__ = ["Bind", "Bound", "Change", "Enable", "MakeGroup", "Move", "Partition", "change_of", "document_of"]
 

@@ -5,7 +5,7 @@ import json
 from click.testing import CliRunner
 
 from headway.commands.doctor import command, render, verdicts
-from headway.linux.capabilities import Capability
+from headway.linux.doctor.capabilities import Capability
 
 GOOD = [
     Capability("privileges", True, "CAP_BPF and CAP_PERFMON are effective"),

@@ -8,8 +8,8 @@ from rich.console import Console
 
 from headway.commands import verify
 from headway.commands.doctor import command
+from headway.linux.doctor.verifying import Answer, Run, Verification, judge
 from headway.linux.perf.counters import CounterSet
-from headway.linux.verifying import Answer, Run, Verification, judge
 
 from ..linux.test_verifying import GOOD
 

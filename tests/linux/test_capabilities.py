@@ -14,7 +14,7 @@ import pytest
 from headway.linux.perf.perf_event import Event
 from tests.linux.machines import SKYLAKE_UNIT, cpuinfo, machine, skylake
 
-from headway.linux.capabilities import (
+from headway.linux.doctor.capabilities import (
     BPF_NEEDS,
     OPTIONAL_TRACEPOINTS,
     TRACEPOINTS,

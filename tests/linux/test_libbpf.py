@@ -9,7 +9,7 @@ import pytest
 
 from headway.errors import HeadwayError
 from headway.linux import libbpf
-from headway.linux.capabilities import Kernel, System, capabilities
+from headway.linux.doctor.capabilities import Kernel, System, capabilities
 from headway.linux.libbpf import SONAME, Library, bundled, find_library
 
 

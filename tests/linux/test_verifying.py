@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from headway.commands.observe import observe
 from headway.errors import HeadwayError
-from headway.linux import verifying
+from headway.linux.doctor import verifying
+from headway.linux.doctor.verifying import Answer, Run, Verification, judge, neighbours_of, run_of, verify
 from headway.linux.source import Selection
-from headway.linux.verifying import Answer, Run, Verification, judge, neighbours_of, run_of, verify
 from headway.model import Cell, Counted, Ledger, Precision, Quality, Thread, Window
 
 GOOD = (

@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from headway.linux.capabilities import Capability, System, bpf_verdict, capabilities
+from headway.linux.doctor.capabilities import Capability, System, bpf_verdict, capabilities
 
 __all__ = ["command", "render"]
 

@@ -20,9 +20,8 @@ from pathlib import Path
 
 from headway import demo
 from headway.errors import HeadwayError
+from headway.linux.procfs.processors import parse_list
 from headway.model import Kind, Ledger, Quality, Thread, kind_of
-
-from .procfs.processors import parse_list
 
 __all__ = ["LOOPS", "Answer", "Finding", "Run", "Verification", "judge", "run_of", "verify"]
 

@@ -1,0 +1,1 @@
+"""What this machine and this user can measure, found by trying."""

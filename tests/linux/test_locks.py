@@ -17,9 +17,9 @@ from headway.linux.syscalls.table import numbers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.linux import locks as module
-from headway.linux.locks import Interpreter, LockName, Locks
 from headway.linux.procfs.maps import mappings
+from headway.linux.symbols import futexes as module
+from headway.linux.symbols.futexes import Interpreter, LockName, Locks
 
 SPIN = """
 import sys, threading

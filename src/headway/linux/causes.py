@@ -18,7 +18,7 @@ from headway.model import Behind, Cause, CauseKey, list_causes
 from . import _memory
 from .checks import FILES
 from .libbpf import Map
-from .locks import LockName, Locks
+from .symbols.futexes import LockName, Locks
 
 __all__ = ["GIL", "CauseReader", "Causes"]
 

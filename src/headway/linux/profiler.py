@@ -22,7 +22,6 @@ from headway.model import Ledger, Profile, SampleColumns
 
 from .choose import may_use_bpf, start_source
 from .ebpf import BpfSource
-from .modules import Modules, Space
 from .perf.sample_buffer import CPU_CLOCK, DEFAULT_FIELDS, PerfBuffer, Sampling
 from .perf.sample_buffer import Samples as RawSamples
 from .perf.sampler import Sampler
@@ -30,7 +29,8 @@ from .perf.thread_buffers import COMM, FORK, MMAP2
 from .procfs.maps import Mapping
 from .source import Criteria, LinuxSource, Selection
 from .stacks import Away
-from .symbols import Stacks
+from .symbols.frames import Stacks
+from .symbols.modules import Modules, Space
 
 __all__ = ["DEFAULT_FREQUENCY", "ProfileSource"]
 

@@ -15,10 +15,10 @@ from contextlib import suppress
 
 from headway.binary.kallsyms import KernelSymbols
 from headway.binary.perf_map import PerfMap, read
+from headway.linux.procfs.status import status
 from headway.model import Frame
 
 from .modules import Module, Modules, Space
-from .procfs.status import status
 
 __all__ = ["Stacks"]
 

@@ -30,8 +30,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from headway.binary.elf import ElfError, Image, Kind
-
-from .procfs.maps import Mapping, file_of, mappings
+from headway.linux.procfs.maps import Mapping, file_of, mappings
 
 __all__ = ["Interpreter", "LockName", "Locks"]
 

@@ -19,8 +19,7 @@ from headway.binary.demangle import demangled
 from headway.binary.elf import Image, Kind
 from headway.binary.lines import Lines
 from headway.errors import HeadwayError
-
-from .procfs.maps import Mapping, file_of, mappings
+from headway.linux.procfs.maps import Mapping, file_of, mappings
 
 __all__ = ["Module", "Modules", "Space", "vdso"]
 

@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from headway.linux._exercise import calls
+from headway.linux.bpf._exercise import calls
 from headway.linux.bpf.compile import compile_bpf
+from headway.linux.bpf.libbpf import Library, Object
 from headway.linux.ebpf import BpfSource
-from headway.linux.libbpf import Library, Object
 from headway.linux.source import Selection
 
 CALLS = 200_000

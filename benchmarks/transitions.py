@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from headway.linux._exercise import calls
+from headway.linux.bpf._exercise import calls
 from headway.linux.ebpf import BpfSource
 from headway.linux.source import Selection
 from headway.recording.reader import Recording

@@ -39,7 +39,7 @@ _RECORDING = {
 _IBIS = {"ibis": "ibis-framework", "sqlglot": "sqlglot"}
 
 EXTRAS: Mapping[str, Extra] = {
-    "recording": Extra("recordings, profiles and queries", _RECORDING, compiled="headway.linux._transitions"),
+    "recording": Extra("recordings, profiles and queries", _RECORDING, compiled="headway.linux.bpf._transitions"),
     "trace": Extra(
         "captures of ARM trace ports and the export of traces",
         {"capstone": "capstone", "numpy": "numpy"},

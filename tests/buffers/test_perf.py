@@ -17,9 +17,9 @@ from typing import IO
 
 import numpy
 import pytest
-from headway.linux.perf.perf_event import HARDWARE, Event
 
 from headway.errors import HeadwayError, SelectionError
+from headway.linux.perf.perf_event import HARDWARE, Event
 from headway.linux.perf.sample_buffer import CPU_CLOCK, DEFAULT_FIELDS, FIELDS, PerfBuffer, Sampling, Tray
 from headway.linux.perf.thread_buffers import SampledThreads
 

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import TextIO
 
 from headway.errors import HeadwayError
-from headway.linux.libbpf import Library
-from headway.linux.loading import SHAPES, Features, RefusedError, Shape, trial
+from headway.linux.bpf.libbpf import Library
+from headway.linux.bpf.loading import SHAPES, Features, RefusedError, Shape, trial
 from headway.linux.source import Criteria, Selection
 from headway.model import Ledger
 

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headway.errors import HeadwayError
-from headway.linux.libbpf import Library, Object
+from headway.linux.bpf.libbpf import Library, Object
 
 from .bpf_building import build_text
 from .bpf_objects import LD_IMM64, SLOT, BpfObject, Function, Instruction, Map, Place, decode

@@ -11,7 +11,6 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pytest
-from headway.linux.perf.perf_event import Event
 from tests.linux.machines import SKYLAKE_UNIT, cpuinfo, machine, skylake
 
 from headway.linux.doctor.capabilities import (
@@ -24,6 +23,7 @@ from headway.linux.doctor.capabilities import (
     bpf_verdict,
     capabilities,
 )
+from headway.linux.perf.perf_event import Event
 
 SYMBOLS = (
     *(f"btf_trace_{name}" for name in (*TRACEPOINTS, *OPTIONAL_TRACEPOINTS["x86_64"])),

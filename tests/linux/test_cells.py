@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.linux._memory import Cells
+from headway.linux.bpf._memory import Cells
 
 STATES = ("user", "ready", "wait.futex", "kernel.read")
 totals = st.dictionaries(st.sampled_from(STATES), st.tuples(st.integers(0, 10**6), st.integers(0, 100)), min_size=1)

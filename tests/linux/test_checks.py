@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from headway.linux.syscalls.table import numbers
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headway.errors import SelectionError
-from headway.linux import _memory, checks
-from headway.linux.checks import FILES, Check, load, state_names
+from headway.linux.bpf import _memory, checks
+from headway.linux.bpf.checks import FILES, Check, load, state_names
 from headway.linux.source import Criteria
+from headway.linux.syscalls.table import numbers
 
 from .measuring import count_of, measure, not_polled, only, time_in
 

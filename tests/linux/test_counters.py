@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from headway.linux.perf.perf_event import Event, Reading, close_all
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.ledgers import precisions
@@ -28,6 +27,7 @@ from headway.linux.perf.counters import (
     table,
 )
 from headway.linux.perf.events import EventError
+from headway.linux.perf.perf_event import Event, Reading, close_all
 from headway.linux.procfs import processors
 from headway.model import Cell, Counted, Precision, Quality
 

@@ -21,11 +21,11 @@ import pytest
 
 from headway.commands.observe import observe
 from headway.errors import HeadwayError, SelectionError
-from headway.linux import libbpf, loading
+from headway.linux.bpf import libbpf, loading
+from headway.linux.bpf.libbpf import BpfError, Library
 from headway.linux.choose import start_source
 from headway.linux.ebpf import BpfSource
 from headway.linux.held import HeldCommand
-from headway.linux.libbpf import BpfError, Library
 from headway.linux.perf import perf_event as perf
 from headway.linux.source import Selection
 from headway.model import Ledger, Quality, merge, violations

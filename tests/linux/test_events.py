@@ -2,12 +2,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from headway.linux.perf.perf_event import HARDWARE, HW_CACHE, RAW, SOFTWARE, TRACEPOINT, Event
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.linux.machines import AMD_UNIT, SKYLAKE_UNIT, alder_lake, machine, skylake
 
 from headway.linux.perf.events import EventError, Events, Pmu, split_events
+from headway.linux.perf.perf_event import HARDWARE, HW_CACHE, RAW, SOFTWARE, TRACEPOINT, Event
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.linux.measuring import check
 
+from headway.linux.bpf.hotplug import Hotplug, parse_event
 from headway.linux.ebpf import BpfSource
-from headway.linux.hotplug import Hotplug, parse_event
 from headway.linux.procfs.processors import online
 from headway.linux.source import Selection
 

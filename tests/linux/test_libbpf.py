@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from headway.errors import HeadwayError
-from headway.linux import libbpf
+from headway.linux.bpf import libbpf
+from headway.linux.bpf.libbpf import SONAME, Library, bundled, find_library
 from headway.linux.doctor.capabilities import Kernel, System, capabilities
-from headway.linux.libbpf import SONAME, Library, bundled, find_library
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from headway.errors import HeadwayError
-from headway.linux import loading
+from headway.linux.bpf import loading
+from headway.linux.bpf.libbpf import BpfError, Library, Object
+from headway.linux.bpf.loading import SHAPES, Features, RefusedError, Shape
 from headway.linux.choose import cause
 from headway.linux.ebpf import BpfSource
-from headway.linux.libbpf import BpfError, Library, Object
-from headway.linux.loading import SHAPES, Features, RefusedError, Shape
 from headway.linux.source import Criteria, Selection
 
 root = pytest.mark.root

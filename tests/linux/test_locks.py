@@ -13,13 +13,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from headway.linux.syscalls.table import numbers
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.linux.procfs.maps import mappings
 from headway.linux.symbols import futexes as module
 from headway.linux.symbols.futexes import Interpreter, LockName, Locks
+from headway.linux.syscalls.table import numbers
 
 SPIN = """
 import sys, threading

@@ -4,12 +4,12 @@ import time
 from dataclasses import replace
 
 import pytest
-from headway.linux.perf.perf_event import Event, Reading, close_all, open_counter, open_per_cpu, read_counter, why_not
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.errors import HeadwayError
 from headway.linux.perf.events import Events
+from headway.linux.perf.perf_event import Event, Reading, close_all, open_counter, open_per_cpu, read_counter, why_not
 from headway.linux.procfs import processors
 
 times = st.integers(0, 2**40)

@@ -256,9 +256,8 @@ def test_running_processes_are_found_by_their_maps(build: Build) -> None:
 
 
 def test_a_kernel_that_hides_its_symbols_is_said(build: Build, tmp_path: Path) -> None:
-    from headway.linux.symbols.frames import Stacks
-
     from headway.binary.kallsyms import KernelSymbols
+    from headway.linux.symbols.frames import Stacks
     from headway.linux.symbols.modules import Modules
 
     (tmp_path / "kallsyms").write_text("0000000000000000 T _stext\n")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headway.linux import _memory, states
+from headway.linux.bpf import _memory, states
 from headway.linux.syscalls import table as syscalls
 from headway.linux.syscalls._calls import COMPAT
 from headway.model import Kind, kind_of

@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from headway.linux.perf.perf_event import Event, Reading
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.linux.measuring import until_asleep
@@ -22,6 +21,7 @@ from headway.errors import HeadwayError
 from headway.linux.perf import counters, thread_counters
 from headway.linux.perf.counters import Plan, plan
 from headway.linux.perf.events import EventError, Events
+from headway.linux.perf.perf_event import Event, Reading
 from headway.linux.perf.thread_counters import ThreadCounters
 from headway.linux.proc import ProcSource
 from headway.linux.source import Criteria, Selection

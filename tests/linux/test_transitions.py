@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.linux._memory import STATES
-from headway.linux._transitions import RECORDS, Decoder
-from headway.linux.transitions import TransitionReader, words_of_rings
+from headway.linux.bpf._memory import STATES
+from headway.linux.bpf._transitions import RECORDS, Decoder
+from headway.linux.bpf.transitions import TransitionReader, words_of_rings
 
 if TYPE_CHECKING:
-    from headway.linux._transitions import Columns
+    from headway.linux.bpf._transitions import Columns
 
 START = 1_000_000_000_000
 WORDS = 1 << 10

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from tests.linux.measuring import until_asleep
 
-from headway.linux import libbpf
+from headway.linux.bpf import libbpf
 from headway.linux.bpf.compile import compile_bpf
-from headway.linux.libbpf import UPROBES, BpfError, Library, Object
+from headway.linux.bpf.libbpf import UPROBES, BpfError, Library, Object
 from headway.linux.procfs.maps import mappings
 from headway.linux.regions.functions import Probe, resolve
 

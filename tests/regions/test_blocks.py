@@ -286,8 +286,8 @@ def test_who_may_not_read_is_told_so() -> None:
         pytest.skip("needs root, to stop being it")
     lines = """
 import os, sys
-import headway.linux.checks
-headway.linux.checks.load()  # what it imports, this user may not be able to read later
+import headway.linux.bpf.checks
+headway.linux.bpf.checks.load()  # what it imports, this user may not be able to read later
 from headway.linux.regions.blocks import Blocks
 from headway.linux.proc import ProcSource
 from headway.linux.source import Selection

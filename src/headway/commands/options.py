@@ -81,7 +81,7 @@ class Milliseconds(_Duration):
 
 def _print_checks(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
     if wanted:
-        from headway.linux.checks import ready_made
+        from headway.linux.bpf.checks import ready_made
 
         click.echo(ready_made(), nl=False)
         context.exit()

@@ -35,12 +35,13 @@ from headway.model import (
 )
 from headway.model.ledger import States
 
-from . import checks, loading, privileges
-from ._memory import STATES, Cells, Exits, Memory
-from .cost import Costs, Exercise, ExercisingProcess, costs
-from .hotplug import Hotplug
-from .libbpf import BpfError, Library, Object, RingReader
-from .loading import Features, Shape
+from . import privileges
+from .bpf import checks, loading
+from .bpf._memory import STATES, Cells, Exits, Memory
+from .bpf.calibration import Costs, Exercise, ExercisingProcess, costs
+from .bpf.hotplug import Hotplug
+from .bpf.libbpf import BpfError, Library, Object, RingReader
+from .bpf.loading import Features, Shape
 from .perf import counters
 from .perf import perf_event as perf
 from .procfs import processors
@@ -50,10 +51,10 @@ from .source import Criteria, Selection
 if TYPE_CHECKING:  # what few measurements need is loaded by those
     from headway.model.transitions import Piece
 
-    from . import stacks
-    from .causes import CauseReader, Causes
-    from .marking import Marking
-    from .transitions import Priority, TransitionReader
+    from .bpf import stacks
+    from .bpf.causes import CauseReader, Causes
+    from .bpf.marking import Marking
+    from .bpf.transitions import Priority, TransitionReader
 
 __all__ = ["BpfSource"]
 
@@ -166,7 +167,7 @@ class BpfSource:
         """Where threads were when they left their processor, and the states of samples, if that was asked for."""
         self._record, self._ring_words = record, ring_words
         if record:
-            from .transitions import MOST_SLOTS
+            from .bpf.transitions import MOST_SLOTS
 
             self._max_slots = min(self._max_slots, MOST_SLOTS)
         self._reader: TransitionReader | None = None
@@ -195,7 +196,7 @@ class BpfSource:
         self._check_ids()
         self._plan = counters.plan(self._criteria.events)
         if self._criteria.functions:
-            from .marking import Marking
+            from .bpf.marking import Marking
 
             self._marking = Marking(self._criteria.functions, selection)
         with ExercisingProcess() as exerciser:
@@ -240,7 +241,7 @@ class BpfSource:
             self._memory.measure_command(selection.command)
 
     def _read_transitions(self) -> None:
-        from .transitions import Priority, TransitionReader
+        from .bpf.transitions import Priority, TransitionReader
 
         assert self._object is not None
         assert self._ring is not None
@@ -267,7 +268,7 @@ class BpfSource:
         """Of the rings of a processor."""
         if not self._record:
             return 1, 1
-        from .transitions import words_of_rings
+        from .bpf.transitions import words_of_rings
 
         return words_of_rings(processors.possible(), self._ring_words)
 
@@ -377,11 +378,11 @@ class BpfSource:
                     if fd >= 0:
                         events.put(cpu * STATES["N_COUNTED"] + place, fd)
         if self._criteria.why:
-            from .causes import CauseReader
+            from .bpf.causes import CauseReader
 
             self._causes = CauseReader(self._object.map("causes"), self._memory)
         if self._criteria.stacks:
-            from . import stacks
+            from .bpf import stacks
 
             self.stacks = stacks.StackReader(library, self._object, self._memory)
         self._ring = RingReader(library, self._object.map("exits"), self._exits.function, self._exits.context)
@@ -417,7 +418,7 @@ class BpfSource:
         """Where no stacks are wanted their maps stay as small as they are declared."""
         if not self._criteria.stacks:
             return {}
-        from . import stacks
+        from .bpf import stacks
 
         return stacks.sizes(cpus)
 
@@ -724,7 +725,7 @@ class BpfSource:
 
     def _with_causes(self, threads: list[Thread], causes: Causes, before: Causes | None) -> list[Thread]:
         """The threads with what is behind their states; waits for the GIL named as such."""
-        from .causes import GIL
+        from .bpf.causes import GIL
 
         found = []
         for thread in threads:

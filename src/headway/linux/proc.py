@@ -259,7 +259,7 @@ class ProcSource:
 
     def _check_criteria(self) -> None:
         """What only another source can follow is said in the ledger; what none could is refused by each."""
-        from . import checks
+        from .bpf import checks
 
         checks.load(self._criteria.checks)
         if self._criteria.functions:

@@ -20,6 +20,7 @@ import numpy as np
 from headway.errors import HeadwayError
 from headway.model import Ledger, Profile, SampleColumns
 
+from .bpf.stacks import Away
 from .choose import may_use_bpf, start_source
 from .ebpf import BpfSource
 from .perf.sample_buffer import CPU_CLOCK, DEFAULT_FIELDS, PerfBuffer, Sampling
@@ -28,7 +29,6 @@ from .perf.sampler import Sampler
 from .perf.thread_buffers import COMM, FORK, MMAP2
 from .procfs.maps import Mapping
 from .source import Criteria, LinuxSource, Selection
-from .stacks import Away
 from .symbols.frames import Stacks
 from .symbols.modules import Modules, Space
 

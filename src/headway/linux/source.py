@@ -46,7 +46,7 @@ class Criteria:
     """What counts as progress, and what is recorded beside time (T2): the user's to read and to change."""
 
     checks: str | None = None
-    """A TOML file of status checks beside the ready-made ones (`headway.linux.checks`); None: only those."""
+    """A TOML file of status checks beside the ready-made ones (`headway.linux.bpf.checks`); None: only those."""
     functions: tuple[str, ...] = ()
     """Functions whose time is not progress: ``LIB:FUNCTION``, or the name of a ready-made set."""
     events: tuple[str, ...] = ()

@@ -1,1 +1,1 @@
-"""The eBPF programs in C, and how they are compiled."""
+"""The eBPF programs in C, and what loads, calibrates and reads them."""

@@ -22,7 +22,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from headway.errors import HeadwayError
-from headway.linux.libbpf import bundled, find_library
+from headway.linux.bpf.libbpf import bundled, find_library
 from headway.linux.perf import perf_event as perf
 from headway.linux.perf.counters import default_set
 from headway.linux.perf.events import EventError
@@ -129,8 +129,8 @@ class Kernel:
         ``told`` gets the name of each shape before it is tried. Returns, by their names, why each is refused, or None.
         Raises HeadwayError where none can be tried.
         """
-        from headway.linux.libbpf import Library
-        from headway.linux.loading import SHAPES, Features, RefusedError, trial
+        from headway.linux.bpf.libbpf import Library
+        from headway.linux.bpf.loading import SHAPES, Features, RefusedError, trial
 
         library = Library()
         features = Features.probe(library)

@@ -7,15 +7,15 @@ import platform
 from collections.abc import Mapping, Sequence
 
 from headway.errors import HeadwayError
+from headway.linux.procfs.ids import process_of
+from headway.linux.procfs.maps import mappings
+from headway.linux.regions.functions import Probe, resolve
+from headway.linux.source import Selection
 
 from . import _exercise
 from ._memory import STATES, Memory
-from .cost import FUNCTIONS, ExercisingProcess
+from .calibration import FUNCTIONS, ExercisingProcess
 from .libbpf import BpfError, Object
-from .procfs.ids import process_of
-from .procfs.maps import mappings
-from .regions.functions import Probe, resolve
-from .source import Selection
 
 __all__ = ["Marking"]
 

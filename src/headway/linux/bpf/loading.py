@@ -24,14 +24,14 @@ from pathlib import Path
 from typing import Any
 
 from headway.errors import HeadwayError
+from headway.linux.perf import perf_event as perf
+from headway.linux.procfs import processors
+from headway.linux.source import Criteria, Selection
 
 from . import checks, states
 from ._memory import STATES, pack_settings
 from .checks import Check
 from .libbpf import BpfError, Library, Object
-from .perf import perf_event as perf
-from .procfs import processors
-from .source import Criteria, Selection
 
 __all__ = ["SHAPES", "Features", "Loaded", "RefusedError", "Shape", "load", "trial", "types_of_kernel"]
 

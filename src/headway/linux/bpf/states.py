@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from headway.linux.syscalls.table import BY_FILE, WAITS, compat_numbers, name_of, numbers
+
 from . import _memory
-from .syscalls.table import BY_FILE, WAITS, compat_numbers, name_of, numbers
 
 __all__ = ["NAMES", "compat_table", "wait_table"]
 

@@ -192,7 +192,7 @@ cdef uint16_t number_for(str name):
 def pack_settings(*, wait_of, compat_call, checks=(), bytes name=b"", **numbers):
     """The settings of the programs as bytes (struct settings).
 
-    ``checks``: `headway.linux.checks.Check`, in the order of their states.
+    ``checks``: `headway.linux.bpf.checks.Check`, in the order of their states.
     """
     cdef settings s
     memset(&s, 0, sizeof(s))

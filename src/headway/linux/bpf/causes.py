@@ -13,12 +13,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from headway.linux.symbols.futexes import LockName, Locks
 from headway.model import Behind, Cause, CauseKey, list_causes
 
 from . import _memory
 from .checks import FILES
 from .libbpf import Map
-from .symbols.futexes import LockName, Locks
 
 __all__ = ["GIL", "CauseReader", "Causes"]
 

@@ -11,7 +11,7 @@ import socket
 import time
 from contextlib import suppress
 
-from .procfs import processors
+from headway.linux.procfs import processors
 
 __all__ = ["Hotplug", "parse_event"]
 

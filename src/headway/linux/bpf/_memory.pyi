@@ -1,10 +1,10 @@
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from mmap import mmap
 
+from headway.linux.perf.counters import Plan
 from headway.model import Cell, Kind
 
 from .checks import Check
-from .perf.counters import Plan
 
 STATES: dict[str, int]
 EVENTS: dict[str, int]

@@ -14,9 +14,9 @@ from importlib import resources
 from typing import Any
 
 from headway.errors import SelectionError
+from headway.linux.syscalls.table import numbers
 
 from . import _memory
-from .syscalls.table import numbers
 
 __all__ = ["FILES", "Check", "load", "ready_made", "state_names"]
 

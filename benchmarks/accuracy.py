@@ -17,9 +17,9 @@ from pathlib import Path
 
 from headway.commands.observe import observe_command
 from headway.demo import Truth, program
-from headway.linux.ebpf import BpfSource
 from headway.linux.held import HeldCommand
-from headway.linux.source import Selection
+from headway.linux.sources.ebpf import BpfSource
+from headway.linux.sources.source import Selection
 from headway.model import Kind, Ledger, Thread, interrupt_time, processor_time, violations
 
 from .common import compiled, heading, load, table

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headway.linux.choose import may_use_bpf
+from headway.linux.sources.choose import may_use_bpf
 from headway.model import Ledger, Piece, Window
 from headway.recording.document import Document
 from headway.recording.parquet import ROW_GROUP, encode

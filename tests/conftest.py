@@ -12,7 +12,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from headway.linux.choose import may_use_bpf
+from headway.linux.sources.choose import may_use_bpf
 
 pytest.register_assert_rewrite("tests.linux.measuring")  # a law that is broken is shown with what breaks it
 

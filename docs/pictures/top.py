@@ -20,7 +20,7 @@ from headway.commands.observe import measuring
 from headway.demo import program
 from headway.linux.held import HeldCommand
 from headway.linux.placement.facilities import facilities
-from headway.linux.source import Criteria, Selection
+from headway.linux.sources.source import Criteria, Selection
 from headway.model import Advice, Ledger, advise
 from headway.views.screen.app import TopApp
 

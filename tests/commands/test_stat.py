@@ -19,7 +19,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from headway.linux.choose import may_use_bpf
+from headway.linux.sources.choose import may_use_bpf
 from headway.views.json import schema
 
 HEADWAY = [sys.executable, "-c", "from headway.commands import main; main()"]

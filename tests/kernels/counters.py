@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from headway.linux.perf.counters import MAX_EVENTS, default_set
-from headway.linux.source import Criteria
+from headway.linux.sources.source import Criteria
 from headway.model import Ledger, Quality, Thread, violations
 from headway.model.ledger import add_states
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.linux.ebpf import BpfSource
 from headway.linux.held import HeldCommand
-from headway.linux.source import Criteria, Selection
+from headway.linux.sources.ebpf import BpfSource
+from headway.linux.sources.source import Criteria, Selection
 from headway.model import Ledger
 from headway.model.transitions import NO_STATE, OpenState, Piece, ThreadSeen
 

@@ -15,7 +15,7 @@ import pytest
 from headway.commands.observe import observe
 from headway.errors import HeadwayError
 from headway.linux.procfs.maps import mappings
-from headway.linux.source import Criteria, Selection
+from headway.linux.sources.source import Criteria, Selection
 from headway.model import Kind, Thread, interrupt_time
 
 from .measuring import check, count_of, measure, only, own_time, time_in

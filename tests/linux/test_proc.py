@@ -13,12 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from headway.linux.syscalls.table import numbers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.errors import HeadwayError, SelectionError
-from headway.linux.proc import ProcSource, reason_of_wchan
 from headway.linux.procfs._procfs import (
     FIRST_REASONS,
     RUNNABLE,
@@ -30,7 +28,9 @@ from headway.linux.procfs._procfs import (
     parse_stat,
     parse_syscall,
 )
-from headway.linux.source import LinuxSource, Selection
+from headway.linux.sources.proc import ProcSource, reason_of_wchan
+from headway.linux.sources.source import LinuxSource, Selection
+from headway.linux.syscalls.table import numbers
 from headway.model import Ledger, Quality, Thread, since, violations
 
 from .measuring import until_asleep

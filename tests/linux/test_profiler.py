@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from headway.commands.observe import observe
-from headway.linux.profiler import ProfileSource
-from headway.linux.source import LinuxSource, Selection
+from headway.linux.sources.profiler import ProfileSource
+from headway.linux.sources.source import LinuxSource, Selection
 from headway.model import Frame, Profile, is_exact, violations
 
 pytestmark = pytest.mark.root

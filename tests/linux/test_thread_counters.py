@@ -23,8 +23,8 @@ from headway.linux.perf.counters import Plan, plan
 from headway.linux.perf.events import EventError, Events
 from headway.linux.perf.perf_event import Event, Reading
 from headway.linux.perf.thread_counters import ThreadCounters
-from headway.linux.proc import ProcSource
-from headway.linux.source import Criteria, Selection
+from headway.linux.sources.proc import ProcSource
+from headway.linux.sources.source import Criteria, Selection
 from headway.model import Cell, Counted, Ledger, Quality, violations
 
 NOBODY = 65534

@@ -289,8 +289,8 @@ import os, sys
 import headway.linux.bpf.checks
 headway.linux.bpf.checks.load()  # what it imports, this user may not be able to read later
 from headway.linux.regions.blocks import Blocks
-from headway.linux.proc import ProcSource
-from headway.linux.source import Selection
+from headway.linux.sources.proc import ProcSource
+from headway.linux.sources.source import Selection
 import headway.regions
 with headway.regions.noneffective("x"):
     parent = os.getpid()

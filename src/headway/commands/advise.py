@@ -17,7 +17,7 @@ from headway.linux.placement.controls import Controls
 from headway.linux.placement.cpuset import Plan, plan
 from headway.linux.placement.facilities import facilities
 from headway.linux.placement.journal import Journal, journal_folder
-from headway.linux.source import LinuxSource
+from headway.linux.sources.source import LinuxSource
 from headway.model import MOST, Advice, Ledger, References, advise, merge
 
 from .observe import observe

@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from types import FrameType
 
 from headway.errors import CommandFailedError, SelectionError
-from headway.linux.choose import start_source
 from headway.linux.held import HeldCommand
-from headway.linux.source import Criteria, LinuxSource, Selection
+from headway.linux.sources.choose import start_source
+from headway.linux.sources.source import Criteria, LinuxSource, Selection
 from headway.model import Ledger
 
 __all__ = [

@@ -12,7 +12,7 @@ import click
 
 from headway.errors import HeadwayError
 from headway.linux.procfs import processors
-from headway.linux.source import MOST_IDS, Criteria, Selection
+from headway.linux.sources.source import MOST_IDS, Criteria, Selection
 
 __all__ = ["Ids", "Milliseconds", "ProcessorList", "Seconds", "Wanted", "listing_options", "measuring_options"]
 

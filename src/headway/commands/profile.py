@@ -8,7 +8,7 @@ from dataclasses import replace
 import click
 
 from headway.extras import need
-from headway.linux.source import LinuxSource, Selection
+from headway.linux.sources.source import LinuxSource, Selection
 
 from .observe import observe
 from .options import Seconds, Wanted, measuring_options
@@ -63,7 +63,7 @@ def command(
     need("recording")
     if wanted.why:
         raise click.UsageError("a profile has the stacks of all waits without --why, which belongs to headway stat")
-    from headway.linux.profiler import DEFAULT_FREQUENCY, ProfileSource
+    from headway.linux.sources.profiler import DEFAULT_FREQUENCY, ProfileSource
     from headway.model import Profile
     from headway.recording.profile import profile_settings, write_profile
     from headway.recording.writer import Writer

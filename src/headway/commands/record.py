@@ -10,7 +10,7 @@ import click
 
 from headway.errors import HeadwayError
 from headway.extras import need
-from headway.linux.choose import may_use_bpf
+from headway.linux.sources.choose import may_use_bpf
 
 from .display import Display, display
 from .options import Seconds, Wanted, measuring_options
@@ -90,7 +90,7 @@ def command(
     criteria = wanted.criteria(causes=False)
     if not may_use_bpf():
         raise HeadwayError("recording needs CAP_BPF and CAP_PERFMON: run as root (sudo headway record ...)")
-    from headway.linux.ebpf import BpfSource
+    from headway.linux.sources.ebpf import BpfSource
     from headway.recording.writer import Writer
 
     from .recorder import describe, record

@@ -9,7 +9,7 @@ import click
 
 from headway.errors import HeadwayError
 from headway.linux.placement.facilities import facilities
-from headway.linux.source import LinuxSource
+from headway.linux.sources.source import LinuxSource
 from headway.model import Advice, Ledger, References, advise
 
 from .html import html_option, page_if, write_ledger_page

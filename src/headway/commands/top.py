@@ -16,7 +16,7 @@ import click
 
 from headway.errors import HeadwayError
 from headway.linux.placement.facilities import facilities
-from headway.linux.source import LinuxSource
+from headway.linux.sources.source import LinuxSource
 from headway.model import Advice, Facilities, Ledger, References, advise, merge
 
 from .observe import caught_signals, measuring, observe, patient_collector, wait_for

@@ -12,8 +12,8 @@ from typing import Self, cast
 from headway.errors import SelectionError
 from headway.model import Ledger
 
-from .choose import start_source
-from .source import MOST_IDS, Criteria, LinuxSource, Selection
+from .sources.choose import start_source
+from .sources.source import MOST_IDS, Criteria, LinuxSource, Selection
 
 __all__ = ["Observed", "observe"]
 

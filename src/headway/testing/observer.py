@@ -22,8 +22,8 @@ from dataclasses import replace
 from typing import Any
 
 from headway.errors import HeadwayError
-from headway.linux.choose import start_source
-from headway.linux.source import LinuxSource, Selection
+from headway.linux.sources.choose import start_source
+from headway.linux.sources.source import LinuxSource, Selection
 from headway.model import Ledger, Quality, Thread
 
 from .progress import Piece, piece_of

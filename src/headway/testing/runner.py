@@ -1,9 +1,9 @@
 """The thread that runs the tests, where the source is /proc: its run time is exact, because it waits while it is read.
 
 The source looks at threads while they run too, and holds one that it finds able to run twice in a row to have run in
-between, for a tick of the kernel's at most; what was too much it gives less of later (`headway.linux.proc`). Between
-two tests later is too late. But while the observer is asked the runner sleeps, and the kernel's account of it is
-complete.
+between, for a tick of the kernel's at most; what was too much it gives less of later (`headway.linux.sources.proc`).
+Between two tests later is too late. But while the observer is asked the runner sleeps, and the kernel's account of it
+is complete.
 """
 
 from __future__ import annotations

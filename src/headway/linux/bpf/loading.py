@@ -26,7 +26,7 @@ from typing import Any
 from headway.errors import HeadwayError
 from headway.linux.perf import perf_event as perf
 from headway.linux.procfs import processors
-from headway.linux.source import Criteria, Selection
+from headway.linux.sources.source import Criteria, Selection
 
 from . import checks, states
 from ._memory import STATES, pack_settings

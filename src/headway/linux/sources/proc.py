@@ -24,15 +24,15 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 from headway.errors import HeadwayError, SelectionError
+from headway.linux.perf import counters
+from headway.linux.perf.thread_counters import ThreadCounters
+from headway.linux.procfs._procfs import Scanner, Task, parse_schedstat
+from headway.linux.procfs.ids import process_of
+from headway.linux.regions.marked import Marked
+from headway.linux.syscalls.table import BY_FILE, WAITS, name_of
 from headway.model import Cell, Ledger, Overhead, Precision, Quality, Thread, Window, since
 
-from .perf import counters
-from .perf.thread_counters import ThreadCounters
-from .procfs._procfs import Scanner, Task, parse_schedstat
-from .procfs.ids import process_of
-from .regions.marked import Marked
 from .source import Criteria, Selection
-from .syscalls.table import BY_FILE, WAITS, name_of
 
 __all__ = ["ProcSource"]
 
@@ -259,11 +259,11 @@ class ProcSource:
 
     def _check_criteria(self) -> None:
         """What only another source can follow is said in the ledger; what none could is refused by each."""
-        from .bpf import checks
+        from headway.linux.bpf import checks
 
         checks.load(self._criteria.checks)
         if self._criteria.functions:
-            from .regions.functions import resolve
+            from headway.linux.regions.functions import resolve
 
             resolve(self._criteria.functions, self._selection.pids, self._selection.argv)
 

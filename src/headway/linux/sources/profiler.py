@@ -18,19 +18,19 @@ from dataclasses import replace
 import numpy as np
 
 from headway.errors import HeadwayError
+from headway.linux.bpf.stacks import Away
+from headway.linux.perf.sample_buffer import CPU_CLOCK, DEFAULT_FIELDS, PerfBuffer, Sampling
+from headway.linux.perf.sample_buffer import Samples as RawSamples
+from headway.linux.perf.sampler import Sampler
+from headway.linux.perf.thread_buffers import COMM, FORK, MMAP2
+from headway.linux.procfs.maps import Mapping
+from headway.linux.symbols.frames import Stacks
+from headway.linux.symbols.modules import Modules, Space
 from headway.model import Ledger, Profile, SampleColumns
 
-from .bpf.stacks import Away
 from .choose import may_use_bpf, start_source
 from .ebpf import BpfSource
-from .perf.sample_buffer import CPU_CLOCK, DEFAULT_FIELDS, PerfBuffer, Sampling
-from .perf.sample_buffer import Samples as RawSamples
-from .perf.sampler import Sampler
-from .perf.thread_buffers import COMM, FORK, MMAP2
-from .procfs.maps import Mapping
 from .source import Criteria, LinuxSource, Selection
-from .symbols.frames import Stacks
-from .symbols.modules import Modules, Space
 
 __all__ = ["DEFAULT_FREQUENCY", "ProfileSource"]
 
@@ -48,7 +48,7 @@ _SAMPLE_ID = struct.Struct("=IIQ")  # behind every record that is no sample: pid
 
 
 class ProfileSource:
-    """Measures a selection of threads, and samples them (`headway.linux.source.LinuxSource`); `profile` after `end`.
+    """Measures a selection of threads, and samples them (`headway.linux.sources.source.LinuxSource`); `profile` after `end`.
 
     ``frequency``: samples a second of each thread's processor time.
     """
@@ -124,7 +124,7 @@ class ProfileSource:
         self._space(buffer.pid or self._pid_of(buffer.tid))
 
     def _pid_of(self, tid: int) -> int:
-        from .procfs.ids import process_of
+        from headway.linux.procfs.ids import process_of
 
         return process_of(tid) or tid
 

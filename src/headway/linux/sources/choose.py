@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from headway.errors import HeadwayError
+from headway.linux.procfs.status import status
 
-from .procfs.status import status
 from .source import Criteria, LinuxSource, Selection
 
 __all__ = ["begun_exact", "cause", "may_use_bpf", "start_source"]

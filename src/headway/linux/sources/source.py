@@ -54,7 +54,7 @@ class Criteria:
     why: bool = False
     """Record what is behind the waits, and who held the processor."""
     stacks: bool = False
-    """Charge the time off the processor to stacks, and tell the states of samples (`headway.linux.profiler`)."""
+    """Charge the time off the processor to stacks, and tell the states of samples (`headway.linux.sources.profiler`)."""
 
 
 class LinuxSource(Protocol):

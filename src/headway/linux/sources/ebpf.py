@@ -20,6 +20,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headway.errors import HeadwayError, SelectionError
+from headway.linux import privileges
+from headway.linux.bpf import checks, loading
+from headway.linux.bpf._memory import STATES, Cells, Exits, Memory
+from headway.linux.bpf.calibration import Costs, Exercise, ExercisingProcess, costs
+from headway.linux.bpf.hotplug import Hotplug
+from headway.linux.bpf.libbpf import BpfError, Library, Object, RingReader
+from headway.linux.bpf.loading import Features, Shape
+from headway.linux.perf import counters
+from headway.linux.perf import perf_event as perf
+from headway.linux.procfs import processors
+from headway.linux.procfs.ids import pid_namespace, process_of
 from headway.model import (
     Cell,
     Counted,
@@ -35,26 +46,14 @@ from headway.model import (
 )
 from headway.model.ledger import States
 
-from . import privileges
-from .bpf import checks, loading
-from .bpf._memory import STATES, Cells, Exits, Memory
-from .bpf.calibration import Costs, Exercise, ExercisingProcess, costs
-from .bpf.hotplug import Hotplug
-from .bpf.libbpf import BpfError, Library, Object, RingReader
-from .bpf.loading import Features, Shape
-from .perf import counters
-from .perf import perf_event as perf
-from .procfs import processors
-from .procfs.ids import pid_namespace, process_of
 from .source import Criteria, Selection
 
 if TYPE_CHECKING:  # what few measurements need is loaded by those
+    from headway.linux.bpf import stacks
+    from headway.linux.bpf.causes import CauseReader, Causes
+    from headway.linux.bpf.marking import Marking
+    from headway.linux.bpf.transitions import Priority, TransitionReader
     from headway.model.transitions import Piece
-
-    from .bpf import stacks
-    from .bpf.causes import CauseReader, Causes
-    from .bpf.marking import Marking
-    from .bpf.transitions import Priority, TransitionReader
 
 __all__ = ["BpfSource"]
 
@@ -104,7 +103,7 @@ _RINGS = ("stretches", "absences", "tails")
 
 
 class BpfSource:
-    """Measures a selection of threads with eBPF (`headway.linux.source.LinuxSource`).
+    """Measures a selection of threads with eBPF (`headway.linux.sources.source.LinuxSource`).
 
     ``intervals``: `read` and `interval` will be called, not only `end`. ``forget``: threads that have ended are in the
     interval in which they did, and in no reading since `begin`, so that measuring may go on for ever. ``max_threads``:
@@ -167,7 +166,7 @@ class BpfSource:
         """Where threads were when they left their processor, and the states of samples, if that was asked for."""
         self._record, self._ring_words = record, ring_words
         if record:
-            from .bpf.transitions import MOST_SLOTS
+            from headway.linux.bpf.transitions import MOST_SLOTS
 
             self._max_slots = min(self._max_slots, MOST_SLOTS)
         self._reader: TransitionReader | None = None
@@ -196,7 +195,7 @@ class BpfSource:
         self._check_ids()
         self._plan = counters.plan(self._criteria.events)
         if self._criteria.functions:
-            from .bpf.marking import Marking
+            from headway.linux.bpf.marking import Marking
 
             self._marking = Marking(self._criteria.functions, selection)
         with ExercisingProcess() as exerciser:
@@ -241,7 +240,7 @@ class BpfSource:
             self._memory.measure_command(selection.command)
 
     def _read_transitions(self) -> None:
-        from .bpf.transitions import Priority, TransitionReader
+        from headway.linux.bpf.transitions import Priority, TransitionReader
 
         assert self._object is not None
         assert self._ring is not None
@@ -268,7 +267,7 @@ class BpfSource:
         """Of the rings of a processor."""
         if not self._record:
             return 1, 1
-        from .bpf.transitions import words_of_rings
+        from headway.linux.bpf.transitions import words_of_rings
 
         return words_of_rings(processors.possible(), self._ring_words)
 
@@ -378,11 +377,11 @@ class BpfSource:
                     if fd >= 0:
                         events.put(cpu * STATES["N_COUNTED"] + place, fd)
         if self._criteria.why:
-            from .bpf.causes import CauseReader
+            from headway.linux.bpf.causes import CauseReader
 
             self._causes = CauseReader(self._object.map("causes"), self._memory)
         if self._criteria.stacks:
-            from .bpf import stacks
+            from headway.linux.bpf import stacks
 
             self.stacks = stacks.StackReader(library, self._object, self._memory)
         self._ring = RingReader(library, self._object.map("exits"), self._exits.function, self._exits.context)
@@ -418,7 +417,7 @@ class BpfSource:
         """Where no stacks are wanted their maps stay as small as they are declared."""
         if not self._criteria.stacks:
             return {}
-        from .bpf import stacks
+        from headway.linux.bpf import stacks
 
         return stacks.sizes(cpus)
 
@@ -504,7 +503,7 @@ class BpfSource:
             return
         self._searched &= {pid for _, pid, _ in self._memory.living()}  # ids are used again
         self._searched |= fresh
-        from .regions.blocks import Blocks
+        from headway.linux.regions.blocks import Blocks
 
         for pid in fresh:
             blocks = Blocks(pid)
@@ -725,7 +724,7 @@ class BpfSource:
 
     def _with_causes(self, threads: list[Thread], causes: Causes, before: Causes | None) -> list[Thread]:
         """The threads with what is behind their states; waits for the GIL named as such."""
-        from .bpf.causes import GIL
+        from headway.linux.bpf.causes import GIL
 
         found = []
         for thread in threads:

@@ -1,0 +1,1 @@
+"""What yields ledgers of a running Linux: eBPF, /proc, and who chooses between them."""

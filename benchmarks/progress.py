@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headway.commands.observe import observe_command
-from headway.linux.held import HeldCommand
 from headway.model import Kind, Thread, interrupt_time, processor_time
+from headway.session.child import HeldCommand
 
 from .common import compiled, heading, load, table
 

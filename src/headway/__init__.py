@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .linux.observing import observe
     from .machine.config import Cache
     from .machine.machine import Machine
     from .recording.reader import open
     from .regions import clear_noneffective, noneffective, poll, set_noneffective
+    from .session.observing import observe
 
 __all__ = [
     "Cache",
@@ -37,7 +37,7 @@ _WHERE = {
     "Machine": ".machine.machine",
     "clear_noneffective": ".regions",
     "noneffective": ".regions",
-    "observe": ".linux.observing",
+    "observe": ".session.observing",
     "open": ".recording.reader",
     "poll": ".regions",
     "set_noneffective": ".regions",

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.linux.held import HeldCommand
 from headway.linux.sources.ebpf import BpfSource
 from headway.linux.sources.source import Criteria, Selection
 from headway.model import Ledger
 from headway.model.transitions import NO_STATE, OpenState, Piece, ThreadSeen
+from headway.session.child import HeldCommand
 
 from .measuring import NO_CRITERIA, NO_SELECTION, check
 

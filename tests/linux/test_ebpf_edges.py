@@ -23,12 +23,12 @@ from headway.commands.observe import observe
 from headway.errors import HeadwayError, SelectionError
 from headway.linux.bpf import libbpf, loading
 from headway.linux.bpf.libbpf import BpfError, Library
-from headway.linux.held import HeldCommand
 from headway.linux.perf import perf_event as perf
 from headway.linux.sources.choose import start_source
 from headway.linux.sources.ebpf import BpfSource
 from headway.linux.sources.source import Selection
 from headway.model import Ledger, Quality, merge, violations
+from headway.session.child import HeldCommand
 
 from .measuring import check, measure, only
 

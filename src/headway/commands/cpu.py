@@ -13,10 +13,10 @@ import click
 from rich.console import Console
 
 from headway.errors import HeadwayError
-from headway.linux.held import HeldCommand
 from headway.model import Ledger, Sample, Window
 from headway.processors.disturbance import REASONS
 from headway.processors.observer import Observer, choose, clock, sleep_until
+from headway.session.child import HeldCommand
 from headway.views.interval import heading
 from headway.views.lines import Line
 from headway.views.utilisation import print_sample

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from typing import BinaryIO
 
-from headway.linux.held import HeldCommand
 from headway.model import Ledger
+from headway.session.child import HeldCommand
 
 from .observe import Measurement
 

@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from types import FrameType
 
 from headway.errors import CommandFailedError, SelectionError
-from headway.linux.held import HeldCommand
 from headway.linux.sources.choose import start_source
 from headway.linux.sources.source import Criteria, LinuxSource, Selection
 from headway.model import Ledger
+from headway.session.child import HeldCommand
 
 __all__ = [
     "Measurement",

@@ -10,10 +10,9 @@ from types import TracebackType
 from typing import Self, cast
 
 from headway.errors import SelectionError
+from headway.linux.sources.choose import start_source
+from headway.linux.sources.source import MOST_IDS, Criteria, LinuxSource, Selection
 from headway.model import Ledger
-
-from .sources.choose import start_source
-from .sources.source import MOST_IDS, Criteria, LinuxSource, Selection
 
 __all__ = ["Observed", "observe"]
 

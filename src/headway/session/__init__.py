@@ -1,0 +1,1 @@
+"""A measurement from beginning to end: the child process, and the sources that measure it."""

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from headway.commands.observe import observe_command
 from headway.demo import Truth, program
+from headway.linux.options import Selection
 from headway.linux.sources.ebpf import BpfSource
-from headway.linux.sources.source import Selection
 from headway.model import Kind, Ledger, Thread, interrupt_time, processor_time, violations
 from headway.session.child import HeldCommand
 

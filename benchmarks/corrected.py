@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from headway.linux.options import Selection
 from headway.linux.sources.ebpf import BpfSource
-from headway.linux.sources.source import Selection
 from headway.model import Kind, Ledger, processor_time, since
 
 from .common import compiled, heading, load, table

@@ -21,8 +21,8 @@ from pathlib import Path
 from headway.linux.bpf._exercise import calls
 from headway.linux.bpf.compile import compile_bpf
 from headway.linux.bpf.libbpf import Library, Object
+from headway.linux.options import Selection
 from headway.linux.sources.ebpf import BpfSource
-from headway.linux.sources.source import Selection
 
 CALLS = 200_000
 TRIPS = 20_000

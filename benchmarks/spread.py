@@ -22,7 +22,7 @@ from pathlib import Path
 
 from headway.commands.observe import observe
 from headway.errors import HeadwayError
-from headway.linux.sources.source import Criteria, Selection
+from headway.linux.options import Criteria, Selection
 from headway.model import Kind, processor_time
 
 from .common import compiled, heading, load, table

@@ -23,8 +23,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from headway.linux.bpf._exercise import calls
+from headway.linux.options import Selection
 from headway.linux.sources.ebpf import BpfSource
-from headway.linux.sources.source import Selection
 from headway.recording.reader import Recording
 
 from .common import heading, load, table

@@ -18,8 +18,8 @@ from pathlib import Path
 from headway.commands.live import LiveFeed
 from headway.commands.observe import measuring
 from headway.demo import program
+from headway.linux.options import Criteria, Selection
 from headway.linux.placement.facilities import facilities
-from headway.linux.sources.source import Criteria, Selection
 from headway.model import Advice, Ledger, advise
 from headway.session.child import HeldCommand
 from headway.views.screen.app import TopApp

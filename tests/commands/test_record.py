@@ -22,7 +22,7 @@ from headway.commands import recorded, recorder
 from headway.commands.record import Size
 from headway.commands.recorder import describe, record
 from headway.errors import HeadwayError
-from headway.linux.sources.source import Selection
+from headway.linux.options import Selection
 from headway.model import Ledger, Piece, violations
 from headway.recording import target
 from headway.recording.format import part_name
@@ -36,7 +36,7 @@ HEADWAY = [sys.executable, "-c", "from headway.commands import main; main()"]
 
 
 class Source:
-    """Hands over a made-up run (`headway.linux.sources.source.RecordingSource`)."""
+    """Hands over a made-up run (`RecordingSource`)."""
 
     name = "bpf"
 
@@ -232,8 +232,11 @@ def test_a_report_of_what_is_no_recording(tmp_path: Path) -> None:
 
 
 def test_stat_does_not_load_what_recordings_need() -> None:
-    code = "import sys, headway, headway.commands.stat, headway.linux.sources.ebpf; print({'numpy', 'pyarrow'} &
-    {*sys.modules})" done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    code = (
+        "import sys, headway, headway.commands.stat, headway.linux.sources.ebpf; "
+        "print({'numpy', 'pyarrow'} & {*sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
 
 

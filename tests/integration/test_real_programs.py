@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from headway.commands.observe import Observation, observe
-from headway.linux.sources.source import Selection
+from headway.linux.options import Selection
 from headway.model import Kind, Ledger, Thread, add_states, violations
 
 SOURCES = [pytest.param("bpf", marks=pytest.mark.root), "proc"]

@@ -18,8 +18,8 @@ import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from headway.linux.options import Criteria
 from headway.linux.perf.counters import MAX_EVENTS, default_set
-from headway.linux.sources.source import Criteria
 from headway.model import Ledger, Quality, Thread, violations
 from headway.model.ledger import add_states
 

@@ -24,7 +24,7 @@ from typing import TextIO
 from headway.errors import HeadwayError
 from headway.linux.bpf.libbpf import Library
 from headway.linux.bpf.loading import SHAPES, Features, RefusedError, Shape, trial
-from headway.linux.sources.source import Criteria, Selection
+from headway.linux.options import Criteria, Selection
 from headway.model import Ledger
 
 from ..linux.measuring import check, measure, measure_intervals

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from headway.commands.observe import observe
-from headway.linux.sources.source import Criteria, Selection
+from headway.linux.options import Criteria, Selection
 from headway.model import Cell, Kind, Ledger, Thread, interrupt_time, merge, violations
 
 SPINNER_AND_SLEEPERS = (

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.linux.options import Criteria, Selection
 from headway.linux.sources.ebpf import BpfSource
-from headway.linux.sources.source import Criteria, Selection
 from headway.model import Ledger
 from headway.model.transitions import NO_STATE, OpenState, Piece, ThreadSeen
 from headway.session.child import HeldCommand

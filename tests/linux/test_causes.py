@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from headway.linux.options import Criteria, Selection
 from headway.linux.sources import ebpf
-from headway.linux.sources.source import Criteria, Selection
 from headway.model import Behind, Cause, Thread
 
 from .measuring import measure, measure_intervals, only, python

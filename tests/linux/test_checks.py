@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from headway.errors import SelectionError
 from headway.linux.bpf import _memory, checks
 from headway.linux.bpf.checks import FILES, Check, load, state_names
-from headway.linux.sources.source import Criteria
+from headway.linux.options import Criteria
 from headway.linux.syscalls.table import numbers
 
 from .measuring import count_of, measure, not_polled, only, time_in

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from headway.linux.bpf._memory import EVENTS
 from headway.linux.bpf.calibration import BEFORE, FUNCTIONS, Costs, Exercise, ExercisingProcess, costs
-from headway.linux.sources.source import Selection
+from headway.linux.options import Selection
 from headway.model import Kind
 from headway.views.json import to_document
 from headway.views.lines import text_of

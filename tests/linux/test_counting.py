@@ -16,8 +16,8 @@ import pytest
 
 from headway.commands.observe import observe
 from headway.errors import HeadwayError
+from headway.linux.options import Criteria, Selection
 from headway.linux.perf.counters import MAX_EVENTS, default_set
-from headway.linux.sources.source import Criteria, Selection
 from headway.model import Cell, Kind, Ledger, Thread
 from headway.model.ledger import States
 from headway.views.json import schema

@@ -23,10 +23,10 @@ from headway.commands.observe import observe
 from headway.errors import HeadwayError, SelectionError
 from headway.linux.bpf import libbpf, loading
 from headway.linux.bpf.libbpf import BpfError, Library
+from headway.linux.options import Selection
 from headway.linux.perf import perf_event as perf
 from headway.linux.sources.choose import start_source
 from headway.linux.sources.ebpf import BpfSource
-from headway.linux.sources.source import Selection
 from headway.model import Ledger, Quality, merge, violations
 from headway.session.child import HeldCommand
 
@@ -86,7 +86,7 @@ def test_why_the_kernel_refuses_is_told() -> None:
 @root
 def test_few_open_files_are_made_more_or_said() -> None:
     code = (
-        "from headway.linux.sources.ebpf import BpfSource; from headway.linux.sources.source import Selection\n"
+        "from headway.linux.sources.ebpf import BpfSource; from headway.linux.options import Selection\n"
         "import resource; limits = resource.getrlimit(resource.RLIMIT_NOFILE)\n"
         "source = BpfSource(Selection(everything=True)); source.begin(); source.close()\n"
         "assert resource.getrlimit(resource.RLIMIT_NOFILE) == limits"
@@ -412,7 +412,7 @@ def test_a_cgroup_with_what_is_in_it_below_it_and_comes_to_it() -> None:
 @root
 def test_a_cgroup_seen_from_a_cgroup_namespace() -> None:
     code = (
-        "import sys; from headway.commands.observe import observe; from headway.linux.sources.source import Selection\n"
+        "import sys; from headway.commands.observe import observe; from headway.linux.options import Selection\n"
         "ledger = observe(Selection(cgroup=sys.argv[1]), prefer='bpf', seconds=0.2).ledger\n"
         "print([thread.name for thread in ledger.threads])"
     )

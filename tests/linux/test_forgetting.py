@@ -8,8 +8,8 @@ import time
 
 import pytest
 
+from headway.linux.options import Selection
 from headway.linux.sources.choose import start_source
-from headway.linux.sources.source import Selection
 from headway.model import Ledger
 
 PROGRAM = """

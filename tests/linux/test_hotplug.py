@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from tests.linux.measuring import check
 
 from headway.linux.bpf.hotplug import Hotplug, parse_event
+from headway.linux.options import Selection
 from headway.linux.procfs.processors import online
 from headway.linux.sources.ebpf import BpfSource
-from headway.linux.sources.source import Selection
 
 FOLDER = Path("/sys/devices/system/cpu")
 

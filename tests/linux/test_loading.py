@@ -15,9 +15,9 @@ from headway.errors import HeadwayError
 from headway.linux.bpf import loading
 from headway.linux.bpf.libbpf import BpfError, Library, Object
 from headway.linux.bpf.loading import SHAPES, Features, RefusedError, Shape
+from headway.linux.options import Criteria, Selection
 from headway.linux.sources.choose import cause
 from headway.linux.sources.ebpf import BpfSource
-from headway.linux.sources.source import Criteria, Selection
 
 root = pytest.mark.root
 NOT_IN_A_SHAPE = {

@@ -14,8 +14,8 @@ import pytest
 
 from headway.commands.observe import observe
 from headway.errors import HeadwayError
+from headway.linux.options import Criteria, Selection
 from headway.linux.procfs.maps import mappings
-from headway.linux.sources.source import Criteria, Selection
 from headway.model import Kind, Thread, interrupt_time
 
 from .measuring import check, count_of, measure, only, own_time, time_in

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.linux.sources.source import Criteria
+from headway.linux.options import Criteria
 from headway.model import Kind, Ledger, interrupt_time
 
 from .measuring import count_of, measure, measure_intervals, not_polled, only, own_time, polled, time_in

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.errors import HeadwayError, SelectionError
+from headway.linux.options import Selection
 from headway.linux.procfs._procfs import (
     FIRST_REASONS,
     RUNNABLE,
@@ -29,7 +30,7 @@ from headway.linux.procfs._procfs import (
     parse_syscall,
 )
 from headway.linux.sources.proc import ProcSource, reason_of_wchan
-from headway.linux.sources.source import LinuxSource, Selection
+from headway.linux.sources.source import LinuxSource
 from headway.linux.syscalls.table import numbers
 from headway.model import Ledger, Quality, Thread, since, violations
 

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from headway.commands.observe import observe
+from headway.linux.options import Selection
 from headway.linux.sources.profiler import ProfileSource
-from headway.linux.sources.source import LinuxSource, Selection
+from headway.linux.sources.source import LinuxSource
 from headway.model import Frame, Profile, is_exact, violations
 
 pytestmark = pytest.mark.root

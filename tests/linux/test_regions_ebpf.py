@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import headway
-from headway.linux.sources.source import Selection
+from headway.linux.options import Selection
 from headway.model import Kind, Ledger, Thread, interrupt_time
 
 from .measuring import count_of, lost, measure, measure_intervals, only, own_time, time_in

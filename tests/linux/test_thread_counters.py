@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 from tests.linux.measuring import until_asleep
 
 from headway.errors import HeadwayError
+from headway.linux.options import Criteria, Selection
 from headway.linux.perf import counters, thread_counters
 from headway.linux.perf.counters import Plan, plan
 from headway.linux.perf.events import EventError, Events
 from headway.linux.perf.perf_event import Event, Reading
 from headway.linux.perf.thread_counters import ThreadCounters
 from headway.linux.sources.proc import ProcSource
-from headway.linux.sources.source import Criteria, Selection
 from headway.model import Cell, Counted, Ledger, Quality, violations
 
 NOBODY = 65534

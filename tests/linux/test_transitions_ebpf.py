@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from headway.linux.bpf.transitions import NICE
+from headway.linux.options import Criteria, Selection
 from headway.linux.sources import ebpf
 from headway.linux.sources.ebpf import BpfSource
-from headway.linux.sources.source import Criteria, Selection
 from headway.model import Kind, kind_of, violations
 
 from .measuring import SPINNER_AND_SLEEPERS, python, time_in

@@ -13,7 +13,7 @@ from headway.commands.observe import observe
 from headway.errors import HeadwayError
 from headway.linux.doctor import verifying
 from headway.linux.doctor.verifying import Answer, Run, Verification, judge, neighbours_of, run_of, verify
-from headway.linux.sources.source import Selection
+from headway.linux.options import Selection
 from headway.model import Cell, Counted, Ledger, Precision, Quality, Thread, Window
 
 GOOD = (

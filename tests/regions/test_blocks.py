@@ -290,7 +290,7 @@ import headway.linux.bpf.checks
 headway.linux.bpf.checks.load()  # what it imports, this user may not be able to read later
 from headway.linux.regions.blocks import Blocks
 from headway.linux.sources.proc import ProcSource
-from headway.linux.sources.source import Selection
+from headway.linux.options import Selection
 import headway.regions
 with headway.regions.noneffective("x"):
     parent = os.getpid()

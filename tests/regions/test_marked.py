@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.regions.conftest import Compile
 
+from headway.linux.options import Selection
 from headway.linux.procfs._procfs import WAITING, WHOLE_SHARE, Account, Task
 from headway.linux.regions.blocks import Block, Spent
 from headway.linux.regions.marked import MOST_STATES, Marked
 from headway.linux.sources.proc import ProcSource
-from headway.linux.sources.source import Selection
 from headway.model import Cell, Kind, Ledger, Thread, kind_of, violations
 
 START = 10**12

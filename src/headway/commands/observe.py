@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 from types import FrameType
 
 from headway.errors import CommandFailedError, SelectionError
+from headway.linux.options import Criteria, Selection
 from headway.linux.sources.choose import start_source
-from headway.linux.sources.source import Criteria, LinuxSource, Selection
+from headway.linux.sources.source import LinuxSource
 from headway.model import Ledger
 from headway.session.child import HeldCommand
 

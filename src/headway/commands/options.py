@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from headway.errors import HeadwayError
+from headway.linux.options import MOST_IDS, Criteria, Selection
 from headway.linux.procfs import processors
-from headway.linux.sources.source import MOST_IDS, Criteria, Selection
 
 __all__ = ["Ids", "Milliseconds", "ProcessorList", "Seconds", "Wanted", "listing_options", "measuring_options"]
 

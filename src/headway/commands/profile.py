@@ -8,7 +8,8 @@ from dataclasses import replace
 import click
 
 from headway.extras import need
-from headway.linux.sources.source import LinuxSource, Selection
+from headway.linux.options import Selection
+from headway.linux.sources.source import LinuxSource
 
 from .observe import observe
 from .options import Seconds, Wanted, measuring_options

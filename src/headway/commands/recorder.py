@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from headway.errors import HeadwayError
-from headway.linux.sources.source import RecordingSource, Selection, SourceAround
+from headway.linux.options import Selection
+from headway.linux.sources.source import RecordingSource, SourceAround
 from headway.model import Ledger, Window
 from headway.recording.clock import boot
 from headway.recording.document import Document
@@ -24,7 +25,7 @@ TAKE_ROWS = 1 << 18
 
 
 class Recorder(SourceAround):
-    """A source (`headway.linux.sources.source.LinuxSource`) that records what another one hands over.
+    """A source (`LinuxSource`) that records what another one hands over.
 
     That the recording cannot be written on is no reason to leave a command alone: ``error`` tells, and what comes after
     it is not recorded.

@@ -11,11 +11,12 @@ from contextlib import suppress
 import click
 
 from headway.errors import HeadwayError
+from headway.linux.options import Criteria, Selection
 from headway.linux.privileges import Capability, User, give_up, permitted, user_named
 from headway.linux.procfs.cgroups import read_origin
 from headway.linux.procfs.status import status as status_of
 from headway.linux.sources.choose import start_source
-from headway.linux.sources.source import Criteria, LinuxSource, Selection, SourceAround
+from headway.linux.sources.source import LinuxSource, SourceAround
 from headway.model import Ledger
 from headway.views.metrics.feed import hand_over
 from headway.views.metrics.otlp import PushExporter, interval_seconds
@@ -173,7 +174,7 @@ def command(
 
 
 class Served(SourceAround):
-    """A source (`headway.linux.sources.source.LinuxSource`) of which readings are handed over when they are asked for."""
+    """A source (`LinuxSource`) of which readings are handed over when they are asked for."""
 
     def __init__(
         self,

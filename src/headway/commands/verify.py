@@ -13,8 +13,8 @@ from rich.text import Text
 
 from headway.errors import HeadwayError
 from headway.linux.doctor.verifying import LOOPS, Answer, Run, Verification, verify
+from headway.linux.options import Selection
 from headway.linux.perf.counters import default_set
-from headway.linux.sources.source import Selection
 from headway.model import Ledger
 
 from .observe import observe

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from headway.linux.options import Criteria, Selection
 from headway.linux.sources.choose import begun_exact
 from headway.linux.sources.ebpf import BpfSource
-from headway.linux.sources.source import Criteria, Selection
 from headway.model import Cell, Quality
 
 from .power import Power, growth

@@ -10,8 +10,9 @@ from types import TracebackType
 from typing import Self, cast
 
 from headway.errors import SelectionError
+from headway.linux.options import MOST_IDS, Criteria, Selection
 from headway.linux.sources.choose import start_source
-from headway.linux.sources.source import MOST_IDS, Criteria, LinuxSource, Selection
+from headway.linux.sources.source import LinuxSource
 from headway.model import Ledger
 
 __all__ = ["Observed", "observe"]

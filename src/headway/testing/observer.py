@@ -22,8 +22,9 @@ from dataclasses import replace
 from typing import Any
 
 from headway.errors import HeadwayError
+from headway.linux.options import Selection
 from headway.linux.sources.choose import start_source
-from headway.linux.sources.source import LinuxSource, Selection
+from headway.linux.sources.source import LinuxSource
 from headway.model import Ledger, Quality, Thread
 
 from .progress import Piece, piece_of

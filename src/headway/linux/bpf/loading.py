@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from headway.errors import HeadwayError
+from headway.linux.options import Criteria, Selection
 from headway.linux.perf import perf_event as perf
 from headway.linux.procfs import processors
-from headway.linux.sources.source import Criteria, Selection
 
 from . import checks, states
 from ._memory import STATES, pack_settings

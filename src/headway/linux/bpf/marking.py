@@ -7,10 +7,10 @@ import platform
 from collections.abc import Mapping, Sequence
 
 from headway.errors import HeadwayError
+from headway.linux.options import Selection
 from headway.linux.procfs.ids import process_of
 from headway.linux.procfs.maps import mappings
 from headway.linux.regions.functions import Probe, resolve
-from headway.linux.sources.source import Selection
 
 from . import _exercise
 from ._memory import STATES, Memory

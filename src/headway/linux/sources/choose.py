@@ -8,9 +8,10 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from headway.errors import HeadwayError
+from headway.linux.options import Criteria, Selection
 from headway.linux.procfs.status import status
 
-from .source import Criteria, LinuxSource, Selection
+from .source import LinuxSource
 
 __all__ = ["begun_exact", "cause", "may_use_bpf", "start_source"]
 

@@ -27,6 +27,7 @@ from headway.linux.bpf.calibration import Costs, Exercise, ExercisingProcess, co
 from headway.linux.bpf.hotplug import Hotplug
 from headway.linux.bpf.libbpf import BpfError, Library, Object, RingReader
 from headway.linux.bpf.loading import Features, Shape
+from headway.linux.options import Criteria, Selection
 from headway.linux.perf import counters
 from headway.linux.perf import perf_event as perf
 from headway.linux.procfs import processors
@@ -45,8 +46,6 @@ from headway.model import (
     within,
 )
 from headway.model.ledger import States
-
-from .source import Criteria, Selection
 
 if TYPE_CHECKING:  # what few measurements need is loaded by those
     from headway.linux.bpf import stacks
@@ -103,7 +102,7 @@ _RINGS = ("stretches", "absences", "tails")
 
 
 class BpfSource:
-    """Measures a selection of threads with eBPF (`headway.linux.sources.source.LinuxSource`).
+    """Measures a selection of threads with eBPF (`LinuxSource`).
 
     ``intervals``: `read` and `interval` will be called, not only `end`. ``forget``: threads that have ended are in the
     interval in which they did, and in no reading since `begin`, so that measuring may go on for ever. ``max_threads``:

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 from headway.errors import HeadwayError, SelectionError
+from headway.linux.options import Criteria, Selection
 from headway.linux.perf import counters
 from headway.linux.perf.thread_counters import ThreadCounters
 from headway.linux.procfs._procfs import Scanner, Task, parse_schedstat
@@ -31,8 +32,6 @@ from headway.linux.procfs.ids import process_of
 from headway.linux.regions.marked import Marked
 from headway.linux.syscalls.table import BY_FILE, WAITS, name_of
 from headway.model import Cell, Ledger, Overhead, Precision, Quality, Thread, Window, since
-
-from .source import Criteria, Selection
 
 __all__ = ["ProcSource"]
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from headway.errors import HeadwayError
 from headway.linux.bpf.stacks import Away
+from headway.linux.options import Criteria, Selection
 from headway.linux.perf.sample_buffer import CPU_CLOCK, DEFAULT_FIELDS, PerfBuffer, Sampling
 from headway.linux.perf.sample_buffer import Samples as RawSamples
 from headway.linux.perf.sampler import Sampler
@@ -30,7 +31,7 @@ from headway.model import Ledger, Profile, SampleColumns
 
 from .choose import may_use_bpf, start_source
 from .ebpf import BpfSource
-from .source import Criteria, LinuxSource, Selection
+from .source import LinuxSource
 
 __all__ = ["DEFAULT_FREQUENCY", "ProfileSource"]
 
@@ -48,7 +49,7 @@ _SAMPLE_ID = struct.Struct("=IIQ")  # behind every record that is no sample: pid
 
 
 class ProfileSource:
-    """Measures a selection of threads, and samples them (`headway.linux.sources.source.LinuxSource`); `profile` after `end`.
+    """Measures a selection of threads, and samples them (`LinuxSource`); `profile` after `end`.
 
     ``frequency``: samples a second of each thread's processor time.
     """

@@ -11,6 +11,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ._version import __version__
+
 if TYPE_CHECKING:
     from .machine.config import Cache
     from .machine.machine import Machine
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Cache",
     "Machine",
+    "__version__",
     "clear_noneffective",
     "get_include",
     "noneffective",
@@ -29,8 +32,6 @@ __all__ = [
     "poll",
     "set_noneffective",
 ]
-
-__version__ = "0.1.0"
 
 _WHERE = {
     "Cache": ".machine.config",

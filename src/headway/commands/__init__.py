@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 
 import click
 
-from headway import __version__
+from headway._version import __version__
 from headway.errors import HeadwayError
 from headway.extras import explained
 

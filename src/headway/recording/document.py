@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from headway import __version__
+from headway._version import __version__
 from headway.errors import HeadwayError
 from headway.model import Counted, Ledger, Overhead, Precision, Quality, Window
 from headway.text import valid

@@ -17,7 +17,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from headway import __version__
+from headway._version import __version__
 from headway.errors import HeadwayError
 from headway.files import read_file, written_whole
 from headway.model import Quality

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headway import __version__
+from headway._version import __version__
 from headway.model import Profile
 
 from .printable import clean

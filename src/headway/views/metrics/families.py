@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 
-from headway import __version__
+from headway._version import __version__
 from headway.model import Quality, indices_of, kind_of
 
 from .totals import Cost, Series, Snapshot

@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from headway import __version__
+from headway._version import __version__
 from headway.errors import HeadwayError
 from headway.extras import need
 

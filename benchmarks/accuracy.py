@@ -15,12 +15,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headway.commands.observe import observe_command
 from headway.demo import Truth, program
 from headway.linux.options import Selection
 from headway.linux.sources.ebpf import BpfSource
 from headway.model import Kind, Ledger, Thread, interrupt_time, processor_time, violations
 from headway.session.child import HeldCommand
+from headway.session.measure import observe_command
 
 from .common import compiled, heading, load, table
 

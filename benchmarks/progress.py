@@ -22,9 +22,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from headway.commands.observe import observe_command
 from headway.model import Kind, Thread, interrupt_time, processor_time
 from headway.session.child import HeldCommand
+from headway.session.measure import observe_command
 
 from .common import compiled, heading, load, table
 

@@ -20,10 +20,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from headway.commands.observe import observe
 from headway.errors import HeadwayError
 from headway.linux.options import Criteria, Selection
 from headway.model import Kind, processor_time
+from headway.session.measure import observe
 
 from .common import compiled, heading, load, table
 

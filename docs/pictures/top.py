@@ -15,13 +15,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from headway.commands.live import LiveFeed
-from headway.commands.observe import measuring
 from headway.demo import program
 from headway.linux.options import Criteria, Selection
 from headway.linux.placement.facilities import facilities
 from headway.model import Advice, Ledger, advise
 from headway.session.child import HeldCommand
+from headway.session.live import LiveFeed
+from headway.session.measure import measuring
 from headway.views.screen.app import TopApp
 
 SECONDS = 14.0

@@ -18,9 +18,8 @@ import pytest
 from click.testing import CliRunner
 
 from headway.commands import record as command
-from headway.commands import recorded, recorder
+from headway.commands import recorded
 from headway.commands.record import Size
-from headway.commands.recorder import describe, record
 from headway.errors import HeadwayError
 from headway.linux.options import Selection
 from headway.model import Ledger, Piece, violations
@@ -28,6 +27,8 @@ from headway.recording import target
 from headway.recording.format import part_name
 from headway.recording.reader import Recording
 from headway.recording.writer import Writer
+from headway.session import recorder
+from headway.session.recorder import describe, record
 
 from ..recording.test_ledger import plain
 from ..recordings import Run, frame

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from headway.commands.observe import observe_command
 from headway.demo import Figures, Truth, program
 from headway.errors import HeadwayError
 from headway.model import Kind, kind_of, violations
+from headway.session.measure import observe_command
 
 NAMES = ["compute", "memory", "syscalls", "lock", "holder", "sleeper", "dodger", "disk", "poller", "marked"]
 LEEWAY = 0.2e9

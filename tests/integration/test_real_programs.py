@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from headway.commands.observe import Observation, observe
 from headway.linux.options import Selection
 from headway.model import Kind, Ledger, Thread, add_states, violations
+from headway.session.measure import Observation, observe
 
 SOURCES = [pytest.param("bpf", marks=pytest.mark.root), "proc"]
 each_source = pytest.mark.parametrize("source", SOURCES)

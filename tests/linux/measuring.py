@@ -10,9 +10,9 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from headway.commands.observe import observe
 from headway.linux.options import Criteria, Selection
 from headway.model import Cell, Kind, Ledger, Thread, interrupt_time, merge, violations
+from headway.session.measure import observe
 
 SPINNER_AND_SLEEPERS = (
     "import threading,time\n"

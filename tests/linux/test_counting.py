@@ -14,12 +14,12 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from headway.commands.observe import observe
 from headway.errors import HeadwayError
 from headway.linux.options import Criteria, Selection
 from headway.linux.perf.counters import MAX_EVENTS, default_set
 from headway.model import Cell, Kind, Ledger, Thread
 from headway.model.ledger import States
+from headway.session.measure import observe
 from headway.views.json import schema
 
 from .measuring import measure, measure_intervals, only, time_in

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from headway.commands.observe import observe
 from headway.errors import CommandFailedError, HeadwayError
 from headway.linux.options import Selection
 from headway.linux.procfs.processors import online
 from headway.linux.sources.source import LinuxSource
 from headway.model import Kind, interrupt_time
+from headway.session.measure import observe
 
 from .measuring import SPINNER_AND_SLEEPERS, measure, measure_intervals, only, python, time_in
 

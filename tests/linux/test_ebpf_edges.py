@@ -19,7 +19,6 @@ from pathlib import Path
 
 import pytest
 
-from headway.commands.observe import observe
 from headway.errors import HeadwayError, SelectionError
 from headway.linux.bpf import libbpf, loading
 from headway.linux.bpf.libbpf import BpfError, Library
@@ -29,6 +28,7 @@ from headway.linux.sources.choose import start_source
 from headway.linux.sources.ebpf import BpfSource
 from headway.model import Ledger, Quality, merge, violations
 from headway.session.child import HeldCommand
+from headway.session.measure import observe
 
 from .measuring import check, measure, only
 
@@ -412,7 +412,7 @@ def test_a_cgroup_with_what_is_in_it_below_it_and_comes_to_it() -> None:
 @root
 def test_a_cgroup_seen_from_a_cgroup_namespace() -> None:
     code = (
-        "import sys; from headway.commands.observe import observe; from headway.linux.options import Selection\n"
+        "import sys; from headway.session.measure import observe; from headway.linux.options import Selection\n"
         "ledger = observe(Selection(cgroup=sys.argv[1]), prefer='bpf', seconds=0.2).ledger\n"
         "print([thread.name for thread in ledger.threads])"
     )

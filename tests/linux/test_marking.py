@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from headway.commands.observe import observe
 from headway.errors import HeadwayError
 from headway.linux.options import Criteria, Selection
 from headway.linux.procfs.maps import mappings
 from headway.model import Kind, Thread, interrupt_time
+from headway.session.measure import observe
 
 from .measuring import check, count_of, measure, only, own_time, time_in
 

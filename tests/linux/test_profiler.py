@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from headway.commands.observe import observe
 from headway.linux.options import Selection
 from headway.linux.sources.profiler import ProfileSource
 from headway.linux.sources.source import LinuxSource
 from headway.model import Frame, Profile, is_exact, violations
+from headway.session.measure import observe
 
 pytestmark = pytest.mark.root
 

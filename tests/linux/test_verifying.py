@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.commands.observe import observe
 from headway.errors import HeadwayError
 from headway.linux.doctor import verifying
 from headway.linux.doctor.verifying import Answer, Run, Verification, judge, neighbours_of, run_of, verify
 from headway.linux.options import Selection
 from headway.model import Cell, Counted, Ledger, Precision, Quality, Thread, Window
+from headway.session.measure import observe
 
 GOOD = (
     Run("compute", 0, "cycles", 980, 5, 15, 1000, {}, {}),

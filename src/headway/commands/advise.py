@@ -19,8 +19,8 @@ from headway.linux.placement.facilities import facilities
 from headway.linux.placement.journal import Journal, journal_folder
 from headway.linux.sources.source import LinuxSource
 from headway.model import MOST, Advice, Ledger, References, advise, merge
+from headway.session.measure import observe
 
-from .observe import observe
 from .options import Seconds, Wanted, measuring_options
 from .references import defaults_text, load_references, references_option
 from .report import die_of, report_to

@@ -17,12 +17,12 @@ from headway.model import Ledger, Sample, Window
 from headway.processors.disturbance import REASONS
 from headway.processors.observer import Observer, choose, clock, sleep_until
 from headway.session.child import HeldCommand
+from headway.session.measure import caught_signals, patient_collector, wait_for
 from headway.views.interval import heading
 from headway.views.lines import Line
 from headway.views.utilisation import print_sample
 from headway.views.utilisation_json import cpu_json
 
-from .observe import caught_signals, patient_collector, wait_for
 from .options import Milliseconds, ProcessorList, Seconds
 from .report import die_of, report_to
 from .say import say

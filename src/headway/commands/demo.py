@@ -13,10 +13,9 @@ from headway.demo import Truth, program
 from headway.demo.explain import ON_THE_PROCESSOR, Account, Comparison, Part, explain
 from headway.errors import HeadwayError
 from headway.model import Ledger, Quality, interrupt_time, violations
+from headway.session.measure import observe_command
 from headway.views.figures import MARKS
 from headway.views.losses import named_losses
-
-from .observe import observe_command
 
 __all__ = ["command", "render"]
 

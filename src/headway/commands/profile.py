@@ -10,8 +10,8 @@ import click
 from headway.extras import need
 from headway.linux.options import Selection
 from headway.linux.sources.source import LinuxSource
+from headway.session.measure import observe
 
-from .observe import observe
 from .options import Seconds, Wanted, measuring_options
 from .profiled import show_profile
 from .report import die_of
@@ -68,8 +68,7 @@ def command(
     from headway.model import Profile
     from headway.recording.profile import profile_settings, write_profile
     from headway.recording.writer import Writer
-
-    from .recorder import describe
+    from headway.session.recorder import describe
 
     selection = wanted.selection(argv)
     criteria = wanted.criteria(causes=False)

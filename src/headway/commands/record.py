@@ -92,8 +92,7 @@ def command(
         raise HeadwayError("recording needs CAP_BPF and CAP_PERFMON: run as root (sudo headway record ...)")
     from headway.linux.sources.ebpf import BpfSource
     from headway.recording.writer import Writer
-
-    from .recorder import describe, record
+    from headway.session.recorder import describe, record
 
     longest = None if max_time is None else round(max_time * 1e9)
     writer = Writer(output, describe(selection, argv), most_bytes=max_size, longest=longest)

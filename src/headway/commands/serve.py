@@ -18,6 +18,7 @@ from headway.linux.procfs.status import status as status_of
 from headway.linux.sources.choose import start_source
 from headway.linux.sources.source import LinuxSource, SourceAround
 from headway.model import Ledger
+from headway.session.measure import observe
 from headway.views.metrics.feed import hand_over
 from headway.views.metrics.otlp import PushExporter, interval_seconds
 from headway.views.metrics.site import cost_of_ourselves
@@ -25,7 +26,6 @@ from headway.views.metrics.totals import By, Totals
 
 from .addresses import DEFAULT, listen, parse_address, read_token
 from .notify import Notifier
-from .observe import observe
 from .options import Milliseconds, Seconds, Wanted, measuring_options
 from .report import die_of
 from .serving import Push, start_listener

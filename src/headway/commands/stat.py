@@ -11,9 +11,9 @@ from headway.errors import HeadwayError
 from headway.linux.placement.facilities import facilities
 from headway.linux.sources.source import LinuxSource
 from headway.model import Advice, Ledger, References, advise
+from headway.session.measure import observe
 
 from .html import html_option, page_if, write_ledger_page
-from .observe import observe
 from .options import Milliseconds, Seconds, Wanted, listing_options, measuring_options
 from .references import load_references, references_option
 from .report import die_of, report_to

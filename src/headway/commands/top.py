@@ -18,8 +18,8 @@ from headway.errors import HeadwayError
 from headway.linux.placement.facilities import facilities
 from headway.linux.sources.source import LinuxSource
 from headway.model import Advice, Facilities, Ledger, References, advise, merge
+from headway.session.measure import caught_signals, measuring, observe, patient_collector, wait_for
 
-from .observe import caught_signals, measuring, observe, patient_collector, wait_for
 from .options import Milliseconds, Seconds, Wanted, measuring_options
 from .references import load_references, references_option
 from .report import die_of
@@ -96,7 +96,7 @@ def command(
         _print(wanted, argv, every, duration)
         return
 
-    from .live import HeldBack, LiveFeed
+    from headway.session.live import HeldBack, LiveFeed
 
     status: int | None = None
     reasons: list[str] = []

@@ -16,8 +16,7 @@ from headway.linux.doctor.verifying import LOOPS, Answer, Run, Verification, ver
 from headway.linux.options import Selection
 from headway.linux.perf.counters import default_set
 from headway.model import Ledger
-
-from .observe import observe
+from headway.session.measure import observe
 
 __all__ = ["BELIEVED", "DOUBTED", "NOTHING_TO_VERIFY", "document", "render", "run_verification"]
 

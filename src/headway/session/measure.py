@@ -21,7 +21,8 @@ from headway.linux.options import Criteria, Selection
 from headway.linux.sources.choose import start_source
 from headway.linux.sources.source import LinuxSource
 from headway.model import Ledger
-from headway.session.child import HeldCommand
+
+from .child import HeldCommand
 
 __all__ = [
     "Measurement",

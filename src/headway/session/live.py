@@ -11,9 +11,9 @@ from contextlib import suppress
 from typing import BinaryIO
 
 from headway.model import Ledger
-from headway.session.child import HeldCommand
 
-from .observe import Measurement
+from .child import HeldCommand
+from .measure import Measurement
 
 __all__ = ["HeldBack", "LiveFeed"]
 

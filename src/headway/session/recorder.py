@@ -14,7 +14,7 @@ from headway.recording.clock import boot
 from headway.recording.document import Document
 from headway.recording.writer import Writer
 
-from .observe import Observation, observe
+from .measure import Observation, observe
 
 __all__ = ["Recorder", "describe", "record"]
 

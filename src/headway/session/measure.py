@@ -23,6 +23,7 @@ from headway.linux.sources.source import LinuxSource
 from headway.model import Ledger
 
 from .child import HeldCommand
+from .loop import turns
 
 __all__ = [
     "Measurement",
@@ -250,20 +251,19 @@ def _serve(
     enough: Callable[[], bool],
 ) -> None:
     source, held = measurement.source, measurement.held
-    poll = select.poll()
-    for fd in (wakeup, *measurement.fds()):
-        poll.register(fd, select.POLLIN)
     now = time.monotonic()
     deadline = None if seconds is None else now + seconds
     report = None if interval is None else now + interval
+
+    def due() -> float | None:
+        if enough():
+            return 0.0
+        return min((moment for moment in (deadline, report) if moment is not None), default=None)
+
     passed_on = 0
-    while True:
-        pause = source.service()
+    for ready in turns(source.service, lambda: (wakeup, *measurement.fds()), due):
         if enough():
             return
-        now = time.monotonic()
-        due = [moment for moment in (deadline, report, None if pause is None else now + pause) if moment is not None]
-        ready = {fd for fd, _ in poll.poll(max(0.0, min(due) - now) * 1000 if due else None)}
         if wakeup in ready:
             with suppress(BlockingIOError):
                 os.read(wakeup, 512)
@@ -279,9 +279,7 @@ def _serve(
                     held.send(number)
         if deadline is not None and now >= deadline:
             return
-        for fd in ready - {wakeup, *source.poll_fds()}:
-            poll.unregister(fd)
-        if measurement.is_over(ready):
+        if measurement.is_over(set(ready)):
             return
         if report is not None and interval is not None and now >= report:
             if each is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import threading
 from collections.abc import Sequence
 from types import TracebackType
@@ -14,6 +13,8 @@ from headway.linux.options import MOST_IDS, Criteria, Selection
 from headway.linux.sources.choose import start_source
 from headway.linux.sources.source import LinuxSource
 from headway.model import Ledger
+
+from .loop import turns
 
 __all__ = ["Observed", "observe"]
 
@@ -156,17 +157,16 @@ class Observed:
         return self._source
 
     def _serve(self, source: LinuxSource) -> None:
-        poll = select.poll()
-        for fd in (self._stop, *source.poll_fds()):
-            poll.register(fd, select.POLLIN)
-        pause: float | None = 0.0
-        while self._stop not in {fd for fd, _ in poll.poll(None if pause is None else pause * 1000)}:
+        def service() -> float | None:
             with self._lock:
-                try:
-                    pause = source.service()
-                except Exception as error:  # who reads is told
-                    self._failed = error
+                return source.service()
+
+        try:
+            for ready in turns(service, lambda: (self._stop, *source.poll_fds())):
+                if self._stop in ready:
                     return
+        except Exception as error:  # who reads is told
+            self._failed = error
 
     def _close(self) -> None:
         if self._service is not None and self._service.ident is not None:

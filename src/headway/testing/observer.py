@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import sys
 from collections.abc import Iterator
@@ -26,6 +25,7 @@ from headway.linux.options import Selection
 from headway.linux.sources.choose import start_source
 from headway.linux.sources.source import LinuxSource
 from headway.model import Ledger, Quality, Thread
+from headway.session.loop import turns
 
 from .progress import Piece, piece_of
 from .runner import run_time, with_run_time
@@ -116,13 +116,9 @@ def main() -> None:
 
 def _requests(pidfd: int, source: LinuxSource | None = None) -> Iterator[list[str]]:
     """The lines of standard input, in words; between them the source is seen to."""
-    poll = select.poll()
-    for fd in (0, pidfd, *(source.poll_fds() if source is not None else ())):
-        poll.register(fd, select.POLLIN)
+    service = source.service if source is not None else lambda: None
     text = b""
-    while True:
-        pause = source.service() if source is not None else None
-        ready = {fd for fd, _ in poll.poll(None if pause is None else pause * 1000)}
+    for ready in turns(service, lambda: (0, pidfd, *(source.poll_fds() if source is not None else ()))):
         if 0 in ready:
             more = os.read(0, 4096)
             if not more:

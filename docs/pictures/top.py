@@ -15,10 +15,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from headway.advice import Advice, advise
 from headway.demo import program
 from headway.linux.options import Criteria, Selection
 from headway.linux.placement.facilities import facilities
-from headway.model import Advice, Ledger, advise
+from headway.model import Ledger
 from headway.session.child import HeldCommand
 from headway.session.live import LiveFeed
 from headway.session.measure import measuring

@@ -15,7 +15,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from headway.model import Cell, Ledger, Overhead, Processor, Thread, Window, advise
+from headway.advice import advise
+from headway.model import Cell, Ledger, Overhead, Processor, Thread, Window
 from headway.views.json import dumps, schema, to_document
 
 HEADWAY = [sys.executable, "-c", "from headway.commands import main; main()"]

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headway.advice import References
 from headway.commands.references import defaults_text, load_references
 from headway.errors import HeadwayError
-from headway.model import References
 
 NAMES = [value.name for value in fields(References)]
 WHOLE = {"least_ns": 10**18, "most": 1000}

@@ -7,8 +7,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headway.advice import Facilities, Interrupt
 from headway.linux.placement.facilities import facilities
-from headway.model import Facilities, Interrupt
 
 TABLE = """\
            CPU0       CPU2

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from tests.linux.kernel import ROOT, FakeKernel, KilledError
 
+from headway.advice import Remedy
 from headway.errors import HeadwayError
 from headway.linux.placement.changes import change_of, document_of
 from headway.linux.placement.cpuset import Plan, plan
 from headway.linux.placement.journal import Journal
-from headway.model import Remedy
 
 REMEDY = Remedy("partition", 4711, 1, (50,))
 V1 = "30 20 0:26 / /cg/cpuset rw - cgroup cgroup rw,cpuset\n"

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from headway.advice import Remedy
 from headway.linux.placement.changes import Change, MakeGroup, Move
 from headway.linux.placement.controls import Controls
 from headway.linux.placement.cpuset import _cpuset_root, _Refused, plan
 from headway.linux.placement.journal import Journal
-from headway.model import Remedy
 
 CONTROLS = Controls()
 THREADS = "import threading, time\nfor _ in range(2): threading.Thread(target=time.sleep, args=(600,)).start()\n"

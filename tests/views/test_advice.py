@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from rich.console import Console
 from tests.ledgers import any_state_names, ledgers
 
-from headway.model import Advice, Cell, Facilities, Interrupt, Ledger, References, Thread, Window, advise, patterns
-from headway.model.patterns import Pattern
+from headway.advice import Advice, Facilities, Interrupt, References, advise, patterns
+from headway.advice.patterns import Pattern
+from headway.model import Cell, Ledger, Thread, Window
 from headway.views.advice import what_would_help
 from headway.views.lines import show, text_of
 from headway.views.printable import width_of

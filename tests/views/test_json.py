@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.ledgers import HOSTILE_NAMES, any_state_names, ledgers, names
 
-from headway.model import Cell, Counted, Ledger, Quality, Thread, Window, advise, merge
+from headway.advice import advise
+from headway.model import Cell, Counted, Ledger, Quality, Thread, Window, merge
 from headway.views.json import dumps, schema, to_document, write
 
 VALIDATOR = jsonschema.Draft202012Validator(schema())

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.ledgers import any_state_names, ledgers
 
+from headway.advice import advise
 from headway.errors import HeadwayError
-from headway.model import Behind, Cause, Cell, Ledger, Thread, Window, advise
+from headway.model import Behind, Cause, Cell, Ledger, Thread, Window
 from headway.views.json import dumps, to_document
 from headway.views.saved import from_documents
 

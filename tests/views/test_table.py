@@ -10,18 +10,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 from tests.ledgers import HOSTILE_NAMES, any_state_names, ledgers
 
-from headway.model import (
-    Cell,
-    Counted,
-    Ledger,
-    Overhead,
-    Precision,
-    Processor,
-    Quality,
-    Thread,
-    Window,
-    advise,
-)
+from headway.advice import advise
+from headway.model import Cell, Counted, Ledger, Overhead, Precision, Processor, Quality, Thread, Window
 from headway.views.interval import heading
 from headway.views.lines import show, text_of
 from headway.views.printable import width_of

@@ -12,13 +12,14 @@ from typing import Any, TextIO
 
 import click
 
+from headway.advice import MOST, Advice, References, advise
 from headway.errors import HeadwayError
 from headway.linux.placement.controls import Controls
 from headway.linux.placement.cpuset import Plan, plan
 from headway.linux.placement.facilities import facilities
 from headway.linux.placement.journal import Journal, journal_folder
 from headway.linux.sources.source import LinuxSource
-from headway.model import MOST, Advice, Ledger, References, advise, merge
+from headway.model import Ledger, merge
 from headway.session.measure import observe
 
 from .options import Seconds, Wanted, measuring_options

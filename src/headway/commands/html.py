@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from headway.advice import Advice
 from headway.errors import HeadwayError
-from headway.model import Advice, Ledger
+from headway.model import Ledger
 
 from .output import binary_output, check_apart
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from headway.advice import Advice, Facilities, advise
 from headway.errors import HeadwayError
 from headway.extras import need
 from headway.linux.placement.facilities import facilities
-from headway.model import Advice, Facilities, Ledger, advise
+from headway.model import Ledger
 from headway.views.printable import clean
 
 from .display import patience

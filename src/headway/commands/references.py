@@ -16,8 +16,8 @@ from typing import Any
 
 import click
 
+from headway.advice import References
 from headway.errors import HeadwayError
-from headway.model import References
 
 __all__ = ["defaults_text", "load_references", "references_option"]
 

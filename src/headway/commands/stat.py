@@ -7,10 +7,11 @@ from typing import TextIO
 
 import click
 
+from headway.advice import Advice, References, advise
 from headway.errors import HeadwayError
 from headway.linux.placement.facilities import facilities
 from headway.linux.sources.source import LinuxSource
-from headway.model import Advice, Ledger, References, advise
+from headway.model import Ledger
 from headway.session.measure import observe
 
 from .html import html_option, page_if, write_ledger_page

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from headway.advice import Advice, Facilities, References, advise
 from headway.errors import HeadwayError
 from headway.linux.placement.facilities import facilities
 from headway.linux.sources.source import LinuxSource
-from headway.model import Advice, Facilities, Ledger, References, advise, merge
+from headway.model import Ledger, merge
 from headway.session.measure import caught_signals, measuring, observe, patient_collector, wait_for
 
 from .options import Milliseconds, Seconds, Wanted, measuring_options

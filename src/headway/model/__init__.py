@@ -1,11 +1,9 @@
-"""The vocabulary and the laws: states, cells, ledger, indices, quality, advice. Imports nothing else of headway."""
+"""The vocabulary and the laws: states, cells, ledger, indices, quality. Imports nothing else of headway."""
 
 from .accounting import Accounts, Level, Position, Step, Tally, Transition, level_of
-from .advice import Advice, advise
 from .cause import Behind, Cause, CauseKey, add_causes, list_causes, subtract_causes, within
 from .cell import Cell
 from .counted import Counted
-from .facilities import Facilities, Interrupt
 from .hotspots import Hotspot, StackShare, StateSummary, function_of, innermost_first, summaries, unsampled
 from .indices import (
     EXACT,
@@ -23,8 +21,6 @@ from .kinds import KINDS, Kind, kind_of
 from .ledger import Ledger, Overhead, Processor, Thread, Window, add_states, merge, since, unit_of, violations
 from .profile import PARTS, Frame, Profile, SampleColumns, is_exact, matches, part_of, sampling_error
 from .quality import Quality
-from .references import MOST, References
-from .remedy import Remedy
 from .transitions import NO_STATE, OpenState, Piece, ThreadSeen, Transitions
 from .utilisation import ALL, FIGURES, Sample, Utilisation, across, joined
 
@@ -33,22 +29,18 @@ __all__ = [
     "EXACT",
     "FIGURES",
     "KINDS",
-    "MOST",
     "NO_STATE",
     "PARTS",
     "Accounts",
-    "Advice",
     "Amounts",
     "Behind",
     "Cause",
     "CauseKey",
     "Cell",
     "Counted",
-    "Facilities",
     "Frame",
     "Hotspot",
     "Indices",
-    "Interrupt",
     "Kind",
     "Ledger",
     "Level",
@@ -60,8 +52,6 @@ __all__ = [
     "Processor",
     "Profile",
     "Quality",
-    "References",
-    "Remedy",
     "Sample",
     "SampleColumns",
     "StackShare",
@@ -77,7 +67,6 @@ __all__ = [
     "across",
     "add_causes",
     "add_states",
-    "advise",
     "amounts_of",
     "function_of",
     "indices_of",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from headway.model import Advice, Ledger
+from headway.advice import Advice
+from headway.model import Ledger
 
 from .figures import share
 from .lines import Line, indented

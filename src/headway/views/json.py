@@ -11,7 +11,8 @@ from dataclasses import asdict, replace
 from functools import lru_cache, partial
 from typing import Any
 
-from headway.model import Advice, Cause, Cell, Indices, Ledger, Quality, Thread, kind_of
+from headway.advice import Advice
+from headway.model import Cause, Cell, Indices, Ledger, Quality, Thread, kind_of
 from headway.text import valid
 
 from .schemas import schema_of

@@ -14,8 +14,8 @@ from operator import add, itemgetter
 
 from rich.console import Console
 
+from headway.advice import Advice
 from headway.model import (
-    Advice,
     Amounts,
     Cell,
     Indices,

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from headway.advice import Advice
 from headway.commands.html import page_to, write_ledger_page, write_recording_page
-from headway.model import Advice, Behind, Cause, Ledger, Thread
+from headway.model import Behind, Cause, Ledger, Thread
 from headway.recording.queries.catalogue import find
 from headway.recording.queries.instant import at
 from headway.recording.reader import Recording

@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.model import Advice, Kind, Ledger, Profile, Thread, Window, indices_of
+from headway.advice import Advice
+from headway.model import Kind, Ledger, Profile, Thread, Window, indices_of
 from headway.text import valid
 from headway.views.html.document import Subject
 from headway.views.html.page import front

@@ -12,8 +12,9 @@ from rich.segment import Segment
 from textual.geometry import Offset
 from textual.pilot import Pilot
 
+from headway.advice import advise
 from headway.errors import HeadwayError
-from headway.model import Cell, Ledger, Overhead, Precision, Processor, Quality, Thread, Window, advise
+from headway.model import Cell, Ledger, Overhead, Precision, Processor, Quality, Thread, Window
 from headway.views.screen.app import LEAST, TopApp
 from headway.views.screen.roster import Order
 

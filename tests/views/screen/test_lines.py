@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.model import Behind, Cause, Cell, Kind, Ledger, Precision, Quality, Thread, Window, advise
+from headway.advice import advise
+from headway.model import Behind, Cause, Cell, Kind, Ledger, Precision, Quality, Thread, Window
 from headway.views.lines import Line, text_of
 from headway.views.palette import ORDER, PALETTE
 from headway.views.printable import clean, width_of

@@ -11,8 +11,8 @@ import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from headway.advice import Remedy
 from headway.linux.procfs.processors import as_list, parse_list
-from headway.model import Remedy
 
 from .changes import PREFIX, Bind, Bound, Change, Enable, MakeGroup, Move, Partition
 from .controls import Controls

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from headway.advice import Facilities, Interrupt
 from headway.errors import HeadwayError
 from headway.linux.procfs.processors import online, parse_list
-from headway.model import Facilities, Interrupt
 
 __all__ = ["facilities"]
 

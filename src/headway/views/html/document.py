@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from headway._version import __version__
-from headway.model import Advice, Cell, Indices, Ledger, Thread, kind_of
+from headway.advice import Advice
+from headway.model import Cell, Indices, Ledger, Thread, kind_of
 from headway.views.palette import ON_PROCESSOR, ORDER, PALETTE
 from headway.views.printable import visible
 

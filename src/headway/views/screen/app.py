@@ -27,8 +27,9 @@ from textual.filter import LineFilter
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
+from headway.advice import Advice
 from headway.errors import HeadwayError
-from headway.model import Advice, Ledger
+from headway.model import Ledger
 from headway.views.lines import Line
 from headway.views.printable import clean, wrap
 

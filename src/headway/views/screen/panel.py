@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from headway.model import Advice, Cell, Kind, Ledger, Quality, Thread, add_states, kind_of
+from headway.advice import Advice
+from headway.model import Cell, Kind, Ledger, Quality, Thread, add_states, kind_of
 from headway.views.advice import what_would_help
 from headway.views.figures import NOTHING, share, with_unit
 from headway.views.lines import Line, cut, indented

@@ -6,23 +6,8 @@ import pytest
 from hypothesis import given
 from tests.ledgers import ledgers
 
-from headway.model import (
-    Advice,
-    Behind,
-    Cause,
-    Cell,
-    Counted,
-    Facilities,
-    Interrupt,
-    Kind,
-    Ledger,
-    Processor,
-    References,
-    Remedy,
-    Thread,
-    Window,
-    advise,
-)
+from headway.advice import Advice, Facilities, Interrupt, References, Remedy, advise
+from headway.model import Behind, Cause, Cell, Counted, Kind, Ledger, Processor, Thread, Window
 
 SECOND = 10**9
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from headway.model.cause import Behind, Cause
+from headway.model.cell import Cell
+from headway.model.indices import interrupt_time, processor_time
+from headway.model.kinds import Kind, kind_of
+from headway.model.ledger import Ledger, Thread
+
 from . import patterns
-from .cause import Behind, Cause
-from .cell import Cell
 from .facilities import Facilities, Interrupt
-from .indices import interrupt_time, processor_time
-from .kinds import Kind, kind_of
-from .ledger import Ledger, Thread
 from .patterns import Pattern
 from .references import References
 from .remedy import Contentions, Remedy, able

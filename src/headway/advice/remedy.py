@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .cause import Behind, Cause
-from .indices import processor_time
-from .kinds import Kind
-from .ledger import Ledger, Thread
+from headway.model.cause import Behind, Cause
+from headway.model.indices import processor_time
+from headway.model.kinds import Kind
+from headway.model.ledger import Ledger, Thread
 
 __all__ = ["Contention", "Contentions", "Remedy", "able"]
 

@@ -1,0 +1,8 @@
+"""What would help: the policy over the figures, its thresholds and remedies (T10)."""
+
+from .advise import Advice, advise
+from .facilities import Facilities, Interrupt
+from .references import MOST, References
+from .remedy import Remedy
+
+__all__ = ["MOST", "Advice", "Facilities", "Interrupt", "References", "Remedy", "advise"]

@@ -2,11 +2,11 @@
 
 from libc.stdint cimport int64_t, uint32_t
 
+from headway.riscv.operations cimport *
+from headway.trace.threads.protocol cimport *
+
 cdef enum:
     MAX_CORES = 16
-    MAX_THREADS = 8
-    NOWHERE = 32
-    # ^ The register that results for x0 go to.
 
 cdef extern from *:
     """
@@ -51,21 +51,6 @@ cdef enum:  # Status
 cdef enum:  # Privilege
     USER = 0
     MACHINE = 3
-
-# Why an instruction is not issued; from FETCH_INTERNAL on it is memory, and odd numbers are external memory.
-cdef enum:  # Reason
-    GOING = 0
-    DATA = 1
-    REFILL = 2
-    SLOT = 3
-    FETCH_INTERNAL = 4
-    FETCH_EXTERNAL = 5
-    LOAD_INTERNAL = 6
-    LOAD_EXTERNAL = 7
-    STORE_INTERNAL = 8
-    STORE_EXTERNAL = 9
-    TLB_MISS = 10
-    REASONS = 11
 
 # The progress unit's counters (section 4).
 cdef enum:  # Counter
@@ -125,75 +110,3 @@ cdef enum:  # Mode
     HALTED = 4
     STOPPED = 5
     AWAY = 6
-
-cdef enum:  # Operation
-    UNDECODED = 0
-    BAD
-    LUI
-    AUIPC
-    JAL
-    JALR
-    BEQ
-    BNE
-    BLT
-    BGE
-    BLTU
-    BGEU
-    LB
-    LH
-    LW
-    LBU
-    LHU
-    SB
-    SH
-    SW
-    ADDI
-    SLTI
-    SLTIU
-    XORI
-    ORI
-    ANDI
-    SLLI
-    SRLI
-    SRAI
-    ADD
-    SUB
-    SLL
-    SLT
-    SLTU
-    XOR
-    SRL
-    SRA
-    OR
-    AND
-    MUL
-    MULH
-    MULHSU
-    MULHU
-    DIV
-    DIVU
-    REM
-    REMU
-    FENCE
-    FENCE_I
-    ECALL
-    EBREAK
-    MRET
-    WFI
-    CSRRW
-    CSRRS
-    CSRRC
-    CSRRWI
-    CSRRSI
-    CSRRCI
-    LR
-    SC
-    AMOSWAP
-    AMOADD
-    AMOXOR
-    AMOAND
-    AMOOR
-    AMOMIN
-    AMOMAX
-    AMOMINU
-    AMOMAXU

@@ -2,27 +2,10 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
-from .architecture cimport COUNTERS, MAX_CORES, MAX_THREADS, REASONS, STATES
+from headway.riscv.decode cimport Decoded
+from headway.trace.threads.protocol cimport COLUMNS, MAX_THREADS, REASONS
 
-cdef enum:
-    COLUMNS = 36
-    # ^ Of the parity of a segment of trace.
-
-ctypedef struct Decoded:
-    uint8_t operation
-    uint8_t rd
-    uint8_t rs1
-    uint8_t rs2
-    int32_t immediate
-    uint8_t size
-    # ^ 2 or 4 bytes.
-    uint8_t crosses
-    # ^ Its second half is in the next cache line.
-    uint8_t range
-    # ^ The address range of the state monitor that it lies in; 0: none.
-    uint8_t uimm
-    uint32_t word
-    # ^ The instruction itself, as trap values show it.
+from .architecture cimport COUNTERS, MAX_CORES, STATES
 
 ctypedef struct Cell:
     int64_t time

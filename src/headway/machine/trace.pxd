@@ -13,7 +13,7 @@ from libc.stdlib cimport realloc
 from libc.string cimport memcmp, memcpy, memset
 
 from .architecture cimport *
-from .structures cimport COLUMNS, Core, Decoded, Hart, Loaded, Logged, Machine, Traced, TraceUnit
+from .structures cimport Core, Decoded, Hart, Loaded, Logged, Machine, Traced, TraceUnit
 
 cdef enum:  # Attention
     TRACED = 8
@@ -26,49 +26,13 @@ cdef enum:  # Wanted
     TRACE_IN_STATE = 4
     TRACE_WANTED = 7
 
-# What a hart does in a cycle: codes of packets, of the log, and of what is decoded.
-cdef enum:  # Doing
-    LONG = 0
-    STORE_WAITS = 9
-    IN_SLEEP = 12
-    # ^ 12 to 14: C1 to C3.
-    WAKES = 15
-    EXECUTED = 16
-    NOT_TAKEN = 17
-    TRAPS = 18
-
-cdef enum:  # Header
-    CYCLES_LONG = 0x44
-    CYCLES_MIDDLE = 0x04
-    CYCLES_SHORT = 0x02
-    CYCLES_SLOT = 0x06
-    SYNC_PERIODIC = 0x08
-    TRIGGER = 0x0C
-    PROFILE = 0x30
-    SELECT = 0x0E
-    HEAD = 0x42
-    CLOCK = 0x48
-    CODE_CHANGED = 0x34
-    CHECK = 0x14
-    TRACE_OFF = 0x60
-    SYNC_RESTART = 0x70
-    ALIGN = 0x80
-
-cdef enum:  # Type of a branch address
-    JUMP = 0
-    TRAP_EXCEPTION = 1
-    TRAP_INTERRUPT = 2
-
 cdef enum:
     GROUP = 30
     # ^ Bytes of a group, after which it is sent.
-    TAIL = 44
-    # ^ Bytes of a head by which the segment before it is known, and mended; the first is their mask.
     LARGEST_HEAD = 84
     VOUCHED = 256
     # ^ Bytes from one check to the next.
     MAX_LOADED = 16
-    NO_TARGET = 1
 
 
 # --- bytes ---
@@ -705,11 +669,6 @@ cdef inline void watch_turn(Machine* m, Core* c, Hart* h, int64_t begin) noexcep
         restart(m, c, h, begin)
     elif h.traced.due:
         sync_again(m, c, h, begin)
-
-
-cdef inline bint is_link(int register) noexcept nogil:
-    """x1 and x5: a jump that writes one is a call, one that reads it a return ("The RISC-V Instruction Set Manual", 2.5)."""
-    return register == 1 or register == 5
 
 
 cdef inline void tell_target(Machine* m, Core* c, Hart* h, Decoded* d, uint32_t next) noexcept nogil:

@@ -10,10 +10,9 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
-from headway.machine.architecture cimport BEQ, BGEU, FENCE_I, JAL, JALR, MAX_THREADS, MRET
-from headway.machine.decode cimport decode_half, decode_word
-from headway.machine.structures cimport Decoded
-from headway.machine.trace cimport EXECUTED, IN_SLEEP, JUMP, LONG, NO_TARGET, NOT_TAKEN, TRAPS, is_link
+from headway.riscv.decode cimport Decoded, decode_half, decode_word
+from headway.riscv.operations cimport BEQ, BGEU, FENCE_I, JAL, JALR, MRET, is_link
+from headway.trace.threads.protocol cimport EXECUTED, IN_SLEEP, JUMP, LONG, MAX_THREADS, NO_TARGET, NOT_TAKEN, TRAPS
 from headway.trace.threads.packets cimport (
     ALIGNMENT, ATOMS, BRANCH, CHANGED, CHECKED, CLOCKS, CYCLES, KINDS, NOISE, OFF, PROFILED, RESTART, SELECTION, SYNC, TRIGGERED, Packet,
     packet_at,

@@ -2,10 +2,8 @@
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-# The same numbers as on the machine's side.
-from headway.machine.architecture cimport SLOT
-from headway.machine.trace cimport (
-    ALIGN, CHECK, CLOCK, CODE_CHANGED, CYCLES_LONG, CYCLES_MIDDLE, CYCLES_SHORT, CYCLES_SLOT, HEAD, SELECT, PROFILE, SYNC_PERIODIC, SYNC_RESTART,
+from .protocol cimport (
+    ALIGN, CHECK, CLOCK, CODE_CHANGED, CYCLES_LONG, CYCLES_MIDDLE, CYCLES_SHORT, CYCLES_SLOT, HEAD, PROFILE, SELECT, SLOT, SYNC_PERIODIC, SYNC_RESTART,
     TAIL, TRACE_OFF, TRIGGER,
 )
 

@@ -7,8 +7,23 @@ belongs to an extension that is not here, becomes BAD, which traps.
 
 from libc.stdint cimport int32_t, uint8_t, uint32_t
 
-from .architecture cimport *
-from .structures cimport Decoded
+from .operations cimport *
+
+ctypedef struct Decoded:
+    uint8_t operation
+    uint8_t rd
+    uint8_t rs1
+    uint8_t rs2
+    int32_t immediate
+    uint8_t size
+    # ^ 2 or 4 bytes.
+    uint8_t crosses
+    # ^ Its second half is in the next cache line.
+    uint8_t range
+    # ^ The address range of the state monitor that it lies in; 0: none.
+    uint8_t uimm
+    uint32_t word
+    # ^ The instruction itself, as trap values show it.
 
 
 cdef inline uint32_t bits(uint32_t word, int high, int low) noexcept nogil:

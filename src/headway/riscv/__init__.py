@@ -1,0 +1,1 @@
+"""RISC-V: operations, and instruction words decoded. The machine executes what the traces decode."""

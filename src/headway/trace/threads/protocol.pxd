@@ -1,0 +1,57 @@
+"""Numbers of the six-thread protocol, the same for who writes a trace and who reads it (docs/trace-format.md)."""
+
+cdef enum:
+    MAX_THREADS = 8
+    COLUMNS = 36
+    # ^ Of the parity of a segment.
+    TAIL = 44
+    # ^ Bytes of a head by which the segment before it is known, and mended; the first is their mask.
+    NO_TARGET = 1
+
+# Why an instruction is not issued; from FETCH_INTERNAL on it is memory, and odd numbers are external memory.
+cdef enum:  # Reason
+    GOING = 0
+    DATA = 1
+    REFILL = 2
+    SLOT = 3
+    FETCH_INTERNAL = 4
+    FETCH_EXTERNAL = 5
+    LOAD_INTERNAL = 6
+    LOAD_EXTERNAL = 7
+    STORE_INTERNAL = 8
+    STORE_EXTERNAL = 9
+    TLB_MISS = 10
+    REASONS = 11
+
+# What a hart does in a cycle: codes of packets, of the log, and of what is decoded.
+cdef enum:  # Doing
+    LONG = 0
+    STORE_WAITS = 9
+    IN_SLEEP = 12
+    # ^ 12 to 14: C1 to C3.
+    WAKES = 15
+    EXECUTED = 16
+    NOT_TAKEN = 17
+    TRAPS = 18
+
+cdef enum:  # Header
+    CYCLES_LONG = 0x44
+    CYCLES_MIDDLE = 0x04
+    CYCLES_SHORT = 0x02
+    CYCLES_SLOT = 0x06
+    SYNC_PERIODIC = 0x08
+    TRIGGER = 0x0C
+    PROFILE = 0x30
+    SELECT = 0x0E
+    HEAD = 0x42
+    CLOCK = 0x48
+    CODE_CHANGED = 0x34
+    CHECK = 0x14
+    TRACE_OFF = 0x60
+    SYNC_RESTART = 0x70
+    ALIGN = 0x80
+
+cdef enum:  # Type of a branch address
+    JUMP = 0
+    TRAP_EXCEPTION = 1
+    TRAP_INTERRUPT = 2

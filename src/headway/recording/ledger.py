@@ -32,7 +32,7 @@ from headway.model import (
 )
 
 if TYPE_CHECKING:
-    from .reader import Recording
+    from .contents import Contents
 
 __all__ = ["Account", "counted", "kept", "of_times", "thread_of"]
 
@@ -84,7 +84,7 @@ def _settle(times: dict[str, int]) -> None:
             missing -= part
 
 
-def counted(recording: Recording) -> Ledger:
+def counted(recording: Contents) -> Ledger:
     """The ledger of the recording's rows; what is still open when it ends is counted until there.
 
     Raises HeadwayError where the figures break the law of conservation: rows that overlap, or do not fit their time.
@@ -175,7 +175,7 @@ def thread_of(seen: ThreadSeen, states: Mapping[str, Cell], window: Window) -> T
     return Thread(seen.tid, seen.pid, seen.name, seen.birth, start, end, until, span, states)
 
 
-def _remarks(recording: Recording) -> dict[str, str]:
+def _remarks(recording: Contents) -> dict[str, str]:
     """What must be known of a recording that is not whole, as reasons."""
     unit = recording.document.ledger.time_unit
     start = recording.document.ledger.window.start
@@ -201,7 +201,7 @@ def _length(time: int, unit: str) -> str:
     return f"{time / 1e9:.3f} s" if unit == "ns" else f"{time:,} cycles"
 
 
-def kept(recording: Recording) -> Ledger | None:
+def kept(recording: Contents) -> Ledger | None:
     """The ledger as the source has kept it; None where the recording was not closed, or that part is damaged.
 
     Raises HeadwayError where it breaks the law of conservation.
@@ -237,7 +237,7 @@ def _cell(row: Mapping[str, object]) -> Cell:
     return Cell(**figures, events=None if events is None else dict(events))  # type: ignore[arg-type, call-overload]
 
 
-def _lawful(ledger: Ledger, recording: Recording) -> Ledger:
+def _lawful(ledger: Ledger, recording: Contents) -> Ledger:
     broken = violations(ledger)
     if broken:
         text = ascii(broken[0])[1:-1]

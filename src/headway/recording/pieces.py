@@ -20,8 +20,8 @@ from headway.model import NO_STATE, Piece, ThreadSeen, Transitions, Window
 from .format import part_name
 
 if TYPE_CHECKING:
+    from .contents import Contents
     from .parts import Part
-    from .reader import Recording
 
 __all__ = ["Chosen", "pieces"]
 
@@ -39,8 +39,8 @@ class Chosen:
     """What was in this time, ``end`` not included."""
 
 
-def pieces(recording: Recording, chosen: Chosen | None = None) -> Iterator[Piece]:
-    """The pieces. What is damaged is passed over, and in ``Recording.damaged``; losses are in the last one, too."""
+def pieces(recording: Contents, chosen: Chosen | None = None) -> Iterator[Piece]:
+    """The pieces. What is damaged is passed over, and in ``Contents.damaged``; losses are in the last one, too."""
     chosen = chosen or Chosen()
     whole = recording.window
     window = chosen.window
@@ -79,7 +79,7 @@ def pieces(recording: Recording, chosen: Chosen | None = None) -> Iterator[Piece
     yield Piece(whole.end, whole.end, _chosen(rest, None, window), (), (), {**known, **recording.losses()})
 
 
-def _begins_before(recording: Recording, part: Part, time: int) -> bool:
+def _begins_before(recording: Contents, part: Part, time: int) -> bool:
     """Whether rows of a part begin before then."""
     for _, table in recording.by_part("transitions", ["time"], [part]):
         return bool(len(table)) and pc.min(table.column("time")).as_py() < time
@@ -119,12 +119,12 @@ def _last(numbers: NDArray[Any], ends: NDArray[np.int64]) -> dict[int, int]:
     return dict(zip(numbers[order][first].tolist(), found.tolist(), strict=True))
 
 
-def _news(recording: Recording) -> dict[int, list[ThreadSeen]]:
+def _news(recording: Contents) -> dict[int, list[ThreadSeen]]:
     """What was new of threads, by part."""
     return {part.number: [ThreadSeen(**r) for r in table.to_pylist()] for part, table in recording.by_part("threads")}
 
 
-def _losses(recording: Recording) -> dict[int, dict[str, int]]:
+def _losses(recording: Contents) -> dict[int, dict[str, int]]:
     """What had been lost by the end of a part, by part."""
     return {
         part.number: {row["name"]: row["count"] for row in table.to_pylist()}

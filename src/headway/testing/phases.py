@@ -16,7 +16,7 @@ from _pytest.runner import runtestprotocol
 from headway.errors import HeadwayError
 
 from .meter import Meter, Span
-from .plugin import percent
+from .options import percent
 from .progress import Progress, together
 from .record import PHASES, Record, without
 

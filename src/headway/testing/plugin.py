@@ -6,46 +6,19 @@ here that pytest has not imported already.
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING
 
 import pytest
 
+from .options import percent_option, rounds_option
+
 if TYPE_CHECKING:
     from .blocks import Blocks
-
-__all__ = ["percent"]
 
 _MARKER = (
     "headway(threshold=None, repeat=None): with --headway: this test's own threshold, as --headway-threshold takes it "
     "(or False: it is never compared), and how often it is run"
 )
-
-
-def percent(text: str) -> float:
-    """A share of one, from words such as ``10%``. Raises ValueError with a sentence."""
-    words = text.strip()
-    number = words.removesuffix("%").strip()
-    try:
-        value = float(number) / 100
-    except ValueError:
-        value = -1.0
-    if not words.endswith("%") or not 0 <= value < 1e6:
-        raise ValueError(f"{text!a} is no threshold: write it like 10%")
-    return value
-
-
-def _percent_option(text: str) -> float:
-    try:
-        return percent(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _rounds_option(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:7]) <= 100_000):
-        raise argparse.ArgumentTypeError(f"{text!a} is no number of rounds: give 1 to 100000")
-    return int(text)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -59,14 +32,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--headway-threshold",
         metavar="PERCENT",
-        type=_percent_option,
+        type=percent_option,
         default=0.1,
         help="so much more than the baseline is slower (default: 10%%)",
     )
     group.addoption(
         "--headway-repeat",
         metavar="N",
-        type=_rounds_option,
+        type=rounds_option,
         default=1,
         help="run each test N times, set up and torn down each time, and take the median (default: 1)",
     )

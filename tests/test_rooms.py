@@ -1,0 +1,124 @@
+"""The rooms of the code, from the foundation up: no import runs upwards, and none runs in a circle."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src" / "headway"
+
+FLOORS = (
+    {"_version", "errors", "text", "values"},
+    {"extras", "files"},
+    {"binary", "buffers", "model", "regions", "riscv"},
+    {"advice", "demo"},
+    {"linux.options", "linux.privileges", "linux.procfs", "linux.syscalls"},
+    {"linux.perf", "linux.placement", "linux.regions", "linux.symbols"},
+    {"linux.bpf"},
+    {"linux.doctor", "linux.sources"},
+    {"processors", "recording", "trace"},
+    {"machine", "session"},
+    {"views"},
+    {"testing"},
+    {"commands"},
+    {"__init__", "__main__"},
+)
+"""The floors, lowest first. A room may use the rooms of the floors below it."""
+
+_CIMPORT = re.compile(r"^[ \t]*from[ \t]+([.\w]+)[ \t]+c?import[ \t]+([^\n(]+|\([^)]*\))", re.MULTILINE)
+
+
+def _modules() -> dict[str, Path]:
+    """The modules by their names within the package, ``linux.bpf.loading``; a package is its ``__init__``."""
+    found = {}
+    for path in sorted(SOURCE.rglob("*")):
+        if path.suffix in (".py", ".pyx", ".pxd"):
+            parts = path.relative_to(SOURCE).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)] = path
+    return found
+
+
+MODULES = _modules()
+
+
+def _absolute(path: Path, level: int, name: str) -> str:
+    """The name within the package of what ``from ...name import`` names there; empty: it is not headway's."""
+    if not level:
+        return name.partition("headway.")[2] if name.startswith("headway.") else "__init__" if name == "headway" else ""
+    folder = path.parent
+    for _ in range(level - 1):
+        folder = folder.parent
+    return ".".join([*folder.relative_to(SOURCE).parts, *([name] if name else [])]) or "__init__"
+
+
+def _from_python(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (_absolute(path, 0, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            package = _absolute(path, node.level, node.module or "")
+            for alias in node.names:
+                inner = alias.name if package == "__init__" else f"{package}.{alias.name}"
+                yield inner if package and inner in MODULES else package
+
+
+def _from_cython(path: Path) -> Iterator[str]:
+    for module, names in _CIMPORT.findall(path.read_text(encoding="utf-8")):
+        level = len(module) - len(module.lstrip("."))
+        package = _absolute(path, level, module.lstrip("."))
+        for name in re.findall(r"\w+", names):
+            inner = f"{package}.{name}"
+            yield inner if package and inner in MODULES else package
+
+
+IMPORTS = {
+    name: {found for found in (_from_python if path.suffix == ".py" else _from_cython)(path) if found in MODULES}
+    - {name}
+    for name, path in MODULES.items()
+}
+
+
+def _room(module: str) -> str:
+    parts = module.split(".")
+    return ".".join(parts[: 2 if parts[0] == "linux" else 1])
+
+
+def _floor(room: str) -> int:
+    (floor,) = [number for number, rooms in enumerate(FLOORS) if room in rooms]
+    return floor
+
+
+@pytest.mark.parametrize("room", sorted({_room(module) for module in MODULES} - {"linux"}))
+def test_a_room_stands_on_one_floor(room: str) -> None:
+    assert sum(room in rooms for rooms in FLOORS) == 1, "name the new room in FLOORS"
+
+
+def test_a_room_uses_only_what_is_below_it() -> None:
+    upwards = [
+        f"{module} imports {used}"
+        for module, imports in IMPORTS.items()
+        for used in imports
+        if _room(module) != _room(used) and used != "linux" and _floor(_room(used)) >= _floor(_room(module))
+    ]
+    assert upwards == []
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    done: set[str] = set()
+
+    def circle(module: str, way: tuple[str, ...]) -> tuple[str, ...]:
+        if module in way:
+            return (*way[way.index(module) :], module)
+        if module in done:
+            return ()
+        for used in sorted(IMPORTS[module]):
+            if found := circle(used, (*way, module)):
+                return found
+        done.add(module)
+        return ()
+
+    assert [found for module in MODULES if (found := circle(module, ()))] == []

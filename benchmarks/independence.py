@@ -23,12 +23,12 @@ from .common import table
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SHAPES = ((1, 1, "strict"), (1, 6, "strict"), (1, 6, "skip"), (2, 6, "strict"), (2, 6, "skip"))
-MOST_CYCLES = 1_000_000_000
+MAX_CYCLES = 1_000_000_000
 
 
 def _indices(image: bytes, shape: tuple[int, int, str]) -> list[tuple[str, int, int]]:
     cores, threads, issue = shape
-    result = Machine(Config.of(cores=cores, threads=threads, issue=issue)).run(image, max_cycles=MOST_CYCLES)
+    result = Machine(Config.of(cores=cores, threads=threads, issue=issue)).run(image, max_cycles=MAX_CYCLES)
     if result.exit_status:
         raise SystemExit(f"a program ended with {result.exit_status} on {shape}")
     found = []

@@ -26,7 +26,7 @@ from .common import table
 PROGRAM = Path(__file__).parents[1] / "examples/polling.elf"
 OFF, NEVER, FIXED, CPU_TIME = range(4)
 CYCLES, INSTRUCTIONS, BRANCHES = 1, 2, 3
-MOST_TICKS = 2_000_000_000
+MAX_TICKS = 2_000_000_000
 _TEXT = re.compile(
     r"(\d+) threads: (\d+) cycles, work ([0-9a-f]+), (\d+) records, (\d+) left\n"
     r"polling: (\d+) looks, (\d+) drains, (\d+) useful, (\d+) wrong\n"
@@ -79,8 +79,8 @@ def run(config: Config | None = None, /, **words: int) -> Polled:
         processor.write(places[f"polling_{name}"], struct.pack("<I", value))
     host = Host(processor, console, free=image.end, top=RAM + config.memory.ram)
     processor.start(image.entry, image.tohost)
-    while processor.now < MOST_TICKS and host.exit_status is None:
-        if processor.run(MOST_TICKS) == STANDSTILL:
+    while processor.now < MAX_TICKS and host.exit_status is None:
+        if processor.run(MAX_TICKS) == STANDSTILL:
             raise SystemExit("the program stands still")
         if image.tohost is not None:
             host.htif(image.tohost, image.fromhost)

@@ -34,7 +34,7 @@ ROUNDS, TRIES = 100, 6
 """As in the program."""
 WRONG = 1.0
 """A frequency that is off by more MHz than this is wrong: one per cent of the clock."""
-MOST_TICKS = 50_000_000
+MAX_TICKS = 50_000_000
 _SOON = 100
 """Ticks in which a hart that runs has done an instruction."""
 MHZ = 100
@@ -119,7 +119,7 @@ class Run:
 
     def readings(self) -> Readings:
         """Run to the end, and read what is in memory then."""
-        self.until(MOST_TICKS)
+        self.until(MAX_TICKS)
         with PROGRAM.open("rb") as stream:
             symbols: Any = ELFFile(stream).get_section_by_name(".symtab")
             places = {symbol.name: symbol["st_value"] for symbol in symbols.iter_symbols()}
@@ -252,7 +252,7 @@ class _Truth:
 def _next(smi: Smi, tick: int) -> int:
     """When the next management interrupt begins."""
     if tick <= smi.at or not smi.every:
-        return smi.at if tick <= smi.at else MOST_TICKS
+        return smi.at if tick <= smi.at else MAX_TICKS
     return tick + (smi.at - tick) % smi.every
 
 

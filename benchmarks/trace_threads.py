@@ -23,7 +23,7 @@ from .common import heading, load, table
 EXAMPLES = Path(__file__).parents[1] / "examples"
 CONFIGURED = {"uart-poll": "uart", "uart-interrupt": "uart", "interrupt-storm": "interrupt-storm"}
 SHAPES = ((1, "strict", True), (6, "strict", True), (6, "skip", True), (6, "strict", False))
-MOST = 20_000_000
+MAX = 20_000_000
 ROUNDS = 20
 FAST = "six-threads"
 PLACES = 100
@@ -46,7 +46,7 @@ def _config(name: str, threads: int, issue: str) -> Config:
     return found.with_values(threads=threads, issue=issue)
 
 
-def _run(config: Config, image: Image, cycles: int = MOST) -> tuple[Processor, float]:
+def _run(config: Config, image: Image, cycles: int = MAX) -> tuple[Processor, float]:
     processor = Processor(config)
     for segment in image.segments:
         processor.write(segment.address, segment.data)

@@ -34,7 +34,7 @@ from .common import compiled, heading, load, table
 
 INTERVAL = 300_000_000
 REPEATS = 8
-MOST_TRIES = 40
+MAX_TRIES = 40
 QUIET, WAKING = 0.01, 25_000
 """The bounds may be so far apart, and so many ns more for each burst."""
 MS = 1_000_000
@@ -142,7 +142,7 @@ def duty(program: Path, cpu: int, burst: int, period: int, phase: int = 0) -> tu
     bursts = Bursts(program, cpu, burst, period, phase)
     try:
         with observing() as observer:
-            while len(found) < REPEATS and noisy < MOST_TRIES:
+            while len(found) < REPEATS and noisy < MAX_TRIES:
                 each = interval(bursts, observer, cpu)
                 if each is not None and is_quiet(each, burst, period):
                     found.append(each)

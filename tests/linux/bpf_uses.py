@@ -32,7 +32,7 @@ _ATOMICS = {
 
 _ARRAY, _MMAPABLE, _READ_ONLY = 2, 1 << 10, 1 << 7
 _TAIL_CALL = 12
-_MOST_INSTRUCTIONS = 4096
+_MAX_INSTRUCTIONS = 4096
 """BPF_MAXINSNS."""
 
 
@@ -170,7 +170,7 @@ def _uses_of_program(of: BpfObject, program: Function) -> Iterator[Use]:
                 yield Use(feature, program, Place(function.place.section, at))
             if instruction.code == CALL and not instruction.source:
                 calls.add(instruction.immediate)
-    if sum(len(function.code) for function in functions) > _MOST_INSTRUCTIONS:
+    if sum(len(function.code) for function in functions) > _MAX_INSTRUCTIONS:
         yield Use(Feature("programs", "more than 4096 instructions"), program)
     if len(functions) > 1 and _TAIL_CALL in calls:
         yield Use(Feature("programs", "tail call in a program with functions"), program)

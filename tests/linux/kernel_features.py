@@ -17,7 +17,7 @@ __all__ = ["Need", "Optional", "Table", "objections", "stale", "version"]
 SETTINGS = "settings"
 """The read-only variable whose members switch parts of the programs off."""
 
-_MOST_SHOWN = 4
+_MAX_SHOWN = 4
 """Programs that a sentence names."""
 
 _KINDS = {
@@ -194,9 +194,7 @@ def _places(of: BpfObject, found: Iterable[Use]) -> str:
     lines = list(dict.fromkeys(of.line(use.place) for use in found if use.place))
     if not programs:
         return "by the object as a whole"
-    shown = ", ".join(programs[:_MOST_SHOWN]) + (
-        f" and {more} more" if (more := len(programs) - _MOST_SHOWN) > 0 else ""
-    )
+    shown = ", ".join(programs[:_MAX_SHOWN]) + (f" and {more} more" if (more := len(programs) - _MAX_SHOWN) > 0 else "")
     return f"by {shown}" + (f" ({', '.join(lines)})" if lines else "")
 
 

@@ -165,7 +165,7 @@ def test_the_tables_of_sets_are_as_they_should_be() -> None:
         assert ":" not in name
         assert each.about
         assert each.libraries
-        assert len(set(each.functions)) == len(each.functions) <= functions.MOST_FUNCTIONS
+        assert len(set(each.functions)) == len(each.functions) <= functions.MAX_FUNCTIONS
 
 
 # ---- what is refused, and in which words ----

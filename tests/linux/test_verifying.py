@@ -125,7 +125,7 @@ def test_neighbours_are_those_nearest(tmp_path: Path) -> None:
 
 
 def test_the_loops_run_and_are_measured_here_whatever_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verifying, "MOST_NEIGHBOURS", 1)
+    monkeypatch.setattr(verifying, "MAX_NEIGHBOURS", 1)
 
     def measure(command: Sequence[str]) -> Ledger:
         done = observe(Selection(), command)

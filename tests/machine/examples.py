@@ -24,7 +24,7 @@ CONFIGURED = {
     "utilisation": "utilisation",
 }
 """Programs that need a configuration, and which."""
-MOST_CYCLES = 50_000_000
+MAX_CYCLES = 50_000_000
 
 Shape = tuple[int, int, str]
 
@@ -59,4 +59,4 @@ def program(name: str, words: Mapping[str, int] | None = None) -> bytes:
 
 def run(name: str, shape: Shape, words: Mapping[str, int] | None = None) -> Result:
     """An example to its end."""
-    return Machine(config_of(name, shape)).run(program(name, words), max_cycles=MOST_CYCLES)
+    return Machine(config_of(name, shape)).run(program(name, words), max_cycles=MAX_CYCLES)

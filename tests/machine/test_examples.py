@@ -6,7 +6,7 @@ import re
 
 import pytest
 from tests.machine import jobs
-from tests.machine.examples import EXAMPLES, MOST_CYCLES, SHAPES, Shape, config_of, names, program, run
+from tests.machine.examples import EXAMPLES, MAX_CYCLES, SHAPES, Shape, config_of, names, program, run
 
 from headway.machine.config import L2, Cache, Tlb
 from headway.machine.machine import Machine, Result
@@ -143,7 +143,7 @@ def test_the_kernel_boots_on_as_many_harts_as_there_are(name: str, shape: Shape)
 @pytest.mark.parametrize("entries", [0, 1, 2])
 def test_a_micro_tlb_that_does_not_hold_all_pages_of_an_instruction_is_slow_and_no_more(entries: int) -> None:
     config = config_of("stats", (1, 3, "strict")).with_values(tlb=Tlb(entries=entries))
-    done = Machine(config).run(program("stats"), max_cycles=MOST_CYCLES)
+    done = Machine(config).run(program("stats"), max_cycles=MAX_CYCLES)
     assert done.exit_status == 0
     assert violations(done.ledger) == []
 
@@ -154,7 +154,7 @@ def test_a_second_level_cache_makes_a_memory_bound_thread_no_slower_in_its_progr
     without = config_of("pointer-chase", (2, 2, "skip")).with_values(l1d=Cache(write=write))
     runs = []
     for config in (without, without.with_values(l2=L2("256KiB"))):
-        done = Machine(config).run(program("pointer-chase"), max_cycles=MOST_CYCLES)
+        done = Machine(config).run(program("pointer-chase"), max_cycles=MAX_CYCLES)
         assert done.exit_status == 0
         assert violations(done.ledger) == []
         chasing = next(thread for thread in done.ledger.threads if thread.name == "hart 1")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from headway.machine.config import Smi
 
-MOST_LATE = 6
+MAX_LATE = 6
 """Ticks: the counter is read an instruction after the time, and each other hart may have its turn before that."""
 
 judged = cache(lambda shape: judge(config_of(shape)))
@@ -20,7 +20,7 @@ judged = cache(lambda shape: judge(config_of(shape)))
 def check(found: Verdict) -> None:
     """Every reading that was kept is right to the instruction, and none that was disturbed was kept."""
     assert not any(of.wrong for of in found.synchronised)
-    assert all(1 <= late <= MOST_LATE for late in found.late)
+    assert all(1 <= late <= MAX_LATE for late in found.late)
     assert not any(kept for kept, disturbed in zip(found.kept, found.disturbed, strict=True) if disturbed)
     assert sum(found.readings.kept) >= ROUNDS * 9 // 10
 
@@ -67,7 +67,7 @@ def test_whenever_management_interrupts_come_no_wrong_reading_is_kept(
 ) -> None:
     found = judge(config_of(shape).with_values(smi=Smi(at=at, every=every, ticks=ticks)))
     assert not any(of.wrong for of in found.synchronised)
-    assert all(1 <= late <= MOST_LATE for late in found.late)
+    assert all(1 <= late <= MAX_LATE for late in found.late)
     assert not any(kept for kept, disturbed in zip(found.kept, found.disturbed, strict=True) if disturbed)
 
 

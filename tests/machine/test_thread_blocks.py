@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from tests.machine.examples import MOST_CYCLES, Shape, config_of, program
+from tests.machine.examples import MAX_CYCLES, Shape, config_of, program
 
 from headway.machine import _processor
 from headway.machine.config import RAM
@@ -30,7 +30,7 @@ def run(name: str, shape: Shape) -> tuple[Ledger, bytes]:
     processor.start(image.entry, image.tohost)
     assert image.tohost is not None
     while host.exit_status is None:
-        assert processor.run(MOST_CYCLES) == _processor.HTIF
+        assert processor.run(MAX_CYCLES) == _processor.HTIF
         host.htif(image.tohost, image.fromhost)
     assert host.exit_status == 0
     ledger = ledger_of(

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from headway.linux.procfs.processors import online
-from headway.processors._meeting import MOST_SOURCES, Meeting, Stamps, clock
+from headway.processors._meeting import MAX_SOURCES, Meeting, Stamps, clock
 
 ALLOWED = tuple(sorted(os.sched_getaffinity(0)))
 PATIENCE = 200_000  # of a test: it is about what happens, not about how fast
@@ -81,7 +81,7 @@ def test_a_counter_that_cannot_be_read_is_missing_and_no_number(tmp_path: Path) 
 
 def test_more_counters_than_there_is_room_for_are_refused() -> None:
     with pytest.raises(ValueError, match="too many counters"):
-        Meeting(ALLOWED[:1], [[(0, 0, 1)] * (MOST_SOURCES + 1)])
+        Meeting(ALLOWED[:1], [[(0, 0, 1)] * (MAX_SOURCES + 1)])
     with pytest.raises(ValueError, match="too many counters"):
         Meeting(ALLOWED[:1], [[(0, 0, 100)]])
 

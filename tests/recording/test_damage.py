@@ -254,14 +254,14 @@ def test_columns_that_are_not_known_are_passed_over(copy: Path) -> None:
 def test_a_file_that_claims_too_much(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from headway.recording import parts
 
-    monkeypatch.setattr(parts, "MOST_ROWS", 10)
+    monkeypatch.setattr(parts, "MAX_ROWS", 10)
     assert all("claims" in why for why in read(copy).values())
 
 
 def test_more_threads_than_can_be_held_are_refused(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from headway.recording import reader
 
-    monkeypatch.setattr(reader, "_MOST_THREADS", 1)
+    monkeypatch.setattr(reader, "_MAX_THREADS", 1)
     with Recording(copy) as recording, pytest.raises(HeadwayError, match="more than 1 threads"):
         recording.threads()
 

@@ -18,7 +18,7 @@ from tests.regions.conftest import Compile
 from headway.linux.options import Selection
 from headway.linux.procfs._procfs import WAITING, WHOLE_SHARE, Account, Task
 from headway.linux.regions.blocks import Block, Spent
-from headway.linux.regions.marked import MOST_STATES, Marked
+from headway.linux.regions.marked import MAX_STATES, Marked
 from headway.linux.sources.proc import ProcSource
 from headway.model import Cell, Kind, Ledger, Thread, kind_of, violations
 
@@ -135,10 +135,10 @@ def test_a_program_that_renames_its_regions_for_ever_uses_no_memory_of_the_obser
     account = Account(START, tick=1)
     task = cast(Task, Stub(account))
     marked = Marked("/nowhere", time.monotonic_ns)
-    for i in range(10 * MOST_STATES):
+    for i in range(10 * MAX_STATES):
         account.advance(START + i * 100, i * 100, 0, i, 1, 0, WHOLE_SHARE, WAITING, 0)
         marked._charge(task, block({f"poll.{i}": Spent(i, 1)}), START, NAMES)
-    assert len(marked.split(task, states_of(account))) <= MOST_STATES + 2
+    assert len(marked.split(task, states_of(account))) <= MAX_STATES + 2
 
 
 # -- real programs ----------------------------------------------------------------------------------------------------

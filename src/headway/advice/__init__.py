@@ -2,7 +2,7 @@
 
 from .advise import Advice, advise
 from .facilities import Facilities, Interrupt
-from .references import MOST, References
+from .references import MAX_REMARKS, References
 from .remedy import Remedy
 
-__all__ = ["MOST", "Advice", "Facilities", "Interrupt", "References", "Remedy", "advise"]
+__all__ = ["MAX_REMARKS", "Advice", "Facilities", "Interrupt", "References", "Remedy", "advise"]

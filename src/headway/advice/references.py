@@ -10,9 +10,9 @@ import math
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-__all__ = ["MOST", "References"]
+__all__ = ["MAX_REMARKS", "References"]
 
-MOST = 1000
+MAX_REMARKS = 1000
 """Pieces of advice that can be asked for."""
 
 
@@ -50,7 +50,7 @@ class References:
     """A thread that was able to run for less than this share of the window is not spoken of, unless for its waiting."""
     least_ns: int = _whole(10_000_000, 0, 10**18)
     """Neither is one that was able to run for less than this, where times are in ns: there is little to gain."""
-    most: int = _whole(5, 1, MOST)
+    most: int = _whole(5, 1, MAX_REMARKS)
     """Pieces of advice at most."""
 
     def __post_init__(self) -> None:

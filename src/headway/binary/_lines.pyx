@@ -27,7 +27,7 @@ cdef enum Extended:
     SET_ADDRESS = 2
 
 cdef enum:
-    MOST = 1 << 24     # rows that are kept
+    MAX_ROWS = 1 << 24     # rows that are kept
     BACK = 16          # sequences that are looked at: those of code that was thrown away lie over others
 
 cdef struct Row:
@@ -156,7 +156,7 @@ cdef class Table:
         cdef Row* larger
         if not 0 <= line <= 0xFFFFFFFF or file > 0xFFFFFFFF:
             line = file = 0
-        if self.bad or address > 0xFFFFFFFF or self.used == MOST:
+        if self.bad or address > 0xFFFFFFFF or self.used == MAX_ROWS:
             self.bad = True
             return 0
         if self.used > self.begun:

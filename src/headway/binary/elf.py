@@ -33,13 +33,13 @@ from headway.errors import HeadwayError
 __all__ = ["ElfError", "Image", "Kind", "Symbol"]
 
 _MACHINES = {"x86_64": "EM_X86_64", "aarch64": "EM_AARCH64"}
-_MOST_READS = 400_000
-_MOST_BYTES = 1 << 30
-_MOST_SECTIONS = 10_000
-_MOST_TABLE = 96 << 20
+_MAX_READS = 400_000
+_MAX_BYTES = 1 << 30
+_MAX_SECTIONS = 10_000
+_MAX_TABLE = 96 << 20
 """Bytes of one symbol table: four million symbols."""
-_MOST_STRINGS = 256 << 20
-_MOST_UNPACKED = 64 << 20
+_MAX_STRINGS = 256 << 20
+_MAX_UNPACKED = 64 << 20
 _SYMBOL = struct.Struct("<IBBHQQ")  # Elf64_Sym
 _UNDEFINED = 0
 _HIDDEN = 0x8000  # in .gnu.version: not the version that a program linked today gets
@@ -98,7 +98,7 @@ class _Budget(io.RawIOBase):
 
     def __init__(self, file: IO[bytes], size: int) -> None:
         self._file, self.size = file, size
-        self._reads, self._bytes = _MOST_READS, _MOST_BYTES
+        self._reads, self._bytes = _MAX_READS, _MAX_BYTES
 
     def readable(self) -> bool:
         """Yes."""
@@ -225,7 +225,7 @@ class Image:
 
     def _read_loads(self) -> tuple[_Load, ...]:
         found = []
-        for index in range(min(self._elf.num_segments(), _MOST_SECTIONS)):
+        for index in range(min(self._elf.num_segments(), _MAX_SECTIONS)):
             header = self._elf.get_segment(index).header
             if header["p_type"] == "PT_LOAD":
                 executable = bool(header["p_flags"] & _PF_X)
@@ -268,7 +268,7 @@ class Image:
 
     def _read_sections(self) -> dict[str, Section]:
         count = self._elf.num_sections()
-        if count > _MOST_SECTIONS:
+        if count > _MAX_SECTIONS:
             raise ElfError(f"{self.shown} is damaged: it claims to have {count} sections")
         sections: dict[str, Section] = {}
         for index in range(count):
@@ -286,7 +286,7 @@ class Image:
             found: dict[str, list[str]] = {}
             section = self._sections.get(".dynamic")
             if isinstance(section, DynamicSection):
-                for _, tag in zip(range(_MOST_SECTIONS), section.iter_tags(), strict=False):
+                for _, tag in zip(range(_MAX_SECTIONS), section.iter_tags(), strict=False):
                     kind = {"DT_SONAME": "soname", "DT_NEEDED": "needed", "DT_RPATH": "rpath", "DT_RUNPATH": "runpath"}
                     name = kind.get(tag.entry.d_tag)
                     if name:
@@ -376,15 +376,15 @@ class Image:
             yield Symbol(text, address, size, kind, place != _UNDEFINED, version, not hidden)
 
     def _read_table(self, section: Section) -> tuple[bytes, bytes, tuple[int, ...]]:
-        data = self._contents(section, _MOST_TABLE)
-        if section["sh_size"] > _MOST_TABLE:
+        data = self._contents(section, _MAX_TABLE)
+        if section["sh_size"] > _MAX_TABLE:
             raise ElfError(f"{self.shown} has more symbols than headway reads (four million)")
         data = data[: len(data) // _SYMBOL.size * _SYMBOL.size]
-        strings = self._contents(self._elf.get_section(section["sh_link"]), _MOST_STRINGS)
+        strings = self._contents(self._elf.get_section(section["sh_link"]), _MAX_STRINGS)
         versions: tuple[int, ...] = ()
         table = self._sections.get(".gnu.version")
         if table is not None and section["sh_type"] == "SHT_DYNSYM":
-            raw = self._contents(table, _MOST_TABLE)
+            raw = self._contents(table, _MAX_TABLE)
             versions = struct.unpack(f"<{len(raw) // 2}H", raw[: len(raw) // 2 * 2])
         return data, strings, versions
 
@@ -394,7 +394,7 @@ class Image:
             section = self._sections.get(".gnu.version_d")
             names: dict[int, str] = {}
             if isinstance(section, GNUVerDefSection):
-                for _, (definition, auxiliaries) in zip(range(_MOST_SECTIONS), section.iter_versions(), strict=False):
+                for _, (definition, auxiliaries) in zip(range(_MAX_SECTIONS), section.iter_versions(), strict=False):
                     names[definition["vd_ndx"]] = next(iter(auxiliaries)).name
             return names
 
@@ -417,8 +417,8 @@ class Image:
 
     def _minidebug(self) -> Image:
         def unpack() -> bytes:
-            packed = self._contents(self._sections[".gnu_debugdata"], _MOST_UNPACKED)
-            return lzma.LZMADecompressor(memlimit=1 << 28).decompress(packed, max_length=_MOST_UNPACKED)
+            packed = self._contents(self._sections[".gnu_debugdata"], _MAX_UNPACKED)
+            return lzma.LZMADecompressor(memlimit=1 << 28).decompress(packed, max_length=_MAX_UNPACKED)
 
         return Image.of_bytes(self._parsed(unpack), f"{self.shown} (.gnu_debugdata)")
 

@@ -24,9 +24,9 @@ from ._lines import Table
 
 __all__ = ["Lines"]
 
-_MOST_SECTION = 1 << 28
-_MOST_SECTIONS = 65_536
-_MOST_UNITS = 1 << 17
+_MAX_SECTION = 1 << 28
+_MAX_SECTIONS = 65_536
+_MAX_UNITS = 1 << 17
 _LONGEST_NAME = 4096
 _COMPRESSED = 0x800  # SHF_COMPRESSED
 _ZLIB = 1  # ELFCOMPRESS_ZLIB
@@ -114,7 +114,7 @@ def _sections(elf: bytes) -> tuple[bytes, ...]:
     found = dict.fromkeys(_SECTIONS, b"")
     try:
         file = ELFFile(io.BytesIO(elf))
-        count = min(file.num_sections(), _MOST_SECTIONS)
+        count = min(file.num_sections(), _MAX_SECTIONS)
         names = file._get_section_header(file.get_shstrndx())["sh_offset"] if count else 0
         # By the headers alone, and the names by comparison: a name may be as long as the file.
         for header in map(file._get_section_header, range(count)):
@@ -124,7 +124,7 @@ def _sections(elf: bytes) -> tuple[bytes, ...]:
                 name in found
                 and not found[name]
                 and header["sh_type"] != "SHT_NOBITS"
-                and header["sh_size"] <= _MOST_SECTION
+                and header["sh_size"] <= _MAX_SECTION
             ):
                 data = elf[header["sh_offset"] : header["sh_offset"] + header["sh_size"]]
                 found[name] = _inflated(data) if header["sh_flags"] & _COMPRESSED else data
@@ -135,7 +135,7 @@ def _sections(elf: bytes) -> tuple[bytes, ...]:
 
 def _inflated(data: bytes) -> bytes:
     kind, size = struct.unpack_from("<II", data)
-    if kind != _ZLIB or size > _MOST_SECTION:
+    if kind != _ZLIB or size > _MAX_SECTION:
         return b""
     return zlib.decompressobj().decompress(data[12:], size)
 
@@ -194,7 +194,7 @@ class _Reader:
 def _units(section: bytes) -> Iterator[tuple[_Unit, _Program]]:
     """All that can be read."""
     at = 0
-    for _ in range(_MOST_UNITS):
+    for _ in range(_MAX_UNITS):
         reader = _Reader(section, at, len(section))
         try:
             size = reader.fixed(4)

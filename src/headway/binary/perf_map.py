@@ -15,8 +15,8 @@ from pathlib import Path
 
 __all__ = ["PerfMap", "parse", "read"]
 
-_MOST_BYTES = 128 << 20
-_MOST_LINES = 2_000_000
+_MAX_BYTES = 128 << 20
+_MAX_LINES = 2_000_000
 _LONGEST_NAME = 1000
 
 
@@ -46,7 +46,7 @@ class PerfMap:
 def parse(data: bytes) -> PerfMap:
     """The lines that make sense; the rest is passed."""
     rows = []
-    for line in data.split(b"\n", _MOST_LINES)[:_MOST_LINES]:
+    for line in data.split(b"\n", _MAX_LINES)[:_MAX_LINES]:
         fields = line.split(None, 2)
         if len(fields) != 3:
             continue
@@ -82,13 +82,13 @@ def read(pid: int, uid: int, *, inner: int | None = None, root: str | None = Non
                 return None, f"{place} is no plain file, and was not read"
             if status.st_uid not in (uid, 0):
                 return None, f"{place} belongs to user {status.st_uid}, not to the process's {uid}, and was not read"
-            if status.st_size > _MOST_BYTES:
+            if status.st_size > _MAX_BYTES:
                 return (
                     None,
-                    f"{place} has {status.st_size >> 20} MiB, and was not read: {_MOST_BYTES >> 20} are the most",
+                    f"{place} has {status.st_size >> 20} MiB, and was not read: {_MAX_BYTES >> 20} are the most",
                 )
             with os.fdopen(os.dup(fd), "rb") as file:
-                return parse(file.read(_MOST_BYTES)), ""
+                return parse(file.read(_MAX_BYTES)), ""
         finally:
             os.close(fd)
     return None, ""

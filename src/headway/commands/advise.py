@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 import click
 
-from headway.advice import MOST, Advice, References, advise
+from headway.advice import MAX_REMARKS, Advice, References, advise
 from headway.errors import HeadwayError
 from headway.linux.placement.controls import Controls
 from headway.linux.placement.cpuset import Plan, plan
@@ -124,7 +124,7 @@ def command(
                 raise HeadwayError(f"the report cannot be written ({error.strerror})") from None
     if apply_it:
         # All of it: what is to be done for these processes must not be cut off by what could be said of others.
-        advice = advise(ledger, replace(references, most=MOST), facilities())
+        advice = advise(ledger, replace(references, most=MAX_REMARKS), facilities())
         _apply(advice, wanted.pids, dry_run=dry_run, yes=yes)
     if status is not None and status < 0:
         die_of(-status)

@@ -82,7 +82,7 @@ def write_recording_page(
     """Write the page of a recording, and say what is in it in a sentence. Raises HeadwayError."""
     from headway.recording.profile import has_profile, open_profile
     from headway.views.html.document import Subject
-    from headway.views.html.page import MOST_BYTES, room_for_timeline, write_page
+    from headway.views.html.page import MAX_BYTES, room_for_timeline, write_page
 
     check_apart(path, [recorded], "the page")
     document = recording.document
@@ -105,7 +105,7 @@ def write_recording_page(
             no_profile=no_profile,
         )
         if recording.rows:
-            timeline = _timeline(recording, ledger, room_for_timeline(MOST_BYTES, ledger))
+            timeline = _timeline(recording, ledger, room_for_timeline(MAX_BYTES, ledger))
             subject = _with_chains(subject, recorded)
         else:
             subject = replace(subject, no_timeline="there is no transition in this recording")

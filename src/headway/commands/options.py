@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from headway.errors import HeadwayError
-from headway.linux.options import MOST_IDS, Criteria, Selection
+from headway.linux.options import MAX_IDS, Criteria, Selection
 from headway.linux.procfs import processors
 
 __all__ = ["Ids", "Milliseconds", "ProcessorList", "Seconds", "Wanted", "listing_options", "measuring_options"]
@@ -29,8 +29,8 @@ class Ids(click.ParamType[tuple[int, ...]]):
         if not re.fullmatch(r"[1-9]\d{0,9}(,[1-9]\d{0,9})*", value, re.ASCII):
             self.fail(f"{value!r} is no list of ids: write it like 4711 or 4711,4712", param, ctx)
         ids = tuple(dict.fromkeys(int(part) for part in value.split(",")))
-        if max(ids) > MOST_IDS:
-            self.fail(f"{max(ids)} is no id: they go up to {MOST_IDS}", param, ctx)
+        if max(ids) > MAX_IDS:
+            self.fail(f"{max(ids)} is no id: they go up to {MAX_IDS}", param, ctx)
         return ids
 
 

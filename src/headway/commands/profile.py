@@ -19,7 +19,7 @@ from .say import say
 
 __all__ = ["command"]
 
-_MOST = 20_000
+_MAX_HZ = 20_000
 """Samples a second of processor time: beyond, a sample costs more than the time that it stands for says."""
 
 
@@ -29,7 +29,7 @@ _MOST = 20_000
 @click.option(
     "-F",
     "--frequency",
-    type=click.IntRange(1, _MOST),
+    type=click.IntRange(1, _MAX_HZ),
     metavar="HZ",
     help="Samples a second of each thread's processor time.  [default: 997]",
 )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 DEFAULT = "headway.hw"
-_LEAST = 1 << 20
+_MIN_SIZE = 1 << 20
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -39,7 +39,7 @@ class Size(click.ParamType[int]):
             return value
         found = re.fullmatch(r"(\d{1,15})([KMGT]?)(?:i?B)?", value, re.ASCII | re.IGNORECASE)
         size = int(found[1]) * _UNITS[found[2].upper()] if found else 0
-        if size < _LEAST:
+        if size < _MIN_SIZE:
             self.fail(f"{value!r} is no size of a recording: give 1M or more, as in 500M or 2G", param, ctx)
         return size
 

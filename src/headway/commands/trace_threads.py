@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["align", "answers", "at", "decode", "export", "stats", "windows"]
 
-_MOST_FILE = 1 << 30
+_MAX_FILE = 1 << 30
 COLUMNS = ("stream", "thread", "cycle", "cycles", "address", "size", "state", "symbol")
 _NARROW = ("d_misses", "d_stalls", "i_misses", "i_stalls", "tlb_misses", "stalls")
 """What the six counters of a window are called where a terminal's width counts."""
@@ -60,7 +60,7 @@ def _program(path: str) -> Program:
     from headway.machine.image import Image
     from headway.trace.threads.reading import Program, functions_of
 
-    data = read_file(path, "an ELF file for RV32", _MOST_FILE)
+    data = read_file(path, "an ELF file for RV32", _MAX_FILE)
     image = Image.of(data, path)
     segments = tuple((segment.address, segment.data) for segment in image.segments)
     return Program(segments, functions_of(image.functions), Lines(data))

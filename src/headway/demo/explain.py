@@ -14,7 +14,7 @@ __all__ = ["ON_THE_PROCESSOR", "Account", "Comparison", "Part", "explain"]
 ON_THE_PROCESSOR = "on the processor"
 """What the comparison of a thread's processor time is called."""
 
-LEAST_WAIT = 0.02
+MIN_WAIT = 0.02
 """Waits shorter than this share of a thread's life are not named."""
 
 TICK_TOLERANCE = 0.1
@@ -105,7 +105,7 @@ def _parts(ledger: Ledger, thread: Thread) -> Iterator[Part]:
     off = [(state, cell.time) for state, cell in thread.states.items() if kind_of(state) in (Kind.WAIT, Kind.UNKNOWN)]
     reasons = quality["epi"] if quality["epi"] is Quality.SAMPLED else Quality.EXACT  # told apart by the same samples
     for state, time in sorted(off, key=lambda wait: -wait[1]):
-        if time >= LEAST_WAIT * max(thread.span, 1):
+        if time >= MIN_WAIT * max(thread.span, 1):
             yield Part(state, time, reasons if "." in state else Quality.EXACT)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["MOST_IDS", "Criteria", "Selection"]
+__all__ = ["MAX_IDS", "Criteria", "Selection"]
 
-MOST_IDS = 1 << 22
+MAX_IDS = 1 << 22
 """PID_MAX_LIMIT of 64-bit kernels (include/linux/threads.h)."""
 
 

@@ -15,7 +15,7 @@ from .code cimport forget_code
 from .structures cimport Account, Cell, Clock, Core, Hart, Machine, Thread
 
 cdef enum:
-    MOST_THREADS = 1 << 16
+    MAX_SOFTWARE_THREADS = 1 << 16
 
 
 cdef inline Cell* cell_of(Machine* m, Account* account, int state) noexcept nogil:
@@ -238,7 +238,7 @@ cdef inline Thread* new_thread(Machine* m, uint32_t block, uint32_t id, int64_t 
     cdef Thread* t
     cdef Thread** many
     cdef int32_t room
-    if m.threads_count == MOST_THREADS:
+    if m.threads_count == MAX_SOFTWARE_THREADS:
         m.lost_threads += 1
         return NULL
     if m.threads_count == m.threads_room:

@@ -15,7 +15,7 @@ from .trace cimport compare_code
 
 cdef enum:
     PAGE = 4096
-    MOST_PAGES = 4096
+    MAX_PAGES = 4096
     # ^ Of decoded code, 32 KiB each, at one time.
     NO_PAGE = 0x7FFFFFFF
 
@@ -88,7 +88,7 @@ cdef inline Decoded* open_page(Machine* m, Core* c, Hart* h, uint32_t address) n
     else:
         return NULL
     if page[0] == NULL:
-        if m.pages_open == MOST_PAGES:
+        if m.pages_open == MAX_PAGES:
             close_pages(m)
         m.pages_open += 1
         page[0] = <Decoded*>calloc(PAGE // 2, sizeof(Decoded))

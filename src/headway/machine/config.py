@@ -56,12 +56,12 @@ _LATEST = (1 << 60) - 1
 """The last tick that anything can be planned for."""
 _TICKS = 1_000_000
 """More ticks are no latency any more."""
-_MOST_RANGES = 63
-_MOST_LINES = 32
-_MOST_TRIGGERS = 4
-_MOST_SCRIPT = 4096
-_MOST_INPUT = 4 << 20
-_MOST_SECTORS = 1 << 17
+_MAX_RANGES = 63
+_MAX_LINES = 32
+_MAX_TRIGGERS = 4
+_MAX_SCRIPT = 4096
+_MAX_INPUT = 4 << 20
+_MAX_SECTORS = 1 << 17
 
 
 class Part:
@@ -241,8 +241,8 @@ class Trace(Part):
 
     def __post_init__(self) -> None:
         """Check that there are no more triggers than blocks."""
-        if len(self.triggers) > _MOST_TRIGGERS:
-            raise ConfigError("triggers", f"has {len(self.triggers)} entries: give {_MOST_TRIGGERS} at most")
+        if len(self.triggers) > _MAX_TRIGGERS:
+            raise ConfigError("triggers", f"has {len(self.triggers)} entries: give {_MAX_TRIGGERS} at most")
         for name, most in (("moves", 6), ("actions", 3)):
             if len(getattr(self, name)) > most:
                 raise ConfigError(name, f"has {len(getattr(self, name))} entries: give {most} at most")
@@ -271,7 +271,7 @@ class Script(Part):
     """What the UART receives, and when: the first byte at tick ``at``, the others with ``uart.every`` between them."""
 
     at: Number = Number(None, 0, _LATEST, "tick")
-    text: Text = Text(None, "what comes", most=_MOST_SCRIPT)
+    text: Text = Text(None, "what comes", most=_MAX_SCRIPT)
 
 
 @dataclass(frozen=True)
@@ -291,7 +291,7 @@ class Uart(Part):
         """
         texts = [(line.at, line.text.encode()) for line in self.script]
         if self.input:
-            texts.append((self.start, read_file(self.input, "a file for uart.input", _MOST_INPUT)))
+            texts.append((self.start, read_file(self.input, "a file for uart.input", _MAX_INPUT)))
         return tuple(sorted(texts, key=itemgetter(0)))
 
 
@@ -300,7 +300,7 @@ class Block(Part):
     """The block device."""
 
     image: Path = Path("file with what it holds")
-    sectors: Number = Number(2048, 0, _MOST_SECTORS, "sectors of zeros, where there is no image")
+    sectors: Number = Number(2048, 0, _MAX_SECTORS, "sectors of zeros, where there is no image")
     latency: Number = Number(2000, 1, 1_000_000_000, "ticks of a command")
     sector: Number = Number(100, 0, 1_000_000_000, "more ticks for each sector")
     save: Switch = Switch(False, "write the image back at the end")
@@ -314,7 +314,7 @@ class Block(Part):
         """What it holds at the start: whole sectors. Raises HeadwayError where the image cannot be read."""
         if not self.image:
             return bytes(self.sectors * SECTOR)
-        found = read_file(self.image, "a file for block.image", _MOST_SECTORS * SECTOR)
+        found = read_file(self.image, "a file for block.image", _MAX_SECTORS * SECTOR)
         return found + bytes(-len(found) % SECTOR)
 
 
@@ -417,12 +417,12 @@ class Config(Part):
         for name, cache in (("l1i", self.l1i), ("l1d", self.l1d)):
             if cache.line > self.tlb.page:
                 refuse(f"{name}.line", cache.line, f"no more than tlb.page ({self.tlb.page})")
-        if len(self.ranges) > _MOST_RANGES:
-            raise ConfigError("ranges", f"has {len(self.ranges)} entries: give {_MOST_RANGES} at most")
-        if len(self.interrupts) > _MOST_LINES:
-            raise ConfigError("interrupts", f"has {len(self.interrupts)} entries: give {_MOST_LINES} at most")
-        if len(self.uart.script) > _MOST_SCRIPT:
-            raise ConfigError("uart.script", f"has {len(self.uart.script)} entries: give {_MOST_SCRIPT} at most")
+        if len(self.ranges) > _MAX_RANGES:
+            raise ConfigError("ranges", f"has {len(self.ranges)} entries: give {_MAX_RANGES} at most")
+        if len(self.interrupts) > _MAX_LINES:
+            raise ConfigError("interrupts", f"has {len(self.interrupts)} entries: give {_MAX_LINES} at most")
+        if len(self.uart.script) > _MAX_SCRIPT:
+            raise ConfigError("uart.script", f"has {len(self.uart.script)} entries: give {_MAX_SCRIPT} at most")
         names = [(r.kind, r.name) for r in self.ranges]
         for number, key in enumerate(names):
             if key in names[:number]:

@@ -10,9 +10,9 @@ from typing import BinaryIO
 
 from headway.errors import HeadwayError
 
-__all__ = ["MOST_KEPT", "Console"]
+__all__ = ["MAX_KEPT", "Console"]
 
-MOST_KEPT = 64 << 20
+MAX_KEPT = 64 << 20
 """Bytes of output that are kept at most."""
 
 
@@ -46,8 +46,8 @@ class Console:
         if not data:
             return
         if stream is None:
-            if len(self.written) + len(data) > MOST_KEPT:
-                raise HeadwayError(f"the program writes more than {MOST_KEPT >> 20} MiB: give run() an output stream")
+            if len(self.written) + len(data) > MAX_KEPT:
+                raise HeadwayError(f"the program writes more than {MAX_KEPT >> 20} MiB: give run() an output stream")
             self.written += data
             return
         try:

@@ -28,11 +28,11 @@ from .fields import shown
 
 __all__ = ["Image", "ImageError", "Names", "Segment"]
 
-_MOST_FILE = 1 << 30
-_MOST_SEGMENTS = 256
-_MOST_SECTIONS = 65_536
-_MOST_SYMBOLS = 1 << 20
-_MOST_STRINGS = 64 << 20
+_MAX_FILE = 1 << 30
+_MAX_SEGMENTS = 256
+_MAX_SECTIONS = 65_536
+_MAX_SYMBOLS = 1 << 20
+_MAX_STRINGS = 64 << 20
 _NAME = 256
 """Bytes of a symbol's name that are of interest."""
 
@@ -45,7 +45,7 @@ _TYPES = {1: "an object file that is not linked", 2: "", 3: "position-independen
 _FLOAT_ABI = {0x2: "single", 0x4: "double", 0x6: "quad"}  # EF_RISCV_FLOAT_ABI
 _FUNCTION, _NO_TYPE, _OBJECT = 2, 0, 1
 _NAMED = re.compile(r"headway_(call|tag|poll|wait)_(\d{1,3})_(.+)", re.ASCII)
-_MOST_NUMBER = {"call": 31, "tag": 31, "poll": 23, "wait": 30}
+_MAX_NUMBER = {"call": 31, "tag": 31, "poll": 23, "wait": 30}
 _WORD = re.compile(r"[^\w.-]", re.ASCII)
 
 
@@ -96,7 +96,7 @@ class Image:
     def load(cls, path: str | os.PathLike[str]) -> Image:
         """Read a file. Raises ImageError."""
         name = os.fspath(path)
-        return cls.of(read_file(name, "an ELF file for RV32", _MOST_FILE), name)
+        return cls.of(read_file(name, "an ELF file for RV32", _MAX_FILE), name)
 
     @classmethod
     def of(cls, data: bytes, name: str = "the program") -> Image:
@@ -155,7 +155,7 @@ def _image(data: bytes, name: str) -> Image:
         elif kind == _FUNCTION and size:
             functions.setdefault(symbol, (address, min(address + size, 1 << 32)))
         found = _NAMED.fullmatch(symbol)
-        if found and int(found[2]) <= _MOST_NUMBER[found[1]]:
+        if found and int(found[2]) <= _MAX_NUMBER[found[1]]:
             named[found[1]].setdefault(int(found[2]), _WORD.sub("_", found[3])[:64])
     names = Names(named["call"], named["tag"], named["poll"], named["wait"])
     for symbol, address in places.items():
@@ -191,8 +191,8 @@ def _check_header(data: bytes, name: str) -> int:
             "build it with -march=rv32imac -mabi=ilp32"
         )
     for what, offset, size, least, count, most in (
-        ("program", phoff, phentsize, _PROGRAM_HEADER, phnum, _MOST_SEGMENTS),
-        ("section", shoff, shentsize, _SECTION_HEADER, shnum, _MOST_SECTIONS),
+        ("program", phoff, phentsize, _PROGRAM_HEADER, phnum, _MAX_SEGMENTS),
+        ("section", shoff, shentsize, _SECTION_HEADER, shnum, _MAX_SECTIONS),
     ):
         if count and size != least:
             raise ImageError(f"{name} is a damaged ELF file (its {what} headers have {size} bytes): build it again")
@@ -244,8 +244,8 @@ def _symbols(elf: ELFFile, data: bytes, name: str) -> Iterator[tuple[str, int, i
         strings = elf._get_section_header(header["sh_link"])
         table = _part(data, header["sh_offset"], header["sh_size"], name)
         texts = _part(data, strings["sh_offset"], strings["sh_size"], name)
-        if len(table) // _SYMBOL.size > _MOST_SYMBOLS or len(texts) > _MOST_STRINGS:
-            raise ImageError(f"{name} has more than {_MOST_SYMBOLS} symbols: strip it")
+        if len(table) // _SYMBOL.size > _MAX_SYMBOLS or len(texts) > _MAX_STRINGS:
+            raise ImageError(f"{name} has more than {_MAX_SYMBOLS} symbols: strip it")
         whole = len(table) - len(table) % _SYMBOL.size
         for at, value, size, info, _, section in _SYMBOL.iter_unpack(table[:whole]):
             if section and at and at < len(texts) and info & 0xF in (_NO_TYPE, _OBJECT, _FUNCTION):

@@ -19,7 +19,7 @@ from headway.model import Cell, Ledger
 from headway.trace.threads.container import Shape, Writer, digest_of
 
 from .config import RAM, TCM, Config
-from .console import MOST_KEPT, Console
+from .console import MAX_KEPT, Console
 from .fields import shown
 from .host import Host
 from .image import Image
@@ -195,10 +195,10 @@ class _Run:
 
     def _sent(self, sent: bytes) -> None:
         self._sent_hash.update(sent)
-        if len(self._output) + len(sent) <= MOST_KEPT:
+        if len(self._output) + len(sent) <= MAX_KEPT:
             self._output += sent
         elif self._console.keeps:
-            raise HeadwayError(f"the UART sends more than {MOST_KEPT >> 20} MiB: give run() an output stream")
+            raise HeadwayError(f"the UART sends more than {MAX_KEPT >> 20} MiB: give run() an output stream")
         if not self._console.keeps:
             self._console.write(sent)
 

@@ -1,8 +1,8 @@
 from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple
 
-MOST_SOURCES: int
-MOST_WORDS: int
+MAX_SOURCES: int
+MAX_WORDS: int
 
 def clock() -> int: ...
 def sleep_until(moment: int, fds: Sequence[int] = ...) -> bool: ...

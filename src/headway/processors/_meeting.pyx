@@ -45,8 +45,8 @@ cdef extern from "meeting.h" nogil:
     uint64_t meeting_clock()
 
 
-MOST_SOURCES = MEETING_SOURCES
-MOST_WORDS = MEETING_WORDS
+MAX_SOURCES = MEETING_SOURCES
+MAX_WORDS = MEETING_WORDS
 
 
 def clock():

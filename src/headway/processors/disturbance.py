@@ -14,11 +14,11 @@ from ._meeting import Stamps
 
 __all__ = ["ABSENT", "FOR_GOOD", "LATE", "MOVED", "NEW", "OFFLINE", "REASONS", "explain", "judge"]
 
-MOST_GAP = 5_000
+MAX_GAP = 5_000
 """ns between two looks at the clock that nothing came between."""
-MOST_READING = 12_000
+MAX_READING = 12_000
 """ns for reading the counters; a look costs less than a tenth of that."""
-MOST_SKEW = 10_000
+MAX_SKEW = 10_000
 """ns between the first and the last reader."""
 
 ABSENT, OFFLINE, FORBIDDEN, MOVED, PREEMPTED = "absent", "offline", "cpuset", "moved", "preempted"
@@ -74,7 +74,7 @@ def judge(stamps: Mapping[int, Stamps | None]) -> dict[int, str]:
     # Everybody says that it is there before anybody can see that all are.
     arrived = max([s.arrived for _, s in there])
     for cpu, s in there:
-        if s.before - first > MOST_SKEW:
+        if s.before - first > MAX_SKEW:
             wrong[cpu] = SKEW
         elif s.saw_go < arrived:
             wrong[cpu] = CLOCK
@@ -90,7 +90,7 @@ def _of_one(cpu: int, s: Stamps | None) -> str | None:
         return MOVED
     if s.preempted or s.waited:
         return PREEMPTED
-    if s.gap > MOST_GAP:
+    if s.gap > MAX_GAP:
         return GAP
     if not s.met:
         return None
@@ -98,7 +98,7 @@ def _of_one(cpu: int, s: Stamps | None) -> str | None:
         return COUNTER
     if not s.arrived <= s.saw_go <= s.before <= s.after <= s.saw_done:
         return CLOCK
-    if s.after - s.before > MOST_READING or s.before - s.saw_go > MOST_GAP:
+    if s.after - s.before > MAX_READING or s.before - s.saw_go > MAX_GAP:
         return GAP
     return None
 
@@ -109,4 +109,4 @@ def explain(reason: str, s: Stamps | None, *, smi: int | None, virtual: bool) ->
         return reason
     if smi:
         return SMI
-    return STEAL if virtual and 2 * s.away >= s.gap > MOST_GAP else reason
+    return STEAL if virtual and 2 * s.away >= s.gap > MAX_GAP else reason

@@ -23,7 +23,7 @@ from headway.linux.perf import perf_event as perf
 
 __all__ = ["Counter", "Devices", "Frequency", "by_chain", "by_counter", "find_counter", "smi_of"]
 
-LEAST_HZ, MOST_HZ = 10e6, 20e9
+MIN_HZ, MAX_HZ = 10e6, 20e9
 """A clock's frequency is between these; anything else is no clock's."""
 CALIBRATION_NS = 3_000_000
 AGREEMENT = 0.02
@@ -210,7 +210,7 @@ def _calibrated(counter: Counter) -> Counter:
             after, end = [_read(source) for source in sources[: 1 + counter.reference]], time.monotonic_ns()
             for old, new in zip(before, after, strict=True):
                 rate = 0.0 if old is None or new is None else (new - old) * 1e9 / (end - start)
-                if not LEAST_HZ <= rate <= MOST_HZ:
+                if not MIN_HZ <= rate <= MAX_HZ:
                     raise HeadwayError(f"{counter.name}: they do not count on processor {cpu}")
                 rates[cpu] = rate
     finally:
@@ -236,7 +236,7 @@ def by_counter(
                 return (
                     Frequency()
                 )  # others had the counter meanwhile, or the processor was off: only a part was counted
-        if not 0 <= grown <= MOST_HZ * span / 1e9:
+        if not 0 <= grown <= MAX_HZ * span / 1e9:
             return Frequency(broken="counter")
         values.append(grown)
     ticks = values[0]
@@ -249,7 +249,7 @@ def by_counter(
     if not seconds or not ticks:
         return Frequency(ticks)
     hz = ticks / seconds
-    if not LEAST_HZ <= hz <= MOST_HZ:  # of too few cycles to say
+    if not MIN_HZ <= hz <= MAX_HZ:  # of too few cycles to say
         return Frequency(ticks if counter.reference else None)
     return Frequency(ticks, hz)
 
@@ -267,4 +267,4 @@ def by_chain(chains: Sequence[int], length: int) -> float | None:
     if not length or not chains or min(chains) <= 0:
         return None
     hz = length * 1e9 / min(chains)
-    return hz if max(chains) <= min(chains) * (1 + AGREEMENT) and LEAST_HZ <= hz <= MOST_HZ else None
+    return hz if max(chains) <= min(chains) * (1 + AGREEMENT) and MIN_HZ <= hz <= MAX_HZ else None

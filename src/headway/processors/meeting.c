@@ -21,7 +21,7 @@
 
 #define LINE 128 /* two cache lines: they are fetched in pairs */
 #define PRIORITY 90 /* before threaded interrupts, after what guards the machine */
-#define MOST_LOOK 1000 /* ns between two looks that nothing came between */
+#define MAX_LOOK 1000 /* ns between two looks that nothing came between */
 #define SLICE 100000 /* ns: the least that EEVDF grants, which makes it dispatch a thread that wakes soon */
 
 enum phase { OPEN, GO, VOID_ };
@@ -294,7 +294,7 @@ static int meet(struct meeting *m, struct reader *self, struct meeting_reading *
 							    memory_order_acq_rel, memory_order_relaxed))
 			return 0;
 		if (gave_way) {
-			if (r->gap > MOST_LOOK) {
+			if (r->gap > MAX_LOOK) {
 				begin_account(self);
 				last = self->since;
 			}

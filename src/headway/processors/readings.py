@@ -31,7 +31,7 @@ LEFT_OUT = 3
 """A reader that did not come so often is not waited for any more."""
 CHAIN_NS = 1_500
 """Length of a timed chain."""
-FIRST_CHAIN, MOST_CHAIN, LEAST_CHAIN = 4_096, 16_384, 1_024
+FIRST_CHAIN, MAX_CHAIN, MIN_CHAIN = 4_096, 16_384, 1_024
 CUT_AHEAD = 2_000
 """The cut of the ledger is so many ns after the last reader has come: all are still in the meeting."""
 
@@ -189,7 +189,7 @@ class Readings:
         rates = [hz for s in stamps.values() if (hz := by_chain(s.chains, self._chain))]
         if rates:
             wanted = int(min(rates) * CHAIN_NS / 1e9)
-            length = max(LEAST_CHAIN, min(MOST_CHAIN, wanted // 1024 * 1024))
+            length = max(MIN_CHAIN, min(MAX_CHAIN, wanted // 1024 * 1024))
             if abs(length - self._chain) > self._chain // 4:
                 self._chain = length
                 self._meeting.set_limits(patience=PATIENCE, wait=WAIT, chain=length)

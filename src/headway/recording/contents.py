@@ -14,13 +14,13 @@ from headway.errors import HeadwayError
 from headway.model import OpenState, ThreadSeen, Window
 
 from .clock import Anchor
-from .document import MOST_BYTES, Document, parse
+from .document import MAX_BYTES, Document, parse
 from .format import DOCUMENT, part_name
 from .parts import Damage, Folder, Part
 
 __all__ = ["Contents"]
 
-_MOST_THREADS = 2_000_000
+_MAX_THREADS = 2_000_000
 """A kilobyte each while they are read."""
 
 
@@ -52,7 +52,7 @@ class Contents:
 
     def _read_document(self, words: str) -> Document:
         try:
-            data = self._folder.read(DOCUMENT, MOST_BYTES)
+            data = self._folder.read(DOCUMENT, MAX_BYTES)
         except FileNotFoundError:
             raise HeadwayError(
                 f"{words} is no recording, it has no {DOCUMENT}: give a folder that headway record has made"
@@ -156,9 +156,9 @@ class Contents:
         """Its threads by number, as they were last seen. Raises HeadwayError where they are too many to hold."""
         found: dict[int, ThreadSeen] = {}
         for table in self.tables("threads"):
-            if len(found) + table.num_rows > _MOST_THREADS:
+            if len(found) + table.num_rows > _MAX_THREADS:
                 raise HeadwayError(
-                    f"{str(self.path)!a} names more than {_MOST_THREADS:,} threads, which no view holds: "
+                    f"{str(self.path)!a} names more than {_MAX_THREADS:,} threads, which no view holds: "
                     "ask it with headway query"
                 )
             found |= {row["thread"]: ThreadSeen(**row) for row in table.to_pylist()}

@@ -22,9 +22,9 @@ from headway.values import WrongValueError, integer, integers, items, no_number,
 from .clock import Anchor
 from .format import NAME, SCHEMA, VERSION
 
-__all__ = ["MOST_BYTES", "Document", "parse"]
+__all__ = ["MAX_BYTES", "Document", "parse"]
 
-MOST_BYTES = 8 << 20
+MAX_BYTES = 8 << 20
 """A document is not larger than this."""
 _LONGEST = 100_000
 """Characters of a text."""

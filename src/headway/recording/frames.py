@@ -21,7 +21,7 @@ from .reader import Recording
 
 __all__ = ["Frames"]
 
-_MOST_FRAMES = 200
+_MAX_FRAMES = 200
 """Of a recording at first: so many or a few less, of a length that is a round number."""
 _PAGE = 64
 """So many intervals are counted at once, if threads are few."""
@@ -30,7 +30,7 @@ _ROWS = 150_000
 _KEPT_PAGES = 4
 _SHORTEST = 100
 """Of an interval, in the recording's time unit."""
-_MOST = 10_000_000
+_MAX_WINDOWS = 10_000_000
 """Intervals of a recording."""
 
 
@@ -59,7 +59,7 @@ class Frames:
         """What it is of, in words; not clean."""
         if self._window.duration < 1:
             raise HeadwayError(f"{self._run.words} has nothing to show: no part of it is complete")
-        self.length = _round(self._window.duration / _MOST_FRAMES) if length is None else length
+        self.length = _round(self._window.duration / _MAX_FRAMES) if length is None else length
         self._set_length(self.length)
         self._pages: OrderedDict[int, list[Ledger]] = OrderedDict()
         if not self._run.closed:  # it may have grown meanwhile: rather too many of its files than too few
@@ -96,7 +96,7 @@ class Frames:
         None: they stay as they are.
         """
         length = self.length // 2 if halve else self.length * 2
-        if length < _SHORTEST or length >= 2 * self._window.duration or self._window.duration // length > _MOST:
+        if length < _SHORTEST or length >= 2 * self._window.duration or self._window.duration // length > _MAX_WINDOWS:
             return None
         begin = at * self.length
         self._set_length(length)
@@ -104,7 +104,7 @@ class Frames:
         return begin // length
 
     def _set_length(self, length: int) -> None:
-        self.length = max(length, 1, self._window.duration // _MOST)
+        self.length = max(length, 1, self._window.duration // _MAX_WINDOWS)
         threads = max(len(self._threads), 1)
         self._page = min(max(_ROWS // (8 * threads), 8), _PAGE)
 

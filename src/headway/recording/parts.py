@@ -23,13 +23,13 @@ from .format import ANCHOR, BESIDE, FROM, LAST, PART, ROWS, SCHEMAS, UNTIL, part
 
 __all__ = ["Damage", "Folder", "Part"]
 
-MOST_ROWS = 1 << 23
+MAX_ROWS = 1 << 23
 """A part has no more rows than this."""
-MOST_BYTES = 1 << 30
+MAX_BYTES = 1 << 30
 """Nor does it take up more than this when it is unpacked."""
 BATCH = 1 << 18
 """Rows that are unpacked at once."""
-MOST_FILES = 1 << 20
+MAX_FILES = 1 << 20
 _ANY_SIGN = frozenset({"taken", "address"})
 """Numbers are not negative, but for these."""
 _LATEST = LARGEST >> 1
@@ -91,7 +91,7 @@ class Folder:
         try:
             with suppress(OSError), os.scandir(fd) as entries:
                 for count, entry in enumerate(entries):
-                    if count >= MOST_FILES:
+                    if count >= MAX_FILES:
                         break
                     number = part_number(entry.name)
                     if number is not None:
@@ -164,7 +164,7 @@ class _File:
             # No more is asked of the metadata: what throws there ends the process (pyarrow catches it only in reading).
             metadata = self._file.metadata
             self.rows: int = metadata.num_rows
-            if not 0 <= self.rows <= MOST_ROWS:
+            if not 0 <= self.rows <= MAX_ROWS:
                 raise Damage(f"it claims {self.rows} rows")
             self._values = {bytes(k): bytes(v) for k, v in (metadata.metadata or {}).items()}
         except BaseException as error:
@@ -200,7 +200,7 @@ class _File:
         for batch in self._file.iter_batches(BATCH, columns=[f.name for f in wanted], use_threads=False):
             batches.append(batch)
             rows, size = rows + batch.num_rows, size + batch.nbytes
-            if rows > self.rows or size > MOST_BYTES:
+            if rows > self.rows or size > MAX_BYTES:
                 raise Damage(f"it claims {self.rows} rows, and has {rows} or more in {size} bytes")
         if rows != self.rows:
             raise Damage(f"it claims {self.rows} rows and has {rows}")

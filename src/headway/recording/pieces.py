@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Chosen", "pieces"]
 
-_MOST_STATES = NO_STATE
+_MAX_STATES = NO_STATE
 _FOREVER = 1 << 62
 
 
@@ -63,14 +63,14 @@ def pieces(recording: Contents, chosen: Chosen | None = None) -> Iterator[Piece]
         for _, table in recording.by_part("transitions", parts=[part]):
             rows = _transitions(table)
             if rows is None:
-                recording.damaged[f"transitions/{part_name(part.number)}"] = f"it has more than {_MOST_STATES:,} states"
+                recording.damaged[f"transitions/{part_name(part.number)}"] = f"it has more than {_MAX_STATES:,} states"
                 continue
             reach.add(rows)
             yield Piece(
                 part.start, part.end, _chosen(rows, chosen.threads, window), news.get(part.number, ()), (), known
             )
     opened = [state for state in recording.open_states() if chosen.threads is None or state.thread in chosen.threads]
-    states = sorted({state.state for state in opened})[:_MOST_STATES]
+    states = sorted({state.state for state in opened})[:_MAX_STATES]
     number = {state: at for at, state in enumerate(states)}
     rest = _rows(
         [(max(o.since, whole.start), whole.end, o.cpu, o.thread, number[o.state]) for o in opened if o.state in number],
@@ -138,7 +138,7 @@ def _transitions(table: pa.Table) -> Transitions | None:
     waker_state, wakers = _words(table.column("waker_state"))
     place: dict[str, int] = {}
     numbers = [[place.setdefault(name, len(place)) for name in words] for words in (names, wakers)]
-    if len(place) > _MOST_STATES:
+    if len(place) > _MAX_STATES:
         return None
     by_state, by_waker = (np.array([*of, NO_STATE], np.uint16) for of in numbers)
     return Transitions(

@@ -38,7 +38,7 @@ BEHIND = 2
 """Parts that may wait to be written."""
 LARGEST_ROW = 16
 """Bytes of a row on the disk, on the safe side: parts are made small enough for a limit by it."""
-MOST_ANCHORS = 1000
+MAX_ANCHORS = 1000
 _TABLES = ("transitions", "threads", "open", "losses")
 
 
@@ -185,7 +185,7 @@ class Writer:
             parts=self._parts,
             dropped_parts=self._kept.dropped,
             complete_from=self._kept.start,
-            anchors=(*self._document.anchors[:MOST_ANCHORS], read_anchor()),
+            anchors=(*self._document.anchors[:MAX_ANCHORS], read_anchor()),
         )
         self._write_document()
 
@@ -250,7 +250,7 @@ class Writer:
         sizes = {name: data.size for name, data in files.items()}
         self._kept.add(replace(here, sizes=sizes, rows=table.num_rows))
         self._losses, self._end = losses, part.end
-        if len(self._document.anchors) < MOST_ANCHORS:
+        if len(self._document.anchors) < MAX_ANCHORS:
             self._document = replace(self._document, anchors=(*self._document.anchors, anchor))
 
     def _beside(self, part: KeptPart, *, all_tables: bool) -> dict[str, pa.Buffer]:

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self, cast
 
 from headway.errors import SelectionError
-from headway.linux.options import MOST_IDS, Criteria, Selection
+from headway.linux.options import MAX_IDS, Criteria, Selection
 from headway.linux.sources.choose import start_source
 from headway.linux.sources.source import LinuxSource
 from headway.model import Ledger
@@ -72,7 +72,7 @@ def observe(
 def _several(ids: int | Sequence[int], what: str) -> tuple[int, ...]:
     found = tuple(ids) if isinstance(ids, Sequence) and not isinstance(ids, str | bytes) else (ids,)
     for one in found:
-        if not isinstance(one, int) or isinstance(one, bool) or not 0 < one <= MOST_IDS:
+        if not isinstance(one, int) or isinstance(one, bool) or not 0 < one <= MAX_IDS:
             raise SelectionError(f"{what}={ascii(one)[:60]} is no id: give a positive number, or several")
     return cast(tuple[int, ...], found)
 

@@ -33,7 +33,7 @@ __all__ = ["FIGURES", "Baseline", "Entry", "Machine", "entry_of"]
 SCHEMA = "headway.pytest/1"
 FIGURES = ("epi", "rpi", "mpi", "kpi", "iopi", "instructions", "wall")
 """What is kept of each test: indices in its unit, instructions, and time from beginning to end in ns."""
-MOST = 1 << 26
+MAX_BYTES = 1 << 26
 """Bytes of a file."""
 _LONGEST = 10_000
 _WHAT = "a file that pytest --headway-save has written"
@@ -145,7 +145,7 @@ class Baseline:
     @classmethod
     def read(cls, path: str) -> Baseline:
         """Out of a file. Raises HeadwayError with one sentence."""
-        data = read_file(path, _WHAT, MOST)
+        data = read_file(path, _WHAT, MAX_BYTES)
         try:
             return cls._of_document(json.loads(data, parse_constant=no_number))
         except WrongValueError as error:

@@ -24,7 +24,7 @@ __all__ = ["NEVER", "Phases"]
 
 NEVER = -1.0
 """The threshold of a test that is never compared."""
-_MOST_ROUNDS = 100_000
+_MAX_ROUNDS = 100_000
 
 
 class Phases:
@@ -249,10 +249,10 @@ def _arguments(item: pytest.Item) -> dict[str, Any]:
 def _rounds(item: pytest.Item) -> int | None:
     """How often the test is to be run, by its marker. Raises ValueError with a sentence."""
     rounds = _arguments(item).get("repeat")
-    if rounds is not None and not (type(rounds) is int and 1 <= rounds <= _MOST_ROUNDS):
+    if rounds is not None and not (type(rounds) is int and 1 <= rounds <= _MAX_ROUNDS):
         raise ValueError(
             f"@pytest.mark.headway of {item.name!a}: repeat is {rounds!a:.80}, it should be a whole number "
-            f"from 1 to {_MOST_ROUNDS}"
+            f"from 1 to {_MAX_ROUNDS}"
         )
     return rounds
 

@@ -27,7 +27,7 @@ from .comparison import Verdict, compare
 from .phases import Phases
 from .progress import Progress
 from .record import Record, carried
-from .summary import HEAD, MOST_ROWS, SLOWER, UNSURE, Row, table
+from .summary import HEAD, MAX_ROWS, SLOWER, UNSURE, Row, table
 
 __all__ = ["Results"]
 
@@ -198,7 +198,7 @@ class Results:
         if verbosity < -1:
             rows = [row for row in rows if any(v.slower for v in self._tests[row.name].verdicts)]
         if rows:
-            for text, style in table(rows, width, most=None if verbosity > 0 else MOST_ROWS):
+            for text, style in table(rows, width, most=None if verbosity > 0 else MAX_ROWS):
                 terminalreporter.write_line(encodable(text, encoding), **_MARKUP.get(style, {}))
         for note in self._notes():
             for text in wrap(clean(note), max(width, 20)):

@@ -23,7 +23,7 @@ SLOWER, UNSURE, HEAD = "slower", "unsure", "head"
 _FIGURE = 7
 _WIDE = 100
 """Columns from which on there is room for more of them."""
-MOST_ROWS = 20
+MAX_ROWS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def _level(rounds: Sequence[Progress], figure: str) -> Level | None:
     return level([getattr(one, figure) for one in rounds])
 
 
-def table(rows: Iterable[Row], width: int, *, most: int | None = MOST_ROWS) -> list[tuple[str, str]]:
+def table(rows: Iterable[Row], width: int, *, most: int | None = MAX_ROWS) -> list[tuple[str, str]]:
     """Lines and what is to be seen of them (empty: nothing); ``most``: so many tests at most, None: all."""
     ordered = sorted(rows, key=Row.order)
     shown = ordered[:most]

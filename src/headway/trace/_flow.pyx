@@ -40,7 +40,7 @@ cdef enum Reason:
     ISA_ = 7
     TRUNCATED = 8
 
-DEF MOST = 4096        # atoms of a stretch that is followed as a whole
+DEF MAX_ATOMS = 4096        # atoms of a stretch that is followed as a whole
 DEF BACK = 4096        # rows after which an instruction is not taken back any more
 DEF LOW = 24           # bits of an I-sync that must lie in the program if the address as a whole does not
 DEF MANY = 16          # instructions outside the program that are evidence of damage, where nothing is traced there
@@ -142,7 +142,7 @@ cdef class Flow:
         self.regain = Regain(self.seen)
         self.cycle_accurate, self.broadcast = cycle_accurate, branch_broadcast
         self.through_overflow, self.threads, self.confined = counted_through_overflow, threads, confined
-        self.items = <Item*>malloc((MOST + 32) * sizeof(Item))
+        self.items = <Item*>malloc((MAX_ATOMS + 32) * sizeof(Item))
         self.open, self.why = True, UNSYNCHRONISED
         if self.items == NULL:
             raise MemoryError
@@ -239,7 +239,7 @@ cdef class Flow:
                 item = &self.items[self.count]
                 item.index, item.sort, item.cycles = p.index, GAP, left
                 self.count += 1
-            if self.count >= MOST:
+            if self.count >= MAX_ATOMS:
                 self.close(NULL)
         elif p.kind == ALIGNMENT:
             self.aligned = True
@@ -249,7 +249,7 @@ cdef class Flow:
             item = &self.items[self.count]
             item.index, item.sort, item.value, item.cycles = p.index, TIME, p.value, 0
             self.count += 1
-            if self.count >= MOST:
+            if self.count >= MAX_ATOMS:
                 self.close(NULL)
         elif p.kind == SYNC or p.kind == BRANCH:
             self.correct(p)

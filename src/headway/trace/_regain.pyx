@@ -20,7 +20,7 @@ from headway.trace._program cimport ABSENT, AWAITING, DIRECT, HERE, INDIRECT, IT
 DEF EARNS = 256        # steps that each atom adds to the credit
 DEF CREDIT = 1 << 22   # the most
 DEF COSTS = 32         # steps that an instruction counts for that was not known before
-DEF LEAST = 4          # atoms that are followed at least
+DEF MIN_ATOMS = 4          # atoms that are followed at least
 DEF PROOF = 16         # of which there must be so many if nothing but they speaks for it
 DEF CALLS = 16         # of which it is remembered where they return to
 DEF BRANCHES = 1024    # that are explored from one place
@@ -93,7 +93,7 @@ cdef class Regain:
         cdef Place* places
         cdef uint32_t mask = <uint32_t>((<uint64_t>1 << bits) - 1)
         cdef bint same
-        if self.seen.entries > self.credit or s.count - start < LEAST:
+        if self.seen.entries > self.credit or s.count - start < MIN_ATOMS:
             return s.count
         cdef size_t most = self.seen.entries + ELSEWHERE
         cdef Place* firsts = <Place*>malloc(most * 2 * sizeof(Place))

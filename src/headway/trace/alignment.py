@@ -23,7 +23,7 @@ from .records import Timestamp
 
 __all__ = ["Fit", "Line", "Moment", "Unplaced", "fit"]
 
-_MOST = 65_536
+_MAX_PAIRS = 65_536
 """Timestamps that are kept of a stream; of more, every second, fourth … one."""
 
 _FAR = 2.5
@@ -148,7 +148,7 @@ def _thinned(timestamps: Iterable[Timestamp]) -> list[tuple[int, int, int]]:
         if stamp.cycle is None or number % every:
             continue
         found.append((stamp.epoch, stamp.cycle, stamp.time))
-        if len(found) > _MOST:
+        if len(found) > _MAX_PAIRS:
             del found[1::2]
             every *= 2
     return found

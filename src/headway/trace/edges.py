@@ -14,7 +14,7 @@ from typing import Protocol
 
 __all__ = ["Edge", "Names", "Slices", "Tracks"]
 
-_MOST_NAMES = 1 << 20
+_MAX_NAMES = 1 << 20
 
 
 class Names(Protocol):
@@ -83,7 +83,7 @@ class Slices:
         """
         name = self._known.get(address)
         if name is None:
-            if len(self._known) >= _MOST_NAMES:
+            if len(self._known) >= _MAX_NAMES:
                 self._known.clear()
             name = self._known[address] = self._names.symbol(address) or f"{address & ~0xFF:#010x}"
         now = self._tracks.get(track)

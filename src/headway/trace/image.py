@@ -23,8 +23,8 @@ from headway.files import read_file
 
 __all__ = ["Image"]
 
-_MOST_FILE = 1 << 30
-_MOST_SYMBOLS = 1 << 21
+_MAX_FILE = 1 << 30
+_MAX_SYMBOLS = 1 << 21
 _LONGEST_NAME = 256
 _LINE = re.compile(rb"([0-9a-fA-F]{8,16}) ([a-zA-Z]) (\S+)")
 _ARM = "EM_ARM"
@@ -92,7 +92,7 @@ class Image:
         """``FILE`` (an ELF program or a System.map) or ``FILE@ADDRESS`` (a dump). Raises HeadwayError."""
         name, at, number = text.rpartition("@")
         if at and re.fullmatch(r"0[xX][0-9a-fA-F]{1,8}|[0-9]{1,10}", number) and int(number, 0) < 1 << 32:
-            start, data = int(number, 0), read_file(Path(name), "a memory dump", _MOST_FILE)
+            start, data = int(number, 0), read_file(Path(name), "a memory dump", _MAX_FILE)
             if start + len(data) > 1 << 32:
                 raise HeadwayError(
                     f"the dump {name!a} of {len(data)} bytes goes beyond 4 GiB at {start:#x}: check the address"
@@ -101,7 +101,7 @@ class Image:
             return
         if at and Path(name).is_file() and not Path(text).exists():
             raise HeadwayError(f"{number[:40]!a} is no address for the dump {name!a}: give one from 0 to 0xffffffff")
-        data = read_file(Path(text), "a program image", _MOST_FILE)
+        data = read_file(Path(text), "a program image", _MAX_FILE)
         if data.startswith(b"\x7fELF"):
             self._add_elf(data, ascii(text))
         elif (line := data.partition(b"\n")[0]) and _LINE.fullmatch(line.strip()):
@@ -137,7 +137,7 @@ class Image:
 
 def _elf_symbols(elf: ELFFile) -> Iterable[tuple[int, int, str]]:
     for section in elf.iter_sections():
-        if not isinstance(section, SymbolTableSection) or section.num_symbols() > _MOST_SYMBOLS:
+        if not isinstance(section, SymbolTableSection) or section.num_symbols() > _MAX_SYMBOLS:
             continue
         for symbol in section.iter_symbols():
             entry: Any = symbol.entry
@@ -148,5 +148,5 @@ def _elf_symbols(elf: ELFFile) -> Iterable[tuple[int, int, str]]:
 def _map_symbols(data: bytes) -> Iterable[tuple[int, int, str]]:
     for number, line in enumerate(data.split(b"\n")):
         found = _LINE.fullmatch(line.strip())
-        if found and found[2] in b"tTwW" and number < _MOST_SYMBOLS:
+        if found and found[2] in b"tTwW" and number < _MAX_SYMBOLS:
             yield int(found[1], 16) & ~1, 0, found[3].decode("utf-8", "backslashreplace")

@@ -22,7 +22,7 @@ __all__ = ["PER_TICK", "plan", "walk", "write"]
 
 PER_TICK = 1000
 """Nanoseconds shown for each tick of the common clock."""
-LEAST = 8
+MIN_CYCLES = 8
 """Cycles that an instruction must wait for the wait to have a slice of its own."""
 _LATEST = (1 << 63) - 1
 _UNPLACED = "unknown.alignment"
@@ -101,7 +101,7 @@ def walk(stream: Stream, found: Fit | None, put: Callable[[Edge], None]) -> int:
                 slices.apart(track, begin, end, record.why.state, "gap")
         else:
             told = slices.executes(track, begin, end, record.address, record.thread)
-            if told and cycle - start >= LEAST:
+            if told and cycle - start >= MIN_CYCLES:
                 slices.within(track, begin, end, "stall", "stall", record.address)
         reached = end
     slices.close()

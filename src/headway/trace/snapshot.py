@@ -23,9 +23,9 @@ from .image import Image
 
 __all__ = ["Buffer", "Snapshot", "Source"]
 
-_MOST_INI = 1 << 20
-_MOST_DUMP = 1 << 30
-_MOST_DEVICES = 4096
+_MAX_INI = 1 << 20
+_MAX_DUMP = 1 << 30
+_MAX_DEVICES = 4096
 _ETMV3 = re.compile(r"ETM-?v?3(\.\d+)?", re.IGNORECASE)
 
 
@@ -71,8 +71,8 @@ class Snapshot:
             raise HeadwayError(f"{str(path)!a} is no snapshot folder, it has no snapshot.ini: give one that has")
         top = _Ini(path, "snapshot.ini")
         files = list(top.section("device_list").values())
-        if len(files) > _MOST_DEVICES:
-            raise HeadwayError(f"{top.words} lists {len(files)} devices: {_MOST_DEVICES} are the most")
+        if len(files) > _MAX_DEVICES:
+            raise HeadwayError(f"{top.words} lists {len(files)} devices: {_MAX_DEVICES} are the most")
         devices = {}
         for file in files:
             device = _Ini(path, file)
@@ -96,7 +96,7 @@ class Snapshot:
         """The memory of a core, as dumped. Raises HeadwayError."""
         image = Image()
         for address, path, offset, length in self.dumps.get(core or "", ()):
-            data = read_file(path, "a memory dump", _MOST_DUMP)
+            data = read_file(path, "a memory dump", _MAX_DUMP)
             data = data[offset:] if length is None else data[offset : offset + length]
             if not data:
                 raise HeadwayError(f"{str(path)!a} has nothing at its byte {offset}: the dump is empty or cut off")
@@ -110,7 +110,7 @@ class _Ini:
     def __init__(self, folder: Path, name: str) -> None:
         path = _inside(folder, name)
         self.words = ascii(str(path))
-        data = read_file(path, "a file of a snapshot", _MOST_INI)
+        data = read_file(path, "a file of a snapshot", _MAX_INI)
         parser = configparser.ConfigParser(interpolation=None, strict=False, default_section="\0", delimiters=("=",))
         parser.optionxform = str  # type: ignore[assignment,method-assign]
         try:

@@ -21,9 +21,9 @@ __all__ = ["CPUS", "View", "play"]
 
 _STEPS = 1000
 """Steps in which progress is summed, at most, ..."""
-_LEAST_STEP = 1_000_000
+_MIN_STEP = 1_000_000
 """... none of which is shorter than this, ..."""
-_MOST_VALUES = 1 << 22
+_MAX_VALUES = 1 << 22
 """... and of all threads together."""
 
 
@@ -113,8 +113,8 @@ def play(exported: Exported, pieces: Iterable[Piece], view: View, shown: Shown) 
 def _steps(exported: Exported) -> tuple[int, int]:
     """How long the steps are in which progress is summed, and how many."""
     duration = exported.window.duration
-    most = min(_STEPS, max(_MOST_VALUES // max(len(exported.threads), 1), 1))
-    width = max(-(-duration // most), _LEAST_STEP if exported.time_unit == "ns" else 1)
+    most = min(_STEPS, max(_MAX_VALUES // max(len(exported.threads), 1), 1))
+    width = max(-(-duration // most), _MIN_STEP if exported.time_unit == "ns" else 1)
     return width, -(-duration // width)
 
 

@@ -32,7 +32,7 @@ _WORDS = {
 _NOT_KNOWN = "–"
 _BUSY_FROM = 0.9
 """A utilisation that is worth a colour."""
-_MOST_STATES = 8
+_MAX_STATES = 8
 """Columns for states of an idle processor, at most."""
 
 
@@ -176,7 +176,7 @@ def _columns(marks: tuple[str, ...], names: tuple[str, ...]) -> tuple[_Column, .
         _Column("stolen", lambda row: _time(row.stolen), rank=2),
         _Column("idle", lambda row: _time(row.halted), bar=True),
     ]
-    for place, name in enumerate(names[:_MOST_STATES]):
+    for place, name in enumerate(names[:_MAX_STATES]):
         shown = fit(clean(name), min(width_of(clean(name)), 10))
         columns.append(_Column(shown, partial(_idle, name), rank=10 + place, width=max(7, width_of(shown))))
     columns += [

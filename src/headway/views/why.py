@@ -369,7 +369,7 @@ def _sentence(text: str, width: int) -> Iterator[Line]:
 _INDENT = 2
 _COLUMNS = (("time", 8), ("share", 6), ("count", 9), ("mean", 8))
 _FIRST_TO_GO = ("mean", "count", "share", "time")
-_LEAST_LABEL, _LEAST_NOTE = 14, 16
+_MIN_LABEL, _MIN_NOTE = 14, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,14 +384,14 @@ def _layout(rows: Sequence[_Row], titles: Sequence[str], width: int) -> _Layout:
     columns = list(_COLUMNS)
     taken = sum(w for _, w in columns)
     for name in _FIRST_TO_GO:
-        if width - taken >= _LEAST_LABEL:
+        if width - taken >= _MIN_LABEL:
             break
         columns = [c for c in columns if c[0] != name]
         taken = sum(w for _, w in columns)
     wanted = max(*map(width_of, titles), *(width_of(_label_of(row)) for row in rows), 1)
     label = max(min(wanted, width - taken), 1)
     note = width - label - taken - 2
-    return _Layout(label, tuple(columns), note if note >= _LEAST_NOTE else 0, width)
+    return _Layout(label, tuple(columns), note if note >= _MIN_NOTE else 0, width)
 
 
 def _label_of(row: _Row) -> str:
@@ -432,7 +432,7 @@ def _cut(text: str, row: _Row, width: int) -> Line:
     """Label and detail in so many columns; of a name that is too long the middle goes, its detail stays."""
     detail = _with(row.detail)
     room = width - width_of(detail)
-    if not detail or room < _LEAST_LABEL:
+    if not detail or room < _MIN_LABEL:
         return [(fit(text, width), row.style)]
     label = fit(text[: len(text) - len(detail)], min(room, width_of(text) - width_of(detail)))
     return [(label, row.style), (detail + " " * (room - width_of(label)), _DIM)]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.ledgers import HOSTILE_NAMES, precisions
 
 from headway.model import Cell, Ledger, Overhead, Processor, Thread, Window
-from headway.views.metrics.totals import MOST_SERIES, By, Snapshot, Totals
+from headway.views.metrics.totals import MAX_SERIES, By, Snapshot, Totals
 
 SECOND = 1_000_000_000
 
@@ -58,7 +58,7 @@ def ledger(start: int, end: int, *threads: Thread, source: str = "bpf") -> Ledge
     return Ledger(source, Window(start, end), threads, overhead=Overhead(0, 0))
 
 
-def totals_of(run: Sequence[Ledger], by: By = By.PROCESS, *, most: int = MOST_SERIES) -> Totals:
+def totals_of(run: Sequence[Ledger], by: By = By.PROCESS, *, most: int = MAX_SERIES) -> Totals:
     totals = Totals(by, most=most)
     for one in run:
         totals.add(one)

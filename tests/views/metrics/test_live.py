@@ -11,12 +11,12 @@ from tests.ledgers import HOSTILE_NAMES
 from tests.views.metrics.readings import SECOND, ledger, runs, thread, totals_of
 
 from headway.model import Kind, Ledger
-from headway.views.metrics.live import MOST_ROWS, live, stylesheet
-from headway.views.metrics.totals import MOST_SERIES, By, Totals
+from headway.views.metrics.live import MAX_ROWS, live, stylesheet
+from headway.views.metrics.totals import MAX_SERIES, By, Totals
 from headway.views.palette import PALETTE
 
 
-def shown(run: list[Ledger], by: By = By.PROCESS, *, most: int = MOST_SERIES) -> dict[str, Any]:
+def shown(run: list[Ledger], by: By = By.PROCESS, *, most: int = MAX_SERIES) -> dict[str, Any]:
     """The last interval of several."""
     before = totals_of(run[:-1], by, most=most).snapshot() if len(run) > 1 else None
     document: dict[str, Any] = json.loads(live(totals_of(run, by, most=most).snapshot(), before))
@@ -31,7 +31,7 @@ def test_shares_are_shares(run: list[Ledger]) -> None:
         assert all(0 < share <= 1 for share in row["kinds"].values())
         assert row["te"] is None or 0 <= row["te"] <= 1
         assert sum(share for _, _, share in row["states"]) <= 1.0001
-    assert len(document["rows"]) <= MOST_ROWS
+    assert len(document["rows"]) <= MAX_ROWS
 
 
 def test_a_row_shows_what_happened_between_the_readings() -> None:
@@ -48,13 +48,13 @@ def test_a_row_shows_what_happened_between_the_readings() -> None:
 
 
 def test_what_is_in_no_row_is_added_up() -> None:
-    many = [thread(tid, user=SECOND // 1000) for tid in range(1, MOST_ROWS + 51)]
+    many = [thread(tid, user=SECOND // 1000) for tid in range(1, MAX_ROWS + 51)]
     document = shown([ledger(0, SECOND, *many)])
-    assert len(document["rows"]) == MOST_ROWS
+    assert len(document["rows"]) == MAX_ROWS
     assert document["others"]["threads"] == 50
     assert document["others"]["rpi"] == pytest.approx(0.05)
     document = shown([ledger(0, SECOND, *many)], most=100)
-    assert document["others"]["threads"] == MOST_ROWS + 50 - len(document["rows"])
+    assert document["others"]["threads"] == MAX_ROWS + 50 - len(document["rows"])
 
 
 def test_of_a_source_without_a_figure_there_is_none() -> None:

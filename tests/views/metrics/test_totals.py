@@ -12,7 +12,7 @@ from tests.ledgers import HOSTILE_NAMES
 from tests.views.metrics.readings import SECOND, ledger, runs, snapshots, thread, totals_of
 
 from headway.model import Cell, Counted, Kind, Ledger, Overhead, Processor, Window, kind_of
-from headway.views.metrics.totals import MOST_STATES, By, Series, Snapshot, Totals
+from headway.views.metrics.totals import MAX_STATES, By, Series, Snapshot, Totals
 
 bys = st.sampled_from(By)
 mosts = st.sampled_from([1, 2, 5, 13, 10_000])
@@ -181,13 +181,13 @@ def test_what_there_is_no_room_for_is_added_up_and_living() -> None:
 
 
 def test_there_are_no_more_states_than_makes_sense_and_kinds_are_kept() -> None:
-    states = {f"noneffective_{number}": 1 for number in range(MOST_STATES + 500)} | {"user": 7}
+    states = {f"noneffective_{number}": 1 for number in range(MAX_STATES + 500)} | {"user": 7}
     totals = Totals(most=1)
     totals.add(ledger(0, 1, thread(1, user=1)))
     totals.add(ledger(1, 2, thread(2, "a", **states)))
     rest = totals.snapshot().rest
-    assert len(rest.states) <= MOST_STATES + 2
-    assert rest.times()[Kind.KERNEL] == MOST_STATES + 500
+    assert len(rest.states) <= MAX_STATES + 2
+    assert rest.times()[Kind.KERNEL] == MAX_STATES + 500
     assert rest.times()[Kind.EFFECTIVE] == 8
 
 

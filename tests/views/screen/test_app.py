@@ -15,7 +15,7 @@ from textual.pilot import Pilot
 from headway.advice import advise
 from headway.errors import HeadwayError
 from headway.model import Cell, Ledger, Overhead, Precision, Processor, Quality, Thread, Window
-from headway.views.screen.app import LEAST, TopApp
+from headway.views.screen.app import MIN_SIZE, TopApp
 from headway.views.screen.roster import Order
 
 from ...ledgers import HOSTILE_NAMES
@@ -338,7 +338,7 @@ def test_any_size_shows_the_list_and_the_panel(size: tuple[int, int]) -> None:
 def test_where_there_is_no_room_a_sentence_says_so_until_there_is() -> None:
     async def look(app: TopApp, pilot: Pilot[None]) -> None:
         text = " ".join(" ".join(shown(app)).split())
-        assert text == f"30 × 8 is too small: {LEAST[0]} × {LEAST[1]} is the least; q leaves"
+        assert text == f"30 × 8 is too small: {MIN_SIZE[0]} × {MIN_SIZE[1]} is the least; q leaves"
         await press(pilot, "t", "enter", "enter", "space", "space", "t")
         await pilot.resize_terminal(80, 24)
         await settled(pilot)

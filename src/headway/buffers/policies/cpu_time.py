@@ -10,13 +10,13 @@ AIM = 1.1
 """Looks are aimed so much beyond what is worth a look: at exactly that, every other look would find a little less."""
 IDLE = 0.75
 """A thread that used less than half a processor is asked again when it could have filled this part of its buffer."""
-MOST = 64
+MAX_BACKOFF = 64
 """While nothing is known of its rate, the wait doubles up to so many first intervals."""
 WEIGHT = 0.5
 """Of what was just found, in the mean rate."""
 MEMORY = 1 / 16
 """Of the last look, in the mean loss."""
-LEAST = 1 / 16
+MIN_PART = 1 / 16
 """The smallest part of a buffer that losses make worth a look."""
 AT_ONCE = 1 / 8
 """Of an interval: the least that is waited for the rest."""
@@ -117,7 +117,7 @@ class CpuTime:
         if idle and self._rate:
             left = max(left, IDLE * self._capacity / self._rate - (used - self._since))
         elif idle:
-            self._backing_off = min(2 * self._backing_off, MOST)
+            self._backing_off = min(2 * self._backing_off, MAX_BACKOFF)
             left *= self._backing_off
         return now + max(1, int(left))
 
@@ -141,7 +141,7 @@ class CpuTime:
             expected = filled + lost if lost or not full else max(2 * filled, self._rate * spent)
             self._loss += MEMORY * (1 - filled / max(1, expected) - self._loss)
             if full and self._loss > self._budget:
-                self._part = max(min(LEAST, self._useful), self._part / 2)
+                self._part = max(min(MIN_PART, self._useful), self._part / 2)
             elif self._loss < self._budget / 2 and self._part < self._useful:
                 self._part = min(self._useful, self._part * 2)
         before = self._interval

@@ -25,7 +25,7 @@ RECORDS = {
 cdef enum:
     NOTHING = 0xffff
     RECENT = 64 # rows of a processor among which that is sought which was found out to be another state
-    LEAST_ROOM = 1 << 16 # rows
+    MIN_ROOM = 1 << 16 # rows
     JUST_NOW = 8 # and of these, those among which a count is that another one takes back
 
 
@@ -104,7 +104,7 @@ cdef class Decoder:
         memset(self.seen, 0, sizeof(self.seen))
         self.nameless = 0
         self.columns = None
-        self.make_room(LEAST_ROOM)
+        self.make_room(MIN_ROOM)
         for i in range(n_cpus):
             self.places[i].time = start
 
@@ -571,7 +571,7 @@ cdef class Decoder:
             columns = tuple([column[full] for column in columns])
         self.n = self.n_woken = self.empty = 0
         self.columns = None
-        self.make_room(max(n + n // 8, <size_t>LEAST_ROOM))
+        self.make_room(max(n + n // 8, <size_t>MIN_ROOM))
         for i in range(<size_t>self.n_cpus):
             self.places[i].n_recent = 0
         memset(self.touched, 0, self.max_slots)

@@ -23,8 +23,8 @@ __all__ = ["FILES", "Check", "load", "ready_made", "state_names"]
 FILES = ("", "pipe", "socket", "file", "device", "epoll", "event", "other")
 """Kinds of files in the names of states, in the order of bpf/layout.h; the first: the call is about no file."""
 
-_MOST = _memory.STATES["N_CHECKS"]
-_MOST_ERRORS = 4
+_MAX_CHECKS = _memory.STATES["N_CHECKS"]
+_MAX_ERRORS = 4
 _LARGEST = 64 << 10
 """Of a table of the user's, bytes."""
 _LONGEST_GAP_US = 4_000_000
@@ -86,8 +86,10 @@ def load(path: str | None = None) -> tuple[Check, ...]:
                 )
             checks[call] = _check(call, table, gap, path)
     found = tuple(check for check in checks.values() if check is not None)
-    if len(found) > _MOST:
-        raise SelectionError(f"{where}: {len(found)} checks are more than the {_MOST} there is room for: disable some")
+    if len(found) > _MAX_CHECKS:
+        raise SelectionError(
+            f"{where}: {len(found)} checks are more than the {_MAX_CHECKS} there is room for: disable some"
+        )
     return found
 
 
@@ -133,8 +135,8 @@ def _check(call: str, table: Any, gap: int, where: str) -> Check | None:
     if not isinstance(answers, list) or not answers:
         raise SelectionError(f'{at}: not_ready is missing: give the answers that say so, like [0, "EAGAIN"]')
     errors = tuple(_error(answer, f"{at}.not_ready") for answer in answers if _is_nothing(answer) is False)
-    if len(errors) > _MOST_ERRORS:
-        raise SelectionError(f"{at}.not_ready: {_MOST_ERRORS} errors at most")
+    if len(errors) > _MAX_ERRORS:
+        raise SelectionError(f"{at}.not_ready: {_MAX_ERRORS} errors at most")
     if not (any(table.get(key) for key in ("always", "if_nonblocking", "if_zero", "if_no_time")) or flag[0]):
         raise SelectionError(
             f"{at} does not say when it is a check: give always, if_zero, if_no_time, if_flag or if_nonblocking"

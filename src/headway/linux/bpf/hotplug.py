@@ -20,7 +20,7 @@ SLEPT_NS = 100_000_000
 """By so much the clock that goes on in sleep must have gained on the other; in between, one is read after the other."""
 _UEVENT, _KERNEL = 15, 1
 """NETLINK_KOBJECT_UEVENT, and the group of those that the kernel sends (linux/netlink.h)."""
-_MOST_BYTES = 16_384
+_MAX_BYTES = 16_384
 _ONLINE = re.compile(rb"online@/devices/system/cpu/cpu([0-9]{1,5})\0")
 
 
@@ -56,7 +56,7 @@ class Hotplug:
             return found
         while True:
             try:
-                message, sender = self._socket.recvfrom(_MOST_BYTES)
+                message, sender = self._socket.recvfrom(_MAX_BYTES)
             except BlockingIOError:
                 return found
             except OSError:  # more came than there was room for: any may have been among them

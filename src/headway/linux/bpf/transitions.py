@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
     from ._transitions import Columns
 
-__all__ = ["MOST_SLOTS", "NICE", "PAUSE_SECONDS", "Priority", "TransitionReader", "words_of_rings"]
+__all__ = ["MAX_SLOTS", "NICE", "PAUSE_SECONDS", "Priority", "TransitionReader", "words_of_rings"]
 
 RING_WORDS = 1 << 21
 """Most words of a processor's ring of stretches; 8 bytes each. One transition is a word, mostly: at 10 million a second
 this is 200 ms of them. Its ring of absences has a quarter of that; a wait is three words."""
-LEAST_WORDS = 64
+MIN_WORDS = 64
 ALL_WORDS = 1 << 25
 """Most words of all processors' rings of stretches together: 256 MiB, and 64 more for absences."""
-MOST_SLOTS = 1 << 22
+MAX_SLOTS = 1 << 22
 """As many threads as Linux can have at once: a record has room for no greater number."""
 HORIZON_NS = 50_000
 """What ended so short a time ago is left for the next look: another processor may be writing what came before it."""
@@ -62,7 +62,7 @@ _FOR_EVER = (1 << 63) - 1
 def words_of_rings(n_cpus: int, wanted: int | None = None) -> tuple[int, int]:
     """Words of a processor's ring of stretches (``wanted``, a power of two, or as fits) and of its ring of absences."""
     words = wanted or min(RING_WORDS, 1 << (ALL_WORDS // n_cpus).bit_length() - 1)
-    return words, max(words // 4, LEAST_WORDS)
+    return words, max(words // 4, MIN_WORDS)
 
 
 class Priority:

@@ -27,15 +27,15 @@ __all__ = ["LOOPS", "Answer", "Finding", "Run", "Verification", "judge", "run_of
 
 LOOPS = {"compute": "arithmetic loop", "memory": "pointer chase"}
 """The demo program's threads that are measured, and what they are called."""
-MOST_MEMORY = 0.05
+MAX_MEMORY = 0.05
 """The largest part of the arithmetic loop's own code that may be waiting for memory."""
-LEAST_PROGRESS = 0.90
+MIN_PROGRESS = 0.90
 """The smallest part of it that has to be progress."""
-LEAST_CHASED = 0.50
+MIN_CHASED = 0.50
 """The smallest part of the pointer chase's own code that has to be waiting for memory."""
-MOST_CHANGE = 0.10
+MAX_CHANGE = 0.10
 """By how much the progress per instruction of the arithmetic loop may change when there is a neighbour."""
-MOST_NEIGHBOURS = 4
+MAX_NEIGHBOURS = 4
 _PINNED = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])}); os.execv(sys.argv[2], sys.argv[2:])"
 
 
@@ -151,7 +151,7 @@ def neighbours_of(cpu: int, allowed: Sequence[int], folder: Path = Path("/sys/de
         except (OSError, HeadwayError):
             continue
     order = dict.fromkeys([*near, *allowed])
-    return tuple(other for other in order if other in allowed and other != cpu)[:MOST_NEIGHBOURS] or (cpu,)
+    return tuple(other for other in order if other in allowed and other != cpu)[:MAX_NEIGHBOURS] or (cpu,)
 
 
 def run_of(ledger: Ledger, loop: str, neighbours: int) -> Run:
@@ -190,11 +190,11 @@ def judge(runs: Sequence[Run]) -> Iterator[Finding]:
         beside = " beside a neighbour" if run.neighbours else ""
         name = LOOPS[run.loop] + beside
         if run.loop == "compute":
-            yield _bound("mpi", name, "memory", run.memory, most=MOST_MEMORY)
+            yield _bound("mpi", name, "memory", run.memory, most=MAX_MEMORY)
             if not run.neighbours:
-                yield _bound("epi", name, "progress", run.progress, least=LEAST_PROGRESS)
+                yield _bound("epi", name, "progress", run.progress, least=MIN_PROGRESS)
         else:
-            yield _bound("mpi", name, "memory", run.memory, least=LEAST_CHASED)
+            yield _bound("mpi", name, "memory", run.memory, least=MIN_CHASED)
     loops = [run for run in runs if run.loop == "compute"]
     alone = next((run for run in loops if not run.neighbours), None)
     noisy = next((run for run in loops if run.neighbours), None)
@@ -215,7 +215,7 @@ def _bound(
 
 
 def _same(alone: Run, noisy: Run) -> Finding:
-    expected = f"{LOOPS['compute']}: EPI per instruction within {MOST_CHANGE:.0%}, with and without a neighbour"
+    expected = f"{LOOPS['compute']}: EPI per instruction within {MAX_CHANGE:.0%}, with and without a neighbour"
     one, other = alone.per_instruction, noisy.per_instruction
     if one is None or other is None or not one:
         return Finding("epi", expected, "instructions are not counted here", None)
@@ -223,7 +223,7 @@ def _same(alone: Run, noisy: Run) -> Finding:
         return Finding("epi", expected, "cycles were counted in one of the two runs only", None)
     change = other / one - 1
     unit = "cycles" if alone.unit == "cycles" else alone.unit
-    return Finding("epi", expected, f"{one:.3f} and {other:.3f} {unit} ({change:+.1%})", abs(change) <= MOST_CHANGE)
+    return Finding("epi", expected, f"{one:.3f} and {other:.3f} {unit} ({change:+.1%})", abs(change) <= MAX_CHANGE)
 
 
 def _command(cpu: int, loop: str, seconds: float) -> list[str]:

@@ -28,7 +28,7 @@ from functools import lru_cache
 
 __all__ = ["Origin", "parse", "parse_path", "read_origin"]
 
-_MOST_BYTES = 1 << 16
+_MAX_BYTES = 1 << 16
 """Bytes of the file at most. A path has 4,096 bytes at most, and cgroup v1 has a dozen paths."""
 _HEX_UUID = r"[0-9a-f]{8}%s[0-9a-f]{4}%s[0-9a-f]{4}%s[0-9a-f]{4}%s[0-9a-f]{12}"
 _UUID = "|".join(_HEX_UUID.replace("%s", separator) for separator in "-_") + "|[0-9a-f]{32}"
@@ -138,7 +138,7 @@ def read_origin(pid: int, *, proc: str = "/proc") -> Origin | None:
     try:
         fd = os.open(f"{proc}/{pid}/cgroup", os.O_RDONLY | os.O_CLOEXEC)
         try:
-            return parse(os.read(fd, _MOST_BYTES))
+            return parse(os.read(fd, _MAX_BYTES))
         finally:
             os.close(fd)
     except OSError:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 __all__ = ["Mapping", "file_of", "mappings", "parse"]
 
-_MOST_BYTES = 64 << 20
+_MAX_BYTES = 64 << 20
 _DELETED = " (deleted)"
 
 
@@ -32,7 +32,7 @@ class Mapping:
 def mappings(pid: int) -> list[Mapping]:
     """All of a process's, ascending. Raises OSError where it is gone, or may not be looked at."""
     with open(f"/proc/{pid}/maps", "rb") as file:
-        return list(parse(file.read(_MOST_BYTES)))
+        return list(parse(file.read(_MAX_BYTES)))
 
 
 def parse(text: bytes, containing: bytes = b"") -> Iterator[Mapping]:

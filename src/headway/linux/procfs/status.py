@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 __all__ = ["status"]
 
-_MOST_BYTES = 1 << 16
+_MAX_BYTES = 1 << 16
 
 
 def status(folder: str | os.PathLike[str], *, dir_fd: int | None = None) -> Mapping[str, str]:
@@ -22,7 +22,7 @@ def status(folder: str | os.PathLike[str], *, dir_fd: int | None = None) -> Mapp
     try:
         fd = os.open(os.path.join(folder, "status"), os.O_RDONLY | os.O_CLOEXEC, dir_fd=dir_fd)
         with open(fd, "rb") as file:
-            text = file.read(_MOST_BYTES)
+            text = file.read(_MAX_BYTES)
     except OSError:
         return {}
     fields: dict[str, str] = {}

@@ -29,9 +29,9 @@ VERSION = 1
 N_TAGS = 32
 NAME_SIZE = 32
 BLOCKS_AT = 4096
-MOST_ARENAS = 16
+MAX_ARENAS = 16
 """In one process; there is one, or a few if shared objects made them at the same moment."""
-MOST_BLOCKS = 65536
+MAX_BLOCKS = 65536
 """In one arena, as in ``headway.h``."""
 AT_ONCE = 1024
 """Blocks read in one go."""
@@ -99,7 +99,7 @@ def arenas_in(maps: bytes) -> list[tuple[int, int]]:
         right = mapping.path == os.fsdecode(ARENA_NAME) and mapping.deleted and mapping.permissions == "rw-p"
         if right and size >= BLOCKS_AT + BLOCK_SIZE and 0 <= start < start + size < 1 << 63:
             found.append((start, size))
-            if len(found) == MOST_ARENAS:
+            if len(found) == MAX_ARENAS:
                 break
     return found
 
@@ -184,7 +184,7 @@ class Blocks:
         magic, version, pid, capacity, n_tags, threads, tags, text, used, _, _ = _ARENA.unpack(head)
         if magic != ARENA_MAGIC or version != VERSION or pid != self._own_pid:
             return  # nothing yet, or of another version, or a copy that nobody has taken over after a fork
-        room = min((size - BLOCKS_AT) // BLOCK_SIZE, MOST_BLOCKS)
+        room = min((size - BLOCKS_AT) // BLOCK_SIZE, MAX_BLOCKS)
         found.refused_threads += threads
         found.refused_tags += tags
         found.lies += (n_tags > N_TAGS) + (capacity > room) + (used > capacity)

@@ -23,11 +23,11 @@ from headway.linux.procfs.maps import file_of, mappings
 
 from .libraries import cached, loaded_by, program_of, search
 
-__all__ = ["MOST_FUNCTIONS", "MOST_PROBES", "Probe", "Set", "resolve", "sets"]
+__all__ = ["MAX_FUNCTIONS", "MAX_PROBES", "Probe", "Set", "resolve", "sets"]
 
-MOST_FUNCTIONS = 64
+MAX_FUNCTIONS = 64
 """Different functions that can be marked at once: each is a state of its own."""
-MOST_PROBES = 1024
+MAX_PROBES = 1024
 """Places in files: a function of a library of which containers have their own copies has several."""
 _GLOB = re.compile(r"[*?\[]")
 _NEAR = 4
@@ -225,13 +225,13 @@ def resolve(
     except ElfError as error:
         raise SelectionError(f"--noneffective: {error}") from None
     functions = {probe.state for probe in found.values()}
-    if len(functions) > MOST_FUNCTIONS:
+    if len(functions) > MAX_FUNCTIONS:
         raise SelectionError(
-            f"--noneffective: {len(functions)} functions are marked, {MOST_FUNCTIONS} are possible: choose fewer"
+            f"--noneffective: {len(functions)} functions are marked, {MAX_FUNCTIONS} are possible: choose fewer"
         )
-    if len(found) > MOST_PROBES:
+    if len(found) > MAX_PROBES:
         raise SelectionError(
-            f"--noneffective: {len(found)} places would be probed, {MOST_PROBES} are possible: choose fewer"
+            f"--noneffective: {len(found)} places would be probed, {MAX_PROBES} are possible: choose fewer"
         )
     return tuple(found.values())
 
@@ -357,9 +357,9 @@ def _matching(image: Image, pattern: str) -> list[Symbol]:
     for symbol in sorted(found, key=lambda s: (s.name.startswith("_"), len(s.name), s.name)):
         by_address.setdefault(symbol.address, symbol)
     names = {symbol.name for symbol in by_address.values()}
-    if len(names) > MOST_FUNCTIONS:
+    if len(names) > MAX_FUNCTIONS:
         raise SelectionError(
-            f"--noneffective: {len(names)} functions of {image.shown} are like {pattern!r}, {MOST_FUNCTIONS} are "
+            f"--noneffective: {len(names)} functions of {image.shown} are like {pattern!r}, {MAX_FUNCTIONS} are "
             "possible: use a narrower pattern"
         )
     return list(by_address.values())

@@ -21,9 +21,9 @@ __all__ = ["loaded_by", "program_of", "search"]
 
 _CACHE = Path("/etc/ld.so.cache")
 _CACHE_MAGIC = b"glibc-ld.so.cache1.1"
-_MOST_CACHE = 16 << 20
-_MOST_LIBRARIES = 512
-_MOST_SCRIPTS = 5
+_MAX_CACHE = 16 << 20
+_MAX_LIBRARIES = 512
+_MAX_SCRIPTS = 5
 """How often a script's interpreter may be a script (BINPRM_MAX_RECURSION, fs/exec.c)."""
 _DIRECTORIES = (
     f"/lib/{platform.machine()}-linux-gnu",
@@ -41,7 +41,7 @@ def cached(path: Path = _CACHE) -> dict[str, tuple[str, ...]]:
     """The files by the names in ld.so's cache (glibc, sysdeps/generic/dl-cache.h); nothing where there is none."""
     try:
         with open(path, "rb") as file:
-            data = file.read(_MOST_CACHE)
+            data = file.read(_MAX_CACHE)
     except OSError:
         return {}
     base = data.find(_CACHE_MAGIC)  # an old format may come before it
@@ -79,7 +79,7 @@ def search(name: str, directories: Sequence[str] = ()) -> Iterator[str]:
 def program_of(command: Sequence[str], environment: Mapping[str, str]) -> str | None:
     """The ELF file that executing a command will run first, through scripts and env(1); None: not to be found."""
     arguments = list(command)
-    for _ in range(_MOST_SCRIPTS):
+    for _ in range(_MAX_SCRIPTS):
         path = shutil.which(arguments[0], path=environment.get("PATH", os.defpath)) if arguments else None
         if path is None:
             return None
@@ -112,7 +112,7 @@ def loaded_by(program: str, environment: Mapping[str, str]) -> list[str]:
     asked: set[str] = set()
     seen: set[tuple[int, int]] = set()
     found: list[str] = []
-    while wanted and len(found) < _MOST_LIBRARIES:
+    while wanted and len(found) < _MAX_LIBRARIES:
         name, own = wanted.pop(0)
         for path in (name,) if "/" in name else search(name, (*own, *around)):
             try:

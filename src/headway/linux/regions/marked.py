@@ -25,7 +25,7 @@ FIND_SHARE = 0.01
 FIND_LONGEST = 1_000_000_000
 """Between two searches of one process, in ns, if that does not cost more than `FIND_SHARE`."""
 
-MOST_STATES = 64
+MAX_STATES = 64
 """Regions of one thread that are told apart: a program may change their names, and execute others."""
 
 
@@ -58,7 +58,7 @@ class _Thread:
         """Charge a region, under its name as long as there are not too many."""
         if not cell.time and not cell.count:
             return
-        if state not in self.cells and len(self.cells) >= MOST_STATES:
+        if state not in self.cells and len(self.cells) >= MAX_STATES:
             state = OTHER
         self.cells[state] = self.cells.get(state, Cell()) + cell
 

@@ -165,9 +165,9 @@ class BpfSource:
         """Where threads were when they left their processor, and the states of samples, if that was asked for."""
         self._record, self._ring_words = record, ring_words
         if record:
-            from headway.linux.bpf.transitions import MOST_SLOTS
+            from headway.linux.bpf.transitions import MAX_SLOTS
 
-            self._max_slots = min(self._max_slots, MOST_SLOTS)
+            self._max_slots = min(self._max_slots, MAX_SLOTS)
         self._reader: TransitionReader | None = None
         self._last_piece: Piece | None = None
         self._priority: Priority | None = None

@@ -34,10 +34,10 @@ from headway.linux.procfs.maps import Mapping, file_of, mappings
 
 __all__ = ["Interpreter", "LockName", "Locks"]
 
-_MOST_IMAGES = 256
-_MOST_THREADS = 1024
-_MOST_INTERPRETERS = 256
-_MOST_NESTED = 16
+_MAX_IMAGES = 256
+_MAX_THREADS = 1024
+_MAX_INTERPRETERS = 256
+_MAX_NESTED = 16
 """How many symbols that begin before an address are looked at for one that contains it."""
 _COOKIE = b"xdebugpy"
 _OFFSETS_BYTES = 512
@@ -99,7 +99,7 @@ class _Data:
         thread waits. In anything larger the words are kept apart: it may be a table of locks.
         """
         at = bisect.bisect_right(self.starts, address)
-        around = [s for s in self.symbols[max(0, at - _MOST_NESTED) : at] if s[0] <= address < s[1]]
+        around = [s for s in self.symbols[max(0, at - _MAX_NESTED) : at] if s[0] <= address < s[1]]
         if not around:
             return None
         start, end, name = min(around, key=lambda s: (s[1] - s[0], s[2].startswith("_"), s[2]))
@@ -129,7 +129,7 @@ class _Offsets:
         return self.locked - self.gil + 16 + 2 * (_CONDITION_BYTES + _MUTEX_BYTES)
 
 
-_MOST_GILS = 4096
+_MAX_GILS = 4096
 """Processes of which it is remembered where they had their GIL."""
 
 
@@ -157,7 +157,7 @@ class Locks:
                 found[address] = name
                 if name.is_gil:
                     self._gils[pid] = process.gil_around(address)
-                    if len(self._gils) > _MOST_GILS:
+                    if len(self._gils) > _MAX_GILS:
                         self._gils.popitem(last=False)
         return found
 
@@ -192,7 +192,7 @@ class Locks:
         with suppress(ElfError), Image(path, root=root) as image:
             data = _read_data(image)
         self._images[key] = data
-        while len(self._images) > _MOST_IMAGES:
+        while len(self._images) > _MAX_IMAGES:
             self._images.popitem(last=False)
         return data
 
@@ -329,7 +329,7 @@ class _Process:
         """The thread whose stack pointer is in a mapping: told by the kernel of threads that are in a system call."""
         folder = f"/proc/{self._pid}/task"
         with suppress(OSError):
-            for tid in os.listdir(folder)[:_MOST_THREADS]:
+            for tid in os.listdir(folder)[:_MAX_THREADS]:
                 with suppress(OSError, ValueError, IndexError), open(f"{folder}/{tid}/syscall") as file:
                     if mapping.start <= int(file.read(512).split()[-2], 16) < mapping.end:
                         return int(tid)
@@ -391,7 +391,7 @@ class _Process:
             return []
         gils: dict[int, None] = {}
         interpreter = self._pointer(bias + runtime.address + offsets.interpreters)
-        for _ in range(_MOST_INTERPRETERS):
+        for _ in range(_MAX_INTERPRETERS):
             if not interpreter:
                 break
             gil = self._pointer(interpreter + offsets.gil_pointer)

@@ -23,10 +23,10 @@ from headway.linux.procfs.maps import Mapping, file_of, mappings
 
 __all__ = ["Module", "Modules", "Space", "vdso"]
 
-_MOST_LINES_BYTES = 1 << 29
+_MAX_LINES_BYTES = 1 << 29
 _LOOKED_AT = 400
 """Functions of a module whose beginnings are looked at for frame pointers."""
-_LEAST = 64
+_MIN_SYMBOL_BYTES = 64
 """Bytes of a function that is more than a leaf."""
 _BEGINNING = 32
 _FAR = 4096
@@ -143,7 +143,7 @@ class Module:
             data = b""
             with suppress(HeadwayError, OSError):
                 if self._image is not None:
-                    data = self._image.with_lines(_MOST_LINES_BYTES)
+                    data = self._image.with_lines(_MAX_LINES_BYTES)
             self._lines = Lines(data)
         file, _, line = self._lines.at(address).rpartition(":")
         return (file, int(line)) if file else None
@@ -191,7 +191,9 @@ class Module:
         if self._starts is None:
             self._read_symbols()
         assert self._starts is not None
-        large = [start for start, (size, _) in zip(self._starts, self._symbols, strict=True) if size >= _LEAST]
+        large = [
+            start for start, (size, _) in zip(self._starts, self._symbols, strict=True) if size >= _MIN_SYMBOL_BYTES
+        ]
         chosen = large[:: max(1, len(large) // _LOOKED_AT)]
         if not chosen:
             return None

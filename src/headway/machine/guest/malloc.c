@@ -14,7 +14,7 @@ struct piece {
     struct piece *next, *previous; /* of the free ones */
 };
 #define HEADER 8u
-#define LEAST 16u
+#define MIN 16u
 
 extern uint8_t heap_start[], heap_end[];
 static struct hw_mutex heap;
@@ -54,7 +54,7 @@ static void *allocate(uint32_t size)
         if (piece->size < size)
             continue;
         unlink(piece);
-        if (piece->size - size >= LEAST) {
+        if (piece->size - size >= MIN) {
             struct piece *rest = (struct piece *) ((uint8_t *) piece + size);
             rest->before = size;
             rest->size = piece->size - size;
@@ -97,7 +97,7 @@ void *malloc(size_t size)
         hw_lock(&heap);
         if (!prepared)
             prepare();
-        memory = allocate(whole < LEAST ? LEAST : whole);
+        memory = allocate(whole < MIN ? MIN : whole);
         hw_unlock(&heap);
     }
     hw_noneffective_clear();

@@ -22,13 +22,13 @@ from headway.errors import HeadwayError
 from headway.files import read_file
 from headway.recording import format as form
 from headway.recording.clock import Anchor
-from headway.recording.document import MOST_BYTES, parse
+from headway.recording.document import MAX_BYTES, parse
 
 __all__ = ["Catalogue", "Run", "end_of", "find", "rows_of", "sift"]
 
 _DEPTH = 4
 """So many folders deep recordings are looked for below what was named."""
-_MOST_RUNS = 10_000
+_MAX_RUNS = 10_000
 _WHAT = "the folder of a recording (headway record -o NAME.hw)"
 
 
@@ -110,7 +110,7 @@ class _Local:
                 return None
         except (OSError, ValueError):
             return None
-        return read_file(place, _WHAT, MOST_BYTES)
+        return read_file(place, _WHAT, MAX_BYTES)
 
     def match(self, pattern: str) -> list[str]:
         pattern = os.path.abspath(pattern)
@@ -147,7 +147,7 @@ class _Remote:
         place = f"{path}/{form.DOCUMENT}"
         try:
             with self._files.open_input_stream(place) as stream:
-                data: bytes = stream.read(MOST_BYTES + 1)
+                data: bytes = stream.read(MAX_BYTES + 1)
         except (pa.ArrowException, OSError):
             return None
         return data
@@ -184,8 +184,8 @@ def find(path: str, tables: Sequence[str] | None = None) -> Catalogue:
                 if place == root:
                     raise
                 left_out.append(str(error))
-            if len(runs) > _MOST_RUNS:
-                raise HeadwayError(f"{path!a} has more than {_MOST_RUNS} recordings: name fewer")
+            if len(runs) > _MAX_RUNS:
+                raise HeadwayError(f"{path!a} has more than {_MAX_RUNS} recordings: name fewer")
     if not runs:
         why = left_out[0] if left_out else _nothing(path, bool(roots), remote)
         raise HeadwayError(why)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Elsewhere"]
 
-_MOST_SMALL = 20_000_000
+_MAX_SMALL = 20_000_000
 """Rows of a table that replace each other, which are gathered here and sent; more make no sense."""
 _LOCAL_SPARK = {
     "spark.driver.host": "127.0.0.1",
@@ -246,8 +246,8 @@ def _gathered(table: str, runs: Sequence[Run]) -> pa.Table:
                 raise DamagedError(_line(error)) from None
             size = rows.num_rows
             total += size
-            if total > _MOST_SMALL:
-                raise HeadwayError(f"{run.words} has more than {_MOST_SMALL} rows of {table}: name fewer recordings")
+            if total > _MAX_SMALL:
+                raise HeadwayError(f"{run.words} has more than {_MAX_SMALL} rows of {table}: name fewer recordings")
             part = form.part_number(file.rpartition("/")[2]) or 0
             columns = [
                 pa.array([run.host] * size, pa.string()),
@@ -264,7 +264,7 @@ def _read(file: str, local: bool, schema: pa.Schema) -> pa.Table:
     if local:
         with open(file, "rb") as stream:
             parquet = pq.ParquetFile(stream)
-            if parquet.metadata.num_rows > _MOST_SMALL:
+            if parquet.metadata.num_rows > _MAX_SMALL:
                 raise ValueError(f"it claims {parquet.metadata.num_rows} rows")
             return parquet.read(columns=schema.names).select(schema.names).cast(schema)
     files, path = pa.fs.FileSystem.from_uri(file)

@@ -25,8 +25,8 @@ __all__ = ["MAGIC", "Recording", "Shape", "Writer", "digest_of"]
 MAGIC = b"HWTRACE\x02"
 _CHUNK = struct.Struct("<BI")
 _DESCRIPTION, _END = 0xFF, 0xFE
-_MOST_DESCRIPTION = 1 << 16
-_MOST_CHUNK = 1 << 24
+_MAX_DESCRIPTION = 1 << 16
+_MAX_CHUNK = 1 << 24
 _PIECE = 1 << 20
 _LIMITS = {"cores": (1, 16), "threads": (1, 8), "window": (8, 1 << 20)}
 _LONGEST = {"program": 64, "name": 1024}
@@ -68,8 +68,8 @@ class Writer:
 
     def add(self, core: int, data: bytes) -> None:
         """More bytes of a core's stream."""
-        for at in range(0, len(data), _MOST_CHUNK):
-            piece = data[at : at + _MOST_CHUNK]
+        for at in range(0, len(data), _MAX_CHUNK):
+            piece = data[at : at + _MAX_CHUNK]
             self._write(_CHUNK.pack(core, len(piece)))
             self._write(piece)
 
@@ -139,7 +139,7 @@ class Recording:
             )
         head = stream.read(_CHUNK.size)
         number, size = _CHUNK.unpack(head) if len(head) == _CHUNK.size else (0, 0)
-        if number != _DESCRIPTION or size > _MOST_DESCRIPTION:
+        if number != _DESCRIPTION or size > _MAX_DESCRIPTION:
             raise self._damaged("it does not say of what machine it is")
         try:
             found = json.loads(stream.read(size))
@@ -175,7 +175,7 @@ class Recording:
             if number == _END and not size:
                 self.complete = True
                 return
-            if number >= self.shape.cores or size > _MOST_CHUNK:
+            if number >= self.shape.cores or size > _MAX_CHUNK:
                 raise self._damaged(f"byte {at - _CHUNK.size} should begin a chunk")
             kept = min(size, self._size - at)
             if kept > 0:

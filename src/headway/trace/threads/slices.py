@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["track_of", "walk", "write"]
 
-LEAST = 8
+MIN_CYCLES = 8
 """Cycles that a stall must last to have a slice of its own."""
 _EXECUTED, _NOT_TAKEN, _TRAPS, _UNKNOWN = 16, 17, 18, 32
 _SLEEPS = (12, 16)
@@ -47,7 +47,7 @@ def walk(trace: Trace, core: int, put: Callable[[Edge], None]) -> None:
                 slices.executes(track, cycle - unit + 1, cycle + 1, address, id_ or None)
             else:
                 told = slices.executes(track, cycle, cycle + cycles, address, id_ or None)
-                if told and (what == _TRAPS or cycles >= LEAST):
+                if told and (what == _TRAPS or cycles >= MIN_CYCLES):
                     category = "trap" if what == _TRAPS else "stall"
                     slices.within(track, cycle, cycle + cycles, STATES[what], category, address)
     slices.close()

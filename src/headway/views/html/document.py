@@ -26,7 +26,7 @@ SCHEMA = "headway.page/1"
 _EXACT_NUMBER = 2**53
 _NAME = 300
 _TEXT = 4000
-_MOST_CHAINS = 300
+_MAX_CHAINS = 300
 _CAUSES = 6
 """Causes of one state and thread that are listed."""
 _INDICES = {
@@ -227,7 +227,7 @@ def _chains(subject: Subject) -> Mapping[str, Any] | None:
     if subject.chains is None:
         return None
     found = sorted(subject.chains, key=lambda chain: -chain.time)
-    rest = found[_MOST_CHAINS:]
+    rest = found[_MAX_CHAINS:]
     return {
         "rows": [
             [
@@ -236,7 +236,7 @@ def _chains(subject: Subject) -> Mapping[str, Any] | None:
                 [[visible(name, _NAME), visible(state, _NAME)] for name, state in chain.links],
                 visible(chain.end, _NAME),
             ]
-            for chain in found[:_MOST_CHAINS]
+            for chain in found[:_MAX_CHAINS]
         ],
         "time": _number(sum(chain.time for chain in found)),
         "more": {"rows": len(rest), "time": _number(sum(chain.time for chain in rest))},

@@ -11,9 +11,9 @@ from headway.model import Frame, Profile, is_exact, kind_of
 from headway.views.palette import ORDER
 from headway.views.printable import visible
 
-__all__ = ["MOST_STACKS", "flames_document"]
+__all__ = ["MAX_STACKS", "flames_document"]
 
-MOST_STACKS = 100_000
+MAX_STACKS = 100_000
 """Rows of a thread, a state and a stack, at most; of more, those with most time."""
 _NAME = 500
 
@@ -28,7 +28,7 @@ def flames_document(profile: Profile) -> Mapping[str, Any]:
     count = np.zeros(rows.shape[1], np.int64)
     np.add.at(weight, place, s.weight)
     np.add.at(count, place, s.count)
-    kept = np.sort(np.argsort(-weight, kind="stable")[:MOST_STACKS])
+    kept = np.sort(np.argsort(-weight, kind="stable")[:MAX_STACKS])
     left = np.ones(rows.shape[1], np.bool_)
     left[kept] = False
     stacks = sorted({number for number in rows[2, kept].tolist() if number >= 0})

@@ -24,9 +24,9 @@ from .document import Subject, document
 if TYPE_CHECKING:
     from .timeline import PackedTimeline
 
-__all__ = ["MOST_BYTES", "front", "room_for_timeline", "write_page"]
+__all__ = ["MAX_BYTES", "front", "room_for_timeline", "write_page"]
 
-MOST_BYTES = 20_000_000
+MAX_BYTES = 20_000_000
 """Of a page, unless told."""
 _TITLE, _DATA = "<!--headway:title-->", "<!--headway:data-->"
 

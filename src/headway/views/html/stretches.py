@@ -16,7 +16,7 @@ from headway.model import NO_STATE, Cell, Ledger, Precision, Quality, Thread, Tr
 from headway.views.edges import Edge
 
 from .document import Subject
-from .page import MOST_BYTES, room_for_timeline, write_page
+from .page import MAX_BYTES, room_for_timeline, write_page
 from .timeline import Lanes, PackedTimeline, Timeline
 
 __all__ = ["Stretches"]
@@ -99,7 +99,7 @@ class Stretches:
             lives=[(thread.start, thread.until) for thread in ledger.threads],
             cpus=(),
         )
-        timeline = Timeline(lanes, len(start), room_for_timeline(MOST_BYTES, ledger))
+        timeline = Timeline(lanes, len(start), room_for_timeline(MAX_BYTES, ledger))
         names = [*self._states]
         order = np.argsort(end, kind="stable")
         for first in range(0, len(order), _AT_ONCE):

@@ -15,11 +15,11 @@ from ..losses import named_losses
 from ..palette import ORDER, PALETTE
 from .totals import Series, Snapshot, State
 
-__all__ = ["MOST_ROWS", "live", "stylesheet"]
+__all__ = ["MAX_ROWS", "live", "stylesheet"]
 
-MOST_ROWS = 200
+MAX_ROWS = 200
 """Rows of threads; what is in no row is added up in one."""
-MOST_STATES = 6
+MAX_STATES = 6
 """States named in a row."""
 
 
@@ -30,7 +30,7 @@ def live(now: Snapshot, before: Snapshot | None) -> str:
     rows = [_Row(series, earlier.get(series.labels)) for series in now.series]
     rows.append(_Row(now.rest, before.rest if before is not None else None, rest=True))
     rows.sort(key=lambda row: (-row.had, -row.series.living, row.series.labels))
-    shown = [row for row in rows if (row.series.living or row.had or row.spent) and not row.rest][:MOST_ROWS]
+    shown = [row for row in rows if (row.series.living or row.had or row.spent) and not row.rest][:MAX_ROWS]
     hidden = {id(row) for row in shown}
     others = [row for row in rows if id(row) not in hidden]
     document = {
@@ -107,7 +107,7 @@ def _states(now: Iterable[State], before: Iterable[State]) -> list[list[Any]]:
     then = {name: time for name, time, _, _ in before}
     found = [(time - then.get(name, 0), name) for name, time, _, _ in now]
     total = sum(time for time, _ in found if time > 0)
-    most = sorted((pair for pair in found if pair[0] > 0), key=lambda pair: (-pair[0], pair[1]))[:MOST_STATES]
+    most = sorted((pair for pair in found if pair[0] > 0), key=lambda pair: (-pair[0], pair[1]))[:MAX_STATES]
     return [[name, kind_of(name).value, time / total] for time, name in most]
 
 

@@ -32,7 +32,7 @@ _ATTRIBUTES = {
     "cgroup": "process.linux.cgroup",
 }
 _DEFAULT_INTERVAL = 60.0
-_LEAST_INTERVAL = 0.1
+_MIN_INTERVAL = 0.1
 
 
 def interval_seconds() -> float:
@@ -44,7 +44,7 @@ def interval_seconds() -> float:
         seconds = float(text) / 1000
     except ValueError:
         seconds = 0.0
-    if not _LEAST_INTERVAL <= seconds < 1e6:
+    if not _MIN_INTERVAL <= seconds < 1e6:
         raise HeadwayError(
             f"OTEL_METRIC_EXPORT_INTERVAL is {text!a}: give a number of milliseconds, 100 or more, or unset it"
         )

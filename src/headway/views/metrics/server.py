@@ -61,7 +61,7 @@ class Answer:
 
 Respond = Callable[[Request], Awaitable[Answer]]
 _CHUNK = 65_536
-_MOST_KNOWN = 64
+_MAX_KNOWN = 64
 """Requests remembered, each no larger than one may be."""
 
 
@@ -183,7 +183,7 @@ class Server:
             tuple((name.decode("ascii"), value.decode("latin-1")) for name, value in event.headers),
         )
         lasting = event.http_version == b"1.1" and not request.header("connection") and not request.header("expect")
-        if whole and lasting and not connection.trailing_data[0] and len(self._known) < _MOST_KNOWN:
+        if whole and lasting and not connection.trailing_data[0] and len(self._known) < _MAX_KNOWN:
             self._known[whole] = request
         return request
 

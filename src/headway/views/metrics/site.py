@@ -57,7 +57,7 @@ _PAGE = {
 HEALTH = "/-/healthy"
 _PORT = re.compile(r":\d{1,5}$", re.ASCII)
 _GZIP = b"\x1f\x8b"
-_LEAST_COMPRESSED = 1024
+_MIN_COMPRESSED = 1024
 _LEVEL = 1
 """Of gzip: text like this is a thirtieth with it, and a fortieth with the slowest."""
 
@@ -173,7 +173,7 @@ class Site:
         else:
             found = families(now, counts=self._counts, serving=cost_of_ourselves())
             body = write(found, plain=name == "plain").encode()
-        if packed and len(body) >= _LEAST_COMPRESSED:
+        if packed and len(body) >= _MIN_COMPRESSED:
             body = gzip.compress(body, _LEVEL, mtime=0)
         return body, time.thread_time() - start
 

@@ -22,13 +22,13 @@ from headway.model import KINDS, Cell, Kind, Ledger, Precision, Quality, Thread,
 from ..printable import clean
 from .places import Labels, Places
 
-__all__ = ["EXPIRE_NS", "MOST_SERIES", "By", "Cost", "Series", "Snapshot", "State", "Totals"]
+__all__ = ["EXPIRE_NS", "MAX_SERIES", "By", "Cost", "Series", "Snapshot", "State", "Totals"]
 
 EXPIRE_NS = 300_000_000_000
 """So long what has ended is still there, as long as Prometheus takes a series for alive that it does not see."""
-MOST_SERIES = 20_000
+MAX_SERIES = 20_000
 """Series of threads' states, those of all names together."""
-MOST_STATES = 1024
+MAX_STATES = 1024
 """States that the rest and the departed tell apart; others share one for each first word."""
 LONGEST_NAME = 64
 """Characters of a name; the kernel's have 15."""
@@ -193,7 +193,7 @@ class _Group:
 
     def bounded(self, state: str) -> _Tally:
         """The tally of a state, or where there are too many of them, of those that begin like it."""
-        if state not in self.states and len(self.states) >= MOST_STATES:
+        if state not in self.states and len(self.states) >= MAX_STATES:
             state = state.partition(".")[0]
             state = f"{state}.other" if state in KINDS else "unknown"
         return self.states.setdefault(state, _Tally())
@@ -234,7 +234,7 @@ class Totals:
         self,
         by: By = By.PROCESS,
         *,
-        most: int = MOST_SERIES,
+        most: int = MAX_SERIES,
         expire: int = EXPIRE_NS,
         process_name: Callable[[int], str] = lambda pid: "",
         place_of: Callable[[int], Labels | None] = lambda pid: (),

@@ -12,7 +12,7 @@ from headway.views._course cimport Row, Sink
 from headway.views._output cimport Output
 
 cdef enum:
-    MOST = 256          # bytes of an event with what a row has in it, at most
+    MAX_EVENT_BYTES = 256          # bytes of an event with what a row has in it, at most
     SEQUENCE = 1
 
 cdef enum Type:
@@ -110,7 +110,7 @@ cdef class Events:
 
     cdef int put(self, uint64_t time, const uint8_t* event, size_t length, const char* more=NULL,
                  size_t more_length=0) except -1:
-        """A packet with a track event, whose bytes are in two pieces, of which the first has MOST at most."""
+        """A packet with a track event, whose bytes are in two pieces, of which the first has MAX_EVENT_BYTES at most."""
         cdef uint8_t inner[64]
         cdef uint8_t* at = inner
         cdef size_t size
@@ -120,7 +120,7 @@ cdef class Events:
         at[0] = 11 << 3 | 2
         at = varint(at + 1, length + more_length)
         size = at - inner
-        at = self._out.room(MOST + 128)
+        at = self._out.room(MAX_EVENT_BYTES + 128)
         at[0] = 1 << 3 | 2
         at = varint(at + 1, size + length + more_length)
         memcpy(at, inner, size)
@@ -184,7 +184,7 @@ cdef class Tracks(Sink):
         self._names, self._categories, self._words = names, categories, words
 
     cdef int slice(self, int32_t who, int64_t begin, int64_t end, const Row* row, uint64_t flow) except -1:
-        cdef uint8_t event[MOST]
+        cdef uint8_t event[MAX_EVENT_BYTES]
         cdef uint64_t track = self._threads[who]
         cdef uint8_t* at = begun(event, SLICE_BEGIN, track)
         at = named(at, self._categories[row.state], self._names[row.state])
@@ -204,13 +204,13 @@ cdef class Tracks(Sink):
 
     cdef int wake(self, int32_t waker, int64_t time, int32_t state, uint64_t flow) except -1:
         # In the file it comes before the slice that it leads to, as a flow must.
-        cdef uint8_t event[MOST]
+        cdef uint8_t event[MAX_EVENT_BYTES]
         cdef uint8_t* at = begun(event, INSTANT, self._threads[waker])
         at = fixed64(named(at, self._categories[state], self._wakes), 47, &flow)
         return self._events.put(time, event, at - event)
 
     cdef int amount(self, int32_t who, int16_t cpu, int64_t time, const Row* row) except -1:
-        cdef uint8_t event[MOST]
+        cdef uint8_t event[MAX_EVENT_BYTES]
         cdef uint8_t* at = begun(event, INSTANT, self._threads[who] if who >= 0 else self._cpus[cpu])
         at = named(at, self._categories[row.state], self._names[row.state])
         at = note(at, AMOUNT, -<int64_t>row.taken)
@@ -219,7 +219,7 @@ cdef class Tracks(Sink):
         return self._events.put(time, event, at - event)
 
     cdef int run(self, int16_t cpu, int64_t begin, int64_t end, int32_t who, int32_t state) except -1:
-        cdef uint8_t event[MOST]
+        cdef uint8_t event[MAX_EVENT_BYTES]
         cdef uint8_t* at = begun(event, SLICE_BEGIN, self._cpus[cpu])
         if who >= 0:
             at = named(at, self._on_processor, self._thread_names[who])

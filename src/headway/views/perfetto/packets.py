@@ -17,7 +17,7 @@ REALTIME, MONOTONIC = 1, 3
 """Clocks (protos/perfetto/common/builtin_clock.proto)."""
 _SEQUENCE = integer(10, 1)
 _CLEARED, _NEEDS_STATE = 1, 2
-_MOST_NAMES = 1 << 20
+_MAX_NAMES = 1 << 20
 _NAMES, _CATEGORIES, _NOTES, _WORDS = 2, 1, 3, 29
 """Fields of InternedData."""
 _EXPLICIT = 3
@@ -48,7 +48,7 @@ class Trace:
     def name_if_room(self, name: str) -> int:
         """The same; 0: there are too many to keep, so it is to stand with each slice."""
         known = self._known[_NAMES]
-        return self._number(_NAMES, name) if len(known) < _MOST_NAMES or name in known else 0
+        return self._number(_NAMES, name) if len(known) < _MAX_NAMES or name in known else 0
 
     def category(self, name: str) -> int:
         """The number of a category."""

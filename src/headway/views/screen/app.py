@@ -42,9 +42,9 @@ from .roster import KEPT, ORDERS, Order, Picture, Process, Roster, Row
 from .summary import HEIGHT, moment_of, summary
 from .widgets import Lines, Scroll, ThreadList
 
-__all__ = ["LEAST", "TopApp"]
+__all__ = ["MIN_SIZE", "TopApp"]
 
-LEAST = (40, 10)
+MIN_SIZE = (40, 10)
 """Columns and lines of a terminal in which there is room for it."""
 _WIDE = 130
 """From so many columns on the panel is beside the list, not below it."""
@@ -52,7 +52,7 @@ _PLAYING = 0.5
 """Seconds for an interval, going through time."""
 _WATCHED = 0.5
 """Seconds between two looks whether the terminal is still there."""
-_MOST_WORDS = 64
+_MAX_WORDS = 64
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TEXTUAL_S = (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
 """Signals that Textual takes and does not give back."""
@@ -201,7 +201,7 @@ class TopApp(App[None]):
                 yield Lines(self._titles, self._painter, id="titles")
                 yield ThreadList(self._painter, id="threads")
             yield Scroll(self._painter, id="panel")
-        yield Input(placeholder="words of a name, tid or pid", max_length=_MOST_WORDS, id="words")
+        yield Input(placeholder="words of a name, tid or pid", max_length=_MAX_WORDS, id="words")
         yield Lines(self._keys, self._painter, id="keys")
         yield Lines(self._too_small, self._painter, id="small")
 
@@ -266,7 +266,7 @@ class TopApp(App[None]):
     def on_resize(self, event: Resize) -> None:
         """Other columns, another place for the panel, or no room at all."""
         screen = self.screen_stack[0]
-        screen.set_class(event.size.width < LEAST[0] or event.size.height < LEAST[1], "-small")
+        screen.set_class(event.size.width < MIN_SIZE[0] or event.size.height < MIN_SIZE[1], "-small")
         screen.set_class(event.size.width >= _WIDE, "-wide")
         self.call_after_refresh(self._renew)
 
@@ -405,7 +405,7 @@ class TopApp(App[None]):
 
     def _too_small(self, width: int) -> Sequence[Line]:
         size = self.size
-        text = f"{size.width} × {size.height} is too small: {LEAST[0]} × {LEAST[1]} is the least; q leaves"
+        text = f"{size.width} × {size.height} is too small: {MIN_SIZE[0]} × {MIN_SIZE[1]} is the least; q leaves"
         return [[(line, "bad")] for line in wrap(text, max(width, 1))]
 
     def on_lines_clicked(self, message: Lines.Clicked) -> None:

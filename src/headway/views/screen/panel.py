@@ -140,13 +140,13 @@ def _states(ledger: Ledger, states: Mapping[str, Cell], span: int, width: int) -
 
 
 _FIGURES = (("share", 6), ("time", 8), ("count", 8), ("each", 8))
-_LEAST_NAME = 16
+_MIN_NAME = 16
 
 
 def _shown(width: int) -> tuple[tuple[str, int], ...]:
     """The columns of figures that there is room for, beside the name."""
     shown: tuple[tuple[str, int], ...] = _FIGURES
-    while shown and width - sum([w for _, w in shown]) < _LEAST_NAME:
+    while shown and width - sum([w for _, w in shown]) < _MIN_NAME:
         shown = shown[:-1]
     return shown
 

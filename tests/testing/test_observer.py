@@ -62,20 +62,20 @@ def test_a_tests_threads_are_its_runner_and_those_that_came_since_it_began() -> 
     )
     found = Observer(source, PID)
     found.test(PID)
-    piece = found.lap()
-    assert (piece.time[Kind.EFFECTIVE], piece.others) == (11_010, 100)
-    piece = found.test(PID)  # 9 is still the last test's
-    assert (piece.time[Kind.EFFECTIVE], piece.others) == (1010, 100)
-    piece = found.lap()
-    assert (piece.time[Kind.EFFECTIVE], piece.others) == (10, 1100)
+    lap = found.lap()
+    assert (lap.time[Kind.EFFECTIVE], lap.others) == (11_010, 100)
+    lap = found.test(PID)  # 9 is still the last test's
+    assert (lap.time[Kind.EFFECTIVE], lap.others) == (1010, 100)
+    lap = found.lap()
+    assert (lap.time[Kind.EFFECTIVE], lap.others) == (10, 1100)
 
 
 def test_another_thread_may_run_the_tests() -> None:
     source = Source("bpf", [RUNNER, (8, PID, 100, False)], *([[RUNNER, (8, PID, 100, False)]] * 2))
     found = Observer(source, PID)
     found.test(8)
-    piece = found.lap()
-    assert (piece.time[Kind.EFFECTIVE], piece.others) == (100, 10)
+    lap = found.lap()
+    assert (lap.time[Kind.EFFECTIVE], lap.others) == (100, 10)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_by_proc_the_runners_time_is_the_kernels_and_exact_if_there_is_no_other(
     found = Observer(source, PID)
     found.test(PID)
     source.losses = losses
-    piece = found.lap()
-    assert piece.precision.total is quality
-    assert piece.time[Kind.EFFECTIVE] == 123 + sum(run for _, _, run, _ in others)
-    assert sum(piece.time.values()) == TICK * (1 + len(others))
+    lap = found.lap()
+    assert lap.precision.total is quality
+    assert lap.time[Kind.EFFECTIVE] == 123 + sum(run for _, _, run, _ in others)
+    assert sum(lap.time.values()) == TICK * (1 + len(others))

@@ -6,20 +6,20 @@ from hypothesis import given
 from tests.ledgers import ledgers
 
 from headway.model import Kind, Ledger, Quality
-from headway.testing.progress import Piece, Progress, piece_of, together
+from headway.testing.progress import Lap, Progress, lap_of, together
 
-from .progresses import pieces, progresses
+from .progresses import laps, progresses
 
 
-@given(pieces, pieces, pieces)
-def test_pieces_add_up_in_any_grouping_and_order(a: Piece, b: Piece, c: Piece) -> None:
+@given(laps, laps, laps)
+def test_laps_add_up_in_any_grouping_and_order(a: Lap, b: Lap, c: Lap) -> None:
     assert (a + b) + c == a + (b + c)
     assert a + b == b + a
 
 
-@given(pieces)
-def test_a_piece_is_the_same_on_both_ends_of_the_pipe(piece: Piece) -> None:
-    assert Piece.of_document(json.loads(json.dumps(piece.to_document()))) == piece
+@given(laps)
+def test_a_lap_is_the_same_on_both_ends_of_the_pipe(lap: Lap) -> None:
+    assert Lap.of_document(json.loads(json.dumps(lap.to_document()))) == lap
 
 
 @given(progresses)
@@ -36,9 +36,9 @@ def test_a_figure_is_missing_just_where_its_quality_says_so(progress: Progress) 
 @given(ledgers())
 def test_what_belongs_to_a_test_and_what_does_not_is_all_there_is(ledger: Ledger) -> None:
     first = {thread.key for thread in ledger.threads[:1]}
-    ours = piece_of(ledger, lambda thread: thread.key in first)
-    theirs = piece_of(ledger, lambda thread: thread.key not in first)
-    whole = piece_of(ledger, lambda thread: True)
+    ours = lap_of(ledger, lambda thread: thread.key in first)
+    theirs = lap_of(ledger, lambda thread: thread.key not in first)
+    whole = lap_of(ledger, lambda thread: True)
     assert whole.others == 0
     for kind in Kind:
         assert ours.time[kind] + theirs.time[kind] == whole.time[kind]
@@ -46,11 +46,11 @@ def test_what_belongs_to_a_test_and_what_does_not_is_all_there_is(ledger: Ledger
     assert theirs.others == own
 
 
-@given(pieces, pieces)
-def test_the_indices_are_those_of_all_pieces_together(a: Piece, b: Piece) -> None:
+@given(laps, laps)
+def test_the_indices_are_those_of_all_laps_together(a: Lap, b: Lap) -> None:
     apart = together(([a], 3), ([b], 4))
     assert apart == together(([a, b], 7))
     assert apart.unit == ("cycles" if a.cycles is not None and b.cycles is not None else "ns")
     if apart.rpi is not None:
-        amounts = [piece.cycles if apart.unit == "cycles" else piece.time for piece in (a, b)]
+        amounts = [lap.cycles if apart.unit == "cycles" else lap.time for lap in (a, b)]
         assert apart.rpi == sum(had[kind] for had in amounts if had is not None for kind in Kind if kind.in_rpi)

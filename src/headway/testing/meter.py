@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from headway.errors import HeadwayError
 
-from .progress import Piece, Progress, together
+from .progress import Lap, Progress, together
 
 __all__ = ["Meter", "Span"]
 
@@ -43,14 +43,14 @@ class Span:
     """Time from its beginning to its end, without that, ns; once it is over."""
 
     @property
-    def pieces(self) -> list[Piece]:
+    def laps(self) -> list[Lap]:
         """What it had, lap by lap."""
-        return [Piece.of_document(json.loads(answer)) for answer in self.answers]
+        return [Lap.of_document(json.loads(answer)) for answer in self.answers]
 
     @property
     def progress(self) -> Progress:
         """What it had."""
-        return together((self.pieces, self.wall))
+        return together((self.laps, self.wall))
 
 
 class Meter:

@@ -5,7 +5,7 @@ and waits, and what is left of that in its figures are a write and a read. While
 that even /proc tells its run time exactly (`headway.testing.runner`).
 
 It takes lines from standard input and answers each with a line of JSON: ``begin`` starts measuring; ``lap`` gives what
-happened since the last answer (`headway.testing.progress.Piece`); ``test TID`` does so too, and from then on the test's
+happened since the last answer (`headway.testing.progress.Lap`); ``test TID`` does so too, and from then on the test's
 threads are TID and those created later. It ends when its input or the process that it measures does.
 """
 
@@ -27,7 +27,7 @@ from headway.linux.sources.source import LinuxSource
 from headway.model import Ledger, Quality, Thread
 from headway.session.loop import turns
 
-from .progress import Piece, piece_of
+from .progress import Lap, lap_of
 from .runner import run_time, with_run_time
 
 __all__ = ["Observer", "main"]
@@ -52,18 +52,18 @@ class Observer:
         self.reasons = dict(ledger.reasons)
         """Why a figure is not exact, in a clause each."""
 
-    def lap(self) -> Piece:
+    def lap(self) -> Lap:
         """What the test's threads did since the last reading."""
-        return piece_of(self._read(), self._belongs)
+        return lap_of(self._read(), self._belongs)
 
-    def test(self, tid: int) -> Piece:
+    def test(self, tid: int) -> Lap:
         """The same, and from now on thread ``tid`` runs a new test, and all other threads that live are older."""
         ledger = self._read()
-        piece = piece_of(ledger, self._belongs)
+        lap = lap_of(ledger, self._belongs)
         self._runner = tid
         self._ran = self._run_time()
         self._older = {thread.key for thread in ledger.threads if thread.end is None}
-        return piece
+        return lap
 
     def _read(self) -> Ledger:
         """What happened since the last reading; of the thread that runs the test, which waits, to the nanosecond."""
@@ -110,8 +110,8 @@ def main() -> None:
             observer = Observer(source, pid)
             _answer({"source": source.name, "why_not_exact": why, "reasons": observer.reasons})
             for word, *tid in _requests(pidfd, source):
-                piece = observer.test(int(tid[0])) if word == "test" else observer.lap()
-                _answer(piece.to_document())
+                lap = observer.test(int(tid[0])) if word == "test" else observer.lap()
+                _answer(lap.to_document())
 
 
 def _requests(pidfd: int, source: LinuxSource | None = None) -> Iterator[list[str]]:

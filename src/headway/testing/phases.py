@@ -173,7 +173,7 @@ class Phases:
     def _close_blocks(self) -> None:
         """The blocks of this round are complete."""
         for name, spans in self._blocks.items():
-            self._record.blocks.setdefault(name, []).append(together(*((span.pieces, span.wall) for span in spans)))
+            self._record.blocks.setdefault(name, []).append(together(*((span.laps, span.wall) for span in spans)))
         self._blocks = {}
 
     def _carry(self, item: pytest.Item) -> None:

@@ -1,6 +1,6 @@
-"""What a test had of the processors: the pieces that were measured of it added up, and the indices made of them.
+"""What a test had of the processors: the laps that were measured of it added up, and the indices made of them.
 
-A piece is what happened between two readings, of the thread that runs the test and of the threads and processes that
+A lap is what happened between two readings, of the thread that runs the test and of the threads and processes that
 were created since the test began. Times are ns; where the hardware counts cycles the indices are in cycles.
 """
 
@@ -26,13 +26,13 @@ from headway.model import (
     kind_of,
 )
 
-__all__ = ["Piece", "Progress", "piece_of", "together"]
+__all__ = ["Lap", "Progress", "lap_of", "together"]
 
 _NONE: Mapping[Kind, int] = dict.fromkeys(Kind, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Lap:
     """What the threads of a test had between two readings, all together."""
 
     time: Mapping[Kind, int] = field(default_factory=lambda: dict(_NONE))
@@ -48,9 +48,9 @@ class Piece:
     """What could not be seen, by name; what was not lost is not named."""
     overhead: Overhead = field(default_factory=Overhead)
 
-    def __add__(self, later: Piece) -> Piece:
+    def __add__(self, later: Lap) -> Lap:
         """Both together; what is not known of one is not known of the sum."""
-        return Piece(
+        return Lap(
             _sum(self.time, later.time),
             None if self.cycles is None or later.cycles is None else _sum(self.cycles, later.cycles),
             None if self.instructions is None or later.instructions is None else self.instructions + later.instructions,
@@ -61,7 +61,7 @@ class Piece:
         )
 
     def to_document(self) -> dict[str, Any]:
-        """The piece as plain lists and numbers."""
+        """The lap as plain lists and numbers."""
         return {
             "time": _listed(self.time),
             "cycles": None if self.cycles is None else _listed(self.cycles),
@@ -73,7 +73,7 @@ class Piece:
         }
 
     @classmethod
-    def of_document(cls, found: Mapping[str, Any]) -> Piece:
+    def of_document(cls, found: Mapping[str, Any]) -> Lap:
         """What `to_document` made."""
         return cls(
             dict(zip(Kind, found["time"], strict=True)),
@@ -94,7 +94,7 @@ def _listed(amounts: Mapping[Kind, int]) -> list[int]:
     return [amounts[kind] for kind in Kind]
 
 
-def piece_of(ledger: Ledger, belongs: Callable[[Thread], bool]) -> Piece:
+def lap_of(ledger: Ledger, belongs: Callable[[Thread], bool]) -> Lap:
     """The threads of a ledger that belong to a test, added up; the others' processor time apart."""
     threads = [thread for thread in ledger.threads if belongs(thread)]
     in_cycles = ledger.unit == "cycles"
@@ -109,7 +109,7 @@ def piece_of(ledger: Ledger, belongs: Callable[[Thread], bool]) -> Piece:
             had = amounts_of(thread.states, cycles=False)
         time += had
         instructions = _executed(thread, instructions)
-    return Piece(
+    return Lap(
         time.by_kind,
         cycles.by_kind if in_cycles else None,
         instructions,
@@ -182,9 +182,9 @@ class Progress:
 _INDICES = ("rpi", "epi", "mpi", "kpi", "iopi")
 
 
-def together(*spans: tuple[Iterable[Piece], int]) -> Progress:
-    """What some spans were in all: of each its pieces, one at least, and its length, ns."""
-    whole = reduce(add, [piece for pieces, _ in spans for piece in pieces])
+def together(*spans: tuple[Iterable[Lap], int]) -> Progress:
+    """What some spans were in all: of each its laps, one at least, and its length, ns."""
+    whole = reduce(add, [lap for laps, _ in spans for lap in laps])
     indices = indices_of(whole.time if whole.cycles is None else whole.cycles, whole.precision)
     return Progress(
         unit="ns" if whole.cycles is None else "cycles",

@@ -18,7 +18,7 @@ from headway.recording.document import Document
 from headway.recording.writer import Writer
 
 from .common import heading, load, table
-from .made_up import pieces
+from .made_up import batches
 
 ROWS = 4 << 20
 TIMES = 3
@@ -31,7 +31,7 @@ path, kind, output = sys.argv[1:]
 if kind == "floor":
     began, used = time.perf_counter(), time.process_time()
     with Recording(path) as recording:
-        rows = sum(len(piece.transitions) for piece in recording.pieces())
+        rows = sum(len(batch.transitions) for batch in recording.batches())
 elif kind == "objects":
     from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
     from perfetto.trace_builder.proto_builder import StreamingTraceProtoBuilder
@@ -64,14 +64,14 @@ print(json.dumps([rows, taken, used, resource.getrusage(resource.RUSAGE_SELF).ru
 
 
 def _record(path: Path, rows: int) -> int:
-    made = pieces(rows)
+    made = batches(rows)
     first = next(made)
     writer = Writer(path, Document(Ledger("bpf", Window(first.start, first.start))))
     writer.add(first)
     end, count = first.end, len(first.transitions)
-    for piece in made:
-        writer.add(piece)
-        end, count = piece.end, count + len(piece.transitions)
+    for batch in made:
+        writer.add(batch)
+        end, count = batch.end, count + len(batch.transitions)
     writer.close(Ledger("bpf", Window(first.start, end)))
     return count
 

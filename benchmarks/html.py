@@ -25,7 +25,7 @@ from headway.recording.writer import Writer
 
 from .common import heading, table
 from .common import load as busy
-from .made_up import pieces
+from .made_up import batches
 
 ROWS = 10**7
 TIMES = 5
@@ -34,7 +34,7 @@ STEPS = 24
 
 def write_recording(path: Path, rows: int, *, cpus: int = 4, threads: int = 6) -> None:
     """A recording of about so many rows, closed, with the ledger that its rows come to beside them."""
-    made = pieces(rows, cpus=cpus, threads=threads)
+    made = batches(rows, cpus=cpus, threads=threads)
     first = next(made)
     precision = Precision(effective=Quality.BOUND, memory=Quality.UNAVAILABLE)
 
@@ -44,9 +44,9 @@ def write_recording(path: Path, rows: int, *, cpus: int = 4, threads: int = 6) -
     writer = Writer(path, Document(frame(first.start), host="made-up"))
     writer.add(first)
     end = first.end
-    for piece in made:
-        writer.add(piece)
-        end = piece.end
+    for batch in made:
+        writer.add(batch)
+        end = batch.end
     writer.close(frame(end))
 
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.model import NO_STATE, OpenState, Piece, ThreadSeen, Transitions
+from headway.model import NO_STATE, Batch, OpenState, ThreadSeen, Transitions
 
-__all__ = ["STATES", "pieces"]
+__all__ = ["STATES", "batches"]
 
 STATES = (
     "",
@@ -35,9 +35,9 @@ _PRICE = 38
 Numbers = NDArray[np.int64]
 
 
-def pieces(
+def batches(
     rows: int, *, cpus: int = 2, threads: int = 3, calls: int = 400, batch: int = 1 << 16, seed: int = 0
-) -> Iterator[Piece]:
+) -> Iterator[Batch]:
     """About ``rows`` rows in all; ``threads`` a processor, that make about ``calls`` calls before they wait."""
     random = np.random.default_rng(seed)
     start = 5_000_000_000_000
@@ -59,7 +59,7 @@ def pieces(
         table = [np.concatenate([part[at] for part in columns]) for at in range(10)]
         done += len(table[0])
         until = int(clocks.max())
-        yield Piece(
+        yield Batch(
             since,
             until,
             Transitions(

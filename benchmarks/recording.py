@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headway.linux.sources.choose import may_use_bpf
-from headway.model import Ledger, Piece, Window
+from headway.model import Batch, Ledger, Window
 from headway.recording.document import Document
 from headway.recording.parquet import ROW_GROUP, encode
 from headway.recording.reader import Recording
@@ -27,7 +27,7 @@ from headway.recording.tables import transitions_table
 from headway.recording.writer import Writer
 
 from .common import compiled, heading, load, table
-from .made_up import pieces
+from .made_up import batches
 
 ROWS = 8 << 20
 TIMES = 3
@@ -37,20 +37,20 @@ def _ledger(start: int, end: int) -> Ledger:
     return Ledger("bpf", Window(start, end))
 
 
-def _write(path: Path, made: list[Piece]) -> tuple[float, float]:
+def _write(path: Path, made: list[Batch]) -> tuple[float, float]:
     """Processor seconds (of all threads) and seconds that writing took."""
     start = made[0].start
     began, cpu = time.perf_counter(), time.process_time()
     writer = Writer(path, Document(_ledger(start, start)))
-    for piece in made:
-        writer.add(piece)
+    for batch in made:
+        writer.add(batch)
     writer.close(_ledger(start, made[-1].end))
     return time.process_time() - cpu, time.perf_counter() - began
 
 
-def _encodings(made: list[Piece]) -> None:
+def _encodings(made: list[Batch]) -> None:
     """One part in several encodings."""
-    rows, short = transitions_table([piece.transitions for piece in made])
+    rows, short = transitions_table([batch.transitions for batch in made])
     rest = [name for name in rows.column_names if name not in ("time", "duration")]
 
     def other(time_as: str, duration_as: str | None, compression: str, level: int | None) -> pa.Buffer:
@@ -92,8 +92,8 @@ def _encodings(made: list[Piece]) -> None:
 
 
 def _made_up() -> None:
-    made = list(pieces(ROWS))
-    rows = sum(len(piece.transitions) for piece in made)
+    made = list(batches(ROWS))
+    rows = sum(len(batch.transitions) for batch in made)
     cpu, wall, counted, opened, sizes = [], [], [], [], []
     for _ in range(TIMES):
         with TemporaryDirectory() as scratch:
@@ -167,7 +167,7 @@ def _real() -> None:
 def main() -> None:
     """All of it."""
     print(f"# {heading()}\n\n({load()})\n", flush=True)
-    _encodings(list(pieces(1 << 20)))
+    _encodings(list(batches(1 << 20)))
     _made_up()
     if may_use_bpf():
         _real()

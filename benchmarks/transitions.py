@@ -33,7 +33,7 @@ CALLS = 20_000
 PACE = 1_050_000
 """Transitions a second of each thread at the rate that is kept; a call is two."""
 TAKE_ROWS, TAKE_SECONDS = 1 << 19, 0.25
-"""A piece is taken when there are so many rows, or after so long."""
+"""A batch is taken when there are so many rows, or after so long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class Workers:
         return any(os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None for pid in self.pids)
 
     def figures(self) -> float:
-        """ns of a processor for a piece of work, over all of them."""
+        """ns of a processor for a batch of work, over all of them."""
         for pid in self.pids:
             os.waitpid(pid, 0)
         with os.fdopen(self._answers) as answers:

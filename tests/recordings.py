@@ -14,11 +14,11 @@ import numpy as np
 
 from headway.model import (
     NO_STATE,
+    Batch,
     Cell,
     Ledger,
     OpenState,
     Overhead,
-    Piece,
     Precision,
     Processor,
     Quality,
@@ -67,7 +67,7 @@ class _Accounts:
 
 
 class Run:
-    """A run that can be taken piece by piece. ``names``: what threads may be called."""
+    """A run that can be taken batch by batch. ``names``: what threads may be called."""
 
     def __init__(
         self,
@@ -94,14 +94,14 @@ class Run:
         for _ in range(threads):
             self._appear(before=True)
 
-    def pieces(self, count: int, moves: int) -> Iterator[Piece]:
-        """Pieces with about so many moves each."""
+    def batches(self, count: int, moves: int) -> Iterator[Batch]:
+        """Batches with about so many moves each."""
         for _ in range(count):
             for _ in range(self._random.randint(0, 2 * moves)):
                 self._move()
-            yield self.piece()
+            yield self.batch()
 
-    def piece(self) -> Piece:
+    def batch(self) -> Batch:
         """What has happened since the last one."""
         names = self._states
         place = {name: number for number, name in enumerate(names)}
@@ -119,7 +119,7 @@ class Run:
             np.array([place[state] if state else NO_STATE for state in columns[9]], np.uint16),
             names,
         )
-        piece = Piece(
+        batch = Batch(
             self._from,
             self.now,
             rows,
@@ -128,10 +128,10 @@ class Run:
             {"handlers_skipped": self._lost},
         )
         self._from, self._rows, self._fresh, self._moved = self.now, [], set(), set()
-        return piece
+        return batch
 
-    def end(self) -> tuple[Piece, Ledger]:
-        """The last piece, in which everything ends, and the ledger."""
+    def end(self) -> tuple[Batch, Ledger]:
+        """The last batch, in which everything ends, and the ledger."""
         self._advance()
         for number, place in list(self._places.items()):
             self._close(number, place, count=self._random.randint(0, 1))
@@ -139,7 +139,7 @@ class Run:
             self._close(-1, place)
         self._places, self._idle = {}, {}
         ledger = self.ledger()
-        return self.piece(), ledger
+        return self.batch(), ledger
 
     def ledger(self) -> Ledger:
         """What has been counted so far."""

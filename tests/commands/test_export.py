@@ -54,10 +54,10 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("export") / "run.hw"
     run = Run(Random(7), names=NAMES, start=10**9, longest=10**8)
     writer = Writer(path, document(run.start), rows=50)
-    for piece in run.pieces(6, 40):
-        writer.add(piece)
-    piece, ledger = run.end()
-    writer.add(piece)
+    for batch in run.batches(6, 40):
+        writer.add(batch)
+    batch, ledger = run.end()
+    writer.add(batch)
     writer.close(ledger)
     return path
 
@@ -161,8 +161,8 @@ def test_a_long_export_shows_on_a_terminal_how_far_it_is(recorded: Path, tmp_pat
         os.close(theirs)
         text = b""
         try:
-            while piece := os.read(ours, 65536):
-                text += piece
+            while batch := os.read(ours, 65536):
+                text += batch
         except OSError:  # the terminal's other end was closed
             pass
         os.close(ours)

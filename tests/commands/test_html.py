@@ -61,18 +61,18 @@ def rows_in(found: Page) -> list[Row]:
 
 @settings(deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate), max_examples=8)
 @given(st.integers(0, 1 << 32), st.integers(0, 8), st.booleans())
-def test_every_stretch_is_in_the_page_and_it_answers_as_headway_at(seed: int, pieces: int, closed: bool) -> None:
+def test_every_stretch_is_in_the_page_and_it_answers_as_headway_at(seed: int, batches: int, closed: bool) -> None:
     with TemporaryDirectory() as scratch, pytest.MonkeyPatch.context() as patch:
         patch.setattr(slices, "A_SLICE", 16)
         patch.setattr(slices, "_HELD", 40)
         path = Path(scratch) / "run.hw"
         run = Run(Random(seed))
         if closed:
-            write(path, run, pieces, rows=30)
+            write(path, run, batches, rows=30)
         else:
             writer = Writer(path, document(run.start), rows=30)
-            for piece in run.pieces(pieces, 10):
-                writer.add(piece)
+            for batch in run.batches(batches, 10):
+                writer.add(batch)
             writer.abandon()
             if not path.exists():
                 return
@@ -81,16 +81,16 @@ def test_every_stretch_is_in_the_page_and_it_answers_as_headway_at(seed: int, pi
                 return
             ledger, window = recording.ledger(), recording.window
             expected = []
-            for batch in (piece.transitions for piece in recording.pieces()):
-                for i in range(len(batch)):
-                    if batch.duration[i]:
-                        start = int(batch.time[i]) - window.start
-                        waker = (int(batch.waker[i]), int(batch.waker_tid[i]), batch.waker_state[i] != NO_STATE)
+            for rows in (batch.transitions for batch in recording.batches()):
+                for i in range(len(rows)):
+                    if rows.duration[i]:
+                        start = int(rows.time[i]) - window.start
+                        waker = (int(rows.waker[i]), int(rows.waker_tid[i]), rows.waker_state[i] != NO_STATE)
                         by = 1 if waker[0] >= 0 else 2 if waker[1] else 3 if waker[2] else 0
-                        end = start + int(batch.duration[i])
-                        state = batch.states[batch.state[i]]
+                        end = start + int(rows.duration[i])
+                        state = rows.states[rows.state[i]]
                         expected.append(
-                            (start, end, state, int(batch.cpu[i]), by if kind_of(state).value == "wait" else 0)
+                            (start, end, state, int(rows.cpu[i]), by if kind_of(state).value == "wait" else 0)
                         )
             threads = recording.threads()
         found = page_of(path)
@@ -203,8 +203,8 @@ def test_of_what_is_damaged_the_rest_is_shown_and_the_damage_said(tmp_path: Path
     path = tmp_path / "run.hw"
     run = Run(Random(8), threads=3)
     writer = Writer(path, document(run.start), rows=20)
-    for piece in run.pieces(8, 20):
-        writer.add(piece)
+    for batch in run.batches(8, 20):
+        writer.add(batch)
     last, ledger = run.end()
     writer.add(last)
     writer.close(ledger)
@@ -243,7 +243,7 @@ def test_what_was_there_stays_until_the_page_is_whole(tmp_path: Path) -> None:
     with Recording(run) as recording:
         ledger = recording.ledger()
         broken = recording
-        broken.pieces = None  # type: ignore[assignment, method-assign]
+        broken.batches = None  # type: ignore[assignment, method-assign]
         with pytest.raises(TypeError):
             write_recording_page(str(target), str(run), ledger, broken, ())
     assert target.read_text() == "before"

@@ -22,7 +22,7 @@ from headway.commands import recorded
 from headway.commands.record import Size
 from headway.errors import HeadwayError
 from headway.linux.options import Selection
-from headway.model import Ledger, Piece, violations
+from headway.model import Batch, Ledger, violations
 from headway.recording import target
 from headway.recording.format import part_name
 from headway.recording.reader import Recording
@@ -45,7 +45,7 @@ class Source:
         self.run = Run(Random(seed))
         self.closed = False
         self.ledger: Ledger | None = None
-        self._last: Piece | None = None
+        self._last: Batch | None = None
         self._fault = fault
 
     def begin(self) -> None:
@@ -67,9 +67,9 @@ class Source:
     def waiting(self) -> int:
         return len(self.run._rows)
 
-    def take(self) -> Piece:
-        piece, self._last = self._last, None
-        return self.run.piece() if piece is None else piece
+    def take(self) -> Batch:
+        batch, self._last = self._last, None
+        return self.run.batch() if batch is None else batch
 
     def settle(self, pid: int) -> None:
         pass

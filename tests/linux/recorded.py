@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from headway.linux.options import Criteria, Selection
 from headway.linux.sources.ebpf import BpfSource
 from headway.model import Ledger
-from headway.model.transitions import NO_STATE, OpenState, Piece, ThreadSeen
+from headway.model.transitions import NO_STATE, Batch, OpenState, ThreadSeen
 from headway.session.child import HeldCommand
 
 from .measuring import NO_CRITERIA, NO_SELECTION, check
@@ -47,20 +47,20 @@ class Row:
 
 @dataclass
 class Recorded:
-    """The ledger of a run, and its pieces."""
+    """The ledger of a run, and its batches."""
 
     ledger: Ledger
-    pieces: list[Piece]
+    batches: list[Batch]
 
     @property
     def threads(self) -> dict[int, ThreadSeen]:
         """What was known of each in the end."""
-        return {seen.thread: seen for piece in self.pieces for seen in piece.threads}
+        return {seen.thread: seen for batch in self.batches for seen in batch.threads}
 
     def rows(self) -> list[Row]:
         found = []
-        for piece in self.pieces:
-            t = piece.transitions
+        for batch in self.batches:
+            t = batch.transitions
             columns: list[NDArray[Any]] = [t.time, t.duration, t.taken, t.cpu, t.thread, t.state, t.count]
             columns += [t.waker, t.waker_tid, t.waker_state]
             for a in zip(*(column.tolist() for column in columns), strict=True):
@@ -70,13 +70,13 @@ class Recorded:
 
     def opened(self) -> dict[int, OpenState]:
         """The last open state of each thread."""
-        return {opened.thread: opened for piece in self.pieces for opened in piece.open}
+        return {opened.thread: opened for batch in self.batches for opened in batch.open}
 
     def sums(self, by: str) -> dict[int, Cells]:
         """What rows add up to, by ``thread`` or ``cpu``; also what was taken and given to no other state."""
         totals: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
-        for piece in self.pieces:
-            t = piece.transitions
+        for batch in self.batches:
+            t = batch.transitions
             who = t.thread if by == "thread" else t.cpu
             net = t.duration - t.taken
             keys = who.astype(np.int64) << 16 | t.state
@@ -117,13 +117,13 @@ def assert_equal(recorded: Recorded) -> None:
     assert not by_cpu
     assert_tiles(recorded)
     previous = None
-    for piece in recorded.pieces:
-        assert previous is None or piece.start == previous
-        previous = piece.end
-        for opened in piece.open:
-            assert opened.since <= piece.end
-    assert recorded.pieces[0].start == recorded.ledger.window.start
-    assert recorded.pieces[-1].end == recorded.ledger.window.end
+    for batch in recorded.batches:
+        assert previous is None or batch.start == previous
+        previous = batch.end
+        for opened in batch.open:
+            assert opened.since <= batch.end
+    assert recorded.batches[0].start == recorded.ledger.window.start
+    assert recorded.batches[-1].end == recorded.ledger.window.end
 
 
 def assert_tiles(recorded: Recorded) -> None:
@@ -160,11 +160,11 @@ def record(
     ring_words: int | None = None,
     lawful: bool = True,
 ) -> Recorded:
-    """Run a command, or wait, and take a piece every ``each`` seconds; ``interval``: with readings in between, too."""
+    """Run a command, or wait, and take a batch every ``each`` seconds; ``interval``: with readings in between, too."""
     held = HeldCommand([str(word) for word in command], None) if command else None
     if held is not None and not selection.everything:
         selection = replace(selection, command=held.pid)
-    pieces, parts = [], []
+    batches, parts = [], []
     source = BpfSource(selection, criteria, intervals=interval is not None, record=True, ring_words=ring_words)
     try:
         source.begin()
@@ -178,7 +178,7 @@ def record(
             select.select(fds, [], [], min(pause or 0.1, each))
             now = time.monotonic()
             if now >= piece_at:
-                pieces.append(source.take())
+                batches.append(source.take())
                 piece_at = now + each
             if now >= read_at and interval is not None:
                 parts.append(source.read())
@@ -186,7 +186,7 @@ def record(
         if held is not None:
             source.settle(held.pid)
         ledger = source.end()
-        pieces.append(source.take())
+        batches.append(source.take())
     finally:
         source.close()
         if held is not None:
@@ -194,7 +194,7 @@ def record(
     for part in parts:
         check(part, *allowed)
     check(ledger, *allowed)
-    recorded = Recorded(ledger, pieces)
+    recorded = Recorded(ledger, batches)
     if lawful:
         assert_equal(recorded)
     return recorded

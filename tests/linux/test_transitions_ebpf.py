@@ -325,7 +325,7 @@ def test_what_does_not_fit_the_rings_is_counted_and_is_time_that_is_not_known(co
     program = compile_c("getppid", GETPPID)
     recorded = record(program, "50000", ring_words=64, allowed=[lost], lawful=False)
     assert recorded.ledger.losses[lost] > 10_000
-    assert recorded.pieces[-1].losses[lost] == recorded.ledger.losses[lost]
+    assert recorded.batches[-1].losses[lost] == recorded.ledger.losses[lost]
     assert_tiles(recorded)
     assert violations(recorded.ledger) == []
     (thread,) = recorded.ledger.threads

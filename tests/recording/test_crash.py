@@ -25,7 +25,7 @@ limit = int(sys.argv[3]) or None
 writer = Writer(sys.argv[1], document(run.start), rows=200, most_bytes=limit)
 print("begun", flush=True)
 for number in itertools.count():
-    writer.add(next(run.pieces(1, 60)))
+    writer.add(next(run.batches(1, 60)))
     if number % 10 == 0:
         print(run.now, flush=True)
 """

@@ -43,10 +43,10 @@ def spans(ledgers: list[Ledger]) -> dict[tuple[int, int], int]:
 @settings(deadline=None, phases=QUICK, max_examples=15)
 @given(seeds, st.integers(1, 8), st.integers(1, 60), st.integers(1, 90))
 @example(86, 1, 1, 1)  # a window of 0 ns
-def test_the_intervals_add_up_to_the_recording(seed: int, pieces: int, rows: int, parts: int) -> None:
+def test_the_intervals_add_up_to_the_recording(seed: int, batches: int, rows: int, parts: int) -> None:
     with TemporaryDirectory() as scratch:
         path = Path(scratch) / "run.hw"
-        whole = write(path, Run(Random(seed)), pieces, rows=rows)
+        whole = write(path, Run(Random(seed)), batches, rows=rows)
         if not whole.window.duration:
             with pytest.raises(HeadwayError, match="nothing to show"):
                 Frames(str(path), 1)
@@ -74,13 +74,13 @@ def test_the_intervals_add_up_to_the_recording(seed: int, pieces: int, rows: int
 
 @settings(deadline=None, phases=QUICK, max_examples=10)
 @given(seeds, st.integers(1, 8))
-def test_one_that_was_not_closed_is_shown_until_its_last_part(seed: int, pieces: int) -> None:
+def test_one_that_was_not_closed_is_shown_until_its_last_part(seed: int, batches: int) -> None:
     run = Run(Random(seed))
     with TemporaryDirectory() as scratch:
         path = Path(scratch) / "run.hw"
         writer = Writer(path, document(run.start), rows=7, seconds=0.0)
-        for piece in run.pieces(pieces, 10):
-            writer.add(piece)
+        for batch in run.batches(batches, 10):
+            writer.add(batch)
         writer.abandon()
         with Recording(path) as recording:
             whole = recording.ledger()

@@ -33,28 +33,28 @@ def plain(ledger: Ledger) -> tuple[Mapping[tuple[int, int], Row], Mapping[int, t
     return {t.key: row(t) for t in ledger.threads}, {p.cpu: (p.span, dict(p.states)) for p in ledger.processors}
 
 
-def write(path: Path, run: Run, pieces: int, *, moves: int = 10, rows: int = 1 << 20) -> Ledger:
+def write(path: Path, run: Run, batches: int, *, moves: int = 10, rows: int = 1 << 20) -> Ledger:
     """Record a run; its own ledger."""
     writer = Writer(path, document(run.start), rows=rows)
-    for piece in run.pieces(pieces, moves):
-        writer.add(piece)
+    for batch in run.batches(batches, moves):
+        writer.add(batch)
     return finish(writer, run)
 
 
 def finish(writer: Writer, run: Run) -> Ledger:
     """End the run, and close its recording."""
-    piece, ledger = run.end()
-    writer.add(piece)
+    batch, ledger = run.end()
+    writer.add(batch)
     writer.close(ledger)
     return ledger
 
 
 @settings(deadline=None, phases=QUICK, max_examples=20)
 @given(seeds, st.integers(0, 12), st.integers(1, 60))
-def test_the_ledger_of_the_rows_is_the_source_s(seed: int, pieces: int, rows: int) -> None:
+def test_the_ledger_of_the_rows_is_the_source_s(seed: int, batches: int, rows: int) -> None:
     with TemporaryDirectory() as scratch:
         path = Path(scratch) / "run.hw"
-        ledger = write(path, Run(Random(seed)), pieces, rows=rows)
+        ledger = write(path, Run(Random(seed)), batches, rows=rows)
         assert violations(ledger) == []
         with Recording(path) as recording:
             found, kept = recording.ledger(), recording.kept_ledger()
@@ -74,11 +74,11 @@ def test_the_ledger_of_the_rows_is_the_source_s(seed: int, pieces: int, rows: in
 
 @settings(deadline=None, phases=QUICK, max_examples=15)
 @given(seeds, st.integers(0, 8), st.integers(1, 40), st.integers(1, 40))
-def test_how_it_is_divided_into_parts_changes_nothing(seed: int, pieces: int, first: int, second: int) -> None:
+def test_how_it_is_divided_into_parts_changes_nothing(seed: int, batches: int, first: int, second: int) -> None:
     with TemporaryDirectory() as scratch:
         ledgers = []
         for name, rows in (("a.hw", first), ("b.hw", second)):
-            write(Path(scratch) / name, Run(Random(seed)), pieces, rows=rows)
+            write(Path(scratch) / name, Run(Random(seed)), batches, rows=rows)
             with Recording(Path(scratch) / name) as recording:
                 ledgers.append(recording.ledger())
         assert ledgers[0] == ledgers[1]
@@ -86,13 +86,13 @@ def test_how_it_is_divided_into_parts_changes_nothing(seed: int, pieces: int, fi
 
 @settings(deadline=None, phases=QUICK, max_examples=20)
 @given(seeds, st.integers(1, 8), st.integers(1, 40))
-def test_one_that_was_not_closed_is_counted_until_its_last_part(seed: int, pieces: int, rows: int) -> None:
+def test_one_that_was_not_closed_is_counted_until_its_last_part(seed: int, batches: int, rows: int) -> None:
     run = Run(Random(seed))
     with TemporaryDirectory() as scratch:
         path = Path(scratch) / "run.hw"
         writer = Writer(path, document(run.start), rows=rows, seconds=0.0)
-        for piece in run.pieces(pieces, 20):
-            writer.add(piece)
+        for batch in run.batches(batches, 20):
+            writer.add(batch)
         writer.abandon()
         with Recording(path) as recording:
             assert not recording.closed
@@ -104,7 +104,7 @@ def test_one_that_was_not_closed_is_counted_until_its_last_part(seed: int, piece
         # Every thread and every processor is known to the end: nothing is missing between rows and what is open.
         for thread in found.threads:
             assert thread.span == thread.until - thread.start
-        piece, ledger = run.end()
+        batch, ledger = run.end()
         later = {t.key: t for t in ledger.threads}
         for thread in found.threads:
             after = later[thread.key]
@@ -128,9 +128,9 @@ def test_rows_that_do_not_add_up_are_refused(tmp_path: Path) -> None:
 
     run = Run(Random(3))
     writer = Writer(tmp_path / "a.hw", document(run.start))
-    pieces = list(run.pieces(3, 20))
-    for piece in [pieces[0], *[pieces[1]] * 50]:
-        writer.add(piece)
+    batches = list(run.batches(3, 20))
+    for batch in [batches[0], *[batches[1]] * 50]:
+        writer.add(batch)
     finish(writer, run)
     with Recording(tmp_path / "a.hw") as recording, pytest.raises(HeadwayError, match="does not add up"):
         recording.ledger()

@@ -60,8 +60,8 @@ def test_it_can_be_read_while_it_grows(tmp_path: Path) -> None:
     run = Run(Random(4))
     writer = Writer(tmp_path / "a.hw", document(run.start), rows=1)
     rows = 0
-    for piece in run.pieces(10, 20):
-        writer.add(piece)
+    for batch in run.batches(10, 20):
+        writer.add(batch)
         with Recording(tmp_path / "a.hw") as recording:
             assert recording.damaged == {}
             assert recording.rows >= rows
@@ -73,8 +73,8 @@ def test_it_can_be_read_while_it_grows(tmp_path: Path) -> None:
 def test_what_little_comes_is_written_when_it_is_time(tmp_path: Path) -> None:
     run = Run(Random(4))
     writer = Writer(tmp_path / "a.hw", document(run.start), seconds=0.0)
-    for piece in run.pieces(3, 2):
-        writer.add(piece)
+    for batch in run.batches(3, 2):
+        writer.add(batch)
     writer.abandon()
     with Recording(tmp_path / "a.hw") as recording:
         assert len(recording.parts) == 3
@@ -96,8 +96,8 @@ def test_it_stays_within_its_size(seed: int, most: int) -> None:
                 largest = max(largest, _size(path))
 
         writer._target.write_part = watched  # type: ignore[method-assign]
-        for piece in run.pieces(25, 30):
-            writer.add(piece)
+        for batch in run.batches(25, 30):
+            writer.add(batch)
         ledger = finish(writer, run)
         assert largest <= most
         assert writer.bytes == _size(path)
@@ -128,8 +128,8 @@ def _size(path: Path) -> int:
 def test_it_stays_within_its_time(tmp_path: Path) -> None:
     run = Run(Random(6))
     writer = Writer(tmp_path / "a.hw", document(run.start), rows=20, longest=20_000)
-    for piece in run.pieces(40, 20):
-        writer.add(piece)
+    for batch in run.batches(40, 20):
+        writer.add(batch)
     finish(writer, run)
     with Recording(tmp_path / "a.hw") as recording:
         first = recording.parts[0]
@@ -141,8 +141,8 @@ def test_it_stays_within_its_time(tmp_path: Path) -> None:
 def test_a_ring_that_was_not_closed_is_whole_from_its_first_part_on(tmp_path: Path) -> None:
     run = Run(Random(7))
     writer = Writer(tmp_path / "a.hw", document(run.start), rows=30, most_bytes=60_000)
-    for piece in run.pieces(40, 30):
-        writer.add(piece)
+    for batch in run.batches(40, 30):
+        writer.add(batch)
     writer.abandon()
     with Recording(tmp_path / "a.hw") as recording:
         assert recording.dropped_parts > 0
@@ -224,8 +224,8 @@ def test_a_file_that_may_not_grow_is_said(tmp_path: Path) -> None:
     """The same from the kernel itself: a limit on the size of files."""
     run, path = Run(Random(9)), tmp_path / "a.hw"
     writer = Writer(path, document(run.start), rows=1)
-    for piece in run.pieces(2, 20):
-        writer.add(piece)
+    for batch in run.batches(2, 20):
+        writer.add(batch)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     old = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:
@@ -241,6 +241,6 @@ def test_a_file_that_may_not_grow_is_said(tmp_path: Path) -> None:
 
 
 def _go_on(writer: Writer, run: Run) -> None:
-    for piece in run.pieces(100, 20):
-        writer.add(piece)
+    for batch in run.batches(100, 20):
+        writer.add(batch)
     finish(writer, run)

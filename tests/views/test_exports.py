@@ -26,8 +26,8 @@ from tests.recording.queries import runs
 from tests.recordings import Run, document
 
 from headway.commands.export import _about, _profile_of
-from headway.model import NO_STATE, Ledger, Piece, ThreadSeen, Transitions, Window, kind_of
-from headway.recording.pieces import Chosen
+from headway.model import NO_STATE, Batch, Ledger, ThreadSeen, Transitions, Window, kind_of
+from headway.recording.batches import Chosen
 from headway.recording.reader import Recording
 from headway.recording.writer import Writer
 from headway.text import valid
@@ -46,17 +46,17 @@ Sums = Mapping[tuple[int, int, str], tuple[int, int]]
 
 
 @contextmanager
-def run_of(seed: int, pieces: int = 6, moves: int = 15, *, rows: int = 40, closed: bool = True) -> Iterator[Recording]:
+def run_of(seed: int, batches: int = 6, moves: int = 15, *, rows: int = 40, closed: bool = True) -> Iterator[Recording]:
     """A recording of a lawful run."""
     run = Run(Random(seed), names=HOSTILE)
     with TemporaryDirectory() as scratch:
         path = Path(scratch) / "run.hw"
         writer = Writer(path, document(run.start), rows=rows)
-        for piece in run.pieces(pieces, moves):
-            writer.add(piece)
+        for batch in run.batches(batches, moves):
+            writer.add(batch)
         if closed:
-            piece, ledger = run.end()
-            writer.add(piece)
+            batch, ledger = run.end()
+            writer.add(batch)
             writer.close(ledger)
         else:
             writer.abandon()
@@ -78,7 +78,7 @@ def of_ledger(ledger: Ledger) -> Sums:
 
 def perfetto(recording: Recording, chosen: Chosen | None = None) -> Read:
     stream = io.BytesIO()
-    notes = recorded.write(_about(recording, chosen or Chosen()), recording.pieces(chosen), stream)
+    notes = recorded.write(_about(recording, chosen or Chosen()), recording.batches(chosen), stream)
     assert notes == []
     return read(stream.getvalue())
 
@@ -133,8 +133,8 @@ def _settled(times: Mapping[tuple[int, int, str], list[int]]) -> Sums:
 
 @settings(deadline=None, phases=QUICK, max_examples=20)
 @given(seeds, st.integers(0, 8), st.integers(1, 60))
-def test_a_perfetto_trace_has_the_ledger_to_the_nanosecond(seed: int, pieces: int, rows: int) -> None:
-    with run_of(seed, pieces, rows=rows) as recording:
+def test_a_perfetto_trace_has_the_ledger_to_the_nanosecond(seed: int, batches: int, rows: int) -> None:
+    with run_of(seed, batches, rows=rows) as recording:
         ledger = recording.ledger()
         found = perfetto(recording)
         assert sums_of(found, recording) == of_ledger(ledger)
@@ -152,8 +152,8 @@ def test_processors_are_shown_by_who_had_them(seed: int) -> None:
         found = perfetto(recording)
         expected: defaultdict[tuple[int, str], int] = defaultdict(int)
         threads = recording.threads()
-        for piece in recording.pieces():
-            rows = piece.transitions
+        for batch in recording.batches():
+            rows = batch.transitions
             for time, duration, cpu, thread, state in zip(
                 rows.time, rows.duration, rows.cpu, rows.thread, rows.state, strict=True
             ):
@@ -178,8 +178,8 @@ def test_wake_ups_lead_from_who_woke_to_what_the_woken_did_next(seed: int) -> No
         found = perfetto(recording)
         threads = recording.threads()
         wakes = []
-        for piece in recording.pieces():
-            rows = piece.transitions
+        for batch in recording.batches():
+            rows = batch.transitions
             for time, duration, thread, waker in zip(rows.time, rows.duration, rows.thread, rows.waker, strict=True):
                 if waker >= 0 and duration:
                     wakes.append((int(time + duration), threads[int(waker)].tid, threads[int(thread)]))
@@ -223,7 +223,7 @@ def column(values: list[int], kind: Any) -> Any:
     return np.array(values, kind)
 
 
-def work_and_wait(unit: int) -> Piece:
+def work_and_wait(unit: int) -> Batch:
     """Three units of work, and one of waiting."""
     rows = Transitions(
         time=column([0, 3 * unit], np.int64),
@@ -238,7 +238,7 @@ def work_and_wait(unit: int) -> Piece:
         waker_state=column([NO_STATE, NO_STATE], np.uint16),
         states=("user", "wait.futex"),
     )
-    return Piece(0, 4 * unit, rows, (), (), {})
+    return Batch(0, 4 * unit, rows, (), (), {})
 
 
 @pytest.mark.parametrize("unit", ["ns", "cycles"])
@@ -263,7 +263,7 @@ def test_progress_over_many_steps_is_spread_evenly(unit: str) -> None:
 def test_trace_events_in_json_have_the_ledger(seed: int) -> None:
     with run_of(seed) as recording:
         stream = io.BytesIO()
-        assert chrome.write(exported(recording), recording.pieces(), stream) == []
+        assert chrome.write(exported(recording), recording.batches(), stream) == []
         found = json.loads(stream.getvalue())
         times: defaultdict[tuple[int, int, str], list[int]] = defaultdict(lambda: [0, 0])
         flows: dict[str, dict[int, float]] = {"s": {}, "f": {}}
@@ -295,8 +295,8 @@ def test_trace_events_in_json_have_the_ledger(seed: int) -> None:
 def test_tables_have_the_ledger_and_the_same_rows(seed: int) -> None:
     with run_of(seed) as recording:
         about, streams = exported(recording), (io.BytesIO(), io.BytesIO())
-        write_parquet(about, recording.pieces(), streams[0])
-        write_csv(about, recording.pieces(), streams[1])
+        write_parquet(about, recording.batches(), streams[0])
+        write_csv(about, recording.batches(), streams[1])
         table = pq.read_table(io.BytesIO(streams[0].getvalue()))
         at = table.schema.get_field_index("realtime")
         days = table.column(at).cast(pa.int64())
@@ -325,7 +325,7 @@ def test_tables_have_the_ledger_and_the_same_rows(seed: int) -> None:
 @given(seeds, st.booleans())
 def test_stacks_of_states_have_the_ledger(seed: int, closed: bool) -> None:
     with run_of(seed, closed=closed) as recording:
-        profile = _profile_of(recording, exported(recording), recording.pieces())
+        profile = _profile_of(recording, exported(recording), recording.batches())
         ledger = recording.ledger()
         assert of_ledger(profile.ledger) == of_ledger(ledger)
         times: defaultdict[str, int] = defaultdict(int)
@@ -347,15 +347,15 @@ def test_what_is_chosen_is_cut_to_the_time_and_the_threads(seed: int, one: int, 
         threads = frozenset(some) or None
         chosen = Chosen(threads, Window(*edges))
         expected: defaultdict[tuple[int, str], int] = defaultdict(int)
-        for piece in recording.pieces():
-            rows = piece.transitions
+        for batch in recording.batches():
+            rows = batch.transitions
             for time, duration, thread, state in zip(rows.time, rows.duration, rows.thread, rows.state, strict=True):
                 length = min(int(time + duration), edges[1]) - max(int(time), edges[0])
                 if duration and length > 0 and (threads is None or thread in threads):
                     expected[int(thread), rows.states[state]] += length
         found: defaultdict[tuple[int, str], int] = defaultdict(int)
-        for piece in recording.pieces(chosen):
-            rows = piece.transitions
+        for batch in recording.batches(chosen):
+            rows = batch.transitions
             assert ((rows.time >= edges[0]) & (rows.time + rows.duration <= edges[1])).all()
             assert (rows.taken <= rows.duration)[rows.duration > 0].all()
             for duration, thread, state in zip(rows.duration, rows.thread, rows.state, strict=True):
@@ -367,7 +367,7 @@ def test_what_is_chosen_is_cut_to_the_time_and_the_threads(seed: int, one: int, 
 
 
 def test_parts_that_can_have_nothing_of_it_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    with run_of(11, pieces=40, moves=20, rows=20) as recording:
+    with run_of(11, batches=40, moves=20, rows=20) as recording:
         parts, whole = len(recording.parts), recording.window
         assert parts > 20
         read_in_full: list[int] = []
@@ -382,7 +382,7 @@ def test_parts_that_can_have_nothing_of_it_are_not_read(monkeypatch: pytest.Monk
         monkeypatch.setattr(Recording, "by_part", counted)
         middle = whole.start + whole.duration // 2
         chosen = Chosen(None, Window(middle, middle + 1))
-        found = sum(len(piece.transitions) for piece in recording.pieces(chosen))
+        found = sum(len(batch.transitions) for batch in recording.batches(chosen))
         assert found
         assert len(read_in_full) < parts // 2
 
@@ -416,7 +416,7 @@ def test_a_recording_of_nothing() -> None:
 
 def test_rows_that_lie_over_each_other_are_cut_and_counted() -> None:
     with run_of(3) as recording:
-        twice = [piece for piece in recording.pieces() for _ in range(2)]
+        twice = [batch for batch in recording.batches() for _ in range(2)]
         stream = io.BytesIO()
         (note,) = recorded.write(exported(recording), twice, stream)
         assert "lie over others" in note
@@ -460,14 +460,14 @@ def test_whatever_rows_say_slices_nest_and_flows_lead_forward(
         runs.write(lie, Path(scratch) / "a.hw")
         with Recording(Path(scratch) / "a.hw") as recording:
             about, stream = exported(recording), io.BytesIO()
-            notes = recorded.write(about, recording.pieces(), stream)
+            notes = recorded.write(about, recording.batches(), stream)
             strange = sum(row.thread is not None and row.thread not in about.threads for row in rows)
             assert any("nothing is known" in note and note.startswith(f"{strange} ") for note in notes) == bool(strange)
             found = read(stream.getvalue())
             assert all(one.depth == 0 and one.start <= one.end for one in found.slices)
             stream = io.BytesIO()
-            chrome.write(about, recording.pieces(), stream)
+            chrome.write(about, recording.batches(), stream)
             json.loads(stream.getvalue())
-            write_parquet(about, recording.pieces(), io.BytesIO())
-            write_csv(about, recording.pieces(), io.BytesIO())
-            list(folded(_profile_of(recording, about, recording.pieces())))
+            write_parquet(about, recording.batches(), io.BytesIO())
+            write_csv(about, recording.batches(), io.BytesIO())
+            list(folded(_profile_of(recording, about, recording.batches())))

@@ -25,8 +25,8 @@ from .profiled import has_profile, narrowing_options
 from .say import say
 
 if TYPE_CHECKING:
-    from headway.model import Piece, Profile
-    from headway.recording.pieces import Chosen
+    from headway.model import Batch, Profile
+    from headway.recording.batches import Chosen
     from headway.recording.reader import Recording
     from headway.views.exported import Exported
 
@@ -117,7 +117,7 @@ class _Wanted:
 
     def of(self, recording: Recording, words: str) -> Chosen:
         """Raises HeadwayError where that is nothing."""
-        from headway.recording.pieces import Chosen
+        from headway.recording.batches import Chosen
 
         threads = None
         if self.pids or self.tids or self.name is not None:
@@ -190,13 +190,13 @@ def _export_rows(
     with Recording(path) as recording:
         chosen = wanted.of(recording, words)
         exported = _about(recording, chosen)
-        pieces = recording.pieces(chosen)
+        batches = recording.batches(chosen)
         notes: list[str] = []
         with _open(kind, output) as stream, _shown(recording.rows, quiet) as shown:
             if kind in _OF_ROWS:
-                notes = _write_rows(kind, exported, pieces, stream, shown)
+                notes = _write_rows(kind, exported, batches, stream, shown)
             else:
-                profile = _profile_of(recording, exported, pieces).narrowed(part=part, state=state)
+                profile = _profile_of(recording, exported, batches).narrowed(part=part, state=state)
                 days = exported.realtime
                 start = np.array([exported.window.start], np.int64)
                 stream.writelines(_stacks(kind, profile, path, None if days is None else int(days(start)[0])))
@@ -268,25 +268,25 @@ def _about(recording: Recording, chosen: Chosen) -> Exported:
 
 
 def _write_rows(
-    kind: str, exported: Exported, pieces: Iterable[Piece], stream: BinaryIO, shown: Callable[[int], None]
+    kind: str, exported: Exported, batches: Iterable[Batch], stream: BinaryIO, shown: Callable[[int], None]
 ) -> list[str]:
     """The rows in one of these formats; what has to be said of them."""
     if kind == "perfetto":
         from headway.views.perfetto import recorded
 
-        return recorded.write(exported, pieces, stream, shown)
+        return recorded.write(exported, batches, stream, shown)
     if kind == "chrome":
         from headway.views import chrome
 
-        return chrome.write(exported, pieces, stream, shown)
+        return chrome.write(exported, batches, stream, shown)
     from headway.views.columns import write_csv, write_parquet
 
-    (write_csv if kind == "csv" else write_parquet)(exported, pieces, stream, shown)
+    (write_csv if kind == "csv" else write_parquet)(exported, batches, stream, shown)
     return []
 
 
-def _profile_of(recording: Recording, exported: Exported, pieces: Iterable[Piece]) -> Profile:
+def _profile_of(recording: Recording, exported: Exported, batches: Iterable[Batch]) -> Profile:
     from headway.recording.ledger import of_times
     from headway.recording.states import profile_of_states
 
-    return profile_of_states(pieces, exported.threads, exported.window, of_times(recording.document.ledger))
+    return profile_of_states(batches, exported.threads, exported.window, of_times(recording.document.ledger))

@@ -145,8 +145,8 @@ def _timeline(recording: Recording, ledger: Ledger, room: int) -> PackedTimeline
         cpus=[processor.cpu for processor in ledger.processors],
     )
     timeline = Timeline(lanes, recording.rows, room)
-    for piece in recording.pieces():
-        timeline.add(piece.transitions)
+    for batch in recording.batches():
+        timeline.add(batch.transitions)
     return timeline.packed()
 
 

@@ -21,7 +21,7 @@ from .kinds import KINDS, Kind, kind_of
 from .ledger import Ledger, Overhead, Processor, Thread, Window, add_states, merge, since, unit_of, violations
 from .profile import PARTS, Frame, Profile, SampleColumns, is_exact, matches, part_of, sampling_error
 from .quality import Quality
-from .transitions import NO_STATE, OpenState, Piece, ThreadSeen, Transitions
+from .transitions import NO_STATE, Batch, OpenState, ThreadSeen, Transitions
 from .utilisation import ALL, FIGURES, Sample, Utilisation, across, joined
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "PARTS",
     "Accounts",
     "Amounts",
+    "Batch",
     "Behind",
     "Cause",
     "CauseKey",
@@ -46,7 +47,6 @@ __all__ = [
     "Level",
     "OpenState",
     "Overhead",
-    "Piece",
     "Position",
     "Precision",
     "Processor",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # importing the model must stay cheap
     from numpy import int16, int32, int64, uint16
     from numpy.typing import NDArray
 
-__all__ = ["NO_STATE", "OpenState", "Piece", "ThreadSeen", "Transitions"]
+__all__ = ["NO_STATE", "Batch", "OpenState", "ThreadSeen", "Transitions"]
 
 NO_STATE = 0xFFFF
 """In `Transitions.waker_state`: none."""
@@ -89,10 +89,10 @@ class OpenState:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Batch:
     """What a source hands over at once: all that was written from ``start`` until ``end``.
 
-    A row is in the piece in whose time it ended, so it may have begun before.
+    A row is in the batch in whose time it ended, so it may have begun before.
     """
 
     start: int
@@ -101,6 +101,6 @@ class Piece:
     threads: Sequence[ThreadSeen]
     """Those of which something is new."""
     open: Sequence[OpenState]
-    """Those that changed since the last piece, as of ``end``."""
+    """Those that changed since the last batch, as of ``end``."""
     losses: Mapping[str, int]
     """What could not be seen, by name; since the beginning."""

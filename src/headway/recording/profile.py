@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from headway.errors import HeadwayError
-from headway.model import Frame, Ledger, Piece, Profile, SampleColumns, ThreadSeen, Transitions
+from headway.model import Batch, Frame, Ledger, Profile, SampleColumns, ThreadSeen, Transitions
 from headway.text import valid
 
 from .document import Document
@@ -49,7 +49,7 @@ def write_profile(writer: Writer, profile: Profile) -> None:
     threads = [
         ThreadSeen(number, t.tid, t.pid, t.name, t.birth, t.start, t.end) for number, t in enumerate(ledger.threads)
     ]
-    writer.add(Piece(start, end, _no_transitions(), threads, (), {}))
+    writer.add(Batch(start, end, _no_transitions(), threads, (), {}))
     notes = {f"{_NOTE} {number}": note for number, note in enumerate(profile.notes)}
     writer.close(replace(ledger, reasons={**ledger.reasons, **notes}, losses={**ledger.losses, **profile.losses}))
 

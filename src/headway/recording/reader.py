@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from headway.model import Ledger, Piece
+from headway.model import Batch, Ledger
 
+from .batches import Chosen, batches
 from .contents import Contents
 from .ledger import counted, kept
-from .pieces import Chosen, pieces
 
 __all__ = ["Recording", "open"]
 
@@ -25,9 +25,9 @@ class Recording(Contents):
         """The ledger, counted from the rows. Raises HeadwayError where these do not add up."""
         return counted(self)
 
-    def pieces(self, chosen: Chosen | None = None) -> Iterator[Piece]:
+    def batches(self, chosen: Chosen | None = None) -> Iterator[Batch]:
         """Its rows as a source hands them over, part by part; what was open at its end is the last. All, or some."""
-        return pieces(self, chosen)
+        return batches(self, chosen)
 
     def kept_ledger(self) -> Ledger | None:
         """The ledger as its source has kept it beside the rows; None: it was not closed, or that part is damaged."""

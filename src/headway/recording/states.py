@@ -14,11 +14,11 @@ import numpy as np
 
 from headway.model import (
     NO_STATE,
+    Batch,
     Cell,
     Frame,
     Kind,
     Ledger,
-    Piece,
     Profile,
     SampleColumns,
     Thread,
@@ -34,18 +34,18 @@ _Key = tuple[int, str, str]
 
 
 def profile_of_states(
-    pieces: Iterable[Piece], threads: Mapping[int, ThreadSeen], window: Window, frame: Ledger
+    batches: Iterable[Batch], threads: Mapping[int, ThreadSeen], window: Window, frame: Ledger
 ) -> Profile:
-    """The profile of these pieces; ``frame`` has what is known of the recording but for threads and processors.
+    """The profile of these batches; ``frame`` has what is known of the recording but for threads and processors.
 
     Rows of threads that are not known are left out, and counted among its losses (``threads_unnamed``).
     """
     sums: defaultdict[_Key, list[int]] = defaultdict(lambda: [0, 0])
     taken: defaultdict[int, int] = defaultdict(int)
     losses: Mapping[str, int] = {}
-    for piece in pieces:
-        losses = piece.losses
-        _add(piece.transitions, threads, sums, taken)
+    for batch in batches:
+        losses = batch.losses
+        _add(batch.transitions, threads, sums, taken)
     _settle(sums, taken)
     unnamed = len({number for number, _, _ in sums} - threads.keys())
     found = {key: cell for key, cell in sums.items() if key[0] in threads and any(cell)}

@@ -1,6 +1,6 @@
-"""Writing a recording while it runs: pieces are gathered into parts, and each part is written when it is due.
+"""Writing a recording while it runs: batches are gathered into parts, and each part is written when it is due.
 
-Encoding and writing are done by a thread of their own, so that who takes the pieces from their source is not held up
+Encoding and writing are done by a thread of their own, so that who takes the batches from their source is not held up
 by the disk; when it is two parts behind, `Writer.add` waits. The files of a part have their names only when they are
 complete, that of ``transitions`` last: whoever reads the folder, at any moment and after any end, sees whole parts.
 """
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headway.errors import HeadwayError
-from headway.model import Ledger, OpenState, Piece, ThreadSeen, Transitions
+from headway.model import Batch, Ledger, OpenState, ThreadSeen, Transitions
 
 from .clock import read_anchor
 from .document import Document
@@ -63,7 +63,7 @@ class _Part:
 class Writer:
     """Writes one recording. Not to be used from several threads.
 
-    ``add`` pieces in the order of time; their arrays are kept until they are written and must not change. ``close``
+    ``add`` batches in the order of time; their arrays are kept until they are written and must not change. ``close``
     with the ledger that the source itself has kept. If neither the disk nor the recorder last that long, what has been
     written can be read all the same.
     """
@@ -102,7 +102,7 @@ class Writer:
         self.threads = 0
         """Threads seen."""
         self.losses: dict[str, int] = {}
-        """What could not be seen, by name, as the last piece said."""
+        """What could not be seen, by name, as the last batch said."""
         self.until = document.ledger.window.start
         """Until when what was taken over reaches."""
 
@@ -137,25 +137,25 @@ class Writer:
         self.until = self._end = ledger.window.start
         self._write_document()
 
-    def add(self, piece: Piece) -> None:
-        """Take over a piece. Raises HeadwayError where the recording cannot be written on."""
+    def add(self, batch: Batch) -> None:
+        """Take over a batch. Raises HeadwayError where the recording cannot be written on."""
         self._check()
         part = self._part
         if part is None:
-            part = self._part = _Part(self._parts, piece.start, piece.end, time.monotonic())
+            part = self._part = _Part(self._parts, batch.start, batch.end, time.monotonic())
             self._parts += 1
-        part.end = self.until = piece.end
-        if len(piece.transitions):
-            part.transitions.append(piece.transitions)
-            part.rows += len(piece.transitions)
-            self.rows += len(piece.transitions)
-        for thread in piece.threads:
+        part.end = self.until = batch.end
+        if len(batch.transitions):
+            part.transitions.append(batch.transitions)
+            part.rows += len(batch.transitions)
+            self.rows += len(batch.transitions)
+        for thread in batch.threads:
             part.threads[thread.thread] = thread
             self.threads = max(self.threads, thread.thread + 1)
-        for state in piece.open:
+        for state in batch.open:
             part.open[state.thread] = state
-        part.losses.update(piece.losses)
-        self.losses.update(piece.losses)
+        part.losses.update(batch.losses)
+        self.losses.update(batch.losses)
         if part.rows >= self._most_rows:
             self._submit()
         else:
@@ -284,7 +284,7 @@ class Writer:
         return None
 
     def _ledger_files(self, part: _Part, ledger: Ledger) -> dict[str, pa.Buffer]:
-        """The ledger as the source has kept it; what it knows of threads beyond the pieces goes to the part's."""
+        """The ledger as the source has kept it; what it knows of threads beyond the batches goes to the part's."""
         known = {**self._threads_written(), **part.threads}
         numbers = {(thread.tid, thread.birth): number for number, thread in known.items()}
         following = max(self.threads, *known, -1) + 1  # no number is used again: rows may name threads long gone

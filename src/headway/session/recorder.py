@@ -19,9 +19,9 @@ from .measure import Observation, observe
 __all__ = ["Recorder", "describe", "record"]
 
 TAKE_SECONDS = 0.25
-"""Between two pieces, at most."""
+"""Between two batches, at most."""
 TAKE_ROWS = 1 << 18
-"""A piece is taken when it has so many."""
+"""A batch is taken when it has so many."""
 
 
 class Recorder(SourceAround):
@@ -81,11 +81,11 @@ class Recorder(SourceAround):
         return ledger
 
     def _record(self) -> None:
-        piece = self._source.take()
+        batch = self._source.take()
         if self.error:
             return
         try:
-            self._writer.add(piece)
+            self._writer.add(batch)
         except HeadwayError as error:
             self.error = str(error)
 

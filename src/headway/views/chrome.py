@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.model import Piece, ThreadSeen, kind_of
+from headway.model import Batch, ThreadSeen, kind_of
 from headway.text import valid
 
 from ._trace_events import Lines
@@ -29,11 +29,13 @@ _PROCESSORS = 0
 """The process that has processors as its threads."""
 
 
-def write(exported: Exported, pieces: Iterable[Piece], stream: BinaryIO, shown: Shown = lambda rows: None) -> list[str]:
+def write(
+    exported: Exported, batches: Iterable[Batch], stream: BinaryIO, shown: Shown = lambda rows: None
+) -> list[str]:
     """Write the document; what has to be said of it."""
     stream.write(b'{"displayTimeUnit":"ns","traceEvents":[\n')
     view = _View(exported, stream)
-    notes = play(exported, pieces, view, shown)
+    notes = play(exported, batches, view, shown)
     view.sink.flush()
     stream.write(f'\n],"otherData":{_json(_about(exported, view.lost))}}}\n'.encode())
     return notes

@@ -15,7 +15,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from headway.model import NO_STATE, Piece, Transitions, kind_of
+from headway.model import NO_STATE, Batch, Transitions, kind_of
 from headway.text import valid
 
 from .exported import Exported, Shown
@@ -53,7 +53,7 @@ _WORDS = [field.name for field in SCHEMA if pa.types.is_dictionary(field.type)] 
 
 
 def write_parquet(
-    exported: Exported, pieces: Iterable[Piece], stream: BinaryIO, shown: Shown = lambda rows: None
+    exported: Exported, batches: Iterable[Batch], stream: BinaryIO, shown: Shown = lambda rows: None
 ) -> None:
     """One Parquet file."""
     facts = {"host": exported.host, "time unit": exported.time_unit, **exported.facts}
@@ -63,13 +63,13 @@ def write_parquet(
         stream, schema, compression="zstd", compression_level=1, use_dictionary=_WORDS, write_page_checksum=True
     ) as writer:
         rows = 0
-        for table in _tables(exported, pieces):
+        for table in _tables(exported, batches):
             writer.write_table(table.cast(schema), row_group_size=_GROUP)
             rows += table.num_rows
             shown(rows)
 
 
-def write_csv(exported: Exported, pieces: Iterable[Piece], stream: BinaryIO, shown: Shown = lambda rows: None) -> None:
+def write_csv(exported: Exported, batches: Iterable[Batch], stream: BinaryIO, shown: Shown = lambda rows: None) -> None:
     """CSV (RFC 4180) with a line of names first; what is not known is empty."""
     plain = pa.schema(
         [
@@ -80,7 +80,7 @@ def write_csv(exported: Exported, pieces: Iterable[Piece], stream: BinaryIO, sho
     options = pyarrow.csv.WriteOptions(include_header=True, quoting_style="needed")
     with pyarrow.csv.CSVWriter(stream, plain, write_options=options) as writer:
         rows = 0
-        for table in _tables(exported, pieces):
+        for table in _tables(exported, batches):
             for at in range(0, table.num_rows, _LINES):
                 writer.write_table(_plain(table.slice(at, _LINES), plain))
             rows += table.num_rows
@@ -94,11 +94,11 @@ def _plain(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return table.set_column(at, "realtime", pc.binary_join_element_wise(naive, "Z", "")).cast(schema)
 
 
-def _tables(exported: Exported, pieces: Iterable[Piece]) -> Iterable[pa.Table]:
+def _tables(exported: Exported, batches: Iterable[Batch]) -> Iterable[pa.Table]:
     threads = _Threads(exported)
-    for piece in pieces:
-        if len(piece.transitions):
-            yield _table(piece.transitions, exported, threads)
+    for batch in batches:
+        if len(batch.transitions):
+            yield _table(batch.transitions, exported, threads)
 
 
 class _Threads:

@@ -1,4 +1,4 @@
-"""The course of things in a recording, shown in time: its pieces go through here to whatever writes them.
+"""The course of things in a recording, shown in time: its batches go through here to whatever writes them.
 
 A view says how threads, processors, states and losses are written; which slices, wake-ups and amounts there are is the
 same for all of them, and found in compiled code (`_course`).
@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.model import NO_STATE, Kind, Piece, ThreadSeen, Window, kind_of
+from headway.model import NO_STATE, Batch, Kind, ThreadSeen, Window, kind_of
 
 from ._course import CPUS, Course, Sink
 from .exported import Exported, Shown
@@ -50,8 +50,8 @@ class View(Protocol):
         """A thread's counter: from when on it was at so many per cent."""
 
 
-def play(exported: Exported, pieces: Iterable[Piece], view: View, shown: Shown) -> list[str]:
-    """Show all pieces, and then how each thread's progress went; what has to be said of what was shown."""
+def play(exported: Exported, batches: Iterable[Batch], view: View, shown: Shown) -> list[str]:
+    """Show all batches, and then how each thread's progress went; what has to be said of what was shown."""
     width, steps = _steps(exported)
     numbers = sorted(exported.threads)
     known = np.array(numbers, np.int64)
@@ -61,8 +61,8 @@ def play(exported: Exported, pieces: Iterable[Piece], view: View, shown: Shown) 
     described = np.zeros(len(threads), np.bool_)
     processors = np.zeros(CPUS, np.bool_)
     done = unnamed = 0
-    for piece in pieces:
-        rows = piece.transitions
+    for batch in batches:
+        rows = batch.transitions
         (thread, named), (waker, _) = _places(known, rows.thread), _places(known, rows.waker)
         there = np.zeros(len(threads) + 1, np.bool_)
         there[thread] = there[waker] = True
@@ -94,7 +94,7 @@ def play(exported: Exported, pieces: Iterable[Piece], view: View, shown: Shown) 
             np.where(rows.waker_state == NO_STATE, -1, rows.waker_state.astype(np.int32)).astype(np.int32),
             np.array([kind_of(state) is Kind.EFFECTIVE for state in rows.states], np.uint8),
         )
-        view.losses(piece.losses, piece.end)
+        view.losses(batch.losses, batch.end)
         done += len(rows)
         shown(done)
     course.finish()

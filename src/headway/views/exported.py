@@ -1,4 +1,4 @@
-"""What a recording is of, for views of its rows: they take this and then its pieces, one after the other."""
+"""What a recording is of, for views of its rows: they take this and then its batches, one after the other."""
 
 from __future__ import annotations
 

@@ -236,11 +236,11 @@ def test_what_headway_records_has_the_ledger_of_its_source(folder: Path, seed: i
     path = folder / str(len(list(folder.iterdir())))
     writer = Writer(path, document(made.start), rows=20)
     writer.begin(frame(made.start))
-    for piece in made.pieces(4, 20):
-        writer.add(piece)
+    for batch in made.batches(4, 20):
+        writer.add(batch)
     if closed:
-        piece, wanted = made.end()
-        writer.add(piece)
+        batch, wanted = made.end()
+        writer.add(batch)
         writer.close(wanted)
     else:
         writer.abandon()

@@ -1,4 +1,4 @@
-"""Transitions as they leave the kernel: the rings are read while it runs, and rows handed over in pieces.
+"""Transitions as they leave the kernel: the rings are read while it runs, and rows handed over in batches.
 
 bpf/transitions.h writes the rings, `_transitions` decodes them. The programs never wake the reader: it looks again
 before the rings can be full, and what does not fit is counted.
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from headway.buffers.policies.cpu_time import CpuTime
-from headway.model.transitions import NO_STATE, OpenState, Piece, ThreadSeen, Transitions
+from headway.model.transitions import NO_STATE, Batch, OpenState, ThreadSeen, Transitions
 
 from ._memory import STATES, Exits, Memory
 from ._transitions import Decoder
@@ -162,17 +162,17 @@ class TransitionReader:
         least, most = PAUSE_SECONDS
         return min(max((self._policy.due(now, now) - now) / 1e9, least), most)
 
-    def take(self) -> Piece:
+    def take(self) -> Batch:
         """All that was read since the last call."""
         self.look()
-        return self._piece(self._until, last=False)
+        return self._batch(self._until, last=False)
 
-    def finish(self, at: int) -> Piece:
-        """The last piece, up to the last cut; nothing may change any more."""
+    def finish(self, at: int) -> Batch:
+        """The last batch, up to the last cut; nothing may change any more."""
         self.look(all_of_it=True)
         for row in self._memory.unfinished(at, self._cpus()):
             self._decoder.add(*row)
-        return self._piece(at, last=True)
+        return self._batch(at, last=True)
 
     def losses(self) -> dict[str, int]:
         """What of the transitions could not be written, or not be read."""
@@ -182,15 +182,15 @@ class TransitionReader:
             "transitions_of_unknown_threads": self._decoder.nameless,
         }
 
-    # ---- a piece ----
+    # ---- a batch ----
 
-    def _piece(self, until: int, *, last: bool) -> Piece:
+    def _batch(self, until: int, *, last: bool) -> Batch:
         seen = self._find_threads(all_of_them=last)
         columns = self._whole(self._decoder.take(), until)
         for state in self._decoder.states():
             if not self._names[state]:
                 self._names[state] = self._memory.state_name(state)
-        piece = Piece(
+        batch = Batch(
             start=self._from,
             end=until,
             transitions=Transitions(*columns, tuple(self._names)),
@@ -201,7 +201,7 @@ class TransitionReader:
         self._news = {}
         self._decoder.forget(self._from)
         self._from = until
-        return piece
+        return batch
 
     def _find_threads(self, *, all_of_them: bool) -> list[tuple[ThreadSeen, int, int, int]]:
         """Whose the rows are. Returns the living threads that were looked at: what each is, its cpu, state and since.
@@ -287,7 +287,7 @@ class TransitionReader:
         return cast("Columns", tuple(whole))
 
     def _open(self, seen: list[tuple[ThreadSeen, int, int, int]], until: int) -> Iterable[OpenState]:
-        """What threads were in the midst of, where it is not what it was at the end of the last piece.
+        """What threads were in the midst of, where it is not what it was at the end of the last batch.
 
         What they do now is what they did then if it began where their rows end; else it is not known yet.
         """

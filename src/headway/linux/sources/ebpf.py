@@ -52,7 +52,7 @@ if TYPE_CHECKING:  # what few measurements need is loaded by those
     from headway.linux.bpf.causes import CauseReader, Causes
     from headway.linux.bpf.marking import Marking
     from headway.linux.bpf.transitions import Priority, TransitionReader
-    from headway.model.transitions import Piece
+    from headway.model.transitions import Batch
 
 __all__ = ["BpfSource"]
 
@@ -169,7 +169,7 @@ class BpfSource:
 
             self._max_slots = min(self._max_slots, MAX_SLOTS)
         self._reader: TransitionReader | None = None
-        self._last_piece: Piece | None = None
+        self._last_batch: Batch | None = None
         self._priority: Priority | None = None
         self._hotplug: Hotplug | None = None
         self._fault_links: dict[int, list[int]] = {}
@@ -548,15 +548,15 @@ class BpfSource:
         """What must be known to read the rows that `take` hands over: a ledger without threads and processors."""
         return self._make(Window(self._start, self._start), [], (), {}, 0)
 
-    def take(self) -> Piece:
+    def take(self) -> Batch:
         """The transitions since the last call, if they are recorded; after `end`, once, the rest.
 
         The ledger that their rows add up to is the one that `end` returns. What performance counters counted is in that
         alone.
         """
-        if self._last_piece is not None:
-            piece, self._last_piece, self._reader = self._last_piece, None, None
-            return piece
+        if self._last_batch is not None:
+            batch, self._last_batch, self._reader = self._last_batch, None, None
+            return batch
         if self._reader is None:
             raise ValueError("no transitions are recorded, or all have been taken")
         return self._reader.take()
@@ -636,7 +636,7 @@ class BpfSource:
             self._memory.calm()
             self.service()
             self._take_exits(at)
-            self._last_piece = self._reader.finish(at)
+            self._last_batch = self._reader.finish(at)
         return at
 
     def _take_exits(self, at: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from headway.model import Ledger, Piece
+from headway.model import Batch, Ledger
 
 __all__ = ["LinuxSource", "RecordingSource", "SourceAround"]
 
@@ -53,7 +53,7 @@ class RecordingSource(LinuxSource, Protocol):
     def frame(self) -> Ledger:
         """What must be known to read the rows: window, units, precision, reasons; no threads, no processors."""
 
-    def take(self) -> Piece:
+    def take(self) -> Batch:
         """All rows since the last call; after `end` those that its ledger has and that are still to be taken.
 
         Their arrays are the caller's.

@@ -126,7 +126,7 @@ def document(ledger: Ledger, subject: Subject, timeline: PackedTimeline | None) 
         "counted": [[visible(name, _NAME), counted.share] for name, counted in ledger.counted.items()],
         "threads": threads,
         "processors": processors,
-        "advice": [_advice(ledger, piece) for piece in subject.advice],
+        "advice": [_advice(ledger, batch) for batch in subject.advice],
         "chains": _chains(subject),
         "timeline": laid,
         "missing": {
@@ -210,16 +210,16 @@ def _causes(thread: Thread, states: _Words) -> list[list[Any]]:
     return found
 
 
-def _advice(ledger: Ledger, piece: Advice) -> Mapping[str, Any]:
+def _advice(ledger: Ledger, batch: Advice) -> Mapping[str, Any]:
     names = {thread.tid: thread.name for thread in ledger.threads}
     who = (
-        "the machine" if piece.thread is None else f"{visible(names.get(piece.thread, ''), 64)} {piece.thread}".strip()
+        "the machine" if batch.thread is None else f"{visible(names.get(batch.thread, ''), 64)} {batch.thread}".strip()
     )
     return {
         "who": who,
-        "text": visible(piece.text, _TEXT),
-        "command": None if piece.command is None else visible(piece.command, _TEXT),
-        "undo": None if piece.undo is None else visible(piece.undo, _TEXT),
+        "text": visible(batch.text, _TEXT),
+        "command": None if batch.command is None else visible(batch.command, _TEXT),
+        "undo": None if batch.undo is None else visible(batch.undo, _TEXT),
     }
 
 

@@ -6,7 +6,7 @@ An amount without a place is an instant with its ``amount``. So slices, instants
 over a thread's slices of a state, sum(duration - taken) plus the instants' amounts is its time.
 
 A processor's track has a slice for as long as it had one thread, and rows that are no thread's by their state. Memory
-does not grow with the recording: rows go through piece by piece.
+does not grow with the recording: rows go through batch by batch.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.model import Piece, ThreadSeen, kind_of
+from headway.model import Batch, ThreadSeen, kind_of
 from headway.views.course import CPUS, play
 from headway.views.exported import Exported, Shown, labels
 
@@ -31,10 +31,12 @@ _FIRST_CPU = 1 << 32
 """Numbers of tracks: small ones take fewer bytes, so threads have those."""
 
 
-def write(exported: Exported, pieces: Iterable[Piece], stream: BinaryIO, shown: Shown = lambda rows: None) -> list[str]:
+def write(
+    exported: Exported, batches: Iterable[Batch], stream: BinaryIO, shown: Shown = lambda rows: None
+) -> list[str]:
     """Write the trace; what has to be said of it."""
     view = _View(exported, stream)
-    notes = play(exported, pieces, view, shown)
+    notes = play(exported, batches, view, shown)
     view.flush()
     return notes
 

@@ -1,4 +1,4 @@
-"""The rows of a recording as its source had handed them over: pieces, one for each part, in the order of time.
+"""The rows of a recording as its source had handed them over: batches, one for each part, in the order of time.
 
 Rows may be chosen by their threads and by time. A row that reaches out of the time that was chosen is cut, and of what
 was taken from it (the observer's cost, say) it keeps as much as of its duration: where in it that was is not known.
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from headway.model import NO_STATE, Piece, ThreadSeen, Transitions, Window
+from headway.model import NO_STATE, Batch, ThreadSeen, Transitions, Window
 
 from .format import part_name
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .contents import Contents
     from .parts import Part
 
-__all__ = ["Chosen", "pieces"]
+__all__ = ["Chosen", "batches"]
 
 _MAX_STATES = NO_STATE
 _FOREVER = 1 << 62
@@ -39,8 +39,8 @@ class Chosen:
     """What was in this time, ``end`` not included."""
 
 
-def pieces(recording: Contents, chosen: Chosen | None = None) -> Iterator[Piece]:
-    """The pieces. What is damaged is passed over, and in ``Contents.damaged``; losses are in the last one, too."""
+def batches(recording: Contents, chosen: Chosen | None = None) -> Iterator[Batch]:
+    """The batches. What is damaged is passed over, and in ``Contents.damaged``; losses are in the last one, too."""
     chosen = chosen or Chosen()
     whole = recording.window
     window = chosen.window
@@ -66,7 +66,7 @@ def pieces(recording: Contents, chosen: Chosen | None = None) -> Iterator[Piece]
                 recording.damaged[f"transitions/{part_name(part.number)}"] = f"it has more than {_MAX_STATES:,} states"
                 continue
             reach.add(rows)
-            yield Piece(
+            yield Batch(
                 part.start, part.end, _chosen(rows, chosen.threads, window), news.get(part.number, ()), (), known
             )
     opened = [state for state in recording.open_states() if chosen.threads is None or state.thread in chosen.threads]
@@ -76,7 +76,7 @@ def pieces(recording: Contents, chosen: Chosen | None = None) -> Iterator[Piece]
         [(max(o.since, whole.start), whole.end, o.cpu, o.thread, number[o.state]) for o in opened if o.state in number],
         states,
     )
-    yield Piece(whole.end, whole.end, _chosen(rest, None, window), (), (), {**known, **recording.losses()})
+    yield Batch(whole.end, whole.end, _chosen(rest, None, window), (), (), {**known, **recording.losses()})
 
 
 def _begins_before(recording: Contents, part: Part, time: int) -> bool:

@@ -19,7 +19,7 @@ from headway.demo import Truth, program
 from headway.linux.options import Selection
 from headway.linux.sources.ebpf import BpfSource
 from headway.model import Kind, Ledger, Thread, interrupt_time, processor_time, violations
-from headway.session.child import HeldCommand
+from headway.session.child import SuspendedChild
 from headway.session.measure import observe_command
 
 from .common import compiled, heading, load, table
@@ -81,11 +81,11 @@ class Compared:
 def run(path: Path, scenario: str, threads: int, checks: Conservation) -> list[Compared]:
     """Run one scenario under headway; its threads, all of them blocked after their work."""
     with tempfile.TemporaryFile("w+") as output:
-        held = HeldCommand([str(path), scenario, str(threads), str(MILLISECONDS)], output.fileno())
-        source = BpfSource(Selection(command=held.pid), intervals=True)
+        child = SuspendedChild([str(path), scenario, str(threads), str(MILLISECONDS)], output.fileno())
+        source = BpfSource(Selection(command=child.pid), intervals=True)
         source.begin()
         try:
-            held.release()
+            child.release()
             text = ""
             while "done" not in text:
                 source.service()
@@ -97,12 +97,12 @@ def run(path: Path, scenario: str, threads: int, checks: Conservation) -> list[C
             checks.check(ledger)
             by_tid = {thread.tid: thread for thread in ledger.threads}
             result = [_compare(by_tid[row[0]], row) for row in rows]
-            held.send(signal.SIGTERM)
-            while not held.has_ended:
+            child.send(signal.SIGTERM)
+            while not child.has_ended:
                 time.sleep(0.01)
-            source.settle(held.pid)
+            source.settle(child.pid)
             checks.check(source.end())
-            held.wait()
+            child.wait()
         finally:
             source.close()
     return result

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headway.model import Kind, Thread, interrupt_time, processor_time
-from headway.session.child import HeldCommand
+from headway.session.child import SuspendedChild
 from headway.session.measure import observe_command
 
 from .common import compiled, heading, load, table
@@ -42,9 +42,9 @@ MARKED = 300_000_000
 
 def _unmeasured(command: Sequence[str]) -> tuple[int, int]:
     with tempfile.TemporaryFile("w+") as output:
-        held = HeldCommand(command, output.fileno())
-        held.release()
-        assert held.wait() == 0
+        child = SuspendedChild(command, output.fileno())
+        child.release()
+        assert child.wait() == 0
         output.seek(0)
         first, second = map(int, output.read().split())
     return first, second

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headway.errors import HeadwayError
-from headway.linux.options import Criteria, Selection
+from headway.linux.options import MeasureOptions, Selection
 from headway.model import Kind, processor_time
 from headway.session.measure import observe
 
@@ -88,7 +88,7 @@ def _beside(program: Path, situation: Situation) -> Iterator[None]:
 def _why_not_counted() -> str:
     """Why instructions cannot be counted; empty: they can."""
     try:
-        observe(Selection(), ["true"], criteria=Criteria(events=(INSTRUCTIONS,)), prefer="bpf")
+        observe(Selection(), ["true"], options=MeasureOptions(events=(INSTRUCTIONS,)), prefer="bpf")
     except HeadwayError as error:
         return str(error)
     return ""
@@ -96,10 +96,10 @@ def _why_not_counted() -> str:
 
 def measure(program: Path, command: Sequence[str], situation: Situation, counted: bool) -> Run:
     """Run the work once, measured."""
-    criteria = Criteria(events=(INSTRUCTIONS,) if counted else ())
+    options = MeasureOptions(events=(INSTRUCTIONS,) if counted else ())
     whole = [str(program), "run", str(HERE if situation.pinned else -1), *command]
     with tempfile.TemporaryFile("w+") as output:
-        observation = observe(Selection(), whole, criteria=criteria, prefer="bpf", stdout=output.fileno())
+        observation = observe(Selection(), whole, options=options, prefer="bpf", stdout=output.fileno())
         assert observation.exit_status == 0, f"{command} failed"
         output.seek(0)
         cpu, wall = map(int, output.read().split())

@@ -17,10 +17,10 @@ from pathlib import Path
 
 from headway.advice import Advice, advise
 from headway.demo import program
-from headway.linux.options import Criteria, Selection
+from headway.linux.options import MeasureOptions, Selection
 from headway.linux.placement.facilities import facilities
 from headway.model import Ledger
-from headway.session.child import HeldCommand
+from headway.session.child import SuspendedChild
 from headway.session.live import LiveFeed
 from headway.session.measure import measuring
 from headway.views.screen.app import TopApp
@@ -61,9 +61,9 @@ def main() -> None:
             with measuring(
                 Selection(),
                 command,
-                criteria=Criteria(why=True),
+                options=MeasureOptions(why=True),
                 intervals=True,
-                hold=lambda words: HeldCommand(words, nothing.fileno()),
+                hold=lambda words: SuspendedChild(words, nothing.fileno()),
             ) as measurement:
                 feed = LiveFeed(measurement, "-- headway-demo", 0.5, None)
                 app = TopApp(feed, advise=_advise)

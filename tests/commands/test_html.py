@@ -81,16 +81,20 @@ def test_every_stretch_is_in_the_page_and_it_answers_as_headway_at(seed: int, ba
                 return
             ledger, window = recording.ledger(), recording.window
             expected = []
-            for rows in (batch.transitions for batch in recording.batches()):
-                for i in range(len(rows)):
-                    if rows.duration[i]:
-                        start = int(rows.time[i]) - window.start
-                        waker = (int(rows.waker[i]), int(rows.waker_tid[i]), rows.waker_state[i] != NO_STATE)
+            for table in (batch.transitions for batch in recording.batches()):
+                for i in range(len(table)):
+                    if table.duration[i]:
+                        start = int(table.time[i]) - window.start
+                        waker = (
+                            int(table.waker[i]),
+                            int(table.waker_tid[i]),
+                            table.waker_state[i] != NO_STATE,
+                        )
                         by = 1 if waker[0] >= 0 else 2 if waker[1] else 3 if waker[2] else 0
-                        end = start + int(rows.duration[i])
-                        state = rows.states[rows.state[i]]
+                        end = start + int(table.duration[i])
+                        state = table.states[table.state[i]]
                         expected.append(
-                            (start, end, state, int(rows.cpu[i]), by if kind_of(state).value == "wait" else 0)
+                            (start, end, state, int(table.cpu[i]), by if kind_of(state).value == "wait" else 0)
                         )
             threads = recording.threads()
         found = page_of(path)

@@ -18,7 +18,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from headway.linux.options import Criteria
+from headway.linux.options import MeasureOptions
 from headway.linux.perf.counters import MAX_EVENTS, default_set
 from headway.model import Ledger, Quality, Thread, violations
 from headway.model.ledger import add_states
@@ -56,9 +56,9 @@ def loop() -> Path:
     return Path("loop").absolute()
 
 
-def measured(n: int, calls: int = 1, *, criteria: Criteria = Criteria()) -> Ledger:  # noqa: B008
+def measured(n: int, calls: int = 1, *, options: MeasureOptions = MeasureOptions()) -> Ledger:  # noqa: B008
     """What the loop did, which ran 2 n instructions and so many system calls."""
-    return measure(loop(), str(n), str(calls), criteria=criteria)[0]
+    return measure(loop(), str(n), str(calls), options=options)[0]
 
 
 def counts_of(thread: Thread, name: str) -> dict[str, int]:
@@ -140,7 +140,7 @@ def indices() -> Mapping[str, object]:
 
 def named() -> Mapping[str, object]:
     """``-e cycles,instructions``: what was asked for is what the default set counts."""
-    ledger = measured(40_000_000, criteria=Criteria(events=("cycles", "instructions")))
+    ledger = measured(40_000_000, options=MeasureOptions(events=("cycles", "instructions")))
     cell = ledger.threads[0].states["user"]
     events = dict(cell.events or {})
     assert near(events["cycles"] or 0, cell.cycles or 0), (events, cell.cycles)
@@ -156,7 +156,7 @@ def multiplexed() -> Mapping[str, object]:
     if isinstance(found, str):
         raise SkipError(found)
     room = MAX_EVENTS - sum(len(each) for each in found.fields.values())
-    ledger = measured(400_000_000, criteria=Criteria(events=texts[:room]))
+    ledger = measured(400_000_000, options=MeasureOptions(events=texts[:room]))
     shares = {name: round(share.share, 3) for name, share in ledger.counted.items()}
     shared = {name: share for name, share in shares.items() if share < 1}
     assert shared, f"all {MAX_EVENTS} events had a counter all the time: {shares}"

@@ -24,7 +24,7 @@ from typing import TextIO
 from headway.errors import HeadwayError
 from headway.linux.bpf.libbpf import Library
 from headway.linux.bpf.loading import SHAPES, Features, RefusedError, Shape, trial
-from headway.linux.options import Criteria, Selection
+from headway.linux.options import MeasureOptions, Selection
 from headway.model import Ledger
 
 from ..linux.measuring import check, measure, measure_intervals
@@ -60,8 +60,8 @@ class SkipError(Exception):
     """A task that this machine cannot do, and why."""
 
 
-def shape_kwargs(shape: Shape, cgroup: str | None) -> tuple[Selection, Criteria]:
-    """A selection and criteria that need the programs in this shape."""
+def shape_kwargs(shape: Shape, cgroup: str | None) -> tuple[Selection, MeasureOptions]:
+    """A selection and options that need the programs in this shape."""
     selection = Selection(
         everything=shape.everything,
         name="sh" if shape.name else None,
@@ -69,19 +69,19 @@ def shape_kwargs(shape: Shape, cgroup: str | None) -> tuple[Selection, Criteria]
         cpus=(0,) if shape.cpus else None,
         follow=shape.follow,
     )
-    criteria = Criteria(
+    options = MeasureOptions(
         why=shape.why,
         functions=("libc.so.6:malloc",) if shape.functions else (),
         events=("page-faults", "context-switches") if shape.events else (),
         stacks=shape.stacks,
     )
-    return selection, criteria
+    return selection, options
 
 
 def run_shape(shape: Shape) -> Ledger:
     """Measure a few processes in this shape; the laws hold, or it raises."""
     with own_cgroup() if shape.cgroup else without_cgroup() as cgroup:
-        selection, criteria = shape_kwargs(shape, cgroup)
+        selection, options = shape_kwargs(shape, cgroup)
         command = ["sh", "-c", "i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done; /bin/true; sleep 0.05; /bin/true"]
         if cgroup:
             command[2] = f"echo $$ > {cgroup}/cgroup.procs; {command[2]}"
@@ -89,10 +89,10 @@ def run_shape(shape: Shape) -> Ledger:
             from ..linux.recorded import record
 
             interval = 0.1 if shape.intervals else None
-            return record(*command, criteria=criteria, selection=selection, interval=interval).ledger
+            return record(*command, options=options, selection=selection, interval=interval).ledger
         if shape.intervals:
-            return measure_intervals(0.1, *command, criteria=criteria, selection=selection)[0]
-        return measure(*command, criteria=criteria, selection=selection)[0]
+            return measure_intervals(0.1, *command, options=options, selection=selection)[0]
+        return measure(*command, options=options, selection=selection)[0]
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from headway.linux.options import Criteria, Selection
+from headway.linux.options import MeasureOptions, Selection
 from headway.model import Cell, Kind, Ledger, Thread, interrupt_time, merge, violations
 from headway.session.measure import observe
 
@@ -22,7 +22,7 @@ SPINNER_AND_SLEEPERS = (
     "print(flush=True); time.sleep(60)"
 )
 """A Python program of four threads, one of which computes; it says when all are there."""
-NO_CRITERIA = Criteria()
+NO_OPTIONS = MeasureOptions()
 NO_SELECTION = Selection()
 
 
@@ -54,7 +54,7 @@ def until_asleep(pid: int) -> None:
 
 def measure(
     *command: str | Path,
-    criteria: Criteria = NO_CRITERIA,
+    options: MeasureOptions = NO_OPTIONS,
     selection: Selection = NO_SELECTION,
     allowed: Iterable[str] = (),
     seconds: float | None = None,
@@ -68,7 +68,7 @@ def measure(
         listener.start()
         try:
             words = [str(word) for word in command]
-            done = observe(selection, words, criteria=criteria, prefer="bpf", seconds=seconds, stdout=write)
+            done = observe(selection, words, options=options, prefer="bpf", seconds=seconds, stdout=write)
         finally:
             os.close(write)
             listener.join()
@@ -80,7 +80,7 @@ def measure(
 def measure_intervals(
     seconds: float,
     *command: str | Path,
-    criteria: Criteria = NO_CRITERIA,
+    options: MeasureOptions = NO_OPTIONS,
     selection: Selection = NO_SELECTION,
     allowed: Iterable[str] = (),
     duration: float | None = None,
@@ -89,7 +89,7 @@ def measure_intervals(
     parts: list[Ledger] = []
     words = [str(word) for word in command]
     done = observe(
-        selection, words, criteria=criteria, prefer="bpf", interval=seconds, each=parts.append, seconds=duration
+        selection, words, options=options, prefer="bpf", interval=seconds, each=parts.append, seconds=duration
     )
     parts.append(done.ledger)
     for part in parts:

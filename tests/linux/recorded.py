@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.linux.options import Criteria, Selection
+from headway.linux.options import MeasureOptions, Selection
 from headway.linux.sources.ebpf import BpfSource
 from headway.model import Ledger
 from headway.model.transitions import NO_STATE, Batch, OpenState, ThreadSeen
-from headway.session.child import HeldCommand
+from headway.session.child import SuspendedChild
 
-from .measuring import NO_CRITERIA, NO_SELECTION, check
+from .measuring import NO_OPTIONS, NO_SELECTION, check
 
 Cells = dict[str, tuple[int, int]]
 """State -> time and count."""
@@ -151,7 +151,7 @@ def assert_tiles(recorded: Recorded) -> None:
 
 def record(
     *command: str | Path,
-    criteria: Criteria = NO_CRITERIA,
+    options: MeasureOptions = NO_OPTIONS,
     selection: Selection = NO_SELECTION,
     allowed: Iterable[str] = (),
     seconds: float | None = None,
@@ -161,20 +161,20 @@ def record(
     lawful: bool = True,
 ) -> Recorded:
     """Run a command, or wait, and take a batch every ``each`` seconds; ``interval``: with readings in between, too."""
-    held = HeldCommand([str(word) for word in command], None) if command else None
-    if held is not None and not selection.everything:
-        selection = replace(selection, command=held.pid)
+    child = SuspendedChild([str(word) for word in command], None) if command else None
+    if child is not None and not selection.everything:
+        selection = replace(selection, command=child.pid)
     batches, parts = [], []
-    source = BpfSource(selection, criteria, intervals=interval is not None, record=True, ring_words=ring_words)
+    source = BpfSource(selection, options, intervals=interval is not None, record=True, ring_words=ring_words)
     try:
         source.begin()
-        if held is not None:
-            held.release()
+        if child is not None:
+            child.release()
         start = time.monotonic()
         piece_at, read_at = start + each, start + (interval or 1e9)
-        while not (held.has_ended if held is not None else time.monotonic() - start >= (seconds or 0.2)):
+        while not (child.has_ended if child is not None else time.monotonic() - start >= (seconds or 0.2)):
             pause = source.service()
-            fds = [held.pidfd] if held is not None else []
+            fds = [child.pidfd] if child is not None else []
             select.select(fds, [], [], min(pause or 0.1, each))
             now = time.monotonic()
             if now >= piece_at:
@@ -183,14 +183,14 @@ def record(
             if now >= read_at and interval is not None:
                 parts.append(source.read())
                 read_at = now + interval
-        if held is not None:
-            source.settle(held.pid)
+        if child is not None:
+            source.settle(child.pid)
         ledger = source.end()
         batches.append(source.take())
     finally:
         source.close()
-        if held is not None:
-            assert held.wait() == 0
+        if child is not None:
+            assert child.wait() == 0
     for part in parts:
         check(part, *allowed)
     check(ledger, *allowed)

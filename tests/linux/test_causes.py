@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.linux.options import Criteria, Selection
+from headway.linux.options import MeasureOptions, Selection
 from headway.linux.sources import ebpf
 from headway.model import Behind, Cause, Thread
 
@@ -38,7 +38,7 @@ static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t);
 """
 
 
-WHY = Criteria(why=True)
+WHY = MeasureOptions(why=True)
 NO_ROOM = "causes_without_room"
 
 
@@ -70,7 +70,7 @@ int main(void) {
 
 
 def test_a_mutex_is_named_by_its_symbol_and_the_wait_ended_by_who_held_it(compile_c: Compiler) -> None:
-    ledger, _ = measure(compile_c("why-mutex", MUTEX), criteria=WHY)
+    ledger, _ = measure(compile_c("why-mutex", MUTEX), options=WHY)
     waiter, holder = only(ledger, "waiter"), only(ledger, "holder")
     waited = waiter.states["wait.futex"]
     objects, wakers = behind(waiter, "wait.futex", Behind.OBJECT), behind(waiter, "wait.futex", Behind.WAKER)
@@ -102,8 +102,8 @@ int main(void) {
         try:
             process.stdout.readline()
             chosen = Selection(pids=(process.pid,))
-            whole, _ = measure(criteria=WHY, selection=chosen, seconds=0.4)
-            _, intervals = measure_intervals(0.1, criteria=WHY, selection=chosen, duration=1)
+            whole, _ = measure(options=WHY, selection=chosen, seconds=0.4)
+            _, intervals = measure_intervals(0.1, options=WHY, selection=chosen, duration=1)
         finally:
             process.kill()
     assert len(intervals) >= 3
@@ -133,7 +133,7 @@ int main(void) {
 }
 """
     )
-    ledger, _ = measure(compile_c("why-cond", source), criteria=WHY)
+    ledger, _ = measure(compile_c("why-cond", source), options=WHY)
     objects = behind(only(ledger, "waiter"), "wait.futex", Behind.OBJECT)
     assert set(objects) <= {"why-cond: cond", "why-cond: lock"}
     assert objects["why-cond: cond"].count > 30
@@ -168,7 +168,7 @@ int main(void) {
     ],
 )
 def test_what_is_read_from_is_named_and_who_wrote_to_it(code: str, state: str, begins: str) -> None:
-    ledger, _ = measure(*python(f"import ctypes,os,select,socket,time\n{code}"), criteria=WHY)
+    ledger, _ = measure(*python(f"import ctypes,os,select,socket,time\n{code}"), options=WHY)
     reader, writer = sorted(ledger.threads, key=lambda t: t.birth)
     objects = behind(reader, f"wait.{state}", Behind.OBJECT)
     assert any(name.startswith(begins) for name in objects), objects
@@ -189,7 +189,7 @@ def test_a_waker_on_another_processor_is_named_whoever_completes_the_wake_up_the
         f"os.sched_setaffinity(0, {{{here}}})\n"
         "for _ in range(500): time.sleep(.0003); os.write(b, b'x'); os.read(c, 1)\n"
     )
-    one, other = sorted(measure(*python(code), criteria=WHY)[0].threads, key=lambda t: t.birth)
+    one, other = sorted(measure(*python(code), options=WHY)[0].threads, key=lambda t: t.birth)
     for reader, writer in ((one, other), (other, one)):
         wakers = [c for c in reader.causes if c.state == "wait.pipe" and c.behind is Behind.WAKER]
         assert {cause.tid for cause in wakers} == {writer.tid}
@@ -199,7 +199,7 @@ def test_a_waker_on_another_processor_is_named_whoever_completes_the_wake_up_the
 def test_a_sleep_is_ended_by_the_timers_interrupt(compile_c: Compiler) -> None:
     """But for one that comes while a processor runs what the kernel does not show."""
     program = compile_c("why-sleep", HEAD + "int main(void) { for (int i = 0; i < 20; i++) nap(10); }")
-    ledger, _ = measure(program, criteria=WHY)
+    ledger, _ = measure(program, options=WHY)
     (thread,) = ledger.threads
     wakers = behind(thread, "wait.sleep", Behind.WAKER)
     assert set(wakers) <= {"irq.timer", "softirq.hrtimer", "softirq.timer"}
@@ -222,7 +222,7 @@ int main(void) {
 
 
 def test_of_two_busy_threads_on_one_processor_each_names_the_other(compile_c: Compiler) -> None:
-    ledger, _ = measure(compile_c("why-busy", BUSY), criteria=WHY)
+    ledger, _ = measure(compile_c("why-busy", BUSY), options=WHY)
     first, second = only(ledger, "first"), only(ledger, "second")
     for one, other in ((first, second), (second, first)):
         holders = [cause for cause in one.causes if cause.behind is Behind.HOLDER]
@@ -243,7 +243,7 @@ int main(void) {
 }
 """
     )
-    (thread,) = measure(compile_c("why-naps", source), criteria=WHY)[0].threads
+    (thread,) = measure(compile_c("why-naps", source), options=WHY)[0].threads
     ready = thread.states["ready"].time
     assert 0.6 * ready < sum(cause.time for cause in thread.causes if cause.behind is Behind.HOLDER) <= ready
 
@@ -259,7 +259,7 @@ def test_waiting_for_the_gil_is_told_from_waiting_for_other_locks(monkeypatch: p
         "ts = [threading.Thread(target=f) for _ in range(3)]\n"
         "[t.start() for t in ts]; [t.join() for t in ts]"
     )
-    threads = sorted(measure(*python(busy), criteria=WHY)[0].threads, key=lambda t: t.birth)[1:]
+    threads = sorted(measure(*python(busy), options=WHY)[0].threads, key=lambda t: t.birth)[1:]
     for thread in threads:
         gil = thread.states["wait.gil"]
         assert behind(thread, "wait.gil", Behind.OBJECT)["Python's GIL"].time == gil.time
@@ -272,7 +272,7 @@ def test_waiting_for_the_gil_is_told_from_waiting_for_other_locks(monkeypatch: p
         "    with lock: pass\n"
         "t = threading.Thread(target=f); t.start(); time.sleep(.5); lock.release(); t.join()"
     )
-    _, thread = sorted(measure(*python(plain), criteria=WHY)[0].threads, key=lambda t: t.birth)
+    _, thread = sorted(measure(*python(plain), options=WHY)[0].threads, key=lambda t: t.birth)
     (lock,) = (cause for cause in thread.causes if cause.time > 400_000_000 and cause.behind is Behind.OBJECT)
     assert lock.state == "wait.futex"
     assert "GIL" not in lock.name
@@ -292,7 +292,7 @@ int main(int argc, char **argv) {
 
 def test_causes_for_which_there_is_no_room_are_counted(compile_c: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ebpf, "CAUSES", 256)
-    ledger, _ = measure(compile_c("why-addresses", ADDRESSES), "3000", criteria=WHY, allowed=[NO_ROOM])
+    ledger, _ = measure(compile_c("why-addresses", ADDRESSES), "3000", options=WHY, allowed=[NO_ROOM])
     assert ledger.losses["causes_without_room"] > 2_000
     (thread,) = ledger.threads
     told = sum(c.count for c in thread.causes if c.behind is Behind.OBJECT and c.state == "wait.futex")
@@ -303,7 +303,7 @@ def test_a_lock_of_a_process_that_has_ended_unseen_shows_its_address(
     compile_c: Compiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ebpf, "NAMING_SECONDS", (60.0, 60.0))
-    ledger, _ = measure(compile_c("why-mutex", MUTEX), criteria=WHY)
+    ledger, _ = measure(compile_c("why-mutex", MUTEX), options=WHY)
     waiter = only(ledger, "waiter")
     (lock,) = behind(waiter, "wait.futex", Behind.OBJECT).values()
     assert lock.name.startswith("futex 0x")
@@ -311,7 +311,7 @@ def test_a_lock_of_a_process_that_has_ended_unseen_shows_its_address(
 
 
 def test_in_every_interval_the_causes_are_within_the_states(compile_c: Compiler) -> None:
-    _, intervals = measure_intervals(0.05, compile_c("why-mutex", MUTEX), criteria=WHY)
+    _, intervals = measure_intervals(0.05, compile_c("why-mutex", MUTEX), options=WHY)
     counts = [
         cause.count
         for ledger in intervals
@@ -330,7 +330,7 @@ def test_in_every_interval_the_causes_are_within_the_states(compile_c: Compiler)
 
 def test_forked_and_executed_programs_have_their_own_locks_only(compile_c: Compiler) -> None:
     mutex = compile_c("why-mutex", MUTEX)
-    ledger, _ = measure("sh", "-c", f"{mutex} & {mutex}; wait", criteria=WHY)
+    ledger, _ = measure("sh", "-c", f"{mutex} & {mutex}; wait", options=WHY)
     waiters = [t for t in ledger.threads if t.name == "waiter"]
     holders = {t.pid: t for t in ledger.threads if t.name == "holder"}
     assert len(waiters) == 2
@@ -345,8 +345,8 @@ static void *run(void *path) { nap(50); execl(path, path, (char *)0); return 0; 
 int main(int argc, char **argv) { pthread_t t; pthread_create(&t, 0, run, argv[1]); pthread_join(t, 0); }
 """,
     )
-    measure_intervals(0.05, exec_, mutex, criteria=WHY)
-    executed, _ = measure(exec_, mutex, criteria=WHY)
+    measure_intervals(0.05, exec_, mutex, options=WHY)
+    executed, _ = measure(exec_, mutex, options=WHY)
     assert set(behind(only(executed, "waiter"), "wait.futex", Behind.OBJECT)) == {"why-mutex: lock"}
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from headway.errors import SelectionError
 from headway.linux.bpf import _memory, checks
 from headway.linux.bpf.checks import FILES, Check, load, state_names
-from headway.linux.options import Criteria
+from headway.linux.options import MeasureOptions
 from headway.linux.syscalls.table import numbers
 
 from .measuring import count_of, measure, not_polled, only, time_in
@@ -254,7 +254,7 @@ int main(int argc, char **argv) { /* looks for a file that never comes; then at 
 def test_a_check_of_the_users_is_polling(compile_c: Callable[[str, str], Path], file: Callable[[str], str]) -> None:
     path = file('[check.access]\nalways = true\nnot_ready = ["ENOENT"]\nabout = 1\n')
     for _ in range(5):  # an interruption of 20 ms is as long as half of it
-        thread = only(measure(compile_c("watch", WATCH), criteria=Criteria(checks=path))[0])
+        thread = only(measure(compile_c("watch", WATCH), options=MeasureOptions(checks=path))[0])
         if not_polled(thread) < 0.2:
             break
     assert 0.95 * 50_000 < count_of(thread, "poll.access") <= 50_000
@@ -269,8 +269,8 @@ def test_a_check_of_the_users_is_polling(compile_c: Callable[[str, str], Path], 
 @pytest.mark.root
 def test_a_check_that_is_taken_out_is_none(compile_c: Callable[[str, str], Path], file: Callable[[str], str]) -> None:
     source = "#include <sched.h>\nint main(void) { for (int i = 0; i < 20000; i++) sched_yield(); return 0; }"
-    criteria = Criteria(checks=file("[check.sched_yield]\nenabled = false\n"))
-    thread = only(measure(compile_c("yield", source), criteria=criteria)[0])
+    options = MeasureOptions(checks=file("[check.sched_yield]\nenabled = false\n"))
+    thread = only(measure(compile_c("yield", source), options=options)[0])
     assert time_in(thread, "poll") == 0
     assert count_of(thread, "kernel.sched_yield") == 20_000
 

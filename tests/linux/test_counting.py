@@ -15,7 +15,7 @@ import jsonschema
 import pytest
 
 from headway.errors import HeadwayError
-from headway.linux.options import Criteria, Selection
+from headway.linux.options import MeasureOptions, Selection
 from headway.linux.perf.counters import MAX_EVENTS, default_set
 from headway.model import Cell, Kind, Ledger, Thread
 from headway.model.ledger import States
@@ -84,12 +84,12 @@ def program(compile_c: Compiler) -> Path:
     return compile_c("counting", PROGRAM)
 
 
-def counting(*events: str) -> Criteria:
-    return Criteria(events=events)
+def counting(*events: str) -> MeasureOptions:
+    return MeasureOptions(events=events)
 
 
 def test_pages_touched_are_faults_in_the_state_of_faults(program: Path) -> None:
-    thread = only(measure(program, "touch", "20000", criteria=counting("page-faults", "minor-faults"))[0])
+    thread = only(measure(program, "touch", "20000", options=counting("page-faults", "minor-faults"))[0])
     faults = thread.states["kernel.fault"]
     assert happened(faults, "page-faults") == faults.count
     assert 20_000 <= happened(faults, "page-faults") <= 20_400
@@ -98,7 +98,7 @@ def test_pages_touched_are_faults_in_the_state_of_faults(program: Path) -> None:
 
 
 def test_the_processors_clock_is_the_time_with_the_observers(program: Path) -> None:
-    thread = only(measure(program, "spin", "300", criteria=counting("cpu-clock"))[0])
+    thread = only(measure(program, "spin", "300", options=counting("cpu-clock"))[0])
     times = thread.times()
     on = sum(time for kind, time in times.items() if kind.in_rpi or kind is Kind.OVERHEAD)
     # The clock goes on while the processor is stolen, and while it runs a thread that the kernel does not show.
@@ -112,7 +112,7 @@ def test_the_processors_clock_is_the_time_with_the_observers(program: Path) -> N
 
 
 def test_switches_are_counted_in_the_call_that_gave_the_processor_away(program: Path) -> None:
-    thread = only(measure(program, "sleep", "300", criteria=counting("context-switches"))[0])
+    thread = only(measure(program, "sleep", "300", options=counting("context-switches"))[0])
     sleeping = next(cell for state, cell in thread.states.items() if state.endswith("nanosleep"))
     # A timer that has run out before the thread has left the processor leaves nothing to wait for.
     assert 290 <= happened(sleeping, "context-switches") <= 300 + (thread.states["ready"].count or 0)
@@ -130,7 +130,7 @@ def by_state(rows: list[States], event: str) -> Counter[str]:
 
 
 def test_threads_and_processors_count_the_same(program: Path) -> None:
-    ledger, _ = measure(program, "threads", "50", criteria=counting("page-faults", "cpu-clock"))
+    ledger, _ = measure(program, "threads", "50", options=counting("page-faults", "cpu-clock"))
     for event in ("page-faults", "cpu-clock"):
         threads = by_state([t.states for t in ledger.threads], event)
         processors = by_state([p.states for p in ledger.processors], event)
@@ -142,12 +142,12 @@ def test_threads_and_processors_count_the_same(program: Path) -> None:
 
 
 def test_threads_that_end_and_children_keep_what_they_counted(program: Path) -> None:
-    ledger, _ = measure(program, "threads", "100", criteria=counting("page-faults"))
+    ledger, _ = measure(program, "threads", "100", options=counting("page-faults"))
     threads = [t for t in ledger.threads if t.tid != t.pid]
     assert len(threads) == 100
     for thread in threads:
         assert 300 <= total(thread.states, "page-faults") <= 330
-    ledger, _ = measure(program, "forks", "20", criteria=counting("page-faults"))
+    ledger, _ = measure(program, "forks", "20", options=counting("page-faults"))
     children = [t for t in ledger.threads if t.name == "child"]
     assert len(children) == 20
     for child in children:
@@ -161,7 +161,7 @@ def growing(thread: Thread, event: str) -> None:
 
 def test_intervals_add_up(program: Path) -> None:
     events = counting("page-faults", "cpu-clock")
-    whole, parts = measure_intervals(0.02, program, "slowly", "100", criteria=events)
+    whole, parts = measure_intervals(0.02, program, "slowly", "100", options=events)
     assert len(parts) > 2
     for part in parts:
         for thread in part.threads:
@@ -177,7 +177,7 @@ def test_intervals_add_up(program: Path) -> None:
 def test_a_process_from_outside(program: Path) -> None:
     with subprocess.Popen([program, "spin", "60000"]) as target:
         try:
-            ledger, _ = measure(selection=Selection(pids=(target.pid,)), criteria=counting("cpu-clock"), seconds=2)
+            ledger, _ = measure(selection=Selection(pids=(target.pid,)), options=counting("cpu-clock"), seconds=2)
         finally:
             target.kill()
     thread = only(ledger)
@@ -225,7 +225,7 @@ def test_what_cannot_be_counted_is_one_sentence_and_nothing_is_attached(events: 
         pytest.skip("this machine has hardware counters")
     before = programs_held()
     with pytest.raises(HeadwayError, match=words) as raised:
-        observe(Selection(), ["true"], criteria=Criteria(events=events), prefer="bpf")
+        observe(Selection(), ["true"], options=MeasureOptions(events=events), prefer="bpf")
     assert "\n" not in str(raised.value)
     assert programs_held() == before
 
@@ -258,7 +258,7 @@ def test_the_json_has_what_was_counted(program: Path) -> None:
 
 
 def test_a_ledger_says_what_was_asked_for(program: Path) -> None:
-    ledger: Ledger = measure(program, "touch", "1", criteria=counting("cs", "page-faults:u"))[0]
+    ledger: Ledger = measure(program, "touch", "1", options=counting("cs", "page-faults:u"))[0]
     assert ledger.events == ("cs", "page-faults:u")
     assert set(ledger.counted) == {"cs", "page-faults:u"}
     assert all(counted.whole for counted in ledger.counted.values())

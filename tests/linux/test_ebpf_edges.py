@@ -27,7 +27,7 @@ from headway.linux.perf import perf_event as perf
 from headway.linux.sources.choose import start_source
 from headway.linux.sources.ebpf import BpfSource
 from headway.model import Ledger, Quality, merge, violations
-from headway.session.child import HeldCommand
+from headway.session.child import SuspendedChild
 from headway.session.measure import observe
 
 from .measuring import check, measure, only
@@ -175,7 +175,7 @@ int main(int argc, char **argv) {
 
 @root
 def test_threads_beyond_the_room_are_counted_and_the_others_are_complete(compile_c: Compiler) -> None:
-    held = HeldCommand([str(compile_c("threads_at_once", THREADS_AT_ONCE)), "300"])
+    held = SuspendedChild([str(compile_c("threads_at_once", THREADS_AT_ONCE)), "300"])
     source = BpfSource(Selection(command=held.pid), max_threads=64)
     try:
         source.begin()
@@ -461,7 +461,7 @@ def test_threads_that_take_the_name_while_measuring_are_measured_from_then_on() 
 
 @root
 def test_threads_that_end_while_nobody_looks_are_not_lost() -> None:
-    held = HeldCommand(["sh", "-c", "i=0; while [ $i -lt 300 ]; do /bin/true; i=$((i+1)); done"])
+    held = SuspendedChild(["sh", "-c", "i=0; while [ $i -lt 300 ]; do /bin/true; i=$((i+1)); done"])
     source = BpfSource(Selection(command=held.pid))
     try:
         source.begin()

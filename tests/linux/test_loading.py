@@ -15,7 +15,7 @@ from headway.errors import HeadwayError
 from headway.linux.bpf import loading
 from headway.linux.bpf.libbpf import BpfError, Library, Object
 from headway.linux.bpf.loading import SHAPES, Features, RefusedError, Shape
-from headway.linux.options import Criteria, Selection
+from headway.linux.options import MeasureOptions, Selection
 from headway.linux.sources.choose import cause
 from headway.linux.sources.ebpf import BpfSource
 
@@ -38,8 +38,8 @@ def test_everything_that_a_shape_can_have_is_in_one_of_the_table_and_missing_in_
 
 
 def test_every_option_of_a_measurement_is_part_of_a_shape_or_changes_no_program() -> None:
-    options = {field.name for kind in (Selection, Criteria) for field in fields(kind)}
-    options |= {name for name in inspect.signature(BpfSource).parameters if name not in ("selection", "criteria")}
+    options = {field.name for kind in (Selection, MeasureOptions) for field in fields(kind)}
+    options |= {name for name in inspect.signature(BpfSource).parameters if name not in ("selection", "options")}
     assert options - {field.name for field in fields(Shape)} == set(NOT_IN_A_SHAPE)
 
 
@@ -62,8 +62,8 @@ def test_every_program_of_the_object_is_loaded_in_some_shape() -> None:
 
 def test_the_shape_of_a_measurement_follows_from_what_is_asked_for() -> None:
     selection = Selection(everything=True, cpus=(0,), follow=False)
-    criteria = Criteria(why=True, events=("page-faults",))
-    shape = Shape.of(selection, criteria, intervals=True, record=False, namespace=True)
+    options = MeasureOptions(why=True, events=("page-faults",))
+    shape = Shape.of(selection, options, intervals=True, record=False, namespace=True)
     expected = Shape(everything=True, cpus=True, follow=False, namespace=True, intervals=True, why=True, events=True)
     assert shape == expected
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from headway.errors import HeadwayError
-from headway.linux.options import Criteria, Selection
+from headway.linux.options import MeasureOptions, Selection
 from headway.linux.procfs.maps import mappings
 from headway.model import Kind, Thread, interrupt_time
 from headway.session.measure import observe
@@ -100,8 +100,8 @@ int main(int argc, char **argv) {
 """
 
 
-def criteria(program: Path, *functions: str) -> Criteria:
-    return Criteria(functions=tuple(f"{program}:{function}" for function in functions))
+def options(program: Path, *functions: str) -> MeasureOptions:
+    return MeasureOptions(functions=tuple(f"{program}:{function}" for function in functions))
 
 
 def disturbed(thread: Thread) -> int:
@@ -115,7 +115,7 @@ def program(compile_c: Compiler) -> Path:
 
 
 def test_the_time_in_a_function_is_what_the_programs_clock_says(program: Path) -> None:
-    ledger, (took,) = measure(program, "share", criteria=criteria(program, "spend"))
+    ledger, (took,) = measure(program, "share", options=options(program, "spend"))
     thread = only(ledger)
     assert count_of(thread, "noneffective.spend") == 500
     truth, margin = int(took), 0.05 * own_time(thread)
@@ -125,7 +125,7 @@ def test_the_time_in_a_function_is_what_the_programs_clock_says(program: Path) -
 
 
 def test_what_a_call_costs_is_measured_taken_out_and_said(program: Path) -> None:
-    ledger, _ = measure(program, "share", criteria=criteria(program, "spend", "brief"))
+    ledger, _ = measure(program, "share", options=options(program, "spend", "brief"))
     assert re.match(
         r"a call costs \d+\.\d( to \d+\.\d)? µs more, which is taken out", ledger.reasons["marked functions"]
     )
@@ -133,7 +133,7 @@ def test_what_a_call_costs_is_measured_taken_out_and_said(program: Path) -> None
 
 
 def test_every_call_of_a_function_that_calls_itself_is_counted(program: Path) -> None:
-    thread = only(measure(program, "deep", "8", criteria=criteria(program, "deep"))[0])
+    thread = only(measure(program, "deep", "8", options=options(program, "deep"))[0])
     assert count_of(thread, "noneffective.deep") == 20 * 8
     assert time_in(thread, "noneffective.deep") > 20 * 8 * 20_000 - disturbed(thread)
     assert time_in(thread, "user") > 20 * 100_000 - disturbed(thread)
@@ -141,7 +141,7 @@ def test_every_call_of_a_function_that_calls_itself_is_counted(program: Path) ->
 
 def test_functions_nested_too_deep_are_counted_and_the_time_is_still_the_functions(program: Path) -> None:
     allowed = ("functions_nested_too_deep",)
-    ledger, (took,) = measure(program, "deep", "200", criteria=criteria(program, "deep"), allowed=allowed)
+    ledger, (took,) = measure(program, "deep", "200", options=options(program, "deep"), allowed=allowed)
     thread = only(ledger)
     assert ledger.losses["functions_nested_too_deep"] > 0
     margin = 0.05 * own_time(thread)
@@ -150,7 +150,7 @@ def test_functions_nested_too_deep_are_counted_and_the_time_is_still_the_functio
 
 
 def test_a_long_jump_out_of_a_function_ends_it_at_the_next_one(program: Path) -> None:
-    thread = only(measure(program, "jump", criteria=criteria(program, "jump", "brief"))[0])
+    thread = only(measure(program, "jump", options=options(program, "jump", "brief"))[0])
     assert 20_000_000 - disturbed(thread) < time_in(thread, "noneffective.jump") < 35_000_000
     assert time_in(thread, "user") > 40_000_000 - disturbed(thread)
     assert count_of(thread, "noneffective.brief") == 20
@@ -158,7 +158,7 @@ def test_a_long_jump_out_of_a_function_ends_it_at_the_next_one(program: Path) ->
 
 @pytest.mark.parametrize("how", ["exit", "exec", "end"])
 def test_who_never_returns_from_a_function(program: Path, how: str) -> None:
-    ledger, _ = measure(program, how, criteria=criteria(program, "leave"))
+    ledger, _ = measure(program, how, options=options(program, "leave"))
     thread = max(ledger.threads, key=lambda t: t.birth)
     assert thread.end is not None
     assert 20_000_000 - disturbed(thread) < time_in(thread, "noneffective.leave") < 35_000_000
@@ -167,7 +167,7 @@ def test_who_never_returns_from_a_function(program: Path, how: str) -> None:
 
 
 def test_threads_are_in_functions_of_their_own(program: Path) -> None:
-    ledger, _ = measure(program, "threads", criteria=criteria(program, "spend"))
+    ledger, _ = measure(program, "threads", options=options(program, "spend"))
     threads = [t for t in ledger.threads if t.tid != t.pid]
     assert len(threads) == 8
     for thread in threads:
@@ -176,14 +176,14 @@ def test_threads_are_in_functions_of_their_own(program: Path) -> None:
 
 def test_the_probes_own_calls_do_not_end_a_row_of_checks(program: Path, tmp_path: Path) -> None:
     (tmp_path / "checks.toml").write_text("gap_us = 0\n")
-    chosen = Criteria(functions=(f"{program}:brief",), checks=str(tmp_path / "checks.toml"))
-    thread = only(measure(program, "poll", criteria=chosen)[0])
+    chosen = MeasureOptions(functions=(f"{program}:brief",), checks=str(tmp_path / "checks.toml"))
+    thread = only(measure(program, "poll", options=chosen)[0])
     assert count_of(thread, "poll.recvfrom.socket") > 0.95 * 5000
 
 
 def test_malloc_and_its_like_in_python() -> None:
     code = "x = [bytearray(5000) for i in range(20000)]; print(sum(map(len, x)))"
-    ledger, (said,) = measure(sys.executable, "-c", code, criteria=Criteria(functions=("malloc",)))
+    ledger, (said,) = measure(sys.executable, "-c", code, options=MeasureOptions(functions=("malloc",)))
     thread = min(ledger.threads, key=lambda t: t.birth)
     assert said == "100000000"
     assert sum(count_of(thread, f"noneffective.{name}") for name in ("malloc", "calloc", "realloc")) >= 20_000
@@ -193,7 +193,7 @@ def test_malloc_and_its_like_in_python() -> None:
 def test_a_library_is_given_by_its_path(program: Path) -> None:
     libc = next(m.path for m in mappings(os.getpid()) if re.search(r"/libc[.-][^/]*$", m.path) and "x" in m.permissions)
     code = "import ctypes; f = ctypes.CDLL(None).getenv\nfor i in range(777): f(b'HOME')"
-    ledger, _ = measure(sys.executable, "-c", code, criteria=Criteria(functions=(f"{libc}:getenv",)))
+    ledger, _ = measure(sys.executable, "-c", code, options=MeasureOptions(functions=(f"{libc}:getenv",)))
     thread = min(ledger.threads, key=lambda t: t.birth)
     assert 777 <= count_of(thread, "noneffective.getenv") < 1500
 
@@ -223,7 +223,7 @@ def test_a_running_process_is_probed_while_it_is_measured_and_no_longer(program:
         meanwhile: list[bytes] = []
         ledger = observe(
             Selection(pids=(pid,)),
-            criteria=criteria(program, "spend"),
+            options=options(program, "spend"),
             prefer="bpf",
             seconds=0.4,
             started=lambda source, why: meanwhile.append(code_of(pid, program)),
@@ -240,6 +240,6 @@ def test_a_function_that_is_not_there_leaves_nothing_behind(program: Path) -> No
     with running(program) as pid:
         before = code_of(pid, program)
         with pytest.raises(HeadwayError, match="spent") as raised:
-            measure(selection=Selection(pids=(pid,)), criteria=criteria(program, "spend", "spent"), seconds=0.1)
+            measure(selection=Selection(pids=(pid,)), options=options(program, "spend", "spent"), seconds=0.1)
         assert "\n" not in str(raised.value)
         assert code_of(pid, program) == before

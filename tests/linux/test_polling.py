@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.linux.options import Criteria
+from headway.linux.options import MeasureOptions
 from headway.model import Kind, Ledger, interrupt_time
 
 from .measuring import count_of, measure, measure_intervals, not_polled, only, own_time, polled, time_in
@@ -609,7 +609,7 @@ def test_a_fault_without_an_end_between_two_checks_is_not_taken_from_user_code(
     compile_c: Compiler, tmp_path: Path
 ) -> None:
     (tmp_path / "checks.toml").write_text("gap_us = 0\n")
-    ledger, _ = measure(compile_c("swallowed", SWALLOWED), criteria=Criteria(checks=str(tmp_path / "checks.toml")))
+    ledger, _ = measure(compile_c("swallowed", SWALLOWED), options=MeasureOptions(checks=str(tmp_path / "checks.toml")))
     child = max(ledger.threads, key=lambda t: t.birth)
     disturbed = time_in(child, "ready", "stolen", "overhead", "unknown") + interrupt_time(child.states)
     assert time_in(child, "poll.", "kernel.fault", "user") > 20 * 4_000_000 - disturbed

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.linux.measuring import until_asleep
 
 from headway.errors import HeadwayError
-from headway.linux.options import Criteria, Selection
+from headway.linux.options import MeasureOptions, Selection
 from headway.linux.perf import counters, thread_counters
 from headway.linux.perf.counters import Plan, plan
 from headway.linux.perf.events import EventError, Events
@@ -107,7 +107,7 @@ def working() -> Iterator[Worker]:
 
 @contextmanager
 def counting(worker: Worker, *events: str, **more: int) -> Iterator[ProcSource]:
-    source = ProcSource(Selection(pids=(worker.process.pid,)), Criteria(events=events), **more)  # type: ignore[arg-type]
+    source = ProcSource(Selection(pids=(worker.process.pid,)), MeasureOptions(events=events), **more)  # type: ignore[arg-type]
     source.begin()
     try:
         yield source
@@ -321,7 +321,7 @@ def test_without_anything_to_count_the_states_stay_as_they_are() -> None:
 
 @pytest.mark.parametrize(("events", "error"), [("page-fault", EventError), ("cs", EventError), ("r1a3,", EventError)])
 def test_bad_events_are_refused_before_anything_is_measured(events: str, error: type[HeadwayError]) -> None:
-    source = ProcSource(Selection(pids=(os.getpid(),)), Criteria(events=(events,)))
+    source = ProcSource(Selection(pids=(os.getpid(),)), MeasureOptions(events=(events,)))
     with pytest.raises(error):
         source.begin()
     source.close()

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from headway.linux.bpf.transitions import NICE
-from headway.linux.options import Criteria, Selection
+from headway.linux.options import MeasureOptions, Selection
 from headway.linux.sources import ebpf
 from headway.linux.sources.ebpf import BpfSource
 from headway.model import Kind, kind_of, violations
@@ -85,7 +85,7 @@ def test_marked_regions(compile_c: Compiler) -> None:
 
 def test_marked_functions() -> None:
     code = "x = [bytes(100_000) for _ in range(300)]"
-    recorded = record(sys.executable, "-c", code, criteria=Criteria(functions=("malloc",)))
+    recorded = record(sys.executable, "-c", code, options=MeasureOptions(functions=("malloc",)))
     assert any(r.state.startswith("noneffective.") and r.count for r in recorded.rows())
 
 
@@ -96,7 +96,7 @@ def test_page_faults() -> None:
 
 
 def test_with_causes_and_events_the_rows_are_the_same(compile_c: Compiler) -> None:
-    record(compile_c("threads", THREADS), "200", criteria=Criteria(why=True, events=("page-faults",)))
+    record(compile_c("threads", THREADS), "200", options=MeasureOptions(why=True, events=("page-faults",)))
 
 
 def test_states_that_share_a_cell_are_told_apart_in_the_rows(compile_c: Compiler) -> None:

@@ -22,7 +22,7 @@ from headway.linux.sources.source import LinuxSource
 from headway.model import Ledger, merge
 from headway.session.measure import observe
 
-from .options import Seconds, Wanted, measuring_options
+from .options import Seconds, TargetOptions, measuring_options
 from .references import defaults_text, load_references, references_option
 from .report import die_of, report_to
 from .saved import saved_ledgers
@@ -70,7 +70,7 @@ def command(
     undo: str | None,
     print_references: bool,
     argv: tuple[str, ...],
-    wanted: Wanted,
+    wanted: TargetOptions,
 ) -> None:
     """\b
     headway advise -p 4711                   what would help this process
@@ -101,7 +101,7 @@ def command(
             ledger = reduce(merge, saved_ledgers(saved))
         else:
             selection = wanted.selection(argv)
-            criteria = wanted.criteria(causes=True)
+            options = wanted.options(causes=True)
 
             def started(used: LinuxSource, why_not: str) -> None:
                 if why_not and not (as_json and output is None):
@@ -110,7 +110,7 @@ def command(
             observation = observe(
                 selection,
                 argv,
-                criteria=criteria,
+                options=options,
                 prefer=wanted.source,
                 seconds=duration if duration is not None or argv else _SECONDS,
                 started=started,

@@ -16,7 +16,7 @@ from headway.errors import HeadwayError
 from headway.model import Ledger, Sample, Window
 from headway.processors.disturbance import REASONS
 from headway.processors.observer import Observer, choose, clock, sleep_until
-from headway.session.child import HeldCommand
+from headway.session.child import SuspendedChild
 from headway.session.measure import caught_signals, patient_collector, wait_for
 from headway.views.interval import heading
 from headway.views.lines import Line
@@ -126,23 +126,23 @@ class _Plan:
 
 def _run(observer: Observer, plan: _Plan, argv: Sequence[str], report: _Report, *, warn: bool) -> int | None:
     """Observe until it is time to stop. The command's exit status; None: there was none."""
-    held: HeldCommand | None = None
+    child: SuspendedChild | None = None
     with patient_collector(), caught_signals() as (wakeup, received):
         try:
             if argv:
-                held = HeldCommand(argv)
+                child = SuspendedChild(argv)
             observer.begin()
             if warn:
                 _warn(observer)
-            if held is not None:
-                held.release()
-            for sample in _samples(observer, plan, held, wakeup, received):
-                report.add(sample, held.wait() if held is not None and held.has_ended else None)
-            status = wait_for(held, received) if held is not None else None
+            if child is not None:
+                child.release()
+            for sample in _samples(observer, plan, child, wakeup, received):
+                report.add(sample, child.wait() if child is not None and child.has_ended else None)
+            status = wait_for(child, received) if child is not None else None
             report.finish(status)
         except BaseException:
-            if held is not None:
-                held.give_up()
+            if child is not None:
+                child.give_up()
             raise
         finally:
             observer.close()
@@ -160,9 +160,9 @@ def _warn(observer: Observer) -> None:
 
 
 def _samples(
-    observer: Observer, plan: _Plan, held: HeldCommand | None, wakeup: int, received: list[int]
+    observer: Observer, plan: _Plan, child: SuspendedChild | None, wakeup: int, received: list[int]
 ) -> Iterator[Sample]:
-    watched = [wakeup] if held is None else [wakeup, held.pidfd]
+    watched = [wakeup] if child is None else [wakeup, child.pidfd]
     step = round(plan.interval * 1e9)
     start = clock()
     end = None if plan.seconds is None else start + round(plan.seconds * 1e9)
@@ -173,11 +173,11 @@ def _samples(
             with suppress(BlockingIOError):
                 os.read(wakeup, 512)
         numbers, passed_on = received[passed_on:], len(received)
-        over = held is not None and held.has_ended
-        if held is not None:
+        over = child is not None and child.has_ended
+        if child is not None:
             for number in numbers:
                 if number in _PASSED_ON:
-                    held.send(number)
+                    child.send(number)
         elif numbers:
             over = True
         if over:

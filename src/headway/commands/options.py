@@ -11,10 +11,10 @@ from typing import Any
 import click
 
 from headway.errors import HeadwayError
-from headway.linux.options import MAX_IDS, Criteria, Selection
+from headway.linux.options import MAX_IDS, MeasureOptions, Selection
 from headway.linux.procfs import processors
 
-__all__ = ["Ids", "Milliseconds", "ProcessorList", "Seconds", "Wanted", "listing_options", "measuring_options"]
+__all__ = ["Ids", "Milliseconds", "ProcessorList", "Seconds", "TargetOptions", "listing_options", "measuring_options"]
 
 
 class Ids(click.ParamType[tuple[int, ...]]):
@@ -125,7 +125,7 @@ _OPTIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class TargetOptions:
     """What the options say that is to be measured, and how; each field is as the option of its name gave it."""
 
     pids: tuple[int, ...]
@@ -151,9 +151,11 @@ class Wanted:
         """Whether something was asked for that no other source can tell."""
         return bool(self.functions or self.checks or self.why)
 
-    def criteria(self, *, causes: bool) -> Criteria:
+    def options(self, *, causes: bool) -> MeasureOptions:
         """What counts as progress and what is recorded; what is behind it too, if that was asked for or ``causes``."""
-        return Criteria(checks=self.checks, functions=self.functions, events=self.events, why=causes or bool(self.why))
+        return MeasureOptions(
+            checks=self.checks, functions=self.functions, events=self.events, why=causes or bool(self.why)
+        )
 
     def selection(self, command: Sequence[str]) -> Selection:
         """The threads to measure. Raises UsageError where that is nothing, or contradictory."""
@@ -181,11 +183,11 @@ class Wanted:
 
 
 def measuring_options(function: Any) -> Any:
-    """Add the options that several commands have for what to measure; the command gets them as one `Wanted`."""
+    """Add the options that several commands have for what to measure; the command gets them as one `TargetOptions`."""
 
     @wraps(function)
     def gathered(*arguments: Any, **values: Any) -> Any:
-        wanted = Wanted(**{field.name: values.pop(field.name) for field in fields(Wanted)})
+        wanted = TargetOptions(**{field.name: values.pop(field.name) for field in fields(TargetOptions)})
         return function(*arguments, wanted=wanted, **values)
 
     for option in reversed(_OPTIONS):

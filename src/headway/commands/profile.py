@@ -12,7 +12,7 @@ from headway.linux.options import Selection
 from headway.linux.sources.source import LinuxSource
 from headway.session.measure import observe
 
-from .options import Seconds, Wanted, measuring_options
+from .options import Seconds, TargetOptions, measuring_options
 from .profiled import show_profile
 from .report import die_of
 from .say import say
@@ -45,7 +45,7 @@ def command(
     output: str | None,
     quiet: bool,
     argv: tuple[str, ...],
-    wanted: Wanted,
+    wanted: TargetOptions,
 ) -> None:
     """\b
     headway profile -p 4711 -d 10 -o prof.hw      ten seconds of a process
@@ -71,11 +71,11 @@ def command(
     from headway.session.recorder import describe
 
     selection = wanted.selection(argv)
-    criteria = wanted.criteria(causes=False)
+    options = wanted.options(causes=False)
     sources: list[ProfileSource] = []
 
     def start(chosen: Selection) -> LinuxSource:
-        source = ProfileSource(chosen, criteria, prefer=wanted.source, frequency=frequency or DEFAULT_FREQUENCY)
+        source = ProfileSource(chosen, options, prefer=wanted.source, frequency=frequency or DEFAULT_FREQUENCY)
         source.begin()
         sources.append(source)
         return source
@@ -87,7 +87,7 @@ def command(
         writer = Writer(output, replace(document, settings={**document.settings, **settings}))
     profile: Profile | None = None
     try:
-        observation = observe(selection, argv, criteria=criteria, seconds=duration, start=start)
+        observation = observe(selection, argv, options=options, seconds=duration, start=start)
         profile = sources[0].profile()
         if writer is not None:
             write_profile(writer, profile)

@@ -13,7 +13,7 @@ from headway.extras import need
 from headway.linux.sources.choose import may_use_bpf
 
 from .display import Display, display
-from .options import Seconds, Wanted, measuring_options
+from .options import Seconds, TargetOptions, measuring_options
 from .report import die_of
 from .say import say
 
@@ -69,7 +69,7 @@ def command(
     max_time: float | None,
     quiet: bool,
     argv: tuple[str, ...],
-    wanted: Wanted,
+    wanted: TargetOptions,
 ) -> None:
     """\b
     headway record -o run.hw -- ./server     a command, from its beginning to its end
@@ -87,7 +87,7 @@ def command(
     if wanted.why:
         raise click.UsageError("a recording has who ended each wait without --why, which belongs to headway stat")
     selection = wanted.selection(argv)
-    criteria = wanted.criteria(causes=False)
+    options = wanted.options(causes=False)
     if not may_use_bpf():
         raise HeadwayError("recording needs CAP_BPF and CAP_PERFMON: run as root (sudo headway record ...)")
     from headway.linux.sources.ebpf import BpfSource
@@ -100,7 +100,7 @@ def command(
     line = None if argv or quiet else display()
     try:
         observation, error = record(
-            lambda chosen: BpfSource(chosen, criteria, record=True),
+            lambda chosen: BpfSource(chosen, options, record=True),
             writer,
             selection,
             argv,

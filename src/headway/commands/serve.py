@@ -11,7 +11,7 @@ from contextlib import suppress
 import click
 
 from headway.errors import HeadwayError
-from headway.linux.options import Criteria, Selection
+from headway.linux.options import MeasureOptions, Selection
 from headway.linux.privileges import Capability, User, give_up, permitted, user_named
 from headway.linux.procfs.cgroups import read_origin
 from headway.linux.procfs.status import status as status_of
@@ -26,7 +26,7 @@ from headway.views.metrics.totals import By, Totals
 
 from .addresses import DEFAULT, listen, parse_address, read_token
 from .notify import Notifier
-from .options import Milliseconds, Seconds, Wanted, measuring_options
+from .options import Milliseconds, Seconds, TargetOptions, measuring_options
 from .report import die_of
 from .serving import Push, start_listener
 
@@ -100,7 +100,7 @@ def command(
     user_name: str | None,
     quiet: bool,
     argv: tuple[str, ...],
-    wanted: Wanted,
+    wanted: TargetOptions,
 ) -> None:
     """\b
     headway serve -a                         the machine, on http://127.0.0.1:9777/
@@ -118,7 +118,7 @@ def command(
         raise click.UsageError("what is behind the states is not served: --why belongs to headway stat")
     address = parse_address(where)
     selection = wanted.selection(argv)
-    criteria = wanted.criteria(causes=False)
+    options = wanted.options(causes=False)
     token = None if token_file is None else read_token(token_file)
     user = _user(user_name)
     push = None if otlp is None else Push(PushExporter(otlp), interval_seconds())
@@ -136,11 +136,11 @@ def command(
     source: list[Served] = []
 
     def start(chosen: Selection) -> Served:
-        measuring, why = start_source(chosen, wanted.source, intervals=True, forget=True, criteria=criteria)
+        measuring, why = start_source(chosen, wanted.source, intervals=True, forget=True, options=options)
         served = Served(measuring, totals, listener.channel, interval, manager)
         source.append(served)
         try:
-            kept = _settle_down(measuring, user, selection, criteria, command=bool(argv))
+            kept = _settle_down(measuring, user, selection, options, command=bool(argv))
         except BaseException:
             measuring.close()
             raise
@@ -267,7 +267,7 @@ def _user(name: str | None) -> User | None:
 
 
 def _settle_down(
-    source: LinuxSource, user: User | None, selection: Selection, criteria: Criteria, *, command: bool
+    source: LinuxSource, user: User | None, selection: Selection, options: MeasureOptions, *, command: bool
 ) -> frozenset[Capability]:
     """Keep what measuring goes on to need, and nothing else; what is kept."""
     import headway.linux.regions.blocks  # noqa: F401  # what is loaded later may lie where the other user cannot read
@@ -283,7 +283,7 @@ def _settle_down(
             keep |= {Capability.SYS_PTRACE, Capability.DAC_READ_SEARCH}
     else:
         keep |= {Capability.SYS_PTRACE, Capability.DAC_READ_SEARCH}  # what others' threads wait for
-        if criteria.events:
+        if options.events:
             keep.add(Capability.PERFMON)
     return give_up(user, keep & permitted())
 

@@ -15,7 +15,7 @@ from headway.model import Ledger
 from headway.session.measure import observe
 
 from .html import html_option, page_if, write_ledger_page
-from .options import Milliseconds, Seconds, Wanted, listing_options, measuring_options
+from .options import Milliseconds, Seconds, TargetOptions, listing_options, measuring_options
 from .references import load_references, references_option
 from .report import die_of, report_to
 from .say import say
@@ -50,7 +50,7 @@ def command(
     every_thread: bool,
     references_file: str | None,
     argv: tuple[str, ...],
-    wanted: Wanted,
+    wanted: TargetOptions,
 ) -> None:
     """\b
     headway stat -- xz -T2 -k big.tar        a command, from its beginning to its end
@@ -69,7 +69,7 @@ def command(
     selection = wanted.selection(argv)
     if html is not None and interval is not None:
         raise click.UsageError("--html is of the whole time, not of each interval: leave out one of --html and -I")
-    criteria = wanted.criteria(causes=verbose or html is not None)
+    options = wanted.options(causes=verbose or html is not None)
     references = load_references(references_file)
     with report_to(output) as stream, page_if(html) as page:
         report = _Report(
@@ -93,7 +93,7 @@ def command(
         observation = observe(
             selection,
             argv,
-            criteria=criteria,
+            options=options,
             prefer=wanted.source,
             seconds=duration,
             interval=interval,

@@ -21,7 +21,7 @@ from headway.linux.sources.source import LinuxSource
 from headway.model import Ledger, merge
 from headway.session.measure import caught_signals, measuring, observe, patient_collector, wait_for
 
-from .options import Milliseconds, Seconds, Wanted, measuring_options
+from .options import Milliseconds, Seconds, TargetOptions, measuring_options
 from .references import load_references, references_option
 from .report import die_of
 
@@ -67,7 +67,7 @@ def command(
     plain: bool,
     references_file: str | None,
     argv: tuple[str, ...],
-    wanted: Wanted,
+    wanted: TargetOptions,
 ) -> None:
     """\b
     headway top -p 4711                      a process, each second
@@ -111,7 +111,7 @@ def command(
         with measuring(
             selection,
             argv,
-            criteria=wanted.criteria(causes=False),
+            options=wanted.options(causes=False),
             prefer=wanted.source,
             intervals=True,
             hold=output.hold,
@@ -123,16 +123,16 @@ def command(
             feed: Live = LiveFeed(measurement, title, every, duration)
             app = look.app(feed, facilities(), leave=duration is not None)
             app.show()
-        held = measurement.held
-        if held is not None:
+        child = measurement.child
+        if child is not None:
             with caught_signals() as (_, received):
                 for number in app.received:
                     if number in (signal.SIGTERM, signal.SIGHUP):
-                        held.send(number)
-                if not held.has_ended:
-                    _say(f"headway: {ascii(argv[0])[1:-1]} goes on (process {held.pid}); Ctrl-C ends it")
+                        child.send(number)
+                if not child.has_ended:
+                    _say(f"headway: {ascii(argv[0])[1:-1]} goes on (process {child.pid}); Ctrl-C ends it")
                 output.show()
-                status = wait_for(held, received, output.show)
+                status = wait_for(child, received, output.show)
                 output.show()
     if app.failure is not None:
         raise app.failure
@@ -161,7 +161,7 @@ def _is_terminal(command: bool) -> bool:
     )
 
 
-def _title(wanted: Wanted, argv: Sequence[str]) -> str:
+def _title(wanted: TargetOptions, argv: Sequence[str]) -> str:
     """What is measured, as it was asked for."""
     words = []
     for option, value in (
@@ -260,7 +260,7 @@ def _run(app: TopApp) -> None:
 # --- without a screen -------------------------------------------------------------------------------------------------
 
 
-def _print(wanted: Wanted, argv: Sequence[str], interval: float, duration: float | None) -> None:
+def _print(wanted: TargetOptions, argv: Sequence[str], interval: float, duration: float | None) -> None:
     """A table each interval: on standard output, or beside a command's own on standard error."""
     with _written(sys.stderr if argv else sys.stdout) as show:
         began: list[int] = []
@@ -276,7 +276,7 @@ def _print(wanted: Wanted, argv: Sequence[str], interval: float, duration: float
         observation = observe(
             wanted.selection(argv),
             argv,
-            criteria=wanted.criteria(causes=False),
+            options=wanted.options(causes=False),
             prefer=wanted.source,
             seconds=duration,
             interval=interval,

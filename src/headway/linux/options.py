@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["MAX_IDS", "Criteria", "Selection"]
+__all__ = ["MAX_IDS", "MeasureOptions", "Selection"]
 
 MAX_IDS = 1 << 22
 """PID_MAX_LIMIT of 64-bit kernels (include/linux/threads.h)."""
@@ -38,7 +38,7 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class Criteria:
+class MeasureOptions:
     """What counts as progress, and what is recorded beside time (T2): the user's to read and to change."""
 
     checks: str | None = None

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from headway.linux.options import Criteria, Selection
+from headway.linux.options import MeasureOptions, Selection
 from headway.linux.sources.choose import begun_exact
 from headway.linux.sources.ebpf import BpfSource
 from headway.model import Cell, Quality
@@ -91,7 +91,7 @@ class BpfBusy:
         self.quality: Mapping[str, Quality] = {"utilisation": Quality.EXACT, "states": Quality.EXACT}
         self.reasons: Mapping[str, str] = {}
         self._forgot = 0
-        self._source = BpfSource(Selection(everything=True, cpus=tuple(cpus)), Criteria(), intervals=True)
+        self._source = BpfSource(Selection(everything=True, cpus=tuple(cpus)), MeasureOptions(), intervals=True)
 
     def begin(self) -> None:
         """Attach. Raises HeadwayError; then nothing is left attached."""

@@ -1,4 +1,4 @@
-"""A command that is held until it is measured.
+"""A child process that is suspended until it is measured.
 
 The child waits on a pipe; the observer attaches; then the child executes the command. A second pipe, closed by a
 successful exec, brings back the error of a failed one.
@@ -14,10 +14,10 @@ from contextlib import suppress
 
 from headway.errors import CommandFailedError
 
-__all__ = ["HeldCommand"]
+__all__ = ["SuspendedChild"]
 
 
-class HeldCommand:
+class SuspendedChild:
     """A child process that will execute a command when it is released, with our files, signals and environment.
 
     ``stdout``: a descriptor to be its standard output instead of ours; likewise ``stdin`` and ``stderr``.

@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from headway.model import Ledger
 
-from .child import HeldCommand
+from .child import SuspendedChild
 from .measure import Measurement
 
 __all__ = ["HeldBack", "LiveFeed"]
@@ -46,7 +46,7 @@ class LiveFeed:
                     yield source.interval()
                     report = max(report + self._interval, now)
                 if measurement.is_over(self._ready):
-                    self._why = "all that was chosen" if measurement.held is None else "the command"
+                    self._why = "all that was chosen" if measurement.child is None else "the command"
                     self._why += " has ended"
                     break
                 if deadline is not None and now >= deadline:
@@ -90,10 +90,10 @@ class HeldBack:
         self._shown = 0
         self._to = next((fd for fd in (1, 2) if os.isatty(fd)), None)
 
-    def hold(self, command: Sequence[str]) -> HeldCommand:
+    def hold(self, command: Sequence[str]) -> SuspendedChild:
         """Hold the command; of its standard files those that are the terminal are others."""
         out, nothing = self._file.fileno(), self._nothing
-        return HeldCommand(
+        return SuspendedChild(
             command,
             out if os.isatty(1) else None,
             stdin=nothing if os.isatty(0) else None,

@@ -17,12 +17,12 @@ from dataclasses import dataclass, replace
 from types import FrameType
 
 from headway.errors import CommandFailedError, SelectionError
-from headway.linux.options import Criteria, Selection
+from headway.linux.options import MeasureOptions, Selection
 from headway.linux.sources.choose import start_source
 from headway.linux.sources.source import LinuxSource
 from headway.model import Ledger
 
-from .child import HeldCommand
+from .child import SuspendedChild
 from .loop import turns
 
 __all__ = [
@@ -119,27 +119,29 @@ class _Targets:
 class Measurement:
     """A source at work on what was chosen, and the command that is measured, if there is one."""
 
-    def __init__(self, source: LinuxSource, why_not_exact: str, held: HeldCommand | None, targets: _Targets) -> None:
-        self.source, self.why_not_exact, self.held, self._targets = source, why_not_exact, held, targets
+    def __init__(
+        self, source: LinuxSource, why_not_exact: str, child: SuspendedChild | None, targets: _Targets
+    ) -> None:
+        self.source, self.why_not_exact, self.child, self._targets = source, why_not_exact, child, targets
 
     def fds(self) -> tuple[int, ...]:
         """Descriptors that become readable when the source has work to do, and when something chosen has ended."""
-        held = (self.held.pidfd,) if self.held is not None and not self.held.has_ended else ()
-        return (*self.source.poll_fds(), *self._targets.fds, *held)
+        child = (self.child.pidfd,) if self.child is not None and not self.child.has_ended else ()
+        return (*self.source.poll_fds(), *self._targets.fds, *child)
 
     def is_over(self, ready: set[int]) -> bool:
         """Whether the command, or all that was chosen, has ended; ``ready``: the descriptors that are readable.
 
         A descriptor of something that has ended is closed by this, and no more among `fds`.
         """
-        if self.held is not None:
-            return self.held.has_ended
+        if self.child is not None:
+            return self.child.has_ended
         return self._targets.all_ended(ready)
 
     def last(self, *, interval: bool) -> Ledger:
         """The last ledger: of everything, or of the last interval; from now on nothing is measured."""
-        if self.held is not None and self.held.has_ended:
-            self.source.settle(self.held.pid)
+        if self.child is not None and self.child.has_ended:
+            self.source.settle(self.child.pid)
         return self.source.end_interval() if interval else self.source.end()
 
 
@@ -148,10 +150,10 @@ def measuring(
     selection: Selection,
     command: Sequence[str] = (),
     *,
-    criteria: Criteria = Criteria(),  # noqa: B008
+    options: MeasureOptions = MeasureOptions(),  # noqa: B008
     prefer: str | None = None,
     intervals: bool = False,
-    hold: Callable[[Sequence[str]], HeldCommand] = HeldCommand,
+    hold: Callable[[Sequence[str]], SuspendedChild] = SuspendedChild,
     started: Callable[[LinuxSource, str], None] | None = None,
     start: Callable[[Selection], LinuxSource] | None = None,
 ) -> Iterator[Measurement]:
@@ -160,29 +162,29 @@ def measuring(
     Everything is let go of at the end but the command, which is still to be waited for. Raises HeadwayError where
     measuring or the command cannot be started. For the other arguments see `observe`.
     """
-    held: HeldCommand | None = None
+    child: SuspendedChild | None = None
     source: LinuxSource | None = None
     targets: _Targets | None = None
     try:
         if command:
-            held = hold(command)
-            selection = replace(selection, argv=held.command)
+            child = hold(command)
+            selection = replace(selection, argv=child.command)
             if not selection.everything:
-                selection = replace(selection, command=held.pid)
+                selection = replace(selection, command=child.pid)
         if start is not None:
             source, why = start(selection), ""
         else:
-            source, why = start_source(selection, prefer, intervals=intervals, criteria=criteria)
+            source, why = start_source(selection, prefer, intervals=intervals, options=options)
         targets = _Targets(selection)
         if started is not None:
             started(source, why)
-        if held is not None:
-            held.release()
-        yield Measurement(source, why, held, targets)
+        if child is not None:
+            child.release()
+        yield Measurement(source, why, child, targets)
     except BaseException as error:
-        if held is not None:
-            ended = held.ended_early
-            held.give_up()
+        if child is not None:
+            ended = child.ended_early
+            child.give_up()
             if ended and isinstance(error, SelectionError):  # it is not there because a signal ended it
                 raise CommandFailedError(f"{command[0]}: ended by a signal before it was executed", ended) from None
         raise
@@ -197,7 +199,7 @@ def observe(
     selection: Selection,
     command: Sequence[str] = (),
     *,
-    criteria: Criteria = Criteria(),  # noqa: B008
+    options: MeasureOptions = MeasureOptions(),  # noqa: B008
     prefer: str | None = None,
     seconds: float | None = None,
     interval: float | None = None,
@@ -219,17 +221,17 @@ def observe(
         with measuring(
             selection,
             command,
-            criteria=criteria,
+            options=options,
             prefer=prefer,
             intervals=interval is not None,
-            hold=lambda words: HeldCommand(words, stdout),
+            hold=lambda words: SuspendedChild(words, stdout),
             started=started,
             start=start,
         ) as measurement:
             _serve(measurement, wakeup, received, seconds, interval, each, enough)
             ledger = measurement.last(interval=interval is not None)
-        held = measurement.held
-        status = None if held is None else wait_for(held, received)
+        child = measurement.child
+        status = None if child is None else wait_for(child, received)
     return Observation(ledger, status, measurement.why_not_exact)
 
 
@@ -250,7 +252,7 @@ def _serve(
     each: Callable[[Ledger], None] | None,
     enough: Callable[[], bool],
 ) -> None:
-    source, held = measurement.source, measurement.held
+    source, child = measurement.source, measurement.child
     now = time.monotonic()
     deadline = None if seconds is None else now + seconds
     report = None if interval is None else now + interval
@@ -268,15 +270,15 @@ def _serve(
             with suppress(BlockingIOError):
                 os.read(wakeup, 512)
         now = time.monotonic()
-        if held is not None and held.has_ended:
+        if child is not None and child.has_ended:
             return
         if len(received) > passed_on:
             numbers, passed_on = received[passed_on:], len(received)
-            if held is None:
+            if child is None:
                 return
             for number in numbers:
                 if number in (signal.SIGTERM, signal.SIGHUP):
-                    held.send(number)
+                    child.send(number)
         if deadline is not None and now >= deadline:
             return
         if measurement.is_over(set(ready)):
@@ -287,14 +289,14 @@ def _serve(
             report = max(report + interval, now)
 
 
-def wait_for(held: HeldCommand, received: list[int], meanwhile: Callable[[], None] = lambda: None) -> int:
+def wait_for(child: SuspendedChild, received: list[int], meanwhile: Callable[[], None] = lambda: None) -> int:
     """Wait for the command after measuring has ended, passing on signals; ``meanwhile`` is called now and then."""
     passed_on = len(received)
-    while not held.has_ended:
-        select.select([held.pidfd], [], [], 0.2)
+    while not child.has_ended:
+        select.select([child.pidfd], [], [], 0.2)
         meanwhile()
         for number in received[passed_on:]:
             if number in (signal.SIGTERM, signal.SIGHUP):
-                held.send(number)
+                child.send(number)
         passed_on = len(received)
-    return held.wait()
+    return child.wait()

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self, cast
 
 from headway.errors import SelectionError
-from headway.linux.options import MAX_IDS, Criteria, Selection
+from headway.linux.options import MAX_IDS, MeasureOptions, Selection
 from headway.linux.sources.choose import start_source
 from headway.linux.sources.source import LinuxSource
 from headway.model import Ledger
@@ -48,7 +48,7 @@ def observe(
         checks: A TOML file of status checks beside the ready-made ones.
         functions: Functions whose time is not progress, ``LIB:FUNCTION`` or the name of a ready-made set.
         events: Events to be counted by state, in perf's words.
-        why: Record what is behind the waits, and who held the processor.
+        why: Record what is behind the waits, and who child the processor.
 
     The choices add up. Raises `headway.errors.HeadwayError` (on entering) where they cannot be measured; then nothing
     is left attached.
@@ -66,7 +66,7 @@ def observe(
     )
     if not (selection.pids or selection.tids or name or cgroup or everything or selection.cpus):
         raise SelectionError("there is nothing to observe: give pid=, tid=, name=, cgroup=, cpus= or everything=True")
-    return Observed(selection, source, Criteria(checks, tuple(functions), tuple(events), why))
+    return Observed(selection, source, MeasureOptions(checks, tuple(functions), tuple(events), why))
 
 
 def _several(ids: int | Sequence[int], what: str) -> tuple[int, ...]:
@@ -85,8 +85,8 @@ class Observed:
     can ask it nothing, and leaves the block without ending anything.
     """
 
-    def __init__(self, selection: Selection, prefer: str | None, criteria: Criteria) -> None:
-        self._selection, self._prefer, self._criteria = selection, prefer, criteria
+    def __init__(self, selection: Selection, prefer: str | None, options: MeasureOptions) -> None:
+        self._selection, self._prefer, self._options = selection, prefer, options
         self._source: LinuxSource | None = None
         self._lock = threading.Lock()
         self._last: Ledger | None = None
@@ -102,7 +102,7 @@ class Observed:
             raise RuntimeError("an observation is entered once: make another one with headway.observe")
         self._owner = os.getpid()
         self._source, self.why_not_exact = start_source(
-            self._selection, self._prefer, intervals=True, criteria=self._criteria
+            self._selection, self._prefer, intervals=True, options=self._options
         )
         try:
             self._stop = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.errors import HeadwayError
-from headway.linux.options import Criteria, Selection
+from headway.linux.options import MeasureOptions, Selection
 from headway.linux.perf import perf_event as perf
 from headway.linux.procfs import processors
 
@@ -85,7 +85,7 @@ class Shape:
     record: bool = False
 
     @staticmethod
-    def of(selection: Selection, criteria: Criteria, *, intervals: bool, record: bool, namespace: bool) -> Shape:
+    def of(selection: Selection, options: MeasureOptions, *, intervals: bool, record: bool, namespace: bool) -> Shape:
         """Return the shape in which a measurement needs the programs."""
         return Shape(
             everything=selection.everything,
@@ -95,10 +95,10 @@ class Shape:
             follow=selection.follow,
             namespace=namespace,
             intervals=intervals,
-            why=criteria.why,
-            functions=bool(criteria.functions),
-            events=bool(criteria.events),
-            stacks=criteria.stacks,
+            why=options.why,
+            functions=bool(options.functions),
+            events=bool(options.events),
+            stacks=options.stacks,
             record=record,
         )
 

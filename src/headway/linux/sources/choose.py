@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from headway.errors import HeadwayError
-from headway.linux.options import Criteria, Selection
+from headway.linux.options import MeasureOptions, Selection
 from headway.linux.procfs.status import status
 
 from .source import LinuxSource
@@ -39,7 +39,7 @@ def start_source(
     *,
     intervals: bool = False,
     forget: bool = False,
-    criteria: Criteria = Criteria(),  # noqa: B008
+    options: MeasureOptions = MeasureOptions(),  # noqa: B008
 ) -> tuple[LinuxSource, str]:
     """A source that measures the selection from now on, and why it is not the exact one (empty if it is).
 
@@ -50,10 +50,10 @@ def start_source(
     from .ebpf import BpfSource
     from .proc import ProcSource
 
-    exact, why = begun_exact(lambda: BpfSource(selection, criteria, intervals=intervals, forget=forget), prefer)
+    exact, why = begun_exact(lambda: BpfSource(selection, options, intervals=intervals, forget=forget), prefer)
     if exact is not None:
         return exact, ""
-    sampled = ProcSource(selection, criteria, forget=forget)
+    sampled = ProcSource(selection, options, forget=forget)
     try:
         sampled.begin()
     except BaseException:

@@ -27,7 +27,7 @@ from headway.linux.bpf.calibration import Costs, Exercise, ExercisingProcess, co
 from headway.linux.bpf.hotplug import Hotplug
 from headway.linux.bpf.libbpf import BpfError, Library, Object, RingReader
 from headway.linux.bpf.loading import Features, Shape
-from headway.linux.options import Criteria, Selection
+from headway.linux.options import MeasureOptions, Selection
 from headway.linux.perf import counters
 from headway.linux.perf import perf_event as perf
 from headway.linux.procfs import processors
@@ -120,7 +120,7 @@ class BpfSource:
     def __init__(
         self,
         selection: Selection,
-        criteria: Criteria = Criteria(),  # noqa: B008
+        options: MeasureOptions = MeasureOptions(),  # noqa: B008
         *,
         intervals: bool = False,
         forget: bool = False,
@@ -129,7 +129,7 @@ class BpfSource:
         ring_words: int | None = None,
     ) -> None:
         self._selection = selection
-        self._criteria = criteria
+        self._options = options
         self._intervals = intervals
         self._forget = forget
         self._max_slots = (max_threads or max(8192, _living_threads() * 3 // 2)) + 1
@@ -141,7 +141,7 @@ class BpfSource:
         self._folded: dict[tuple[int, str], Thread] = {}
         self._memory: Memory
         self._maps: list[mmap.mmap] = []
-        self._checks = checks.load(criteria.checks)
+        self._checks = checks.load(options.checks)
         self._marking: Marking | None = None
         self._plan = counters.Plan()
         self._counters: dict[int, list[int]] = {}
@@ -192,11 +192,11 @@ class BpfSource:
         selection = self._selection
         library = Library()
         self._check_ids()
-        self._plan = counters.plan(self._criteria.events)
-        if self._criteria.functions:
+        self._plan = counters.plan(self._options.events)
+        if self._options.functions:
             from headway.linux.bpf.marking import Marking
 
-            self._marking = Marking(self._criteria.functions, selection)
+            self._marking = Marking(self._options.functions, selection)
         with ExercisingProcess() as exerciser:
             self._load(library)
             self._hotplug = Hotplug()
@@ -343,7 +343,7 @@ class BpfSource:
     def _load(self, library: Library) -> None:
         shape = Shape.of(
             self._selection,
-            self._criteria,
+            self._options,
             intervals=self._intervals,
             record=self._record,
             namespace=pid_namespace() != 0,
@@ -375,11 +375,11 @@ class BpfSource:
                 for place, fd in enumerate(fds):
                     if fd >= 0:
                         events.put(cpu * STATES["N_COUNTED"] + place, fd)
-        if self._criteria.why:
+        if self._options.why:
             from headway.linux.bpf.causes import CauseReader
 
             self._causes = CauseReader(self._object.map("causes"), self._memory)
-        if self._criteria.stacks:
+        if self._options.stacks:
             from headway.linux.bpf import stacks
 
             self.stacks = stacks.StackReader(library, self._object, self._memory)
@@ -402,8 +402,8 @@ class BpfSource:
             "saved_processor_counts": cpus if counting and self._intervals else 1,
             "slot_counts": self._max_slots if counting else 1,
             "saved_slot_counts": self._max_slots if counting and self._intervals else 1,
-            "causes": CAUSES if self._criteria.why else 1,
-            "histories": cpus if self._criteria.why else 1,
+            "causes": CAUSES if self._options.why else 1,
+            "histories": cpus if self._options.why else 1,
             **self._stack_sizes(cpus),
             "stretches": cpus * stretch_words,
             "absences": cpus * absence_words,
@@ -414,7 +414,7 @@ class BpfSource:
 
     def _stack_sizes(self, cpus: int) -> dict[str, int]:
         """Where no stacks are wanted their maps stay as small as they are declared."""
-        if not self._criteria.stacks:
+        if not self._options.stacks:
             return {}
         from headway.linux.bpf import stacks
 

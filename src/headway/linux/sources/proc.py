@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 from headway.errors import HeadwayError, SelectionError
-from headway.linux.options import Criteria, Selection
+from headway.linux.options import MeasureOptions, Selection
 from headway.linux.perf import counters
 from headway.linux.perf.thread_counters import ThreadCounters
 from headway.linux.procfs._procfs import Scanner, Task, parse_schedstat
@@ -116,7 +116,7 @@ class ProcSource:
     def __init__(
         self,
         selection: Selection,
-        criteria: Criteria = Criteria(),  # noqa: B008
+        options: MeasureOptions = MeasureOptions(),  # noqa: B008
         *,
         forget: bool = False,
         proc: str = "/proc",
@@ -128,7 +128,7 @@ class ProcSource:
         ``forget``: threads that have ended are in the interval in which they did, and in no reading since `begin`.
         """
         self._selection = selection
-        self._criteria = criteria
+        self._options = options
         self._forget = forget
         self._path = proc
         self._clock = clock
@@ -260,11 +260,11 @@ class ProcSource:
         """What only another source can follow is said in the ledger; what none could is refused by each."""
         from headway.linux.bpf import checks
 
-        checks.load(self._criteria.checks)
-        if self._criteria.functions:
+        checks.load(self._options.checks)
+        if self._options.functions:
             from headway.linux.regions.functions import resolve
 
-            resolve(self._criteria.functions, self._selection.pids, self._selection.argv)
+            resolve(self._options.functions, self._selection.pids, self._selection.argv)
 
     def _begin(self, chosen: Selection) -> None:
         with suppress(OSError):
@@ -278,7 +278,7 @@ class ProcSource:
         self._boot_offset = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns()
         self._waited_for = _time_of_children()
         here = self._path == "/proc"  # of another tree's threads the kernel of this machine can count nothing
-        counted = counters.plan(self._criteria.events, user_only=True) if here else counters.Plan()
+        counted = counters.plan(self._options.events, user_only=True) if here else counters.Plan()
         spare = _spare_descriptors() if self._descriptors is None else self._descriptors
         for_counters = spare // 2 if counted.events else 0
         self._counters = ThreadCounters(counted, for_counters, self._tick)
@@ -565,7 +565,7 @@ class ProcSource:
                 f"the run time of a thread on a processor is up to {tick} old, "
                 "and what a thread ran between the last look and its end is not in it"
             )
-        if self._criteria.functions:
+        if self._options.functions:
             reasons["marked functions"] = "only eBPF can place probes in them: their time is in user"
         if self._marked.seen:
             reasons["regions"] = (

@@ -19,7 +19,7 @@ import numpy as np
 
 from headway.errors import HeadwayError
 from headway.linux.bpf.stacks import Away
-from headway.linux.options import Criteria, Selection
+from headway.linux.options import MeasureOptions, Selection
 from headway.linux.perf.sample_buffer import CPU_CLOCK, DEFAULT_FIELDS, PerfBuffer, Sampling
 from headway.linux.perf.sample_buffer import Samples as RawSamples
 from headway.linux.perf.sampler import Sampler
@@ -57,14 +57,14 @@ class ProfileSource:
     def __init__(
         self,
         selection: Selection,
-        criteria: Criteria = Criteria(),  # noqa: B008
+        options: MeasureOptions = MeasureOptions(),  # noqa: B008
         *,
         prefer: str | None = None,
         frequency: int = DEFAULT_FREQUENCY,
     ) -> None:
         self._selection, self._prefer = selection, prefer
         self.name = "bpf"
-        self._criteria = replace(criteria, stacks=True)
+        self._options = replace(options, stacks=True)
         self.period = max(1_000_000_000 // frequency, 1)
         """ns of processor time from one sample to the next."""
         self.why_not_exact = ""
@@ -83,7 +83,7 @@ class ProfileSource:
     def begin(self) -> None:
         """Start measuring and sampling. Raises HeadwayError; then nothing is left attached."""
         try:
-            self._source, self.why_not_exact = start_source(self._selection, self._prefer, criteria=self._criteria)
+            self._source, self.why_not_exact = start_source(self._selection, self._prefer, options=self._options)
             self.name = self._source.name
             if self.why_not_exact:
                 self._notes.append(

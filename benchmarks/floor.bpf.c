@@ -18,7 +18,7 @@ volatile u64 sink;
 	int clock_##hook(u64 *ctx) \
 	{                          \
 		(void)ctx;             \
-		sink = clock_ns();     \
+		sink = bpf_ktime_get_ns(); \
 		return 0;              \
 	}
 

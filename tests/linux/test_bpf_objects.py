@@ -32,7 +32,7 @@ NOINLINE u64 lonely(u64 n) { return n * sum; }
 __attribute__((noinline)) u64 not_called(u64 n) { return lonely(n); }
 
 SEC("tp_btf/sched_switch") int at_switch(u64 *ctx) { return outer(ctx[0], NULL) > 5; }
-SEC("perf_event") int at_event(void *ctx) { u32 key = 0; repeat(3, body, NULL, 0); return !map_lookup(&numbers, &key); }
+SEC("perf_event") int at_event(void *ctx) { u32 k = 0; repeat(3,body,0,0); return !bpf_map_lookup_elem(&numbers, &k); }
 SEC("perf_event") int at_other_event(void *ctx) { return settings.second; }
 SEC("iter/task") int at_task(struct bpf_iter__task *ctx) { return !ctx->task; }
 """

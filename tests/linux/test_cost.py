@@ -28,8 +28,8 @@ TIMES = st.floats(0, 1e9)
 SMALL = st.floats(0, 1e5)
 EXERCISES = st.builds(Exercise, TIMES, TIMES, TIMES, TIMES, TIMES, TIMES)
 PROGRAMS = (
-    *("enter_call", "leave_call", "wake", "switch_threads"),
-    *("local_timer_begin", "local_timer_end", "irq_handler_begin", "irq_handler_end"),
+    *("handle_sys_enter", "handle_sys_exit", "handle_sched_wakeup", "handle_sched_switch"),
+    *("handle_local_timer_entry", "handle_local_timer_exit", "handle_irq_handler_entry", "handle_irq_handler_exit"),
 )
 HANDLERS = st.dictionaries(st.sampled_from(PROGRAMS), st.floats(0, 1e6, exclude_min=True))
 

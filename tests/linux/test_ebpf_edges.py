@@ -73,13 +73,13 @@ def test_why_the_kernel_refuses_is_told() -> None:
     assert "CAP_BPF" in str(refused)
     assert "ulimit" in str(loading.explain(BpfError("attaching", errno.EMFILE)))
     log = (
-        "libbpf: prog 'switch_threads': BPF program load failed: Invalid argument\n"
-        "libbpf: prog 'switch_threads': -- BEGIN PROG LOAD LOG --\n"
+        "libbpf: prog 'handle_sched_switch': BPF program load failed: Invalid argument\n"
+        "libbpf: prog 'handle_sched_switch': -- BEGIN PROG LOAD LOG --\n"
         "R1 invalid mem access 'scalar'\nprocessed 7 insns\n-- END PROG LOAD LOG --\n"
         "libbpf: failed to load object 'x'\n"
     )
     text = str(loading.explain(BpfError("loading", errno.EACCES, log)))
-    assert "switch_threads" in text
+    assert "handle_sched_switch" in text
     assert "invalid mem access" in text
 
 

@@ -138,7 +138,7 @@ SETTINGS = 'const volatile struct { u32 other; u32 has_it; } settings SEC(".roda
 NEWER = {
     "a helper": (LOOP + PROGRAM % "repeat(5, body, NULL, 0)", "the helper “bpf_loop”", "5.17", ""),
     "a helper that was there, but not for such programs": (
-        PROGRAM % "return attach_cookie(ctx)",
+        PROGRAM % "return bpf_get_attach_cookie(ctx)",
         "the helper “bpf_get_attach_cookie”",
         "6.10",
         "",
@@ -175,7 +175,7 @@ NEWER = {
     ),
     "a type of map": (
         'struct { UINT(type, 31); UINT(max_entries, 4096); } ring SEC(".maps");\n'
-        + PROGRAM % "return map_lookup(&ring, ctx) != NULL",
+        + PROGRAM % "return bpf_map_lookup_elem(&ring, ctx) != NULL",
         "the map type “USER_RINGBUF”",
         "6.1",
         "",
@@ -252,7 +252,7 @@ UNKNOWN = {
     "an iterator": ('SEC("iter/magic") int program(void *c) { return !c; }', "the type of program “iter/magic”"),
     "a map flag": (
         "struct { UINT(type, MAP_ARRAY); UINT(map_flags, 1 << 28); UINT(max_entries, 1); TYPE(key, u32); "
-        'TYPE(value, u64); } numbers SEC(".maps");\n' + PROGRAM % "return map_lookup(&numbers, ctx) != NULL",
+        'TYPE(value, u64); } numbers SEC(".maps");\n' + PROGRAM % "return bpf_map_lookup_elem(&numbers, ctx) != NULL",
         "the map flag “268435456”",
     ),
     "a tag": (
@@ -394,7 +394,7 @@ def test_an_optional_feature_that_no_object_uses_is_reported(make: Make) -> None
     assert stale({"x86_64": [plain, guarded], "aarch64": [guarded]}, table) == []
     (said,) = stale({"x86_64": [plain], "aarch64": [guarded]}, table)
     assert "x86_64: nothing uses helpers.181" in said
-    everywhere = {name: [make(PROGRAM % "return clock_ns() > 5")] for name in ARCHITECTURES}
+    everywhere = {name: [make(PROGRAM % "return bpf_ktime_get_ns() > 5")] for name in ARCHITECTURES}
     assert len(stale(everywhere, optional("helpers.5", off={"has_it": 0}))) == 2, "the floor has it"
 
 

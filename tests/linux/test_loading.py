@@ -94,23 +94,23 @@ def test_a_kernel_that_lacks_what_every_shape_needs_is_told_what_it_lacks(
 
 def test_a_refusal_names_the_program_and_the_verifiers_last_words() -> None:
     log = (
-        "libbpf: prog 'enter_call': BPF program load failed: Permission denied\n"
-        "libbpf: prog 'enter_call': -- BEGIN PROG LOAD LOG --\n"
+        "libbpf: prog 'handle_sys_enter': BPF program load failed: Permission denied\n"
+        "libbpf: prog 'handle_sys_enter': -- BEGIN PROG LOAD LOG --\n"
         "R9 unbounded memory access, make sure to bounds check any such access\nprocessed 4997 insns\n"
-        "-- END PROG LOAD LOG --\nlibbpf: prog 'enter_call': failed to load: -13\n"
+        "-- END PROG LOAD LOG --\nlibbpf: prog 'handle_sys_enter': failed to load: -13\n"
     )
     error = loading.explain(BpfError("loading", errno.EACCES, log))
     assert isinstance(error, RefusedError)
     assert (error.program, error.reason) == (
-        "enter_call",
+        "handle_sys_enter",
         "R9 unbounded memory access, make sure to bounds check any such access",
     )
     assert "\n" not in str(error)
 
 
 def test_a_fallback_names_its_cause_without_telling_to_do_what_is_being_done() -> None:
-    refused = str(RefusedError("enter_call", "R9 unbounded memory access"))
-    assert cause(RefusedError("enter_call", "R9 unbounded memory access")) == refused.partition(": use")[0]
+    refused = str(RefusedError("handle_sys_enter", "R9 unbounded memory access"))
+    assert cause(RefusedError("handle_sys_enter", "R9 unbounded memory access")) == refused.partition(": use")[0]
     assert cause(HeadwayError("no BTF: use --source proc")) == "no BTF"
     assert cause(HeadwayError("eBPF needs CAP_BPF: run as root (sudo headway ...), or use --source proc")) == (
         "eBPF needs CAP_BPF: run as root (sudo headway ...)"

@@ -14,7 +14,7 @@ struct {
 SEC("uprobe")
 int at_entry(void *ctx)
 {
-	u64 place = attach_cookie(ctx);
+	u64 place = bpf_get_attach_cookie(ctx);
 
 	if (place < PLACES)
 		__atomic_fetch_add(&counts.entries[place], 1, __ATOMIC_RELAXED);
@@ -24,7 +24,7 @@ int at_entry(void *ctx)
 SEC("uretprobe")
 int at_return(void *ctx)
 {
-	u64 place = attach_cookie(ctx);
+	u64 place = bpf_get_attach_cookie(ctx);
 
 	if (place < PLACES)
 		__atomic_fetch_add(&counts.returns[place], 1, __ATOMIC_RELAXED);

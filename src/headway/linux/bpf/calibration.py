@@ -98,15 +98,15 @@ def costs(without: Exercise, observed: Exercise, handlers: Mapping[str, float]) 
     answer = max(0.0, poll - 2 * call - ask)
     fault = max(0.0, observed.fault - without.fault) / 2
     both = max(0.0, (observed.handover - without.handover - 8 * call - 4 * ask) / 2)
-    wake, switch = handlers.get("wake"), handlers.get("switch_threads")
+    wake, switch = handlers.get("handle_sched_wakeup"), handlers.get("handle_sched_switch")
     part = wake / (wake + switch) if wake and switch else _WAKE
     # What comes to a run beside the program itself: the way to it and back, less the statistics' own clock.
-    own = handlers.get("enter_call")
+    own = handlers.get("handle_sys_enter")
     in_rows = (_POLLS + _LOOKS) / _ENTERED  # whose beginnings and ends take alike
     way = call + in_rows * answer / 2 - own if own else 0.0
     begins, ends = (
-        next((handlers[f"{line}_{edge}"] for line in _TIMERS if f"{line}_{edge}" in handlers), None)
-        for edge in ("begin", "end")
+        next((handlers[f"handle_{line}_{edge}"] for line in _TIMERS if f"handle_{line}_{edge}" in handlers), None)
+        for edge in ("entry", "exit")
     )
     interrupt = call if begins is None else max(0.0, begins + way)
     interrupt_end = call if ends is None else max(0.0, ends + way)

@@ -13,7 +13,7 @@
 INLINE void blame(struct slot *s, u32 state, u32 kind, u64 object, u64 time, u64 count, const void *name)
 {
 	struct cause_key key = {.birth = s->birth, .object = object, .tid = s->tid, .pid = s->pid, .state = state, .kind = kind};
-	struct cause *known = map_lookup(&causes, &key);
+	struct cause *known = bpf_map_lookup_elem(&causes, &key);
 	if (known) {
 		add_shared(&known->time, time);
 		add_shared(&known->count, count);
@@ -21,9 +21,9 @@ INLINE void blame(struct slot *s, u32 state, u32 kind, u64 object, u64 time, u64
 	}
 	struct cause fresh = {.time = time, .count = count};
 	if (name)
-		read_kernel_text(fresh.name, sizeof(fresh.name), name);
+		bpf_probe_read_kernel_str(fresh.name, sizeof(fresh.name), name);
 	struct processor *p = here();
-	if (map_update(&causes, &key, &fresh, 0) && p)
+	if (bpf_map_update_elem(&causes, &key, &fresh, 0) && p)
 		lose(p, LOST_CAUSES, 1);
 }
 
@@ -31,7 +31,7 @@ INLINE void blame(struct slot *s, u32 state, u32 kind, u64 object, u64 time, u64
 NOINLINE int note_object(struct task_struct *task, struct slot *s)
 {
 	u32 state = s->state;
-	struct pt_regs *regs = task_registers(task);
+	struct pt_regs *regs = bpf_task_pt_regs(task);
 	s->object_kind = OBJECT_NONE;
 	if (state == WAIT_FUTEX) {
 		s->object_kind = OBJECT_ADDRESS;
@@ -56,7 +56,7 @@ NOINLINE int note_object(struct task_struct *task, struct slot *s)
 NOINLINE int note_waker(struct processor *p, struct slot *s)
 {
 	u32 doing = p->deferred_depth ? p->deferred_state : p->state, tid = 0, pid = 0;
-	struct task_struct *waker = current_task();
+	struct task_struct *waker = bpf_get_current_task_btf();
 	if (doing >= IRQ_DEVICE && doing < IRQ_DEVICE + N_INTERRUPTS) {
 		s->waker = doing;
 		s->waker_kind = WAKER_STATE;
@@ -68,7 +68,7 @@ NOINLINE int note_waker(struct processor *p, struct slot *s)
 	if (settings.why || !s->waker_slot)
 		s->waker = in_namespace(waker, &tid, &pid) ? tid : 0;
 	if (settings.why)
-		read_kernel(s->waker_name, sizeof(s->waker_name), &waker->comm);
+		bpf_probe_read_kernel(s->waker_name, sizeof(s->waker_name), &waker->comm);
 	s->waker_kind = WAKER_THREAD;
 	return 0;
 }
@@ -91,8 +91,8 @@ NOINLINE int note_wait(struct slot *s, u64 now)
 /* A thread, or the idle task, leaves the processor: that it had it is kept for a while. */
 NOINLINE int note_holder(struct task_struct *task, u64 from, u64 until)
 {
-	u32 cpu = processor_id(), tid = 0, pid = 0;
-	struct history *h = map_lookup(&histories, &cpu);
+	u32 cpu = bpf_get_smp_processor_id(), tid = 0, pid = 0;
+	struct history *h = bpf_map_lookup_elem(&histories, &cpu);
 	if (!h)
 		return 0;
 	if (!task->pid)
@@ -104,16 +104,16 @@ NOINLINE int note_holder(struct task_struct *task, u64 from, u64 until)
 	held->from = from;
 	held->until = until;
 	held->tid = tid;
-	read_kernel(held->name, sizeof(held->name), &task->comm);
+	bpf_probe_read_kernel(held->name, sizeof(held->name), &task->comm);
 	return 0;
 }
 
 /* The last holder but `i` of this processor: false if those before it were gone when the thread became ready. */
 u64 blame_holder(u32 number, u64 now, u32 i)
 {
-	u32 cpu = processor_id();
+	u32 cpu = bpf_get_smp_processor_id();
 	struct slot *s = slot_at(number);
-	struct history *h = map_lookup(&histories, &cpu);
+	struct history *h = bpf_map_lookup_elem(&histories, &cpu);
 	if (!s || !h || i >= h->next)
 		return false;
 	struct held *held = &h->held[MASKED(h->next - 1 - i, N_HELD)];

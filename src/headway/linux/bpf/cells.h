@@ -11,7 +11,7 @@
 
 INLINE struct slot *slot_at(u32 number)
 {
-	return map_lookup(&slots, &number);
+	return bpf_map_lookup_elem(&slots, &number);
 }
 
 INLINE void lose(struct processor *p, u32 what, u64 much)
@@ -183,7 +183,7 @@ NOINLINE int deferred_begin(struct processor *p, u32 state)
 	}
 	p->busy = 2;
 	ORDER();
-	u64 now = clock_ns();
+	u64 now = bpf_ktime_get_ns();
 	if (p->deferred_depth) {
 		defer(p, now, 0);
 		p->deferred_nested[MASKED(p->deferred_depth, N_NESTED)] = p->deferred_state;
@@ -206,7 +206,7 @@ NOINLINE int deferred_end(struct processor *p, u32 state)
 	}
 	p->busy = 2;
 	ORDER();
-	defer(p, clock_ns(), 1);
+	defer(p, bpf_ktime_get_ns(), 1);
 	p->deferred_depth--;
 	p->deferred_state = p->deferred_nested[MASKED(p->deferred_depth, N_NESTED)];
 	ORDER();

@@ -22,13 +22,13 @@ INLINE u64 *count_of(struct processor_counts *c, u64 state, u64 event)
 
 u64 count_event(u32 number, u32 state, u32 event)
 {
-	u32 cpu = processor_id();
-	struct processor_counts *c = map_lookup(&processor_counts, &cpu);
+	u32 cpu = bpf_get_smp_processor_id();
+	struct processor_counts *c = bpf_map_lookup_elem(&processor_counts, &cpu);
 	struct event_value value = {};
 	u64 i = MASKED(event, N_COUNTED);
 	if (!c)
 		return 0;
-	if (read_event(&events, cpu * N_COUNTED + i, &value, sizeof(value)))
+	if (bpf_perf_event_read_value(&events, cpu * N_COUNTED + i, &value, sizeof(value)))
 		return 0;
 	i = MASKED(event, N_COUNTED);
 	u64 grown = value.counter - c->last[i];
@@ -41,8 +41,8 @@ u64 count_event(u32 number, u32 state, u32 event)
 	if (first)
 		return 0;
 	*count_of(c, state, event) += grown;
-	struct slot *s = number ? map_lookup(&slots, &number) : NULL;
-	struct thread_counts *t = s ? map_lookup(&slot_counts, &number) : NULL;
+	struct slot *s = number ? bpf_map_lookup_elem(&slots, &number) : NULL;
+	struct thread_counts *t = s ? bpf_map_lookup_elem(&slot_counts, &number) : NULL;
 	if (t)
 		t->cells[MASKED(*index_of(s, state) - 1, N_CELLS)][MASKED(event, N_COUNTED)] += grown;
 	return 0;
@@ -60,11 +60,11 @@ enum { COUNTS_STRETCH, COUNTS_PENDING_CALL, COUNTS_PENDING_USER };
 
 u64 move_count(u32 number, u32 from, u32 to, u32 which, u32 event)
 {
-	u32 cpu = processor_id();
+	u32 cpu = bpf_get_smp_processor_id();
 	u64 i = MASKED(event, N_COUNTED);
-	struct processor_counts *c = map_lookup(&processor_counts, &cpu);
-	struct slot *s = map_lookup(&slots, &number);
-	struct thread_counts *t = map_lookup(&slot_counts, &number);
+	struct processor_counts *c = bpf_map_lookup_elem(&processor_counts, &cpu);
+	struct slot *s = bpf_map_lookup_elem(&slots, &number);
+	struct thread_counts *t = bpf_map_lookup_elem(&slot_counts, &number);
 	if (!c || !s || !t)
 		return 0;
 	u64 much = which == COUNTS_STRETCH ? c->stretch[i] :
@@ -89,8 +89,8 @@ u64 move_counts(u32 number, u32 from, u32 to, u32 which)
 /* What was counted in the last stretch is kept until it is known what that was. */
 u64 keep_counts(u32 which)
 {
-	u32 cpu = processor_id();
-	struct processor_counts *c = map_lookup(&processor_counts, &cpu);
+	u32 cpu = bpf_get_smp_processor_id();
+	struct processor_counts *c = bpf_map_lookup_elem(&processor_counts, &cpu);
 	if (!settings.n_counted || !c)
 		return 0;
 	if (which == COUNTS_PENDING_CALL)
@@ -102,7 +102,7 @@ u64 keep_counts(u32 which)
 
 u64 forget_count(u32 number, u32 cell)
 {
-	struct thread_counts *t = map_lookup(&slot_counts, &number);
+	struct thread_counts *t = bpf_map_lookup_elem(&slot_counts, &number);
 	if (t)
 		__builtin_memset(t->cells[MASKED(cell, N_CELLS)], 0, sizeof(t->cells[0]));
 	return 0;
@@ -111,8 +111,8 @@ u64 forget_count(u32 number, u32 cell)
 /* The thread has ended: what was counted goes to the reader, ahead of its slot. */
 u64 send_counts(u32 number)
 {
-	struct slot *s = map_lookup(&slots, &number);
-	struct thread_counts *t = map_lookup(&slot_counts, &number);
+	struct slot *s = bpf_map_lookup_elem(&slots, &number);
+	struct thread_counts *t = bpf_map_lookup_elem(&slot_counts, &number);
 	if (!s || !t)
 		return 0;
 	u32 used = s->used, size = __builtin_offsetof(struct thread_counts, cells) + (used & 255) * sizeof(t->cells[0]);
@@ -121,7 +121,7 @@ u64 send_counts(u32 number)
 	t->birth = s->birth;
 	t->tid = s->tid;
 	t->used = used;
-	ring_output(&exits, t, size, RING_NO_WAKEUP); /* if this is lost, so is the slot, which is counted */
+	bpf_ringbuf_output(&exits, t, size, RING_NO_WAKEUP); /* if this is lost, so is the slot, which is counted */
 	for (u32 i = 0; i < N_CELLS && i < used; i++)
 		forget_count(number, i);
 	return 0;

@@ -10,7 +10,7 @@
 NOINLINE int save_slot(struct slot *s, u32 number, u32 cut)
 {
 	u32 size = __builtin_offsetof(struct record, cells) + (s->used & 255) * sizeof(struct cell);
-	struct record *copy = map_lookup(&saved_slots, &number);
+	struct record *copy = bpf_map_lookup_elem(&saved_slots, &number);
 	if (!copy)
 		return 0;
 	if (size > sizeof(struct record))
@@ -19,7 +19,7 @@ NOINLINE int save_slot(struct slot *s, u32 number, u32 cut)
 	ORDER();
 	if (s->cpu) { /* running: its state and moment are the processor's */
 		u32 cpu = s->cpu - 1;
-		struct processor *p = map_lookup(&processors, &cpu);
+		struct processor *p = bpf_map_lookup_elem(&processors, &cpu);
 		if (p) {
 			s->since = p->since;
 			s->state = p->state;
@@ -27,11 +27,11 @@ NOINLINE int save_slot(struct slot *s, u32 number, u32 cut)
 			__builtin_memcpy(s->nested, p->nested, sizeof(s->nested));
 		}
 	}
-	read_kernel(copy, size, s);
+	bpf_probe_read_kernel(copy, size, s);
 	if (settings.n_counted) {
-		struct thread_counts *counts = map_lookup(&slot_counts, &number), *kept = map_lookup(&saved_slot_counts, &number);
+		struct thread_counts *counts = bpf_map_lookup_elem(&slot_counts, &number), *kept = bpf_map_lookup_elem(&saved_slot_counts, &number);
 		if (counts && kept)
-			read_kernel(kept, sizeof(*kept), counts);
+			bpf_probe_read_kernel(kept, sizeof(*kept), counts);
 	}
 	ORDER();
 	copy->cut = s->cut = cut;
@@ -72,7 +72,7 @@ NOINLINE int cross(struct processor *p, u32 number, u64 now)
 		if (p->cut == cut)
 			return true;
 	} else if (control.last) {
-		if (number && p->task == (u64)current_task())
+		if (number && p->task == (u64)bpf_get_current_task_btf())
 			charge_until_cut(p, number, at, now);
 		return false;
 	}
@@ -86,17 +86,17 @@ NOINLINE int cross(struct processor *p, u32 number, u64 now)
 		s->cut = cut;
 	else if (s && s->cut != cut)
 		save_slot(s, number, cut);
-	u32 cpu = processor_id();
-	struct processor *copy = told ? NULL : map_lookup(&saved_processors, &cpu);
+	u32 cpu = bpf_get_smp_processor_id();
+	struct processor *copy = told ? NULL : bpf_map_lookup_elem(&saved_processors, &cpu);
 	if (copy) {
 		copy->cut = 0;
 		ORDER();
-		read_kernel(copy, sizeof(*copy), p);
+		bpf_probe_read_kernel(copy, sizeof(*copy), p);
 		if (settings.n_counted) {
-			struct processor_counts *counts = map_lookup(&processor_counts, &cpu);
-			struct processor_counts *kept = map_lookup(&saved_processor_counts, &cpu);
+			struct processor_counts *counts = bpf_map_lookup_elem(&processor_counts, &cpu);
+			struct processor_counts *kept = bpf_map_lookup_elem(&saved_processor_counts, &cpu);
 			if (counts && kept)
-				read_kernel(kept, sizeof(*kept), counts);
+				bpf_probe_read_kernel(kept, sizeof(*kept), counts);
 		}
 		ORDER();
 		copy->cut = cut;

@@ -15,7 +15,7 @@ INLINE struct file *file_of(struct task_struct *task, u32 number)
 	if (!table || number >= table->max_fds)
 		return NULL;
 	struct file **entries = table->fd;
-	read_kernel(&file, sizeof(file), (char *)entries + (u64)number * sizeof(file));
+	bpf_probe_read_kernel(&file, sizeof(file), (char *)entries + (u64)number * sizeof(file));
 	return file;
 }
 
@@ -42,7 +42,7 @@ INLINE u32 file_kind(struct file *file)
 		return FILE_DEVICE;
 	}
 	char name[8] = {}; /* anonymous inodes have no type, but a name (fs/anon_inodes.c) */
-	read_kernel_text(name, sizeof(name), file_name(file));
+	bpf_probe_read_kernel_str(name, sizeof(name), file_name(file));
 	if (name[0] != '[' && name[0] != 'i')
 		return FILE_OTHER;
 	switch (name[1] << 16 | name[2] << 8 | name[6]) {

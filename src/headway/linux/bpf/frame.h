@@ -61,7 +61,7 @@ u64 prepare(u32 state)
 	if (!p)
 		return NOT_NOW;
 	u32 number = p->slot;
-	u64 now = clock_ns();
+	u64 now = bpf_ktime_get_ns();
 	if (!p->since || (s64)(now - p->since) < 0)
 		return NOT_NOW;
 	if (number == SLOT_UNSEEN)
@@ -69,8 +69,8 @@ u64 prepare(u32 state)
 	if (p->cut != control.cut && !cross(p, number, now))
 		return NOT_NOW;
 	absorb(p, number, now < control.cut_at ? control.cut_at : (u64)-1);
-	if (p->slot == SLOT_UNSEEN || p->task != (u64)current_task()) {
-		now = clock_ns();
+	if (p->slot == SLOT_UNSEEN || p->task != (u64)bpf_get_current_task_btf()) {
+		now = bpf_ktime_get_ns();
 		if (over(now)) /* the hypervisor may have had the processor meanwhile */
 			return NOT_NOW;
 		if (number)
@@ -84,11 +84,11 @@ u64 prepare(u32 state)
 INLINE bool begin(struct processor *p, struct slot **s, u64 *at, u32 kind, u32 state, u64 left)
 {
 	u32 number = p->slot;
-	u64 now = clock_ns();
+	u64 now = bpf_ktime_get_ns();
 	ORDER();
 	/* An interrupt deferred before the clock was read is taken over first; one that comes later is the next handler's. */
 	for (u32 tries = 0;; tries++) {
-		if (LIKELY(number != SLOT_UNSEEN && p->task == (u64)current_task()) &&
+		if (LIKELY(number != SLOT_UNSEEN && p->task == (u64)bpf_get_current_task_btf()) &&
 		    LIKELY(p->deferred_total == p->absorbed_total) &&
 		    LIKELY(p->cut == control.cut || (now < control.cut_at && p->cut == control.cut - 1)))
 			break;
@@ -100,7 +100,7 @@ INLINE bool begin(struct processor *p, struct slot **s, u64 *at, u32 kind, u32 s
 		number = prepare(state);
 		if (number == NOT_NOW)
 			return false;
-		now = clock_ns();
+		now = bpf_ktime_get_ns();
 		ORDER();
 	}
 	*s = number ? slot_at(number) : NULL;

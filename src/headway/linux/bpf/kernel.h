@@ -50,25 +50,25 @@ typedef _Bool bool;
 enum { MAP_HASH = 1, MAP_ARRAY = 2, MAP_PERF_EVENTS = 4, MAP_STACK = 23, MAP_RINGBUF = 27, MAP_TASK_STORAGE = 29 };
 enum { F_NO_PREALLOC = 1 << 0, F_MMAPABLE = 1 << 10 };
 
-static void *(*const map_lookup)(const void *map, const void *key) = (void *)1;
-static u64 (*const clock_ns)(void) = (void *)5; /* CLOCK_MONOTONIC */
+static void *(*const bpf_map_lookup_elem)(const void *map, const void *key) = (void *)1;
+static u64 (*const bpf_ktime_get_ns)(void) = (void *)5; /* CLOCK_MONOTONIC */
 struct event_value {
 	u64 counter, enabled, running;
 };
-static long (*const read_event)(const void *events, u64 index, struct event_value *value, u32 size) = (void *)55;
-static u32 (*const processor_id)(void) = (void *)8;
-static long (*const map_push)(const void *map, const void *value, u64 flags) = (void *)87;
-static long (*const map_pop)(const void *map, void *value) = (void *)88;
-static long (*const map_update)(const void *map, const void *key, const void *value, u64 flags) = (void *)2;
-static long (*const read_user)(void *to, u32 size, const void *from) = (void *)112;
-static long (*const read_user_text)(void *to, u32 size, const void *from) = (void *)114;
-static long (*const read_kernel_text)(void *to, u32 size, const void *from) = (void *)115;
-static long (*const read_kernel)(void *to, u32 size, const void *from) = (void *)113;
-static long (*const ring_output)(const void *ring, const void *data, u64 size, u64 flags) = (void *)130;
-static u64 (*const ring_query)(const void *ring, u64 what) = (void *)134;
-static void *(*const task_storage)(const void *map, void *task, const void *value, u64 flags) = (void *)156;
-static long (*const storage_delete)(const void *map, void *task) = (void *)157;
-static u64 (*const attach_cookie)(void *ctx) = (void *)174;
+static long (*const bpf_perf_event_read_value)(const void *events, u64 index, struct event_value *value, u32 size) = (void *)55;
+static u32 (*const bpf_get_smp_processor_id)(void) = (void *)8;
+static long (*const bpf_map_push_elem)(const void *map, const void *value, u64 flags) = (void *)87;
+static long (*const bpf_map_pop_elem)(const void *map, void *value) = (void *)88;
+static long (*const bpf_map_update_elem)(const void *map, const void *key, const void *value, u64 flags) = (void *)2;
+static long (*const bpf_probe_read_user)(void *to, u32 size, const void *from) = (void *)112;
+static long (*const bpf_probe_read_user_str)(void *to, u32 size, const void *from) = (void *)114;
+static long (*const bpf_probe_read_kernel_str)(void *to, u32 size, const void *from) = (void *)115;
+static long (*const bpf_probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
+static long (*const bpf_ringbuf_output)(const void *ring, const void *data, u64 size, u64 flags) = (void *)130;
+static u64 (*const bpf_ringbuf_query)(const void *ring, u64 what) = (void *)134;
+static void *(*const bpf_task_storage_get)(const void *map, void *task, const void *value, u64 flags) = (void *)156;
+static long (*const bpf_task_storage_delete)(const void *map, void *task) = (void *)157;
+static u64 (*const bpf_get_attach_cookie)(void *ctx) = (void *)174;
 enum { NO_ROOM = 7 /* E2BIG: a hash map is full */ };
 enum { STORAGE_CREATE = 1, RING_AVAILABLE = 0, RING_NO_WAKEUP = 1, RING_FORCE_WAKEUP = 2 };
 
@@ -87,8 +87,8 @@ INLINE void add_shared(u64 *to, u64 much)
 
 struct task_struct;
 struct pt_regs;
-static struct task_struct *(*const current_task)(void) = (void *)158;
-static struct pt_regs *(*const task_registers)(struct task_struct *task) = (void *)175;
+static struct task_struct *(*const bpf_get_current_task_btf)(void) = (void *)158;
+static struct pt_regs *(*const bpf_task_pt_regs)(struct task_struct *task) = (void *)175;
 
 /* __builtin_preserve_field_info and friends, numbered as in clang's documentation and libbpf's bpf_core_read.h. */
 #define FIELD_EXISTS(field) __builtin_preserve_field_info(field, 2)
@@ -128,7 +128,7 @@ static struct pt_regs *(*const task_registers)(struct task_struct *task) = (void
 	({                                                                 \
 		__typeof__((from)->field) value;                               \
 		__builtin_memset(&value, 0, sizeof(value));                    \
-		read_kernel(&value, sizeof(value),                             \
+		bpf_probe_read_kernel(&value, sizeof(value),                             \
 			__builtin_preserve_access_index(&(from)->field));          \
 		value;                                                         \
 	})

@@ -38,17 +38,23 @@ __all__ = ["SHAPES", "Features", "Loaded", "RefusedError", "Shape", "load", "tri
 BTF = Path("/sys/kernel/btf/vmlinux")
 
 _NEEDED_PROGRAMS = (
-    "switch_threads",
-    "enter_call",
-    "leave_call",
-    "wake",
-    "wake_new",
-    "fork_thread",
-    "exec_program",
+    "handle_sched_switch",
+    "handle_sys_enter",
+    "handle_sys_exit",
+    "handle_sched_wakeup",
+    "handle_sched_wakeup_new",
+    "handle_sched_process_fork",
+    "handle_sched_process_exec",
 )
 """Programs without which time cannot be accounted for."""
 
-_FAULTS = ("fault_in_user", "fault_in_kernel", "fault_begins", "fault_done", "deliver_signal")
+_FAULTS = (
+    "handle_page_fault_user",
+    "handle_page_fault_kernel",
+    "handle_page_fault_begin",
+    "handle_page_fault_end",
+    "handle_signal_deliver",
+)
 
 _FLOOR: Mapping[str, str] = {
     "BPF_MAP_TYPE_RINGBUF": "ring buffers",
@@ -258,12 +264,12 @@ def _settings(shape: Shape, features: Features, has_prev_state: bool) -> dict[st
 
 def _leave_out(programs: Object, shape: Shape, features: Features) -> None:
     needless = {
-        "enter_cgroup": not shape.cgroup,
-        "enter_function": not shape.functions,
-        "leave_function": not shape.functions,
-        "waking": not (shape.why or shape.record),
-        "take_sample": not shape.stacks,
-        "fault_begins": "page_fault_user" in features.tracepoints,
+        "handle_cgroup_attach_task": not shape.cgroup,
+        "handle_function_entry": not shape.functions,
+        "handle_function_return": not shape.functions,
+        "handle_sched_waking": not (shape.why or shape.record),
+        "handle_sample": not shape.stacks,
+        "handle_page_fault_begin": "page_fault_user" in features.tracepoints,
         **({} if features.faults else dict.fromkeys(_FAULTS, True)),
     }
     for program in programs.programs.values():

@@ -71,9 +71,11 @@ class Marking:
         tag = 1 + self.states.index(probe.state)
         cookie = tag | _class_of(probe) << _CLASS_SHIFT
         target.attach_uprobe(
-            target.programs["enter_function"], probe.path, probe.offset, ret=False, cookie=cookie, pid=pid
+            target.programs["handle_function_entry"], probe.path, probe.offset, ret=False, cookie=cookie, pid=pid
         )
-        target.attach_uprobe(target.programs["leave_function"], probe.path, probe.offset, ret=True, cookie=tag, pid=pid)
+        target.attach_uprobe(
+            target.programs["handle_function_return"], probe.path, probe.offset, ret=True, cookie=tag, pid=pid
+        )
 
 
 def _probe_of(address: int, state: str) -> Probe:

@@ -231,8 +231,8 @@ struct {
 
 INLINE struct processor *here(void)
 {
-	u32 cpu = processor_id();
-	return map_lookup(&processors, &cpu);
+	u32 cpu = bpf_get_smp_processor_id();
+	return bpf_map_lookup_elem(&processors, &cpu);
 }
 
 /* A processor's cell for a state; that of STATE_NONE, which nobody reads, for what is none. */

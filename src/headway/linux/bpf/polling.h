@@ -23,7 +23,7 @@ enum { /* slot.polling: the last check was not the first in a row to find nothin
 INLINE bool has_no_time(u64 address) /* a timespec or a timeval */
 {
 	u64 time[2] = {};
-	return address && !read_user(time, sizeof(time), (void *)address) && !time[0] && !time[1];
+	return address && !bpf_probe_read_user(time, sizeof(time), (void *)address) && !time[0] && !time[1];
 }
 
 INLINE bool does_not_wait(const volatile struct check *c, struct pt_regs *regs, struct file *file)
@@ -63,7 +63,7 @@ INLINE u64 undisturbed(struct slot *s, u64 now)
 INLINE void confirm(struct processor *p, struct slot *s, u32 number, u64 user, u32 counts, bool read)
 {
 	if (settings.stacks && s->sampled && user)
-		tell_polling(s, clock_ns());
+		tell_polling(s, bpf_ktime_get_ns());
 	if (user) {
 		move_user(s, number, s->asked, user - 1);
 		move_counts(number, s->user, s->asked, counts);
@@ -87,8 +87,8 @@ u64 ask(u32 number, u32 check, u64 now)
 {
 	struct processor *p = here();
 	struct slot *s = slot_at(number);
-	struct task_struct *task = current_task();
-	struct pt_regs *regs = task_registers(task);
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct pt_regs *regs = bpf_task_pt_regs(task);
 	if (!p || !s)
 		return 0;
 	u32 which = (check - 1) & (N_CHECKS - 1), base = POLL + which * N_FILES;
@@ -160,8 +160,8 @@ u64 answer(u32 number, u64 now, s64 result)
 	bool read = was_read(s);
 	s->asking = 0;
 	if (!ready && !s->asks) {
-		struct task_struct *task = current_task();
-		struct pt_regs *regs = task_registers(task);
+		struct task_struct *task = bpf_get_current_task_btf();
+		struct pt_regs *regs = bpf_task_pt_regs(task);
 		u64 about = c->about ? argument(regs, c->about) : 0;
 		struct file *file = c->about_file ? file_of(task, about) : NULL;
 		if (!does_not_wait(c, regs, file))

@@ -26,7 +26,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 /* ---- system calls ---- */
 
 SEC("tp_btf/sys_enter")
-int enter_call(u64 *ctx)
+int handle_sys_enter(u64 *ctx)
 {
 	struct processor *p = here();
 	struct slot *s;
@@ -63,7 +63,7 @@ int enter_call(u64 *ctx)
 }
 
 SEC("tp_btf/sys_exit")
-int leave_call(u64 *ctx)
+int handle_sys_exit(u64 *ctx)
 {
 	struct processor *p = here();
 	struct slot *s;
@@ -101,7 +101,7 @@ INLINE void stolen_by_now(void *ctx, struct processor *p, struct slot *s, struct
 /* Why the thread that leaves the processor waits, from the file that its system call is about. */
 INLINE u32 wait_by_file(struct task_struct *task)
 {
-	switch (file_kind(file_of(task, argument(task_registers(task), 1)))) {
+	switch (file_kind(file_of(task, argument(bpf_task_pt_regs(task), 1)))) {
 	case FILE_PIPE:
 		return WAIT_PIPE;
 	case FILE_SOCKET:
@@ -165,8 +165,8 @@ NOINLINE int close(struct processor *p, struct slot *s, u32 number, u64 now)
 	if (settings.n_counted)
 		send_counts(number);
 	/* Wake the reader for a good load, not for each. */
-	u64 flags = ring_query(&exits, RING_AVAILABLE) > (1 << 20) ? RING_FORCE_WAKEUP : RING_NO_WAKEUP;
-	if (ring_output(&exits, s, size, flags))
+	u64 flags = bpf_ringbuf_query(&exits, RING_AVAILABLE) > (1 << 20) ? RING_FORCE_WAKEUP : RING_NO_WAKEUP;
+	if (bpf_ringbuf_output(&exits, s, size, flags))
 		lose(p, LOST_EXITS, 1);
 	/* States that share the last cell are not listed in it. */
 	if (used == N_CELLS)
@@ -176,7 +176,7 @@ NOINLINE int close(struct processor *p, struct slot *s, u32 number, u64 now)
 			forget_cell(number, i);
 	s->used = 0;
 	s->birth = 0;
-	map_push(&free_slots, &number, 0);
+	bpf_map_push_elem(&free_slots, &number, 0);
 	return 0;
 }
 
@@ -190,14 +190,14 @@ INLINE u32 away_state(struct task_struct *task, u32 doing, bool preempted, u32 w
 
 INLINE void end_thread(struct processor *p, struct slot *s, u32 number, struct task_struct *task, u64 now)
 {
-	u32 *stored = task_storage(&tasks, task, NULL, 0);
+	u32 *stored = bpf_task_storage_get(&tasks, task, NULL, 0);
 	if (stored)
 		*stored = 0;
 	close(p, s, number, now);
 }
 
 SEC("tp_btf/sched_switch")
-int switch_threads(u64 *ctx)
+int handle_sched_switch(u64 *ctx)
 {
 	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
 	struct processor *p = here();
@@ -271,7 +271,7 @@ int switch_threads(u64 *ctx)
 			s->state = ELSEWHERE;
 			p->slot = SLOT_UNSEEN;
 		} else {
-			s->cpu = processor_id() + 1;
+			s->cpu = bpf_get_smp_processor_id() + 1;
 			p->slot = number;
 			p->state = s->resume;
 			p->depth = s->depth;
@@ -287,9 +287,9 @@ out:
 NOINLINE u32 new_worker(struct task_struct *task)
 {
 	u32 tid = 0, pid = 0;
-	if (!(task->flags & PF_WORKER) || over(clock_ns()))
+	if (!(task->flags & PF_WORKER) || over(bpf_ktime_get_ns()))
 		return 0;
-	bool measure = settings.follow && slot_of(current_task());
+	bool measure = settings.follow && slot_of(bpf_get_current_task_btf());
 	if (!measure && (settings.everything || settings.cgroup))
 		measure = in_namespace(task, &tid, &pid) && selected(task, tid, pid);
 	return measure ? open(task, READY, KERNEL_THREAD, SLOT_NEW) : 0;
@@ -306,7 +306,7 @@ INLINE int woken(struct task_struct *task, bool new)
 	struct slot *s = number ? slot_at(number) : NULL;
 	if (!s || s->cpu)
 		return 0;
-	u64 now = clock_ns();
+	u64 now = bpf_ktime_get_ns();
 	if (over(now))
 		return 0;
 	if (new) {
@@ -334,7 +334,7 @@ INLINE int woken(struct task_struct *task, bool new)
 
 /* What wakes a thread is seen here, when it is awake at sched_wakeup. */
 SEC("tp_btf/sched_waking")
-int waking(u64 *ctx)
+int handle_sched_waking(u64 *ctx)
 {
 	struct processor *p = here();
 	if (!(settings.why || settings.record) || !p || !p->since)
@@ -347,13 +347,13 @@ int waking(u64 *ctx)
 }
 
 SEC("tp_btf/sched_wakeup")
-int wake(u64 *ctx)
+int handle_sched_wakeup(u64 *ctx)
 {
 	return woken((void *)ctx[0], false);
 }
 
 SEC("tp_btf/sched_wakeup_new")
-int wake_new(u64 *ctx)
+int handle_sched_wakeup_new(u64 *ctx)
 {
 	return woken((void *)ctx[0], true);
 }
@@ -361,14 +361,14 @@ int wake_new(u64 *ctx)
 /* ---- threads that come and change ---- */
 
 SEC("tp_btf/sched_process_fork")
-int fork_thread(u64 *ctx)
+int handle_sched_process_fork(u64 *ctx)
 {
 	struct task_struct *parent = (void *)ctx[0], *child = (void *)ctx[1];
 	struct processor *p = here();
 	u32 tid = 0, pid = 0;
 	if (!p || !p->since)
 		return 0;
-	if (over(clock_ns()))
+	if (over(bpf_ktime_get_ns()))
 		return 0;
 	bool measure = settings.follow && slot_of(parent);
 	if (!measure && (settings.everything || settings.cgroup || settings.name_length))
@@ -382,19 +382,19 @@ int fork_thread(u64 *ctx)
 INLINE void open_running(struct task_struct *task)
 {
 	struct processor *p = here();
-	if (open(task, UNKNOWN, state_by_registers(task), 0) && p && task->pid == current_task()->pid)
+	if (open(task, UNKNOWN, state_by_registers(task), 0) && p && task->pid == bpf_get_current_task_btf()->pid)
 		p->slot = SLOT_UNSEEN;
 }
 
 SEC("tp_btf/sched_process_exec")
-int exec_program(u64 *ctx)
+int handle_sched_process_exec(u64 *ctx)
 {
 	struct task_struct *task = (void *)ctx[0];
 	struct processor *p = here();
 	u32 number, tid = 0, pid = 0;
 	if (!p || !p->since)
 		return 0;
-	if (over(clock_ns()))
+	if (over(bpf_ktime_get_ns()))
 		return 0;
 	number = slot_of(task);
 	if (!number) {
@@ -410,16 +410,16 @@ int exec_program(u64 *ctx)
 	if (s && in_namespace(task, &tid, &pid)) { /* the thread that executes becomes the leader, with its id */
 		s->tid = tid;
 		s->pid = pid;
-		read_kernel(s->name, sizeof(s->name), &task->comm);
+		bpf_probe_read_kernel(s->name, sizeof(s->name), &task->comm);
 		s->user = USER; /* its memory is a new one */
 		s->block = 0;
-		storage_delete(&marks, task);
+		bpf_task_storage_delete(&marks, task);
 	}
 	return 0;
 }
 
 SEC("tp_btf/task_rename")
-int rename_thread(u64 *ctx)
+int handle_task_rename(u64 *ctx)
 {
 	struct task_struct *task = (void *)ctx[0];
 	const char *comm = (void *)ctx[1];
@@ -429,24 +429,24 @@ int rename_thread(u64 *ctx)
 	u32 number = slot_of(task);
 	struct slot *s = number ? slot_at(number) : NULL;
 	if (s) {
-		read_kernel(s->name, sizeof(s->name), comm);
+		bpf_probe_read_kernel(s->name, sizeof(s->name), comm);
 	} else if (settings.name_length) {
 		char fresh[16] = {};
-		read_kernel(fresh, sizeof(fresh), comm);
-		if (name_matches(fresh) && !control.only && !over(clock_ns()))
+		bpf_probe_read_kernel(fresh, sizeof(fresh), comm);
+		if (name_matches(fresh) && !control.only && !over(bpf_ktime_get_ns()))
 			open_running(task);
 	}
 	return 0;
 }
 
 SEC("tp_btf/cgroup_attach_task")
-int enter_cgroup(u64 *ctx)
+int handle_cgroup_attach_task(u64 *ctx)
 {
 	struct task_struct *task = (void *)ctx[2];
 	struct processor *p = here();
 	if (!p || !p->since || !settings.cgroup)
 		return 0;
-	if (!control.only && !over(clock_ns()) && !slot_of(task) && in_cgroup(task))
+	if (!control.only && !over(bpf_ktime_get_ns()) && !slot_of(task) && in_cgroup(task))
 		open_running(task);
 	return 0;
 }
@@ -468,16 +468,16 @@ INLINE int begin_fault(void)
 }
 
 SEC("tp_btf/page_fault_user")
-int fault_in_user(u64 *ctx)
+int handle_page_fault_user(u64 *ctx)
 {
 	(void)ctx;
 	return begin_fault();
 }
 
 SEC("tp_btf/page_fault_kernel")
-int fault_in_kernel(u64 *ctx)
+int handle_page_fault_kernel(u64 *ctx)
 {
-	if ((s64)ctx[0] < 0 || current_task()->pagefault_disabled) /* not one that the memory manager will handle */
+	if ((s64)ctx[0] < 0 || bpf_get_current_task_btf()->pagefault_disabled) /* not one that the memory manager will handle */
 		return 0;
 	return begin_fault();
 }
@@ -501,7 +501,7 @@ INLINE int end_fault(void)
  * lock of the address space, once even where the fault is tried again.
  */
 SEC("perf_event")
-int fault_begins(void *ctx)
+int handle_page_fault_begin(void *ctx)
 {
 	(void)ctx;
 	return begin_fault();
@@ -509,7 +509,7 @@ int fault_begins(void *ctx)
 
 /* Software events that the memory manager counts when it is done (mm_account_fault): there is no tracepoint at the end. */
 SEC("perf_event")
-int fault_done(void *ctx)
+int handle_page_fault_end(void *ctx)
 {
 	(void)ctx;
 	return end_fault();
@@ -517,7 +517,7 @@ int fault_done(void *ctx)
 
 /* A fault that ends in a signal is never done. */
 SEC("tp_btf/signal_deliver")
-int deliver_signal(u64 *ctx)
+int handle_signal_deliver(u64 *ctx)
 {
 	(void)ctx;
 	return end_fault();
@@ -567,7 +567,7 @@ INLINE int end_interrupt(u64 *ctx, u32 state)
 	if (begin(p, &s, &now, AT_INTERRUPT_END, 0, 1)) {
 		pop(p);
 		if (state == IRQ_TIMER) {
-			stolen_by_now(ctx, p, s, current_task(), false);
+			stolen_by_now(ctx, p, s, bpf_get_current_task_btf(), false);
 			if (settings.stacks && s && s->sampled)
 				s->disturbed += p->stretch + UNSEEN;
 		}
@@ -580,13 +580,13 @@ INLINE int end_interrupt(u64 *ctx, u32 state)
 
 #define INTERRUPT(tracepoint, state)     \
 	SEC("tp_btf/" #tracepoint "_entry")  \
-	int tracepoint##_begin(u64 *ctx)     \
+	int handle_##tracepoint##_entry(u64 *ctx)     \
 	{                                    \
 		(void)ctx;                       \
 		return begin_interrupt(state);   \
 	}                                    \
 	SEC("tp_btf/" #tracepoint "_exit")   \
-	int tracepoint##_end(u64 *ctx)       \
+	int handle_##tracepoint##_exit(u64 *ctx)       \
 	{                                    \
 		return end_interrupt(ctx, state); \
 	}
@@ -636,14 +636,14 @@ INLINE int at_function(u32 kind, u32 state, u32 instruction)
 }
 
 SEC("uprobe")
-int enter_function(void *ctx)
+int handle_function_entry(void *ctx)
 {
-	u64 cookie = attach_cookie(ctx);
+	u64 cookie = bpf_get_attach_cookie(ctx);
 	return at_function(AT_FUNCTION, TAG + (cookie & (N_TAGS - 1)), cookie >> 16);
 }
 
 SEC("uretprobe")
-int leave_function(void *ctx)
+int handle_function_return(void *ctx)
 {
 	(void)ctx;
 	return at_function(AT_FUNCTION_END, 0, 0);
@@ -656,11 +656,11 @@ int leave_function(void *ctx)
  * a handler of ours it is the observer's. What may turn out to be polling is marked.
  */
 SEC("perf_event")
-int take_sample(void *ctx)
+int handle_sample(void *ctx)
 {
 	struct processor *p = here();
-	struct task_struct *task = current_task();
-	struct tale tale = {.time = clock_ns(), .kind = TALE_SAMPLE, .state = UNKNOWN, .cpu = processor_id()};
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct tale tale = {.time = bpf_ktime_get_ns(), .kind = TALE_SAMPLE, .state = UNKNOWN, .cpu = bpf_get_smp_processor_id()};
 	(void)ctx;
 	if (!p || !p->since)
 		return 1;
@@ -684,7 +684,7 @@ int take_sample(void *ctx)
 		if (tale.state == USER && s->block)
 			tale.state = marked_now(s->block, task);
 	}
-	if (ring_output(&told, &tale, sizeof(tale), RING_NO_WAKEUP))
+	if (bpf_ringbuf_output(&told, &tale, sizeof(tale), RING_NO_WAKEUP))
 		lose(p, LOST_TALES, 1);
 	return 1;
 }
@@ -692,12 +692,12 @@ int take_sample(void *ctx)
 /* ---- threads that are alive when measuring begins ---- */
 
 SEC("iter/task")
-int open_living(struct bpf_iter__task *ctx)
+int dump_task(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
 	u32 tid = 0, pid = 0;
 	if (settings.namespace_inum && !control.namespace_level) { /* the reader runs this, in its namespace */
-		struct pid *own = current_task()->thread_pid;
+		struct pid *own = bpf_get_current_task_btf()->thread_pid;
 		if (own)
 			control.namespace_level = own->level;
 	}

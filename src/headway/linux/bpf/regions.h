@@ -32,7 +32,7 @@ INLINE bool is_probe(long call)
 
 u64 is_tag(struct tag_name *name, u32 number)
 {
-	struct tag_name *known = map_lookup(&tag_names, &number);
+	struct tag_name *known = bpf_map_lookup_elem(&tag_names, &number);
 	if (!known || !name)
 		return false;
 	const u64 *a = (const u64 *)known->name, *b = (const u64 *)name->name;
@@ -45,12 +45,12 @@ u64 name_tag(u64 names, u32 tag)
 	struct tag_name name = {};
 	struct processor *p = here();
 	u32 number = 0;
-	if (!p || read_user_text(name.name, TAG_LENGTH, (void *)(names + tag * TAG_LENGTH)) <= 1)
+	if (!p || bpf_probe_read_user_str(name.name, TAG_LENGTH, (void *)(names + tag * TAG_LENGTH)) <= 1)
 		return TAG;
 	for (u32 i = 0; i < N_TAGS; i++)
 		if (is_tag(&name, i))
 			return TAG + i;
-	struct tag_name *room = map_pop(&free_tags, &number) ? NULL : map_lookup(&tag_names, &number);
+	struct tag_name *room = bpf_map_pop_elem(&free_tags, &number) ? NULL : bpf_map_lookup_elem(&tag_names, &number);
 	if (!room) {
 		lose(p, LOST_TAGS, 1);
 		return TAG;
@@ -64,7 +64,7 @@ u64 charge_tag(u32 number, u32 tag)
 {
 	struct processor *p = here();
 	struct slot *s = slot_at(number);
-	struct marks *m = task_storage(&marks, current_task(), NULL, 0);
+	struct marks *m = bpf_task_storage_get(&marks, bpf_get_current_task_btf(), NULL, 0);
 	if (!p || !s || !m)
 		return 0;
 	u64 i = MASKED(tag, N_BLOCK_TAGS);
@@ -130,9 +130,9 @@ u64 charge_tag(u32 number, u32 tag)
 /* What the running thread's own code is at the moment, by its block: a tag that has never been charged is not known yet. */
 INLINE u32 marked_now(u64 block, struct task_struct *task)
 {
-	struct marks *m = task_storage(&marks, task, NULL, 0);
+	struct marks *m = bpf_task_storage_get(&marks, task, NULL, 0);
 	u32 open = 0; /* 1 + the tag that is charged */
-	if (!m || read_user(&open, sizeof(open), (void *)(block + __builtin_offsetof(struct block, open))) || !open)
+	if (!m || bpf_probe_read_user(&open, sizeof(open), (void *)(block + __builtin_offsetof(struct block, open))) || !open)
 		return USER;
 	u32 state = m->tags[MASKED(open - 1, N_BLOCK_TAGS)].state;
 	return state ? state : TAG;
@@ -146,23 +146,23 @@ u64 regions(u32 number, u64 since, u64 until, u64 now, u64 time)
 {
 	struct processor *p = here();
 	struct slot *s = slot_at(number);
-	struct task_struct *task = current_task();
+	struct task_struct *task = bpf_get_current_task_btf();
 	if (!p || !s || p->task != (u64)task)
 		return 0;
-	struct marks *m = task_storage(&marks, task, NULL, STORAGE_CREATE);
+	struct marks *m = bpf_task_storage_get(&marks, task, NULL, STORAGE_CREATE);
 	u64 address = s->block;
 	if (!m) {
 		lose(p, LOST_STORAGE, 1);
 		s->block = 0;
 		return 0;
 	}
-	if (read_user(&m->block, __builtin_offsetof(struct block, tags[N_READ_FIRST]), (void *)address) ||
+	if (bpf_probe_read_user(&m->block, __builtin_offsetof(struct block, tags[N_READ_FIRST]), (void *)address) ||
 	    m->block.magic != BLOCK_MAGIC) {
 		lose(p, LOST_BLOCKS, 1);
 		return 0;
 	}
 	u32 n = m->block.n_tags < N_BLOCK_TAGS ? m->block.n_tags : N_BLOCK_TAGS;
-	if (n > N_READ_FIRST && read_user(&m->block.tags[N_READ_FIRST], (N_BLOCK_TAGS - N_READ_FIRST) * sizeof(struct block_tag),
+	if (n > N_READ_FIRST && bpf_probe_read_user(&m->block.tags[N_READ_FIRST], (N_BLOCK_TAGS - N_READ_FIRST) * sizeof(struct block_tag),
 					  (void *)(address + __builtin_offsetof(struct block, tags[N_READ_FIRST])))) {
 		lose(p, LOST_BLOCKS, 1);
 		return 0;
@@ -196,7 +196,7 @@ u64 register_block(u32 number, u64 address)
 	} head = {};
 	struct processor *p = here();
 	struct slot *s = slot_at(number);
-	struct task_struct *task = current_task();
+	struct task_struct *task = bpf_get_current_task_btf();
 	if (!p || !s)
 		return 0;
 	struct pid *ids = task->thread_pid;
@@ -206,13 +206,13 @@ u64 register_block(u32 number, u64 address)
 		u64 space;
 	} innermost = {};
 	if (ids)
-		read_kernel(&innermost, sizeof(innermost), (char *)&ids->numbers[0] + ids->level * sizeof(innermost));
-	if (address >> 48 || address & 7 || read_user(&head, sizeof(head), (void *)address) || head.magic != BLOCK_MAGIC ||
+		bpf_probe_read_kernel(&innermost, sizeof(innermost), (char *)&ids->numbers[0] + ids->level * sizeof(innermost));
+	if (address >> 48 || address & 7 || bpf_probe_read_user(&head, sizeof(head), (void *)address) || head.magic != BLOCK_MAGIC ||
 	    head.tid != (u32)innermost.nr) {
 		lose(p, LOST_BLOCKS, 1);
 		return 0;
 	}
-	storage_delete(&marks, task);
+	bpf_task_storage_delete(&marks, task);
 	s->block = address;
 	s->user = USER;
 	regions(number, p->since, p->since, p->since, 0); /* what it says now is where it begins */
@@ -221,7 +221,7 @@ u64 register_block(u32 number, u64 address)
 
 u64 move_tag(u32 number, u32 to, u32 tag)
 {
-	struct marks *m = task_storage(&marks, current_task(), NULL, 0);
+	struct marks *m = bpf_task_storage_get(&marks, bpf_get_current_task_btf(), NULL, 0);
 	if (!m)
 		return 0;
 	struct mark *mark = &m->tags[MASKED(tag, N_BLOCK_TAGS)];
@@ -247,8 +247,8 @@ INLINE void inherit_block(struct task_struct *parent, struct task_struct *child,
 	struct slot *from = of_parent ? slot_at(of_parent) : NULL, *to = number ? slot_at(number) : NULL;
 	if (!from || !to || !from->block || parent->mm == child->mm)
 		return;
-	struct marks *m = task_storage(&marks, parent, NULL, 0);
-	if (m && task_storage(&marks, child, m, STORAGE_CREATE))
+	struct marks *m = bpf_task_storage_get(&marks, parent, NULL, 0);
+	if (m && bpf_task_storage_get(&marks, child, m, STORAGE_CREATE))
 		to->block = from->block;
 }
 
@@ -257,7 +257,7 @@ INLINE void inherit_block(struct task_struct *parent, struct task_struct *child,
 /* Forget the last frame if the stack has been cut back beyond it: the state that it was called in; else 0. */
 u64 drop_frame(u64 stack)
 {
-	struct marks *m = task_storage(&marks, current_task(), NULL, 0);
+	struct marks *m = bpf_task_storage_get(&marks, bpf_get_current_task_btf(), NULL, 0);
 	u32 n = m ? m->n_frames : 0;
 	if (!m || !n || n > N_FRAMES)
 		return 0;
@@ -273,11 +273,11 @@ u64 step_function(u32 number, u32 state)
 {
 	struct processor *p = here();
 	struct slot *s = slot_at(number);
-	struct task_struct *task = current_task();
-	u64 stack = STACK(task_registers(task));
+	struct task_struct *task = bpf_get_current_task_btf();
+	u64 stack = STACK(bpf_task_pt_regs(task));
 	if (!p || !s)
 		return 0;
-	struct marks *m = task_storage(&marks, task, NULL, STORAGE_CREATE);
+	struct marks *m = bpf_task_storage_get(&marks, task, NULL, STORAGE_CREATE);
 	if (!m) {
 		lose(p, LOST_STORAGE, 1);
 		return 0;

@@ -57,8 +57,8 @@ struct {
 
 INLINE void lose_stack(u32 what)
 {
-	u32 cpu = processor_id();
-	struct processor *p = map_lookup(&processors, &cpu);
+	u32 cpu = bpf_get_smp_processor_id();
+	struct processor *p = bpf_map_lookup_elem(&processors, &cpu);
 	if (p)
 		p->losses[MASKED(what, N_LOSSES)]++;
 }
@@ -78,7 +78,7 @@ INLINE u64 keep(struct stack *s, long size)
 	}
 	hash |= STACK_LOST + 1; /* neither of the two that say something else */
 	s->depth = depth;
-	if (!map_lookup(&stacks, &hash) && map_update(&stacks, &hash, s, IF_NEW) == -NO_ROOM) {
+	if (!bpf_map_lookup_elem(&stacks, &hash) && bpf_map_update_elem(&stacks, &hash, s, IF_NEW) == -NO_ROOM) {
 		lose_stack(LOST_STACKS);
 		return STACK_LOST;
 	}
@@ -88,8 +88,8 @@ INLINE u64 keep(struct stack *s, long size)
 /* Of the running thread, as it is now. */
 NOINLINE u64 keep_stack(void *ctx, u64 flags)
 {
-	u32 cpu = processor_id();
-	struct stack *s = map_lookup(&fresh_stacks, &cpu);
+	u32 cpu = bpf_get_smp_processor_id();
+	struct stack *s = bpf_map_lookup_elem(&fresh_stacks, &cpu);
 	return s ? keep(s, get_stack(ctx, s->frames, sizeof(s->frames), flags)) : 0;
 }
 
@@ -97,7 +97,7 @@ NOINLINE u64 keep_stack(void *ctx, u64 flags)
 NOINLINE u64 keep_found(struct task_struct *task)
 {
 	u32 first = 0;
-	struct stack *s = map_lookup(&found_stack, &first);
+	struct stack *s = bpf_map_lookup_elem(&found_stack, &first);
 	return s ? keep(s, get_task_stack(task, s->frames, sizeof(s->frames), NO_FLAGS)) : 0;
 }
 
@@ -106,14 +106,14 @@ NOINLINE int charge_stack(struct slot *s, u32 state, u64 time, u64 count)
 {
 	struct stack_key key = {
 		.birth = s->birth, .user = s->user_stack, .kernel = s->kernel_stack, .tid = s->tid, .pid = s->pid, .state = state};
-	struct cell *known = map_lookup(&stack_times, &key);
+	struct cell *known = bpf_map_lookup_elem(&stack_times, &key);
 	if (known) {
 		add_shared(&known->time, time);
 		add_shared(&known->count, count);
 		return 0;
 	}
 	struct cell fresh = {.time = time, .count = count};
-	if (map_update(&stack_times, &key, &fresh, 0))
+	if (bpf_map_update_elem(&stack_times, &key, &fresh, 0))
 		lose_stack(LOST_STACK_TIMES);
 	return 0;
 }
@@ -138,7 +138,7 @@ INLINE void tell_polling(struct slot *s, u64 now)
 {
 	struct tale tale = {.time = now, .since = s->asked_at, .tid = s->tid, .pid = s->pid, .kind = TALE_POLLING, .state = s->asked};
 	s->sampled = 0;
-	if (ring_output(&told, &tale, sizeof(tale), RING_NO_WAKEUP))
+	if (bpf_ringbuf_output(&told, &tale, sizeof(tale), RING_NO_WAKEUP))
 		lose_stack(LOST_TALES);
 }
 

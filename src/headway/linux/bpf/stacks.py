@@ -75,7 +75,7 @@ class StackReader:
     def __init__(self, library: Library, programs: Object, memory: _memory.Memory) -> None:
         self._memory = memory
         self._times, self._stacks = programs.map("stack_times"), programs.map("stacks")
-        self._program = programs.programs["take_sample"]
+        self._program = programs.programs["handle_sample"]
         self._tales = bytearray()
         self._keep = _CALLBACK(self._take)
         address = ctypes.cast(self._keep, ctypes.c_void_p).value or 0

@@ -21,7 +21,7 @@ INLINE bool in_namespace(struct task_struct *task, u32 *tid, u32 *pid)
 	u32 level = control.namespace_level;
 	if (!ids || !level || ids->level < level)
 		return false;
-	read_kernel(&number, sizeof(number), (char *)&ids->numbers[0] + level * sizeof(number));
+	bpf_probe_read_kernel(&number, sizeof(number), (char *)&ids->numbers[0] + level * sizeof(number));
 	struct pid_namespace *space = number.ns;
 	if (FOLLOW(space, ns.inum) != settings.namespace_inum)
 		return false;
@@ -30,7 +30,7 @@ INLINE bool in_namespace(struct task_struct *task, u32 *tid, u32 *pid)
 	ids = leader->thread_pid;
 	if (!ids)
 		return false;
-	read_kernel(&number, sizeof(number), (char *)&ids->numbers[0] + level * sizeof(number));
+	bpf_probe_read_kernel(&number, sizeof(number), (char *)&ids->numbers[0] + level * sizeof(number));
 	*pid = number.nr;
 	return true;
 }
@@ -56,7 +56,7 @@ INLINE bool in_cgroup(struct task_struct *task)
 		return false;
 	if (FIELD_EXISTS(group->ancestors)) {
 		for (u32 i = 0; i < 16 && (u32)group->level >= level + i; i++) {
-			read_kernel(&ancestor, sizeof(ancestor), (char *)&group->ancestors[0] + (level + i) * sizeof(ancestor));
+			bpf_probe_read_kernel(&ancestor, sizeof(ancestor), (char *)&group->ancestors[0] + (level + i) * sizeof(ancestor));
 			struct kernfs_node *node = FOLLOW(ancestor, kn);
 			if (FOLLOW(node, id) == settings.cgroup)
 				return true;
@@ -66,7 +66,7 @@ INLINE bool in_cgroup(struct task_struct *task)
 	struct cgroup___ids *old = (void *)group;
 	for (u32 i = 0; i < 16 && (u32)group->level >= level + i; i++) {
 		u64 id = 0;
-		read_kernel(&id, sizeof(id), (char *)&old->ancestor_ids[0] + (level + i) * sizeof(id));
+		bpf_probe_read_kernel(&id, sizeof(id), (char *)&old->ancestor_ids[0] + (level + i) * sizeof(id));
 		if (id == settings.cgroup)
 			return true;
 	}
@@ -83,16 +83,16 @@ INLINE bool selected(struct task_struct *task, u32 tid, u32 pid)
 		return true;
 	if (settings.name_length) {
 		char comm[16];
-		read_kernel(comm, sizeof(comm), &task->comm);
+		bpf_probe_read_kernel(comm, sizeof(comm), &task->comm);
 		if (name_matches(comm))
 			return true;
 	}
-	return map_lookup(&selected_pids, &pid) || map_lookup(&selected_tids, &tid);
+	return bpf_map_lookup_elem(&selected_pids, &pid) || bpf_map_lookup_elem(&selected_tids, &tid);
 }
 
 INLINE u32 slot_of(struct task_struct *task)
 {
-	u32 *number = task_storage(&tasks, task, NULL, 0);
+	u32 *number = bpf_task_storage_get(&tasks, task, NULL, 0);
 	return number ? *number : 0;
 }
 
@@ -107,7 +107,7 @@ INLINE u32 state_by_registers(struct task_struct *task)
 {
 	if (task->flags & (PF_KTHREAD | PF_WORKER))
 		return KERNEL_THREAD;
-	struct pt_regs *regs = task_registers(task);
+	struct pt_regs *regs = bpf_task_pt_regs(task);
 	long call = CALL_IN_PROGRESS(regs);
 	if (call < 0 || call > 0xffff) /* interrupt vectors stand there complemented: not a call */
 		return USER;
@@ -123,14 +123,14 @@ NOINLINE u32 open(struct task_struct *task, u32 state, u32 resume, u32 flags)
 	struct processor *p = here();
 	if (!p || !in_namespace(task, &tid, &pid))
 		return 0;
-	u32 *stored = task_storage(&tasks, task, NULL, STORAGE_CREATE);
+	u32 *stored = bpf_task_storage_get(&tasks, task, NULL, STORAGE_CREATE);
 	if (!stored) {
 		lose(p, LOST_STORAGE, 1);
 		return 0;
 	}
 	if (*stored)
 		return *stored;
-	if (map_pop(&free_slots, &number)) {
+	if (bpf_map_pop_elem(&free_slots, &number)) {
 		number = 0;
 		if (settings.has_fetch && control.slots < settings.max_slots - 1)
 			number = __sync_fetch_and_add(&control.slots, 1) + 1;
@@ -166,8 +166,8 @@ NOINLINE u32 open(struct task_struct *task, u32 state, u32 resume, u32 flags)
 	s->runtime_before = task->se.sum_exec_runtime;
 	if (FIELD_EXISTS(task->sched_info.run_delay))
 		s->run_delay = task->sched_info.run_delay;
-	read_kernel(s->name, sizeof(s->name), &task->comm);
-	u64 now = clock_ns(); /* finding room may have taken a while */
+	bpf_probe_read_kernel(s->name, sizeof(s->name), &task->comm);
+	u64 now = bpf_ktime_get_ns(); /* finding room may have taken a while */
 	s->cut = control.cut - (now < control.cut_at); /* born after the cut: not part of it */
 	s->since = now;
 	ORDER();

@@ -18,16 +18,16 @@ enum { RECORD_ROOM = 8 }; /* words that are free when there is room: more than o
 
 INLINE void put_stretch(u64 at, u64 word)
 {
-	u32 key = processor_id() * settings.ring_words + (at & (settings.ring_words - 1));
-	u64 *place = map_lookup(&stretches, &key);
+	u32 key = bpf_get_smp_processor_id() * settings.ring_words + (at & (settings.ring_words - 1));
+	u64 *place = bpf_map_lookup_elem(&stretches, &key);
 	if (place)
 		*place = word;
 }
 
 INLINE void put_absence(u64 at, u64 word)
 {
-	u32 key = processor_id() * settings.absence_words + (at & (settings.absence_words - 1));
-	u64 *place = map_lookup(&absences, &key);
+	u32 key = bpf_get_smp_processor_id() * settings.absence_words + (at & (settings.absence_words - 1));
+	u64 *place = bpf_map_lookup_elem(&absences, &key);
 	if (place)
 		*place = word;
 }
@@ -40,10 +40,10 @@ INLINE bool is_recorded(struct processor *p)
 /* Whether there is room on the ring of stretches; what does not fit is counted, and then all is said again. */
 INLINE bool has_room(struct processor *p)
 {
-	u32 cpu = processor_id();
+	u32 cpu = bpf_get_smp_processor_id();
 	if (LIKELY(p->written < p->room))
 		return true;
-	struct tails *t = map_lookup(&tails, &cpu);
+	struct tails *t = bpf_map_lookup_elem(&tails, &cpu);
 	if (t)
 		p->room = t->stretches + settings.ring_words - RECORD_ROOM;
 	if (t && p->written < p->room)
@@ -153,13 +153,13 @@ u64 record_return(u32 number, u32 state, u64 since, u64 until)
 u64 record_absence(u32 number, u32 state, u64 since, u64 until)
 {
 	struct processor *p = here();
-	struct slot *s = map_lookup(&slots, &number);
-	u32 cpu = processor_id();
+	struct slot *s = bpf_map_lookup_elem(&slots, &number);
+	u32 cpu = bpf_get_smp_processor_id();
 	u64 word = RECORD_ABSENCE | (u64)(state & 0x7ff) << 5 | (u64)number << 16;
 	if (!p || !s || !settings.record)
 		return 0;
 	if (p->written_absences >= p->room_absences) {
-		struct tails *t = map_lookup(&tails, &cpu);
+		struct tails *t = bpf_map_lookup_elem(&tails, &cpu);
 		if (t)
 			p->room_absences = t->absences + settings.absence_words - RECORD_ROOM;
 		if (!t || p->written_absences >= p->room_absences) {

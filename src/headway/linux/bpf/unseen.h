@@ -26,7 +26,7 @@ INLINE u64 arrival(struct processor *p, struct task_struct *task, u64 now)
 NOINLINE int left_unseen(struct processor *p, u32 number, u64 now)
 {
 	struct slot *s = slot_at(number);
-	u64 at = arrival(p, current_task(), now);
+	u64 at = arrival(p, bpf_get_current_task_btf(), now);
 	if (!s)
 		return 0;
 	u64 told = told_until(at);
@@ -132,9 +132,9 @@ INLINE void forget_nested(struct processor *p)
  */
 NOINLINE u32 look(struct processor *p, u64 now, u32 state)
 {
-	struct task_struct *task = current_task();
+	struct task_struct *task = bpf_get_current_task_btf();
 	u32 number = task->pid ? slot_of(task) : 0;
-	u32 cpu = processor_id();
+	u32 cpu = bpf_get_smp_processor_id();
 	p->task = (u64)task;
 	p->pending_state = 0; /* of the thread that was here, not of this one */
 	p->pending_user = 0;

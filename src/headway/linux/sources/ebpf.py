@@ -204,7 +204,7 @@ class BpfSource:
             self._attach()
             self._memory.measure_only(exerciser.pid)
             self._memory.begin()
-            living = self._object.programs["open_living"]
+            living = self._object.programs["dump_task"]
             living.iterate()
             self._memory.look_around()
             self._costs = self._calibrate(exerciser)
@@ -280,7 +280,7 @@ class BpfSource:
     def _attach_to_faults(self, cpus: Iterable[int]) -> None:
         """Have programs run at the ends of each page fault on these processors."""
         assert self._object is not None
-        begins, done = self._object.programs["fault_begins"], self._object.programs["fault_done"]
+        begins, done = self._object.programs["handle_page_fault_begin"], self._object.programs["handle_page_fault_end"]
         if not done.wanted:
             return
         runs = [(event, done) for event in perf.FAULTS] + ([(perf.FAULT, begins)] if begins.wanted else [])
@@ -592,7 +592,7 @@ class BpfSource:
         """Whether the kernel says what it skipped without CAP_BPF: before 5.19 it may not (commit c8644cd0efe7)."""
         assert self._object is not None
         with privileges.without((privileges.Capability.BPF, privileges.Capability.SYS_ADMIN)):
-            return self._object.programs["switch_threads"].tells_of_misses
+            return self._object.programs["handle_sched_switch"].tells_of_misses
 
     def losses(self) -> dict[str, int]:
         """What could not be seen since `begin`, by name."""

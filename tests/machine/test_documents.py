@@ -26,7 +26,7 @@ def commands(page: str) -> list[str]:
     return [line.partition("  ")[0] for line in lines if line.startswith("headway machine ") and "prog.elf" not in line]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/machine.md", "examples/machine/README.md"])
+@pytest.mark.parametrize("page", ["docs/commands.md", "docs/machine.md", "examples/machine/README.md"])
 def test_commands_work_as_they_are_written(page: str, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("*.c", "*.S"))
     found = commands(page)
@@ -55,9 +55,9 @@ def test_the_python_of_the_machines_page_gives_what_is_shown(monkeypatch: pytest
     assert doctest.DocTestRunner().run(test).failed == 0
 
 
-def test_the_python_of_the_readme_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_python_of_the_commands_page_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    (block,) = (block for block in blocks("README.md", "python") if "headway.Machine" in block)
+    (block,) = (block for block in blocks("docs/commands.md", "python") if "headway.Machine" in block)
     scope: dict[str, object] = {}
     exec("import headway\n" + block, scope)
     assert scope["result"].exit_status == 0  # type: ignore[attr-defined]

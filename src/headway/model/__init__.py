@@ -19,6 +19,7 @@ from .indices import (
 )
 from .kinds import KINDS, Kind, kind_of
 from .ledger import Ledger, Overhead, Processor, Thread, Window, add_states, merge, since, unit_of, violations
+from .losses import Loss, losses
 from .profile import PARTS, Frame, Profile, SampleColumns, is_exact, matches, part_of, sampling_error
 from .quality import Quality
 from .transitions import NO_STATE, Batch, OpenState, ThreadSeen, Transitions
@@ -45,6 +46,7 @@ __all__ = [
     "Kind",
     "Ledger",
     "Level",
+    "Loss",
     "OpenState",
     "Overhead",
     "Position",
@@ -78,6 +80,7 @@ __all__ = [
     "level_of",
     "list_causes",
     "listed",
+    "losses",
     "matches",
     "merge",
     "part_of",

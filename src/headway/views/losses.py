@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from headway.model import losses as known_losses
+
 from .figures import with_unit
 
-__all__ = ["named_losses"]
+__all__ = ["explained_losses", "is_time", "named_losses"]
 
 
 def named_losses(losses: Mapping[str, int]) -> str:
-    """Everything that was lost, by name; an empty string if nothing was. A name with ``ns`` in it is a time."""
+    """Everything that was lost, by name; an empty string if nothing was."""
     words = []
     for name, amount in losses.items():
-        parts = name.split("_")
         if not amount:
             continue
-        if "ns" in parts:
-            parts.remove("ns")
-            words.append(f"{' '.join(parts)} {with_unit(amount, 'ns', 7, ' ').strip()}")
-        else:
-            words.append(f"{' '.join(parts)} {amount:,}")
+        shown = " ".join(part for part in name.split("_") if part != "ns")
+        words.append(f"{shown} {with_unit(amount, 'ns', 7, ' ').strip() if is_time(name) else f'{amount:,}'}")
     return ", ".join(words)
+
+
+def explained_losses(losses: Mapping[str, int]) -> list[str]:
+    """What each loss counts, a line each, of what was lost."""
+    known = known_losses()
+    return [f"{name}: {known[name].what}" for name, amount in losses.items() if amount and name in known]
+
+
+def is_time(name: str) -> bool:
+    """Whether the loss is a time in ns. Of a name that this headway does not know, the name says it."""
+    loss = known_losses().get(name)
+    return loss.unit == "ns" if loss is not None else "ns" in name.split("_")

@@ -33,7 +33,7 @@ from headway.model import (
 from .advice import what_would_help
 from .figures import MARKS, NOTHING, share, with_unit
 from .lines import Line, indented, show
-from .losses import named_losses
+from .losses import explained_losses, named_losses
 from .printable import clean, fit, width_of
 from .why import in_a_line, why
 
@@ -525,6 +525,8 @@ def _notes(ledger: Ledger, unseen: int, width: int) -> Iterator[Line]:
         return
     yield from ([(line, _DIM)] for line in indented(text, width, "", "  "))
     yield from ([(line, _WORST)] for line in indented(f"lost: {lost}", width, "", "  "))
+    for words in explained_losses(ledger.losses):
+        yield from ([(line, _DIM)] for line in indented(words, width, "  ", "    "))
 
 
 def _cost(time: int | None) -> str:

@@ -28,6 +28,9 @@ cdef extern from "bpf/layout.h" nogil:
         AT_ASK, AT_LOOK, AT_ANSWER, AT_FUNCTION, AT_FUNCTION_END, COST_BITS
         N_STACK, STACK_LOST, TALE_SAMPLE, TALE_POLLING
         OBJECT_ADDRESS, OBJECT_FILE, OBJECT_LINE, OBJECT_STATE, WAKER_THREAD, WAKER_STATE, HOLDER_THREAD
+        LOST_THREADS, LOST_EXITS, LOST_STATES, LOST_NESTED, LOST_SKIPPED, LOST_UNMATCHED, LOST_STEAL, LOST_SWITCHES
+        LOST_STORAGE, LOST_BLOCKS, LOST_LIES, LOST_TAGS, LOST_FRAMES, LOST_CAUSES, LOST_STACKS, LOST_STACK_TIMES
+        LOST_TALES, LOST_WAKES
 
     struct cell:
         uint64_t time
@@ -59,7 +62,7 @@ cdef extern from "bpf/layout.h" nogil:
         uint64_t events, deferred_since, deferred_total, absorbed_total
         cell deferred[32]
         cell absorbed[32]
-        uint64_t losses[24]
+        uint64_t losses[32]
         uint64_t written, lost_stretches, written_absences, lost_absences
         cell cells[1]
 
@@ -151,6 +154,15 @@ STACKS = {
     "SAMPLE": TALE_SAMPLE, "POLLING": TALE_POLLING,
 }
 """What the programs tell of stacks (bpf/stacks.h)."""
+
+LOSSES = {
+    "LOST_THREADS": LOST_THREADS, "LOST_EXITS": LOST_EXITS, "LOST_STATES": LOST_STATES, "LOST_NESTED":
+    LOST_NESTED, "LOST_SKIPPED": LOST_SKIPPED, "LOST_UNMATCHED": LOST_UNMATCHED, "LOST_STEAL": LOST_STEAL,
+    "LOST_SWITCHES": LOST_SWITCHES, "LOST_STORAGE": LOST_STORAGE, "LOST_BLOCKS": LOST_BLOCKS, "LOST_LIES":
+    LOST_LIES, "LOST_TAGS": LOST_TAGS, "LOST_FRAMES": LOST_FRAMES, "LOST_CAUSES": LOST_CAUSES, "LOST_STACKS":
+    LOST_STACKS, "LOST_STACK_TIMES": LOST_STACK_TIMES, "LOST_TALES": LOST_TALES, "LOST_WAKES": LOST_WAKES,
+}
+"""The places of the losses that the programs count (bpf/layout.h), by their names there."""
 
 cdef uint64_t COUNT_MASK = (<uint64_t>1 << COUNT_BITS) - 1
 EVENTS = {

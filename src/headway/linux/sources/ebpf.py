@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from headway.errors import HeadwayError, SelectionError
 from headway.linux import privileges
 from headway.linux.bpf import checks, loading
-from headway.linux.bpf._memory import STATES, Cells, Exits, Memory
+from headway.linux.bpf._memory import LOSSES, STATES, Cells, Exits, Memory
 from headway.linux.bpf.calibration import Costs, Exercise, ExercisingProcess, costs
 from headway.linux.bpf.hotplug import Hotplug
 from headway.linux.bpf.libbpf import BpfError, Library, Object, RingReader
@@ -42,6 +42,7 @@ from headway.model import (
     Quality,
     Thread,
     Window,
+    losses,
     unit_of,
     within,
 )
@@ -74,27 +75,8 @@ _SETTLING = 1.0
 KEPT_EXITS = 1 << 17
 """Ended threads listed one by one; later ones are added up by process and name."""
 
-_LOSSES = (
-    "threads_unmeasured",
-    "exits_lost",
-    "states_sharing_a_cell",
-    "interrupts_nested_too_deep",
-    "handlers_skipped",
-    "interrupt_ends_unmatched",
-    "stolen_ns_unplaced",
-    "switches_unseen",
-    "threads_without_kernel_memory",
-    "region_blocks_unread",
-    "region_times_impossible",
-    "tags_sharing_a_state",
-    "functions_nested_too_deep",
-    "causes_without_room",
-    "stacks_without_room",
-    "stack_times_without_room",
-    "sample_states_lost",
-    "wakeups_unseen",
-)
-"""In the order of bpf/layout.h."""
+_LOSSES = {name: LOSSES[loss.constant] for name, loss in losses().items() if loss.constant}
+"""The losses that the eBPF programs count, and the places where they do."""
 
 _SHARED = ("processors", "saved_processors", "slots", "saved_slots", ".bss", "tag_names")
 _COUNTS = ("slot_counts", "saved_slot_counts", "processor_counts", "saved_processor_counts")
@@ -741,16 +723,16 @@ class BpfSource:
 
     def _losses(self) -> tuple[dict[str, int], int]:
         counts, events = self._memory.losses()
-        losses = dict(zip(_LOSSES, counts, strict=False))
-        losses["records_damaged"] = self._exits.damaged
-        losses["readings_torn"] = self._memory.torn
+        lost = {name: counts[place] for name, place in _LOSSES.items()}
+        lost["records_damaged"] = self._exits.damaged
+        lost["readings_torn"] = self._memory.torn
         assert self._object is not None
-        losses["handlers_skipped"] += sum(p.misses() for p in self._object.programs.values() if p.wanted)
+        lost["handlers_skipped"] += sum(p.misses() for p in self._object.programs.values() if p.wanted)
         if self._reader is not None:
-            losses.update(self._reader.losses())
+            lost.update(self._reader.losses())
         if self._folded:
-            losses["ended_threads_added_up"] = self._exits.count - len(self._ended)
-        return losses, events
+            lost["ended_threads_added_up"] = self._exits.count - len(self._ended)
+        return lost, events
 
     def _make(
         self, window: Window, threads: list[Thread], rows: tuple[Processor, ...], losses: dict[str, int], events: int

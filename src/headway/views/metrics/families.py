@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from headway._version import __version__
 from headway.model import Quality, indices_of, kind_of
+from headway.views.losses import is_time
 
 from .totals import Cost, Series, Snapshot
 
@@ -199,7 +200,7 @@ def _one(value: float) -> list[Sample]:
 
 
 def _of_measuring(snapshot: Snapshot) -> Iterator[Family]:
-    times = {name: number for name, number in snapshot.losses.items() if "ns" in name.split("_")}
+    times = {name: number for name, number in snapshot.losses.items() if is_time(name)}
     yield Family(
         "headway_losses",
         Sort.COUNTER,

@@ -37,3 +37,16 @@ def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
 def test_the_readme_leads_to_every_page() -> None:
     linked = {(ROOT / link.partition("#")[0]).resolve() for link in _links(ROOT / "README.md")}
     assert [page.name for page in (ROOT / "docs").glob("*.md") if page not in linked] == []
+
+
+def test_the_glossary_names_what_is_there() -> None:
+    text = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
+    source = ROOT / "src/headway"
+    places = re.findall(r"`(\w+/[\w/]*(?:\.\w+)*)`(?: `([^`]+)`)?", text)
+    assert len(places) > 40
+    wrong = []
+    for path, name in places:
+        there = source / path
+        if not there.exists() or (name and name.rpartition(" ")[2] not in there.read_text(encoding="utf-8")):
+            wrong.append((path, name))
+    assert wrong == []

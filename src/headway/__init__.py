@@ -11,9 +11,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ._version import __version__
-
 if TYPE_CHECKING:
+    from ._version import __version__
     from .machine.config import Cache
     from .machine.machine import Machine
     from .recording.reader import open
@@ -42,6 +41,7 @@ _WHERE = {
     "open": ".recording.reader",
     "poll": ".regions",
     "set_noneffective": ".regions",
+    "__version__": "._version",
 }
 
 

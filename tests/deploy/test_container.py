@@ -37,6 +37,17 @@ def test_what_it_copies_is_there() -> None:
                 assert (ROOT / path).exists(), path
 
 
+def test_it_copies_what_the_build_reads() -> None:
+    copied = {path for name, words in instructions() if name == "COPY" for path in words.split()[:-1]}
+    build = (ROOT / "meson.build").read_text(encoding="utf-8")
+    folders = {
+        path.partition("/")[0]
+        for path in re.findall(r"^(?:subdir\(|install_subdir\(\s*)'([^']+)'", build, re.MULTILINE)
+    }
+    assert folders
+    assert {"meson.build", "meson.options", "pyproject.toml", "README.md", *folders} <= copied
+
+
 def test_it_starts_headway_with_options_that_there_are() -> None:
     found = dict(instructions())
     assert json.loads(found["ENTRYPOINT"]) == ["headway"]

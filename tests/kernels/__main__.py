@@ -93,6 +93,9 @@ def main(
                 runs[run.key] = run.renewed(runs.get(run.key))
         save(runs.values())
         insert(DOCUMENT, render(list(runs.values())))
+    if guests and not any(result.findings[1:] for result in results):
+        click.echo("nothing was tried: is the task's name right?")
+        failed += 1
     click.echo(f"kernels: {passed} passed, {failed} failed")
     sys.exit(1 if failed else 0)
 

@@ -25,7 +25,9 @@ from headway.errors import HeadwayError
 from headway.linux.bpf.libbpf import Library
 from headway.linux.bpf.loading import SHAPES, Features, RefusedError, Shape, trial
 from headway.linux.options import MeasureOptions, Selection
-from headway.model import Ledger
+from headway.linux.sources.choose import cause
+from headway.model import Ledger, violations
+from headway.session.measure import observe
 
 from ..linux.measuring import check, measure, measure_intervals
 
@@ -282,7 +284,8 @@ def cpu_command() -> None:
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=200)
     assert done.returncode == 0, done.stderr[-500:]
     document = json.loads(done.stderr)  # reports go there
-    assert document["source"] == "bpf"
+    if document["source"] != "bpf":
+        raise HeadwayError("headway cpu reads cpuidle or /proc/stat here")
     figures = [p for sample in document["samples"] for p in sample["processors"]]
     assert figures, "no sample"
     for p in figures:  # in an emulator most are dropped: its processors take turns, so readings are disturbed
@@ -316,14 +319,32 @@ def verdict_of(task: Callable[[], Ledger | None]) -> dict[str, object]:
     except RefusedError as error:
         return {"verdict": "refused", "why": f"{error.program}: {error.reason}"}
     except HeadwayError as error:
-        return {"verdict": "proc", "why": str(error)}
+        return by_proc(error)
     except Exception as error:
-        why = f"{type(error).__name__}: {error}"[:1000]
-        return {"verdict": "wrong", "why": why, "trace": traceback.format_exc()[-3000:]}
+        return wrong(error)
     if ledger is None:
         return {"verdict": "exact"}
     losses = {name: n for name, n in ledger.losses.items() if n}
     return {"verdict": "exact", "threads": len(ledger.threads), "losses": losses, "reasons": sorted(ledger.reasons)}
+
+
+def wrong(error: Exception) -> dict[str, object]:
+    """The verdict where something is not as it should be."""
+    why = f"{type(error).__name__}: {error}"[:1000]
+    return {"verdict": "wrong", "why": why, "trace": traceback.format_exc()[-3000:]}
+
+
+def by_proc(why: HeadwayError) -> dict[str, object]:
+    """The verdict where eBPF is not possible: a command, left to choose, is measured by /proc and keeps the laws."""
+    try:
+        done = observe(Selection(), ["sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; exit 7"])
+        assert done.ledger.source == "proc", done.ledger.source
+        assert done.why_not_exact, "no reason is given"
+        assert done.exit_status == 7, done.exit_status
+        assert violations(done.ledger) == []
+    except Exception as error:
+        return wrong(error)
+    return {"verdict": "proc", "why": cause(why)}
 
 
 def refuse(why: HeadwayError) -> None:

@@ -34,7 +34,7 @@ class Run:
 
     def renewed(self, earlier: Run | None) -> Run:
         """Return this run with what an earlier one on the same machine found beside it."""
-        if earlier is None:
+        if earlier is None or not self.finished:
             return self
         fresh = {found["task"]: found for found in self.findings}
         tasks = dict.fromkeys((*(found["task"] for found in earlier.findings), *fresh))
@@ -46,7 +46,8 @@ class Run:
         """Make one of a guest's findings, the first of which says what machine it is."""
         boot, *rest = findings
         today = datetime.now(UTC).date().isoformat()
-        kept = tuple({k: v for k, v in found.items() if k not in ("trace", "seconds", "reasons")} for found in rest)
+        without = ("trace", "seconds", "reasons")
+        kept = tuple({**{k: v for k, v in found.items() if k not in without}, "date": today} for found in rest)
         return Run(boot["release"], boot["machine"], boot["processors"], today, finished, kept)
 
 
@@ -76,9 +77,9 @@ def render(runs: Sequence[Run]) -> str:
         for run in runs:
             found = next((found for found in run.findings if found["task"] == task), None)
             cells.append(_cell(found, notes, finished=run.finished))
-        title = f"`{name}`" if kind in ("shape", "load") else f"program: {name}"
+        title = {"shape": f"`{name}`", "load": f"load: `{name}`"}.get(kind, f"program: {name}")
         lines.append(f"| {title} | " + " | ".join(cells) + " |")
-    lines.append("| date | " + " | ".join(run.date for run in runs) + " |")
+    lines.append("| date | " + " | ".join(_dates(run) for run in runs) + " |")
     text = "\n".join(lines) + "\n"
     for why, number in notes.items():
         text += f"\n[{number}] {why}\n"
@@ -89,13 +90,20 @@ def _version(release: str) -> tuple[int, ...]:
     return tuple(int(part) for part in release.split("-")[0].split(".") if part.isdigit())
 
 
+def _dates(run: Run) -> str:
+    """When it was found: one day, or the first and the last."""
+    dates = sorted({found.get("date", run.date) for found in run.findings}) or [run.date]
+    return dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+
+
 def _cell(found: Mapping[str, Any] | None, notes: dict[str, int], *, finished: bool) -> str:
     if found is None:
         return "not run" if finished else "the guest hung"
     word = WORDS[found["verdict"]]
     why = found.get("why")
+    lost = ", ".join(f"{name.replace('_', ' ')} {number}" for name, number in (found.get("losses") or {}).items())
     if not why:
-        return word
+        return f"{word}, lost: {lost}" if lost else word
     why = " ".join(str(why).split())
     return f"{word} [{notes.setdefault(why, len(notes) + 1)}]"
 

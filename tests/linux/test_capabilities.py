@@ -372,10 +372,9 @@ def test_the_real_kernel_answers_with_an_errno() -> None:
 def test_a_shape_that_the_kernel_refuses_is_named_with_the_verifiers_reason(tree: Tree) -> None:
     kernel = FakeKernel(refused={"stat -e": "count_event: R2 unbounded memory access", "record": "count_event: R2 x"})
     found = tree.probe(kernel)["eBPF programs"]
-    assert not found.available
     assert "2 of 3 shapes" in found.why
     assert "stat -e (count_event: R2 unbounded memory access)" in found.why
-    assert tree.verdict(kernel) == "eBPF programs"
+    assert tree.verdict(kernel) is None, "what they do not need is measured exactly"
 
 
 def test_shapes_are_only_tried_with_the_privileges_that_loading_needs(tree: Tree) -> None:

@@ -259,9 +259,9 @@ def test_a_file_that_claims_too_much(copy: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_more_threads_than_can_be_held_are_refused(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from headway.recording import reader
+    from headway.recording import contents
 
-    monkeypatch.setattr(reader, "_MAX_THREADS", 1)
+    monkeypatch.setattr(contents, "_MAX_THREADS", 1)
     with Recording(copy) as recording, pytest.raises(HeadwayError, match="more than 1 threads"):
         recording.threads()
 

@@ -211,7 +211,7 @@ def test_without_the_option_nothing_of_headway_is_imported_but_the_plugin(pytest
 
         def test_it():
             found = {name for name in sys.modules if name.split(".")[0] == "headway"}
-            assert found == {"headway", "headway.testing", "headway.testing.plugin"}
+            assert found == {"headway", "headway.testing", "headway.testing.options", "headway.testing.plugin"}
         """
     )
     pytester.runpytest_subprocess().assert_outcomes(passed=1)

@@ -5,7 +5,7 @@ import { asArgument, exact, grouped, withUnit } from "./format";
 import type { Doing, Store } from "./store";
 import type { Timeline } from "./timeline";
 
-const MAX = 200;
+const MOST = 200;
 
 export class InstantPanel {
   readonly root = element("aside", { id: "instant", "aria-label": "At the chosen instant", "aria-live": "polite" });
@@ -83,7 +83,7 @@ export class InstantPanel {
     const listed = found.filter(({ thread }) => store.matches(thread)).sort((a, b) => rank(a) - rank(b) || a.thread - b.thread);
     const now = store.instant ?? 0;
     const table = element("table", { class: "at" });
-    for (const { thread, stretch } of listed.slice(0, MAX)) {
+    for (const { thread, stretch } of listed.slice(0, MOST)) {
       const waker = stretch ? store.wakerName(stretch.waker) : "";
       const go = () => {
         if (stretch) void timeline.goTo(stretch);
@@ -97,7 +97,7 @@ export class InstantPanel {
         element("td", { class: "figure", title: stretch ? exact(Math.floor(now) - stretch.start, unit) : "" }, stretch ? withUnit(Math.max(Math.floor(now) - stretch.start, 0), unit) : ""),
         element("td", { class: "figure dim" }, stretch && stretch.cpu >= 0 ? `cpu ${processors[stretch.cpu]?.cpu ?? stretch.cpu}` : "")));
     }
-    const rest = listed.length - MAX;
+    const rest = listed.length - MOST;
     return element("div", { class: "scrolls" }, table, rest > 0 && element("p", { class: "dim" }, `${grouped(rest)} more: filter them by name`));
   }
 
@@ -109,7 +109,7 @@ export class InstantPanel {
     const from = Math.floor(instant / levels.width) * levels.width;
     const table = element("table", { class: "at" });
     let shown = 0;
-    for (let thread = 0; thread < store.threads && shown < MAX; thread++) {
+    for (let thread = 0; thread < store.threads && shown < MOST; thread++) {
       const shares = new Float32Array(kinds.length);
       levels.shares(thread, from, levels.width, 1, shares, kinds.length);
       const text = kinds.flatMap((kind, at) => (shares[at] > 0.005 ? [`${(shares[at] * 100).toFixed(0)} % ${kind.name}`] : [])).join(", ");

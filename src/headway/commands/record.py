@@ -10,7 +10,7 @@ import click
 
 from headway.errors import HeadwayError
 from headway.extras import need
-from headway.linux.sources.choose import may_use_bpf
+from headway.linux.sources.choose import cause, may_use_bpf
 
 from .display import Display, display
 from .options import Seconds, TargetOptions, measuring_options
@@ -108,6 +108,12 @@ def command(
             shown=_Shown(writer, line) if line is not None else lambda: None,
             failed=say,
         )
+    except HeadwayError as problem:
+        if (why := cause(problem)) == str(problem):
+            raise
+        raise HeadwayError(
+            f"{why}, and a recording needs eBPF: sudo headway doctor says what would change that"
+        ) from None
     finally:
         if line is not None:
             line.hide()

@@ -140,6 +140,7 @@ struct pt_regs {
 	unsigned long orig_ax;
 	unsigned long cs;
 } CORE;
+enum { CALL_EXECVE = 59 };
 #define CALL_IN_PROGRESS(regs) ((long)(regs)->orig_ax) /* -1: entered the kernel by an interrupt or a fault */
 #define STACK(regs) ((regs)->sp)
 INLINE u64 argument(struct pt_regs *regs, u32 number) /* of a system call, from 1 */
@@ -169,6 +170,7 @@ struct pt_regs {
 	s32 syscallno;
 	u64 pstate;
 } CORE;
+enum { CALL_EXECVE = 221 };
 #define CALL_IN_PROGRESS(regs) ((long)(regs)->syscallno) /* NO_SYSCALL is -1 */
 #define STACK(regs) ((regs)->sp)
 INLINE u64 argument(struct pt_regs *regs, u32 number) /* of a system call, from 1 */

@@ -184,7 +184,7 @@ struct slot {
 	__u64 user_stack, kernel_stack; /* with which it left the processor: their hashes; 0: not known */
 };
 
-enum { SLOT_NEW = 1, SLOT_KERNEL_THREAD = 2 };
+enum { SLOT_NEW = 1, SLOT_KERNEL_THREAD = 2, SLOT_EXECUTES = 4 /* opened while it executes a program */ };
 
 /* What of a slot is copied for a reader: all but the index. */
 struct record {

@@ -13,9 +13,10 @@ import errno
 import os
 import platform
 import re
+import resource
 import struct
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from functools import cache
 from importlib import resources
@@ -27,13 +28,24 @@ from headway.errors import HeadwayError
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.perf import perf_event as perf
 from headway.linux.procfs import processors
+from headway.linux.procfs.ids import in_user_namespace
 
 from . import checks, states
 from ._memory import STATES, pack_settings
 from .checks import Check
 from .libbpf import BpfError, Library, Object
 
-__all__ = ["SHAPES", "Features", "Loaded", "RefusedError", "Shape", "load", "trial", "types_of_kernel"]
+__all__ = [
+    "SHAPES",
+    "Features",
+    "Loaded",
+    "RefusedError",
+    "Shape",
+    "files_as_allowed",
+    "load",
+    "trial",
+    "types_of_kernel",
+]
 
 BTF = Path("/sys/kernel/btf/vmlinux")
 
@@ -225,7 +237,7 @@ def load(
             return programs
         except BpfError as error:
             programs.close()
-            if not has_prev_state or (error.number in (errno.EPERM, errno.EACCES) and not error.log):
+            if not has_prev_state or "BEGIN PROG LOAD LOG" not in error.log:  # what the verifier did not refuse
                 raise explain(error) from None
         except BaseException:
             programs.close()
@@ -336,6 +348,11 @@ def explain(error: BpfError) -> HeadwayError:
                 "the kernel is locked down (confidentiality), which forbids eBPF to read it: use --source proc, or "
                 "boot with lockdown=integrity"
             )
+        if in_user_namespace():
+            return HeadwayError(
+                "eBPF needs capabilities outside this user namespace: run headway as root of the machine (a rootless "
+                "container as root), or use --source proc"
+            )
         return HeadwayError("eBPF needs CAP_BPF and CAP_PERFMON: run as root (sudo headway ...), or use --source proc")
     words = [line.strip() for line in error.log.splitlines() if line.strip()]
     program = next((found[1] for line in words if (found := re.search(r"prog '(\w+)'", line))), None)
@@ -346,3 +363,18 @@ def explain(error: BpfError) -> HeadwayError:
     reason = next((line for line, after in pairwise(words) if after.startswith("processed ")), None)
     reason = reason or next((line for line in words if "failed" in line), str(error)).rpartition("failed: ")[2]
     return RefusedError(program, reason)
+
+
+@contextmanager
+def files_as_allowed() -> Iterator[None]:
+    """Files can be opened up to the hard limit meanwhile: each program and each processor needs a few."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise too_many_files() from None
+        raise
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

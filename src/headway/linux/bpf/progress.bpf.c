@@ -379,10 +379,10 @@ int handle_sched_process_fork(u64 *ctx)
 }
 
 /* A thread to be measured from now on, while it runs here or elsewhere. */
-INLINE void open_running(struct task_struct *task)
+INLINE void open_running(struct task_struct *task, u32 flags)
 {
 	struct processor *p = here();
-	if (open(task, UNKNOWN, state_by_registers(task), 0) && p && task->pid == bpf_get_current_task_btf()->pid)
+	if (open(task, UNKNOWN, state_by_registers(task), flags) && p && task->pid == bpf_get_current_task_btf()->pid)
 		p->slot = SLOT_UNSEEN;
 }
 
@@ -402,7 +402,7 @@ int handle_sched_process_exec(u64 *ctx)
 			return 0;
 		if ((control.command && control.command == tid) || (settings.name_length && selected(task, tid, pid))) {
 			control.command = 0;
-			open_running(task);
+			open_running(task, SLOT_EXECUTES);
 		}
 		return 0;
 	}
@@ -434,7 +434,7 @@ int handle_task_rename(u64 *ctx)
 		char fresh[16] = {};
 		bpf_probe_read_kernel(fresh, sizeof(fresh), comm);
 		if (name_matches(fresh) && !control.only && !over(bpf_ktime_get_ns()))
-			open_running(task);
+			open_running(task, 0);
 	}
 	return 0;
 }
@@ -447,7 +447,7 @@ int handle_cgroup_attach_task(u64 *ctx)
 	if (!p || !p->since || !settings.cgroup)
 		return 0;
 	if (!control.only && !over(bpf_ktime_get_ns()) && !slot_of(task) && in_cgroup(task))
-		open_running(task);
+		open_running(task, 0);
 	return 0;
 }
 

@@ -186,6 +186,10 @@ NOINLINE u32 look(struct processor *p, u64 now, u32 state)
 		s->since = p->since = from;
 		p->longest = 0; /* that was somebody else's */
 		s->cpu = cpu + 1;
+		if (s->flags & SLOT_EXECUTES) { /* whose registers may already be those of another architecture's program */
+			s->flags &= ~SLOT_EXECUTES;
+			state = state ? state : call_state(CALL_EXECVE);
+		}
 		p->state = state ? state : state_by_registers(task);
 		if (p->state == USER)
 			p->state = s->user; /* it may have left in a marked function */

@@ -14,8 +14,10 @@ import gzip
 import os
 import platform
 import re
+import signal
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.resources import files
@@ -26,6 +28,7 @@ from headway.linux.bpf.libbpf import bundled, find_library
 from headway.linux.perf import perf_event as perf
 from headway.linux.perf.counters import default_set
 from headway.linux.perf.events import EventError
+from headway.linux.procfs.ids import in_user_namespace
 from headway.linux.procfs.status import status
 
 __all__ = [
@@ -130,15 +133,17 @@ class Kernel:
         Raises HeadwayError where none can be tried.
         """
         from headway.linux.bpf.libbpf import Library
-        from headway.linux.bpf.loading import SHAPES, Features, RefusedError, trial
+        from headway.linux.bpf.loading import SHAPES, Features, RefusedError, files_as_allowed, trial
 
         library = Library()
-        features = Features.probe(library)
+        with files_as_allowed():
+            features = Features.probe(library)
         found: dict[str, str | None] = {}
         for name, shape in SHAPES.items():
             told(name)
             try:
-                trial(library, shape, features)
+                with files_as_allowed(), _uninterrupted():
+                    trial(library, shape, features)
             except RefusedError as error:
                 found[name] = f"{error.program}: {error.reason}"
             else:
@@ -285,6 +290,16 @@ def bpf_verdict(found: Sequence[Capability]) -> Capability | None:
     return next((by_name[name] for name in BPF_NEEDS if name in by_name and not by_name[name].available), None)
 
 
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let SIGINT wait: an exception in the function to which libbpf gives its messages would be swallowed."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _rebuild(option: str) -> str:
     return f"a kernel built with CONFIG_{option}=y"
 
@@ -324,6 +339,9 @@ def _privileges(system: System) -> Capability:
     if system.status.get("Seccomp", "0") != "0":
         restraints.append("a seccomp filter is active")
     hint = "".join(f"; {restraint}" for restraint in restraints)
+    if in_user_namespace(system.path("/proc/self/uid_map")):
+        words = "this is a user namespace, whose capabilities count for nothing where eBPF is loaded"
+        return Capability(name, False, words + hint, "root of the machine: run a rootless container as root instead")
     if system.capable(_CAP_BPF, _CAP_PERFMON):
         return Capability(name, True, f"CAP_BPF and CAP_PERFMON are effective{hint}")
     if system.capable(_CAP_SYS_ADMIN):
@@ -411,10 +429,13 @@ def _programs(system: System) -> Capability:
         by_reason.setdefault(why, []).append(shape)
     reasons = "; ".join(f"for {', '.join(shapes)} ({why})" for why, shapes in by_reason.items())
     all_of_them = "all" if len(refused) == len(found) else f"{len(refused)} of {len(found)}"
+    words = f"the kernel refuses {all_of_them} shapes of them: {reasons}"
+    if "stat -p" not in refused:  # what the others need is the exception
+        return Capability(name, True, words)
     return Capability(
         name,
         False,
-        f"the kernel refuses {all_of_them} shapes of them: {reasons}",
+        words,
         "--source proc for these, and a report with this output and that of uname -a",
     )
 

@@ -367,7 +367,8 @@ class Events:
             raise EventError(f"there is no event {text!r}{self._near(text)}")
         roots = [root / "events" for root in self._tracefs if os.access(root / "events", os.R_OK | os.X_OK)]
         if not roots:
-            raise EventError(f"{text!r}: tracepoints are not to be seen by this user (/sys/kernel/tracing): use sudo")
+            how = "use sudo" if os.geteuid() else "mount -t tracefs nodev /sys/kernel/tracing"
+            raise EventError(f"{text!r}: the tracepoints in /sys/kernel/tracing are not to be seen: {how}")
         number = _number(_read(roots[0] / system / name / "id") or "")
         if number is None:
             try:

@@ -6,7 +6,7 @@ import os
 
 from .status import status
 
-__all__ = ["ids_inwards", "pid_namespace", "process_of"]
+__all__ = ["ids_inwards", "in_user_namespace", "pid_namespace", "process_of"]
 
 
 def process_of(tid: int, *, proc: str | os.PathLike[str] = "/proc", dir_fd: int | None = None) -> int | None:
@@ -32,3 +32,12 @@ def pid_namespace() -> int:
 def _numbers(text: str) -> list[int]:
     words = text.split()
     return [int(word) for word in words] if all(word.isascii() and word.isdigit() for word in words) else []
+
+
+def in_user_namespace(uid_map: str | os.PathLike[str] = "/proc/self/uid_map") -> bool:
+    """Whether this process is in a user namespace of its own (user_namespaces(7)), in which root is nobody outside."""
+    try:
+        with open(uid_map, encoding="ascii") as file:
+            return file.read(4096).split() != ["0", "0", str((1 << 32) - 1)]
+    except (OSError, ValueError):
+        return False

@@ -7,14 +7,12 @@ CAP_BPF and CAP_PERFMON.
 
 from __future__ import annotations
 
-import errno
 import mmap
 import os
 import re
-import resource
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -161,7 +159,7 @@ class BpfSource:
     def begin(self) -> None:
         """Load, attach and start measuring. Raises HeadwayError; then nothing is left attached."""
         try:
-            with _files_as_allowed():
+            with loading.files_as_allowed():
                 self._begin()
         except BpfError as error:
             self.close()
@@ -473,7 +471,7 @@ class BpfSource:
         """Attach again to the perf events of processors that were off meanwhile: the kernel has let go of them."""
         if self._hotplug is None or self._object is None or not (back := self._hotplug.came_back()):
             return
-        with suppress(HeadwayError), _files_as_allowed():  # off again already: it will come back
+        with suppress(HeadwayError), loading.files_as_allowed():  # off again already: it will come back
             self._attach_to_faults(back)
 
     def _search_blocks(self) -> None:
@@ -809,18 +807,3 @@ def _steal_of_all() -> int | None:
         return int(first[8]) * (1_000_000_000 // os.sysconf("SC_CLK_TCK"))
     except (OSError, ValueError, IndexError):
         return None
-
-
-@contextmanager
-def _files_as_allowed() -> Iterator[None]:
-    """Files can be opened up to the hard limit meanwhile: each program and each processor needs a few."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.EMFILE, errno.ENFILE):
-            raise loading.too_many_files() from None
-        raise
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

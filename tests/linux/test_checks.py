@@ -22,7 +22,7 @@ from headway.linux.syscalls.table import numbers
 from .measuring import count_of, measure, not_polled, only, time_in
 
 N_CALLS = _memory.STATES["N_CALLS"]
-READY_MADE = tomllib.loads((resources.files("headway.linux") / "checks.toml").read_text())
+READY_MADE = tomllib.loads((resources.files("headway.linux.bpf") / "checks.toml").read_text())
 
 
 def by_call(found: tuple[Check, ...]) -> dict[str, Check]:

@@ -20,6 +20,7 @@ from headway.linux.syscalls import list_calls
 
 ZIG = importlib.util.find_spec("ziglang") is not None
 SOURCE = Path(list_calls.__file__)
+EBPF = SOURCE.parents[1] / "bpf" / "progress.bpf.c"
 
 needs_zig = pytest.mark.skipif(not ZIG, reason="needs the ziglang package")
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
@@ -94,7 +95,7 @@ def test_the_ebpf_object_is_compiled_for_the_architecture_that_will_load_it(
     tmp_path: Path, machine: str, own: bytes, other: bytes
 ) -> None:
     target = tmp_path / "progress.bpf.o"
-    compile_bpf(SOURCE.parent / "bpf" / "progress.bpf.c", target, tmp_path / "cache", machine, "zig")
+    compile_bpf(EBPF, target, tmp_path / "cache", machine, "zig")
     image = target.read_bytes()
     assert image[:4] == b"\x7fELF"
     assert int.from_bytes(image[18:20], "little") == 247  # EM_BPF
@@ -105,7 +106,7 @@ def test_the_ebpf_object_is_compiled_for_the_architecture_that_will_load_it(
 @needs_zig
 def test_an_architecture_without_ebpf_programs_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(subprocess.CalledProcessError):
-        compile_bpf(SOURCE.parent / "bpf" / "progress.bpf.c", tmp_path / "x.o", tmp_path / "cache", "riscv64", "zig")
+        compile_bpf(EBPF, tmp_path / "x.o", tmp_path / "cache", "riscv64", "zig")
     assert "x86-64 and arm64" in capfd.readouterr().err
 
 

@@ -10,6 +10,9 @@ from .figures import with_unit
 
 __all__ = ["explained_losses", "is_time", "named_losses"]
 
+_KNOWN = known_losses()
+"""Read when this is imported: `headway serve` may not read its own files any more when it has given up its rights."""
+
 
 def named_losses(losses: Mapping[str, int]) -> str:
     """Everything that was lost, by name; an empty string if nothing was."""
@@ -24,11 +27,10 @@ def named_losses(losses: Mapping[str, int]) -> str:
 
 def explained_losses(losses: Mapping[str, int]) -> list[str]:
     """What each loss counts, a line each, of what was lost."""
-    known = known_losses()
-    return [f"{name}: {known[name].what}" for name, amount in losses.items() if amount and name in known]
+    return [f"{name}: {_KNOWN[name].what}" for name, amount in losses.items() if amount and name in _KNOWN]
 
 
 def is_time(name: str) -> bool:
     """Whether the loss is a time in ns. Of a name that this headway does not know, the name says it."""
-    loss = known_losses().get(name)
+    loss = _KNOWN.get(name)
     return loss.unit == "ns" if loss is not None else "ns" in name.split("_")

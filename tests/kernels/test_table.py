@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from .table import BEGIN, END, Run, insert, load, render, save
@@ -22,6 +23,22 @@ def test_what_a_guest_did_not_come_to_is_not_called_exact() -> None:
     whole = Run.of([BOOT, EXACT, {**EXACT, "task": "law: xz"}], finished=True)
     hung = Run.of([{**BOOT, "processors": 8}, EXACT], finished=False)
     assert "| program: xz | exact | the guest hung |" in render([whole, hung])
+
+
+def test_a_hung_run_does_not_take_what_an_earlier_one_found_for_its_own() -> None:
+    before = Run.of([BOOT, EXACT, REFUSED], finished=True)
+    hung = Run.of([BOOT, EXACT], finished=False).renewed(before)
+    assert "| `stat -e` | the guest hung |" in render(
+        [hung, Run.of([{**BOOT, "processors": 8}, REFUSED], finished=True)]
+    )
+
+
+def test_what_was_lost_and_when_it_was_found_are_told() -> None:
+    old = {**REFUSED, "date": "2026-01-01"}
+    fresh = Run.of([BOOT, {**EXACT, "losses": {"handlers_skipped": 2}}], finished=True)
+    text = render([replace(fresh, findings=(*fresh.findings, old))])
+    assert "| exact, lost: handlers skipped 2 |" in text
+    assert f"| date | 2026-01-01 to {fresh.date} |" in text
 
 
 def test_a_later_run_of_one_task_renews_that_one_alone() -> None:

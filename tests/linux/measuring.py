@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from headway.linux.options import MeasureOptions, Selection
-from headway.model import Cell, Kind, Ledger, Thread, interrupt_time, merge, violations
+from headway.model import KNOWN_LOSSES, Cell, Kind, Ledger, Thread, interrupt_time, merge, violations
 from headway.session.measure import observe
 
 SPINNER_AND_SLEEPERS = (
@@ -37,6 +37,7 @@ def check(ledger: Ledger, *allowed: str) -> None:
     """One reading: conservation to the nanosecond, nothing negative, nothing lost but what is allowed to be."""
     assert violations(ledger) == [], violations(ledger)
     assert lost(ledger, *allowed) == {}, lost(ledger, *allowed)
+    assert ledger.losses.keys() <= KNOWN_LOSSES.keys()
     for thread in ledger.threads:
         assert thread.span == thread.until - thread.start
         assert (thread.end or ledger.window.end) == thread.until

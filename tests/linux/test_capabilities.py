@@ -377,6 +377,19 @@ def test_a_shape_that_the_kernel_refuses_is_named_with_the_verifiers_reason(tree
     assert tree.verdict(kernel) is None, "what they do not need is measured exactly"
 
 
+def test_ebpf_cannot_be_had_where_the_plain_shape_is_refused(tree: Tree) -> None:
+    kernel = FakeKernel(refused={"stat -p": "handle_sched_switch: R2 unbounded memory access"})
+    assert not tree.probe(kernel)["eBPF programs"].available
+    assert tree.verdict(kernel) == "eBPF programs"
+
+
+def test_root_of_a_user_namespace_is_not_privileged(tree: Tree) -> None:
+    tree.write("/proc/self/uid_map", "         0     100000      65536\n")
+    found = tree.probe()["privileges"]
+    assert not found.available
+    assert "user namespace" in found.why
+
+
 def test_shapes_are_only_tried_with_the_privileges_that_loading_needs(tree: Tree) -> None:
     tree.write("/proc/self/status", "Name:\tpython\nCapEff:\t0\n")
     found = tree.probe(FakeKernel(refused={"stat -e": "never asked"}))["eBPF programs"]

@@ -32,7 +32,7 @@ from headway.linux.procfs._procfs import (
 from headway.linux.sources.proc import ProcSource, reason_of_wchan
 from headway.linux.sources.source import LinuxSource
 from headway.linux.syscalls.table import numbers
-from headway.model import Ledger, Quality, Thread, since, violations
+from headway.model import KNOWN_LOSSES, Ledger, Quality, Thread, since, violations
 
 from .measuring import until_asleep
 
@@ -728,6 +728,7 @@ def test_threads_starting_and_ending_all_the_time_break_nothing(program: Program
     for earlier, later in zip(readings, [*readings[1:], last], strict=True):
         lawful(since(later, earlier))
         assert later.losses.keys() == earlier.losses.keys()
+        assert later.losses.keys() <= KNOWN_LOSSES.keys()
         assert all(later.losses[name] >= earlier.losses[name] for name in later.losses)
         cells = {(t.key, state): cell.time for t in later.threads for state, cell in t.states.items()}
         assert all(

@@ -19,7 +19,7 @@ from .indices import (
 )
 from .kinds import KINDS, Kind, kind_of
 from .ledger import Ledger, Overhead, Processor, Thread, Window, add_states, merge, since, unit_of, violations
-from .losses import Loss, losses
+from .losses import KNOWN_LOSSES, Loss
 from .profile import PARTS, Frame, Profile, SampleColumns, is_exact, matches, part_of, sampling_error
 from .quality import Quality
 from .transitions import NO_STATE, Batch, OpenState, ThreadSeen, Transitions
@@ -30,6 +30,7 @@ __all__ = [
     "EXACT",
     "FIGURES",
     "KINDS",
+    "KNOWN_LOSSES",
     "NO_STATE",
     "PARTS",
     "Accounts",
@@ -80,7 +81,6 @@ __all__ = [
     "level_of",
     "list_causes",
     "listed",
-    "losses",
     "matches",
     "merge",
     "part_of",

@@ -1,14 +1,11 @@
-"""What a measurement can lose: each loss by its name in a ledger, with its unit and what it counts (losses.toml)."""
+"""What a measurement can lose: the names in `Ledger.losses`, with unit and words."""
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 
-__all__ = ["Loss", "losses"]
+__all__ = ["KNOWN_LOSSES", "Loss"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +22,120 @@ class Loss:
     """The name under which the eBPF programs count it (linux/bpf/layout.h); empty: they do not."""
 
 
-@cache
-def losses() -> Mapping[str, Loss]:
-    """Every loss that headway knows, by name."""
-    found = tomllib.loads(files(__package__).joinpath("losses.toml").read_text(encoding="utf-8"))
-    return {name: Loss(name, **entry) for name, entry in found.items()}
+_LOSSES = (
+    Loss(
+        "threads_unmeasured",
+        "threads that were not measured because there was no room for them",
+        constant="LOST_THREADS",
+    ),
+    Loss(
+        "threads_without_kernel_memory",
+        "threads that were not measured because the kernel had no memory for them",
+        constant="LOST_STORAGE",
+    ),
+    Loss("exits_lost", "threads whose totals did not fit the ring buffer when they ended", constant="LOST_EXITS"),
+    Loss("states_sharing_a_cell", "states beyond 126 of one thread: their time is in unknown", constant="LOST_STATES"),
+    Loss(
+        "interrupts_nested_too_deep",
+        "interrupts nested too deep: charged to the state that they interrupted",
+        constant="LOST_NESTED",
+    ),
+    Loss(
+        "handlers_skipped",
+        "interrupts that met two handlers at work, and programs that the kernel skipped: charged to the state before",
+        constant="LOST_SKIPPED",
+    ),
+    Loss("interrupt_ends_unmatched", "ends of interrupts whose beginning was not seen", constant="LOST_UNMATCHED"),
+    Loss("stolen_ns_unplaced", "stolen time for which no state was found", unit="ns", constant="LOST_STEAL"),
+    Loss("switches_unseen", "switches from a measured thread that did not show", constant="LOST_SWITCHES"),
+    Loss(
+        "wakeups_unseen",
+        "wake-ups that did not show where the kernel counts no ready time: the wait seems to last until it runs",
+        constant="LOST_WAKES",
+    ),
+    Loss(
+        "region_blocks_unread",
+        "blocks of marked regions that were refused, or could not be read at the end of a stretch",
+        constant="LOST_BLOCKS",
+    ),
+    Loss(
+        "region_times_impossible",
+        "times that a block of marked regions claimed and that cannot be: cut to what can",
+        constant="LOST_LIES",
+    ),
+    Loss("tags_sharing_a_state", "tags beyond the room for names: they are noneffective.other", constant="LOST_TAGS"),
+    Loss(
+        "functions_nested_too_deep",
+        "calls of marked functions that were not seen because they were nested too deep",
+        constant="LOST_FRAMES",
+    ),
+    Loss(
+        "causes_without_room",
+        "causes that were not recorded because there was no room for them",
+        constant="LOST_CAUSES",
+    ),
+    Loss(
+        "stacks_without_room",
+        "stacks that were not kept because there was no room: their time is charged to a stack that is not known",
+        constant="LOST_STACKS",
+    ),
+    Loss(
+        "stack_times_without_room",
+        "waits whose stack is not known because there was no room for them",
+        constant="LOST_STACK_TIMES",
+    ),
+    Loss(
+        "sample_states_lost",
+        "samples whose state is not known because the ring had no room to say it",
+        constant="LOST_TALES",
+    ),
+    Loss("records_damaged", "records of ended threads that contradict themselves: 0 unless there is a bug"),
+    Loss(
+        "readings_torn", "readings of a thread or processor that changed while they were read: 0 unless there is a bug"
+    ),
+    Loss("ended_threads_added_up", "ended threads that are in a row with others of their process and name"),
+    Loss("transitions_lost", "transitions that did not fit the rings: their time is unknown in a recording"),
+    Loss(
+        "transition_rings_damaged",
+        "rings of transitions with something on them that cannot be: 0 unless there is a bug",
+    ),
+    Loss("transitions_of_unknown_threads", "transitions whose thread is not known"),
+    Loss("files_damaged", "files of a recording that are missing or cannot be used"),
+    Loss("threads_unnamed", "threads of a recording of which nothing but their transitions is known"),
+    Loss(
+        "unseen_ns",
+        "processor time of threads, or of parts of their lives, that was not seen: at least this",
+        unit="ns",
+    ),
+    Loss("unseen_ends", "threads whose end was not seen: they count until the look that no longer found them"),
+    Loss("hidden", "threads and processes whose files in /proc this user may not read"),
+    Loss("unmarked_threads", "threads for which a program that marks regions had no room"),
+    Loss("unnamed_regions", "names of regions for which a program had no room: their time is in noneffective.other"),
+    Loss("untrue_marks", "values in blocks of marked regions that cannot be true"),
+    Loss("uncounted_threads", "threads whose events could not be counted"),
+    Loss("uncounted_ns", "processor time in which a thread's events were not counted", unit="ns"),
+    Loss("samples_lost", "samples that did not fit a thread's ring buffer"),
+    Loss("samplings_throttled", "times that the kernel stopped a thread's sampling for a while, because of its rate"),
+    Loss("buffers_damaged", "looks into a ring buffer of samples that found no whole record"),
+    Loss("threads_not_sampled", "threads that had ended before they could be sampled"),
+    Loss("ns_before_sampling_began", "processor time of threads before their own sampling began", unit="ns"),
+    Loss("samples_outside_the_window", "samples from outside the window, or of a command before it was executed"),
+    Loss("samples_without_their_state", "samples whose state is not known"),
+    Loss("ns_without_a_stack", "time off the processor whose stack is not known", unit="ns"),
+    Loss("missed", "states that were entered or left unseen (the executable law: headway.model.accounting)"),
+    Loss(
+        "reordered",
+        "transitions told with an earlier time than the one before: taken to happen with it (headway.model.accounting)",
+    ),
+    Loss(
+        "threads_unplaced",
+        "threads of the machine's program that had no room, or that two harts ran at once: their time is no thread's",
+    ),
+    Loss("wakes_of_running_threads", "wake-ups that the machine's program announced for a thread that was running"),
+    Loss("interrupts_merged", "interrupts of the machine that came while the same one was pending"),
+    Loss("uart_overruns", "bytes that the machine's UART received while its buffer was full"),
+    Loss("profile_records", "records of the machine's profile that came when the buffer was full"),
+    Loss("trace_groups", "groups of trace packets that the trace unit's FIFO had no room for"),
+)
+KNOWN_LOSSES: Mapping[str, Loss] = {loss.name: loss for loss in _LOSSES}
+"""Every loss that headway counts, by name."""

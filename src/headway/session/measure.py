@@ -11,7 +11,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from types import FrameType
@@ -103,7 +103,7 @@ class _Targets:
     def fds(self) -> tuple[int, ...]:
         return tuple(self._fds)
 
-    def all_ended(self, ready: set[int]) -> bool:
+    def all_ended(self, ready: Set[int]) -> bool:
         """``ready``: the descriptors that are readable; a pidfd is when its process has ended."""
         for fd in ready & self._fds.keys():
             del self._fds[fd]
@@ -129,7 +129,7 @@ class Measurement:
         child = (self.child.pidfd,) if self.child is not None and not self.child.has_ended else ()
         return (*self.source.poll_fds(), *self._targets.fds, *child)
 
-    def is_over(self, ready: set[int]) -> bool:
+    def is_over(self, ready: Set[int]) -> bool:
         """Whether the command, or all that was chosen, has ended; ``ready``: the descriptors that are readable.
 
         A descriptor of something that has ended is closed by this, and no more among `fds`.
@@ -281,7 +281,7 @@ def _serve(
                     child.send(number)
         if deadline is not None and now >= deadline:
             return
-        if measurement.is_over(set(ready)):
+        if measurement.is_over(ready):
             return
         if report is not None and interval is not None and now >= report:
             if each is not None:

@@ -31,6 +31,7 @@ from headway.linux.perf import perf_event as perf
 from headway.linux.procfs import processors
 from headway.linux.procfs.ids import pid_namespace, process_of
 from headway.model import (
+    KNOWN_LOSSES,
     Cell,
     Counted,
     Ledger,
@@ -40,7 +41,6 @@ from headway.model import (
     Quality,
     Thread,
     Window,
-    losses,
     unit_of,
     within,
 )
@@ -73,7 +73,7 @@ _SETTLING = 1.0
 KEPT_EXITS = 1 << 17
 """Ended threads listed one by one; later ones are added up by process and name."""
 
-_LOSSES = {name: LOSSES[loss.constant] for name, loss in losses().items() if loss.constant}
+_LOSSES = {name: LOSSES[loss.constant] for name, loss in KNOWN_LOSSES.items() if loss.constant}
 """The losses that the eBPF programs count, and the places where they do."""
 
 _SHARED = ("processors", "saved_processors", "slots", "saved_slots", ".bss", "tag_names")

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from headway._version import __version__
 from headway.model import Quality, indices_of, kind_of
-from headway.views.losses import is_time
+from headway.views.losses import is_time, without_unit
 
 from .totals import Cost, Series, Snapshot
 
@@ -213,10 +213,7 @@ def _of_measuring(snapshot: Snapshot) -> Iterator[Family]:
         Sort.COUNTER,
         "seconds",
         "Time that could not be seen, by name.",
-        [
-            ((), (("loss", "_".join(word for word in name.split("_") if word != "ns")),), _seconds(ns))
-            for name, ns in times.items()
-        ],
+        [((), (("loss", without_unit(name)),), _seconds(ns)) for name, ns in times.items()],
     )
     if snapshot.overhead is not None:
         yield Family(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import inspect
+import resource
 from dataclasses import fields, replace
 from importlib.resources import files
 from itertools import product
@@ -106,6 +107,15 @@ def test_a_refusal_names_the_program_and_the_verifiers_last_words() -> None:
         "R9 unbounded memory access, make sure to bounds check any such access",
     )
     assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize(("limit", "words"), [(32, "open files"), (1 << 20, "refuses")])
+def test_a_map_that_could_not_be_opened_is_no_fault_of_the_kernels(
+    monkeypatch: pytest.MonkeyPatch, limit: int, words: str
+) -> None:
+    log = "libbpf: prog 'handle_sys_enter': BPF map '.bss' is referenced but wasn't created\n"
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (limit, limit))
+    assert words in str(loading.explain(BpfError("loading", errno.EINVAL, log)))
 
 
 def test_a_fallback_names_its_cause_without_telling_to_do_what_is_being_done() -> None:

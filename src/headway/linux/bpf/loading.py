@@ -327,10 +327,15 @@ def _loads_fetch(library: Library) -> bool:
     )
 
 
+def _files() -> int:
+    """Return about how many files are open while the programs are attached."""
+    return 100 + 2 * len(processors.online())
+
+
 def too_many_files() -> HeadwayError:
     """Return what to say where no more files can be opened."""
     return HeadwayError(
-        f"eBPF needs about {100 + 2 * len(processors.online())} open files, more than are allowed: "
+        f"eBPF needs about {_files()} open files, more than are allowed: "
         "raise the limit (ulimit -n), or use --source proc"
     )
 
@@ -339,6 +344,8 @@ def explain(error: BpfError) -> HeadwayError:
     """Say why loading failed, and what to do."""
     if error.number in (errno.EMFILE, errno.ENFILE) or "Too many open files" in error.log:
         return too_many_files()
+    if "wasn't created" in error.log and resource.getrlimit(resource.RLIMIT_NOFILE)[0] < _files():
+        return too_many_files()  # libbpf took it for a kernel without the kind of map that it could not open
     if error.number in (errno.EPERM, errno.EACCES) and "BEGIN PROG LOAD LOG" not in error.log:
         lockdown = ""
         with suppress(OSError):

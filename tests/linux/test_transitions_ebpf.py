@@ -167,7 +167,7 @@ int main(void) {
 """
 
 
-def test_interrupts_that_meet_handlers_after_the_last_cut_are_not_in_the_rows(compile_c: Compiler) -> None:
+def test_interrupts_that_meet_handlers_after_the_last_snapshot_are_not_in_the_rows(compile_c: Compiler) -> None:
     target = subprocess.Popen([compile_c("interrupts", INTERRUPTS)])
     try:
         for _ in range(4):

@@ -131,16 +131,16 @@ def test_who_is_not_expected_is_not_waited_for(meeting: Meeting) -> None:
     assert meeting.attempt(clock()) is False
 
 
-def test_a_cut_is_announced_while_all_are_there(meeting: Meeting) -> None:
+def test_a_snapshot_is_announced_while_all_are_there(meeting: Meeting) -> None:
     class Words(ctypes.Structure):
         _fields_ = (("at", ctypes.c_uint64), ("number", ctypes.c_uint32))
 
     words = Words(0, 7)
     ahead = 3
-    meeting.announce_cuts(ctypes.addressof(words), ctypes.addressof(words) + 8, ahead, words)
+    meeting.announce_snapshots(ctypes.addressof(words), ctypes.addressof(words) + 8, ahead, words)
     stamps = met(meeting)
     assert words.number >= 8
-    assert words.at == meeting.cut
+    assert words.at == meeting.snapshot
     assert max(s.arrived for s in stamps) <= words.at - ahead <= min(s.saw_go for s in stamps)
 
 

@@ -31,7 +31,7 @@ class Meetings:
         self.script: list[dict[int, dict[str, Any] | None]] = []
         self.words: dict[int, tuple[int, ...]] = dict.fromkeys(self.cpus, (0, 0))
         self.expected: set[int] = set()
-        self.fifo, self.cut, self.chain = True, 0, 0
+        self.fifo, self.snapshot, self.chain = True, 0, 0
         self.found: list[Stamps | None] = [None] * len(self.cpus)
 
     def start(self, fifo: bool = True) -> dict[int, int]:
@@ -40,7 +40,7 @@ class Meetings:
     def tids(self) -> dict[int, int]:
         return dict.fromkeys(self.cpus, 1)
 
-    def announce_cuts(self, *_: object) -> None:
+    def announce_snapshots(self, *_: object) -> None:
         pass
 
     def set_limits(self, *, patience: int, wait: int, chain: int) -> None:
@@ -87,7 +87,7 @@ class Account:
     def __init__(self, meetings: list[Meetings], share: float) -> None:
         self._meetings, self._share = meetings, share
 
-    def cut_words(self) -> None:
+    def snapshot_words(self) -> None:
         return None
 
     def read(self, at: int) -> Mapping[int, object]:
@@ -329,7 +329,7 @@ def test_without_any_privilege_it_says_what_its_figures_are_worth() -> None:
 
 
 @pytest.mark.root
-def test_the_ledgers_of_all_processors_add_up_to_what_lies_between_two_cuts() -> None:
+def test_the_ledgers_of_all_processors_add_up_to_what_lies_between_two_snapshots() -> None:
     observer = Observer(ALLOWED)
     try:
         observer.begin()

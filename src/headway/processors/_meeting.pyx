@@ -35,11 +35,11 @@ cdef extern from "meeting.h" nogil:
     int meeting_fifo(const meeting *m, uint32_t reader)
     int meeting_precede(meeting *m, int precede)
     void meeting_expect(meeting *m, uint32_t reader, int expected)
-    void meeting_set_cut(meeting *m, uint64_t *at, uint32_t *number, uint64_t ahead)
+    void meeting_set_snapshot(meeting *m, uint64_t *at, uint32_t *number, uint64_t ahead)
     void meeting_set_limits(meeting *m, uint64_t patience, uint64_t wait, uint64_t chain_length)
     int meeting_attempt(meeting *m, uint64_t moment, uint64_t deadline)
     int meeting_sleep(const int *fds, uint32_t n, uint64_t until)
-    uint64_t meeting_cut(const meeting *m)
+    uint64_t meeting_snapshot(const meeting *m)
     void meeting_read(const meeting *m, uint32_t reader, meeting_reading *to)
     void meeting_free(meeting *m)
     uint64_t meeting_clock()
@@ -167,10 +167,10 @@ cdef class Meeting:
         for i, cpu in enumerate(self.cpus):
             meeting_expect(self.m, i, cpu in cpus)
 
-    def announce_cuts(self, uintptr_t at, uintptr_t number, uint64_t ahead, object keep):
-        """Have each meeting announce a cut of a ledger in this memory, which ``keep`` keeps; ``ahead``: ns later."""
+    def announce_snapshots(self, uintptr_t at, uintptr_t number, uint64_t ahead, object keep):
+        """Have each meeting announce a snapshot of a ledger in this memory, which ``keep`` keeps; ``ahead``: ns later."""
         self.keep = keep
-        meeting_set_cut(self.m, <uint64_t *>at, <uint32_t *>number, ahead)
+        meeting_set_snapshot(self.m, <uint64_t *>at, <uint32_t *>number, ahead)
 
     def set_limits(self, *, uint64_t patience, uint64_t wait, uint64_t chain):
         """How long anybody keeps its processor while others have not come, and how long it waits for them at all, ns.
@@ -187,9 +187,9 @@ cdef class Meeting:
         return met
 
     @property
-    def cut(self):
-        """The moment of the last cut that was announced."""
-        return meeting_cut(self.m)
+    def snapshot(self):
+        """The moment of the last snapshot that was announced."""
+        return meeting_snapshot(self.m)
 
     def stamps(self):
         """What the readers say of the last attempt, in the order of the processors; None: it has not come."""

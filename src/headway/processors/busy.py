@@ -36,11 +36,11 @@ class Busy(Protocol):
     """Of ``utilisation`` and ``states``."""
     reasons: Mapping[str, str]
 
-    def cut_words(self) -> tuple[int, int] | None:
-        """Where a cut is announced (`Memory.cut_words`); None: readings are as of when they are made."""
+    def snapshot_words(self) -> tuple[int, int] | None:
+        """Where a snapshot is announced (`Memory.snapshot_words`); None: readings are as of when they are made."""
 
     def read(self, at: int) -> Mapping[int, object]:
-        """The account by processor, as of the cut at this moment (ns), which is past."""
+        """The account by processor, as of the snapshot at this moment (ns), which is past."""
 
     def between(self, before: object, after: object, span: int) -> States:
         """What a processor did between two readings that are ``span`` ns apart: its states add up to that."""
@@ -100,9 +100,9 @@ class BpfBusy:
             self.quality = {"utilisation": Quality.BOUND, "states": Quality.EXACT}
             self.reasons = {"utilisation": "what the hypervisor took is in it: this kernel keeps no account of that"}
 
-    def cut_words(self) -> tuple[int, int] | None:
+    def snapshot_words(self) -> tuple[int, int] | None:
         """The eBPF programs' own."""
-        return self._source.cut_words()
+        return self._source.snapshot_words()
 
     def read(self, at: int) -> Mapping[int, object]:
         """Cells by processor."""
@@ -202,7 +202,7 @@ class KernelBusy:
         else:
             self.reasons = {"utilisation": divided, **self.reasons}
 
-    def cut_words(self) -> tuple[int, int] | None:
+    def snapshot_words(self) -> tuple[int, int] | None:
         """None: it is read when it is read."""
         return None
 

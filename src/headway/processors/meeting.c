@@ -54,15 +54,15 @@ struct meeting {
 	_Atomic uint32_t call __attribute__((aligned(LINE))); /* futex: number of the attempt that is announced */
 	_Atomic uint32_t stop;
 	_Atomic uint32_t expected;
-	uint64_t patience, wait, chain_length, cut_ahead;
-	uint64_t *cut_at;
-	uint32_t *cut_number;
+	uint64_t patience, wait, chain_length, snapshot_ahead;
+	uint64_t *snapshot_at;
+	uint32_t *snapshot_number;
 	/* Written by the readers in the meeting. */
 	_Atomic uint64_t word __attribute__((aligned(LINE)));
 	_Atomic uint64_t done __attribute__((aligned(LINE))); /* WORD of those that have read */
 	_Atomic uint64_t left __attribute__((aligned(LINE))); /* WORD of those that have left */
 	_Atomic uint32_t over; /* futex: number of the attempt that all have left */
-	_Atomic uint64_t cut;
+	_Atomic uint64_t snapshot;
 	_Atomic uint32_t ready; /* futex: threads that have started */
 	uint32_t n;
 	struct reader *readers;
@@ -248,18 +248,18 @@ static void read_sources(struct reader *self, struct meeting_reading *r)
 }
 
 /*
- * All have come: the cut of the ledger is a moment that lies in the meeting, and then it begins, unless somebody's patience
+ * All have come: the snapshot of the ledger is a moment that lies in the meeting, and then it begins, unless somebody's patience
  * has ended meanwhile.
  */
 static void go(struct meeting *m, uint32_t number, uint32_t count)
 {
 	uint64_t word = WORD(number, OPEN, count);
-	if (m->cut_at) {
-		uint64_t at = meeting_clock() + m->cut_ahead;
-		__atomic_store_n(m->cut_at, at, __ATOMIC_RELAXED);
+	if (m->snapshot_at) {
+		uint64_t at = meeting_clock() + m->snapshot_ahead;
+		__atomic_store_n(m->snapshot_at, at, __ATOMIC_RELAXED);
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
-		__atomic_store_n(m->cut_number, *m->cut_number + 1, __ATOMIC_RELEASE);
-		atomic_store_explicit(&m->cut, at, memory_order_relaxed);
+		__atomic_store_n(m->snapshot_number, *m->snapshot_number + 1, __ATOMIC_RELEASE);
+		atomic_store_explicit(&m->snapshot, at, memory_order_relaxed);
 	}
 	atomic_compare_exchange_strong_explicit(&m->word, &word, WORD(number, GO, count), memory_order_release,
 						memory_order_relaxed);
@@ -482,11 +482,11 @@ void meeting_expect(struct meeting *m, uint32_t reader, int expected)
 	atomic_store_explicit(&m->readers[reader].expected, (uint32_t)expected, memory_order_relaxed);
 }
 
-void meeting_set_cut(struct meeting *m, uint64_t *at, uint32_t *number, uint64_t ahead)
+void meeting_set_snapshot(struct meeting *m, uint64_t *at, uint32_t *number, uint64_t ahead)
 {
-	m->cut_at = at;
-	m->cut_number = number;
-	m->cut_ahead = ahead;
+	m->snapshot_at = at;
+	m->snapshot_number = number;
+	m->snapshot_ahead = ahead;
 }
 
 void meeting_set_limits(struct meeting *m, uint64_t patience, uint64_t wait, uint64_t chain_length)
@@ -552,9 +552,9 @@ uint64_t meeting_number(const struct meeting *m)
 	return atomic_load_explicit(&m->call, memory_order_relaxed);
 }
 
-uint64_t meeting_cut(const struct meeting *m)
+uint64_t meeting_snapshot(const struct meeting *m)
 {
-	return atomic_load_explicit(&m->cut, memory_order_relaxed);
+	return atomic_load_explicit(&m->snapshot, memory_order_relaxed);
 }
 
 void meeting_read(const struct meeting *m, uint32_t reader, struct meeting_reading *to)

@@ -65,8 +65,8 @@ int meeting_fifo(const struct meeting *m, uint32_t reader);
 int meeting_precede(struct meeting *m, int precede);
 /* Readers that are not expected, until they are again. */
 void meeting_expect(struct meeting *m, uint32_t reader, int expected);
-/* Where to announce a cut of the ledger, or NULL; how much later than the meeting it is. */
-void meeting_set_cut(struct meeting *m, uint64_t *at, uint32_t *number, uint64_t ahead);
+/* Where to announce a snapshot of the ledger, or NULL; how much later than the meeting it is. */
+void meeting_set_snapshot(struct meeting *m, uint64_t *at, uint32_t *number, uint64_t ahead);
 /*
  * ns for which a reader keeps its processor while others have not come, and half of it while they have not read; ns for
  * which it waits at all for them to come; cycles of the chain (a multiple of 64), 0: none.
@@ -76,9 +76,9 @@ void meeting_set_limits(struct meeting *m, uint64_t patience, uint64_t wait, uin
 int meeting_attempt(struct meeting *m, uint64_t moment, uint64_t deadline);
 /* The conductor's sleep between meetings. Returns whether a file can be read, or a signal came, before the moment. */
 int meeting_sleep(const int *fds, uint32_t n, uint64_t until);
-/* The attempt's number, and the moment of its cut. */
+/* The attempt's number, and the moment of its snapshot. */
 uint64_t meeting_number(const struct meeting *m);
-uint64_t meeting_cut(const struct meeting *m);
+uint64_t meeting_snapshot(const struct meeting *m);
 /* What the reader says of the last attempt; attempt 0 where it says nothing of it, because it has not come. */
 void meeting_read(const struct meeting *m, uint32_t reader, struct meeting_reading *to);
 /* Ends the threads. */

@@ -22,7 +22,7 @@ from .readings import Readings, Round
 __all__ = ["Observer", "choose", "clock", "sleep_until"]
 
 SETTLED = 20_000
-"""ns after a cut when every handler knows of it (`Memory.cut`)."""
+"""ns after a snapshot when every handler knows of it (`Memory.take_snapshot`)."""
 
 
 class _Reading(NamedTuple):
@@ -30,7 +30,7 @@ class _Reading(NamedTuple):
 
     at: int
     """When its counters were read, ns."""
-    cut: int
+    snapshot: int
     """The moment that its ledger is of."""
     account: object
     words: tuple[int, ...]
@@ -100,7 +100,7 @@ class Observer:
         self._busy, self.why_not_exact = start_busy(self.cpus, self._power, self._prefer)
         self._counter, _ = find_counter(self.cpus)
         self._readings = Readings(self.cpus, self._counter, chain=self._counter is None and self._probe)
-        self.notes += self._readings.start(self._busy.cut_words(), self._busy, fifo=self._fifo)
+        self.notes += self._readings.start(self._busy.snapshot_words(), self._busy, fifo=self._fifo)
         alone = sorted(set(self.cpus) & processors.isolated())
         if alone:
             self.notes.append(
@@ -250,7 +250,7 @@ class Observer:
     def _between(self, cpu: int, before: _Reading, now: _Reading, skew: int) -> Utilisation:
         """What a processor did between two readings, but for its frequency."""
         assert self._busy is not None
-        span = now.cut - before.cut
+        span = now.snapshot - before.snapshot
         return Utilisation(
             cpu=cpu,
             span=span,
@@ -303,10 +303,10 @@ class Observer:
         assert self._power is not None
         if not done.good:
             return {}
-        wait = done.cut + SETTLED - clock()
-        if done.cut and wait > 0:
+        wait = done.snapshot + SETTLED - clock()
+        if done.snapshot and wait > 0:
             time.sleep(wait / 1e9)
-        accounts = self._busy.read(done.cut)
+        accounts = self._busy.read(done.snapshot)
         found = {}
         for cpu, s in done.good.items():
             account = accounts.get(cpu)
@@ -316,7 +316,7 @@ class Observer:
             at = (s.before + s.after) // 2
             found[cpu] = _Reading(
                 at=at,
-                cut=done.cut or at,
+                snapshot=done.snapshot or at,
                 account=account,
                 words=s.words,
                 chain_hz=by_chain(s.chains, done.chain),

@@ -32,8 +32,8 @@ LEFT_OUT = 3
 CHAIN_NS = 1_500
 """Length of a timed chain."""
 FIRST_CHAIN, MAX_CHAIN, MIN_CHAIN = 4_096, 16_384, 1_024
-CUT_AHEAD = 2_000
-"""The cut of the ledger is so many ns after the last reader has come: all are still in the meeting."""
+SNAPSHOT_AHEAD = 2_000
+"""The snapshot of the ledger is so many ns after the last reader has come: all are still in the meeting."""
 
 
 @dataclass(slots=True)
@@ -48,8 +48,8 @@ class Round:
     """Processors whose reader was elsewhere at first, whatever came of it."""
     dropped: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     """Readings of a processor that were tried again, by reason."""
-    cut: int = 0
-    """The moment of the ledgers' cut; 0: none was announced."""
+    snapshot: int = 0
+    """The moment of the ledgers' snapshot; 0: none was announced."""
     held: int = 0
     """The longest that a reader kept its processor, ns."""
     late: bool = False
@@ -83,13 +83,13 @@ class Readings:
         """Processors without a good reading last time: they may be off, or on again."""
         self._virtual = virtual()
 
-    def start(self, cut_words: tuple[int, int] | None, keep: object, *, fifo: bool) -> list[str]:
+    def start(self, snapshot_words: tuple[int, int] | None, keep: object, *, fifo: bool) -> list[str]:
         """Start the readers; what a user should know of it. Raises HeadwayError where there are none.
 
-        ``cut_words``: where cuts of the ledgers are to be announced, in memory that ``keep`` keeps.
+        ``snapshot_words``: where snapshots of the ledgers are to be announced, in memory that ``keep`` keeps.
         """
-        if cut_words is not None:
-            self._meeting.announce_cuts(*cut_words, CUT_AHEAD, keep)
+        if snapshot_words is not None:
+            self._meeting.announce_snapshots(*snapshot_words, SNAPSHOT_AHEAD, keep)
         try:
             failed = self._meeting.start(fifo)
             self._may_precede = fifo and self._meeting.fifo
@@ -137,7 +137,7 @@ class Readings:
             done.held = max([done.held, *[_held(s) for s in there.values()]])
             if met and not wrong:
                 best = there
-                done.cut = self._meeting.cut
+                done.snapshot = self._meeting.snapshot
                 break
             for cpu, reason in wrong.items():
                 wrong[cpu] = self._explained(reason, stamps[cpu], before.get(cpu))

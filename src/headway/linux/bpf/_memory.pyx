@@ -2,7 +2,7 @@
 """The memory that is shared with the eBPF programs, read as ledgers.
 
 See bpf/layout.h for the layout and bpf/progress.bpf.c for who writes what. Everything a reader gets is as of one
-instant, the cut, and a copy is accepted only when the law of conservation holds in it; times are ns of CLOCK_MONOTONIC.
+instant, the snapshot, and a copy is accepted only when the law of conservation holds in it; times are ns of CLOCK_MONOTONIC.
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ cdef extern from "bpf/layout.h" nogil:
 
     struct record:
         uint64_t birth, end, since, runtime, runtime_before, overhead, block
-        uint32_t tid, pid, cpu, cut
+        uint32_t tid, pid, cpu, snapshot
         uint16_t state, resume, depth, used
         uint32_t number
         uint16_t flags, user, asking, asked
@@ -48,7 +48,7 @@ cdef extern from "bpf/layout.h" nogil:
 
     struct slot:
         uint64_t birth, end, since, block, object, user_stack, kernel_stack
-        uint32_t tid, pid, cpu, cut, object_kind
+        uint32_t tid, pid, cpu, snapshot, object_kind
         uint16_t state, resume, depth, used, flags
         uint16_t nested[8]
         char name[16]
@@ -58,7 +58,7 @@ cdef extern from "bpf/layout.h" nogil:
         uint32_t slot
         uint16_t state, depth
         uint16_t nested[8]
-        uint32_t busy, cut, selected
+        uint32_t busy, snapshot, selected
         uint64_t events, deferred_since, deferred_total, absorbed_total
         cell deferred[32]
         cell absorbed[32]
@@ -98,9 +98,9 @@ cdef extern from "bpf/layout.h" nogil:
         uint16_t compat_call[512]
 
     struct control:
-        uint64_t cut_at
+        uint64_t snapshot_at
         uint64_t told_at
-        uint32_t cut, last, command, only, slots
+        uint32_t snapshot, last, command, only, slots
         uint32_t before[15]
         uint32_t after[15]
 
@@ -678,7 +678,7 @@ cdef class Memory:
     cdef int n_cpus
     cdef uint32_t max_slots
     cdef size_t processor_stride, slot_stride, record_stride
-    cdef uint64_t started, last_cut
+    cdef uint64_t started, last_snapshot
     cdef readonly int torn
     """Readings in which a thread's or a processor's times did not add up, even after waiting: 0 unless there is a bug."""
 
@@ -783,8 +783,8 @@ cdef class Memory:
         cdef int cpu
         cdef processor *p
         cdef uint64_t at = headway_clock() + 20_000
-        self.shared.cut_at = <uint64_t>-1
-        self.last_cut = 0
+        self.shared.snapshot_at = <uint64_t>-1
+        self.last_snapshot = 0
         for cpu in range(self.n_cpus):
             p = self.processor_at(cpu)
             p.state = UNKNOWN
@@ -848,19 +848,19 @@ cdef class Memory:
         """The programs' clock, ns."""
         return headway_clock()
 
-    def cut(self, bint last, uint64_t ahead=30_000):
-        """Announce a cut a little ahead, wait until it is past, and return its moment."""
+    def take_snapshot(self, bint last, uint64_t ahead=30_000):
+        """Announce a snapshot a little ahead, wait until it is past, and return its moment."""
         cdef uint64_t at = 0
-        self.shared.told_at = self.last_cut
+        self.shared.told_at = self.last_snapshot
         while headway_clock() >= at: # again if we were away meanwhile: handlers may then have gone on past it
             at = headway_clock() + ahead
-            self.shared.cut_at = at
+            self.shared.snapshot_at = at
             headway_fence()
             self.shared.last = last
             headway_fence()
-            self.shared.cut += 1
+            self.shared.snapshot += 1
             headway_fence()
-        self.last_cut = at
+        self.last_snapshot = at
         with nogil:
             # Handlers that read the clock before are done by then, but for those of a processor that the hypervisor took
             # away in their midst: it is busy until it comes back, and so not read.
@@ -869,12 +869,12 @@ cdef class Memory:
         return at
 
     @property
-    def cut_words(self):
-        """Addresses of the moment (64 bits) and the number (32 bits) of the cut, for who announces cuts as `cut` does."""
-        return <uintptr_t>&self.shared.cut_at, <uintptr_t>&self.shared.cut
+    def snapshot_words(self):
+        """Addresses of the moment (64 bits) and the number (32 bits) of the snapshot, for who announces snapshots as `take_snapshot` does."""
+        return <uintptr_t>&self.shared.snapshot_at, <uintptr_t>&self.shared.snapshot
 
     def losses(self):
-        """The processors' counts of what was lost (in the order of bpf/layout.h), and of all events, as of the cut."""
+        """The processors' counts of what was lost (in the order of bpf/layout.h), and of all events, as of the snapshot."""
         cdef int cpu, i
         cdef processor *p
         cdef processor *saved
@@ -884,7 +884,7 @@ cdef class Memory:
             p = self.processor_at(cpu)
             if not self.shared.last:
                 saved = <processor *>(self.saved_processors + cpu * self.processor_stride)
-                if saved.cut == self.shared.cut:
+                if saved.snapshot == self.shared.snapshot:
                     p = saved
             events += p.events
             for i in range(N_LOSSES):
@@ -892,7 +892,7 @@ cdef class Memory:
         return lost, events
 
     cdef bint undivided(self, processor *p, uint64_t at) noexcept:
-        """Whether a stretch of user code runs across the cut of which marked regions may have a part not yet known."""
+        """Whether a stretch of user code runs across the snapshot of which marked regions may have a part not yet known."""
         cdef slot *s
         if not p.slot or p.slot >= self.max_slots or p.since >= at or not (p.state == USER or p.state >= TAG):
             return False
@@ -937,7 +937,7 @@ cdef class Memory:
         return {}
 
     def read_processors(self, uint64_t at):
-        """Every processor as of the cut: a list of (cpu, Cells) whose times add up to the time since `begin`."""
+        """Every processor as of the snapshot: a list of (cpu, Cells) whose times add up to the time since `begin`."""
         cdef int cpu
         cdef list result = []
         for cpu in range(self.n_cpus):
@@ -959,17 +959,17 @@ cdef class Memory:
             if copy == NULL:
                 raise MemoryError
             for attempt in range(MAX_ATTEMPTS):
-                from_saved = has_saved and saved.cut == self.shared.cut
+                from_saved = has_saved and saved.snapshot == self.shared.snapshot
                 if from_saved:
                     memcpy(copy, saved, self.processor_stride)
                 else:
-                    if live.busy: # with what it may yet move from one state to another: see `cut`
+                    if live.busy: # with what it may yet move from one state to another: see `take_snapshot`
                         pause(attempt)
                         continue
                     headway_fence()
                     memcpy(copy, live, self.processor_stride)
                     headway_fence()
-                    if has_saved and saved.cut == self.shared.cut:
+                    if has_saved and saved.snapshot == self.shared.snapshot:
                         continue
                     if self.undivided(copy, at):
                         wait_for(cpu, attempt)
@@ -1002,7 +1002,7 @@ cdef class Memory:
             free(copy)
 
     def read_threads(self, uint64_t at):
-        """Every living thread as of the cut: rows (tid, pid, name, birth, end = 0, runtime, Cells)."""
+        """Every living thread as of the snapshot: rows (tid, pid, name, birth, end = 0, runtime, Cells)."""
         cdef uint32_t number
         cdef uint32_t used = min(self.shared.slots, self.max_slots - 1)
         cdef list rows = []
@@ -1086,10 +1086,10 @@ cdef class Memory:
         pause(MAX_ATTEMPTS)
 
     def unfinished(self, uint64_t at, cpus):
-        """What is in the midst of something at the last cut: (since, duration, taken, cpu or -1, slot, state, count) each.
+        """What is in the midst of something at the last snapshot: (since, duration, taken, cpu or -1, slot, state, count) each.
 
         What `read_threads` and `read_processors` add for it, processors given. Nothing may change any more. What was
-        charged beyond the cut is taken back.
+        charged beyond the snapshot is taken back.
         """
         cdef uint32_t number
         cdef int cpu, i
@@ -1153,7 +1153,7 @@ cdef class Memory:
         return rows
 
     def open_stacks(self, uint64_t at):
-        """Threads off the processor, after the last cut: rows (birth, user, kernel, tid, pid, state, time until `at`)."""
+        """Threads off the processor, after the last snapshot: rows (birth, user, kernel, tid, pid, state, time until `at`)."""
         cdef uint32_t number
         cdef slot *s
         cdef list rows = []
@@ -1177,7 +1177,7 @@ cdef class Memory:
         cdef uint16_t state
         for attempt in range(MAX_ATTEMPTS):
             deferred = 0
-            from_saved = has_saved and saved.cut == self.shared.cut
+            from_saved = has_saved and saved.snapshot == self.shared.snapshot
             if from_saved:
                 memcpy(&copy, saved, RECORD_HEAD)
                 used = min(copy.used, N_CELLS)
@@ -1202,7 +1202,7 @@ cdef class Memory:
                     if p.deferred_total != p.absorbed_total and p.deferred_since <= at:
                         deferred = p.deferred_total - p.absorbed_total
                 headway_fence()
-                if has_saved and saved.cut == self.shared.cut:
+                if has_saved and saved.snapshot == self.shared.snapshot:
                     continue
                 if live.birth != copy.birth:
                     continue

@@ -105,7 +105,7 @@ INLINE void charge(struct processor *p, struct slot *s, u64 now, u64 left, u32 a
 	p->events++;
 }
 
-/* What was charged to one state belongs to another. Within what this processor charged since the last cut and switch. */
+/* What was charged to one state belongs to another. Within what this processor charged since the last snapshot and switch. */
 u64 move(u32 number, u32 from, u32 to, u64 time, u64 count)
 {
 	struct processor *p = here();
@@ -242,7 +242,7 @@ u64 absorb_one(struct absorption *a, u32 number_of_interrupt)
 	absorbed->time += time;
 	absorbed->count += count;
 	a->all += time;
-	if (time > a->room - a->total) /* a cut lies in it: what was before has been read as the state's that was interrupted */
+	if (time > a->room - a->total) /* a snapshot lies in it: what was before has been read as the state's that was interrupted */
 		time = a->room - a->total;
 	struct cell *cell = &p->cells[IRQ_DEVICE + MASKED(i, N_INTERRUPTS)];
 	cell->time += time;

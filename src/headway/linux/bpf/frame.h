@@ -66,9 +66,9 @@ u64 prepare(u32 state)
 		return NOT_NOW;
 	if (number == SLOT_UNSEEN)
 		number = 0;
-	if (p->cut != control.cut && !cross(p, number, now))
+	if (p->snapshot != control.snapshot && !cross(p, number, now))
 		return NOT_NOW;
-	absorb(p, number, now < control.cut_at ? control.cut_at : (u64)-1);
+	absorb(p, number, now < control.snapshot_at ? control.snapshot_at : (u64)-1);
 	if (p->slot == SLOT_UNSEEN || p->task != (u64)bpf_get_current_task_btf()) {
 		now = bpf_ktime_get_ns();
 		if (over(now)) /* the hypervisor may have had the processor meanwhile */
@@ -90,7 +90,7 @@ INLINE bool begin(struct processor *p, struct slot **s, u64 *at, u32 kind, u32 s
 	for (u32 tries = 0;; tries++) {
 		if (LIKELY(number != SLOT_UNSEEN && p->task == (u64)bpf_get_current_task_btf()) &&
 		    LIKELY(p->deferred_total == p->absorbed_total) &&
-		    LIKELY(p->cut == control.cut || (now < control.cut_at && p->cut == control.cut - 1)))
+		    LIKELY(p->snapshot == control.snapshot || (now < control.snapshot_at && p->snapshot == control.snapshot - 1)))
 			break;
 		if (tries == 3) {
 			if (over(now))

@@ -152,7 +152,7 @@ struct slot {
 	__u32 tid;
 	__u32 pid;
 	__u32 cpu; /* the processor that it runs on, + 1; 0: on none */
-	__u32 cut; /* number of the last cut it was saved for */
+	__u32 snapshot; /* number of the last snapshot it was saved for */
 	__u16 state; /* off the processor: what it does there */
 	__u16 resume; /* what it goes on with when it is dispatched */
 	__u16 depth; /* of `nested` */
@@ -176,7 +176,7 @@ struct slot {
 	__u32 waker_kind; /* who is waking it: OBJECT_NONE, WAKER_THREAD or WAKER_STATE */
 	__u32 waker; /* its id, or the interrupt's state */
 	char waker_name[16];
-	__u32 checked_cut; /* the last cut when its last check began or returned */
+	__u32 checked_snapshot; /* the last snapshot when its last check began or returned */
 	__u32 waker_slot; /* of the thread that wakes it, if transitions are recorded and it is measured */
 	__u32 sampled; /* in its own code, while it may turn out to have been polling */
 	__u32 disturbed; /* ns of the interrupts for that, since its last check returned */
@@ -189,7 +189,7 @@ enum { SLOT_NEW = 1, SLOT_KERNEL_THREAD = 2, SLOT_EXECUTES = 4 /* opened while i
 /* What of a slot is copied for a reader: all but the index. */
 struct record {
 	__u64 birth, end, since, runtime, runtime_before, overhead, block;
-	__u32 tid, pid, cpu, cut;
+	__u32 tid, pid, cpu, snapshot;
 	__u16 state, resume, depth, used;
 	__u32 number, spare;
 	__u16 flags, user, asking, asked;
@@ -206,7 +206,7 @@ struct processor {
 	__u16 depth;
 	__u16 nested[N_NESTED];
 	__u32 busy; /* a handler is at work: 1, and 2 when an interrupt's handler met it */
-	__u32 cut;
+	__u32 snapshot;
 	__u32 overflow; /* interrupts begun beyond N_NESTED */
 	__u32 selected; /* threads are measured here */
 	__u64 events;
@@ -389,7 +389,7 @@ struct settings {
 	__u32 everything; /* measure every thread */
 	__u32 follow; /* measure what measured threads create */
 	__u32 some_cpus; /* only on the processors selected */
-	__u32 intervals; /* readers want cuts other than the last one */
+	__u32 intervals; /* readers want snapshots other than the last one */
 	__u32 has_steal; /* the kernel accounts for stolen time */
 	__u32 has_prev_state; /* sched_switch says why the thread leaves: commit fa2c3254d7cf, 5.18 */
 	__u32 has_fetch; /* atomic instructions that fetch: arm64's JIT has them since commit 1902472b4fa9, 5.18 */
@@ -416,9 +416,9 @@ struct settings {
 
 /* Written by user space, read by the programs. */
 struct control {
-	__u64 cut_at; /* all before this moment belongs to the cut, all after it does not */
-	__u64 told_at; /* the moment of the cut before, of which all has been read by now; 0: not known */
-	__u32 cut; /* its number */
+	__u64 snapshot_at; /* all before this moment belongs to the snapshot, all after it does not */
+	__u64 told_at; /* the moment of the snapshot before, of which all has been read by now; 0: not known */
+	__u32 snapshot; /* its number */
 	__u32 last; /* it is the last one: nothing after it is measured */
 	__u32 command; /* a process of ours to be measured from its exec on; 0: none */
 	__u32 only; /* measure no other process than this one; 0: as selected */

@@ -40,13 +40,13 @@ INLINE bool does_not_wait(const volatile struct check *c, struct pt_regs *regs, 
 }
 
 /*
- * What a reader has been told of before it is known stands: there was a cut since the last check began or returned, and
+ * What a reader has been told of before it is known stands: there was a snapshot since the last check began or returned, and
  * so part of what is known now has been read, and counted once, as what it was taken for.
  */
 INLINE bool was_read(struct slot *s)
 {
-	bool read = s->checked_cut != s->cut;
-	s->checked_cut = s->cut;
+	bool read = s->checked_snapshot != s->snapshot;
+	s->checked_snapshot = s->snapshot;
 	return read;
 }
 

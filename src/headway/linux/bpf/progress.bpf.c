@@ -13,7 +13,7 @@
  * whoever wakes or dispatches it, which the kernel's scheduler orders (on_cpu, run queue locks). The one thing that can
  * come in between is an interrupt on the same processor while a handler is at work: see `busy`.
  *
- * Readers in user space name a moment in the future, the cut. The first handler to come after it on a processor, or to
+ * Readers in user space name a moment in the future, the snapshot. The first handler to come after it on a processor, or to
  * touch a thread, first copies what is there; so a reader gets everything as of one instant while it all goes on.
  */
 #include "causes.h"
@@ -314,7 +314,7 @@ INLINE int woken(struct task_struct *task, bool new)
 			s->since = now;
 			s->birth = now;
 			s->flags &= ~SLOT_NEW;
-			s->cut = control.cut - (now < control.cut_at);
+			s->snapshot = control.snapshot - (now < control.snapshot_at);
 		}
 		return 0;
 	}

@@ -96,7 +96,7 @@ u64 charge_tag(u32 number, u32 tag)
 	if (time > all)
 		time = all;
 	x->unclaimed -= time < x->unclaimed ? time : x->unclaimed;
-	if (x->until != x->now && time) { /* a cut lies in the stretch: what is after it, is charged next time */
+	if (x->until != x->now && time) { /* a snapshot lies in the stretch: what is after it, is charged next time */
 		u64 before = x->until - x->since;
 		u64 part = time == all ? before : time * (before >> 10) / ((all >> 10) + 1);
 		mark->value -= time - part;

@@ -133,7 +133,7 @@ class StackReader:
         return state, names
 
     def away(self, at: int) -> Iterator[Away]:
-        """All time off the processor until the moment ``at``, the last cut, by thread, state and stack."""
+        """All time off the processor until the moment ``at``, the last snapshot, by thread, state and stack."""
         stacks = self._read_stacks()
         found: dict[tuple[int, int, int, int, int, int], list[int]] = {}
         for key, value in self._times.items():

@@ -3,7 +3,7 @@
 #ifndef HEADWAY_THREADS_H
 #define HEADWAY_THREADS_H
 
-#include "cuts.h"
+#include "snapshots.h"
 
 INLINE bool in_namespace(struct task_struct *task, u32 *tid, u32 *pid)
 {
@@ -168,7 +168,7 @@ NOINLINE u32 open(struct task_struct *task, u32 state, u32 resume, u32 flags)
 		s->run_delay = task->sched_info.run_delay;
 	bpf_probe_read_kernel(s->name, sizeof(s->name), &task->comm);
 	u64 now = bpf_ktime_get_ns(); /* finding room may have taken a while */
-	s->cut = control.cut - (now < control.cut_at); /* born after the cut: not part of it */
+	s->snapshot = control.snapshot - (now < control.snapshot_at); /* born after the snapshot: not part of it */
 	s->since = now;
 	ORDER();
 	s->birth = now;

@@ -168,7 +168,7 @@ class TransitionReader:
         return self._batch(self._until, last=False)
 
     def finish(self, at: int) -> Batch:
-        """The last batch, up to the last cut; nothing may change any more."""
+        """The last batch, up to the last snapshot; nothing may change any more."""
         self.look(all_of_it=True)
         for row in self._memory.unfinished(at, self._cpus()):
             self._decoder.add(*row)

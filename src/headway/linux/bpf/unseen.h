@@ -176,7 +176,7 @@ NOINLINE u32 look(struct processor *p, u64 now, u32 state)
 				record_return(number, s->state, s->since, from);
 		}
 		if (p->state < N_STATES && from > p->since) { /* before it came, or was opened */
-			u32 before = p->state == UNKNOWN && !control.cut ? UNMEASURED : p->state;
+			u32 before = p->state == UNKNOWN && !control.snapshot ? UNMEASURED : p->state;
 			if (before < N_STATES) {
 				cell_of(p, before)->time += from - p->since;
 				if (settings.record)

@@ -498,19 +498,19 @@ class BpfSource:
 
     def read(self) -> Ledger:
         """Everything since `begin`, as of now."""
-        return self._ledger(self._cut(last=False))
+        return self._ledger(self._take_snapshot(last=False))
 
     def interval(self) -> Ledger:
         """What happened since the last `interval`, or since `begin`."""
-        return self._difference(self._cut(last=False))
+        return self._difference(self._take_snapshot(last=False))
 
     def end(self) -> Ledger:
         """Everything since `begin`, as of now; from now on nothing is measured."""
-        return self._ledger(self._last_cut())
+        return self._ledger(self._take_last_snapshot())
 
     def end_interval(self) -> Ledger:
         """Like `interval`, and from now on nothing is measured."""
-        return self._difference(self._last_cut())
+        return self._difference(self._take_last_snapshot())
 
     # ---- transitions ----
 
@@ -541,14 +541,14 @@ class BpfSource:
             raise ValueError("no transitions are recorded, or all have been taken")
         return self._reader.take()
 
-    # ---- for who wants the processors only, and announces cuts without us ----
+    # ---- for who wants the processors only, and announces snapshots without us ----
 
-    def cut_words(self) -> tuple[int, int]:
-        """Where a cut is announced: `Memory.cut_words`."""
-        return self._memory.cut_words
+    def snapshot_words(self) -> tuple[int, int]:
+        """Where a snapshot is announced: `Memory.snapshot_words`."""
+        return self._memory.snapshot_words
 
     def processors_at(self, at: int) -> dict[int, Cells]:
-        """What each processor has done since `begin`, as of the cut at this moment, which is past: cpu -> cells."""
+        """What each processor has done since `begin`, as of the snapshot at this moment, which is past: cpu -> cells."""
         chosen = self._selection.cpus
         return {cpu: cells for cpu, cells in self._memory.read_processors(at) if chosen is None or cpu in chosen}
 
@@ -597,18 +597,18 @@ class BpfSource:
         perf.close_all(fd for fds in self._counters.values() for fd in fds)
         self._counters = {}
 
-    def _cut(self, *, last: bool) -> int:
-        at: int = self._memory.cut(last)
+    def _take_snapshot(self, *, last: bool) -> int:
+        at: int = self._memory.take_snapshot(last)
         self._shares = self._plan.counted([perf.Reading(0, *times) for times in self._memory.counted()])
         self.service()
         self._take_exits(at)
         return at
 
-    def _last_cut(self) -> int:
-        at = self._cut(last=True)
+    def _take_last_snapshot(self) -> int:
+        at = self._take_snapshot(last=True)
         if self._reader is not None:
             # The memory and the rings are read one after the other: until then nothing may change any more. First have
-            # handlers divide what runs across the cut.
+            # handlers divide what runs across the snapshot.
             self._memory.read_processors(at)
             self._memory.read_threads(at)
             assert self._object is not None

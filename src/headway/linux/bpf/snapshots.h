@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Cuts: a reader names a moment in the future; the first handler after it copies what is there. */
-#ifndef HEADWAY_CUTS_H
-#define HEADWAY_CUTS_H
+/* Snapshots: a reader names a moment in the future; the first handler after it copies what is there. */
+#ifndef HEADWAY_SNAPSHOTS_H
+#define HEADWAY_SNAPSHOTS_H
 
 #include "cells.h"
 
-/* ---- cuts ---- */
+/* ---- snapshots ---- */
 
-NOINLINE int save_slot(struct slot *s, u32 number, u32 cut)
+NOINLINE int save_slot(struct slot *s, u32 number, u32 snapshot)
 {
 	u32 size = __builtin_offsetof(struct record, cells) + (s->used & 255) * sizeof(struct cell);
 	struct record *copy = bpf_map_lookup_elem(&saved_slots, &number);
@@ -15,7 +15,7 @@ NOINLINE int save_slot(struct slot *s, u32 number, u32 cut)
 		return 0;
 	if (size > sizeof(struct record))
 		size = sizeof(struct record);
-	copy->cut = 0;
+	copy->snapshot = 0;
 	ORDER();
 	if (s->cpu) { /* running: its state and moment are the processor's */
 		u32 cpu = s->cpu - 1;
@@ -34,20 +34,20 @@ NOINLINE int save_slot(struct slot *s, u32 number, u32 cut)
 			bpf_probe_read_kernel(kept, sizeof(*kept), counts);
 	}
 	ORDER();
-	copy->cut = s->cut = cut;
+	copy->snapshot = s->snapshot = snapshot;
 	return 0;
 }
 
-/* What lies before a cut is charged as if a handler had come then. */
-INLINE void charge_until_cut(struct processor *p, u32 number, u64 at, u64 now)
+/* What lies before a snapshot is charged as if a handler had come then. */
+INLINE void charge_until_snapshot(struct processor *p, u32 number, u64 at, u64 now)
 {
 	p->pending_state = 0;
 	p->pending_user = 0;
 	if (p->since >= at)
 		return;
 	/*
-	 * Interrupts that came while the last handler was at work, before the cut, belong before it. One may come now: what
-	 * it leaves behind ends after the cut, so the cut limits what is taken over.
+	 * Interrupts that came while the last handler was at work, before the snapshot, belong before it. One may come now: what
+	 * it leaves behind ends after the snapshot, so the snapshot limits what is taken over.
 	 */
 	if (p->deferred_since < at)
 		absorb(p, number, at);
@@ -56,40 +56,40 @@ INLINE void charge_until_cut(struct processor *p, u32 number, u64 at, u64 now)
 }
 
 /*
- * The first handler since a cut was announced: false if the time for measuring is over. If it is not there yet, the one
+ * The first handler since a snapshot was announced: false if the time for measuring is over. If it is not there yet, the one
  * before may not have been crossed here, because nothing happened: it needs no copy any more, but what a reader has been
  * told stands.
  */
 NOINLINE int cross(struct processor *p, u32 number, u64 now)
 {
-	u32 cut = control.cut; /* before its moment, which is announced first: the next one may be announced meanwhile */
+	u32 snapshot = control.snapshot; /* before its moment, which is announced first: the next one may be announced meanwhile */
 	ORDER();
-	u64 at = control.cut_at;
+	u64 at = control.snapshot_at;
 	bool told = now < at;
 	if (told) {
 		at = control.told_at;
-		cut--;
-		if (p->cut == cut)
+		snapshot--;
+		if (p->snapshot == snapshot)
 			return true;
 	} else if (control.last) {
 		if (number && p->task == (u64)bpf_get_current_task_btf())
-			charge_until_cut(p, number, at, now);
+			charge_until_snapshot(p, number, at, now);
 		return false;
 	}
 	if (!settings.intervals) {
-		p->cut = cut;
+		p->snapshot = snapshot;
 		return true;
 	}
-	charge_until_cut(p, number, at, now);
+	charge_until_snapshot(p, number, at, now);
 	struct slot *s = number ? slot_at(number) : NULL;
 	if (told && s)
-		s->cut = cut;
-	else if (s && s->cut != cut)
-		save_slot(s, number, cut);
+		s->snapshot = snapshot;
+	else if (s && s->snapshot != snapshot)
+		save_slot(s, number, snapshot);
 	u32 cpu = bpf_get_smp_processor_id();
 	struct processor *copy = told ? NULL : bpf_map_lookup_elem(&saved_processors, &cpu);
 	if (copy) {
-		copy->cut = 0;
+		copy->snapshot = 0;
 		ORDER();
 		bpf_probe_read_kernel(copy, sizeof(*copy), p);
 		if (settings.n_counted) {
@@ -99,9 +99,9 @@ NOINLINE int cross(struct processor *p, u32 number, u64 now)
 				bpf_probe_read_kernel(kept, sizeof(*kept), counts);
 		}
 		ORDER();
-		copy->cut = cut;
+		copy->snapshot = snapshot;
 	}
-	p->cut = cut;
+	p->snapshot = snapshot;
 	p->floor = at;
 	p->longest = 0;
 	return true;
@@ -112,25 +112,25 @@ INLINE u64 told_until(u64 now)
 {
 	if (!settings.intervals)
 		return 0;
-	return now < control.cut_at ? control.told_at : control.cut_at;
+	return now < control.snapshot_at ? control.told_at : control.snapshot_at;
 }
 
 INLINE bool over(u64 now)
 {
-	return control.last && now >= control.cut_at;
+	return control.last && now >= control.snapshot_at;
 }
 
 INLINE void save_if_due(struct slot *s, u32 number, u64 now)
 {
 	if (!settings.intervals)
 		return;
-	u32 cut = control.cut;
+	u32 snapshot = control.snapshot;
 	ORDER();
-	if (UNLIKELY(s->cut != cut)) {
-		if (now >= control.cut_at)
-			save_slot(s, number, cut);
+	if (UNLIKELY(s->snapshot != snapshot)) {
+		if (now >= control.snapshot_at)
+			save_slot(s, number, snapshot);
 		else
-			s->cut = cut - 1; /* the one before has been read */
+			s->snapshot = snapshot - 1; /* the one before has been read */
 	}
 }
 

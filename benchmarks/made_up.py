@@ -1,6 +1,6 @@
 """Transitions as real programs make them, made by rule: for what must be measured at a rate that can be chosen.
 
-Each processor runs a few threads in turn. A thread calls the kernel in a loop, whose stretches vary as measured ones
+Each processor runs a few threads in turn. A thread calls the kernel in a loop, whose spans vary as measured ones
 do (a floor, noise, a long tail), is interrupted by the timer every 4 ms, and then waits until another wakes it.
 """
 
@@ -30,7 +30,7 @@ STATES = (
 _USER, _CALL, _FUTEX, _TIMER, _WAIT, _READY = 1, 2, 3, 4, 5, 6
 _TICK = 4_000_000
 _PRICE = 38
-"""What the observer takes of a stretch, ns."""
+"""What the observer takes of a span, ns."""
 
 Numbers = NDArray[np.int64]
 
@@ -106,7 +106,7 @@ def _run(
     ends = times + spans
     ticks = np.arange(-(-now // _TICK) * _TICK, ends[-1], _TICK)
     where = np.searchsorted(ends, ticks, side="right")
-    if len(ticks):  # the stretch that was interrupted is in two, with the interrupt between them
+    if len(ticks):  # the span that was interrupted is in two, with the interrupt between them
         length = 1500 + random.gamma(2.0, 300.0, len(ticks)).astype(np.int64)
         first = ticks - times[where]
         rest = ends[where] - ticks

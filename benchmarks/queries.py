@@ -29,7 +29,7 @@ CPUS = 8
 A_PART = 2_000_000
 GROUP = 1 << 18
 MEAN = 50_000
-"""ns that a stretch lasts on average, a thread."""
+"""ns that a span lasts on average, a thread."""
 START = 10**12
 ROUNDS = 3
 _LOOP = (
@@ -55,7 +55,7 @@ _CODE = {state: code for code, state in enumerate(_NAMES)}
 _WAIT = next(at for at, (state, _) in enumerate(_LOOP) if state.startswith("wait"))
 
 
-def _stretches(random: np.random.Generator, number: int, rows: int, at: int) -> dict[str, Any]:
+def _spans(random: np.random.Generator, number: int, rows: int, at: int) -> dict[str, Any]:
     """So many rows of one thread from a time on; where in its loop it begins does not matter."""
     place = np.arange(rows) % len(_LOOP)
     usual = np.array([duration for _, duration in _LOOP])[place] * (MEAN * len(_LOOP) / sum(d for _, d in _LOOP))
@@ -124,7 +124,7 @@ def make(folder: Path, rows: int, seed: int = 1) -> None:
         until = START + (part + 1) * each * MEAN
         made = []
         for number in range(THREADS):
-            found = _stretches(random, number, int(each * 1.3) + 64, int(now[number]))
+            found = _spans(random, number, int(each * 1.3) + 64, int(now[number]))
             kept = int(np.searchsorted(found["time"] + found["duration"], until, side="left"))
             found = {name: values[:kept] for name, values in found.items()}
             if kept:

@@ -213,7 +213,7 @@ class Run:
             self._places[number] = _Place(random.choice(STATES), cpu, self.now)
 
     def _close(self, number: int, place: _Place, count: int = 0) -> None:
-        """A stretch ends: its row, and what there is to be said of it without a place in it."""
+        """A span ends: its row, and what there is to be said of it without a place in it."""
         random, duration = self._random, self.now - place.since
         self._moved.add(number)
         taken = random.randint(0, duration) if place.cpu >= 0 and random.random() < 0.5 else 0

@@ -211,7 +211,7 @@ def test_a_stack_that_is_deeper_than_the_kernel_looks_is_cut_off_and_says_so(bui
 def test_polling_has_its_samples_also_those_between_the_checks(build: Build) -> None:
     found = profile(build("polling", POLLING))
     polled, user = sum(stacks(found, "poll.").values()), sum(stacks(found, "user").values())
-    # By the ledger 20 times as much. A stretch that a sample makes too long is not polling: the dearer one, the more.
+    # By the ledger 20 times as much. A span that a sample makes too long is not polling: the dearer one, the more.
     assert polled > 0.3 * (polled + user)
     between = sum(
         weight

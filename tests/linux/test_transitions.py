@@ -44,7 +44,7 @@ def memory(n_cpus: int, words: int = WORDS) -> memoryview:
     return memoryview(bytearray(8 * n_cpus * words)).cast("Q")
 
 
-def stretch(duration: int, taken: int, state: int, left: int) -> list[int]:
+def span(duration: int, taken: int, state: int, left: int) -> list[int]:
     if taken < 1 << 15 and duration < 1 << 36 and left <= 1:
         return [left << 1 | state << 2 | taken << 13 | duration << 28]
     return [RECORDS["LONG"] | state << 5 | left << 16, duration, taken]
@@ -54,21 +54,21 @@ def stretch(duration: int, taken: int, state: int, left: int) -> list[int]:
 class Processor:
     """A processor that does things, and what it added up."""
 
-    stretches: Ring
+    spans: Ring
     time: int = START
     slot: int = 0
     cells: dict[tuple[int, int], list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0, 0]))
     last: tuple[int, int, int] | None = None
-    """State, time charged and count of the last stretch."""
+    """State, time charged and count of the last span."""
 
     def charge(self, duration: int, taken: int, state: int, left: int) -> None:
-        self.stretches.put(*stretch(duration, taken, state, left))
+        self.spans.put(*span(duration, taken, state, left))
         self.time += duration
         self._add(state, duration - taken, left, taken)
         self.last = state, duration - taken, left
 
     def amount(self, state: int, time: int, count: int) -> None:
-        self.stretches.put(RECORDS["AMOUNT"] | state << 5 | count << 16, time)
+        self.spans.put(RECORDS["AMOUNT"] | state << 5 | count << 16, time)
         self._add(state, time, count, -time)
 
     def move(self, to: int) -> None:
@@ -76,13 +76,13 @@ class Processor:
             return
         state, time, count = self.last
         count = min(count, 1)  # others are not moved
-        self.stretches.put(RECORDS["MOVE"] | state << 5 | to << 16 | count << 27, time)
+        self.spans.put(RECORDS["MOVE"] | state << 5 | to << 16 | count << 27, time)
         self._add(state, -time, -count, 0)
         self._add(to, time, count, 0)
         self.last = None
 
     def switch(self, slot: int) -> None:
-        self.stretches.put(RECORDS["SLOT"] | slot << 5)
+        self.spans.put(RECORDS["SLOT"] | slot << 5)
         self.slot, self.last = slot, None
 
     def _add(self, state: int, time: int, count: int, taken: int) -> None:
@@ -109,11 +109,11 @@ def sums(parts: list[Columns], cpu: int) -> dict[tuple[int, int], list[int]]:
 
 
 def decoder_of(n_cpus: int, words: int = WORDS) -> tuple[Decoder, list[Ring], list[Ring]]:
-    stretches, absences = memory(n_cpus, words), memory(n_cpus, words)
-    decoder = Decoder(stretches, absences, n_cpus, (words, words), SLOTS, START)
+    spans, absences = memory(n_cpus, words), memory(n_cpus, words)
+    decoder = Decoder(spans, absences, n_cpus, (words, words), SLOTS, START)
     for slot in range(1, SLOTS):
         decoder.has(slot, START, slot)
-    rings = [[Ring(m, cpu, words) for cpu in range(n_cpus)] for m in (stretches, absences)]
+    rings = [[Ring(m, cpu, words) for cpu in range(n_cpus)] for m in (spans, absences)]
     return decoder, rings[0], rings[1]
 
 
@@ -188,9 +188,9 @@ def test_rows_add_up_to_what_was_charged_whenever_they_are_read(
 def test_whatever_is_on_a_ring_no_time_is_invented(
     words: list[int], written: list[tuple[int, int]], horizon: int
 ) -> None:
-    stretches, absences = memory(1, 64), memory(1, 64)
-    decoder = Decoder(stretches, absences, 1, (64, 64), SLOTS, START)
-    for ring in (stretches, absences):
+    spans, absences = memory(1, 64), memory(1, 64)
+    decoder = Decoder(spans, absences, 1, (64, 64), SLOTS, START)
+    for ring in (spans, absences):
         Ring(ring, 0, 64).put(*words)
     now = START + 10_000
     for heads in ((len(words), len(words)), *written):
@@ -206,7 +206,7 @@ def test_whatever_is_on_a_ring_no_time_is_invented(
     assert (time[placed][1:] >= (time + duration)[placed][:-1]).all()
 
 
-def test_a_stretch_that_was_something_else_is_that_and_not_two_corrections() -> None:
+def test_a_span_that_was_something_else_is_that_and_not_two_corrections() -> None:
     decoder, (ring,), _ = decoder_of(1)
     processor = Processor(ring)
     processor.switch(1)
@@ -217,7 +217,7 @@ def test_a_stretch_that_was_something_else_is_that_and_not_two_corrections() -> 
     assert [column.tolist() for column in columns[:7]] == [[START], [500], [20], [0], [1], [STATES["POLL"]], [1]]
 
 
-def test_a_hole_is_a_stretch_that_is_not_known_and_of_nobody() -> None:
+def test_a_hole_is_a_span_that_is_not_known_and_of_nobody() -> None:
     decoder, (ring,), _ = decoder_of(1)
     processor = Processor(ring)
     processor.switch(1)
@@ -244,9 +244,9 @@ def test_what_ends_after_the_horizon_is_left_for_the_next_look() -> None:
 
 
 def test_a_slot_is_the_threads_that_had_it_then() -> None:
-    stretches = memory(1)
-    decoder = Decoder(stretches, memory(1), 1, (WORDS, WORDS), SLOTS, START)
-    ring = Ring(stretches, 0)
+    spans = memory(1)
+    decoder = Decoder(spans, memory(1), 1, (WORDS, WORDS), SLOTS, START)
+    ring = Ring(spans, 0)
     processor = Processor(ring)
     processor.switch(3)
     for _ in range(5):
@@ -328,7 +328,7 @@ class Kernel:
     def run(self, slot: int) -> None:
         if slot in self.slots:
             self.ring.put(RECORDS["TIME"], self.time, RECORDS["SLOT"] | slot << 5)
-            self.ring.put(*stretch(5, 0, STATES["USER"], 1))
+            self.ring.put(*span(5, 0, STATES["USER"], 1))
             self.ran.append((self.slots[slot][0], self.time))
             self.time += 5
 

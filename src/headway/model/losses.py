@@ -55,7 +55,7 @@ _LOSSES = (
     ),
     Loss(
         "region_blocks_unread",
-        "blocks of marked regions that were refused, or could not be read at the end of a stretch",
+        "blocks of marked regions that were refused, or could not be read at the end of a span",
         constant="LOST_BLOCKS",
     ),
     Loss(

@@ -63,7 +63,7 @@ cdef extern from "bpf/layout.h" nogil:
         cell deferred[32]
         cell absorbed[32]
         uint64_t losses[32]
-        uint64_t written, lost_stretches, written_absences, lost_absences
+        uint64_t written, lost_spans, written_absences, lost_absences
         cell cells[1]
 
     struct check:
@@ -647,7 +647,7 @@ cdef int take_exit(void *context, void *data, size_t size) noexcept nogil:
 
 
 cdef tuple until(uint64_t since, uint64_t at):
-    """A stretch as (since, duration, taken): of one that begins after its end, what is too much is taken away."""
+    """A span as (since, duration, taken): of one that begins after its end, what is too much is taken away."""
     if since <= at:
         return since, at - since, 0
     return at, 0, since - at
@@ -892,7 +892,7 @@ cdef class Memory:
         return lost, events
 
     cdef bint undivided(self, processor *p, uint64_t at) noexcept:
-        """Whether a stretch of user code runs across the snapshot of which marked regions may have a part not yet known."""
+        """Whether a span of user code runs across the snapshot of which marked regions may have a part not yet known."""
         cdef slot *s
         if not p.slot or p.slot >= self.max_slots or p.since >= at or not (p.state == USER or p.state >= TAG):
             return False
@@ -1015,7 +1015,7 @@ cdef class Memory:
     # ---- transitions ----
 
     def written(self):
-        """How far each processor has written its two rings, in words: a list of (stretches, absences)."""
+        """How far each processor has written its two rings, in words: a list of (spans, absences)."""
         cdef int cpu
         cdef processor *p
         cdef list found = []
@@ -1031,7 +1031,7 @@ cdef class Memory:
         cdef int cpu
         cdef uint64_t lost = 0
         for cpu in range(self.n_cpus):
-            lost += self.processor_at(cpu).lost_stretches + self.processor_at(cpu).lost_absences
+            lost += self.processor_at(cpu).lost_spans + self.processor_at(cpu).lost_absences
         return lost
 
     def hand_out_slots(self):

@@ -23,7 +23,7 @@ class Decoder:
     nameless: int
     def __init__(
         self,
-        stretches: memoryview,
+        spans: memoryview,
         absences: memoryview,
         n_cpus: int,
         words: tuple[int, int],

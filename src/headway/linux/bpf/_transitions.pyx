@@ -20,7 +20,7 @@ RECORDS = {
     "SLOT": RECORD_SLOT, "TIME": RECORD_TIME, "LONG": RECORD_LONG, "AMOUNT": RECORD_AMOUNT, "MOVE": RECORD_MOVE,
     "ABSENCE": RECORD_ABSENCE,
 }
-"""The lowest five bits of the words that are no stretch (bpf/layout.h)."""
+"""The lowest five bits of the words that are no span (bpf/layout.h)."""
 
 cdef enum:
     NOTHING = 0xffff
@@ -35,8 +35,8 @@ cdef struct ring:
 
 
 cdef struct place: # of a processor
-    ring stretches, absences
-    int64_t time # until when its stretches have been read
+    ring spans, absences
+    int64_t time # until when its spans have been read
     uint32_t slot
     uint32_t n_recent
     size_t recent[RECENT]
@@ -50,11 +50,11 @@ cdef struct life: # of a thread in a slot
 cdef class Decoder:
     """Reads the rings of all processors and keeps the rows until they are taken.
 
-    ``stretches`` and ``absences``: the words of the rings, one processor's after the other's, each as many as a power of two.
-    ``words``: how many in a ring of stretches, and in one of absences. ``start``: when measuring began, ns; nothing is from before that.
+    ``spans`` and ``absences``: the words of the rings, one processor's after the other's, each as many as a power of two.
+    ``words``: how many in a ring of spans, and in one of absences. ``start``: when measuring began, ns; nothing is from before that.
     """
 
-    cdef const uint64_t[::1] stretches, absences
+    cdef const uint64_t[::1] spans, absences
     cdef place *places
     cdef int n_cpus
     cdef uint64_t words, absence_words # of one processor
@@ -87,13 +87,13 @@ cdef class Decoder:
     cdef readonly object nameless
     """Rows of a thread of which nothing is known but its slot."""
 
-    def __cinit__(self, stretches, absences, int n_cpus, words, uint32_t max_slots, int64_t start):
+    def __cinit__(self, spans, absences, int n_cpus, words, uint32_t max_slots, int64_t start):
         cdef int i
-        for there, said in zip((stretches, absences), words):
+        for there, said in zip((spans, absences), words):
             if said <= 0 or said & (said - 1) or len(there) < n_cpus * said:
                 raise ValueError("the rings are not as long as said")
         self.words, self.absence_words = words
-        self.stretches, self.absences = stretches, absences
+        self.spans, self.absences = spans, absences
         self.n_cpus, self.max_slots, self.start = n_cpus, max_slots, start
         self.places = <place *>calloc(n_cpus, sizeof(place))
         self.touched = <uint8_t *>calloc(max_slots, 1)
@@ -128,32 +128,32 @@ cdef class Decoder:
         ``written``: for each processor how far its two rings are written, in words, as read before ``now``.
         """
         cdef int cpu
-        cdef uint64_t of_stretches, of_absences
+        cdef uint64_t of_spans, of_absences
         cdef double full = 0
         for cpu in range(self.n_cpus):
-            of_stretches, of_absences = written[cpu]
-            full = max(full, (of_stretches - self.places[cpu].stretches.at) / <double>self.words)
+            of_spans, of_absences = written[cpu]
+            full = max(full, (of_spans - self.places[cpu].spans.at) / <double>self.words)
             full = max(full, (of_absences - self.places[cpu].absences.at) / <double>self.absence_words)
-            self.places[cpu].stretches.damaged |= self.decode(cpu, of_stretches, horizon, now)
+            self.places[cpu].spans.damaged |= self.decode(cpu, of_spans, horizon, now)
             self.places[cpu].absences.damaged |= self.decode_absences(cpu, of_absences, horizon, now)
         self.damaged = 0
         for cpu in range(self.n_cpus):
-            self.damaged += self.places[cpu].stretches.damaged + self.places[cpu].absences.damaged
+            self.damaged += self.places[cpu].spans.damaged + self.places[cpu].absences.damaged
         return min(full, 1.0)
 
     def read_until(self, int cpu):
         """How far a processor's two rings are read, in words."""
-        return self.places[cpu].stretches.at, self.places[cpu].absences.at
+        return self.places[cpu].spans.at, self.places[cpu].absences.at
 
     cdef bint decode(self, int cpu, uint64_t written, int64_t horizon, int64_t now) except -1:
-        """The ring of stretches; whether it is damaged."""
+        """The ring of spans; whether it is damaged."""
         cdef place *p = &self.places[cpu]
-        cdef const uint64_t *words = &self.stretches[cpu * self.words]
-        cdef uint64_t mask = self.words - 1, at = p.stretches.at, word, second, third
+        cdef const uint64_t *words = &self.spans[cpu * self.words]
+        cdef uint64_t mask = self.words - 1, at = p.spans.at, word, second, third
         cdef int64_t duration, amount, count, elapsed = now - self.start
         cdef uint32_t state, to, kind
-        if p.stretches.damaged or written - at > self.words:
-            p.stretches.at = written
+        if p.spans.damaged or written - at > self.words:
+            p.spans.at = written
             return True
         while at < written:
             word = words[at & mask]
@@ -162,7 +162,7 @@ cdef class Decoder:
                 duration = <int64_t>(word >> (13 + TAKEN_BITS))
                 amount = (word >> 13) & ((1 << TAKEN_BITS) - 1)
                 if amount > duration or duration > now - p.time or not 0 < state < N_STATES:
-                    return self.give_up(&p.stretches, written)
+                    return self.give_up(&p.spans, written)
                 if p.time + duration > horizon:
                     break
                 self.append(cpu, p.time, duration, amount, p.slot, state, (word >> 1) & 1)
@@ -172,19 +172,19 @@ cdef class Decoder:
             kind = word & 0x1f
             if kind == RECORD_SLOT:
                 if word >> 5 >= self.max_slots:
-                    return self.give_up(&p.stretches, written)
+                    return self.give_up(&p.spans, written)
                 p.slot = <uint32_t>(word >> 5)
                 at += 1
                 continue
             if written - at < 2:
-                return self.give_up(&p.stretches, written)
+                return self.give_up(&p.spans, written)
             second = words[(at + 1) & mask]
             third = words[(at + 2) & mask]
             state = (word >> 5) & 0x7ff
             count = <int64_t>word >> 16
             if kind == RECORD_TIME:
                 if <int64_t>second < p.time or <int64_t>second > now:
-                    return self.give_up(&p.stretches, written)
+                    return self.give_up(&p.spans, written)
                 if <int64_t>second > horizon:
                     break
                 if <int64_t>second > p.time: # what was there did not fit
@@ -193,25 +193,25 @@ cdef class Decoder:
                 at += 2
                 continue
             if not 0 < state < N_STATES:
-                return self.give_up(&p.stretches, written)
+                return self.give_up(&p.spans, written)
             if kind == RECORD_AMOUNT:
                 amount = <int64_t>second
                 if not -elapsed <= amount <= elapsed or not -elapsed <= count <= elapsed:
-                    return self.give_up(&p.stretches, written)
+                    return self.give_up(&p.spans, written)
                 if amount or not self.take_back(p, state, count):
                     self.append(cpu, p.time, 0, -amount, p.slot, state, count)
                 at += 2
             elif kind == RECORD_MOVE:
                 amount, to = <int64_t>second, (word >> 16) & 0x7ff
                 if not 0 <= amount <= elapsed or not 0 < to < N_STATES:
-                    return self.give_up(&p.stretches, written)
+                    return self.give_up(&p.spans, written)
                 self.rename(cpu, state, to, amount, (word >> 27) & 1)
                 at += 2
             elif written - at < 3:
-                return self.give_up(&p.stretches, written)
+                return self.give_up(&p.spans, written)
             elif kind == RECORD_LONG:
                 if second > <uint64_t>(now - p.time) or third > second or not 0 <= count <= elapsed:
-                    return self.give_up(&p.stretches, written)
+                    return self.give_up(&p.spans, written)
                 if p.time + <int64_t>second > horizon:
                     break
                 self.append(cpu, p.time, second, third, p.slot, state, count)
@@ -219,14 +219,14 @@ cdef class Decoder:
                 at += 3
             elif kind == RECORD_ABSENCE:
                 if not self.is_absence(word, second, third, now):
-                    return self.give_up(&p.stretches, written)
+                    return self.give_up(&p.spans, written)
                 if <int64_t>third > horizon:
                     break
                 self.append_absence(word, second, third)
                 at += 3
             else:
-                return self.give_up(&p.stretches, written)
-        p.stretches.at = at
+                return self.give_up(&p.spans, written)
+        p.spans.at = at
         return False
 
     cdef bint decode_absences(self, int cpu, uint64_t written, int64_t horizon, int64_t now) except -1:

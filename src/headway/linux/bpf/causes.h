@@ -136,7 +136,7 @@ NOINLINE int blame_holders(u32 number, u64 now)
 
 NOINLINE int note_line(struct processor *p, struct slot *s, u64 line)
 {
-	blame(s, IRQ_DEVICE, OBJECT_LINE, line, p->stretch, 1, NULL);
+	blame(s, IRQ_DEVICE, OBJECT_LINE, line, p->span, 1, NULL);
 	return 0;
 }
 

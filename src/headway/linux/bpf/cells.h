@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Cells: charging the stretch that ends, and what interrupts leave behind that meet a handler at work. */
+/* Cells: charging the span that ends, and what interrupts leave behind that meet a handler at work. */
 #ifndef HEADWAY_CELLS_H
 #define HEADWAY_CELLS_H
 
@@ -62,8 +62,8 @@ INLINE bool is_user(u32 state)
 
 u64 regions(u32 number, u64 since, u64 until, u64 now, u64 time);
 
-/* A stretch to the state it was spent in, less what marked regions had of it. */
-INLINE void charge_stretch(struct processor *p, struct slot *s, u64 until, u64 now, u64 time, u64 left)
+/* A span to the state it was spent in, less what marked regions had of it. */
+INLINE void charge_span(struct processor *p, struct slot *s, u64 until, u64 now, u64 time, u64 left)
 {
 	u32 state = p->state;
 	u64 since = p->since;
@@ -72,8 +72,8 @@ INLINE void charge_stretch(struct processor *p, struct slot *s, u64 until, u64 n
 	p->since = until;
 	if (s && UNLIKELY(s->block) && is_user(state))
 		time -= regions(p->slot, since, until, now, time);
-	record_stretch(p, s ? p->slot : 0, since, until, time, state, left);
-	p->stretch = time;
+	record_span(p, s ? p->slot : 0, since, until, time, state, left);
+	p->span = time;
 	struct cell *cell = cell_of(p, state);
 	cell->time += time;
 	cell->count += left;
@@ -91,7 +91,7 @@ INLINE void charge_stretch(struct processor *p, struct slot *s, u64 until, u64 n
 		count_events(s ? p->slot : 0, state);
 }
 
-/* The stretch that ends now; `left`: 1 if its state is over, 0 if only interrupted. The observer's part is its own. */
+/* The span that ends now; `left`: 1 if its state is over, 0 if only interrupted. The observer's part is its own. */
 INLINE void charge(struct processor *p, struct slot *s, u64 now, u64 left, u32 at)
 {
 	u64 time = now - p->since, owed = p->tax + control.before[at], tax = owed >> COST_BITS;
@@ -101,7 +101,7 @@ INLINE void charge(struct processor *p, struct slot *s, u64 now, u64 left, u32 a
 	p->cells[OVERHEAD].time += tax;
 	if (s)
 		s->overhead += tax;
-	charge_stretch(p, s, now, now, time - tax, left);
+	charge_span(p, s, now, now, time - tax, left);
 	p->events++;
 }
 
@@ -159,7 +159,7 @@ INLINE void charge_away(struct slot *s, u32 number, u64 now)
 /*
  * A handler marks its processor busy from before it reads the clock until it is done. An interrupt that comes in between
  * begins and ends before the handler goes on; its time is gathered apart, and the next handler takes it over: it lies
- * after the handler's moment (or within the stretch that it has not charged yet), so it is in the stretch that is open
+ * after the handler's moment (or within the span that it has not charged yet), so it is in the span that is open
  * then. Each counter has one writer: `deferred` the interrupts', `absorbed` the handlers'.
  */
 INLINE void defer(struct processor *p, u64 now, u64 left)
@@ -250,7 +250,7 @@ u64 absorb_one(struct absorption *a, u32 number_of_interrupt)
 	if (a->number)
 		add_to(a->number, IRQ_DEVICE + i, time, count);
 	if (settings.record)
-		record_any_stretch(a->number, p->since + a->total, p->since + a->total + time, time, IRQ_DEVICE + i | count << 16);
+		record_any_span(a->number, p->since + a->total, p->since + a->total + time, time, IRQ_DEVICE + i | count << 16);
 	a->total += time;
 	return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Counters by state: each event has a counter on every processor, which runs all the time; what it has grown by in a
- * stretch goes to the state that the stretch was spent in. Marked regions cannot be told apart by it: they begin and end
+ * span goes to the state that the span was spent in. Marked regions cannot be told apart by it: they begin and end
  * without the kernel.
  */
 #ifndef HEADWAY_COUNTS_H
@@ -36,8 +36,8 @@ u64 count_event(u32 number, u32 state, u32 event)
 	c->last[i] = value.counter;
 	c->enabled[i] = value.enabled;
 	c->running[i] = value.running;
-	u64 *stretch = &c->stretch[MASKED(event, N_COUNTED)];
-	*stretch = first ? 0 : grown;
+	u64 *span = &c->span[MASKED(event, N_COUNTED)];
+	*span = first ? 0 : grown;
 	if (first)
 		return 0;
 	*count_of(c, state, event) += grown;
@@ -48,7 +48,7 @@ u64 count_event(u32 number, u32 state, u32 event)
 	return 0;
 }
 
-/* A stretch was charged to a state: so is what was counted in it. */
+/* A span was charged to a state: so is what was counted in it. */
 u64 count_events(u32 number, u32 state)
 {
 	for (u32 i = 0; i < N_COUNTED && i < settings.n_counted; i++)
@@ -56,7 +56,7 @@ u64 count_events(u32 number, u32 state)
 	return 0;
 }
 
-enum { COUNTS_STRETCH, COUNTS_PENDING_CALL, COUNTS_PENDING_USER };
+enum { COUNTS_SPAN, COUNTS_PENDING_CALL, COUNTS_PENDING_USER };
 
 u64 move_count(u32 number, u32 from, u32 to, u32 which, u32 event)
 {
@@ -67,7 +67,7 @@ u64 move_count(u32 number, u32 from, u32 to, u32 which, u32 event)
 	struct thread_counts *t = bpf_map_lookup_elem(&slot_counts, &number);
 	if (!c || !s || !t)
 		return 0;
-	u64 much = which == COUNTS_STRETCH ? c->stretch[i] :
+	u64 much = which == COUNTS_SPAN ? c->span[i] :
 		   which == COUNTS_PENDING_CALL ? c->pending_call[i] : c->pending_user[i];
 	*count_of(c, from, event) -= much;
 	*count_of(c, to, event) += much;
@@ -86,7 +86,7 @@ u64 move_counts(u32 number, u32 from, u32 to, u32 which)
 	return 0;
 }
 
-/* What was counted in the last stretch is kept until it is known what that was. */
+/* What was counted in the last span is kept until it is known what that was. */
 u64 keep_counts(u32 which)
 {
 	u32 cpu = bpf_get_smp_processor_id();
@@ -94,9 +94,9 @@ u64 keep_counts(u32 which)
 	if (!settings.n_counted || !c)
 		return 0;
 	if (which == COUNTS_PENDING_CALL)
-		__builtin_memcpy(c->pending_call, c->stretch, sizeof(c->stretch));
+		__builtin_memcpy(c->pending_call, c->span, sizeof(c->span));
 	else
-		__builtin_memcpy(c->pending_user, c->stretch, sizeof(c->stretch));
+		__builtin_memcpy(c->pending_user, c->span, sizeof(c->span));
 	return 0;
 }
 

@@ -9,7 +9,7 @@
 
 /*
  * The kernel learns from the hypervisor how long the processor was away, at each tick and each switch. That time lies in
- * the stretches since the last look, and it made the one that it hit long: it is taken out of the longest. The run queue
+ * the spans since the last look, and it made the one that it hit long: it is taken out of the longest. The run queue
  * is reached through the running thread, because not every kernel lists its per-processor symbols.
  */
 INLINE void take_stolen(struct processor *p, struct slot *s, struct task_struct *running, bool last)

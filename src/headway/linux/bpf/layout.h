@@ -210,8 +210,8 @@ struct processor {
 	__u32 overflow; /* interrupts begun beyond N_NESTED */
 	__u32 selected; /* threads are measured here */
 	__u64 events;
-	__u64 tax; /* of the observer's time, what falls into the stretch that is open, ns << COST_BITS */
-	__u64 stretch; /* what was charged last, to the state it was spent in */
+	__u64 tax; /* of the observer's time, what falls into the span that is open, ns << COST_BITS */
+	__u64 span; /* what was charged last, to the state it was spent in */
 	__u64 pending_call, pending_user; /* of the last check and (1 +) after it, charged as if it were no polling */
 	__u32 pending_state;
 	__u32 early; /* interrupts under way that began before it was time to measure */
@@ -221,8 +221,8 @@ struct processor {
 	__u64 debt; /* stolen time not yet taken out of a state */
 	__u64 task; /* the thread that we take to be running */
 	__u64 switched, switched_clock; /* when it came, on our clock and on the run queue's */
-	__u64 longest; /* the longest stretch since the last look, and its state */
-	__u64 floor; /* stretches count from here on for `longest` */
+	__u64 longest; /* the longest span since the last look, and its state */
+	__u64 floor; /* spans count from here on for `longest` */
 	__u32 longest_state;
 	__u32 steal_known;
 	/* Interrupts that came while a handler was at work: gathered by theirs, taken over by the next handler. */
@@ -235,7 +235,7 @@ struct processor {
 	struct cell absorbed[N_INTERRUPTS];
 	__u64 losses[N_LOSSES];
 	/* The rings of transitions (transitions.h): words written, up to where there is room, and what did not fit. */
-	__u64 written, room, lost_stretches;
+	__u64 written, room, lost_spans;
 	__u64 told_until; /* until when all is said, and of which slot it was last */
 	__u32 told_slot;
 	__u32 spare2;
@@ -245,18 +245,18 @@ struct processor {
 
 /* How far the reader has read the rings of a processor, in words. */
 struct tails {
-	__u64 stretches, absences;
+	__u64 spans, absences;
 	__u64 spare[6]; /* a cache line */
 };
 
 /*
- * What is on the rings. A word whose lowest bit is 0 is a stretch: then 1 bit: its state ended with it; 11 its state, 15 of
+ * What is on the rings. A word whose lowest bit is 0 is a span: then 1 bit: its state ended with it; 11 its state, 15 of
  * the duration what was not this state's, 36 the duration. Otherwise the lowest 5 bits say what it is.
  */
 enum {
 	RECORD_SLOT = 1 | 1 << 1, /* what follows is of this thread: + slot */
 	RECORD_TIME = 1 | 2 << 1, /* and begins at this moment: the next word */
-	RECORD_LONG = 1 | 3 << 1, /* a stretch that does not fit: + state, 11 bits, and count; then the duration, and taken */
+	RECORD_LONG = 1 | 3 << 1, /* a span that does not fit: + state, 11 bits, and count; then the duration, and taken */
 	RECORD_AMOUNT = 1 | 4 << 1, /* without a place: + state, 11 bits, and count; then the time */
 	RECORD_MOVE = 1 | 5 << 1, /* + from, to, 11 bits each, and count, 1 bit; then the time */
 	RECORD_ABSENCE = 1 | 6 << 1, /* + state, 11 bits, slot, 22, and WOKEN_BY, 2, what; then from when, and until when */
@@ -295,7 +295,7 @@ struct thread_counts {
 struct processor_counts {
 	__u64 last[N_COUNTED]; /* at the last reading */
 	__u64 enabled[N_COUNTED], running[N_COUNTED]; /* ns, then: less running than enabled is sharing a counter */
-	__u64 stretch[N_COUNTED]; /* of the stretch charged last; of the last check and the time after it, see `pending_call` */
+	__u64 span[N_COUNTED]; /* of the span charged last; of the last check and the time after it, see `pending_call` */
 	__u64 pending_call[N_COUNTED], pending_user[N_COUNTED];
 	__u64 cells[N_STATES][N_COUNTED];
 };
@@ -404,7 +404,7 @@ struct settings {
 	__u32 functions; /* functions are marked */
 	__u32 n_counted; /* events counted */
 	__u32 record; /* transitions */
-	__u32 ring_words; /* a power of two: words of a processor's ring of stretches */
+	__u32 ring_words; /* a power of two: words of a processor's ring of spans */
 	__u32 absence_words; /* likewise of its ring of absences */
 	__u32 stacks; /* charge time to stacks, and tell the states of samples */
 	__u32 timer_line; /* the interrupt line of the processors' own timer, where that has one (arm64); 0: it has none */

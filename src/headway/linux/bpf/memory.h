@@ -109,7 +109,7 @@ struct {
 	UINT(max_entries, 1);
 	TYPE(key, u32);
 	TYPE(value, u64);
-} stretches SEC(".maps");
+} spans SEC(".maps");
 
 struct {
 	UINT(type, MAP_ARRAY);
@@ -159,14 +159,14 @@ struct {
 struct mark {
 	u64 value; /* the time in it, as of `at` */
 	u64 entries;
-	u64 last; /* of the stretch charged last */
+	u64 last; /* of the span charged last */
 	u16 state;
 	u16 on; /* it is being charged */
 	u32 spare;
 };
 
-/* A stretch of user code that is being charged. */
-struct user_stretch {
+/* A span of user code that is being charged. */
+struct user_span {
 	u64 since, until, now;
 	u64 left; /* still to be given away */
 	u64 changed; /* regions began or ended in it */
@@ -184,12 +184,12 @@ enum { N_FRAMES = 16 };
 struct marks {
 	u64 at; /* when the block was last read; 0: never */
 	u64 since; /* the block's own */
-	u64 changed_at; /* the beginning of the stretch in which a region was last seen to have begun or ended */
+	u64 changed_at; /* the beginning of the span in which a region was last seen to have begun or ended */
 	u32 n_frames;
 	u32 spare;
 	struct mark tags[N_BLOCK_TAGS];
 	struct frame frames[N_FRAMES];
-	struct user_stretch stretch;
+	struct user_span span;
 	struct block block; /* as read */
 };
 

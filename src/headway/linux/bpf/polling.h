@@ -95,7 +95,7 @@ u64 ask(u32 number, u32 check, u64 now)
 	const volatile struct check *c = &settings.checks[which];
 	u64 about = check && c->about ? argument(regs, c->about) : 0, asked = s->asked;
 	bool again = asked >= base && asked < base + N_FILES && s->about == about;
-	u64 user = p->state == s->user ? 1 + p->stretch : 0; /* not so after a fault that a debugger has kept from ending */
+	u64 user = p->state == s->user ? 1 + p->span : 0; /* not so after a fault that a debugger has kept from ending */
 	bool read = was_read(s);
 	struct file *file = NULL;
 	if (check && c->about_file && (!again || c->if_nonblocking)) {
@@ -105,7 +105,7 @@ u64 ask(u32 number, u32 check, u64 now)
 	if (!check || !does_not_wait(c, regs, file)) {
 		c = &settings.checks[MASKED((asked - POLL) / N_FILES, N_CHECKS)];
 		if (s->polling == REPEATED && (!c->gap || undisturbed(s, now) <= c->gap))
-			confirm(p, s, number, user, COUNTS_STRETCH, read);
+			confirm(p, s, number, user, COUNTS_SPAN, read);
 		s->asked = 0;
 		s->polling = 0;
 		p->pending_state = 0;
@@ -123,7 +123,7 @@ u64 ask(u32 number, u32 check, u64 now)
 		return 0;
 	}
 	if (again || s->polling) {
-		confirm(p, s, number, user, COUNTS_STRETCH, read);
+		confirm(p, s, number, user, COUNTS_SPAN, read);
 		if (again)
 			s->polling = REPEATED;
 		return state;
@@ -173,8 +173,8 @@ u64 answer(u32 number, u64 now, s64 result)
 	}
 	if (ready) {
 		if (state == s->asks) {
-			move(number, state, call, p->stretch, !read);
-			move_counts(number, state, call, COUNTS_STRETCH);
+			move(number, state, call, p->span, !read);
+			move_counts(number, state, call, COUNTS_SPAN);
 		}
 		s->asked = 0;
 		s->polling = 0;
@@ -185,14 +185,14 @@ u64 answer(u32 number, u64 now, s64 result)
 		if (!s->polling)
 			s->polling = OTHERS;
 	} else if (s->asked) { /* another thing, which was not ready either */
-		u64 stretch = p->stretch;
+		u64 span = p->span;
 		confirm(p, s, number, p->pending_user, COUNTS_PENDING_USER, false);
-		move(number, call, s->asks, stretch, !read);
-		move_counts(number, call, s->asks, COUNTS_STRETCH);
+		move(number, call, s->asks, span, !read);
+		move_counts(number, call, s->asks, COUNTS_SPAN);
 		s->polling = OTHERS;
 	} else if (!read) {
 		p->pending_state = call;
-		p->pending_call = p->stretch;
+		p->pending_call = p->span;
 		keep_counts(COUNTS_PENDING_CALL);
 	}
 	s->asked = s->asks;

@@ -2,7 +2,7 @@
 /*
  * Every change of state of every measured thread, counted in the kernel.
  *
- * A processor has one current state and the moment since when it is in it. Each hook charges the stretch that ends to
+ * A processor has one current state and the moment since when it is in it. Each hook charges the span that ends to
  * that state, in the processor's cells and in those of the thread it runs, and sets the next state. States nest (a fault
  * in a system call, a soft interrupt in it, an interrupt in that): what is interrupted is kept on a small stack, which
  * goes with the thread when it leaves the processor. A thread off the processor has its state and moment in its slot.
@@ -569,7 +569,7 @@ INLINE int end_interrupt(u64 *ctx, u32 state)
 		if (state == IRQ_TIMER) {
 			stolen_by_now(ctx, p, s, bpf_get_current_task_btf(), false);
 			if (settings.stacks && s && s->sampled)
-				s->disturbed += p->stretch + UNSEEN;
+				s->disturbed += p->span + UNSEEN;
 		}
 		if (settings.why && state == IRQ_DEVICE && s)
 			note_line(p, s, ctx[0]);

@@ -3,9 +3,9 @@
  * Regions of its own code that a thread has marked, and functions that the user has.
  *
  * The thread keeps a block in its own memory (headway.h): for each tag a word that says how long it has been in its
- * regions until any moment. At the end of each stretch of user code the block is read, and each tag gets what its time has
- * grown by since the stretch began. The block cannot change while the thread does not run its own code, so what was read at
- * the end of one stretch holds at the beginning of the next. Nothing in it is believed further than it is possible.
+ * regions until any moment. At the end of each span of user code the block is read, and each tag gets what its time has
+ * grown by since the span began. The block cannot change while the thread does not run its own code, so what was read at
+ * the end of one span holds at the beginning of the next. Nothing in it is believed further than it is possible.
  *
  * A marked function's time is between the probe at its entry and the one at its return. Frames that were left in another
  * way (longjmp) are recognised by the stack pointer.
@@ -59,7 +59,7 @@ u64 name_tag(u64 names, u32 tag)
 	return TAG + number;
 }
 
-/* What a tag has of the stretch. A function of its own, so that the verifier goes through it once. */
+/* What a tag has of the span. A function of its own, so that the verifier goes through it once. */
 u64 charge_tag(u32 number, u32 tag)
 {
 	struct processor *p = here();
@@ -68,7 +68,7 @@ u64 charge_tag(u32 number, u32 tag)
 	if (!p || !s || !m)
 		return 0;
 	u64 i = MASKED(tag, N_BLOCK_TAGS);
-	struct user_stretch *x = &m->stretch;
+	struct user_span *x = &m->span;
 	struct mark *mark = &m->tags[i];
 	u64 word = m->block.tags[i].word, entries = m->block.tags[i].entries;
 	u64 on = word & 1, value = (u64)((s64)word >> 1) + (on ? x->now : 0);
@@ -96,7 +96,7 @@ u64 charge_tag(u32 number, u32 tag)
 	if (time > all)
 		time = all;
 	x->unclaimed -= time < x->unclaimed ? time : x->unclaimed;
-	if (x->until != x->now && time) { /* a snapshot lies in the stretch: what is after it, is charged next time */
+	if (x->until != x->now && time) { /* a snapshot lies in the span: what is after it, is charged next time */
 		u64 before = x->until - x->since;
 		u64 part = time == all ? before : time * (before >> 10) / ((all >> 10) + 1);
 		mark->value -= time - part;
@@ -139,7 +139,7 @@ INLINE u32 marked_now(u64 block, struct task_struct *task)
 }
 
 /*
- * A stretch of user code from `since` to `until` ends now, and `time` of it is to be charged: that of marked regions is,
+ * A span of user code from `since` to `until` ends now, and `time` of it is to be charged: that of marked regions is,
  * here. Returns how much that was.
  */
 u64 regions(u32 number, u64 since, u64 until, u64 now, u64 time)
@@ -172,18 +172,18 @@ u64 regions(u32 number, u64 since, u64 until, u64 now, u64 time)
 		m->at = 0;
 		m->changed_at = since;
 	}
-	m->stretch.since = since;
-	m->stretch.until = until;
-	m->stretch.now = now;
-	m->stretch.left = time;
-	m->stretch.unclaimed = now - since;
-	m->stretch.changed = 0;
+	m->span.since = since;
+	m->span.until = until;
+	m->span.now = now;
+	m->span.left = time;
+	m->span.unclaimed = now - since;
+	m->span.changed = 0;
 	for (u32 i = 0; i < N_BLOCK_TAGS && i < n; i++)
 		charge_tag(number, i);
-	if (m->stretch.changed || !m->at)
+	if (m->span.changed || !m->at)
 		m->changed_at = m->at ? m->at : since; /* somewhere since the last look: a moment read after it may be written later */
 	m->at = until;
-	return time - m->stretch.left;
+	return time - m->span.left;
 }
 
 /* The thread says where its block is. */
@@ -231,7 +231,7 @@ u64 move_tag(u32 number, u32 to, u32 tag)
 	return 0;
 }
 
-/* The stretch of user code that was charged last was something else, marked or not. */
+/* The span of user code that was charged last was something else, marked or not. */
 INLINE void move_user(struct slot *s, u32 number, u32 to, u64 time)
 {
 	if (s->block)

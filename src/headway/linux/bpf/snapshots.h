@@ -52,7 +52,7 @@ INLINE void charge_until_snapshot(struct processor *p, u32 number, u64 at, u64 n
 	if (p->deferred_since < at)
 		absorb(p, number, at);
 	struct slot *s = number ? slot_at(number) : NULL;
-	charge_stretch(p, s, at, now, at - p->since, 0);
+	charge_span(p, s, at, now, at - p->since, 0);
 }
 
 /*

@@ -6,7 +6,7 @@
  * Each processor has two rings of words, mapped by the reader, who is never woken. One is of what happens on the
  * processor. It is written by handlers only, so by one at a time: an interrupt that meets a handler at work writes
  * nothing there (see `deferred_begin`). The other one is of waits that end; these are also seen in such interrupts, but
- * always with interrupts off. Times are not written: a stretch begins where the last one ended. Whose it is and where it
+ * always with interrupts off. Times are not written: a span begins where the last one ended. Whose it is and where it
  * begins is written where that is not so, which the writer finds by comparing; so after a hole it says both again.
  */
 #ifndef HEADWAY_TRANSITIONS_H
@@ -16,10 +16,10 @@
 
 enum { RECORD_ROOM = 8 }; /* words that are free when there is room: more than one change needs */
 
-INLINE void put_stretch(u64 at, u64 word)
+INLINE void put_span(u64 at, u64 word)
 {
 	u32 key = bpf_get_smp_processor_id() * settings.ring_words + (at & (settings.ring_words - 1));
-	u64 *place = bpf_map_lookup_elem(&stretches, &key);
+	u64 *place = bpf_map_lookup_elem(&spans, &key);
 	if (place)
 		*place = word;
 }
@@ -37,7 +37,7 @@ INLINE bool is_recorded(struct processor *p)
 	return settings.record && !(settings.some_cpus && !p->selected);
 }
 
-/* Whether there is room on the ring of stretches; what does not fit is counted, and then all is said again. */
+/* Whether there is room on the ring of spans; what does not fit is counted, and then all is said again. */
 INLINE bool has_room(struct processor *p)
 {
 	u32 cpu = bpf_get_smp_processor_id();
@@ -45,10 +45,10 @@ INLINE bool has_room(struct processor *p)
 		return true;
 	struct tails *t = bpf_map_lookup_elem(&tails, &cpu);
 	if (t)
-		p->room = t->stretches + settings.ring_words - RECORD_ROOM;
+		p->room = t->spans + settings.ring_words - RECORD_ROOM;
 	if (t && p->written < p->room)
 		return true;
-	p->lost_stretches++;
+	p->lost_spans++;
 	p->told_slot = SLOT_UNSEEN;
 	return false;
 }
@@ -58,30 +58,30 @@ INLINE u64 tell(struct processor *p, u32 number, u64 since)
 {
 	u64 at = p->written;
 	if (p->told_slot != number) {
-		put_stretch(at++, RECORD_SLOT | (u64)number << 5);
+		put_span(at++, RECORD_SLOT | (u64)number << 5);
 		p->told_slot = number;
 	}
 	if (p->told_until != since) {
-		put_stretch(at++, RECORD_TIME);
-		put_stretch(at++, since);
+		put_span(at++, RECORD_TIME);
+		put_span(at++, since);
 		p->told_until = since;
 	}
 	return at;
 }
 
-/* A stretch of which `time` was charged to a state. `what`: the state, and above it how often it ended. */
-u64 record_any_stretch(u32 number, u64 since, u64 until, u64 time, u64 what)
+/* A span of which `time` was charged to a state. `what`: the state, and above it how often it ended. */
+u64 record_any_span(u32 number, u64 since, u64 until, u64 time, u64 what)
 {
 	struct processor *p = here();
 	if (!p || !is_recorded(p) || !has_room(p))
 		return 0;
 	u64 at = tell(p, number, since), duration = until - since, taken = duration - time, count = what >> 16;
 	if (count <= 1 && !(taken >> TAKEN_BITS) && !(duration >> DURATION_BITS)) {
-		put_stretch(at++, count << 1 | (what & 0x7ff) << 2 | taken << 13 | duration << (13 + TAKEN_BITS));
+		put_span(at++, count << 1 | (what & 0x7ff) << 2 | taken << 13 | duration << (13 + TAKEN_BITS));
 	} else {
-		put_stretch(at++, RECORD_LONG | (what & 0x7ff) << 5 | count << 16);
-		put_stretch(at++, duration);
-		put_stretch(at++, taken);
+		put_span(at++, RECORD_LONG | (what & 0x7ff) << 5 | count << 16);
+		put_span(at++, duration);
+		put_span(at++, taken);
 	}
 	p->told_until = until;
 	ORDER();
@@ -90,45 +90,45 @@ u64 record_any_stretch(u32 number, u64 since, u64 until, u64 time, u64 what)
 }
 
 /* The same, for the many that are one word. */
-INLINE void record_stretch(struct processor *p, u32 number, u64 since, u64 until, u64 time, u32 state, u64 left)
+INLINE void record_span(struct processor *p, u32 number, u64 since, u64 until, u64 time, u32 state, u64 left)
 {
 	if (!settings.record)
 		return;
 	u64 duration = until - since, taken = duration - time;
 	if (LIKELY(p->told_slot == number && p->told_until == since && p->written < p->room) &&
 	    LIKELY(!(taken >> TAKEN_BITS) && !(duration >> DURATION_BITS)) && !(settings.some_cpus && !p->selected)) {
-		put_stretch(p->written, left << 1 | (u64)state << 2 | taken << 13 | duration << (13 + TAKEN_BITS));
+		put_span(p->written, left << 1 | (u64)state << 2 | taken << 13 | duration << (13 + TAKEN_BITS));
 		p->told_until = until;
 		ORDER();
 		p->written++;
 		return;
 	}
-	record_any_stretch(number, since, until, time, state | left << 16);
+	record_any_span(number, since, until, time, state | left << 16);
 }
 
-/* Time or occurrences without a place of their own, which belong where the stretch at `at` ends or begins. */
+/* Time or occurrences without a place of their own, which belong where the span at `at` ends or begins. */
 u64 record_amount(u32 number, u32 state, u64 time, u64 count, u64 at)
 {
 	struct processor *p = here();
 	if (!p || !is_recorded(p) || !has_room(p))
 		return 0;
 	u64 next = tell(p, number, at);
-	put_stretch(next++, RECORD_AMOUNT | (u64)(state & 0x7ff) << 5 | count << 16);
-	put_stretch(next++, time);
+	put_span(next++, RECORD_AMOUNT | (u64)(state & 0x7ff) << 5 | count << 16);
+	put_span(next++, time);
 	ORDER();
 	p->written = next;
 	return 0;
 }
 
-/* What was charged to one state was another; the reader has the stretch still, mostly. */
+/* What was charged to one state was another; the reader has the span still, mostly. */
 u64 record_move(u32 number, u32 from, u32 to, u64 time, u64 count)
 {
 	struct processor *p = here();
 	if (!p || !is_recorded(p) || !has_room(p))
 		return 0;
 	u64 next = tell(p, number, p->since);
-	put_stretch(next++, RECORD_MOVE | (u64)(from & 0x7ff) << 5 | (u64)(to & 0x7ff) << 16 | (count & 1) << 27);
-	put_stretch(next++, time);
+	put_span(next++, RECORD_MOVE | (u64)(from & 0x7ff) << 5 | (u64)(to & 0x7ff) << 16 | (count & 1) << 27);
+	put_span(next++, time);
 	ORDER();
 	p->written = next;
 	return 0;
@@ -141,9 +141,9 @@ u64 record_return(u32 number, u32 state, u64 since, u64 until)
 	if (!p || !settings.record || !has_room(p))
 		return 0;
 	u64 next = p->written;
-	put_stretch(next++, RECORD_ABSENCE | (u64)(state & 0x7ff) << 5 | (u64)number << 16);
-	put_stretch(next++, since);
-	put_stretch(next++, until);
+	put_span(next++, RECORD_ABSENCE | (u64)(state & 0x7ff) << 5 | (u64)number << 16);
+	put_span(next++, since);
+	put_span(next++, until);
 	ORDER();
 	p->written = next;
 	return 0;

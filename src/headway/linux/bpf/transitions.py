@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 __all__ = ["MAX_SLOTS", "NICE", "PAUSE_SECONDS", "Priority", "TransitionReader", "words_of_rings"]
 
 RING_WORDS = 1 << 21
-"""Most words of a processor's ring of stretches; 8 bytes each. One transition is a word, mostly: at 10 million a second
+"""Most words of a processor's ring of spans; 8 bytes each. One transition is a word, mostly: at 10 million a second
 this is 200 ms of them. Its ring of absences has a quarter of that; a wait is three words."""
 MIN_WORDS = 64
 ALL_WORDS = 1 << 25
-"""Most words of all processors' rings of stretches together: 256 MiB, and 64 more for absences."""
+"""Most words of all processors' rings of spans together: 256 MiB, and 64 more for absences."""
 MAX_SLOTS = 1 << 22
 """As many threads as Linux can have at once: a record has room for no greater number."""
 HORIZON_NS = 50_000
@@ -60,7 +60,7 @@ _FOR_EVER = (1 << 63) - 1
 
 
 def words_of_rings(n_cpus: int, wanted: int | None = None) -> tuple[int, int]:
-    """Words of a processor's ring of stretches (``wanted``, a power of two, or as fits) and of its ring of absences."""
+    """Words of a processor's ring of spans (``wanted``, a power of two, or as fits) and of its ring of absences."""
     words = wanted or min(RING_WORDS, 1 << (ALL_WORDS // n_cpus).bit_length() - 1)
     return words, max(words // 4, MIN_WORDS)
 
@@ -85,7 +85,7 @@ class Priority:
 class TransitionReader:
     """The rings of all processors, and whose their rows are.
 
-    ``rings``: the maps `stretches`, `absences` and `tails`; ``words`` as of `words_of_rings`; ``cpus`` gives the
+    ``rings``: the maps `spans`, `absences` and `tails`; ``words`` as of `words_of_rings`; ``cpus`` gives the
     processors that the ledger has; ``consume`` has the threads that have ended handed to ``exits``.
     """
 
@@ -105,8 +105,8 @@ class TransitionReader:
         self._consume = consume
         self._memory, self._exits, self._tails = memory, exits, rings[2]
         self._n_cpus, self._cpus = n_cpus, cpus
-        stretches, absences = (memoryview(ring).cast("Q") for ring in rings[:2])
-        self._decoder = Decoder(stretches, absences, n_cpus, words, max_slots, start)
+        spans, absences = (memoryview(ring).cast("Q") for ring in rings[:2])
+        self._decoder = Decoder(spans, absences, n_cpus, words, max_slots, start)
         for cpu in range(n_cpus):
             _TAILS.pack_into(self._tails, cpu * _TAILS.size, 0, 0)
         exits.follow()

@@ -35,14 +35,14 @@ NOINLINE int left_unseen(struct processor *p, u32 number, u64 now)
 	if (p->since < told && told <= at && state < N_STATES) {
 		add(s, state, told - p->since, 0);
 		if (settings.record)
-			record_any_stretch(number, p->since, told, told - p->since, state);
+			record_any_span(number, p->since, told, told - p->since, state);
 		cell_of(p, state)->time += told - p->since;
 		p->since = told;
 	}
 	add(s, UNKNOWN, at - p->since, 1);
 	p->cells[UNKNOWN].time += at - p->since;
 	if (settings.record) {
-		record_any_stretch(number, p->since, at, at - p->since, UNKNOWN);
+		record_any_span(number, p->since, at, at - p->since, UNKNOWN);
 		record_return(number, UNKNOWN, at, at); /* it counts for the thread alone */
 	}
 	p->since = at;
@@ -127,8 +127,8 @@ INLINE void forget_nested(struct processor *p)
 
 /*
  * Which thread runs here? Asked when measuring begins, when a thread was opened while it ran, and at the first event
- * after a switch to a thread that is not measured. What it does has been so for the whole stretch that is open, because
- * what ends a stretch is a handler, and none came.
+ * after a switch to a thread that is not measured. What it does has been so for the whole span that is open, because
+ * what ends a span is a handler, and none came.
  */
 NOINLINE u32 look(struct processor *p, u64 now, u32 state)
 {
@@ -147,7 +147,7 @@ NOINLINE u32 look(struct processor *p, u64 now, u32 state)
 			u64 at = arrival(p, task, now);
 			cell_of(p, before)->time += at - p->since;
 			if (settings.record)
-				record_any_stretch(0, p->since, at, at - p->since, before);
+				record_any_span(0, p->since, at, at - p->since, before);
 			p->since = at;
 			p->longest = 0;
 		}
@@ -180,7 +180,7 @@ NOINLINE u32 look(struct processor *p, u64 now, u32 state)
 			if (before < N_STATES) {
 				cell_of(p, before)->time += from - p->since;
 				if (settings.record)
-					record_any_stretch(0, p->since, from, from - p->since, before);
+					record_any_span(0, p->since, from, from - p->since, before);
 			}
 		}
 		s->since = p->since = from;

@@ -78,7 +78,7 @@ _LOSSES = {name: LOSSES[loss.constant] for name, loss in KNOWN_LOSSES.items() if
 
 _SHARED = ("processors", "saved_processors", "slots", "saved_slots", ".bss", "tag_names")
 _COUNTS = ("slot_counts", "saved_slot_counts", "processor_counts", "saved_processor_counts")
-_RINGS = ("stretches", "absences", "tails")
+_RINGS = ("spans", "absences", "tails")
 
 
 class BpfSource:
@@ -223,9 +223,9 @@ class BpfSource:
 
         assert self._object is not None
         assert self._ring is not None
-        stretches, absences, tails = (self._object.map(name).map_memory() for name in _RINGS)
+        spans, absences, tails = (self._object.map(name).map_memory() for name in _RINGS)
         self._reader = TransitionReader(
-            (stretches, absences, tails),
+            (spans, absences, tails),
             self._memory,
             self._exits,
             words=self._words(),
@@ -369,7 +369,7 @@ class BpfSource:
     def _sizes(self) -> dict[str, int]:
         """Entries of the maps."""
         cpus, counting = processors.possible(), bool(self._plan.events)
-        stretch_words, absence_words = self._words()
+        span_words, absence_words = self._words()
         return {
             "processors": cpus,
             "saved_processors": cpus if self._intervals else 1,
@@ -385,7 +385,7 @@ class BpfSource:
             "causes": CAUSES if self._options.why else 1,
             "histories": cpus if self._options.why else 1,
             **self._stack_sizes(cpus),
-            "stretches": cpus * stretch_words,
+            "spans": cpus * span_words,
             "absences": cpus * absence_words,
             "tails": cpus if self._record else 1,
             "selected_pids": len(self._selection.pids) + 1,

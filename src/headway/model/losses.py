@@ -87,7 +87,7 @@ _LOSSES = (
     Loss(
         "sample_states_lost",
         "samples whose state is not known because the ring had no room to say it",
-        constant="LOST_TALES",
+        constant="LOST_SAMPLE_EVENTS",
     ),
     Loss("records_damaged", "records of ended threads that contradict themselves: 0 unless there is a bug"),
     Loss(

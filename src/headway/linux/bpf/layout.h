@@ -128,7 +128,7 @@ enum { /* what can be lost, each counted */
 	LOST_CAUSES, /* causes for which there was no room */
 	LOST_STACKS, /* stacks for which there was no room: their time is charged to one that is not known */
 	LOST_STACK_TIMES, /* times off the processor for which there was no room by stack */
-	LOST_TALES, /* states of samples, which the ring had no room for */
+	LOST_SAMPLE_EVENTS, /* states of samples, which the ring had no room for */
 	LOST_WAKES, /* wake-ups that did not show, nor when they were: the wait seems to last until the thread runs */
 };
 
@@ -344,11 +344,11 @@ struct stack_key {
 };
 
 enum { /* what the reader is told of at once */
-	TALE_SAMPLE, /* a sample was taken at `time`, in `state`; `since`: of a check that found nothing, if it may be polling */
-	TALE_POLLING, /* what seemed to be user code from `since` to `time` was `state` */
+	SAMPLE_TAKEN, /* a sample was taken at `time`, in `state`; `since`: of a check that found nothing, if it may be polling */
+	SAMPLE_POLLING, /* what seemed to be user code from `since` to `time` was `state` */
 };
 
-struct tale {
+struct sample_event {
 	__u64 time, since;
 	__u32 tid, pid;
 	__u16 kind, state, cpu, spare;

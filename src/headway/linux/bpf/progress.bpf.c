@@ -660,7 +660,7 @@ int handle_sample(void *ctx)
 {
 	struct processor *p = here();
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct tale tale = {.time = bpf_ktime_get_ns(), .kind = TALE_SAMPLE, .state = UNKNOWN, .cpu = bpf_get_smp_processor_id()};
+	struct sample_event event = {.time = bpf_ktime_get_ns(), .kind = SAMPLE_TAKEN, .state = UNKNOWN, .cpu = bpf_get_smp_processor_id()};
 	(void)ctx;
 	if (!p || !p->since)
 		return 1;
@@ -668,24 +668,24 @@ int handle_sample(void *ctx)
 	struct slot *s = number ? slot_at(number) : NULL;
 	if (!s)
 		return 1;
-	tale.tid = s->tid;
-	tale.pid = s->pid;
+	event.tid = s->tid;
+	event.pid = s->pid;
 	if (p->slot == number && p->task == (u64)task) {
 		u32 depth = p->depth - 1;
-		tale.state = p->state;
+		event.state = p->state;
 		if (p->busy)
-			tale.state = OVERHEAD;
+			event.state = OVERHEAD;
 		else if (p->state == IRQ_TIMER && p->depth)
-			tale.state = p->nested[MASKED(depth, N_NESTED)];
-		if (is_user(tale.state) && s->asked) {
-			tale.since = s->asked_at;
+			event.state = p->nested[MASKED(depth, N_NESTED)];
+		if (is_user(event.state) && s->asked) {
+			event.since = s->asked_at;
 			s->sampled = 1;
 		}
-		if (tale.state == USER && s->block)
-			tale.state = marked_now(s->block, task);
+		if (event.state == USER && s->block)
+			event.state = marked_now(s->block, task);
 	}
-	if (bpf_ringbuf_output(&told, &tale, sizeof(tale), RING_NO_WAKEUP))
-		lose(p, LOST_TALES, 1);
+	if (bpf_ringbuf_output(&sample_events, &event, sizeof(event), RING_NO_WAKEUP))
+		lose(p, LOST_SAMPLE_EVENTS, 1);
 	return 1;
 }
 

@@ -53,7 +53,7 @@ struct {
 struct {
 	UINT(type, MAP_RINGBUF);
 	UINT(max_entries, 4096);
-} told SEC(".maps");
+} sample_events SEC(".maps");
 
 INLINE void lose_stack(u32 what)
 {
@@ -136,10 +136,10 @@ INLINE void note_stolen(void *ctx, struct slot *s, u64 time)
 /* What was taken for user code since the last check turns out to have been polling. */
 INLINE void tell_polling(struct slot *s, u64 now)
 {
-	struct tale tale = {.time = now, .since = s->asked_at, .tid = s->tid, .pid = s->pid, .kind = TALE_POLLING, .state = s->asked};
+	struct sample_event event = {.time = now, .since = s->asked_at, .tid = s->tid, .pid = s->pid, .kind = SAMPLE_POLLING, .state = s->asked};
 	s->sampled = 0;
-	if (bpf_ringbuf_output(&told, &tale, sizeof(tale), RING_NO_WAKEUP))
-		lose_stack(LOST_TALES);
+	if (bpf_ringbuf_output(&sample_events, &event, sizeof(event), RING_NO_WAKEUP))
+		lose_stack(LOST_SAMPLE_EVENTS);
 }
 
 #endif

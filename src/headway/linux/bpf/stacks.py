@@ -26,7 +26,7 @@ TIMES = 1 << 16
 RING_BYTES = 1 << 22
 """Room for the states of 100,000 samples between two looks."""
 _SET_BPF = 0x40042408  # PERF_EVENT_IOC_SET_BPF
-_TALE = np.dtype(
+_EVENT = np.dtype(
     [
         ("time", "=u8"),
         ("since", "=u8"),
@@ -37,7 +37,7 @@ _TALE = np.dtype(
         ("cpu", "=u2"),
         ("spare", "=u2"),
     ]
-)  # struct tale
+)  # struct sample_event
 _KEY = struct.Struct("=QQQIIII")
 _CELL = struct.Struct("=QQ")
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
@@ -47,7 +47,7 @@ Frames = tuple[int, ...]
 
 def sizes(cpus: int) -> dict[str, int]:
     """Entries of the maps, for so many processors."""
-    return {"stacks": STACKS, "stack_times": TIMES, "fresh_stacks": cpus, "told": RING_BYTES}
+    return {"stacks": STACKS, "stack_times": TIMES, "fresh_stacks": cpus, "sample_events": RING_BYTES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +76,14 @@ class StackReader:
         self._memory = memory
         self._times, self._stacks = programs.map("stack_times"), programs.map("stacks")
         self._program = programs.programs["handle_sample"]
-        self._tales = bytearray()
+        self._events = bytearray()
         self._keep = _CALLBACK(self._take)
         address = ctypes.cast(self._keep, ctypes.c_void_p).value or 0
-        self._ring: RingReader | None = RingReader(library, programs.map("told"), address, 0)
+        self._ring: RingReader | None = RingReader(library, programs.map("sample_events"), address, 0)
 
     def _take(self, _context: int, data: int, size: int) -> int:
-        if size == _TALE.itemsize:
-            self._tales += ctypes.string_at(data, size)
+        if size == _EVENT.itemsize:
+            self._events += ctypes.string_at(data, size)
         return 0
 
     def attach(self, fd: int) -> None:
@@ -101,7 +101,7 @@ class StackReader:
     def forget(self) -> None:
         """Begin anew: what was measured until now was a trial."""
         self.consume()
-        self._tales.clear()
+        self._events.clear()
         for key, _ in list(self._times.items()):
             self._times.remove(key)
 
@@ -118,9 +118,9 @@ class StackReader:
 
         ``times``: ns of CLOCK_MONOTONIC, ``tids``: the threads; what was told within ``tolerance`` ns is of the sample.
         """
-        tales = np.frombuffer(bytes(self._tales), dtype=_TALE)
-        told = tales[tales["kind"] == _memory.STACKS["SAMPLE"]]
-        polled = tales[tales["kind"] == _memory.STACKS["POLLING"]]
+        events = np.frombuffer(bytes(self._events), dtype=_EVENT)
+        told = events[events["kind"] == _memory.STACKS["SAMPLE_TAKEN"]]
+        polled = events[events["kind"] == _memory.STACKS["SAMPLE_POLLING"]]
         found = _nearest(told, times, tids, tolerance)
         state = np.where(found >= 0, told["state"][found] if len(told) else 0, 0).astype(np.uint16)
         since = np.where(found >= 0, told["since"][found] if len(told) else 0, 0).astype(np.int64)

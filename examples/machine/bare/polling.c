@@ -18,8 +18,8 @@
 
 #include <stdbool.h>
 
-#define THREADS_MOST 1024
-#define CAPACITY_MOST 2048
+#define MAX_THREADS 1024
+#define MAX_CAPACITY 2048
 #define RECORD 16
 #define QUANTUM 8 /* pieces of work in a turn */
 #define WHEEL 4096
@@ -56,8 +56,8 @@ struct thread {
     struct thread *following;
 };
 
-static struct thread threads[THREADS_MOST];
-static uint8_t buffers[THREADS_MOST][CAPACITY_MOST] __attribute__((aligned(64)));
+static struct thread threads[MAX_THREADS];
+static uint8_t buffers[MAX_THREADS][MAX_CAPACITY] __attribute__((aligned(64)));
 static struct thread *first, **last = &first, *wheel[WHEEL];
 static uint32_t n_threads, pieces;
 
@@ -289,8 +289,8 @@ static void turn(struct thread *thread)
 
 static void prepare(void)
 {
-    n_threads = smaller(polling_busy + polling_bursty + polling_idle, THREADS_MOST);
-    polling_capacity = smaller(polling_capacity, CAPACITY_MOST) / RECORD * RECORD;
+    n_threads = smaller(polling_busy + polling_bursty + polling_idle, MAX_THREADS);
+    polling_capacity = smaller(polling_capacity, MAX_CAPACITY) / RECORD * RECORD;
     for (uint32_t i = 0; i < 64; i++)
         table[i] = i * 2654435761u;
     for (uint32_t i = 0; i < n_threads; i++) {

@@ -218,7 +218,7 @@ def test_any_table_gives_checks_that_the_programs_can_use_or_one_sentence(
     assert found or "mine.toml" in said
     assert "\n" not in said
     assert len(state_names(found)) == len(found) * len(FILES)
-    _memory.pack_settings(wait_of=[0] * N_CALLS, compat_call=[0] * N_CALLS, checks=found, max_slots=1)
+    _memory.pack_settings(wait_of=[0] * N_CALLS, compat_call=[0] * N_CALLS, checks=found, max_thread_records=1)
     for check in found:
         assert 0 <= check.gap_ns < 1 << 32
         assert len(check.errors) <= 4

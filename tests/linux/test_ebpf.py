@@ -162,7 +162,7 @@ int main(int argc, char **argv) {
 """
 
 
-def test_threads_that_exit_keep_their_totals_and_their_slots_are_used_again(compile_c: Compiler) -> None:
+def test_threads_that_exit_keep_their_totals_and_their_records_are_used_again(compile_c: Compiler) -> None:
     ledger, _ = measure(compile_c("threads", THREADS), "20000")
     assert len(ledger.threads) == 20001
     assert all(t.end is not None for t in ledger.threads)

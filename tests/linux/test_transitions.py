@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 START = 1_000_000_000_000
 WORDS = 1 << 10
-SLOTS = 8
+THREAD_RECORDS = 8
 N_STATES = STATES["N_STATES"]
 UNKNOWN = STATES["UNKNOWN"]
 WORD = (1 << 64) - 1
@@ -56,7 +56,7 @@ class Processor:
 
     spans: Ring
     time: int = START
-    slot: int = 0
+    record: int = 0
     cells: dict[tuple[int, int], list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0, 0]))
     last: tuple[int, int, int] | None = None
     """State, time charged and count of the last span."""
@@ -81,19 +81,19 @@ class Processor:
         self._add(to, time, count, 0)
         self.last = None
 
-    def switch(self, slot: int) -> None:
-        self.spans.put(RECORDS["SLOT"] | slot << 5)
-        self.slot, self.last = slot, None
+    def switch(self, record: int) -> None:
+        self.spans.put(RECORDS["THREAD"] | record << 5)
+        self.record, self.last = record, None
 
     def _add(self, state: int, time: int, count: int, taken: int) -> None:
-        cell = self.cells[self.slot, state]
+        cell = self.cells[self.record, state]
         cell[0] += time
         cell[1] += count
-        self.cells[self.slot, -1][2] += taken
+        self.cells[self.record, -1][2] += taken
 
 
 def sums(parts: list[Columns], cpu: int) -> dict[tuple[int, int], list[int]]:
-    """By slot (which is the thread's number here, and 0 for none) and state; -1: what was taken."""
+    """By thread record (which is the thread's number here, and 0 for none) and state; -1: what was taken."""
     found: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0, 0])
     for part in parts:
         _, durations, takens, cpus, threads, states, counts, *_ = (column.tolist() for column in part)
@@ -110,9 +110,9 @@ def sums(parts: list[Columns], cpu: int) -> dict[tuple[int, int], list[int]]:
 
 def decoder_of(n_cpus: int, words: int = WORDS) -> tuple[Decoder, list[Ring], list[Ring]]:
     spans, absences = memory(n_cpus, words), memory(n_cpus, words)
-    decoder = Decoder(spans, absences, n_cpus, (words, words), SLOTS, START)
-    for slot in range(1, SLOTS):
-        decoder.has(slot, START, slot)
+    decoder = Decoder(spans, absences, n_cpus, (words, words), THREAD_RECORDS, START)
+    for record in range(1, THREAD_RECORDS):
+        decoder.has(record, START, record)
     rings = [[Ring(m, cpu, words) for cpu in range(n_cpus)] for m in (spans, absences)]
     return decoder, rings[0], rings[1]
 
@@ -124,7 +124,7 @@ STEPS = st.one_of(
     st.tuples(st.just("charge"), DURATION, st.floats(0, 1), STATE, st.sampled_from([0, 1, 1, 70_000])),
     st.tuples(st.just("amount"), STATE, st.integers(-(1 << 34), 1 << 34), st.integers(-(1 << 33), 1 << 33)),
     st.tuples(st.just("move"), STATE),
-    st.tuples(st.just("switch"), st.integers(0, SLOTS - 1)),
+    st.tuples(st.just("switch"), st.integers(0, THREAD_RECORDS - 1)),
     st.tuples(st.just("read")),
     st.tuples(st.just("take")),
 )
@@ -189,7 +189,7 @@ def test_whatever_is_on_a_ring_no_time_is_invented(
     words: list[int], written: list[tuple[int, int]], horizon: int
 ) -> None:
     spans, absences = memory(1, 64), memory(1, 64)
-    decoder = Decoder(spans, absences, 1, (64, 64), SLOTS, START)
+    decoder = Decoder(spans, absences, 1, (64, 64), THREAD_RECORDS, START)
     for ring in (spans, absences):
         Ring(ring, 0, 64).put(*words)
     now = START + 10_000
@@ -243,9 +243,9 @@ def test_what_ends_after_the_horizon_is_left_for_the_next_look() -> None:
         assert len(decoder.take()[0]) == rows
 
 
-def test_a_slot_is_the_threads_that_had_it_then() -> None:
+def test_a_record_is_the_threads_that_had_it_then() -> None:
     spans = memory(1)
-    decoder = Decoder(spans, memory(1), 1, (WORDS, WORDS), SLOTS, START)
+    decoder = Decoder(spans, memory(1), 1, (WORDS, WORDS), THREAD_RECORDS, START)
     ring = Ring(spans, 0)
     processor = Processor(ring)
     processor.switch(3)
@@ -257,10 +257,10 @@ def test_a_slot_is_the_threads_that_had_it_then() -> None:
     decoder.had(3, 8, START + 200, START + 300)
     decoder.has(3, START, 7)
     decoder.had(3, 7, START, START + 200)
-    assert decoder.slots() == [3]
+    assert decoder.thread_records() == [3]
     assert decoder.take()[4].tolist() == [7, 7, 8, -1, 9]
     assert decoder.nameless == 1
-    assert decoder.slots() == []
+    assert decoder.thread_records() == []
 
 
 def test_figures_larger_than_a_row_can_hold_are_several_rows() -> None:
@@ -278,11 +278,11 @@ def test_figures_larger_than_a_row_can_hold_are_several_rows() -> None:
 @pytest.mark.parametrize("words", [0, 3, 1 << 20])
 def test_rings_that_are_not_as_long_as_said_are_refused(words: int) -> None:
     with pytest.raises(ValueError, match="not as long"):
-        Decoder(memory(1), memory(1), 1, (64, words), SLOTS, START)
+        Decoder(memory(1), memory(1), 1, (64, words), THREAD_RECORDS, START)
 
 
 def test_many_lives_are_forgotten_when_they_are_over() -> None:
-    decoder = Decoder(memory(1), memory(1), 1, (WORDS, WORDS), SLOTS, START)
+    decoder = Decoder(memory(1), memory(1), 1, (WORDS, WORDS), THREAD_RECORDS, START)
     for n in range(20_000):
         decoder.has(1, START + n, n)
         decoder.had(1, n, START + n, START + n)
@@ -304,12 +304,12 @@ def test_rings_are_as_many_words_as_a_power_of_two_and_together_not_too_many(n_c
 
 @dataclass
 class Kernel:
-    """Threads that come and go in few slots of one processor: what `Memory` and `Exits` tell of them."""
+    """Threads that come and go in few thread records of one processor: what `Memory` and `Exits` tell of them."""
 
     rings: tuple[bytearray, ...] = field(default_factory=lambda: tuple(bytearray(8 * n) for n in (WORDS, WORDS, 8)))
     time: int = START
-    slots: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """Slot -> tid and birth of who is there."""
+    records: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Thread record -> tid and birth of who is there."""
     ended: list[tuple[int, int, int, str, int, int]] = field(default_factory=list)
     ran: list[tuple[int, int]] = field(default_factory=list)
     """Who ran, and since when."""
@@ -320,22 +320,22 @@ class Kernel:
     def __post_init__(self) -> None:
         self.ring = Ring(memoryview(self.rings[0]).cast("Q"), 0)
 
-    def be_born(self, slot: int) -> None:
-        if slot not in self.slots:
+    def be_born(self, record: int) -> None:
+        if record not in self.records:
             self.time += 1
-            self.slots[slot] = 100 + len(self.lives) + len(self.slots), self.time
+            self.records[record] = 100 + len(self.lives) + len(self.records), self.time
 
-    def run(self, slot: int) -> None:
-        if slot in self.slots:
-            self.ring.put(RECORDS["TIME"], self.time, RECORDS["SLOT"] | slot << 5)
+    def run(self, record: int) -> None:
+        if record in self.records:
+            self.ring.put(RECORDS["TIME"], self.time, RECORDS["THREAD"] | record << 5)
             self.ring.put(*span(5, 0, STATES["USER"], 1))
-            self.ran.append((self.slots[slot][0], self.time))
+            self.ran.append((self.records[record][0], self.time))
             self.time += 5
 
-    def end(self, slot: int) -> None:
-        if slot in self.slots:
-            tid, birth = self.slots.pop(slot)
-            self.ended.append((slot, tid, tid, "thread", birth, self.time))
+    def end(self, record: int) -> None:
+        if record in self.records:
+            tid, birth = self.records.pop(record)
+            self.ended.append((record, tid, tid, "thread", birth, self.time))
             self.lives.append((tid, birth, self.time))
 
     def written(self) -> list[tuple[int, int]]:
@@ -344,11 +344,11 @@ class Kernel:
     def now(self) -> int:
         return self.time + 1_000_000
 
-    def slots_used(self) -> int:
-        return SLOTS
+    def thread_records_used(self) -> int:
+        return THREAD_RECORDS
 
     def look_at(self, numbers: Iterable[int]) -> list[tuple[int, int, int, str, int, int, int, int]]:
-        here = [(n, *self.slots[n]) for n in numbers if n in self.slots]
+        here = [(n, *self.records[n]) for n in numbers if n in self.records]
         return [(n, tid, tid, "thread", birth, -1, STATES["READY"], self.time) for n, tid, birth in here]
 
     def state_name(self, state: int) -> str:
@@ -367,27 +367,27 @@ class Kernel:
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["be_born", "run", "run", "end", "look", "take"]), st.integers(1, 3))))
-def test_rows_are_of_who_had_the_slot_then_however_often_it_was_used_again(steps: list[tuple[str, int]]) -> None:
+def test_rows_are_of_who_had_the_record_then_however_often_it_was_used_again(steps: list[tuple[str, int]]) -> None:
     kernel = Kernel()
     reader = TransitionReader(
         kernel.rings,  # type: ignore[arg-type]
         kernel,  # type: ignore[arg-type]
         kernel,  # type: ignore[arg-type]
         words=(WORDS, WORDS),
-        max_slots=SLOTS,
+        max_thread_records=THREAD_RECORDS,
         n_cpus=1,
         cpus=lambda: [0],
         start=START,
         consume=lambda: None,
     )
     pieces = []
-    for what, slot in steps:
+    for what, record in steps:
         if what == "look":
             reader.look(all_of_it=True)
         elif what == "take":
             pieces.append(reader.take())
         else:
-            getattr(kernel, what)(slot)
+            getattr(kernel, what)(record)
     pieces.append(reader.finish(kernel.now()))
     threads = {seen.thread: seen for piece in pieces for seen in piece.threads}
     rows = [
@@ -404,5 +404,5 @@ def test_rows_are_of_who_had_the_slot_then_however_often_it_was_used_again(steps
     assert rows == kernel.ran
     assert len({seen.tid for seen in threads.values()}) == len(threads)
     found = {(seen.tid, seen.birth, seen.end) for seen in threads.values()}
-    assert found == {*kernel.lives, *((tid, birth, None) for tid, birth in kernel.slots.values())}
+    assert found == {*kernel.lives, *((tid, birth, None) for tid, birth in kernel.records.values())}
     assert reader.losses()["transitions_of_unknown_threads"] == 0

@@ -48,7 +48,7 @@ def test_system_calls_in_a_loop(compile_c: Compiler) -> None:
     assert all(r.cpu >= 0 and r.thread == 0 and r.count == 1 for r in calls)
 
 
-def test_many_short_threads_that_have_the_same_slots(compile_c: Compiler) -> None:
+def test_many_short_threads_that_have_the_same_records(compile_c: Compiler) -> None:
     recorded = record(compile_c("threads", THREADS), "3000")
     assert len(recorded.threads) == 3001
     assert all(seen.end is not None for seen in recorded.threads.values())

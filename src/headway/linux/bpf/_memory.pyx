@@ -22,7 +22,7 @@ cdef extern from "bpf/layout.h" nogil:
         WAIT_SIGNAL, WAIT_IPC, WAIT_IO_URING, WAIT_FLOCK, WAIT_KTHREAD, WAIT_FILE, WAIT_OTHER, WAIT_BY_FILE
         IRQ_DEVICE, IRQ_TIMER, IRQ_RESCHEDULE, IRQ_CALL_FUNCTION, IRQ_CALL_FUNCTION_SINGLE, IRQ_WORK, IRQ_THERMAL
         IRQ_THRESHOLD, IRQ_ERROR, IRQ_SPURIOUS, IRQ_DEFERRED_ERROR, IRQ_PLATFORM, IRQ_IPI
-        SOFTIRQ, N_INTERRUPTS, SLOT_NEW, SLOT_KERNEL_THREAD, SLOT_UNSEEN
+        SOFTIRQ, N_INTERRUPTS, THREAD_NEW, THREAD_KERNEL, THREAD_UNSEEN
         N_CHECKS, N_FILES, POLL, N_TAGS, TAG, TAG_LENGTH, N_EVENTS, N_COUNTED
         AT_ENTER, AT_LEAVE, AT_SWITCH, AT_WAKE, AT_FAULT, AT_FAULT_END, AT_INTERRUPT, AT_INTERRUPT_END
         AT_ASK, AT_LOOK, AT_ANSWER, AT_FUNCTION, AT_FUNCTION_END, COST_BITS
@@ -36,7 +36,7 @@ cdef extern from "bpf/layout.h" nogil:
         uint64_t time
         uint64_t count
 
-    struct record:
+    struct thread_snapshot:
         uint64_t birth, end, since, runtime, runtime_before, overhead, block
         uint32_t tid, pid, cpu, snapshot
         uint16_t state, resume, depth, used
@@ -46,7 +46,7 @@ cdef extern from "bpf/layout.h" nogil:
         char name[16]
         cell cells[128]
 
-    struct slot:
+    struct thread_record:
         uint64_t birth, end, since, block, object, user_stack, kernel_stack
         uint32_t tid, pid, cpu, snapshot, object_kind
         uint16_t state, resume, depth, used, flags
@@ -55,7 +55,7 @@ cdef extern from "bpf/layout.h" nogil:
 
     struct processor:
         uint64_t since
-        uint32_t slot
+        uint32_t thread_record
         uint16_t state, depth
         uint16_t nested[8]
         uint32_t busy, snapshot, selected
@@ -86,7 +86,7 @@ cdef extern from "bpf/layout.h" nogil:
         uint64_t cells[1][8]
 
     struct settings:
-        uint32_t everything, follow, some_cpus, intervals, has_steal, has_prev_state, has_fetch, max_slots
+        uint32_t everything, follow, some_cpus, intervals, has_steal, has_prev_state, has_fetch, max_thread_records
         uint32_t namespace_inum, cgroup_level
         uint64_t cgroup
         uint32_t name_length, name_prefix
@@ -100,7 +100,7 @@ cdef extern from "bpf/layout.h" nogil:
     struct control:
         uint64_t snapshot_at
         uint64_t told_at
-        uint32_t snapshot, last, command, only, slots
+        uint32_t snapshot, last, command, only, thread_records
         uint32_t before[15]
         uint32_t after[15]
 
@@ -113,7 +113,7 @@ cdef extern from *:
     #include <time.h>
     #include <sys/syscall.h>
     #include "bpf/layout.h"
-    #define RECORD_HEAD offsetof(struct record, cells)
+    #define SNAPSHOT_HEAD offsetof(struct thread_snapshot, cells)
     static inline uint64_t headway_clock(void) {
         struct timespec t;
         clock_gettime(CLOCK_MONOTONIC, &t);
@@ -121,7 +121,7 @@ cdef extern from *:
     }
     static inline void headway_fence(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
     """
-    size_t RECORD_HEAD
+    size_t SNAPSHOT_HEAD
     uint64_t headway_clock() nogil
     void headway_fence() nogil
 
@@ -215,7 +215,7 @@ def pack_settings(*, wait_of, compat_call, checks=(), bytes name=b"", **numbers)
     s.has_steal = numbers.pop("has_steal", 0)
     s.has_prev_state = numbers.pop("has_prev_state", 0)
     s.has_fetch = numbers.pop("has_fetch", 0)
-    s.max_slots = numbers.pop("max_slots")
+    s.max_thread_records = numbers.pop("max_thread_records")
     s.namespace_inum = numbers.pop("namespace_inum", 0)
     s.cgroup = numbers.pop("cgroup", 0)
     s.cgroup_level = numbers.pop("cgroup_level", 0)
@@ -557,7 +557,7 @@ cdef class Exits:
         self.news = []
 
     def take_news(self):
-        """The threads that have ended since the last call: (slot, tid, pid, name, birth, end) each."""
+        """The threads that have ended since the last call: (record, tid, pid, name, birth, end) each."""
         found, self.news = self.news, []
         return found
 
@@ -574,15 +574,15 @@ cdef class Exits:
     def take(self, uint64_t until, Memory memory):
         """The threads that ended before this moment and were not taken yet: a list of rows as `Memory.read_threads`."""
         cdef size_t at = 0, keep = 0, size
-        cdef record *r
+        cdef thread_snapshot *r
         cdef Cells cells
         cdef int i
         cdef bytes counted
         cdef const uint64_t *values
         cdef list rows = []
         while at < self.length:
-            r = <record *>(self.data + at)
-            size = RECORD_HEAD + r.used * sizeof(cell)
+            r = <thread_snapshot *>(self.data + at)
+            size = SNAPSHOT_HEAD + r.used * sizeof(cell)
             if r.end < until:
                 cells = Cells.__new__(Cells)
                 cells.reserve(r.used + 1, memory.counting)
@@ -611,17 +611,17 @@ cdef class Exits:
         self.counts[counts.tid, counts.birth] = (<char *>counts.cells)[:counts.used * sizeof(counts.cells[0])]
 
     cdef int add(self, void *data, size_t size) noexcept nogil:
-        cdef record *r = <record *>data
+        cdef thread_snapshot *r = <thread_snapshot *>data
         cdef size_t needed
         cdef char *grown
         if size >= sizeof(uint64_t) and r.birth == 0:
             with gil:
                 self.add_counts(<thread_counts *>data, size)
             return 0
-        if size < RECORD_HEAD or r.used > N_CELLS or size < RECORD_HEAD + r.used * sizeof(cell):
+        if size < SNAPSHOT_HEAD or r.used > N_CELLS or size < SNAPSHOT_HEAD + r.used * sizeof(cell):
             self.damaged += 1
             return 0
-        size = RECORD_HEAD + r.used * sizeof(cell)
+        size = SNAPSHOT_HEAD + r.used * sizeof(cell)
         needed = self.length + size
         if needed > self.room:
             grown = <char *>realloc(self.data, 2 * needed)
@@ -656,46 +656,46 @@ cdef tuple until(uint64_t since, uint64_t at):
 cdef class Memory:
     """The maps of the eBPF programs and how to read them.
 
-    ``maps``: writable buffers over `processors`, `saved_processors`, `slots`, `saved_slots`, `control` and `tag_names`.
+    ``maps``: writable buffers over `processors`, `saved_processors`, `thread_records`, `saved_threads`, `control` and `tag_names`.
     ``polls``: the names of the states of polling, in the order of their numbers; ``functions``: of marked functions.
     """
 
     cdef object buffers
     cdef char *processors
     cdef char *saved_processors
-    cdef char *slots
-    cdef char *saved_slots
+    cdef char *thread_records
+    cdef char *saved_threads
     cdef control *shared
     cdef tag_name *tags
     cdef Counting counting
-    cdef char *slot_counts
-    cdef char *saved_slot_counts
+    cdef char *thread_counts
+    cdef char *saved_thread_counts
     cdef char *processor_counts
     cdef char *saved_processor_counts
     cdef uint16_t numbers[1024]
     """State number from POLL on -> our own; 0: not known yet."""
     cdef tuple polls, functions
     cdef int n_cpus
-    cdef uint32_t max_slots
-    cdef size_t processor_stride, slot_stride, record_stride
+    cdef uint32_t max_thread_records
+    cdef size_t processor_stride, thread_record_stride, snapshot_stride
     cdef uint64_t started, last_snapshot
     cdef readonly int torn
     """Readings in which a thread's or a processor's times did not add up, even after waiting: 0 unless there is a bug."""
 
-    def __cinit__(self, tuple maps, int n_cpus, uint32_t max_slots, polls=(), functions=(), plan=None, counts=()):
+    def __cinit__(self, tuple maps, int n_cpus, uint32_t max_thread_records, polls=(), functions=(), plan=None, counts=()):
         self.buffers = maps
         self.polls = tuple(polls)
         self.functions = tuple(functions)
-        processors, saved_processors, slots, saved_slots, control_, tags = maps
+        processors, saved_processors, thread_records, saved_threads, control_, tags = maps
         cdef unsigned char[::1] view
         view = processors
         self.processors = <char *>&view[0]
         view = saved_processors
         self.saved_processors = <char *>&view[0]
-        view = slots
-        self.slots = <char *>&view[0]
-        view = saved_slots
-        self.saved_slots = <char *>&view[0]
+        view = thread_records
+        self.thread_records = <char *>&view[0]
+        view = saved_threads
+        self.saved_threads = <char *>&view[0]
         view = control_
         self.shared = <control *>&view[0]
         view = tags
@@ -705,11 +705,11 @@ cdef class Memory:
         if plan is not None and plan.events:
             self.counting = Counting(plan)
             self.buffers = (*maps, *counts)
-            slot_counts, saved_slot_counts, processor_counts, saved_processor_counts = counts
-            view = slot_counts
-            self.slot_counts = <char *>&view[0]
-            view = saved_slot_counts
-            self.saved_slot_counts = <char *>&view[0]
+            thread_counts, saved_thread_counts, processor_counts, saved_processor_counts = counts
+            view = thread_counts
+            self.thread_counts = <char *>&view[0]
+            view = saved_thread_counts
+            self.saved_thread_counts = <char *>&view[0]
             view = processor_counts
             self.processor_counts = <char *>&view[0]
             view = saved_processor_counts
@@ -719,10 +719,10 @@ cdef class Memory:
             encoded = name.encode()[:TAG_LENGTH - 1]
             memcpy(self.tags[i].name, <const char *>encoded, len(encoded))
         self.n_cpus = n_cpus
-        self.max_slots = max_slots
+        self.max_thread_records = max_thread_records
         self.processor_stride = PROCESSOR_SIZE
-        self.slot_stride = SLOT_SIZE
-        self.record_stride = RECORD_SIZE
+        self.thread_record_stride = THREAD_RECORD_SIZE
+        self.snapshot_stride = THREAD_SNAPSHOT_SIZE
 
     cdef uint16_t state_of(self, uint64_t state):
         """Our number of a state of the programs."""
@@ -766,9 +766,9 @@ cdef class Memory:
     def mark(self, uint32_t tid, uint64_t address):
         """Tell the programs where a thread has its block of marked regions, unless it has told them itself."""
         cdef uint32_t number
-        cdef slot *s
-        for number in range(1, min(self.shared.slots, self.max_slots - 1) + 1):
-            s = <slot *>(self.slots + number * self.slot_stride)
+        cdef thread_record *s
+        for number in range(1, min(self.shared.thread_records, self.max_thread_records - 1) + 1):
+            s = <thread_record *>(self.thread_records + number * self.thread_record_stride)
             if s.birth and s.tid == tid and not s.block:
                 s.block = address
 
@@ -788,7 +788,7 @@ cdef class Memory:
         for cpu in range(self.n_cpus):
             p = self.processor_at(cpu)
             p.state = UNKNOWN
-            p.slot = SLOT_UNSEEN
+            p.thread_record = THREAD_UNSEEN
             p.selected = cpus is None or cpu in cpus
         headway_fence()
         for cpu in range(self.n_cpus):
@@ -805,8 +805,8 @@ cdef class Memory:
         headway_fence()
         for cpu in range(self.n_cpus):
             p = self.processor_at(cpu)
-            if p.slot == 0:
-                p.slot = SLOT_UNSEEN
+            if p.thread_record == 0:
+                p.thread_record = THREAD_UNSEEN
 
     def reset(self):
         """Stop the clock on every processor and forget what they did; `begin` starts it again.
@@ -829,9 +829,9 @@ cdef class Memory:
     def is_measured(self, uint32_t pid):
         """Whether a thread of this process is being measured and has not yet left a processor for the last time."""
         cdef uint32_t number
-        cdef slot *s
-        for number in range(1, min(self.shared.slots, self.max_slots - 1) + 1):
-            s = <slot *>(self.slots + number * self.slot_stride)
+        cdef thread_record *s
+        for number in range(1, min(self.shared.thread_records, self.max_thread_records - 1) + 1):
+            s = <thread_record *>(self.thread_records + number * self.thread_record_stride)
             if s.birth and s.pid == pid:
                 return True
         return False
@@ -893,10 +893,10 @@ cdef class Memory:
 
     cdef bint undivided(self, processor *p, uint64_t at) noexcept:
         """Whether a span of user code runs across the snapshot of which marked regions may have a part not yet known."""
-        cdef slot *s
-        if not p.slot or p.slot >= self.max_slots or p.since >= at or not (p.state == USER or p.state >= TAG):
+        cdef thread_record *s
+        if not p.thread_record or p.thread_record >= self.max_thread_records or p.since >= at or not (p.state == USER or p.state >= TAG):
             return False
-        s = <slot *>(self.slots + p.slot * self.slot_stride)
+        s = <thread_record *>(self.thread_records + p.thread_record * self.thread_record_stride)
         return s.block != 0
 
     def counted(self):
@@ -917,21 +917,21 @@ cdef class Memory:
     def unmarked(self):
         """The living threads whose block of marked regions, if they have one, is not known: (tid, pid) each."""
         cdef uint32_t number
-        cdef slot *s
+        cdef thread_record *s
         cdef list found = []
-        for number in range(1, min(self.shared.slots, self.max_slots - 1) + 1):
-            s = <slot *>(self.slots + number * self.slot_stride)
-            if s.birth and not s.block and not s.flags & SLOT_KERNEL_THREAD:
+        for number in range(1, min(self.shared.thread_records, self.max_thread_records - 1) + 1):
+            s = <thread_record *>(self.thread_records + number * self.thread_record_stride)
+            if s.birth and not s.block and not s.flags & THREAD_KERNEL:
                 found.append((s.tid, s.pid))
         return found
 
     def times_of(self, uint32_t tid):
         """What a thread that is off the processor has gathered so far: state -> ns."""
         cdef uint32_t number
-        cdef record *s
+        cdef thread_snapshot *s
         cdef int i
-        for number in range(1, min(self.shared.slots, self.max_slots - 1) + 1):
-            s = <record *>(self.slots + number * self.slot_stride)
+        for number in range(1, min(self.shared.thread_records, self.max_thread_records - 1) + 1):
+            s = <thread_snapshot *>(self.thread_records + number * self.thread_record_stride)
             if s.birth and s.tid == tid:
                 return {self.state_name(s.cells[i].count >> COUNT_BITS): s.cells[i].time for i in range(s.used)}
         return {}
@@ -1004,7 +1004,7 @@ cdef class Memory:
     def read_threads(self, uint64_t at):
         """Every living thread as of the snapshot: rows (tid, pid, name, birth, end = 0, runtime, Cells)."""
         cdef uint32_t number
-        cdef uint32_t used = min(self.shared.slots, self.max_slots - 1)
+        cdef uint32_t used = min(self.shared.thread_records, self.max_thread_records - 1)
         cdef list rows = []
         for number in range(1, used + 1):
             row = self.read_thread(number, at)
@@ -1034,29 +1034,29 @@ cdef class Memory:
             lost += self.processor_at(cpu).lost_spans + self.processor_at(cpu).lost_absences
         return lost
 
-    def hand_out_slots(self):
-        """Have the programs take slots only from those that are free, where all are listed; before they are attached."""
-        self.shared.slots = self.max_slots - 1
+    def hand_out_thread_records(self):
+        """Have the programs take thread records only from those that are free, where all are listed; before they are attached."""
+        self.shared.thread_records = self.max_thread_records - 1
 
-    def slots_used(self):
-        """Slots are numbered from 1; this is one more than the last one that was ever used."""
-        return min(self.shared.slots, self.max_slots - 1) + 1
+    def thread_records_used(self):
+        """Thread records are numbered from 1; this is one more than the last one that was ever used."""
+        return min(self.shared.thread_records, self.max_thread_records - 1) + 1
 
     def look_at(self, numbers):
-        """The threads that are in slots: (slot, tid, pid, name, birth, cpu or -1, state, since) each.
+        """The threads that are in thread records: (record, tid, pid, name, birth, cpu or -1, state, since) each.
 
         What it does, and since when, may be from two moments; what it is, is not.
         """
         cdef uint32_t number
-        cdef slot *s
+        cdef thread_record *s
         cdef processor *p
         cdef uint64_t birth
         cdef list found = []
         for number in numbers:
-            if not 0 < number < self.max_slots:
+            if not 0 < number < self.max_thread_records:
                 continue
-            s = <slot *>(self.slots + number * self.slot_stride)
-            if s.flags & SLOT_NEW:
+            s = <thread_record *>(self.thread_records + number * self.thread_record_stride)
+            if s.flags & THREAD_NEW:
                 continue
             headway_fence()
             birth = s.birth
@@ -1071,7 +1071,7 @@ cdef class Memory:
             else:
                 row += -1, s.state, s.since
             headway_fence()
-            if s.birth == birth and not s.flags & SLOT_NEW:
+            if s.birth == birth and not s.flags & THREAD_NEW:
                 found.append(row)
         return found
 
@@ -1086,7 +1086,7 @@ cdef class Memory:
         pause(MAX_ATTEMPTS)
 
     def unfinished(self, uint64_t at, cpus):
-        """What is in the midst of something at the last snapshot: (since, duration, taken, cpu or -1, slot, state, count) each.
+        """What is in the midst of something at the last snapshot: (since, duration, taken, cpu or -1, record, state, count) each.
 
         What `read_threads` and `read_processors` add for it, processors given. Nothing may change any more. What was
         charged beyond the snapshot is taken back.
@@ -1094,16 +1094,16 @@ cdef class Memory:
         cdef uint32_t number
         cdef int cpu, i
         cdef processor *p
-        cdef slot *s
+        cdef thread_record *s
         cdef uint64_t since, time
         cdef list rows = []
         for cpu in cpus:
             p = self.processor_at(cpu)
             number = 0
-            if 0 < p.slot < self.max_slots:
-                s = <slot *>(self.slots + p.slot * self.slot_stride)
+            if 0 < p.thread_record < self.max_thread_records:
+                s = <thread_record *>(self.thread_records + p.thread_record * self.thread_record_stride)
                 if s.cpu == <uint32_t>cpu + 1 and 0 < s.birth < at:
-                    number = p.slot
+                    number = p.thread_record
             since = p.since
             if p.deferred_total != p.absorbed_total and p.deferred_since <= at:
                 for i in range(N_INTERRUPTS):
@@ -1115,9 +1115,9 @@ cdef class Memory:
             if number:
                 for state in (p.state, *[p.nested[i] for i in range(min(p.depth, N_NESTED))]):
                     rows.append((at, 0, 0, -1, number, state, 1)) # a processor counts what was left there for good
-        for number in range(1, self.slots_used()):
-            s = <slot *>(self.slots + number * self.slot_stride)
-            if s.birth == 0 or s.birth >= at or s.flags & SLOT_NEW or s.cpu:
+        for number in range(1, self.thread_records_used()):
+            s = <thread_record *>(self.thread_records + number * self.thread_record_stride)
+            if s.birth == 0 or s.birth >= at or s.flags & THREAD_NEW or s.cpu:
                 continue
             rows.append((*until(s.since, at), -1, number, s.state, 1))
             for i in range(min(s.depth, N_NESTED)):
@@ -1129,10 +1129,10 @@ cdef class Memory:
     def open_waits(self):
         """What threads wait for at the moment: rows (tid, pid, birth, since, state, kind of object, object)."""
         cdef uint32_t number
-        cdef slot *s
+        cdef thread_record *s
         cdef list rows = []
-        for number in range(1, min(self.shared.slots, self.max_slots - 1) + 1):
-            s = <slot *>(self.slots + number * self.slot_stride)
+        for number in range(1, min(self.shared.thread_records, self.max_thread_records - 1) + 1):
+            s = <thread_record *>(self.thread_records + number * self.thread_record_stride)
             if not s.birth or s.cpu or not s.object_kind or s.state == READY:
                 continue
             row = s.tid, s.pid, s.birth, s.since, s.state, s.object_kind, s.object
@@ -1144,10 +1144,10 @@ cdef class Memory:
     def living(self):
         """The threads that are measured and have not ended: rows (tid, pid, birth)."""
         cdef uint32_t number
-        cdef slot *s
+        cdef thread_record *s
         cdef list rows = []
-        for number in range(1, min(self.shared.slots, self.max_slots - 1) + 1):
-            s = <slot *>(self.slots + number * self.slot_stride)
+        for number in range(1, min(self.shared.thread_records, self.max_thread_records - 1) + 1):
+            s = <thread_record *>(self.thread_records + number * self.thread_record_stride)
             if s.birth:
                 rows.append((s.tid, s.pid, s.birth))
         return rows
@@ -1155,19 +1155,19 @@ cdef class Memory:
     def open_stacks(self, uint64_t at):
         """Threads off the processor, after the last snapshot: rows (birth, user, kernel, tid, pid, state, time until `at`)."""
         cdef uint32_t number
-        cdef slot *s
+        cdef thread_record *s
         cdef list rows = []
-        for number in range(1, min(self.shared.slots, self.max_slots - 1) + 1):
-            s = <slot *>(self.slots + number * self.slot_stride)
+        for number in range(1, min(self.shared.thread_records, self.max_thread_records - 1) + 1):
+            s = <thread_record *>(self.thread_records + number * self.thread_record_stride)
             if s.birth and not s.cpu and s.since < at:
                 rows.append((s.birth, s.user_stack, s.kernel_stack, s.tid, s.pid, s.state, at - s.since))
         return rows
 
     cdef object read_thread(self, uint32_t number, uint64_t at):
-        cdef record *live = <record *>(self.slots + number * self.slot_stride)
-        cdef record *saved = <record *>(self.saved_slots + number * self.record_stride)
+        cdef thread_snapshot *live = <thread_snapshot *>(self.thread_records + number * self.thread_record_stride)
+        cdef thread_snapshot *saved = <thread_snapshot *>(self.saved_threads + number * self.snapshot_stride)
         cdef bint has_saved = not self.shared.last
-        cdef record copy
+        cdef thread_snapshot copy
         cdef processor *p
         cdef Cells cells
         cdef thread_counts *counts
@@ -1179,7 +1179,7 @@ cdef class Memory:
             deferred = 0
             from_saved = has_saved and saved.snapshot == self.shared.snapshot
             if from_saved:
-                memcpy(&copy, saved, RECORD_HEAD)
+                memcpy(&copy, saved, SNAPSHOT_HEAD)
                 used = min(copy.used, N_CELLS)
                 memcpy(copy.cells, saved.cells, used * sizeof(cell))
                 since, state = copy.since, copy.state
@@ -1188,7 +1188,7 @@ cdef class Memory:
                     pause(attempt)
                     continue
                 headway_fence()
-                memcpy(&copy, live, RECORD_HEAD)
+                memcpy(&copy, live, SNAPSHOT_HEAD)
                 used = min(copy.used, N_CELLS)
                 memcpy(copy.cells, live.cells, used * sizeof(cell))
                 since, state = copy.since, copy.state
@@ -1206,7 +1206,7 @@ cdef class Memory:
                     continue
                 if live.birth != copy.birth:
                     continue
-            if copy.birth == 0 or copy.birth >= at or copy.flags & SLOT_NEW:
+            if copy.birth == 0 or copy.birth >= at or copy.flags & THREAD_NEW:
                 return None
             total = copy.overhead
             for i in range(used):
@@ -1221,7 +1221,7 @@ cdef class Memory:
         for i in range(used):
             self.put(cells, copy.cells[i].count >> COUNT_BITS, copy.cells[i].time, copy.cells[i].count & COUNT_MASK)
         if self.counting is not None:
-            counts = <thread_counts *>((self.saved_slot_counts if from_saved else self.slot_counts)
+            counts = <thread_counts *>((self.saved_thread_counts if from_saved else self.thread_counts)
                                        + number * THREAD_COUNTS_SIZE)
             for i in range(used):
                 cells.count(self.state_of(copy.cells[i].count >> COUNT_BITS), <const uint64_t *>counts.cells[i])
@@ -1245,8 +1245,8 @@ cdef extern from *:
     """
     #include <sched.h>
     #define PROCESSOR_SIZE ((sizeof(struct processor) + 7) & ~(size_t)7)
-    #define SLOT_SIZE ((sizeof(struct slot) + 7) & ~(size_t)7)
-    #define RECORD_SIZE ((sizeof(struct record) + 7) & ~(size_t)7)
+    #define THREAD_RECORD_SIZE ((sizeof(struct thread_record) + 7) & ~(size_t)7)
+    #define THREAD_SNAPSHOT_SIZE ((sizeof(struct thread_snapshot) + 7) & ~(size_t)7)
     #define THREAD_COUNTS_SIZE sizeof(struct thread_counts)
     #define PROCESSOR_COUNTS_SIZE sizeof(struct processor_counts)
     #define MAX_ATTEMPTS 2000
@@ -1263,7 +1263,7 @@ cdef extern from *:
         if (!sched_setaffinity(0, sizeof there, &there)) sched_setaffinity(0, sizeof before, &before);
     }
     """
-    size_t PROCESSOR_SIZE, SLOT_SIZE, RECORD_SIZE, THREAD_COUNTS_SIZE, PROCESSOR_COUNTS_SIZE
+    size_t PROCESSOR_SIZE, THREAD_RECORD_SIZE, THREAD_SNAPSHOT_SIZE, THREAD_COUNTS_SIZE, PROCESSOR_COUNTS_SIZE
     int MAX_ATTEMPTS
     void headway_pause(int attempt) nogil
     void headway_visit(int cpu) nogil

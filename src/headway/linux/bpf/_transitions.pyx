@@ -12,12 +12,12 @@ from libc.string cimport memset
 
 cdef extern from "bpf/layout.h" nogil:
     enum:
-        N_STATES, UNKNOWN, TAKEN_BITS, DURATION_BITS, SLOT_BITS
-        RECORD_SLOT, RECORD_TIME, RECORD_LONG, RECORD_AMOUNT, RECORD_MOVE, RECORD_ABSENCE
-        WOKEN_BY_NOBODY, WOKEN_BY_SLOT, WOKEN_BY_TID, WOKEN_BY_STATE
+        N_STATES, UNKNOWN, TAKEN_BITS, DURATION_BITS, THREAD_RECORD_BITS
+        RECORD_THREAD, RECORD_TIME, RECORD_LONG, RECORD_AMOUNT, RECORD_MOVE, RECORD_ABSENCE
+        WOKEN_BY_NOBODY, WOKEN_BY_MEASURED, WOKEN_BY_TID, WOKEN_BY_STATE
 
 RECORDS = {
-    "SLOT": RECORD_SLOT, "TIME": RECORD_TIME, "LONG": RECORD_LONG, "AMOUNT": RECORD_AMOUNT, "MOVE": RECORD_MOVE,
+    "THREAD": RECORD_THREAD, "TIME": RECORD_TIME, "LONG": RECORD_LONG, "AMOUNT": RECORD_AMOUNT, "MOVE": RECORD_MOVE,
     "ABSENCE": RECORD_ABSENCE,
 }
 """The lowest five bits of the words that are no span (bpf/layout.h)."""
@@ -37,14 +37,14 @@ cdef struct ring:
 cdef struct place: # of a processor
     ring spans, absences
     int64_t time # until when its spans have been read
-    uint32_t slot
+    uint32_t thread_record
     uint32_t n_recent
     size_t recent[RECENT]
 
 
-cdef struct life: # of a thread in a slot
+cdef struct life: # of a thread in its record
     int64_t birth, end
-    int32_t thread, former # the one before it in the slot
+    int32_t thread, former # the one before it in the thread record
 
 
 cdef class Decoder:
@@ -58,7 +58,7 @@ cdef class Decoder:
     cdef place *places
     cdef int n_cpus
     cdef uint64_t words, absence_words # of one processor
-    cdef uint32_t max_slots
+    cdef uint32_t max_thread_records
     cdef int64_t start
     cdef tuple columns # the rows, column by column, as far as `n`
     cdef size_t n, room
@@ -66,18 +66,18 @@ cdef class Decoder:
     cdef int64_t *duration
     cdef int32_t *taken
     cdef int16_t *cpu
-    cdef int32_t *thread # its slot, until the rows are taken; 0: none
+    cdef int32_t *thread # its thread record, until the rows are taken; 0: none
     cdef uint16_t *state
     cdef int32_t *count
     cdef int32_t *waker # likewise
     cdef int32_t *waker_tid
     cdef uint16_t *waker_state
-    cdef size_t *woken # the rows in which a slot stands as waker
+    cdef size_t *woken # the rows in which a thread record stands as waker
     cdef size_t n_woken, woken_room
     cdef size_t empty # rows in which nothing stands any more
-    cdef uint8_t *touched # slots that rows are of
+    cdef uint8_t *touched # thread records that rows are of
     cdef uint8_t seen[N_STATES] # states that rows are of
-    cdef int32_t *latest # slot -> its latest life; -1: none
+    cdef int32_t *latest # record -> its latest life; -1: none
     cdef life *lives
     cdef int n_lives, n_kept, lives_room
     cdef int64_t *until # thread -> until when it has rows
@@ -85,22 +85,22 @@ cdef class Decoder:
     cdef readonly int damaged
     """Rings on which something was found that cannot be."""
     cdef readonly object nameless
-    """Rows of a thread of which nothing is known but its slot."""
+    """Rows of a thread of which nothing is known but its thread record."""
 
-    def __cinit__(self, spans, absences, int n_cpus, words, uint32_t max_slots, int64_t start):
+    def __cinit__(self, spans, absences, int n_cpus, words, uint32_t max_thread_records, int64_t start):
         cdef int i
         for there, said in zip((spans, absences), words):
             if said <= 0 or said & (said - 1) or len(there) < n_cpus * said:
                 raise ValueError("the rings are not as long as said")
         self.words, self.absence_words = words
         self.spans, self.absences = spans, absences
-        self.n_cpus, self.max_slots, self.start = n_cpus, max_slots, start
+        self.n_cpus, self.max_thread_records, self.start = n_cpus, max_thread_records, start
         self.places = <place *>calloc(n_cpus, sizeof(place))
-        self.touched = <uint8_t *>calloc(max_slots, 1)
-        self.latest = <int32_t *>malloc(max_slots * sizeof(int32_t))
+        self.touched = <uint8_t *>calloc(max_thread_records, 1)
+        self.latest = <int32_t *>malloc(max_thread_records * sizeof(int32_t))
         if self.places == NULL or self.touched == NULL or self.latest == NULL:
             raise MemoryError
-        memset(self.latest, 0xff, max_slots * sizeof(int32_t))
+        memset(self.latest, 0xff, max_thread_records * sizeof(int32_t))
         memset(self.seen, 0, sizeof(self.seen))
         self.nameless = 0
         self.columns = None
@@ -165,15 +165,15 @@ cdef class Decoder:
                     return self.give_up(&p.spans, written)
                 if p.time + duration > horizon:
                     break
-                self.append(cpu, p.time, duration, amount, p.slot, state, (word >> 1) & 1)
+                self.append(cpu, p.time, duration, amount, p.thread_record, state, (word >> 1) & 1)
                 p.time += duration
                 at += 1
                 continue
             kind = word & 0x1f
-            if kind == RECORD_SLOT:
-                if word >> 5 >= self.max_slots:
+            if kind == RECORD_THREAD:
+                if word >> 5 >= self.max_thread_records:
                     return self.give_up(&p.spans, written)
-                p.slot = <uint32_t>(word >> 5)
+                p.thread_record = <uint32_t>(word >> 5)
                 at += 1
                 continue
             if written - at < 2:
@@ -199,7 +199,7 @@ cdef class Decoder:
                 if not -elapsed <= amount <= elapsed or not -elapsed <= count <= elapsed:
                     return self.give_up(&p.spans, written)
                 if amount or not self.take_back(p, state, count):
-                    self.append(cpu, p.time, 0, -amount, p.slot, state, count)
+                    self.append(cpu, p.time, 0, -amount, p.thread_record, state, count)
                 at += 2
             elif kind == RECORD_MOVE:
                 amount, to = <int64_t>second, (word >> 16) & 0x7ff
@@ -214,7 +214,7 @@ cdef class Decoder:
                     return self.give_up(&p.spans, written)
                 if p.time + <int64_t>second > horizon:
                     break
-                self.append(cpu, p.time, second, third, p.slot, state, count)
+                self.append(cpu, p.time, second, third, p.thread_record, state, count)
                 p.time += <int64_t>second
                 at += 3
             elif kind == RECORD_ABSENCE:
@@ -248,9 +248,9 @@ cdef class Decoder:
 
     cdef bint is_absence(self, uint64_t word, uint64_t since, uint64_t until, int64_t now) noexcept:
         cdef uint32_t state = (word >> 5) & 0x7ff, by = (word >> 38) & 3
-        if not 0 < state < N_STATES or not 0 < (word >> 16) & ((1 << SLOT_BITS) - 1) < self.max_slots:
+        if not 0 < state < N_STATES or not 0 < (word >> 16) & ((1 << THREAD_RECORD_BITS) - 1) < self.max_thread_records:
             return False
-        if by == WOKEN_BY_SLOT and word >> 40 >= self.max_slots or by == WOKEN_BY_STATE and word >> 40 >= N_STATES:
+        if by == WOKEN_BY_MEASURED and word >> 40 >= self.max_thread_records or by == WOKEN_BY_STATE and word >> 40 >= N_STATES:
             return False
         return <uint64_t>self.start <= since <= until <= <uint64_t>now
 
@@ -283,7 +283,7 @@ cdef class Decoder:
         return 0
 
     cdef int append(
-        self, int cpu, int64_t time, int64_t duration, int64_t taken, uint32_t slot, uint32_t state, int64_t count
+        self, int cpu, int64_t time, int64_t duration, int64_t taken, uint32_t record, uint32_t state, int64_t count
     ) except -1:
         """A row of a processor, or of more than one if its figures are larger than a row's can be."""
         cdef place *p
@@ -297,14 +297,14 @@ cdef class Decoder:
                     self.make_room(2 * self.room)
                 n = self.n
                 self.time[n], self.duration[n], self.taken[n], self.cpu[n] = time, duration, <int32_t>part, cpu
-                self.thread[n], self.state[n], self.count[n] = slot, state, <int32_t>times
+                self.thread[n], self.state[n], self.count[n] = record, state, <int32_t>times
                 self.waker[n], self.waker_tid[n], self.waker_state[n] = -1, 0, NOTHING
                 self.n += 1
                 if cpu >= 0:
                     p = &self.places[cpu]
                     p.recent[p.n_recent % RECENT] = n
                     p.n_recent += 1
-                self.touched[slot] = 1
+                self.touched[record] = 1
                 self.seen[state] = 1
             taken -= part
             count -= times
@@ -315,13 +315,13 @@ cdef class Decoder:
     cdef int append_absence(self, uint64_t word, uint64_t since, uint64_t until) except -1:
         cdef size_t *longer
         cdef uint32_t by = (word >> 38) & 3
-        self.append(-1, since, until - since, 0, (word >> 16) & ((1 << SLOT_BITS) - 1), (word >> 5) & 0x7ff, 1)
+        self.append(-1, since, until - since, 0, (word >> 16) & ((1 << THREAD_RECORD_BITS) - 1), (word >> 5) & 0x7ff, 1)
         if by == WOKEN_BY_STATE:
             self.waker_state[self.n - 1] = word >> 40
             self.seen[word >> 40] = 1
         elif by == WOKEN_BY_TID:
             self.waker_tid[self.n - 1] = word >> 40
-        elif by == WOKEN_BY_SLOT:
+        elif by == WOKEN_BY_MEASURED:
             self.waker[self.n - 1] = word >> 40
             self.touched[word >> 40] = 1
             if self.n_woken == self.woken_room:
@@ -342,16 +342,16 @@ cdef class Decoder:
         for i in range(min(p.n_recent, <uint32_t>RECENT)):
             r = p.recent[(p.n_recent - 1 - i) % RECENT]
             if (
-                self.state[r] == state and <uint32_t>self.thread[r] == p.slot
+                self.state[r] == state and <uint32_t>self.thread[r] == p.thread_record
                 and self.duration[r] - self.taken[r] == time and (self.duration[r] or time)
             ):
                 counted = self.count[r] - count
                 self.state[r], self.count[r] = to, <int32_t>count
                 self.seen[to] = 1
-                self.append(cpu, self.time[r] + self.duration[r], 0, 0, p.slot, state, counted)
+                self.append(cpu, self.time[r] + self.duration[r], 0, 0, p.thread_record, state, counted)
                 return 0
-        self.append(cpu, p.time, 0, time, p.slot, state, -count)
-        self.append(cpu, p.time, 0, -time, p.slot, to, count)
+        self.append(cpu, p.time, 0, time, p.thread_record, state, -count)
+        self.append(cpu, p.time, 0, -time, p.thread_record, to, count)
         return 0
 
     cdef bint take_back(self, place *p, uint32_t state, int64_t count) noexcept:
@@ -362,7 +362,7 @@ cdef class Decoder:
             r = p.recent[(p.n_recent - 1 - i) % RECENT]
             if (
                 not self.duration[r] and not self.taken[r] and self.state[r] == state
-                and <uint32_t>self.thread[r] == p.slot and self.count[r] == -count and count
+                and <uint32_t>self.thread[r] == p.thread_record and self.count[r] == -count and count
             ):
                 if r == self.n - 1:
                     self.n -= 1
@@ -373,37 +373,37 @@ cdef class Decoder:
                 return True
         return False
 
-    def add(self, int64_t time, int64_t duration, int64_t taken, int cpu, uint32_t slot, uint32_t state, int64_t count):
+    def add(self, int64_t time, int64_t duration, int64_t taken, int cpu, uint32_t record, uint32_t state, int64_t count):
         """A row that is on no ring. ``cpu`` -1: off the processor."""
-        if not -1 <= cpu < self.n_cpus or slot >= self.max_slots or not 0 < state < N_STATES or duration < 0:
+        if not -1 <= cpu < self.n_cpus or record >= self.max_thread_records or not 0 < state < N_STATES or duration < 0:
             raise ValueError("there is no such row")
         if cpu >= 0 and duration:
             if time > self.places[cpu].time: # what was there did not fit
                 self.append(cpu, self.places[cpu].time, time - self.places[cpu].time, 0, 0, UNKNOWN, 0)
             self.places[cpu].time = time + duration
-        self.append(cpu, time, duration, taken, slot, state, count)
+        self.append(cpu, time, duration, taken, record, state, count)
 
     # ---- whose rows they are ----
 
-    def slots(self):
-        """Slots that rows are of, ascending, since they were last taken."""
+    def thread_records(self):
+        """Thread records that rows are of, ascending, since they were last taken."""
         cdef uint32_t i
-        return [i for i in range(1, self.max_slots) if self.touched[i]]
+        return [i for i in range(1, self.max_thread_records) if self.touched[i]]
 
     def states(self):
         """Numbers of the states that rows were of so far, ascending."""
         cdef int i
         return [i for i in range(N_STATES) if self.seen[i]]
 
-    def has(self, uint32_t slot, int64_t birth, int32_t thread):
-        """From this moment on the slot is this thread's."""
+    def has(self, uint32_t record, int64_t birth, int32_t thread):
+        """From this moment on the thread record is this thread's."""
         cdef life *grown
         cdef life *new
         cdef int32_t i, later = -1
         cdef size_t room
         cdef int64_t *longer
-        if not 0 < slot < self.max_slots or thread < 0:
-            raise ValueError("there is no such slot or thread")
+        if not 0 < record < self.max_thread_records or thread < 0:
+            raise ValueError("there is no such thread record or thread")
         if self.n_lives == self.lives_room:
             grown = <life *>realloc(self.lives, max(2 * self.lives_room, 1024) * sizeof(life))
             if grown == NULL:
@@ -416,20 +416,20 @@ cdef class Decoder:
                 raise MemoryError
             self.until, self.until_room = longer, room
         self.until[thread] = birth
-        i = self.latest[slot]
+        i = self.latest[record]
         while i >= 0 and self.lives[i].birth > birth:
             later, i = i, self.lives[i].former
         new = &self.lives[self.n_lives]
         new.birth, new.end, new.thread, new.former = birth, (<uint64_t>1 << 63) - 1, thread, i
         if later < 0:
-            self.latest[slot] = self.n_lives
+            self.latest[record] = self.n_lives
         else:
             self.lives[later].former = self.n_lives
         self.n_lives += 1
 
-    def had(self, uint32_t slot, int32_t thread, int64_t birth, int64_t end):
+    def had(self, uint32_t record, int32_t thread, int64_t birth, int64_t end):
         """That was so from one moment until another."""
-        cdef int32_t i = self.latest[slot] if slot < self.max_slots else -1
+        cdef int32_t i = self.latest[record] if record < self.max_thread_records else -1
         while i >= 0:
             if self.lives[i].thread == thread:
                 if self.until[thread] == self.lives[i].birth:
@@ -438,9 +438,9 @@ cdef class Decoder:
             i = self.lives[i].former
 
     def forget(self, int64_t until):
-        """Whose the slots were before this moment, where they are somebody else's now."""
+        """Whose the thread records were before this moment, where they are somebody else's now."""
         cdef int32_t i, *link
-        cdef uint32_t slot
+        cdef uint32_t thread_record
         cdef life *kept
         cdef int n = 0
         if self.n_lives < max(4096, 2 * self.n_kept):
@@ -448,9 +448,9 @@ cdef class Decoder:
         kept = <life *>malloc(self.lives_room * sizeof(life))
         if kept == NULL:
             raise MemoryError
-        for slot in range(self.max_slots):
-            i = self.latest[slot]
-            link = &self.latest[slot]
+        for record in range(self.max_thread_records):
+            i = self.latest[record]
+            link = &self.latest[record]
             link[0] = -1
             while i >= 0:
                 if self.lives[i].end >= until:
@@ -463,18 +463,18 @@ cdef class Decoder:
         free(self.lives)
         self.lives, self.n_lives, self.n_kept = kept, n, n
 
-    cdef int32_t whose(self, uint32_t slot, int64_t since, int64_t until) noexcept:
-        """The life that a slot was of all that time; -1: none that is known."""
-        cdef int32_t i = self.latest[slot]
+    cdef int32_t whose(self, uint32_t record, int64_t since, int64_t until) noexcept:
+        """The life that a thread record was of all that time; -1: none that is known."""
+        cdef int32_t i = self.latest[record]
         while i >= 0:
             if self.lives[i].birth <= since and until <= self.lives[i].end:
                 return i
             i = self.lives[i].former
         return -1
 
-    cdef int32_t woken_by(self, uint32_t slot, int64_t since, int64_t until) noexcept:
+    cdef int32_t woken_by(self, uint32_t record, int64_t since, int64_t until) noexcept:
         """The life of who ended a wait, which may be over: the waking is left to another processor; -1: none that is known."""
-        cdef int32_t i = self.latest[slot]
+        cdef int32_t i = self.latest[record]
         while i >= 0:
             if self.lives[i].birth <= until:
                 return i if self.lives[i].end >= since else -1
@@ -538,27 +538,27 @@ cdef class Decoder:
     def take(self):
         """All rows as a tuple of arrays, the columns of `headway.model.Transitions` in their order; names are numbers.
 
-        A thread is known by the slot that it had at that time.
+        A thread is known by the thread record that it had at that time.
         """
         cdef size_t i, n = self.n
-        cdef uint32_t slot, cached = 0
+        cdef uint32_t record, cached = 0
         cdef int64_t since, until, birth = 0, end = -1
         cdef int32_t thread = -1, at
         cdef uint64_t nameless = 0
         for i in range(n):
-            slot = self.thread[i]
-            if not slot:
+            record = self.thread[i]
+            if not record:
                 self.thread[i] = -1
                 continue
             since = self.time[i]
             until = since + self.duration[i]
-            if slot != cached or since < birth or until > end:
-                at = self.whose(slot, since, until)
+            if record != cached or since < birth or until > end:
+                at = self.whose(record, since, until)
                 if at < 0:
                     nameless += 1
                     self.thread[i] = -1
                     continue
-                cached, thread, birth, end = slot, self.lives[at].thread, self.lives[at].birth, self.lives[at].end
+                cached, thread, birth, end = record, self.lives[at].thread, self.lives[at].birth, self.lives[at].end
             self.thread[i] = thread
         self.nameless += nameless
         for i in range(self.n_woken):
@@ -574,5 +574,5 @@ cdef class Decoder:
         self.make_room(max(n + n // 8, <size_t>MIN_ROOM))
         for i in range(<size_t>self.n_cpus):
             self.places[i].n_recent = 0
-        memset(self.touched, 0, self.max_slots)
+        memset(self.touched, 0, self.max_thread_records)
         return columns

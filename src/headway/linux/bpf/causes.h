@@ -10,7 +10,7 @@
 #include "threads.h"
 
 /* Time of a thread in a state to a cause; `name` may be NULL, and is read when the cause is first seen. */
-INLINE void blame(struct slot *s, u32 state, u32 kind, u64 object, u64 time, u64 count, const void *name)
+INLINE void blame(struct thread_record *s, u32 state, u32 kind, u64 object, u64 time, u64 count, const void *name)
 {
 	struct cause_key key = {.birth = s->birth, .object = object, .tid = s->tid, .pid = s->pid, .state = state, .kind = kind};
 	struct cause *known = bpf_map_lookup_elem(&causes, &key);
@@ -28,7 +28,7 @@ INLINE void blame(struct slot *s, u32 state, u32 kind, u64 object, u64 time, u64
 }
 
 /* The thread begins to wait: for what? Its name is read now, while it is there. */
-NOINLINE int note_object(struct task_struct *task, struct slot *s)
+NOINLINE int note_object(struct task_struct *task, struct thread_record *s)
 {
 	u32 state = s->state;
 	struct pt_regs *regs = bpf_task_pt_regs(task);
@@ -53,7 +53,7 @@ NOINLINE int note_object(struct task_struct *task, struct slot *s)
  * Somebody wakes the thread. Kept until it is awake: the kernel may leave that to the processor that the thread will run
  * on, where an interrupt or the idle task does it (ttwu_queue_wakelist).
  */
-NOINLINE int note_waker(struct processor *p, struct slot *s)
+NOINLINE int note_waker(struct processor *p, struct thread_record *s)
 {
 	u32 doing = p->deferred_depth ? p->deferred_state : p->state, tid = 0, pid = 0;
 	struct task_struct *waker = bpf_get_current_task_btf();
@@ -62,10 +62,10 @@ NOINLINE int note_waker(struct processor *p, struct slot *s)
 		s->waker_kind = WAKER_STATE;
 		return 0;
 	}
-	s->waker_slot = 0;
+	s->waker_record = 0;
 	if (settings.record)
-		s->waker_slot = p->slot && p->slot != SLOT_UNSEEN && p->task == (u64)waker ? p->slot : slot_of(waker);
-	if (settings.why || !s->waker_slot)
+		s->waker_record = p->thread_record && p->thread_record != THREAD_UNSEEN && p->task == (u64)waker ? p->thread_record : thread_record_of(waker);
+	if (settings.why || !s->waker_record)
 		s->waker = in_namespace(waker, &tid, &pid) ? tid : 0;
 	if (settings.why)
 		bpf_probe_read_kernel(s->waker_name, sizeof(s->waker_name), &waker->comm);
@@ -74,7 +74,7 @@ NOINLINE int note_waker(struct processor *p, struct slot *s)
 }
 
 /* The wait is over: what it was for, and who ended it. */
-NOINLINE int note_wait(struct slot *s, u64 now)
+NOINLINE int note_wait(struct thread_record *s, u64 now)
 {
 	u64 time = now - s->since;
 	u32 state = s->state, waker = s->waker_kind;
@@ -112,7 +112,7 @@ NOINLINE int note_holder(struct task_struct *task, u64 from, u64 until)
 u64 blame_holder(u32 number, u64 now, u32 i)
 {
 	u32 cpu = bpf_get_smp_processor_id();
-	struct slot *s = slot_at(number);
+	struct thread_record *s = thread_record_at(number);
 	struct history *h = bpf_map_lookup_elem(&histories, &cpu);
 	if (!s || !h || i >= h->next)
 		return false;
@@ -134,7 +134,7 @@ NOINLINE int blame_holders(u32 number, u64 now)
 	return 0;
 }
 
-NOINLINE int note_line(struct processor *p, struct slot *s, u64 line)
+NOINLINE int note_line(struct processor *p, struct thread_record *s, u64 line)
 {
 	blame(s, IRQ_DEVICE, OBJECT_LINE, line, p->span, 1, NULL);
 	return 0;

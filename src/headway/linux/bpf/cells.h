@@ -9,9 +9,9 @@
 
 /* ---- cells ---- */
 
-INLINE struct slot *slot_at(u32 number)
+INLINE struct thread_record *thread_record_at(u32 number)
 {
-	return bpf_map_lookup_elem(&slots, &number);
+	return bpf_map_lookup_elem(&thread_records, &number);
 }
 
 INLINE void lose(struct processor *p, u32 what, u64 much)
@@ -20,7 +20,7 @@ INLINE void lose(struct processor *p, u32 what, u64 much)
 }
 
 /* The cell for a state that the thread is in for the first time: 1 + its number. */
-NOINLINE u32 new_cell(struct slot *s, u32 state)
+NOINLINE u32 new_cell(struct thread_record *s, u32 state)
 {
 	u32 used = s->used;
 	if (used >= N_CELLS - 1) {
@@ -42,7 +42,7 @@ NOINLINE u32 new_cell(struct slot *s, u32 state)
 	return used + 1;
 }
 
-INLINE void add(struct slot *s, u32 state, u64 time, u64 count)
+INLINE void add(struct thread_record *s, u32 state, u64 time, u64 count)
 {
 	if (state >= N_STATES)
 		return;
@@ -63,7 +63,7 @@ INLINE bool is_user(u32 state)
 u64 regions(u32 number, u64 since, u64 until, u64 now, u64 time);
 
 /* A span to the state it was spent in, less what marked regions had of it. */
-INLINE void charge_span(struct processor *p, struct slot *s, u64 until, u64 now, u64 time, u64 left)
+INLINE void charge_span(struct processor *p, struct thread_record *s, u64 until, u64 now, u64 time, u64 left)
 {
 	u32 state = p->state;
 	u64 since = p->since;
@@ -71,8 +71,8 @@ INLINE void charge_span(struct processor *p, struct slot *s, u64 until, u64 now,
 		return;
 	p->since = until;
 	if (s && UNLIKELY(s->block) && is_user(state))
-		time -= regions(p->slot, since, until, now, time);
-	record_span(p, s ? p->slot : 0, since, until, time, state, left);
+		time -= regions(p->thread_record, since, until, now, time);
+	record_span(p, s ? p->thread_record : 0, since, until, time, state, left);
 	p->span = time;
 	struct cell *cell = cell_of(p, state);
 	cell->time += time;
@@ -88,11 +88,11 @@ INLINE void charge_span(struct processor *p, struct slot *s, u64 until, u64 now,
 	if (s)
 		add(s, state, time, left);
 	if (settings.n_counted && until == now)
-		count_events(s ? p->slot : 0, state);
+		count_events(s ? p->thread_record : 0, state);
 }
 
 /* The span that ends now; `left`: 1 if its state is over, 0 if only interrupted. The observer's part is its own. */
-INLINE void charge(struct processor *p, struct slot *s, u64 now, u64 left, u32 at)
+INLINE void charge(struct processor *p, struct thread_record *s, u64 now, u64 left, u32 at)
 {
 	u64 time = now - p->since, owed = p->tax + control.before[at], tax = owed >> COST_BITS;
 	p->tax = control.after[at] + (owed & ((1 << COST_BITS) - 1));
@@ -109,7 +109,7 @@ INLINE void charge(struct processor *p, struct slot *s, u64 now, u64 left, u32 a
 u64 move(u32 number, u32 from, u32 to, u64 time, u64 count)
 {
 	struct processor *p = here();
-	struct slot *s = slot_at(number);
+	struct thread_record *s = thread_record_at(number);
 	if (!p || !s || from >= N_STATES || to >= N_STATES || from == to)
 		return 0;
 	struct cell *cell = cell_of(p, from);
@@ -128,17 +128,17 @@ u64 move(u32 number, u32 from, u32 to, u64 time, u64 count)
 }
 
 /* A state that ends while another one interrupts it, or with its thread, was entered too. */
-INLINE void count_last(struct processor *p, struct slot *s, u32 state)
+INLINE void count_last(struct processor *p, struct thread_record *s, u32 state)
 {
 	if (state < N_STATES)
 		cell_of(p, state)->count++;
 	add(s, state, 0, 1);
 	if (settings.record)
-		record_amount(p->slot, state, 0, 1, p->since);
+		record_amount(p->thread_record, state, 0, 1, p->since);
 }
 
 /* Off the processor. With interrupts off. */
-INLINE void charge_away(struct slot *s, u32 number, u64 now)
+INLINE void charge_away(struct thread_record *s, u32 number, u64 now)
 {
 	if (UNLIKELY((s64)(now - s->since) < 0)) { /* opened after this handler had read its clock */
 		if (s->birth == s->since)
@@ -214,10 +214,10 @@ NOINLINE int deferred_end(struct processor *p, u32 state)
 	return 0;
 }
 
-/* A slot looked up where it is used: the verifier follows no pointer that may be null through a loop. */
+/* A thread record looked up where it is used: the verifier follows no pointer that may be null through a loop. */
 NOINLINE int add_to(u32 number, u32 state, u64 time, u64 count)
 {
-	struct slot *s = slot_at(number);
+	struct thread_record *s = thread_record_at(number);
 	if (s)
 		add(s, state, time, count);
 	return 0;

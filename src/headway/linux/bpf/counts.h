@@ -41,8 +41,8 @@ u64 count_event(u32 number, u32 state, u32 event)
 	if (first)
 		return 0;
 	*count_of(c, state, event) += grown;
-	struct slot *s = number ? bpf_map_lookup_elem(&slots, &number) : NULL;
-	struct thread_counts *t = s ? bpf_map_lookup_elem(&slot_counts, &number) : NULL;
+	struct thread_record *s = number ? bpf_map_lookup_elem(&thread_records, &number) : NULL;
+	struct thread_counts *t = s ? bpf_map_lookup_elem(&thread_counts, &number) : NULL;
 	if (t)
 		t->cells[MASKED(*index_of(s, state) - 1, N_CELLS)][MASKED(event, N_COUNTED)] += grown;
 	return 0;
@@ -63,8 +63,8 @@ u64 move_count(u32 number, u32 from, u32 to, u32 which, u32 event)
 	u32 cpu = bpf_get_smp_processor_id();
 	u64 i = MASKED(event, N_COUNTED);
 	struct processor_counts *c = bpf_map_lookup_elem(&processor_counts, &cpu);
-	struct slot *s = bpf_map_lookup_elem(&slots, &number);
-	struct thread_counts *t = bpf_map_lookup_elem(&slot_counts, &number);
+	struct thread_record *s = bpf_map_lookup_elem(&thread_records, &number);
+	struct thread_counts *t = bpf_map_lookup_elem(&thread_counts, &number);
 	if (!c || !s || !t)
 		return 0;
 	u64 much = which == COUNTS_SPAN ? c->span[i] :
@@ -102,17 +102,17 @@ u64 keep_counts(u32 which)
 
 u64 forget_count(u32 number, u32 cell)
 {
-	struct thread_counts *t = bpf_map_lookup_elem(&slot_counts, &number);
+	struct thread_counts *t = bpf_map_lookup_elem(&thread_counts, &number);
 	if (t)
 		__builtin_memset(t->cells[MASKED(cell, N_CELLS)], 0, sizeof(t->cells[0]));
 	return 0;
 }
 
-/* The thread has ended: what was counted goes to the reader, ahead of its slot. */
+/* The thread has ended: what was counted goes to the reader, ahead of its thread record. */
 u64 send_counts(u32 number)
 {
-	struct slot *s = bpf_map_lookup_elem(&slots, &number);
-	struct thread_counts *t = bpf_map_lookup_elem(&slot_counts, &number);
+	struct thread_record *s = bpf_map_lookup_elem(&thread_records, &number);
+	struct thread_counts *t = bpf_map_lookup_elem(&thread_counts, &number);
 	if (!s || !t)
 		return 0;
 	u32 used = s->used, size = __builtin_offsetof(struct thread_counts, cells) + (used & 255) * sizeof(t->cells[0]);
@@ -121,7 +121,7 @@ u64 send_counts(u32 number)
 	t->birth = s->birth;
 	t->tid = s->tid;
 	t->used = used;
-	bpf_ringbuf_output(&exits, t, size, RING_NO_WAKEUP); /* if this is lost, so is the slot, which is counted */
+	bpf_ringbuf_output(&exits, t, size, RING_NO_WAKEUP); /* if this is lost, so is the thread record, which is counted */
 	for (u32 i = 0; i < N_CELLS && i < used; i++)
 		forget_count(number, i);
 	return 0;

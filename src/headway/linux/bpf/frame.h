@@ -12,7 +12,7 @@
  * the spans since the last look, and it made the one that it hit long: it is taken out of the longest. The run queue
  * is reached through the running thread, because not every kernel lists its per-processor symbols.
  */
-INLINE void take_stolen(struct processor *p, struct slot *s, struct task_struct *running, bool last)
+INLINE void take_stolen(struct processor *p, struct thread_record *s, struct task_struct *running, bool last)
 {
 	if (!settings.has_steal || !FIELD_EXISTS(running->se.cfs_rq) || !FIELD_EXISTS(running->se.cfs_rq->rq->prev_steal_time_rq))
 		return;
@@ -32,8 +32,8 @@ INLINE void take_stolen(struct processor *p, struct slot *s, struct task_struct 
 			p->cells[STOLEN].time += time;
 			p->cells[STOLEN].count++;
 			if (settings.record) {
-				record_amount(s ? p->slot : 0, state, -time, 0, p->since);
-				record_amount(s ? p->slot : 0, STOLEN, time, 1, p->since);
+				record_amount(s ? p->thread_record : 0, state, -time, 0, p->since);
+				record_amount(s ? p->thread_record : 0, STOLEN, time, 1, p->since);
 			}
 			if (s) {
 				add(s, state, -time, 0);
@@ -54,22 +54,22 @@ INLINE void take_stolen(struct processor *p, struct slot *s, struct task_struct 
 
 enum { NOT_NOW = 0xfffffffe };
 
-/* What is seldom to be done before a handler's work: the slot to charge, or NOT_NOW. */
+/* What is seldom to be done before a handler's work: the thread record to charge, or NOT_NOW. */
 u64 prepare(u32 state)
 {
 	struct processor *p = here();
 	if (!p)
 		return NOT_NOW;
-	u32 number = p->slot;
+	u32 number = p->thread_record;
 	u64 now = bpf_ktime_get_ns();
 	if (!p->since || (s64)(now - p->since) < 0)
 		return NOT_NOW;
-	if (number == SLOT_UNSEEN)
+	if (number == THREAD_UNSEEN)
 		number = 0;
 	if (p->snapshot != control.snapshot && !cross(p, number, now))
 		return NOT_NOW;
 	absorb(p, number, now < control.snapshot_at ? control.snapshot_at : (u64)-1);
-	if (p->slot == SLOT_UNSEEN || p->task != (u64)bpf_get_current_task_btf()) {
+	if (p->thread_record == THREAD_UNSEEN || p->task != (u64)bpf_get_current_task_btf()) {
 		now = bpf_ktime_get_ns();
 		if (over(now)) /* the hypervisor may have had the processor meanwhile */
 			return NOT_NOW;
@@ -81,14 +81,14 @@ u64 prepare(u32 state)
 }
 
 /* Charges what ends now. False: nothing is measured here, or not yet, or no more. */
-INLINE bool begin(struct processor *p, struct slot **s, u64 *at, u32 kind, u32 state, u64 left)
+INLINE bool begin(struct processor *p, struct thread_record **s, u64 *at, u32 kind, u32 state, u64 left)
 {
-	u32 number = p->slot;
+	u32 number = p->thread_record;
 	u64 now = bpf_ktime_get_ns();
 	ORDER();
 	/* An interrupt deferred before the clock was read is taken over first; one that comes later is the next handler's. */
 	for (u32 tries = 0;; tries++) {
-		if (LIKELY(number != SLOT_UNSEEN && p->task == (u64)bpf_get_current_task_btf()) &&
+		if (LIKELY(number != THREAD_UNSEEN && p->task == (u64)bpf_get_current_task_btf()) &&
 		    LIKELY(p->deferred_total == p->absorbed_total) &&
 		    LIKELY(p->snapshot == control.snapshot || (now < control.snapshot_at && p->snapshot == control.snapshot - 1)))
 			break;
@@ -103,7 +103,7 @@ INLINE bool begin(struct processor *p, struct slot **s, u64 *at, u32 kind, u32 s
 		now = bpf_ktime_get_ns();
 		ORDER();
 	}
-	*s = number ? slot_at(number) : NULL;
+	*s = number ? thread_record_at(number) : NULL;
 	charge(p, *s, now, left, kind);
 	*at = now;
 	return true;

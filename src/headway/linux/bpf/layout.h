@@ -112,7 +112,7 @@ enum { /* events: what a handler was called for, as far as its cost differs */
 };
 
 enum { /* what can be lost, each counted */
-	LOST_THREADS, /* threads not measured for want of a slot */
+	LOST_THREADS, /* threads not measured for want of a thread record */
 	LOST_EXITS, /* threads whose totals did not fit the ring when they ended */
 	LOST_STATES, /* states that had to share a thread's last cell */
 	LOST_NESTED, /* interrupts nested too deep: charged to the state they interrupted */
@@ -141,8 +141,8 @@ struct cell {
 #define COST_BITS 10
 
 /* One thread. Written by the processor that runs it; off the processor by whoever wakes or dispatches it, in turn. */
-struct slot {
-	__u64 birth; /* since when it is measured; 0: the slot is free */
+struct thread_record {
+	__u64 birth; /* since when it is measured; 0: the thread record is free */
 	__u64 end; /* its exit */
 	__u64 since; /* since when it is in `state`, when off the processor */
 	__u64 runtime; /* the kernel's sum_exec_runtime when it last left a processor, less what it had before */
@@ -157,7 +157,7 @@ struct slot {
 	__u16 resume; /* what it goes on with when it is dispatched */
 	__u16 depth; /* of `nested` */
 	__u16 used; /* cells in use */
-	__u32 number; /* of the slot, if transitions are recorded */
+	__u32 number; /* of the thread record, if transitions are recorded */
 	__u32 spare;
 	__u16 flags;
 	__u16 user; /* what its own code is: USER, or a marked function's state */
@@ -177,17 +177,17 @@ struct slot {
 	__u32 waker; /* its id, or the interrupt's state */
 	char waker_name[16];
 	__u32 checked_snapshot; /* the last snapshot when its last check began or returned */
-	__u32 waker_slot; /* of the thread that wakes it, if transitions are recorded and it is measured */
+	__u32 waker_record; /* of the thread that wakes it, if transitions are recorded and it is measured */
 	__u32 sampled; /* in its own code, while it may turn out to have been polling */
 	__u32 disturbed; /* ns of the interrupts for that, since its last check returned */
 	__u64 run_delay; /* the kernel's sched_info.run_delay when it left the processor */
 	__u64 user_stack, kernel_stack; /* with which it left the processor: their hashes; 0: not known */
 };
 
-enum { SLOT_NEW = 1, SLOT_KERNEL_THREAD = 2, SLOT_EXECUTES = 4 /* opened while it executes a program */ };
+enum { THREAD_NEW = 1, THREAD_KERNEL = 2, THREAD_EXECUTES = 4 /* opened while it executes a program */ };
 
-/* What of a slot is copied for a reader: all but the index. */
-struct record {
+/* What of a thread record is copied for a reader: all but the index. */
+struct thread_snapshot {
 	__u64 birth, end, since, runtime, runtime_before, overhead, block;
 	__u32 tid, pid, cpu, snapshot;
 	__u16 state, resume, depth, used;
@@ -201,7 +201,7 @@ struct record {
 /* One processor. Written by that processor alone. */
 struct processor {
 	__u64 since; /* since when it is in `state`; 0: not measuring yet */
-	__u32 slot; /* of the thread it runs; 0: one that is not measured, or none */
+	__u32 thread_record; /* of the thread it runs; 0: one that is not measured, or none */
 	__u16 state;
 	__u16 depth;
 	__u16 nested[N_NESTED];
@@ -236,8 +236,8 @@ struct processor {
 	__u64 losses[N_LOSSES];
 	/* The rings of transitions (transitions.h): words written, up to where there is room, and what did not fit. */
 	__u64 written, room, lost_spans;
-	__u64 told_until; /* until when all is said, and of which slot it was last */
-	__u32 told_slot;
+	__u64 told_until; /* until when all is said, and of which thread record it was last */
+	__u32 told_record;
 	__u32 spare2;
 	__u64 written_absences, room_absences, lost_absences;
 	struct cell cells[N_STATES];
@@ -254,18 +254,18 @@ struct tails {
  * the duration what was not this state's, 36 the duration. Otherwise the lowest 5 bits say what it is.
  */
 enum {
-	RECORD_SLOT = 1 | 1 << 1, /* what follows is of this thread: + slot */
+	RECORD_THREAD = 1 | 1 << 1, /* what follows is of this thread: + thread record */
 	RECORD_TIME = 1 | 2 << 1, /* and begins at this moment: the next word */
 	RECORD_LONG = 1 | 3 << 1, /* a span that does not fit: + state, 11 bits, and count; then the duration, and taken */
 	RECORD_AMOUNT = 1 | 4 << 1, /* without a place: + state, 11 bits, and count; then the time */
 	RECORD_MOVE = 1 | 5 << 1, /* + from, to, 11 bits each, and count, 1 bit; then the time */
-	RECORD_ABSENCE = 1 | 6 << 1, /* + state, 11 bits, slot, 22, and WOKEN_BY, 2, what; then from when, and until when */
+	RECORD_ABSENCE = 1 | 6 << 1, /* + state, 11 bits, thread record, 22, and WOKEN_BY, 2, what; then from when, and until when */
 	TAKEN_BITS = 15,
 	DURATION_BITS = 36,
-	SLOT_BITS = 22,
+	THREAD_RECORD_BITS = 22,
 };
 
-enum { WOKEN_BY_NOBODY, WOKEN_BY_SLOT, WOKEN_BY_TID, WOKEN_BY_STATE };
+enum { WOKEN_BY_NOBODY, WOKEN_BY_MEASURED, WOKEN_BY_TID, WOKEN_BY_STATE };
 
 /* A system call that asks whether something is ready. Arguments are numbered from 1; 0: none. */
 struct check {
@@ -283,9 +283,9 @@ struct check {
 	__u32 gap; /* ns: a longer time until the next check was for something else; 0: there is no limit */
 };
 
-/* What was counted of a thread, cell by cell as in its slot; sent to the reader as it is when the thread ends. */
+/* What was counted of a thread, cell by cell as in its thread record; sent to the reader as it is when the thread ends. */
 struct thread_counts {
-	__u64 zero; /* where a slot has its birth: so that the two are told apart */
+	__u64 zero; /* where a thread record has its birth: so that the two are told apart */
 	__u64 birth;
 	__u32 tid;
 	__u32 used;
@@ -354,7 +354,7 @@ struct sample_event {
 	__u16 kind, state, cpu, spare;
 };
 
-enum { SLOT_UNSEEN = 0xffffffff }; /* processor.slot: find out which thread is running */
+enum { THREAD_UNSEEN = 0xffffffff }; /* processor.thread_record: find out which thread is running */
 
 /* The memory in which a program marks its regions: headway.h, which explains it. */
 enum { N_BLOCK_TAGS = 32, TAG_LENGTH = 32 };
@@ -393,7 +393,7 @@ struct settings {
 	__u32 has_steal; /* the kernel accounts for stolen time */
 	__u32 has_prev_state; /* sched_switch says why the thread leaves: commit fa2c3254d7cf, 5.18 */
 	__u32 has_fetch; /* atomic instructions that fetch: arm64's JIT has them since commit 1902472b4fa9, 5.18 */
-	__u32 max_slots;
+	__u32 max_thread_records;
 	__u32 namespace_inum; /* the reader's pid namespace; 0: the initial one */
 	__u32 cgroup_level; /* at this level below the root, or deeper */
 	__u64 cgroup; /* 0: not by cgroup */
@@ -422,7 +422,7 @@ struct control {
 	__u32 last; /* it is the last one: nothing after it is measured */
 	__u32 command; /* a process of ours to be measured from its exec on; 0: none */
 	__u32 only; /* measure no other process than this one; 0: as selected */
-	__u32 slots; /* slots handed out so far; written by the programs */
+	__u32 thread_records; /* thread records handed out so far; written by the programs */
 	__u32 namespace_level; /* of the reader's pid namespace; written by the programs */
 	/* What an event costs, ns << COST_BITS: before the handler reads its clock, and after. */
 	__u32 before[N_EVENTS];

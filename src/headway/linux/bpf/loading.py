@@ -247,8 +247,10 @@ def load(
 
 def trial(library: Library, shape: Shape, features: Features) -> None:
     """Load the programs in a shape and unload them. Raises HeadwayError where the kernel refuses them."""
-    sizes = {"exits": 1 << 16, "spans": 1 << 10, "absences": 1 << 10} | dict.fromkeys(("slots", "free_slots"), 64)
-    details: dict[str, object] = {"max_slots": 64, "ring_words": 1 << 8, "absence_words": 1 << 8}
+    sizes = {"exits": 1 << 16, "spans": 1 << 10, "absences": 1 << 10} | dict.fromkeys(
+        ("thread_records", "free_thread_records"), 64
+    )
+    details: dict[str, object] = {"max_thread_records": 64, "ring_words": 1 << 8, "absence_words": 1 << 8}
     details |= {"n_counted": STATES["N_COUNTED"]} if shape.events else {}
     details |= {"namespace_inum": 1} if shape.namespace else {}
     details |= {"cgroup": 1, "cgroup_level": 1} if shape.cgroup else {}

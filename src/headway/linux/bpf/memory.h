@@ -33,22 +33,22 @@ struct {
 	UINT(map_flags, F_MMAPABLE);
 	UINT(max_entries, 1);
 	TYPE(key, u32);
-	TYPE(value, struct slot);
-} slots SEC(".maps");
+	TYPE(value, struct thread_record);
+} thread_records SEC(".maps");
 
 struct {
 	UINT(type, MAP_ARRAY);
 	UINT(map_flags, F_MMAPABLE);
 	UINT(max_entries, 1);
 	TYPE(key, u32);
-	TYPE(value, struct record);
-} saved_slots SEC(".maps");
+	TYPE(value, struct thread_snapshot);
+} saved_threads SEC(".maps");
 
 struct {
 	UINT(type, MAP_STACK);
 	UINT(max_entries, 1);
 	TYPE(value, u32);
-} free_slots SEC(".maps");
+} free_thread_records SEC(".maps");
 
 struct {
 	UINT(type, MAP_RINGBUF);
@@ -59,7 +59,7 @@ struct {
 	UINT(type, MAP_TASK_STORAGE);
 	UINT(map_flags, F_NO_PREALLOC);
 	TYPE(key, int);
-	TYPE(value, u32); /* slot */
+	TYPE(value, u32); /* thread record */
 } tasks SEC(".maps");
 
 /* Events of every processor: + processor * N_COUNTED. */
@@ -76,7 +76,7 @@ struct {
 	UINT(max_entries, 1);
 	TYPE(key, u32);
 	TYPE(value, struct thread_counts);
-} slot_counts SEC(".maps");
+} thread_counts SEC(".maps");
 
 struct {
 	UINT(type, MAP_ARRAY);
@@ -84,7 +84,7 @@ struct {
 	UINT(max_entries, 1);
 	TYPE(key, u32);
 	TYPE(value, struct thread_counts);
-} saved_slot_counts SEC(".maps");
+} saved_thread_counts SEC(".maps");
 
 struct {
 	UINT(type, MAP_ARRAY);
@@ -246,8 +246,8 @@ INLINE struct cell *cell_of(struct processor *p, u64 state)
 	return cell;
 }
 
-/* Where a thread's slot says which of its cells is for a state. */
-INLINE u8 *index_of(struct slot *s, u64 state)
+/* Where a thread's record says which of its cells is for a state. */
+INLINE u8 *index_of(struct thread_record *s, u64 state)
 {
 	OPAQUE(state);
 	if (state >= N_STATES)

@@ -15,7 +15,7 @@
 #include "files.h"
 #include "regions.h"
 
-enum { /* slot.polling: the last check was not the first in a row to find nothing */
+enum { /* thread_record.polling: the last check was not the first in a row to find nothing */
 	OTHERS = 1, /* others were of other things */
 	REPEATED, /* one was of the same thing */
 };
@@ -43,7 +43,7 @@ INLINE bool does_not_wait(const volatile struct check *c, struct pt_regs *regs, 
  * What a reader has been told of before it is known stands: there was a snapshot since the last check began or returned, and
  * so part of what is known now has been read, and counted once, as what it was taken for.
  */
-INLINE bool was_read(struct slot *s)
+INLINE bool was_read(struct thread_record *s)
 {
 	bool read = s->checked_snapshot != s->snapshot;
 	s->checked_snapshot = s->snapshot;
@@ -51,7 +51,7 @@ INLINE bool was_read(struct slot *s)
 }
 
 /* The time since the last check, but for what taking samples took of it: that must not make it look like something else. */
-INLINE u64 undisturbed(struct slot *s, u64 now)
+INLINE u64 undisturbed(struct thread_record *s, u64 now)
 {
 	u64 time = now - s->asked_at;
 	if (!settings.stacks)
@@ -60,7 +60,7 @@ INLINE u64 undisturbed(struct slot *s, u64 now)
 }
 
 /* It was polling: the last check, if that is not known yet, and the time since. `user`: 1 + that; 0: it stays. */
-INLINE void confirm(struct processor *p, struct slot *s, u32 number, u64 user, u32 counts, bool read)
+INLINE void confirm(struct processor *p, struct thread_record *s, u32 number, u64 user, u32 counts, bool read)
 {
 	if (settings.stacks && s->sampled && user)
 		tell_polling(s, bpf_ktime_get_ns());
@@ -86,7 +86,7 @@ INLINE void confirm(struct processor *p, struct slot *s, u32 number, u64 user, u
 u64 ask(u32 number, u32 check, u64 now)
 {
 	struct processor *p = here();
-	struct slot *s = slot_at(number);
+	struct thread_record *s = thread_record_at(number);
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct pt_regs *regs = bpf_task_pt_regs(task);
 	if (!p || !s)
@@ -135,7 +135,7 @@ u64 ask(u32 number, u32 check, u64 now)
 
 /* Outside a row of checks it matters only if nothing is found: whether it was a check is asked then, of the same arguments.
  * Not of a length of time, of which the kernel writes back what is left. */
-INLINE void ask_later(struct slot *s, u32 check)
+INLINE void ask_later(struct thread_record *s, u32 check)
 {
 	s->asking = check;
 	s->asks = 0;
@@ -146,7 +146,7 @@ INLINE void ask_later(struct slot *s, u32 check)
 u64 answer(u32 number, u64 now, s64 result)
 {
 	struct processor *p = here();
-	struct slot *s = slot_at(number);
+	struct thread_record *s = thread_record_at(number);
 	if (!p || !s)
 		return 0;
 	u32 which = (s->asking - 1) & (N_CHECKS - 1), state = p->state;

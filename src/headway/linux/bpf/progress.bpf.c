@@ -5,11 +5,11 @@
  * A processor has one current state and the moment since when it is in it. Each hook charges the span that ends to
  * that state, in the processor's cells and in those of the thread it runs, and sets the next state. States nest (a fault
  * in a system call, a soft interrupt in it, an interrupt in that): what is interrupted is kept on a small stack, which
- * goes with the thread when it leaves the processor. A thread off the processor has its state and moment in its slot.
+ * goes with the thread when it leaves the processor. A thread off the processor has its state and moment in its thread record.
  * So every nanosecond of a processor, and every nanosecond of a thread, is in exactly one cell, and a context switch
- * moves no counters: it changes which slot is charged.
+ * moves no counters: it changes which thread record is charged.
  *
- * Who writes what: a processor's memory only that processor; a thread's slot the processor that it runs on, otherwise
+ * Who writes what: a processor's memory only that processor; a thread's record the processor that it runs on, otherwise
  * whoever wakes or dispatches it, which the kernel's scheduler orders (on_cpu, run queue locks). The one thing that can
  * come in between is an interrupt on the same processor while a handler is at work: see `busy`.
  *
@@ -29,9 +29,9 @@ SEC("tp_btf/sys_enter")
 int handle_sys_enter(u64 *ctx)
 {
 	struct processor *p = here();
-	struct slot *s;
+	struct thread_record *s;
 	u64 now;
-	if (!p || !p->slot)
+	if (!p || !p->thread_record)
 		return 0;
 	ENTER(p);
 	if (begin(p, &s, &now, AT_ENTER, USER, 1) && s) {
@@ -46,13 +46,13 @@ int handle_sys_enter(u64 *ctx)
 			state = OVERHEAD;
 		else if (UNLIKELY(check | s->asked)) {
 			if (s->asked || settings.checks[MASKED(check - 1, N_CHECKS)].if_no_time)
-				state = ask(p->slot, check, now);
+				state = ask(p->thread_record, check, now);
 			else
 				ask_later(s, check);
 			p->tax += control.after[AT_ASK];
 		}
 		if (UNLIKELY(call == CALL_PRCTL) && (u32)argument(regs, 1) == REGISTER_CALL)
-			register_block(p->slot, argument(regs, 2));
+			register_block(p->thread_record, argument(regs, 2));
 		if (UNLIKELY(p->depth))
 			count_last(p, s, p->nested[0]);
 		p->depth = 0;
@@ -66,9 +66,9 @@ SEC("tp_btf/sys_exit")
 int handle_sys_exit(u64 *ctx)
 {
 	struct processor *p = here();
-	struct slot *s;
+	struct thread_record *s;
 	u64 now;
-	if (!p || !p->slot)
+	if (!p || !p->thread_record)
 		return 0;
 	ENTER(p);
 	if (begin(p, &s, &now, AT_LEAVE, 0, 1) && s) {
@@ -76,7 +76,7 @@ int handle_sys_exit(u64 *ctx)
 			count_last(p, s, p->nested[0]);
 		else if (UNLIKELY(s->asking)) {
 			if (s->asks || (s64)ctx[1] <= 0) {
-				answer(p->slot, now, ctx[1]);
+				answer(p->thread_record, now, ctx[1]);
 				p->tax += control.after[AT_ANSWER];
 			}
 			s->asking = 0;
@@ -90,7 +90,7 @@ int handle_sys_exit(u64 *ctx)
 
 /* ---- the scheduler ---- */
 
-INLINE void stolen_by_now(void *ctx, struct processor *p, struct slot *s, struct task_struct *running, bool last)
+INLINE void stolen_by_now(void *ctx, struct processor *p, struct thread_record *s, struct task_struct *running, bool last)
 {
 	u64 before = p->cells[STOLEN].time;
 	take_stolen(p, s, running, last);
@@ -136,7 +136,7 @@ INLINE u32 wait_state(struct task_struct *task, u32 doing)
 
 u64 forget_cell(u32 number, u32 cell)
 {
-	struct slot *s = slot_at(number);
+	struct thread_record *s = thread_record_at(number);
 	if (!s)
 		return 0;
 	*index_of(s, s->cells[MASKED(cell, N_CELLS)].count >> COUNT_BITS) = 0;
@@ -145,7 +145,7 @@ u64 forget_cell(u32 number, u32 cell)
 
 u64 forget_states(u32 number)
 {
-	struct slot *s = slot_at(number);
+	struct thread_record *s = thread_record_at(number);
 	if (!s)
 		return 0;
 	for (u32 i = 0; i < N_STATES; i++) {
@@ -155,12 +155,12 @@ u64 forget_states(u32 number)
 	return 0;
 }
 
-/* The thread's totals go to the reader, its slot to the next one. */
-NOINLINE int close(struct processor *p, struct slot *s, u32 number, u64 now)
+/* The thread's totals go to the reader, its thread record to the next one. */
+NOINLINE int close(struct processor *p, struct thread_record *s, u32 number, u64 now)
 {
-	u32 used = s->used, size = __builtin_offsetof(struct record, cells) + (used & 255) * sizeof(struct cell);
-	if (size > sizeof(struct record))
-		size = sizeof(struct record);
+	u32 used = s->used, size = __builtin_offsetof(struct thread_snapshot, cells) + (used & 255) * sizeof(struct cell);
+	if (size > sizeof(struct thread_snapshot))
+		size = sizeof(struct thread_snapshot);
 	s->end = now;
 	if (settings.n_counted)
 		send_counts(number);
@@ -176,7 +176,7 @@ NOINLINE int close(struct processor *p, struct slot *s, u32 number, u64 now)
 			forget_cell(number, i);
 	s->used = 0;
 	s->birth = 0;
-	bpf_map_push_elem(&free_slots, &number, 0);
+	bpf_map_push_elem(&free_thread_records, &number, 0);
 	return 0;
 }
 
@@ -188,7 +188,7 @@ INLINE u32 away_state(struct task_struct *task, u32 doing, bool preempted, u32 w
 	return why & (TASK_STATE_STOPPED | TASK_STATE_TRACED) ? STOPPED : wait_state(task, doing);
 }
 
-INLINE void end_thread(struct processor *p, struct slot *s, u32 number, struct task_struct *task, u64 now)
+INLINE void end_thread(struct processor *p, struct thread_record *s, u32 number, struct task_struct *task, u64 now)
 {
 	u32 *stored = bpf_task_storage_get(&tasks, task, NULL, 0);
 	if (stored)
@@ -201,15 +201,15 @@ int handle_sched_switch(u64 *ctx)
 {
 	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
 	struct processor *p = here();
-	struct slot *s;
+	struct thread_record *s;
 	u64 now;
 	if (!p || !p->since)
 		return 0;
 	ENTER(p);
-	u32 number = p->slot;
+	u32 number = p->thread_record;
 	if (!begin(p, &s, &now, AT_SWITCH, 0, number == 0))
 		goto out;
-	number = p->slot;
+	number = p->thread_record;
 	p->settled = 1; /* no interrupt is under way here */
 	p->pending_state = 0;
 	p->pending_user = 0;
@@ -238,8 +238,8 @@ int handle_sched_switch(u64 *ctx)
 			end_thread(p, s, number, prev, now);
 		}
 	} else if (settings.some_cpus && !p->selected && prev->pid) {
-		number = slot_of(prev);
-		s = number ? slot_at(number) : NULL;
+		number = thread_record_of(prev);
+		s = number ? thread_record_at(number) : NULL;
 		if (s && !s->cpu) {
 			save_if_due(s, number, now);
 			charge_away(s, number, now);
@@ -249,9 +249,9 @@ int handle_sched_switch(u64 *ctx)
 				s->state = away_state(prev, s->resume, preempted, why);
 		}
 	}
-	number = next->pid ? slot_of(next) : 0;
-	s = number ? slot_at(number) : NULL;
-	p->slot = next->pid && !s ? SLOT_UNSEEN : 0; /* see who is there at its first event, if it has any */
+	number = next->pid ? thread_record_of(next) : 0;
+	s = number ? thread_record_at(number) : NULL;
+	p->thread_record = next->pid && !s ? THREAD_UNSEEN : 0; /* see who is there at its first event, if it has any */
 	p->depth = 0;
 	p->state = next->pid ? UNMEASURED : IDLE;
 	p->task = (u64)next;
@@ -269,10 +269,10 @@ int handle_sched_switch(u64 *ctx)
 		charge_away(s, number, now);
 		if (settings.some_cpus && !p->selected) {
 			s->state = ELSEWHERE;
-			p->slot = SLOT_UNSEEN;
+			p->thread_record = THREAD_UNSEEN;
 		} else {
 			s->cpu = bpf_get_smp_processor_id() + 1;
-			p->slot = number;
+			p->thread_record = number;
 			p->state = s->resume;
 			p->depth = s->depth;
 			__builtin_memcpy(p->nested, s->nested, sizeof(p->nested));
@@ -289,10 +289,10 @@ NOINLINE u32 new_worker(struct task_struct *task)
 	u32 tid = 0, pid = 0;
 	if (!(task->flags & PF_WORKER) || over(bpf_ktime_get_ns()))
 		return 0;
-	bool measure = settings.follow && slot_of(bpf_get_current_task_btf());
+	bool measure = settings.follow && thread_record_of(bpf_get_current_task_btf());
 	if (!measure && (settings.everything || settings.cgroup))
 		measure = in_namespace(task, &tid, &pid) && selected(task, tid, pid);
-	return measure ? open(task, READY, KERNEL_THREAD, SLOT_NEW) : 0;
+	return measure ? open(task, READY, KERNEL_THREAD, THREAD_NEW) : 0;
 }
 
 INLINE int woken(struct task_struct *task, bool new)
@@ -300,20 +300,20 @@ INLINE int woken(struct task_struct *task, bool new)
 	struct processor *p = here();
 	if (!p || !p->since)
 		return 0;
-	u32 number = slot_of(task);
+	u32 number = thread_record_of(task);
 	if (new && UNLIKELY(!number))
 		number = new_worker(task);
-	struct slot *s = number ? slot_at(number) : NULL;
+	struct thread_record *s = number ? thread_record_at(number) : NULL;
 	if (!s || s->cpu)
 		return 0;
 	u64 now = bpf_ktime_get_ns();
 	if (over(now))
 		return 0;
 	if (new) {
-		if (s->flags & SLOT_NEW) {
+		if (s->flags & THREAD_NEW) {
 			s->since = now;
 			s->birth = now;
-			s->flags &= ~SLOT_NEW;
+			s->flags &= ~THREAD_NEW;
 			s->snapshot = control.snapshot - (now < control.snapshot_at);
 		}
 		return 0;
@@ -339,8 +339,8 @@ int handle_sched_waking(u64 *ctx)
 	struct processor *p = here();
 	if (!(settings.why || settings.record) || !p || !p->since)
 		return 0;
-	u32 number = slot_of((void *)ctx[0]);
-	struct slot *s = number ? slot_at(number) : NULL;
+	u32 number = thread_record_of((void *)ctx[0]);
+	struct thread_record *s = number ? thread_record_at(number) : NULL;
 	if (s)
 		note_waker(p, s);
 	return 0;
@@ -370,11 +370,11 @@ int handle_sched_process_fork(u64 *ctx)
 		return 0;
 	if (over(bpf_ktime_get_ns()))
 		return 0;
-	bool measure = settings.follow && slot_of(parent);
+	bool measure = settings.follow && thread_record_of(parent);
 	if (!measure && (settings.everything || settings.cgroup || settings.name_length))
 		measure = in_namespace(child, &tid, &pid) && selected(child, tid, pid);
 	if (measure) /* it will go on with the end of the call that created it */
-		inherit_block(parent, child, open(child, READY, state_by_registers(child), SLOT_NEW));
+		inherit_block(parent, child, open(child, READY, state_by_registers(child), THREAD_NEW));
 	return 0;
 }
 
@@ -383,7 +383,7 @@ INLINE void open_running(struct task_struct *task, u32 flags)
 {
 	struct processor *p = here();
 	if (open(task, UNKNOWN, state_by_registers(task), flags) && p && task->pid == bpf_get_current_task_btf()->pid)
-		p->slot = SLOT_UNSEEN;
+		p->thread_record = THREAD_UNSEEN;
 }
 
 SEC("tp_btf/sched_process_exec")
@@ -396,17 +396,17 @@ int handle_sched_process_exec(u64 *ctx)
 		return 0;
 	if (over(bpf_ktime_get_ns()))
 		return 0;
-	number = slot_of(task);
+	number = thread_record_of(task);
 	if (!number) {
 		if (!in_namespace(task, &tid, &pid))
 			return 0;
 		if ((control.command && control.command == tid) || (settings.name_length && selected(task, tid, pid))) {
 			control.command = 0;
-			open_running(task, SLOT_EXECUTES);
+			open_running(task, THREAD_EXECUTES);
 		}
 		return 0;
 	}
-	struct slot *s = slot_at(number);
+	struct thread_record *s = thread_record_at(number);
 	if (s && in_namespace(task, &tid, &pid)) { /* the thread that executes becomes the leader, with its id */
 		s->tid = tid;
 		s->pid = pid;
@@ -426,8 +426,8 @@ int handle_task_rename(u64 *ctx)
 	struct processor *p = here();
 	if (!p || !p->since)
 		return 0;
-	u32 number = slot_of(task);
-	struct slot *s = number ? slot_at(number) : NULL;
+	u32 number = thread_record_of(task);
+	struct thread_record *s = number ? thread_record_at(number) : NULL;
 	if (s) {
 		bpf_probe_read_kernel(s->name, sizeof(s->name), comm);
 	} else if (settings.name_length) {
@@ -446,7 +446,7 @@ int handle_cgroup_attach_task(u64 *ctx)
 	struct processor *p = here();
 	if (!p || !p->since || !settings.cgroup)
 		return 0;
-	if (!control.only && !over(bpf_ktime_get_ns()) && !slot_of(task) && in_cgroup(task))
+	if (!control.only && !over(bpf_ktime_get_ns()) && !thread_record_of(task) && in_cgroup(task))
 		open_running(task, 0);
 	return 0;
 }
@@ -456,9 +456,9 @@ int handle_cgroup_attach_task(u64 *ctx)
 INLINE int begin_fault(void)
 {
 	struct processor *p = here();
-	struct slot *s;
+	struct thread_record *s;
 	u64 now;
-	if (!p || !p->slot || p->busy)
+	if (!p || !p->thread_record || p->busy)
 		return 0;
 	ENTER(p);
 	if (begin(p, &s, &now, AT_FAULT, 0, p->state == KERNEL_FAULT) && s && p->state != KERNEL_FAULT)
@@ -485,9 +485,9 @@ int handle_page_fault_kernel(u64 *ctx)
 INLINE int end_fault(void)
 {
 	struct processor *p = here();
-	struct slot *s;
+	struct thread_record *s;
 	u64 now;
-	if (!p || !p->slot || p->state != KERNEL_FAULT || !p->depth || p->busy)
+	if (!p || !p->thread_record || p->state != KERNEL_FAULT || !p->depth || p->busy)
 		return 0;
 	ENTER(p);
 	if (begin(p, &s, &now, AT_FAULT_END, 0, 1))
@@ -528,7 +528,7 @@ int handle_signal_deliver(u64 *ctx)
 INLINE int begin_interrupt(u32 state)
 {
 	struct processor *p = here();
-	struct slot *s;
+	struct thread_record *s;
 	u64 now;
 	if (!p || !p->since)
 		return 0;
@@ -546,7 +546,7 @@ INLINE int begin_interrupt(u32 state)
 INLINE int end_interrupt(u64 *ctx, u32 state)
 {
 	struct processor *p = here();
-	struct slot *s;
+	struct thread_record *s;
 	u64 now;
 	if (!p || !p->since)
 		return 0;
@@ -559,7 +559,7 @@ INLINE int end_interrupt(u64 *ctx, u32 state)
 	if (UNLIKELY(p->state != state || !p->depth)) {
 		if (p->early)
 			p->early--;
-		else if (p->settled && p->slot != SLOT_UNSEEN && !control.last) /* else it began before or after the time for measuring */
+		else if (p->settled && p->thread_record != THREAD_UNSEEN && !control.last) /* else it began before or after the time for measuring */
 			lose(p, LOST_UNMATCHED, 1);
 		return 0;
 	}
@@ -617,13 +617,13 @@ INTERRUPT(ipi, IRQ_IPI)
 INLINE int at_function(u32 kind, u32 state, u32 instruction)
 {
 	struct processor *p = here();
-	struct slot *s;
+	struct thread_record *s;
 	u64 now;
-	if (!p || !p->slot || p->busy)
+	if (!p || !p->thread_record || p->busy)
 		return 0;
 	ENTER(p);
 	if (begin(p, &s, &now, kind, USER, kind == AT_FUNCTION_END) && s && (is_user(p->state) || p->state == OVERHEAD)) {
-		step_function(p->slot, state);
+		step_function(p->thread_record, state);
 		if (p->state != OVERHEAD) /* otherwise the call that brought us here goes on */
 			p->state = s->user;
 		u64 event = AT_FUNCTION + instruction;
@@ -664,13 +664,13 @@ int handle_sample(void *ctx)
 	(void)ctx;
 	if (!p || !p->since)
 		return 1;
-	u32 number = slot_of(task);
-	struct slot *s = number ? slot_at(number) : NULL;
+	u32 number = thread_record_of(task);
+	struct thread_record *s = number ? thread_record_at(number) : NULL;
 	if (!s)
 		return 1;
 	event.tid = s->tid;
 	event.pid = s->pid;
-	if (p->slot == number && p->task == (u64)task) {
+	if (p->thread_record == number && p->task == (u64)task) {
 		u32 depth = p->depth - 1;
 		event.state = p->state;
 		if (p->busy)
@@ -701,12 +701,12 @@ int dump_task(struct bpf_iter__task *ctx)
 		if (own)
 			control.namespace_level = own->level;
 	}
-	if (!task || !task->pid || !in_namespace(task, &tid, &pid) || !selected(task, tid, pid) || slot_of(task))
+	if (!task || !task->pid || !in_namespace(task, &tid, &pid) || !selected(task, tid, pid) || thread_record_of(task))
 		return 0;
 	/* Before its first event nothing is known, unless it sleeps or waits for a processor: then it says so itself. */
 	u32 resume = state_by_registers(task);
 	u32 number = open(task, UNKNOWN, resume, 0);
-	struct slot *s = number ? slot_at(number) : NULL;
+	struct thread_record *s = number ? thread_record_at(number) : NULL;
 	if (!s || task->on_cpu)
 		return 0;
 	u32 why = task->__state, state;

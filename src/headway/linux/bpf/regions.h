@@ -63,7 +63,7 @@ u64 name_tag(u64 names, u32 tag)
 u64 charge_tag(u32 number, u32 tag)
 {
 	struct processor *p = here();
-	struct slot *s = slot_at(number);
+	struct thread_record *s = thread_record_at(number);
 	struct marks *m = bpf_task_storage_get(&marks, bpf_get_current_task_btf(), NULL, 0);
 	if (!p || !s || !m)
 		return 0;
@@ -145,7 +145,7 @@ INLINE u32 marked_now(u64 block, struct task_struct *task)
 u64 regions(u32 number, u64 since, u64 until, u64 now, u64 time)
 {
 	struct processor *p = here();
-	struct slot *s = slot_at(number);
+	struct thread_record *s = thread_record_at(number);
 	struct task_struct *task = bpf_get_current_task_btf();
 	if (!p || !s || p->task != (u64)task)
 		return 0;
@@ -195,7 +195,7 @@ u64 register_block(u32 number, u64 address)
 		u32 n_tags;
 	} head = {};
 	struct processor *p = here();
-	struct slot *s = slot_at(number);
+	struct thread_record *s = thread_record_at(number);
 	struct task_struct *task = bpf_get_current_task_btf();
 	if (!p || !s)
 		return 0;
@@ -232,7 +232,7 @@ u64 move_tag(u32 number, u32 to, u32 tag)
 }
 
 /* The span of user code that was charged last was something else, marked or not. */
-INLINE void move_user(struct slot *s, u32 number, u32 to, u64 time)
+INLINE void move_user(struct thread_record *s, u32 number, u32 to, u64 time)
 {
 	if (s->block)
 		for (u32 i = 0; i < N_BLOCK_TAGS; i++)
@@ -243,8 +243,8 @@ INLINE void move_user(struct slot *s, u32 number, u32 to, u64 time)
 /* A child that gets a copy of its parent's memory gets a copy of the block too. */
 INLINE void inherit_block(struct task_struct *parent, struct task_struct *child, u32 number)
 {
-	u32 of_parent = slot_of(parent);
-	struct slot *from = of_parent ? slot_at(of_parent) : NULL, *to = number ? slot_at(number) : NULL;
+	u32 of_parent = thread_record_of(parent);
+	struct thread_record *from = of_parent ? thread_record_at(of_parent) : NULL, *to = number ? thread_record_at(number) : NULL;
 	if (!from || !to || !from->block || parent->mm == child->mm)
 		return;
 	struct marks *m = bpf_task_storage_get(&marks, parent, NULL, 0);
@@ -272,7 +272,7 @@ u64 drop_frame(u64 stack)
 u64 step_function(u32 number, u32 state)
 {
 	struct processor *p = here();
-	struct slot *s = slot_at(number);
+	struct thread_record *s = thread_record_at(number);
 	struct task_struct *task = bpf_get_current_task_btf();
 	u64 stack = STACK(bpf_task_pt_regs(task));
 	if (!p || !s)

@@ -7,14 +7,14 @@
 
 /* ---- snapshots ---- */
 
-NOINLINE int save_slot(struct slot *s, u32 number, u32 snapshot)
+NOINLINE int save_thread(struct thread_record *s, u32 number, u32 snapshot)
 {
-	u32 size = __builtin_offsetof(struct record, cells) + (s->used & 255) * sizeof(struct cell);
-	struct record *copy = bpf_map_lookup_elem(&saved_slots, &number);
+	u32 size = __builtin_offsetof(struct thread_snapshot, cells) + (s->used & 255) * sizeof(struct cell);
+	struct thread_snapshot *copy = bpf_map_lookup_elem(&saved_threads, &number);
 	if (!copy)
 		return 0;
-	if (size > sizeof(struct record))
-		size = sizeof(struct record);
+	if (size > sizeof(struct thread_snapshot))
+		size = sizeof(struct thread_snapshot);
 	copy->snapshot = 0;
 	ORDER();
 	if (s->cpu) { /* running: its state and moment are the processor's */
@@ -29,7 +29,7 @@ NOINLINE int save_slot(struct slot *s, u32 number, u32 snapshot)
 	}
 	bpf_probe_read_kernel(copy, size, s);
 	if (settings.n_counted) {
-		struct thread_counts *counts = bpf_map_lookup_elem(&slot_counts, &number), *kept = bpf_map_lookup_elem(&saved_slot_counts, &number);
+		struct thread_counts *counts = bpf_map_lookup_elem(&thread_counts, &number), *kept = bpf_map_lookup_elem(&saved_thread_counts, &number);
 		if (counts && kept)
 			bpf_probe_read_kernel(kept, sizeof(*kept), counts);
 	}
@@ -51,7 +51,7 @@ INLINE void charge_until_snapshot(struct processor *p, u32 number, u64 at, u64 n
 	 */
 	if (p->deferred_since < at)
 		absorb(p, number, at);
-	struct slot *s = number ? slot_at(number) : NULL;
+	struct thread_record *s = number ? thread_record_at(number) : NULL;
 	charge_span(p, s, at, now, at - p->since, 0);
 }
 
@@ -81,11 +81,11 @@ NOINLINE int cross(struct processor *p, u32 number, u64 now)
 		return true;
 	}
 	charge_until_snapshot(p, number, at, now);
-	struct slot *s = number ? slot_at(number) : NULL;
+	struct thread_record *s = number ? thread_record_at(number) : NULL;
 	if (told && s)
 		s->snapshot = snapshot;
 	else if (s && s->snapshot != snapshot)
-		save_slot(s, number, snapshot);
+		save_thread(s, number, snapshot);
 	u32 cpu = bpf_get_smp_processor_id();
 	struct processor *copy = told ? NULL : bpf_map_lookup_elem(&saved_processors, &cpu);
 	if (copy) {
@@ -120,7 +120,7 @@ INLINE bool over(u64 now)
 	return control.last && now >= control.snapshot_at;
 }
 
-INLINE void save_if_due(struct slot *s, u32 number, u64 now)
+INLINE void save_if_due(struct thread_record *s, u32 number, u64 now)
 {
 	if (!settings.intervals)
 		return;
@@ -128,7 +128,7 @@ INLINE void save_if_due(struct slot *s, u32 number, u64 now)
 	ORDER();
 	if (UNLIKELY(s->snapshot != snapshot)) {
 		if (now >= control.snapshot_at)
-			save_slot(s, number, snapshot);
+			save_thread(s, number, snapshot);
 		else
 			s->snapshot = snapshot - 1; /* the one before has been read */
 	}

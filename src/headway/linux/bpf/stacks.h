@@ -102,7 +102,7 @@ NOINLINE u64 keep_found(struct task_struct *task)
 }
 
 /* Time of a thread in a state, to the stacks that it left its processor with. */
-NOINLINE int charge_stack(struct slot *s, u32 state, u64 time, u64 count)
+NOINLINE int charge_stack(struct thread_record *s, u32 state, u64 time, u64 count)
 {
 	struct stack_key key = {
 		.birth = s->birth, .user = s->user_stack, .kernel = s->kernel_stack, .tid = s->tid, .pid = s->pid, .state = state};
@@ -119,22 +119,22 @@ NOINLINE int charge_stack(struct slot *s, u32 state, u64 time, u64 count)
 }
 
 /* The running thread leaves its processor. */
-INLINE void note_stacks(void *ctx, struct slot *s)
+INLINE void note_stacks(void *ctx, struct thread_record *s)
 {
 	s->kernel_stack = keep_stack(ctx, NO_FLAGS);
-	s->user_stack = s->flags & SLOT_KERNEL_THREAD ? 0 : keep_stack(ctx, USER_FRAMES);
+	s->user_stack = s->flags & THREAD_KERNEL ? 0 : keep_stack(ctx, USER_FRAMES);
 }
 
 /* Time was stolen from it while it ran: it is there still. */
-INLINE void note_stolen(void *ctx, struct slot *s, u64 time)
+INLINE void note_stolen(void *ctx, struct thread_record *s, u64 time)
 {
 	s->kernel_stack = 0; /* the interrupt's that tells of it */
-	s->user_stack = s->flags & SLOT_KERNEL_THREAD ? 0 : keep_stack(ctx, USER_FRAMES);
+	s->user_stack = s->flags & THREAD_KERNEL ? 0 : keep_stack(ctx, USER_FRAMES);
 	charge_stack(s, STOLEN, time, 1);
 }
 
 /* What was taken for user code since the last check turns out to have been polling. */
-INLINE void tell_polling(struct slot *s, u64 now)
+INLINE void tell_polling(struct thread_record *s, u64 now)
 {
 	struct sample_event event = {.time = now, .since = s->asked_at, .tid = s->tid, .pid = s->pid, .kind = SAMPLE_POLLING, .state = s->asked};
 	s->sampled = 0;

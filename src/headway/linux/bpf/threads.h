@@ -90,7 +90,7 @@ INLINE bool selected(struct task_struct *task, u32 tid, u32 pid)
 	return bpf_map_lookup_elem(&selected_pids, &pid) || bpf_map_lookup_elem(&selected_tids, &tid);
 }
 
-INLINE u32 slot_of(struct task_struct *task)
+INLINE u32 thread_record_of(struct task_struct *task)
 {
 	u32 *number = bpf_task_storage_get(&tasks, task, NULL, 0);
 	return number ? *number : 0;
@@ -116,7 +116,7 @@ INLINE u32 state_by_registers(struct task_struct *task)
 	return call_state(call);
 }
 
-/* Begin measuring a thread: its slot's number, 0 if that is not possible or it is not of our pid namespace. */
+/* Begin measuring a thread: its thread record's number, 0 if that is not possible or it is not of our pid namespace. */
 NOINLINE u32 open(struct task_struct *task, u32 state, u32 resume, u32 flags)
 {
 	u32 number = 0, tid = 0, pid = 0;
@@ -130,16 +130,16 @@ NOINLINE u32 open(struct task_struct *task, u32 state, u32 resume, u32 flags)
 	}
 	if (*stored)
 		return *stored;
-	if (bpf_map_pop_elem(&free_slots, &number)) {
+	if (bpf_map_pop_elem(&free_thread_records, &number)) {
 		number = 0;
-		if (settings.has_fetch && control.slots < settings.max_slots - 1)
-			number = __sync_fetch_and_add(&control.slots, 1) + 1;
-		if (!number || number >= settings.max_slots) {
+		if (settings.has_fetch && control.thread_records < settings.max_thread_records - 1)
+			number = __sync_fetch_and_add(&control.thread_records, 1) + 1;
+		if (!number || number >= settings.max_thread_records) {
 			lose(p, LOST_THREADS, 1);
 			return 0;
 		}
 	}
-	struct slot *s = slot_at(number);
+	struct thread_record *s = thread_record_at(number);
 	if (!s)
 		return 0;
 	s->end = 0;
@@ -151,7 +151,7 @@ NOINLINE u32 open(struct task_struct *task, u32 state, u32 resume, u32 flags)
 	s->state = state;
 	s->resume = resume;
 	s->depth = 0;
-	s->flags = flags | (task->flags & PF_KTHREAD ? SLOT_KERNEL_THREAD : 0);
+	s->flags = flags | (task->flags & PF_KTHREAD ? THREAD_KERNEL : 0);
 	s->user = USER;
 	s->asking = 0;
 	s->asked = 0;

@@ -49,7 +49,7 @@ INLINE bool has_room(struct processor *p)
 	if (t && p->written < p->room)
 		return true;
 	p->lost_spans++;
-	p->told_slot = SLOT_UNSEEN;
+	p->told_record = THREAD_UNSEEN;
 	return false;
 }
 
@@ -57,9 +57,9 @@ INLINE bool has_room(struct processor *p)
 INLINE u64 tell(struct processor *p, u32 number, u64 since)
 {
 	u64 at = p->written;
-	if (p->told_slot != number) {
-		put_span(at++, RECORD_SLOT | (u64)number << 5);
-		p->told_slot = number;
+	if (p->told_record != number) {
+		put_span(at++, RECORD_THREAD | (u64)number << 5);
+		p->told_record = number;
 	}
 	if (p->told_until != since) {
 		put_span(at++, RECORD_TIME);
@@ -95,7 +95,7 @@ INLINE void record_span(struct processor *p, u32 number, u64 since, u64 until, u
 	if (!settings.record)
 		return;
 	u64 duration = until - since, taken = duration - time;
-	if (LIKELY(p->told_slot == number && p->told_until == since && p->written < p->room) &&
+	if (LIKELY(p->told_record == number && p->told_until == since && p->written < p->room) &&
 	    LIKELY(!(taken >> TAKEN_BITS) && !(duration >> DURATION_BITS)) && !(settings.some_cpus && !p->selected)) {
 		put_span(p->written, left << 1 | (u64)state << 2 | taken << 13 | duration << (13 + TAKEN_BITS));
 		p->told_until = until;
@@ -153,7 +153,7 @@ u64 record_return(u32 number, u32 state, u64 since, u64 until)
 u64 record_absence(u32 number, u32 state, u64 since, u64 until)
 {
 	struct processor *p = here();
-	struct slot *s = bpf_map_lookup_elem(&slots, &number);
+	struct thread_record *s = bpf_map_lookup_elem(&thread_records, &number);
 	u32 cpu = bpf_get_smp_processor_id();
 	u64 word = RECORD_ABSENCE | (u64)(state & 0x7ff) << 5 | (u64)number << 16;
 	if (!p || !s || !settings.record)
@@ -169,8 +169,8 @@ u64 record_absence(u32 number, u32 state, u64 since, u64 until)
 	}
 	if (state != READY && s->waker_kind == WAKER_STATE)
 		word |= (u64)WOKEN_BY_STATE << 38 | (u64)s->waker << 40;
-	else if (state != READY && s->waker_kind == WAKER_THREAD && s->waker_slot)
-		word |= (u64)WOKEN_BY_SLOT << 38 | (u64)s->waker_slot << 40;
+	else if (state != READY && s->waker_kind == WAKER_THREAD && s->waker_record)
+		word |= (u64)WOKEN_BY_MEASURED << 38 | (u64)s->waker_record << 40;
 	else if (state != READY && s->waker_kind == WAKER_THREAD)
 		word |= (u64)WOKEN_BY_TID << 38 | (u64)s->waker << 40;
 	u64 next = p->written_absences;

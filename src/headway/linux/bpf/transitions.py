@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from ._transitions import Columns
 
-__all__ = ["MAX_SLOTS", "NICE", "PAUSE_SECONDS", "Priority", "TransitionReader", "words_of_rings"]
+__all__ = ["MAX_THREAD_RECORDS", "NICE", "PAUSE_SECONDS", "Priority", "TransitionReader", "words_of_rings"]
 
 RING_WORDS = 1 << 21
 """Most words of a processor's ring of spans; 8 bytes each. One transition is a word, mostly: at 10 million a second
@@ -37,7 +37,7 @@ this is 200 ms of them. Its ring of absences has a quarter of that; a wait is th
 MIN_WORDS = 64
 ALL_WORDS = 1 << 25
 """Most words of all processors' rings of spans together: 256 MiB, and 64 more for absences."""
-MAX_SLOTS = 1 << 22
+MAX_THREAD_RECORDS = 1 << 22
 """As many threads as Linux can have at once: a record has room for no greater number."""
 HORIZON_NS = 50_000
 """What ended so short a time ago is left for the next look: another processor may be writing what came before it."""
@@ -96,7 +96,7 @@ class TransitionReader:
         exits: Exits,
         *,
         words: tuple[int, int],
-        max_slots: int,
+        max_thread_records: int,
         n_cpus: int,
         cpus: Callable[[], Iterable[int]],
         start: int,
@@ -106,7 +106,7 @@ class TransitionReader:
         self._memory, self._exits, self._tails = memory, exits, rings[2]
         self._n_cpus, self._cpus = n_cpus, cpus
         spans, absences = (memoryview(ring).cast("Q") for ring in rings[:2])
-        self._decoder = Decoder(spans, absences, n_cpus, words, max_slots, start)
+        self._decoder = Decoder(spans, absences, n_cpus, words, max_thread_records, start)
         for cpu in range(n_cpus):
             _TAILS.pack_into(self._tails, cpu * _TAILS.size, 0, 0)
         exits.follow()
@@ -206,50 +206,50 @@ class TransitionReader:
     def _find_threads(self, *, all_of_them: bool) -> list[tuple[ThreadSeen, int, int, int]]:
         """Whose the rows are. Returns the living threads that were looked at: what each is, its cpu, state and since.
 
-        The rings have been read before this, and a thread hands its slot on only after it was put on the ring of exits:
-        so whoever has rows is found in its slot, or on that ring after that.
+        The rings have been read before this. A thread is put on the ring of exits before its thread record is free for
+        another one, so a thread that has rows is found in its thread record, or on that ring afterwards.
         """
         now = time.monotonic()
         if all_of_them or now - self._sought > SEARCH_SECONDS:
             self._sought = now
-            found = self._memory.look_at(range(1, self._memory.slots_used()))
+            found = self._memory.look_at(range(1, self._memory.thread_records_used()))
         else:
-            found = self._memory.look_at(self._decoder.slots())
+            found = self._memory.look_at(self._decoder.thread_records())
         self._consume()
         seen = []
-        for slot, tid, pid, name, birth, cpu, state, since in found:
-            thread = self._identify(slot, tid, pid, name, birth)
+        for record, tid, pid, name, birth, cpu, state, since in found:
+            thread = self._identify(record, tid, pid, name, birth)
             seen.append((thread, cpu, state, since))
-        for slot, tid, pid, name, birth, end in self._exits.take_news():
-            thread = self._identify(slot, tid, pid, name, birth)
-            self._decoder.had(slot, thread.thread, birth, end)
+        for record, tid, pid, name, birth, end in self._exits.take_news():
+            thread = self._identify(record, tid, pid, name, birth)
+            self._decoder.had(record, thread.thread, birth, end)
             thread = self._news[thread.thread] = replace(thread, end=end)
             self._ended.append(thread)
             self._opened.pop(thread.thread, None)
-            del self._known[slot, birth]
-            living = self._living.get(slot)
+            del self._known[record, birth]
+            living = self._living.get(record)
             if living is not None and living.thread == thread.thread:
-                del self._living[slot]
+                del self._living[record]
         return [row for row in seen if self._news.get(row[0].thread, row[0]).end is None]
 
-    def _identify(self, slot: int, tid: int, pid: int, name: str, birth: int) -> ThreadSeen:
-        """The thread that was born into a slot then, with what it is called now."""
-        old = self._known.get((slot, birth))
-        living = self._living.get(slot)
+    def _identify(self, record: int, tid: int, pid: int, name: str, birth: int) -> ThreadSeen:
+        """The thread that was born into this thread record then, with what it is called now."""
+        old = self._known.get((record, birth))
+        living = self._living.get(record)
         if old is None and living is not None and living.tid == tid and 0 < living.birth - birth < OLDER_NS:
             # It was opened while a handler was at work that had read its clock before, and is as old as that.
-            old = self._known.pop((slot, living.birth))
-            self._decoder.had(slot, old.thread, birth, _FOR_EVER)
+            old = self._known.pop((record, living.birth))
+            self._decoder.had(record, old.thread, birth, _FOR_EVER)
         if old is None:
             thread = ThreadSeen(self._numbered, tid, pid, name, birth, birth, None)
             self._numbered += 1
-            self._decoder.has(slot, birth, thread.thread)
+            self._decoder.has(record, birth, thread.thread)
         else:
             thread = ThreadSeen(old.thread, tid, pid, name, birth, birth, None)
         if thread != old:
-            self._known[slot, birth] = self._news[thread.thread] = thread
+            self._known[record, birth] = self._news[thread.thread] = thread
             if living is None or living.birth <= birth or living.thread == thread.thread:
-                self._living[slot] = thread
+                self._living[record] = thread
         return thread
 
     def _whole(self, columns: Columns, until: int) -> Columns:

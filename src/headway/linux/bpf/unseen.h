@@ -25,7 +25,7 @@ INLINE u64 arrival(struct processor *p, struct task_struct *task, u64 now)
  */
 NOINLINE int left_unseen(struct processor *p, u32 number, u64 now)
 {
-	struct slot *s = slot_at(number);
+	struct thread_record *s = thread_record_at(number);
 	u64 at = arrival(p, bpf_get_current_task_btf(), now);
 	if (!s)
 		return 0;
@@ -69,7 +69,7 @@ NOINLINE int left_unseen(struct processor *p, u32 number, u64 now)
 NOINLINE int woken_unseen(struct task_struct *task, u32 number, u64 clock, u64 until)
 {
 	struct processor *p = here();
-	struct slot *s = slot_at(number);
+	struct thread_record *s = thread_record_at(number);
 	if (!p || !s)
 		return 0;
 	u32 state = s->state;
@@ -107,7 +107,7 @@ NOINLINE int woken_unseen(struct task_struct *task, u32 number, u64 clock, u64 u
 /* Who had the processor while a thread was ready that then came to it unseen: after the last switch that showed, somebody. */
 NOINLINE int blame_unseen(struct processor *p, u32 number, u64 until)
 {
-	struct slot *s = slot_at(number);
+	struct thread_record *s = thread_record_at(number);
 	if (!s)
 		return 0;
 	u64 since = p->switched > s->since ? p->switched : s->since;
@@ -133,14 +133,14 @@ INLINE void forget_nested(struct processor *p)
 NOINLINE u32 look(struct processor *p, u64 now, u32 state)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	u32 number = task->pid ? slot_of(task) : 0;
+	u32 number = task->pid ? thread_record_of(task) : 0;
 	u32 cpu = bpf_get_smp_processor_id();
 	p->task = (u64)task;
 	p->pending_state = 0; /* of the thread that was here, not of this one */
 	p->pending_user = 0;
 	if (settings.some_cpus && !p->selected)
 		number = 0;
-	struct slot *s = number ? slot_at(number) : NULL;
+	struct thread_record *s = number ? thread_record_at(number) : NULL;
 	if (!s) {
 		u32 before = p->state, state_now = task->pid ? UNMEASURED : IDLE;
 		if (before < N_STATES && before != state_now) {
@@ -153,10 +153,10 @@ NOINLINE u32 look(struct processor *p, u64 now, u32 state)
 		}
 		p->state = state_now;
 		forget_nested(p);
-		p->slot = 0;
+		p->thread_record = 0;
 		return 0;
 	}
-	p->slot = number;
+	p->thread_record = number;
 	if (s->cpu != cpu + 1) {
 		u64 from = arrival(p, task, now);
 		if (s->since > from)
@@ -186,8 +186,8 @@ NOINLINE u32 look(struct processor *p, u64 now, u32 state)
 		s->since = p->since = from;
 		p->longest = 0; /* that was somebody else's */
 		s->cpu = cpu + 1;
-		if (s->flags & SLOT_EXECUTES) { /* whose registers may already be those of another architecture's program */
-			s->flags &= ~SLOT_EXECUTES;
+		if (s->flags & THREAD_EXECUTES) { /* whose registers may already be those of another architecture's program */
+			s->flags &= ~THREAD_EXECUTES;
 			state = state ? state : call_state(CALL_EXECVE);
 		}
 		p->state = state ? state : state_by_registers(task);

@@ -76,8 +76,8 @@ KEPT_EXITS = 1 << 17
 _LOSSES = {name: LOSSES[loss.constant] for name, loss in KNOWN_LOSSES.items() if loss.constant}
 """The losses that the eBPF programs count, and the places where they do."""
 
-_SHARED = ("processors", "saved_processors", "slots", "saved_slots", ".bss", "tag_names")
-_COUNTS = ("slot_counts", "saved_slot_counts", "processor_counts", "saved_processor_counts")
+_SHARED = ("processors", "saved_processors", "thread_records", "saved_threads", ".bss", "tag_names")
+_COUNTS = ("thread_counts", "saved_thread_counts", "processor_counts", "saved_processor_counts")
 _RINGS = ("spans", "absences", "tails")
 
 
@@ -112,7 +112,7 @@ class BpfSource:
         self._options = options
         self._intervals = intervals
         self._forget = forget
-        self._max_slots = (max_threads or max(8192, _living_threads() * 3 // 2)) + 1
+        self._max_thread_records = (max_threads or max(8192, _living_threads() * 3 // 2)) + 1
         self._object: Object | None = None
         self._ring: RingReader | None = None
         self._exits = Exits()
@@ -145,9 +145,9 @@ class BpfSource:
         """Where threads were when they left their processor, and the states of samples, if that was asked for."""
         self._record, self._ring_words = record, ring_words
         if record:
-            from headway.linux.bpf.transitions import MAX_SLOTS
+            from headway.linux.bpf.transitions import MAX_THREAD_RECORDS
 
-            self._max_slots = min(self._max_slots, MAX_SLOTS)
+            self._max_thread_records = min(self._max_thread_records, MAX_THREAD_RECORDS)
         self._reader: TransitionReader | None = None
         self._last_batch: Batch | None = None
         self._priority: Priority | None = None
@@ -229,7 +229,7 @@ class BpfSource:
             self._memory,
             self._exits,
             words=self._words(),
-            max_slots=self._max_slots,
+            max_thread_records=self._max_thread_records,
             n_cpus=processors.possible(),
             cpus=self._cpus,
             start=self._start,
@@ -334,20 +334,20 @@ class BpfSource:
         for tag in reversed(range(first_tag, STATES["N_TAGS"])):
             self._object.map("free_tags").push(tag)
         if not features.fetch:
-            for slot in reversed(range(1, self._max_slots)):
-                self._object.map("free_slots").push(slot)
+            for record in reversed(range(1, self._max_thread_records)):
+                self._object.map("free_thread_records").push(record)
         self._maps = [self._object.map(name).map_memory() for name in _SHARED]
         self._memory = Memory(
             tuple(self._maps),
             processors.possible(),
-            self._max_slots,
+            self._max_thread_records,
             polls=checks.state_names(self._checks),
             functions=self._marking.states if self._marking is not None else (),
             plan=self._plan,
             counts=tuple(self._object.map(name).map_memory() for name in _COUNTS) if self._plan.events else (),
         )
         if not features.fetch:
-            self._memory.hand_out_slots()
+            self._memory.hand_out_thread_records()
         if self._plan.events:
             self._counters = self._plan.open(processors.online())
             events = self._object.map("events")
@@ -373,15 +373,15 @@ class BpfSource:
         return {
             "processors": cpus,
             "saved_processors": cpus if self._intervals else 1,
-            "slots": self._max_slots,
-            "saved_slots": self._max_slots if self._intervals else 1,
-            "free_slots": self._max_slots,
+            "thread_records": self._max_thread_records,
+            "saved_threads": self._max_thread_records if self._intervals else 1,
+            "free_thread_records": self._max_thread_records,
             "exits": RING_BYTES,
             "events": cpus * STATES["N_COUNTED"],
             "processor_counts": cpus if counting else 1,
             "saved_processor_counts": cpus if counting and self._intervals else 1,
-            "slot_counts": self._max_slots if counting else 1,
-            "saved_slot_counts": self._max_slots if counting and self._intervals else 1,
+            "thread_counts": self._max_thread_records if counting else 1,
+            "saved_thread_counts": self._max_thread_records if counting and self._intervals else 1,
             "causes": CAUSES if self._options.why else 1,
             "histories": cpus if self._options.why else 1,
             **self._stack_sizes(cpus),
@@ -411,7 +411,7 @@ class BpfSource:
             "n_counted": len(self._plan.events),
             "name": name.removesuffix(b"*"),
             "name_prefix": name.endswith(b"*"),
-            "max_slots": self._max_slots,
+            "max_thread_records": self._max_thread_records,
             "namespace_inum": pid_namespace(),
             "cgroup": group,
             "cgroup_level": group_level,
@@ -548,7 +548,7 @@ class BpfSource:
         return self._memory.snapshot_words
 
     def processors_at(self, at: int) -> dict[int, Cells]:
-        """What each processor has done since `begin`, as of the snapshot at this moment, which is past: cpu -> cells."""
+        """Return what each processor has done since `begin`, as of the snapshot at this past moment: cpu -> cells."""
         chosen = self._selection.cpus
         return {cpu: cells for cpu, cells in self._memory.read_processors(at) if chosen is None or cpu in chosen}
 

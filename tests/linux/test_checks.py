@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 from headway.errors import SelectionError
 from headway.linux.bpf import _memory, checks
 from headway.linux.bpf.checks import FILES, Check, load, state_names
+from headway.linux.bpf.layout import STATES
 from headway.linux.options import MeasureOptions
 from headway.linux.syscalls.table import numbers
 
 from .measuring import count_of, measure, not_polled, only, time_in
 
-N_CALLS = _memory.STATES["N_CALLS"]
+N_CALLS = STATES["N_CALLS"]
 READY_MADE = tomllib.loads((resources.files("headway.linux.bpf") / "checks.toml").read_text())
 
 
@@ -47,7 +48,7 @@ def file(tmp_path: Path) -> Callable[[str], str]:
 def test_the_ready_made_table_is_there_and_each_call_once() -> None:
     found = load()
     assert {check.call for check in found} == READY_MADE["check"].keys() & numbers().keys()
-    assert len({check.number for check in found}) == len(found) <= _memory.STATES["N_CHECKS"]
+    assert len({check.number for check in found}) == len(found) <= STATES["N_CHECKS"]
     for check in found:
         assert check.number == numbers()[check.call]
         assert check.gap_ns == 20_000
@@ -58,7 +59,7 @@ def test_the_ready_made_table_is_there_and_each_call_once() -> None:
 def test_the_states_are_named_by_call_and_kind_of_file() -> None:
     found = load()
     names = state_names(found)
-    assert len(names) == len(found) * _memory.STATES["N_FILES"] == len(found) * len(FILES)
+    assert len(names) == len(found) * STATES["N_FILES"] == len(found) * len(FILES)
     assert len(set(names)) == len(names)
     place = [check.call for check in found].index("recvfrom") * len(FILES)
     assert names[place] == "poll.recvfrom"
@@ -161,7 +162,7 @@ def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
 
 def test_more_checks_than_there_is_room_for_are_refused(file: Callable[[str], str]) -> None:
     more = [call for call in sorted(numbers()) if numbers()[call] < 300 and call not in READY_MADE["check"]]
-    some = more[: _memory.STATES["N_CHECKS"]]
+    some = more[: STATES["N_CHECKS"]]
     with pytest.raises(SelectionError, match="are more than the 32 there is room for: disable some"):
         load(file("".join(f"[check.{call}]\n{GOOD}" for call in some)))
 

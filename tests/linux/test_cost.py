@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.linux.bpf._memory import EVENTS
 from headway.linux.bpf.calibration import BEFORE, FUNCTIONS, Costs, Exercise, ExercisingProcess, costs
+from headway.linux.bpf.layout import EVENTS
 from headway.linux.options import Selection
 from headway.model import Kind
 from headway.views.json import to_document

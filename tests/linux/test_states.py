@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from headway.linux.bpf import _memory, states
+from headway.linux.bpf import states
+from headway.linux.bpf.layout import STATES
 from headway.linux.syscalls import table as syscalls
 from headway.linux.syscalls._calls import COMPAT
 from headway.model import Kind, kind_of
 
-NUMBER = _memory.STATES
+NUMBER = STATES
 
 
 def test_every_state_has_a_name_and_the_name_a_kind() -> None:

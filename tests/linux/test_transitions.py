@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.linux.bpf._memory import STATES
-from headway.linux.bpf._transitions import RECORDS, Decoder
+from headway.linux.bpf._transitions import Decoder
+from headway.linux.bpf.layout import RING, RING_RECORDS, STATES
 from headway.linux.bpf.transitions import TransitionReader, words_of_rings
 
 if TYPE_CHECKING:
@@ -45,9 +45,10 @@ def memory(n_cpus: int, words: int = WORDS) -> memoryview:
 
 
 def span(duration: int, taken: int, state: int, left: int) -> list[int]:
-    if taken < 1 << 15 and duration < 1 << 36 and left <= 1:
-        return [left << 1 | state << 2 | taken << 13 | duration << 28]
-    return [RECORDS["LONG"] | state << 5 | left << 16, duration, taken]
+    if taken < 1 << RING["TAKEN_BITS"] and duration < 1 << RING["DURATION_BITS"] and left <= 1:
+        word = left << RING["SPAN_ENDED"] | state << RING["SPAN_STATE"]
+        return [word | taken << RING["SPAN_TAKEN"] | duration << RING["SPAN_DURATION"]]
+    return [RING_RECORDS["RECORD_LONG"] | state << RING["RECORD_STATE"] | left << RING["RECORD_COUNT"], duration, taken]
 
 
 @dataclass
@@ -68,7 +69,9 @@ class Processor:
         self.last = state, duration - taken, left
 
     def amount(self, state: int, time: int, count: int) -> None:
-        self.spans.put(RECORDS["AMOUNT"] | state << 5 | count << 16, time)
+        self.spans.put(
+            RING_RECORDS["RECORD_AMOUNT"] | state << RING["RECORD_STATE"] | count << RING["RECORD_COUNT"], time
+        )
         self._add(state, time, count, -time)
 
     def move(self, to: int) -> None:
@@ -76,13 +79,14 @@ class Processor:
             return
         state, time, count = self.last
         count = min(count, 1)  # others are not moved
-        self.spans.put(RECORDS["MOVE"] | state << 5 | to << 16 | count << 27, time)
+        word = RING_RECORDS["RECORD_MOVE"] | state << RING["RECORD_STATE"] | to << RING["MOVE_TO"]
+        self.spans.put(word | count << RING["MOVE_COUNT"], time)
         self._add(state, -time, -count, 0)
         self._add(to, time, count, 0)
         self.last = None
 
     def switch(self, record: int) -> None:
-        self.spans.put(RECORDS["THREAD"] | record << 5)
+        self.spans.put(RING_RECORDS["RECORD_THREAD"] | record << RING["RECORD_NUMBER"])
         self.record, self.last = record, None
 
     def _add(self, state: int, time: int, count: int, taken: int) -> None:
@@ -118,7 +122,7 @@ def decoder_of(n_cpus: int, words: int = WORDS) -> tuple[Decoder, list[Ring], li
 
 
 STATE = st.integers(1, N_STATES - 1)
-KIND = st.sampled_from(sorted(RECORDS.values()))
+KIND = st.sampled_from(sorted(RING_RECORDS.values()))
 DURATION = st.one_of(st.integers(0, 10_000), st.integers(0, 1 << 40))
 STEPS = st.one_of(
     st.tuples(st.just("charge"), DURATION, st.floats(0, 1), STATE, st.sampled_from([0, 1, 1, 70_000])),
@@ -176,9 +180,13 @@ def test_rows_add_up_to_what_was_charged_whenever_they_are_read(
         st.one_of(
             st.integers(0, WORD),
             st.integers(0, 200),
-            st.builds(lambda kind, rest: kind | rest << 5, KIND, st.integers(0, 1 << 40)),
+            st.builds(lambda kind, rest: kind | rest << RING["RECORD_BITS"], KIND, st.integers(0, 1 << 40)),
             st.builds(lambda time: START + time, st.integers(-1000, 10_000)),
-            st.builds(lambda duration, state: state << 2 | duration << 28, st.integers(0, 5000), STATE),
+            st.builds(
+                lambda duration, state: state << RING["SPAN_STATE"] | duration << RING["SPAN_DURATION"],
+                st.integers(0, 5000),
+                STATE,
+            ),
         ),
         max_size=64,
     ),
@@ -222,7 +230,7 @@ def test_a_hole_is_a_span_that_is_not_known_and_of_nobody() -> None:
     processor = Processor(ring)
     processor.switch(1)
     processor.charge(500, 0, STATES["USER"], 1)
-    ring.put(RECORDS["TIME"], START + 700)
+    ring.put(RING_RECORDS["RECORD_TIME"], START + 700)
     processor.charge(100, 0, STATES["USER"], 1)
     decoder.read([(ring.written, 0)], START + 1000, START + 1000)
     time, duration, _, _, thread, state, *_ = decoder.take()
@@ -237,7 +245,8 @@ def test_what_ends_after_the_horizon_is_left_for_the_next_look() -> None:
     processor = Processor(ring)
     for _ in range(3):
         processor.charge(400, 0, STATES["USER"], 0)
-    waits.put(RECORDS["ABSENCE"] | STATES["WAIT_PIPE"] << 5 | 1 << 16, START, START + 900)
+    word = RING_RECORDS["RECORD_ABSENCE"] | STATES["WAIT_PIPE"] << RING["RECORD_STATE"] | 1 << RING["ABSENCE_NUMBER"]
+    waits.put(word, START, START + 900)
     for horizon, rows in ((399, 0), (800, 2), (899, 0), (1200, 2)):
         decoder.read([(ring.written, waits.written)], START + horizon, START + 5000)
         assert len(decoder.take()[0]) == rows
@@ -327,7 +336,9 @@ class Kernel:
 
     def run(self, record: int) -> None:
         if record in self.records:
-            self.ring.put(RECORDS["TIME"], self.time, RECORDS["THREAD"] | record << 5)
+            self.ring.put(
+                RING_RECORDS["RECORD_TIME"], self.time, RING_RECORDS["RECORD_THREAD"] | record << RING["RECORD_NUMBER"]
+            )
             self.ring.put(*span(5, 0, STATES["USER"], 1))
             self.ran.append((self.records[record][0], self.time))
             self.time += 5

@@ -6,12 +6,6 @@ from headway.model import Cell, Kind
 
 from .checks import Check
 
-STATES: dict[str, int]
-EVENTS: dict[str, int]
-CAUSES: dict[str, int]
-STACKS: dict[str, int]
-LOSSES: dict[str, int]
-
 def name_states(given: Sequence[str]) -> None: ...
 def pack_settings(
     *,

@@ -15,22 +15,10 @@ from headway.model import Cell, Kind, kind_of
 
 cdef extern from "bpf/layout.h" nogil:
     enum:
-        N_CALLS, KERNEL_CALL, WAIT_CALL, N_STATES, N_CELLS, N_NESTED, N_LOSSES, COUNT_BITS
-        USER, READY, UNKNOWN, STOLEN, OVERHEAD, IDLE, UNMEASURED, ELSEWHERE, STOPPED
-        KERNEL_FAULT, KERNEL_THREAD, KERNEL_OTHER
-        WAIT_FUTEX, WAIT_DISK, WAIT_NET, WAIT_PIPE, WAIT_POLL, WAIT_EPOLL, WAIT_SLEEP, WAIT_CHILD, WAIT_FAULT
-        WAIT_SIGNAL, WAIT_IPC, WAIT_IO_URING, WAIT_FLOCK, WAIT_KTHREAD, WAIT_FILE, WAIT_OTHER, WAIT_BY_FILE
-        IRQ_DEVICE, IRQ_TIMER, IRQ_RESCHEDULE, IRQ_CALL_FUNCTION, IRQ_CALL_FUNCTION_SINGLE, IRQ_WORK, IRQ_THERMAL
-        IRQ_THRESHOLD, IRQ_ERROR, IRQ_SPURIOUS, IRQ_DEFERRED_ERROR, IRQ_PLATFORM, IRQ_IPI
-        SOFTIRQ, N_INTERRUPTS, THREAD_NEW, THREAD_KERNEL, THREAD_UNSEEN
-        N_CHECKS, N_FILES, POLL, N_TAGS, TAG, TAG_LENGTH, N_EVENTS, N_COUNTED
-        AT_ENTER, AT_LEAVE, AT_SWITCH, AT_WAKE, AT_FAULT, AT_FAULT_END, AT_INTERRUPT, AT_INTERRUPT_END
-        AT_ASK, AT_LOOK, AT_ANSWER, AT_FUNCTION, AT_FUNCTION_END, COST_BITS
-        N_STACK, STACK_LOST, SAMPLE_TAKEN, SAMPLE_POLLING
-        OBJECT_ADDRESS, OBJECT_FILE, OBJECT_LINE, OBJECT_STATE, WAKER_THREAD, WAKER_STATE, HOLDER_THREAD
-        LOST_THREADS, LOST_EXITS, LOST_STATES, LOST_NESTED, LOST_SKIPPED, LOST_UNMATCHED, LOST_STEAL, LOST_SWITCHES
-        LOST_STORAGE, LOST_BLOCKS, LOST_LIES, LOST_TAGS, LOST_FRAMES, LOST_CAUSES, LOST_STACKS, LOST_STACK_TIMES
-        LOST_SAMPLE_EVENTS, LOST_WAKES
+        N_CALLS, N_STATES, N_CELLS, N_NESTED, N_LOSSES, N_COUNTED, N_CHECKS, N_ERRORS, N_EVENTS, N_INTERRUPTS, TAG_LENGTH
+        COUNT_BITS, COST_BITS
+        USER, READY, UNKNOWN, OVERHEAD, IRQ_DEVICE, POLL, TAG
+        THREAD_NEW, THREAD_KERNEL, THREAD_UNSEEN
 
     struct cell:
         uint64_t time
@@ -42,48 +30,48 @@ cdef extern from "bpf/layout.h" nogil:
         uint16_t state, resume, depth, used
         uint32_t number
         uint16_t flags, user, asking, asked
-        uint16_t nested[8]
+        uint16_t nested[N_NESTED]
         char name[16]
-        cell cells[128]
+        cell cells[N_CELLS]
 
     struct thread_record:
         uint64_t birth, end, since, block, object, user_stack, kernel_stack
         uint32_t tid, pid, cpu, snapshot, object_kind
         uint16_t state, resume, depth, used, flags
-        uint16_t nested[8]
+        uint16_t nested[N_NESTED]
         char name[16]
 
     struct processor:
         uint64_t since
         uint32_t thread_record
         uint16_t state, depth
-        uint16_t nested[8]
+        uint16_t nested[N_NESTED]
         uint32_t busy, snapshot, selected
         uint64_t events, deferred_since, deferred_total, absorbed_total
-        cell deferred[32]
-        cell absorbed[32]
-        uint64_t losses[32]
+        cell deferred[N_INTERRUPTS]
+        cell absorbed[N_INTERRUPTS]
+        uint64_t losses[N_LOSSES]
         uint64_t written, lost_spans, written_absences, lost_absences
-        cell cells[1]
+        cell cells[N_STATES]
 
     struct check:
         uint16_t call
         uint8_t always, if_zero, if_no_time, if_flag, if_nonblocking, about, about_file, zero
-        uint16_t errors[4]
+        uint16_t errors[N_ERRORS]
         uint32_t flag, gap
 
     struct tag_name:
-        char name[32]
+        char name[TAG_LENGTH]
 
     struct thread_counts:
         uint64_t zero, birth
         uint32_t tid, used
-        uint64_t cells[128][8]
+        uint64_t cells[N_CELLS][N_COUNTED]
 
     struct processor_counts:
-        uint64_t enabled[8]
-        uint64_t running[8]
-        uint64_t cells[1][8]
+        uint64_t enabled[N_COUNTED]
+        uint64_t running[N_COUNTED]
+        uint64_t cells[N_STATES][N_COUNTED]
 
     struct settings:
         uint32_t everything, follow, some_cpus, intervals, has_steal, has_prev_state, has_fetch, max_thread_records
@@ -92,17 +80,17 @@ cdef extern from "bpf/layout.h" nogil:
         uint32_t name_length, name_prefix
         char name[16]
         uint32_t why, functions, n_counted, record, ring_words, absence_words, stacks, timer_line
-        uint8_t check_of[512]
-        check checks[32]
-        uint16_t wait_of[512]
-        uint16_t compat_call[512]
+        uint8_t check_of[N_CALLS]
+        check checks[N_CHECKS]
+        uint16_t wait_of[N_CALLS]
+        uint16_t compat_call[N_CALLS]
 
     struct control:
         uint64_t snapshot_at
         uint64_t told_at
         uint32_t snapshot, last, command, only, thread_records
-        uint32_t before[15]
-        uint32_t after[15]
+        uint32_t before[N_EVENTS]
+        uint32_t after[N_EVENTS]
 
 cdef extern from *:
     """
@@ -113,6 +101,7 @@ cdef extern from *:
     #include <time.h>
     #include <sys/syscall.h>
     #include "bpf/layout.h"
+    #include "layout_checks.h" /* made by list_layout.py */
     #define SNAPSHOT_HEAD offsetof(struct thread_snapshot, cells)
     static inline uint64_t headway_clock(void) {
         struct timespec t;
@@ -125,53 +114,7 @@ cdef extern from *:
     uint64_t headway_clock() nogil
     void headway_fence() nogil
 
-STATES = {
-    "N_CALLS": N_CALLS, "KERNEL_CALL": KERNEL_CALL, "WAIT_CALL": WAIT_CALL, "N_STATES": N_STATES,
-    "USER": USER, "READY": READY, "UNKNOWN": UNKNOWN, "STOLEN": STOLEN, "OVERHEAD": OVERHEAD, "IDLE": IDLE,
-    "UNMEASURED": UNMEASURED, "ELSEWHERE": ELSEWHERE, "STOPPED": STOPPED, "KERNEL_FAULT": KERNEL_FAULT,
-    "KERNEL_THREAD": KERNEL_THREAD, "KERNEL_OTHER": KERNEL_OTHER, "WAIT_FUTEX": WAIT_FUTEX, "WAIT_DISK": WAIT_DISK,
-    "WAIT_NET": WAIT_NET, "WAIT_PIPE": WAIT_PIPE, "WAIT_POLL": WAIT_POLL, "WAIT_EPOLL": WAIT_EPOLL,
-    "WAIT_SLEEP": WAIT_SLEEP, "WAIT_CHILD": WAIT_CHILD, "WAIT_FAULT": WAIT_FAULT, "WAIT_SIGNAL": WAIT_SIGNAL,
-    "WAIT_IPC": WAIT_IPC, "WAIT_IO_URING": WAIT_IO_URING, "WAIT_FLOCK": WAIT_FLOCK, "WAIT_KTHREAD": WAIT_KTHREAD,
-    "WAIT_FILE": WAIT_FILE, "WAIT_OTHER": WAIT_OTHER, "WAIT_BY_FILE": WAIT_BY_FILE, "IRQ_DEVICE": IRQ_DEVICE,
-    "IRQ_TIMER": IRQ_TIMER, "IRQ_RESCHEDULE": IRQ_RESCHEDULE, "IRQ_CALL_FUNCTION": IRQ_CALL_FUNCTION,
-    "IRQ_CALL_FUNCTION_SINGLE": IRQ_CALL_FUNCTION_SINGLE, "IRQ_WORK": IRQ_WORK, "IRQ_THERMAL": IRQ_THERMAL,
-    "IRQ_THRESHOLD": IRQ_THRESHOLD, "IRQ_ERROR": IRQ_ERROR, "IRQ_SPURIOUS": IRQ_SPURIOUS,
-    "IRQ_DEFERRED_ERROR": IRQ_DEFERRED_ERROR, "IRQ_PLATFORM": IRQ_PLATFORM, "IRQ_IPI": IRQ_IPI, "SOFTIRQ": SOFTIRQ,
-    "N_CHECKS": N_CHECKS, "N_FILES": N_FILES, "POLL": POLL, "N_TAGS": N_TAGS, "TAG": TAG, "N_COUNTED": N_COUNTED,
-}
-"""The numbers of the states (bpf/layout.h), by their names there."""
-
-CAUSES = {
-    "OBJECT_ADDRESS": OBJECT_ADDRESS, "OBJECT_FILE": OBJECT_FILE, "OBJECT_LINE": OBJECT_LINE,
-    "OBJECT_STATE": OBJECT_STATE, "WAKER_THREAD": WAKER_THREAD, "WAKER_STATE": WAKER_STATE,
-    "HOLDER_THREAD": HOLDER_THREAD,
-}
-"""The numbers of the kinds of causes (bpf/layout.h)."""
-
-STACKS = {
-    "FRAMES": N_STACK, "LOST": STACK_LOST,
-    "SAMPLE_TAKEN": SAMPLE_TAKEN, "SAMPLE_POLLING": SAMPLE_POLLING,
-}
-"""What the programs tell of stacks (bpf/stacks.h)."""
-
-LOSSES = {
-    "LOST_THREADS": LOST_THREADS, "LOST_EXITS": LOST_EXITS, "LOST_STATES": LOST_STATES, "LOST_NESTED":
-    LOST_NESTED, "LOST_SKIPPED": LOST_SKIPPED, "LOST_UNMATCHED": LOST_UNMATCHED, "LOST_STEAL": LOST_STEAL,
-    "LOST_SWITCHES": LOST_SWITCHES, "LOST_STORAGE": LOST_STORAGE, "LOST_BLOCKS": LOST_BLOCKS, "LOST_LIES":
-    LOST_LIES, "LOST_TAGS": LOST_TAGS, "LOST_FRAMES": LOST_FRAMES, "LOST_CAUSES": LOST_CAUSES, "LOST_STACKS":
-    LOST_STACKS, "LOST_STACK_TIMES": LOST_STACK_TIMES, "LOST_SAMPLE_EVENTS": LOST_SAMPLE_EVENTS, "LOST_WAKES": LOST_WAKES,
-}
-"""The places of the losses that the programs count (bpf/layout.h), by their names there."""
-
 cdef uint64_t COUNT_MASK = (<uint64_t>1 << COUNT_BITS) - 1
-EVENTS = {
-    "enter": AT_ENTER, "leave": AT_LEAVE, "switch": AT_SWITCH, "wake": AT_WAKE, "fault": AT_FAULT,
-    "fault_end": AT_FAULT_END, "interrupt": AT_INTERRUPT, "interrupt_end": AT_INTERRUPT_END,
-    "ask": AT_ASK, "look": AT_LOOK, "answer": AT_ANSWER, "function_end": AT_FUNCTION_END,
-    "function": AT_FUNCTION, "function_endbr": AT_FUNCTION + 1, "function_other": AT_FUNCTION + 2,
-}
-"""The numbers of the kinds of events whose cost is known apart (bpf/layout.h)."""
 
 cdef list names = ["unknown"] * N_STATES
 cdef dict number_of_name = {}
@@ -672,7 +615,7 @@ cdef class Memory:
     cdef char *saved_thread_counts
     cdef char *processor_counts
     cdef char *saved_processor_counts
-    cdef uint16_t numbers[1024]
+    cdef uint16_t numbers[N_STATES]
     """State number from POLL on -> our own; 0: not known yet."""
     cdef tuple polls, functions
     cdef int n_cpus
@@ -757,7 +700,7 @@ cdef class Memory:
         return 0
 
     def set_costs(self, before, after):
-        """What the observer's part of the events is, ns each: before the handler reads its clock, and after (`EVENTS`)."""
+        """What the observer's part of the events is, ns each: before the handler reads its clock, and after (`layout.EVENTS`)."""
         cdef int i
         for i in range(N_EVENTS):
             self.shared.before[i] = fixed_point(before[i])
@@ -976,8 +919,8 @@ cdef class Memory:
                         continue
                 cells.used = 0
                 for i in range(N_STATES):
-                    if (&copy.cells[0])[i].time or (&copy.cells[0])[i].count:
-                        self.put(cells, i, (&copy.cells[0])[i].time, (&copy.cells[0])[i].count)
+                    if copy.cells[i].time or copy.cells[i].count:
+                        self.put(cells, i, copy.cells[i].time, copy.cells[i].count)
                 if cells.sum() == copy.since - self.started and copy.since <= at:
                     break
                 pause(attempt)
@@ -994,7 +937,7 @@ cdef class Memory:
                 counts = <processor_counts *>((self.saved_processor_counts if from_saved else self.processor_counts)
                                               + cpu * PROCESSOR_COUNTS_SIZE)
                 for i in range(N_STATES):
-                    if (&copy.cells[0])[i].time or (&copy.cells[0])[i].count:
+                    if copy.cells[i].time or copy.cells[i].count:
                         cells.count(self.state_of(i), <const uint64_t *>counts.cells[i])
             cells.put(self.state_of(copy.state), at - copy.since - deferred, 0) # a processor counts what was left there for good
             return cells
@@ -1244,9 +1187,9 @@ cdef class Memory:
 cdef extern from *:
     """
     #include <sched.h>
-    #define PROCESSOR_SIZE ((sizeof(struct processor) + 7) & ~(size_t)7)
-    #define THREAD_RECORD_SIZE ((sizeof(struct thread_record) + 7) & ~(size_t)7)
-    #define THREAD_SNAPSHOT_SIZE ((sizeof(struct thread_snapshot) + 7) & ~(size_t)7)
+    #define PROCESSOR_SIZE sizeof(struct processor)
+    #define THREAD_RECORD_SIZE sizeof(struct thread_record)
+    #define THREAD_SNAPSHOT_SIZE sizeof(struct thread_snapshot)
     #define THREAD_COUNTS_SIZE sizeof(struct thread_counts)
     #define PROCESSOR_COUNTS_SIZE sizeof(struct processor_counts)
     #define MAX_ATTEMPTS 2000

@@ -3,8 +3,6 @@ from collections.abc import Sequence
 from numpy import int16, int32, int64, uint16
 from numpy.typing import NDArray
 
-RECORDS: dict[str, int]
-
 Columns = tuple[
     NDArray[int64],
     NDArray[int64],

@@ -12,15 +12,13 @@ from libc.string cimport memset
 
 cdef extern from "bpf/layout.h" nogil:
     enum:
-        N_STATES, UNKNOWN, TAKEN_BITS, DURATION_BITS, THREAD_RECORD_BITS
+        N_STATES, UNKNOWN
         RECORD_THREAD, RECORD_TIME, RECORD_LONG, RECORD_AMOUNT, RECORD_MOVE, RECORD_ABSENCE
-        WOKEN_BY_NOBODY, WOKEN_BY_MEASURED, WOKEN_BY_TID, WOKEN_BY_STATE
-
-RECORDS = {
-    "THREAD": RECORD_THREAD, "TIME": RECORD_TIME, "LONG": RECORD_LONG, "AMOUNT": RECORD_AMOUNT, "MOVE": RECORD_MOVE,
-    "ABSENCE": RECORD_ABSENCE,
-}
-"""The lowest five bits of the words that are no span (bpf/layout.h)."""
+        SPAN_ENDED, SPAN_STATE, SPAN_TAKEN, SPAN_DURATION, TAKEN_BITS
+        RECORD_BITS, RECORD_NUMBER, RECORD_STATE, RECORD_COUNT, MOVE_TO, MOVE_COUNT
+        ABSENCE_NUMBER, ABSENCE_WOKEN_BY, ABSENCE_WAKER, THREAD_RECORD_BITS, WOKEN_BY_BITS
+        STATE_MASK
+        WOKEN_BY_MEASURED, WOKEN_BY_TID, WOKEN_BY_STATE
 
 cdef enum:
     NOTHING = 0xffff
@@ -157,31 +155,31 @@ cdef class Decoder:
             return True
         while at < written:
             word = words[at & mask]
-            state = (word >> 2) & 0x7ff
+            state = (word >> SPAN_STATE) & STATE_MASK
             if not word & 1:
-                duration = <int64_t>(word >> (13 + TAKEN_BITS))
-                amount = (word >> 13) & ((1 << TAKEN_BITS) - 1)
+                duration = <int64_t>(word >> SPAN_DURATION)
+                amount = (word >> SPAN_TAKEN) & ((1 << TAKEN_BITS) - 1)
                 if amount > duration or duration > now - p.time or not 0 < state < N_STATES:
                     return self.give_up(&p.spans, written)
                 if p.time + duration > horizon:
                     break
-                self.append(cpu, p.time, duration, amount, p.thread_record, state, (word >> 1) & 1)
+                self.append(cpu, p.time, duration, amount, p.thread_record, state, (word >> SPAN_ENDED) & 1)
                 p.time += duration
                 at += 1
                 continue
-            kind = word & 0x1f
+            kind = word & ((1 << RECORD_BITS) - 1)
             if kind == RECORD_THREAD:
-                if word >> 5 >= self.max_thread_records:
+                if word >> RECORD_NUMBER >= self.max_thread_records:
                     return self.give_up(&p.spans, written)
-                p.thread_record = <uint32_t>(word >> 5)
+                p.thread_record = <uint32_t>(word >> RECORD_NUMBER)
                 at += 1
                 continue
             if written - at < 2:
                 return self.give_up(&p.spans, written)
             second = words[(at + 1) & mask]
             third = words[(at + 2) & mask]
-            state = (word >> 5) & 0x7ff
-            count = <int64_t>word >> 16
+            state = (word >> RECORD_STATE) & STATE_MASK
+            count = <int64_t>word >> RECORD_COUNT
             if kind == RECORD_TIME:
                 if <int64_t>second < p.time or <int64_t>second > now:
                     return self.give_up(&p.spans, written)
@@ -202,10 +200,10 @@ cdef class Decoder:
                     self.append(cpu, p.time, 0, -amount, p.thread_record, state, count)
                 at += 2
             elif kind == RECORD_MOVE:
-                amount, to = <int64_t>second, (word >> 16) & 0x7ff
+                amount, to = <int64_t>second, (word >> MOVE_TO) & STATE_MASK
                 if not 0 <= amount <= elapsed or not 0 < to < N_STATES:
                     return self.give_up(&p.spans, written)
-                self.rename(cpu, state, to, amount, (word >> 27) & 1)
+                self.rename(cpu, state, to, amount, (word >> MOVE_COUNT) & 1)
                 at += 2
             elif written - at < 3:
                 return self.give_up(&p.spans, written)
@@ -238,7 +236,7 @@ cdef class Decoder:
             return True
         while r.at < written:
             word, since, until = words[r.at & mask], words[(r.at + 1) & mask], words[(r.at + 2) & mask]
-            if written - r.at < 3 or word & 0x1f != RECORD_ABSENCE or not self.is_absence(word, since, until, now):
+            if written - r.at < 3 or word & ((1 << RECORD_BITS) - 1) != RECORD_ABSENCE or not self.is_absence(word, since, until, now):
                 return self.give_up(r, written)
             if <int64_t>until > horizon:
                 break
@@ -247,10 +245,10 @@ cdef class Decoder:
         return False
 
     cdef bint is_absence(self, uint64_t word, uint64_t since, uint64_t until, int64_t now) noexcept:
-        cdef uint32_t state = (word >> 5) & 0x7ff, by = (word >> 38) & 3
-        if not 0 < state < N_STATES or not 0 < (word >> 16) & ((1 << THREAD_RECORD_BITS) - 1) < self.max_thread_records:
+        cdef uint32_t state = (word >> RECORD_STATE) & STATE_MASK, by = (word >> ABSENCE_WOKEN_BY) & ((1 << WOKEN_BY_BITS) - 1)
+        if not 0 < state < N_STATES or not 0 < (word >> ABSENCE_NUMBER) & ((1 << THREAD_RECORD_BITS) - 1) < self.max_thread_records:
             return False
-        if by == WOKEN_BY_MEASURED and word >> 40 >= self.max_thread_records or by == WOKEN_BY_STATE and word >> 40 >= N_STATES:
+        if by == WOKEN_BY_MEASURED and word >> ABSENCE_WAKER >= self.max_thread_records or by == WOKEN_BY_STATE and word >> ABSENCE_WAKER >= N_STATES:
             return False
         return <uint64_t>self.start <= since <= until <= <uint64_t>now
 
@@ -314,16 +312,16 @@ cdef class Decoder:
 
     cdef int append_absence(self, uint64_t word, uint64_t since, uint64_t until) except -1:
         cdef size_t *longer
-        cdef uint32_t by = (word >> 38) & 3
-        self.append(-1, since, until - since, 0, (word >> 16) & ((1 << THREAD_RECORD_BITS) - 1), (word >> 5) & 0x7ff, 1)
+        cdef uint32_t by = (word >> ABSENCE_WOKEN_BY) & ((1 << WOKEN_BY_BITS) - 1)
+        self.append(-1, since, until - since, 0, (word >> ABSENCE_NUMBER) & ((1 << THREAD_RECORD_BITS) - 1), (word >> RECORD_STATE) & STATE_MASK, 1)
         if by == WOKEN_BY_STATE:
-            self.waker_state[self.n - 1] = word >> 40
-            self.seen[word >> 40] = 1
+            self.waker_state[self.n - 1] = word >> ABSENCE_WAKER
+            self.seen[word >> ABSENCE_WAKER] = 1
         elif by == WOKEN_BY_TID:
-            self.waker_tid[self.n - 1] = word >> 40
+            self.waker_tid[self.n - 1] = word >> ABSENCE_WAKER
         elif by == WOKEN_BY_MEASURED:
-            self.waker[self.n - 1] = word >> 40
-            self.touched[word >> 40] = 1
+            self.waker[self.n - 1] = word >> ABSENCE_WAKER
+            self.touched[word >> ABSENCE_WAKER] = 1
             if self.n_woken == self.woken_room:
                 longer = <size_t *>realloc(self.woken, (2 * self.woken_room + 1024) * sizeof(size_t))
                 if longer == NULL:

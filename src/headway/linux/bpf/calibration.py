@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, fields
 from types import TracebackType
 
 from . import _exercise
-from ._memory import EVENTS
+from .layout import EVENTS
 
 __all__ = ["BEFORE", "Costs", "Exercise", "ExercisingProcess", "costs"]
 
@@ -57,7 +57,7 @@ class Exercise:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """The observer's part in an event, ns, by kind (`_memory.EVENTS`)."""
+    """The observer's part in an event, ns, by kind (`layout.EVENTS`)."""
 
     of: Mapping[str, float]
     functions: Mapping[str, tuple[float, float]] = field(default_factory=dict)
@@ -128,7 +128,7 @@ def costs(without: Exercise, observed: Exercise, handlers: Mapping[str, float]) 
 
 
 FUNCTIONS = ("function", "function_endbr", "function_other")
-"""Calls of marked functions, by how the kernel carries out the instruction that the probe is on (as in bpf/layout.h).
+"""Calls of marked functions, by how the kernel carries out the instruction that the probe is on (as in layout.h).
 
 It emulates some; others it has the processor carry out alone, which costs ten times as much.
 """

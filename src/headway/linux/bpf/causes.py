@@ -7,7 +7,6 @@ lives, each time that the source is served.
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,8 +15,9 @@ from pathlib import Path
 from headway.linux.symbols.futexes import LockName, Locks
 from headway.model import Behind, Cause, CauseKey, list_causes
 
-from . import _memory
+from ._memory import Memory
 from .checks import FILES
+from .layout import CAUSES, HOLDERS, packing
 from .libbpf import Map
 
 __all__ = ["GIL", "CauseReader", "Causes"]
@@ -25,10 +25,9 @@ __all__ = ["GIL", "CauseReader", "Causes"]
 GIL = "wait.gil"
 """The state that waiting for Python's global interpreter lock is named."""
 
-_KEY = struct.Struct("=QQIIHH4x")
-_VALUE = struct.Struct("=QQ32s")
-_KIND = _memory.CAUSES
-_WAKERS = (_KIND["WAKER_THREAD"], _KIND["WAKER_STATE"])
+_KEY = packing("cause_key", "birth", "object", "tid", "pid", "state", "kind")
+_VALUE = packing("cause", "time", "count", "name")
+_WAKERS = (CAUSES["WAKER_THREAD"], CAUSES["WAKER_STATE"])
 _LOWER = 0xFFFFFFFF
 
 Key = tuple[int, int]
@@ -61,7 +60,7 @@ class Causes:
 class CauseReader:
     """Reads the map of causes, and remembers the names of what threads wait for."""
 
-    def __init__(self, causes: Map, memory: _memory.Memory) -> None:
+    def __init__(self, causes: Map, memory: Memory) -> None:
         self._map, self._memory = causes, memory
         self._locks = Locks()
         self._names: dict[tuple[int, int], LockName | None] = {}
@@ -76,10 +75,10 @@ class CauseReader:
         fresh: dict[int, dict[int, int]] = {}
         for key in keys:
             _, address, tid, pid, _, kind = _KEY.unpack(key)
-            if kind == _KIND["OBJECT_ADDRESS"] and (pid, address) not in self._names:
+            if kind == CAUSES["OBJECT_ADDRESS"] and (pid, address) not in self._names:
                 fresh.setdefault(pid, {})[address] = tid
         for tid, pid, _, _, _, kind, address in self._memory.open_waits():
-            if kind == _KIND["OBJECT_ADDRESS"] and (pid, address) not in self._names:
+            if kind == CAUSES["OBJECT_ADDRESS"] and (pid, address) not in self._names:
                 fresh.setdefault(pid, {})[address] = tid
         for pid, addresses in fresh.items():
             names: Mapping[int, LockName] = {}
@@ -138,7 +137,7 @@ class CauseReader:
         name, behind, of = self._describe(pid, kind, thing, text)
         if self._is_gil(pid, kind, thing):
             state = GIL
-            if kind == _KIND["OBJECT_ADDRESS"]:
+            if kind == CAUSES["OBJECT_ADDRESS"]:
                 old = causes.gil.get(thread, (0, 0))
                 causes.gil[thread] = old[0] + time, old[1] + count
         rows = causes.of.setdefault(thread, {})
@@ -148,30 +147,30 @@ class CauseReader:
 
     def _is_gil(self, pid: int, kind: int, thing: int) -> bool:
         """Whether a wait was for the GIL: by its futex's address, or by the lower half, which is with the waker."""
-        if kind == _KIND["OBJECT_ADDRESS"]:
+        if kind == CAUSES["OBJECT_ADDRESS"]:
             lock = self._names.get((pid, thing))
             return lock is not None and lock.is_gil
         return kind in _WAKERS and (pid, thing >> 32) in self._gils
 
     def _describe(self, pid: int, kind: int, thing: int, text: str) -> tuple[str, Behind, int | None]:
-        if kind == _KIND["OBJECT_ADDRESS"]:
+        if kind == CAUSES["OBJECT_ADDRESS"]:
             lock = self._names.get((pid, thing))
             return lock.text if lock is not None else f"futex {thing:#x}", Behind.OBJECT, None
-        if kind == _KIND["WAKER_THREAD"]:
+        if kind == CAUSES["WAKER_THREAD"]:
             return text or "a thread that is not visible here", Behind.WAKER, thing & _LOWER or None
-        if kind == _KIND["WAKER_STATE"]:
+        if kind == CAUSES["WAKER_STATE"]:
             return self._memory.state_name(thing & _LOWER), Behind.WAKER, None
-        if kind == _KIND["HOLDER_THREAD"] and thing == _LOWER:  # HELD_IDLE
+        if kind == CAUSES["HOLDER_THREAD"] and thing == HOLDERS["HELD_IDLE"]:
             return "idle", Behind.HOLDER, None
-        if kind == _KIND["HOLDER_THREAD"] and thing == _LOWER - 1:  # HELD_UNSEEN
+        if kind == CAUSES["HOLDER_THREAD"] and thing == HOLDERS["HELD_UNSEEN"]:
             return "a thread whose switches do not show", Behind.HOLDER, None
-        if kind == _KIND["HOLDER_THREAD"]:
+        if kind == CAUSES["HOLDER_THREAD"]:
             return text or "a thread that is not visible here", Behind.HOLDER, thing or None
-        if kind == _KIND["OBJECT_LINE"]:
+        if kind == CAUSES["OBJECT_LINE"]:
             return self._line(thing), Behind.OBJECT, None
-        if kind == _KIND["OBJECT_STATE"]:
+        if kind == CAUSES["OBJECT_STATE"]:
             return self._memory.state_name(thing), Behind.OBJECT, None
-        file = FILES[(kind - _KIND["OBJECT_FILE"]) % len(FILES)]
+        file = FILES[(kind - CAUSES["OBJECT_FILE"]) % len(FILES)]
         return (f"{file}:[{thing}]" if file in ("pipe", "socket") or not text else text), Behind.OBJECT, None
 
     def _line(self, number: int) -> str:

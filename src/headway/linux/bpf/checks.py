@@ -16,15 +16,25 @@ from typing import Any
 from headway.errors import SelectionError
 from headway.linux.syscalls.table import numbers
 
-from . import _memory
+from .layout import FILE_KINDS, STATES
 
 __all__ = ["FILES", "Check", "load", "ready_made", "state_names"]
 
-FILES = ("", "pipe", "socket", "file", "device", "epoll", "event", "other")
-"""Kinds of files in the names of states, in the order of bpf/layout.h; the first: the call is about no file."""
+_FILE_NAMES = {
+    "FILE_NONE": "",
+    "FILE_PIPE": "pipe",
+    "FILE_SOCKET": "socket",
+    "FILE_DISK": "file",
+    "FILE_DEVICE": "device",
+    "FILE_EPOLL": "epoll",
+    "FILE_EVENT": "event",
+    "FILE_OTHER": "other",
+}
+FILES = tuple(_FILE_NAMES[kind] for kind in sorted(FILE_KINDS, key=lambda kind: FILE_KINDS[kind]))
+"""Kinds of files in the names of states, in the order of their numbers; the first: the call is about no file."""
 
-_MAX_CHECKS = _memory.STATES["N_CHECKS"]
-_MAX_ERRORS = 4
+_MAX_CHECKS = STATES["N_CHECKS"]
+_MAX_ERRORS = STATES["N_ERRORS"]
 _LARGEST = 64 << 10
 """Of a table of the user's, bytes."""
 _LONGEST_GAP_US = 4_000_000
@@ -146,7 +156,7 @@ def _check(call: str, table: Any, gap: int, where: str) -> Check | None:
     if table.get("file") and not arguments["about"]:
         raise SelectionError(f"{at}: file = true needs about = N, the argument that is the file descriptor")
     number = numbers().get(call)
-    if number is None or number >= _memory.STATES["N_CALLS"]:
+    if number is None or number >= STATES["N_CALLS"]:
         return None
     return Check(
         call=call,

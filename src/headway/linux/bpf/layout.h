@@ -2,6 +2,9 @@
 /*
  * What the eBPF programs and the reader in user space share: the numbers of the states and the layout of the memory that
  * both have mapped. A state's name is given in states.py.
+ *
+ * This header is the one source: the programs include it, Cython's modules take it by `cdef extern`, and list_layout.py
+ * makes the module _layout of it, which Python uses (layout.py). Every enumeration and structure therefore has a name.
  */
 #ifndef HEADWAY_LAYOUT_H
 #define HEADWAY_LAYOUT_H
@@ -17,11 +20,12 @@ typedef long long __s64;
 #include <linux/types.h>
 #endif
 
-enum {
+enum size {
 	N_CALLS = 512, /* system call numbers that have a state of their own; higher ones share KERNEL_OTHER */
 	KERNEL_CALL = 128, /* kernel.<call> */
 	WAIT_CALL = KERNEL_CALL + N_CALLS, /* wait.<call>, for calls without a reason of their own */
 	N_CHECKS = 32, /* system calls that ask whether something is ready */
+	N_ERRORS = 4, /* errors by which a status check says that nothing is ready */
 	N_FILES = 8, /* kinds of files, see FILE_NONE */
 	POLL = WAIT_CALL + N_CALLS, /* poll.<call>.<kind of file>: + check * N_FILES + kind */
 	N_TAGS = 128, /* names of marked regions and functions, over all programs measured */
@@ -34,7 +38,7 @@ enum {
 	N_STACK = 127, /* frames of a stack that are kept: kernel.perf_event_max_stack unless told otherwise */
 };
 
-enum {
+enum state {
 	STATE_NONE,
 	USER,
 	READY,
@@ -83,7 +87,7 @@ enum {
 	N_INTERRUPTS = 32, /* states from IRQ_DEVICE on */
 };
 
-enum { /* kinds of files */
+enum file_kind {
 	FILE_NONE, /* the call is about no file */
 	FILE_PIPE,
 	FILE_SOCKET,
@@ -94,7 +98,7 @@ enum { /* kinds of files */
 	FILE_OTHER,
 };
 
-enum { /* events: what a handler was called for, as far as its cost differs */
+enum event { /* what a handler was called for, as far as its cost differs */
 	AT_ENTER,
 	AT_LEAVE,
 	AT_SWITCH,
@@ -107,11 +111,13 @@ enum { /* events: what a handler was called for, as far as its cost differs */
 	AT_LOOK, /* beside that: the file that it is about was looked at */
 	AT_ANSWER, /* beside AT_LEAVE: it was a check */
 	AT_FUNCTION_END,
-	AT_FUNCTION, /* + how the kernel carries out the instruction that the probe is on */
-	N_EVENTS = AT_FUNCTION + 3,
+	AT_FUNCTION, /* these by how the kernel carries out the instruction that the probe is on (calibration.py) */
+	AT_FUNCTION_ENDBR,
+	AT_FUNCTION_OTHER,
+	N_EVENTS,
 };
 
-enum { /* what can be lost, each counted */
+enum loss { /* what can be lost, each counted */
 	LOST_THREADS, /* threads not measured for want of a thread record */
 	LOST_EXITS, /* threads whose totals did not fit the ring when they ended */
 	LOST_STATES, /* states that had to share a thread's last cell */
@@ -130,6 +136,7 @@ enum { /* what can be lost, each counted */
 	LOST_STACK_TIMES, /* times off the processor for which there was no room by stack */
 	LOST_SAMPLE_EVENTS, /* states of samples, which the ring had no room for */
 	LOST_WAKES, /* wake-ups that did not show, nor when they were: the wait seems to last until the thread runs */
+	N_KNOWN_LOSSES,
 };
 
 struct cell {
@@ -184,7 +191,7 @@ struct thread_record {
 	__u64 user_stack, kernel_stack; /* with which it left the processor: their hashes; 0: not known */
 };
 
-enum { THREAD_NEW = 1, THREAD_KERNEL = 2, THREAD_EXECUTES = 4 /* opened while it executes a program */ };
+enum thread_flag { THREAD_NEW = 1, THREAD_KERNEL = 2, THREAD_EXECUTES = 4 /* opened while it executes a program */ };
 
 /* What of a thread record is copied for a reader: all but the index. */
 struct thread_snapshot {
@@ -250,22 +257,43 @@ struct tails {
 };
 
 /*
- * What is on the rings. A word whose lowest bit is 0 is a span: then 1 bit: its state ended with it; 11 its state, 15 of
- * the duration what was not this state's, 36 the duration. Otherwise the lowest 5 bits say what it is.
+ * What is on the rings of transitions: words of 64 bits. A word whose lowest bit is 0 is a span: whether its state ended
+ * with it, its state, how much of the duration was not this state's, and the duration. Otherwise the lowest RECORD_BITS
+ * bits say what the word is.
  */
-enum {
-	RECORD_THREAD = 1 | 1 << 1, /* what follows is of this thread: + thread record */
+enum ring_record {
+	RECORD_THREAD = 1 | 1 << 1, /* what follows is of this thread: + its record's number */
 	RECORD_TIME = 1 | 2 << 1, /* and begins at this moment: the next word */
-	RECORD_LONG = 1 | 3 << 1, /* a span that does not fit: + state, 11 bits, and count; then the duration, and taken */
-	RECORD_AMOUNT = 1 | 4 << 1, /* without a place: + state, 11 bits, and count; then the time */
-	RECORD_MOVE = 1 | 5 << 1, /* + from, to, 11 bits each, and count, 1 bit; then the time */
-	RECORD_ABSENCE = 1 | 6 << 1, /* + state, 11 bits, thread record, 22, and WOKEN_BY, 2, what; then from when, and until when */
-	TAKEN_BITS = 15,
-	DURATION_BITS = 36,
-	THREAD_RECORD_BITS = 22,
+	RECORD_LONG = 1 | 3 << 1, /* a span that does not fit: + state and count; then the duration, and taken */
+	RECORD_AMOUNT = 1 | 4 << 1, /* without a place: + state and count; then the time */
+	RECORD_MOVE = 1 | 5 << 1, /* + from, to, and count, 1 bit; then the time */
+	RECORD_ABSENCE = 1 | 6 << 1, /* + state, the thread record's number, WOKEN_BY and by what; then from when, and until when */
 };
 
-enum { WOKEN_BY_NOBODY, WOKEN_BY_MEASURED, WOKEN_BY_TID, WOKEN_BY_STATE };
+/* Widths of the parts of a word, and where each begins. What has no width goes up to the highest bit. */
+enum ring_word {
+	STATE_BITS = 11,
+	TAKEN_BITS = 15,
+	DURATION_BITS = 36,
+	SPAN_ENDED = 1,
+	SPAN_STATE = SPAN_ENDED + 1,
+	SPAN_TAKEN = SPAN_STATE + STATE_BITS,
+	SPAN_DURATION = SPAN_TAKEN + TAKEN_BITS,
+	RECORD_BITS = 5,
+	RECORD_NUMBER = RECORD_BITS, /* of RECORD_THREAD */
+	RECORD_STATE = RECORD_BITS, /* of the others */
+	RECORD_COUNT = RECORD_STATE + STATE_BITS,
+	MOVE_TO = RECORD_STATE + STATE_BITS,
+	MOVE_COUNT = MOVE_TO + STATE_BITS,
+	THREAD_RECORD_BITS = 22,
+	WOKEN_BY_BITS = 2,
+	ABSENCE_NUMBER = RECORD_STATE + STATE_BITS,
+	ABSENCE_WOKEN_BY = ABSENCE_NUMBER + THREAD_RECORD_BITS,
+	ABSENCE_WAKER = ABSENCE_WOKEN_BY + WOKEN_BY_BITS,
+};
+#define STATE_MASK ((1 << STATE_BITS) - 1)
+
+enum woken_by { WOKEN_BY_NOBODY, WOKEN_BY_MEASURED, WOKEN_BY_TID, WOKEN_BY_STATE };
 
 /* A system call that asks whether something is ready. Arguments are numbered from 1; 0: none. */
 struct check {
@@ -278,7 +306,7 @@ struct check {
 	__u8 about; /* this argument says what is asked for */
 	__u8 about_file; /* which is a file */
 	__u8 zero; /* a return value of 0 means: not ready */
-	__u16 errors[4]; /* so do these errors */
+	__u16 errors[N_ERRORS]; /* so do these errors */
 	__u32 flag;
 	__u32 gap; /* ns: a longer time until the next check was for something else; 0: there is no limit */
 };
@@ -300,7 +328,7 @@ struct processor_counts {
 	__u64 cells[N_STATES][N_COUNTED];
 };
 
-enum { /* what a cause is */
+enum cause_kind { /* what a cause is */
 	OBJECT_NONE,
 	OBJECT_ADDRESS, /* in the thread's memory: a futex */
 	OBJECT_FILE, /* + kind of file, see FILE_NONE; the object is its inode's number and device */
@@ -311,7 +339,7 @@ enum { /* what a cause is */
 	HOLDER_THREAD, /* its id, or HELD_IDLE, or HELD_UNSEEN */
 };
 
-enum { HELD_UNSEEN = 0xfffffffe, HELD_IDLE = 0xffffffff };
+enum holder { HELD_UNSEEN = 0xfffffffe, HELD_IDLE = 0xffffffff };
 
 struct cause_key {
 	__u64 birth;
@@ -328,7 +356,7 @@ struct cause {
 	char name[32];
 };
 
-enum { STACK_LOST = 1 }; /* instead of a stack's hash: there was no room for it */
+enum stack_hash { STACK_LOST = 1 }; /* instead of a stack's hash: there was no room for it */
 
 struct stack {
 	__u32 depth, spare;
@@ -343,7 +371,7 @@ struct stack_key {
 	__u32 state, spare;
 };
 
-enum { /* what the reader is told of at once */
+enum sample_event_kind { /* what the reader is told of at once */
 	SAMPLE_TAKEN, /* a sample was taken at `time`, in `state`; `since`: of a check that found nothing, if it may be polling */
 	SAMPLE_POLLING, /* what seemed to be user code from `since` to `time` was `state` */
 };
@@ -354,12 +382,12 @@ struct sample_event {
 	__u16 kind, state, cpu, spare;
 };
 
-enum { THREAD_UNSEEN = 0xffffffff }; /* processor.thread_record: find out which thread is running */
+enum thread_number { THREAD_UNSEEN = 0xffffffff }; /* processor.thread_record: find out which thread is running */
 
 /* The memory in which a program marks its regions: headway.h, which explains it. */
-enum { N_BLOCK_TAGS = 32, TAG_LENGTH = 32 };
+enum block_size { N_BLOCK_TAGS = 32, TAG_LENGTH = 32 };
 #define BLOCK_MAGIC 0x316b636f6c627768ull /* "hwblock1" */
-enum { REGISTER_CALL = 0x48574159 }; /* prctl(2)'s first argument; the second is the address, the third the version */
+enum block_call { REGISTER_CALL = 0x48574159 }; /* prctl(2)'s first argument; the second is the address, the third the version */
 
 struct block_tag {
 	__u64 word; /* 2 A + n modulo 2^64: the time in it until t is A + n t, n being 1 while it is charged */
@@ -428,5 +456,40 @@ struct control {
 	__u32 before[N_EVENTS];
 	__u32 after[N_EVENTS];
 };
+
+/* ---- what both sides rely on ---- */
+
+#define POWER_OF_TWO(n) ((n) > 0 && !((n) & ((n) - 1)))
+_Static_assert(POWER_OF_TWO(N_CALLS) && POWER_OF_TWO(N_CHECKS) && POWER_OF_TWO(N_FILES) && POWER_OF_TWO(N_TAGS) &&
+		       POWER_OF_TWO(N_CELLS) && POWER_OF_TWO(N_NESTED) && POWER_OF_TWO(N_LOSSES) && POWER_OF_TWO(N_COUNTED) &&
+		       POWER_OF_TWO(N_INTERRUPTS) && POWER_OF_TWO(N_BLOCK_TAGS),
+	       "indices are masked");
+_Static_assert((int)N_KNOWN_LOSSES <= (int)N_LOSSES, "there is room for every loss");
+_Static_assert(N_STATES <= 1 << STATE_BITS, "a state fits a word of a ring");
+_Static_assert(N_STATES <= 1 << (64 - COUNT_BITS), "a state fits a cell");
+_Static_assert(SPAN_DURATION + DURATION_BITS == 64, "a span fills a word");
+_Static_assert(N_CELLS < 256, "a cell's number fits the index");
+_Static_assert(WAIT_BY_FILE < IRQ_DEVICE && IRQ_IPI < SOFTIRQ && KERNEL_OTHER < WAIT_FUTEX, "states do not overlap");
+_Static_assert(IRQ_DEVICE + N_INTERRUPTS >= SOFTIRQ + N_SOFTIRQS && IRQ_DEVICE + N_INTERRUPTS <= KERNEL_CALL,
+	       "interrupts are one row of states");
+_Static_assert((int)FILE_OTHER < (int)N_FILES, "there is a state for every kind of file");
+
+#define SAME_PLACE(field) __builtin_offsetof(struct thread_record, field) == __builtin_offsetof(struct thread_snapshot, field)
+_Static_assert(SAME_PLACE(birth) && SAME_PLACE(end) && SAME_PLACE(since) && SAME_PLACE(runtime) && SAME_PLACE(runtime_before) &&
+		       SAME_PLACE(overhead) && SAME_PLACE(block) && SAME_PLACE(tid) && SAME_PLACE(pid) && SAME_PLACE(cpu) &&
+		       SAME_PLACE(snapshot) && SAME_PLACE(state) && SAME_PLACE(resume) && SAME_PLACE(depth) && SAME_PLACE(used) &&
+		       SAME_PLACE(number) && SAME_PLACE(flags) && SAME_PLACE(user) && SAME_PLACE(asking) && SAME_PLACE(asked) &&
+		       SAME_PLACE(nested) && SAME_PLACE(name) && SAME_PLACE(cells),
+	       "a snapshot is how a thread record begins");
+_Static_assert(__builtin_offsetof(struct thread_record, state) % 4 == 0 &&
+		       __builtin_offsetof(struct thread_record, resume) == __builtin_offsetof(struct thread_record, state) + 2,
+	       "both are exchanged as one word");
+_Static_assert(__builtin_offsetof(struct thread_counts, zero) == __builtin_offsetof(struct thread_snapshot, birth),
+	       "what comes out of the ring of exits is told apart by its first word");
+_Static_assert(sizeof(struct thread_record) % 8 == 0 && sizeof(struct thread_snapshot) % 8 == 0 &&
+		       sizeof(struct processor) % 8 == 0 && sizeof(struct thread_counts) % 8 == 0 &&
+		       sizeof(struct processor_counts) % 8 == 0 && sizeof(struct tag_name) % 8 == 0,
+	       "the kernel sets the entries of an array in multiples of 8 bytes");
+_Static_assert(sizeof(struct tails) == 64, "a cache line");
 
 #endif

@@ -31,8 +31,9 @@ from headway.linux.procfs import processors
 from headway.linux.procfs.ids import in_user_namespace
 
 from . import checks, states
-from ._memory import STATES, pack_settings
+from ._memory import pack_settings
 from .checks import Check
+from .layout import STATES
 from .libbpf import BpfError, Library, Object
 
 __all__ = [

@@ -13,8 +13,9 @@ from headway.linux.procfs.maps import mappings
 from headway.linux.regions.functions import Probe, resolve
 
 from . import _exercise
-from ._memory import STATES, Memory
+from ._memory import Memory
 from .calibration import FUNCTIONS, ExercisingProcess
+from .layout import STATES
 from .libbpf import BpfError, Object
 
 __all__ = ["Marking"]

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _memory
+from .layout import N_STACK, SAMPLE_EVENTS, fields_of, offset_of, packing, size_of
 from .libbpf import BpfError, Library, Object, RingReader
 
 __all__ = ["Away", "StackReader", "sizes"]
@@ -26,20 +27,18 @@ TIMES = 1 << 16
 RING_BYTES = 1 << 22
 """Room for the states of 100,000 samples between two looks."""
 _SET_BPF = 0x40042408  # PERF_EVENT_IOC_SET_BPF
+_FIELDS = fields_of("sample_event")
 _EVENT = np.dtype(
-    [
-        ("time", "=u8"),
-        ("since", "=u8"),
-        ("tid", "=u4"),
-        ("pid", "=u4"),
-        ("kind", "=u2"),
-        ("state", "=u2"),
-        ("cpu", "=u2"),
-        ("spare", "=u2"),
-    ]
-)  # struct sample_event
-_KEY = struct.Struct("=QQQIIII")
-_CELL = struct.Struct("=QQ")
+    {
+        "names": list(_FIELDS),
+        "formats": [f"={code}" for _, code in _FIELDS.values()],
+        "offsets": [offset for offset, _ in _FIELDS.values()],
+        "itemsize": size_of("sample_event"),
+    }
+)
+_KEY = packing("stack_key", "birth", "user", "kernel", "tid", "pid", "state")
+_CELL = packing("cell", "time", "count")
+_DEPTH = packing("stack", "depth")
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 
 Frames = tuple[int, ...]
@@ -119,8 +118,8 @@ class StackReader:
         ``times``: ns of CLOCK_MONOTONIC, ``tids``: the threads; what was told within ``tolerance`` ns is of the sample.
         """
         events = np.frombuffer(bytes(self._events), dtype=_EVENT)
-        told = events[events["kind"] == _memory.STACKS["SAMPLE_TAKEN"]]
-        polled = events[events["kind"] == _memory.STACKS["SAMPLE_POLLING"]]
+        told = events[events["kind"] == SAMPLE_EVENTS["SAMPLE_TAKEN"]]
+        polled = events[events["kind"] == SAMPLE_EVENTS["SAMPLE_POLLING"]]
         found = _nearest(told, times, tids, tolerance)
         state = np.where(found >= 0, told["state"][found] if len(told) else 0, 0).astype(np.uint16)
         since = np.where(found >= 0, told["since"][found] if len(told) else 0, 0).astype(np.int64)
@@ -137,7 +136,7 @@ class StackReader:
         stacks = self._read_stacks()
         found: dict[tuple[int, int, int, int, int, int], list[int]] = {}
         for key, value in self._times.items():
-            birth, user, kernel, tid, pid, state, _ = _KEY.unpack(key)
+            birth, user, kernel, tid, pid, state = _KEY.unpack(key)
             found[birth, user, kernel, tid, pid, state] = list(_CELL.unpack(value))
         for birth, user, kernel, tid, pid, state, time in self._memory.open_stacks(at):
             row = found.setdefault((birth, user, kernel, tid, pid, state), [0, 0])
@@ -152,11 +151,11 @@ class StackReader:
             )
 
     def _read_stacks(self) -> Mapping[int, Frames]:
-        most = _memory.STACKS["FRAMES"]
+        first = offset_of("stack", "frames")
         found: dict[int, Frames] = {}
         for key, value in self._stacks.items():
-            depth = min(int.from_bytes(value[:4], "little"), most)
-            found[int.from_bytes(key, "little")] = struct.unpack_from(f"={depth}Q", value, 8)
+            depth = min(_DEPTH.unpack(value)[0], N_STACK)
+            found[int.from_bytes(key, "little")] = struct.unpack_from(f"={depth}Q", value, first)
         return found
 
 

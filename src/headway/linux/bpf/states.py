@@ -5,6 +5,7 @@ from __future__ import annotations
 from headway.linux.syscalls.table import BY_FILE, WAITS, compat_numbers, name_of, numbers
 
 from . import _memory
+from .layout import STATES
 
 __all__ = ["NAMES", "compat_table", "wait_table"]
 
@@ -56,7 +57,7 @@ _SOFTIRQS = ("hi", "timer", "net_tx", "net_rx", "block", "irq_poll", "tasklet", 
 
 
 def _names() -> tuple[str, ...]:
-    number = _memory.STATES
+    number = STATES
     names = ["unknown"] * number["N_STATES"]
     for state, name in _FIXED.items():
         names[number[state]] = name
@@ -76,17 +77,17 @@ _memory.name_states(NAMES)
 
 def wait_table() -> list[int]:
     """System call number -> number of the state in which a thread is that sleeps in it; 0: ``wait.<call>``."""
-    state = {name: _memory.STATES[fixed] for fixed, name in _FIXED.items()}  # a call may have the same name
-    table = [0] * _memory.STATES["N_CALLS"]
+    state = {name: STATES[fixed] for fixed, name in _FIXED.items()}  # a call may have the same name
+    table = [0] * STATES["N_CALLS"]
     for call, number in numbers().items():
         if call in WAITS and number < len(table):
             reason = WAITS[call]
-            table[number] = _memory.STATES["WAIT_BY_FILE"] if reason == BY_FILE else state[f"wait.{reason}"]
+            table[number] = STATES["WAIT_BY_FILE"] if reason == BY_FILE else state[f"wait.{reason}"]
     return table
 
 
 def compat_table() -> list[int]:
     """32-bit system call number -> native number; N_CALLS where there is none."""
-    size = _memory.STATES["N_CALLS"]
+    size = STATES["N_CALLS"]
     same = compat_numbers()
     return [min(same.get(number, size), size) for number in range(size)]

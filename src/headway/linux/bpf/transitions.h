@@ -58,7 +58,7 @@ INLINE u64 tell(struct processor *p, u32 number, u64 since)
 {
 	u64 at = p->written;
 	if (p->told_record != number) {
-		put_span(at++, RECORD_THREAD | (u64)number << 5);
+		put_span(at++, RECORD_THREAD | (u64)number << RECORD_NUMBER);
 		p->told_record = number;
 	}
 	if (p->told_until != since) {
@@ -77,9 +77,9 @@ u64 record_any_span(u32 number, u64 since, u64 until, u64 time, u64 what)
 		return 0;
 	u64 at = tell(p, number, since), duration = until - since, taken = duration - time, count = what >> 16;
 	if (count <= 1 && !(taken >> TAKEN_BITS) && !(duration >> DURATION_BITS)) {
-		put_span(at++, count << 1 | (what & 0x7ff) << 2 | taken << 13 | duration << (13 + TAKEN_BITS));
+		put_span(at++, count << SPAN_ENDED | (what & STATE_MASK) << SPAN_STATE | taken << SPAN_TAKEN | duration << SPAN_DURATION);
 	} else {
-		put_span(at++, RECORD_LONG | (what & 0x7ff) << 5 | count << 16);
+		put_span(at++, RECORD_LONG | (what & STATE_MASK) << RECORD_STATE | count << RECORD_COUNT);
 		put_span(at++, duration);
 		put_span(at++, taken);
 	}
@@ -97,7 +97,7 @@ INLINE void record_span(struct processor *p, u32 number, u64 since, u64 until, u
 	u64 duration = until - since, taken = duration - time;
 	if (LIKELY(p->told_record == number && p->told_until == since && p->written < p->room) &&
 	    LIKELY(!(taken >> TAKEN_BITS) && !(duration >> DURATION_BITS)) && !(settings.some_cpus && !p->selected)) {
-		put_span(p->written, left << 1 | (u64)state << 2 | taken << 13 | duration << (13 + TAKEN_BITS));
+		put_span(p->written, left << SPAN_ENDED | (u64)state << SPAN_STATE | taken << SPAN_TAKEN | duration << SPAN_DURATION);
 		p->told_until = until;
 		ORDER();
 		p->written++;
@@ -113,7 +113,7 @@ u64 record_amount(u32 number, u32 state, u64 time, u64 count, u64 at)
 	if (!p || !is_recorded(p) || !has_room(p))
 		return 0;
 	u64 next = tell(p, number, at);
-	put_span(next++, RECORD_AMOUNT | (u64)(state & 0x7ff) << 5 | count << 16);
+	put_span(next++, RECORD_AMOUNT | (u64)(state & STATE_MASK) << RECORD_STATE | count << RECORD_COUNT);
 	put_span(next++, time);
 	ORDER();
 	p->written = next;
@@ -127,7 +127,7 @@ u64 record_move(u32 number, u32 from, u32 to, u64 time, u64 count)
 	if (!p || !is_recorded(p) || !has_room(p))
 		return 0;
 	u64 next = tell(p, number, p->since);
-	put_span(next++, RECORD_MOVE | (u64)(from & 0x7ff) << 5 | (u64)(to & 0x7ff) << 16 | (count & 1) << 27);
+	put_span(next++, RECORD_MOVE | (u64)(from & STATE_MASK) << RECORD_STATE | (u64)(to & STATE_MASK) << MOVE_TO | (count & 1) << MOVE_COUNT);
 	put_span(next++, time);
 	ORDER();
 	p->written = next;
@@ -141,7 +141,7 @@ u64 record_return(u32 number, u32 state, u64 since, u64 until)
 	if (!p || !settings.record || !has_room(p))
 		return 0;
 	u64 next = p->written;
-	put_span(next++, RECORD_ABSENCE | (u64)(state & 0x7ff) << 5 | (u64)number << 16);
+	put_span(next++, RECORD_ABSENCE | (u64)(state & STATE_MASK) << RECORD_STATE | (u64)number << ABSENCE_NUMBER);
 	put_span(next++, since);
 	put_span(next++, until);
 	ORDER();
@@ -155,7 +155,7 @@ u64 record_absence(u32 number, u32 state, u64 since, u64 until)
 	struct processor *p = here();
 	struct thread_record *s = bpf_map_lookup_elem(&thread_records, &number);
 	u32 cpu = bpf_get_smp_processor_id();
-	u64 word = RECORD_ABSENCE | (u64)(state & 0x7ff) << 5 | (u64)number << 16;
+	u64 word = RECORD_ABSENCE | (u64)(state & STATE_MASK) << RECORD_STATE | (u64)number << ABSENCE_NUMBER;
 	if (!p || !s || !settings.record)
 		return 0;
 	if (p->written_absences >= p->room_absences) {
@@ -168,11 +168,11 @@ u64 record_absence(u32 number, u32 state, u64 since, u64 until)
 		}
 	}
 	if (state != READY && s->waker_kind == WAKER_STATE)
-		word |= (u64)WOKEN_BY_STATE << 38 | (u64)s->waker << 40;
+		word |= (u64)WOKEN_BY_STATE << ABSENCE_WOKEN_BY | (u64)s->waker << ABSENCE_WAKER;
 	else if (state != READY && s->waker_kind == WAKER_THREAD && s->waker_record)
-		word |= (u64)WOKEN_BY_MEASURED << 38 | (u64)s->waker_record << 40;
+		word |= (u64)WOKEN_BY_MEASURED << ABSENCE_WOKEN_BY | (u64)s->waker_record << ABSENCE_WAKER;
 	else if (state != READY && s->waker_kind == WAKER_THREAD)
-		word |= (u64)WOKEN_BY_TID << 38 | (u64)s->waker << 40;
+		word |= (u64)WOKEN_BY_TID << ABSENCE_WOKEN_BY | (u64)s->waker << ABSENCE_WAKER;
 	u64 next = p->written_absences;
 	put_absence(next++, word);
 	put_absence(next++, since);

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import struct
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -21,8 +20,9 @@ import numpy as np
 from headway.buffers.policies.cpu_time import CpuTime
 from headway.model.transitions import NO_STATE, Batch, OpenState, ThreadSeen, Transitions
 
-from ._memory import STATES, Exits, Memory
+from ._memory import Exits, Memory
 from ._transitions import Decoder
+from .layout import RING, STATES, packing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,7 +37,7 @@ this is 200 ms of them. Its ring of absences has a quarter of that; a wait is th
 MIN_WORDS = 64
 ALL_WORDS = 1 << 25
 """Most words of all processors' rings of spans together: 256 MiB, and 64 more for absences."""
-MAX_THREAD_RECORDS = 1 << 22
+MAX_THREAD_RECORDS = 1 << RING["THREAD_RECORD_BITS"]
 """As many threads as Linux can have at once: a record has room for no greater number."""
 HORIZON_NS = 50_000
 """What ended so short a time ago is left for the next look: another processor may be writing what came before it."""
@@ -54,7 +54,7 @@ OLDER_NS = 1_000_000
 NICE = -15
 """Of the thread that reads the rings (setpriority(2)). It needs a small part of a processor, but needs it soon."""
 
-_TAILS = struct.Struct("=QQ48x")
+_TAILS = packing("tails", "spans", "absences")
 _UNKNOWN = "unknown"
 _FOR_EVER = (1 << 63) - 1
 

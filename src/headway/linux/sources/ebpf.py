@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING
 from headway.errors import HeadwayError, SelectionError
 from headway.linux import privileges
 from headway.linux.bpf import checks, loading
-from headway.linux.bpf._memory import LOSSES, STATES, Cells, Exits, Memory
+from headway.linux.bpf._memory import Cells, Exits, Memory
 from headway.linux.bpf.calibration import Costs, Exercise, ExercisingProcess, costs
 from headway.linux.bpf.hotplug import Hotplug
+from headway.linux.bpf.layout import LOSSES, STATES
 from headway.linux.bpf.libbpf import BpfError, Library, Object, RingReader
 from headway.linux.bpf.loading import Features, Shape
 from headway.linux.options import MeasureOptions, Selection

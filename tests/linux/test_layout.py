@@ -1,0 +1,90 @@
+"""What the eBPF programs and Python share comes from one header, which every compiler reads in the same way."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from headway.linux.bpf import layout, states
+from headway.linux.bpf._layout import CONSTANTS, ENUMERATIONS, STRUCTURES
+from headway.linux.bpf.compile import ARCHITECTURES
+from headway.linux.bpf.list_layout import Layout
+from headway.model import KNOWN_LOSSES
+
+from .bpf_building import build_text
+
+BPF = Path(__file__).parents[2] / "src/headway/linux/bpf"
+UNNAMED_STATES = {
+    "STATE_NONE": "no state",
+    "WAIT_BY_FILE": "no state: the file decides",
+    "SOFTIRQ": "the first of a range",
+    "N_SOFTIRQS": "a length",
+    "N_INTERRUPTS": "a length",
+}
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_the_compiler_of_the_programs_finds_the_same_numbers(architecture: str, tmp_path: Path) -> None:
+    """The C compiler of the reader has verified them when it was built."""
+    checks = Layout((BPF / "layout.h").read_text(encoding="utf-8")).checks()
+    assert checks.count("_Static_assert") > len(CONSTANTS)
+    program = 'SEC("tp_btf/sys_exit") int handle_sys_exit(u64 *ctx) { return 0; }'
+    build_text(f"{checks}{program}\n", tmp_path, architecture)
+
+
+def test_the_module_is_made_of_the_header_as_it_is() -> None:
+    now = Layout((BPF / "layout.h").read_text(encoding="utf-8"))
+    assert now.constants == CONSTANTS
+    assert now.enumerations == ENUMERATIONS
+    assert {name: (each.size, each.fields) for name, each in now.structures.items()} == STRUCTURES
+
+
+def test_every_loss_that_the_programs_count_is_a_known_loss_and_has_a_place() -> None:
+    assert sorted(layout.LOSSES.values()) == list(range(CONSTANTS["N_KNOWN_LOSSES"]))
+    assert CONSTANTS["N_KNOWN_LOSSES"] <= CONSTANTS["N_LOSSES"]
+    assert set(layout.LOSSES) == {loss.constant for loss in KNOWN_LOSSES.values() if loss.constant}
+
+
+def test_every_state_has_a_name() -> None:
+    numbered = set(ENUMERATIONS["state"]) - set(UNNAMED_STATES)
+    assert {name for name in numbered if states.NAMES[CONSTANTS[name]] == "unknown"} == {"UNKNOWN"}
+
+
+def test_no_length_of_the_header_is_written_down_in_cython() -> None:
+    """But that of a thread's name, TASK_COMM_LEN, which the kernel gives."""
+    for path in BPF.glob("*.pyx"):
+        text = path.read_text(encoding="utf-8")
+        for block in re.findall(r"^cdef extern from \"bpf/layout.h\".*?(?=^\S)", text, re.MULTILINE | re.DOTALL):
+            assert set(re.findall(r"\[\d+\]|=\s*\d+", block)) <= {"[16]"}, path.name
+
+
+def test_fields_are_packed_where_they_are() -> None:
+    key = layout.packing("cause_key", "birth", "tid", "kind")
+    assert key.size == layout.size_of("cause_key")
+    packed = key.pack(1, 2, 3)
+    assert packed[layout.offset_of("cause_key", "tid")] == 2
+    assert packed[layout.offset_of("cause_key", "kind")] == 3
+    assert key.unpack(packed) == (1, 2, 3)
+
+
+def test_fields_are_named_in_their_order() -> None:
+    with pytest.raises(ValueError, match=r"cause_key\.birth does not lie behind"):
+        layout.packing("cause_key", "tid", "birth")
+    with pytest.raises(KeyError):
+        layout.packing("cause_key", "nothing")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "enum { A };",
+        "struct s {\n\tfloat f;\n};",
+        "enum e { A = sizeof(int) };",
+        "enum e { A = __import__('os') };",
+    ],
+)
+def test_a_declaration_that_is_not_understood_is_refused(text: str) -> None:
+    with pytest.raises((ValueError, KeyError, NameError, SyntaxError)):
+        Layout(text)

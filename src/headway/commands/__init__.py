@@ -68,6 +68,7 @@ class _Group(click.Group):
         with _ended_by_an_interrupt():
             module = importlib.import_module(f"headway.commands.{_MODULES.get(cmd_name, cmd_name)}")
         command: click.Command = module.command
+        command.short_help = _COMMANDS[cmd_name]
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

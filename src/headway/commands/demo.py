@@ -25,7 +25,7 @@ NEGLIGIBLE = 1_000_000
 """Nanoseconds that the switching of a few hundred waits may differ by without anybody being wrong."""
 
 
-@click.command()
+@click.command("demo")
 @click.option("--seconds", type=click.FloatRange(0.2, 60), default=3.0, show_default=True, help="How long it runs.")
 @click.option(
     "--source",

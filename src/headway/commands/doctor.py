@@ -20,7 +20,7 @@ WIDTH = 80
 COLUMN = 28
 
 
-@click.command()
+@click.command("doctor")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 @click.option(
     "--verify",

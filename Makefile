@@ -7,10 +7,10 @@ BIN := $(VENV)/bin
 TOGETHER := $(addprefix tests/,advice binary machine model recording testing trace views regions/test_header.py) \
 	tests/test_extras.py $(addprefix tests/commands/test_,advise.py export.py html.py query.py serve.py top.py trace.py)
 SOURCES := pyproject.toml meson.build meson.options $(shell find src -type f -not -path '*/__pycache__/*')
-WHOLE := test kernels kernels-gate lint install benchmarks $(addprefix $(VENV)/,installed kernels spark)
+WHOLE := test docs kernels kernels-gate lint install benchmarks $(addprefix $(VENV)/,installed kernels spark)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test kernels kernels-gate lint install benchmarks guest web wheels wheels-check clean
+.PHONY: demo test docs kernels kernels-gate lint install benchmarks guest web wheels wheels-check clean
 
 # The demo needs little of headway and none of its extras. Where all of it is installed, or about to be, it takes that.
 demo: $(VENV)/$(if $(wildcard $(VENV)/installed)$(filter $(WHOLE),$(MAKECMDGOALS)),installed,base)
@@ -21,6 +21,11 @@ demo: $(VENV)/$(if $(wildcard $(VENV)/installed)$(filter $(WHOLE),$(MAKECMDGOALS
 test: lint $(if $(shell command -v java),$(VENV)/spark)
 	@$(BIN)/python -m pytest -n auto $(TOGETHER)
 	@$(BIN)/python -m pytest $(addprefix --ignore=,$(TOGETHER))
+
+# The documentation: a site in build/site, and a man page for each command in build/man (man -l build/man/headway-stat.1).
+docs: $(VENV)/installed
+	@$(BIN)/python -m sphinx -q -W --keep-going -b html -d build/doctrees docs build/site
+	@$(BIN)/python -m sphinx -q -W --keep-going -b man -d build/doctrees docs build/man
 
 # Other kernels, booted in QEMU (docs/platforms.md): all that is measured on each, or only whether each loads the programs.
 # What is not installed or cannot be downloaded is skipped, with the reason.

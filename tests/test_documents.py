@@ -1,29 +1,45 @@
-"""The documents hang together: their links lead somewhere, and the README leads to every page."""
+"""The documents hang together: their links lead somewhere, and every page has its place."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *(ROOT / "docs").glob("*.md")])
+DOCS = ROOT / "docs"
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *ROOT.glob("examples/*/README.md")])
+_FENCE = re.compile(r"^(```+)[^\n]*\n.*?^\1$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
+def _prose(page: Path) -> str:
+    """Return the text of a page without its blocks of code."""
+    return _FENCE.sub("", page.read_text(encoding="utf-8"))
+
+
 def _anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings, as GitHub makes them."""
-    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
-    words = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
-    return {word.strip().replace(" ", "-") for word in words}
+    """Return the anchors of a page's headings, as GitHub makes them: a second one of a name ends in ``-1``."""
+    headings = re.findall(r"^#+ (.*)$", _prose(page), re.MULTILINE)
+    words = [re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings]
+    earlier = [words[:place].count(word) for place, word in enumerate(words)]
+    return {f"{word}-{times}" if times else word for word, times in zip(words, earlier, strict=True)}
 
 
 def _links(page: Path) -> list[str]:
-    return [link for link in _LINK.findall(page.read_text(encoding="utf-8")) if "://" not in link]
+    return [link for link in _LINK.findall(_prose(page)) if "://" not in link]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def _sections() -> dict[str, list[str]]:
+    """Return the sections of the site with their pages, as docs/index.md has them."""
+    text = (DOCS / "index.md").read_text(encoding="utf-8")
+    trees = re.findall(r"```\{toctree\}\n:caption: ([^\n]+)\n:hidden:\n\n(.*?)```", text, re.DOTALL)
+    return {caption: pages.split() for caption, pages in trees}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
     lost = []
     for link in _links(page):
@@ -34,9 +50,18 @@ def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
     assert lost == []
 
 
-def test_the_readme_leads_to_every_page() -> None:
-    linked = {(ROOT / link.partition("#")[0]).resolve() for link in _links(ROOT / "README.md")}
-    assert [page.name for page in (ROOT / "docs").glob("*.md") if page not in linked] == []
+def test_every_page_is_in_one_section() -> None:
+    places = Counter(page for pages in _sections().values() for page in pages)
+    assert {page.stem for page in DOCS.glob("*.md")} - {"index"} == {page for page in places if "/" not in page}
+    assert {page for page, times in places.items() if times > 1} == set()
+
+
+def test_the_readme_leads_to_every_page_in_the_same_sections() -> None:
+    table = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Documentation")[2]
+    rows = re.findall(r"^\| (\w[\w ]*) \| (.*) \|$", table, re.MULTILINE)
+    named = {section: {Path(link).stem for link in _LINK.findall(links)} for section, links in rows}
+    sections = {section: {page for page in pages if "/" not in page} for section, pages in _sections().items()}
+    assert named == {section: pages for section, pages in sections.items() if pages}
 
 
 def test_the_glossary_names_what_is_there() -> None:

@@ -27,7 +27,7 @@ from headway.extras import EXTRAS, MissingExtraError, explained, install_line, m
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "headway"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-FOR_DEVELOPERS = {"test"}
+FOR_DEVELOPERS = {"docs", "test"}
 """Extras that no command needs."""
 
 # What every test of a command runs in its process first: imports fail of what these packages have, as if they were not

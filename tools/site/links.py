@@ -1,0 +1,68 @@
+"""Links of the Markdown files, which lead from file to file, as the site needs them.
+
+A link to a page of the site leads to that page. A link to a file outside docs/ that a page includes leads to that page
+too. A link to a source file leads to a copy of the file in the site. A link to a folder becomes its words, which name
+the folder. Man pages have no links.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.application import Sphinx
+
+__all__ = ["file_included", "links_resolved", "page_read", "relinked"]
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+_INCLUDED = {
+    ROOT / "README.md": "index.md",
+    ROOT / "CONTRIBUTING.md": "project/contributing.md",
+    ROOT / "SECURITY.md": "project/security.md",
+    ROOT / "CHANGELOG.md": "project/changelog.md",
+}
+"""The files outside docs/ that the site has, each with the page that includes it."""
+
+_LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^)\s]+)\)")
+
+
+def page_read(_app: Sphinx, page: str, source: list[str]) -> None:
+    """Rewrite the links of a page in docs/, when Sphinx has read it."""
+    path = DOCS / f"{page}.md"
+    if path.exists():
+        source[0] = relinked(source[0], path.parent)
+
+
+def file_included(_app: Sphinx, path: Path, _page: str, source: list[str]) -> None:
+    """Rewrite the links of a file that a page includes; ``path`` is relative to docs/."""
+    source[0] = relinked(source[0], (DOCS / path).resolve().parent)
+
+
+def links_resolved(app: Sphinx, page: nodes.document, _name: str) -> None:
+    """Leave the words of the links in a man page, and nothing of their targets."""
+    if app.builder.name == "man":
+        for link in list(page.findall(nodes.reference)):
+            link.parent.replace(link, link.children)
+
+
+def relinked(text: str, folder: Path) -> str:
+    """Return Markdown whose relative links are relative to docs/, written with a leading slash.
+
+    ``folder`` is where the text's own links start.
+    """
+
+    def replaced(match: re.Match[str]) -> str:
+        mark, words, link = match.groups()
+        name, hash_, anchor = link.partition("#")
+        if not name or "://" in name or name.startswith("/"):
+            return match[0]
+        target = (folder / name).resolve()
+        if target.is_dir():
+            return words
+        place = _INCLUDED.get(target) or os.path.relpath(target, DOCS)
+        return f"{mark}[{words}](/{place}{hash_}{anchor})"
+
+    return _LINK.sub(replaced, text)

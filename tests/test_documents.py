@@ -12,6 +12,7 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *ROOT.glob("examples/*/README.md")])
 _FENCE = re.compile(r"^(```+)[^\n]*\n.*?^\1$", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"`[^`\n]*`")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
@@ -29,7 +30,8 @@ def _anchors(page: Path) -> set[str]:
 
 
 def _links(page: Path) -> list[str]:
-    return [link for link in _LINK.findall(_prose(page)) if "://" not in link]
+    """Return the links to files; a link within a span of code is an example."""
+    return [link for link in _LINK.findall(_CODE.sub("", _prose(page))) if "://" not in link]
 
 
 def _sections() -> dict[str, list[str]]:

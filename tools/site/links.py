@@ -60,6 +60,8 @@ def relinked(text: str, folder: Path) -> str:
         if not name or "://" in name or name.startswith("/"):
             return match[0]
         target = (folder / name).resolve()
+        if not target.exists():
+            return match[0]
         if target.is_dir():
             return words
         place = _INCLUDED.get(target) or os.path.relpath(target, DOCS)

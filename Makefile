@@ -24,7 +24,7 @@ test: lint $(if $(shell command -v java),$(VENV)/spark)
 
 # The documentation: a site in build/site, and a man page for each command in build/man (man -l build/man/headway-stat.1).
 docs: $(VENV)/installed
-	@$(BIN)/python -m sphinx -q -W --keep-going -b html -d build/doctrees docs build/site
+	@$(BIN)/python -m sphinx -q -W --keep-going -E -a -b html -d build/doctrees docs build/site
 	@$(BIN)/python -m sphinx -q -W --keep-going -b man -d build/doctrees docs build/man
 
 # Other kernels, booted in QEMU (docs/platforms.md): all that is measured on each, or only whether each loads the programs.

@@ -1,5 +1,5 @@
-"""The reference machine: a multi-threaded RISC-V processor, simulated to the cycle, with the progress unit in hardware.
+"""The reference machine: a multi-threaded RISC-V processor, simulated to the cycle, with a progress unit in hardware.
 
-How it behaves is described in docs/machine.md; this package is the simulator and what is around it: configuration,
-program images, the host that programs call, and the ledger that comes out.
+docs/machine.md specifies how the machine behaves. This package holds the simulator and what surrounds it: the
+configuration, program images, the host that programs call, and the ledger of a run.
 """

@@ -1,7 +1,7 @@
-"""The machine's hot loop, and its Python face.
+"""The compiled simulator: its main loop, and the class `Processor` that Python drives it by.
 
-The parts are inline functions in the .pxd files beside this one, each with its one idea, in the order in which they build on
-each other: architecture, structures, clocks, decode, trace, code, memory, accounts, turns, power, protection, devices, events, traps, csrs,
+The parts are inline functions in the .pxd files beside this one. Each builds on those before it: architecture,
+structures, clocks, decode, trace, code, memory, accounts, turns, power, protection, devices, events, traps, csrs,
 execute.
 """
 
@@ -31,7 +31,7 @@ STANDSTILL = STOP_STANDSTILL
 
 
 cdef int stand_still(Machine* m) noexcept nogil:
-    """Nothing will ever happen again: time ends when the last hart began to wait, however long it was to go on."""
+    """Stop because nothing will ever happen again. Time ends at the tick at which the last hart began to wait."""
     cdef int i
     for i in range(m.harts_count):
         m.now = max(m.now, m.harts[i].since_tick)
@@ -39,7 +39,7 @@ cdef int stand_still(Machine* m) noexcept nogil:
 
 
 cdef int simulate_one(Machine* m, int64_t until) noexcept nogil:
-    """Until a tick, or until the machine stops, with one core."""
+    """Run a machine with one core until a tick, or until it stops."""
     cdef Core* c = &m.cores[0]
     cdef int64_t outside
     while True:
@@ -68,7 +68,7 @@ cdef int simulate_one(Machine* m, int64_t until) noexcept nogil:
 
 
 cdef int simulate(Machine* m, int64_t until) noexcept nogil:
-    """Until a tick, or until the machine stops. Cores take their turns of one tick in the order of their numbers."""
+    """Run a machine until a tick, or until it stops. Cores take their turns of one tick in the order of their numbers."""
     cdef int64_t outside, soonest
     cdef Core* c
     cdef int k
@@ -101,7 +101,7 @@ cdef int simulate(Machine* m, int64_t until) noexcept nogil:
             if c.next == soonest:
                 attempt(m, c)
                 if m.stop:
-                    # Cores whose turn of this tick is still to come take it when the machine goes on.
+                    # Cores that have not had their turn of this tick take it when the machine goes on.
                     m.now = soonest + 1
                     return m.stop
 
@@ -135,9 +135,9 @@ cdef void free_cache(Cache* cache) noexcept:
 
 
 cdef class Processor:
-    """All cores with their memory and devices; reads its configuration once.
+    """All cores with their memory and devices. The configuration is read once.
 
-    Addresses are physical, times in ticks. Nothing here is thread-safe: one caller at a time.
+    Addresses are physical, times in ticks. The class is not thread-safe: use one caller at a time.
     """
 
     cdef Machine* m
@@ -148,7 +148,7 @@ cdef class Processor:
         self.m = <Machine*>zeros(1, sizeof(Machine))
 
     def __init__(self, config):
-        """A machine as a `headway.machine.config.Config` says; MemoryError if it is too large for this one."""
+        """Build the machine of a `headway.machine.config.Config`. Raises MemoryError if there is not enough memory."""
         cdef Machine* m = self.m
         cdef Core* c
         cdef Hart* h
@@ -269,7 +269,7 @@ cdef class Processor:
         m.bus_last = m.cores_count - 1
 
     def _set_modes(self, config):
-        """What each state means for the counters (docs/machine.md, section 6)."""
+        """Set for each state which progress counters it counts (docs/machine.md, section 6)."""
         cdef Machine* m = self.m
         cdef int state
         for state in range(STATES):
@@ -374,7 +374,7 @@ cdef class Processor:
         raise ValueError(f"{size} bytes at {address:#010x} are not in RAM or the tightly coupled memory")
 
     def write(self, address: int, data: bytes) -> None:
-        """Puts bytes into RAM, or into the tightly coupled memory of core 0; ValueError if they do not fit."""
+        """Write bytes to RAM, or to the tightly coupled memory of core 0. Raises ValueError if they do not fit."""
         cdef const uint8_t[::1] source = data
         cdef size_t size = <size_t>len(data)
         if not 0 <= address < 1 << 32:
@@ -389,7 +389,7 @@ cdef class Processor:
                 forget_tcm(&self.m.cores[0], <uint32_t>address - TCM, <uint32_t>size)
 
     cdef int _keep(self, uint32_t address, bytes data) except -1:
-        """For the trace units, the program as it is loaded before anything runs."""
+        """Keep the program as it is loaded, before anything runs: the trace units compare with it."""
         cdef Machine* m = self.m
         if not m.cores[0].unit.exists or m.entry or m.loaded_count == MAX_LOADED:
             return 0
@@ -401,13 +401,13 @@ cdef class Processor:
         return 0
 
     def read(self, address: int, size: int) -> bytes:
-        """Bytes of RAM, or of the tightly coupled memory of core 0; ValueError outside."""
+        """Return bytes of RAM, or of the tightly coupled memory of core 0. Raises ValueError for an address outside."""
         if not 0 <= address < 1 << 32 or size < 0:
             raise ValueError(f"{size} bytes at {address:#x} are not in memory")
         return (<char*>self._at(address, size))[:size]
 
     def start(self, entry: int, tohost: int | None = None) -> None:
-        """Ends reset: harts begin at the entry."""
+        """End reset: harts start at ``entry``. ``tohost`` is the address of the program's HTIF word, if it has one."""
         cdef int i
         self.m.entry = entry
         self.m.tohost = 0 if tohost is None else tohost
@@ -416,7 +416,7 @@ cdef class Processor:
         find_next_event(self.m)
 
     def run(self, until: int) -> int:
-        """Simulates until the tick, or a stop: LIMIT, HTIF, SEMIHOST, STANDSTILL; without the GIL."""
+        """Simulate without the GIL until the tick or a stop; return LIMIT, HTIF, SEMIHOST or STANDSTILL."""
         cdef int64_t limit = min(until, NEVER)
         cdef Machine* m = self.m
         cdef int stop
@@ -434,21 +434,21 @@ cdef class Processor:
 
     @property
     def stopped_hart(self) -> int:
-        """The hart that stopped the machine last."""
+        """The hart that caused the last stop of the machine."""
         return self.m.stopped_hart
 
     @property
     def instructions(self) -> int:
-        """Retired by all harts."""
+        """The number of instructions that all harts together have retired."""
         return sum(self.m.harts[i].instret for i in range(self.m.harts_count))
 
     def register(self, hart: int, n: int) -> int:
-        """Register x0 to x31 of a hart."""
+        """Return register x0 to x31 of a hart. Raises IndexError."""
         self._check(hart, n)
         return self.m.harts[<int>hart].x[<int>n]
 
     def set_register(self, hart: int, n: int, value: int) -> None:
-        """Sets one of x1 to x31."""
+        """Set register x1 to x31 of a hart; x0 stays 0. Raises IndexError."""
         self._check(hart, n)
         if n:
             self.m.harts[<int>hart].x[<int>n] = value & 0xFFFFFFFF
@@ -459,9 +459,10 @@ cdef class Processor:
         return 0
 
     def hart(self, n: int) -> dict:
-        """What hart n has counted, by the names of docs/machine.md, as of its last instruction (halted: of when it halted).
+        """Return the counters of hart n by the names of docs/machine.md.
 
-        Also its pc, the instructions that it retired, whether it was started, and its profile buffer.
+        They are as of its last instruction; of a halted hart, as of the moment it halted. The result also has the
+        hart's pc, the instructions that it retired, whether it was started, and its profile buffer.
         """
         cdef Hart* h
         cdef Core* c
@@ -482,7 +483,7 @@ cdef class Processor:
         }
 
     cdef list _cells(self, Account* account, Hart* running, bint is_thread):
-        """The cells as they are now: with what has not been charged yet of the hart that is at it."""
+        """Return the cells as of now, including the time of the running hart that has not been charged to them yet."""
         cdef int state, r
         cdef Cell cell
         cdef int64_t lost[REASONS]
@@ -520,7 +521,7 @@ cdef class Processor:
         return cells
 
     cdef void _pending(self, Hart* h, int64_t cycle, int64_t* lost) noexcept:
-        """Of the cycles since the hart's last turn, those that it has lost already."""
+        """Add to ``lost`` the cycles since the hart's last turn that it has already lost."""
         cdef Core* c = &self.m.cores[h.core]
         cdef int64_t ready, until
         if h.mode >= HALTED or h.free >= cycle or not h.started:
@@ -541,10 +542,11 @@ cdef class Processor:
             lost[SLOT] += cycle - until
 
     def threads(self) -> list:
-        """What ran, in the order of birth: (id, name, birth, end or -1, whether it is a hart without a kernel, cells).
+        """Return what ran, in order of birth.
 
-        Cells are (state, time, cycles, instructions, count, stall, memory stall, external stall, (data, refill, slot,
-        fetch, load, store, micro-TLB)), the last three and the seven in cycles.
+        Each is (id, name, birth, end or -1, whether it is a hart without a kernel, cells). A cell is (state, time,
+        cycles, instructions, count, stall, memory stall, external stall, (data, refill, slot, fetch, load, store,
+        micro-TLB)); the three stalls and the seven reasons are in cycles.
         """
         cdef int i
         cdef Thread* t
@@ -562,12 +564,15 @@ cdef class Processor:
         return found
 
     def processors(self) -> list:
-        """(hart, cells) of every hart."""
+        """Return (hart, cells) for every hart."""
         cdef int i
         return [(i, self._cells(&self.m.harts[i].account, &self.m.harts[i], False)) for i in range(self.m.harts_count)]
 
     def core(self, n: int) -> dict:
-        """What core n has counted of its clock: unhalted cycles, reference ticks, ticks in C1, C2, C3, as of its last change."""
+        """Return the counters of core n's clock, as of its last change.
+
+        They are the unhalted cycles, the reference ticks, and the ticks in C1, C2 and C3.
+        """
         cdef Core* c
         if not 0 <= n < self.m.cores_count:
             raise IndexError(f"there is no core {n}")
@@ -576,7 +581,7 @@ cdef class Processor:
         return {name: c.counters[UNHALTED + i] for i, name in enumerate(names)}
 
     def throttled(self, n: int) -> tuple:
-        """For how many ticks the clock of core n has been stopped by its duty cycle, and how often."""
+        """Return how many ticks the duty cycle of core n has stopped its clock, and how often."""
         cdef int64_t stopped = 0, stops = 0
         if not 0 <= n < self.m.cores_count:
             raise IndexError(f"there is no core {n}")
@@ -584,18 +589,18 @@ cdef class Processor:
         return stopped, stops
 
     def transmitted(self) -> bytes:
-        """What the UART has sent since this was asked last."""
+        """Return what the UART has sent since the last call."""
         sent = (<char*>self.m.sent)[: self.m.sent_count] if self.m.sent_count else b""
         self.m.sent_count = 0
         return sent
 
     def untransmitted(self) -> bytes:
-        """What is in the UART's queue."""
+        """Return the bytes in the UART's transmit queue."""
         cdef Machine* m = self.m
         return bytes([m.sending[(m.sending_head + i) & 15] for i in range(m.sending_count)])
 
     def end_trace(self) -> None:
-        """The trace ends now: what the trace units hold back is sent. Nothing may run afterwards."""
+        """End the trace: send everything that the trace units hold back. Nothing may run afterwards."""
         cdef Machine* m = self.m
         cdef Core* c
         cdef Hart* h
@@ -616,13 +621,13 @@ cdef class Processor:
                 c.unit.port = 0
                 send_window(m, c, cycle)
             if c.unit.exists:
-                # Twice, so that the first, by which the last segment is known, is known itself.
+                # Send the head twice: the first makes the last segment known, and the second makes the first known.
                 c.unit.port = 0
                 send_head(m, c, cycle, m.now, True)
                 send_head(m, c, cycle, m.now, True)
 
     cdef void _end_gap(self, Core* c, Hart* h, int64_t cycle) noexcept:
-        """What the hart has done since its last turn, in whole cycles of its own."""
+        """Trace what the hart has done since its last turn, in whole cycles of its own."""
         cdef Machine* m = self.m
         cdef int64_t whole = h.free + (cycle - h.free) // m.unit * m.unit, own
         if h.halted:
@@ -636,7 +641,7 @@ cdef class Processor:
             watch_gap(m, c, h, own, whole - own, SLOT)
 
     def trace(self, core: int) -> bytes:
-        """What has left the trace port of a core since this was asked last; of a trace buffer, what is in it."""
+        """Return what has left a core's trace port since the last call, or the contents of its trace buffer."""
         cdef Core* c
         cdef int64_t at
         if not 0 <= core < self.m.cores_count:
@@ -652,15 +657,15 @@ cdef class Processor:
         return found
 
     def log(self) -> None:
-        """From now on keeps a log of what every hart does in each of its cycles."""
+        """Start a log of what every hart does in each of its cycles."""
         cdef int i
         for i in range(self.m.harts_count):
             self.m.harts[i].attention |= LOGGED
 
     def logged(self) -> list:
-        """The log: (hart, cycle of its core, cycles, address, what), in no order but that of each hart's time.
+        """Return the log: (hart, cycle of its core, cycles, address, what). Each hart's entries are in time order.
 
-        `what`: the codes of docs/trace-format.md.
+        ``what`` is a code of docs/trace-format.md.
         """
         cdef int64_t i
         cdef Logged* one
@@ -671,12 +676,12 @@ cdef class Processor:
         return found
 
     def block_image(self) -> bytes:
-        """The sectors of the block device as they are now."""
+        """Return the current sectors of the block device."""
         return (<char*>self.m.blocks)[: <size_t>self.m.sectors * 512]
 
     @property
     def losses(self) -> dict:
-        """What could not be kept, by name."""
+        """What could not be kept or placed, counted by name of the loss."""
         return {
             "threads_unplaced": self.m.lost_threads,
             "wakes_of_running_threads": self.m.lost_wakes,
@@ -694,7 +699,7 @@ cdef class Processor:
 
 
 cdef tuple _lost_of(Cell* cell):
-    """Stall, memory-stall, external-stall cycles, and (data, refill, slot, fetch, load, store, micro-TLB)."""
+    """Return stall, memory-stall, external-stall cycles, and (data, refill, slot, fetch, load, store, micro-TLB)."""
     cdef int64_t* lost = cell.lost
     cdef int64_t fetching = lost[FETCH_INTERNAL] + lost[FETCH_EXTERNAL]
     cdef int64_t loading = lost[LOAD_INTERNAL] + lost[LOAD_EXTERNAL]
@@ -707,7 +712,7 @@ cdef tuple _lost_of(Cell* cell):
 
 
 cdef list _with_time(list cells, int state, int64_t time):
-    """The cells with more time in a state."""
+    """Return the cells with ``time`` added to a state."""
     found = [(s, t + time if s == state else t, *rest) for s, t, *rest in cells]
     if not any(s == state for s, *_ in cells) and time:
         found.append((state, time, 0, 0, 0, 0, 0, 0, (0,) * 7))

@@ -1,8 +1,8 @@
-"""Where time goes: the state monitor's cells and the progress unit's counters (docs/machine.md, sections 4 to 6).
+"""The state monitor's cells and the progress unit's counters (docs/machine.md, sections 4 to 6).
 
-A hart does not count while it runs. It keeps the cycle from which on nothing has been charged (`since`) and the cycles lost in
-between by reason; when its state changes, or somebody reads, the difference is added to the cells and counters at once.
-So every cycle is in exactly one place, and counting costs nothing per instruction.
+A hart does not count while it runs. It keeps the first cycle that has not been charged (`since`), and the cycles lost
+since then by reason. When its state changes, or when a counter is read, the difference is added to the cells and the
+counters at once. Every cycle is therefore in exactly one cell, and counting costs nothing per instruction.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -19,7 +19,7 @@ cdef enum:
 
 
 cdef inline Cell* cell_of(Machine* m, Account* account, int state) noexcept nogil:
-    """The cell of a state, made if there is none. Cells move when one is made: no other pointer to them survives."""
+    """Return the cell of a state, creating it if necessary. Creating a cell invalidates all pointers to the account's cells."""
     cdef Cell* cells
     cdef int32_t room
     if account.index[state]:
@@ -58,7 +58,7 @@ cdef inline void count_up(Hart* h, int counter, int64_t amount) noexcept nogil:
 
 
 cdef inline void count_cycles(Hart* h, int64_t cycles, int64_t* lost) noexcept nogil:
-    """Into the progress counters: those of the state's mode."""
+    """Add cycles to the progress counters of the hart's mode."""
     cdef int64_t internal, external, other
     if h.mode >= HALTED:
         return
@@ -102,7 +102,10 @@ cdef inline int64_t all_lost(int64_t* lost) noexcept nogil:
 
 
 cdef inline void charge_stolen(Machine* m, Hart* h, int mode, int64_t ticks, int64_t many) noexcept nogil:
-    """Ticks of system-management interrupts: nobody's, but the counters of harts that ran went on, as on real machines."""
+    """Charge ticks of system-management interrupts to no thread's progress.
+
+    The cycle counters of harts that were running go on, as they do on real machines.
+    """
     cdef Cell* cell = cell_of(m, &h.account, SMI)
     cell.time += ticks
     cell.count += many
@@ -119,7 +122,7 @@ cdef inline void charge_stolen(Machine* m, Hart* h, int mode, int64_t ticks, int
 
 
 cdef inline void settle(Machine* m, Core* c, Hart* h, int64_t cycle) noexcept nogil:
-    """Charges everything up to the cycle to the state that the hart is in."""
+    """Charge everything up to the cycle to the current state of the hart."""
     cdef int64_t tick = end_tick(c, cycle), cycles = cycle - h.since, time = tick - h.since_tick
     cdef int64_t instructions = h.instret - h.since_instret
     cdef Clock* clock
@@ -128,7 +131,7 @@ cdef inline void settle(Machine* m, Core* c, Hart* h, int64_t cycle) noexcept no
     clock = clock_at(c, cycle - 1)
     if clock.stolen != h.since_stolen:
         time -= clock.stolen - h.since_stolen
-        # Between two states: what it did in the cycle before it counts, however it goes on.
+        # Between two states, the mode of the cycle before the interrupt counts, whatever follows.
         mode = h.mode if clock.cycle > h.since else h.before
         charge_stolen(m, h, mode, clock.stolen - h.since_stolen, clock.interrupts - h.since_interrupts)
         h.since_stolen = clock.stolen
@@ -156,7 +159,7 @@ cdef inline void settle(Machine* m, Core* c, Hart* h, int64_t cycle) noexcept no
 
 
 cdef inline int state_of(Machine* m, Hart* h) noexcept nogil:
-    """The innermost of what the hart is in: first match wins, as the counters' order says."""
+    """Return the innermost state of the hart. The first match wins, in the order of the counters' priority."""
     if h.halted:
         return IDLE + h.halted
     if h.latch:
@@ -179,7 +182,7 @@ cdef inline int state_of(Machine* m, Hart* h) noexcept nogil:
 
 
 cdef inline void enter(Machine* m, Core* c, Hart* h, int64_t cycle, int state, bint anew) noexcept nogil:
-    """From the cycle on the hart is in the state; `anew`: it is entered, not come back to."""
+    """Put the hart into the state from the cycle on; `anew` tells whether this counts as an entry or as a return."""
     settle(m, c, h, cycle)
     h.state = state
     h.mode = m.modes[state]
@@ -193,16 +196,17 @@ cdef inline void enter(Machine* m, Core* c, Hart* h, int64_t cycle, int state, b
 
 
 cdef inline void look_again(Machine* m, Core* c, Hart* h, int64_t cycle, bint anew) noexcept nogil:
-    """Something that the state depends on has changed, from the cycle on."""
+    """Update the hart's state after something that it depends on has changed at the cycle."""
     cdef int state = state_of(m, h)
     if state != h.state:
         enter(m, c, h, cycle, state, anew)
 
 
 cdef inline void correct(Machine* m, Core* c, Hart* h) noexcept nogil:
-    """Takes the correction out of EPC and RPC into OPC, in counters and cells alike, if the hart is effective now (T6).
+    """Move the correction from EPC and RPC to OPC, in counters and cells, if the hart is effective now (T6).
 
-    What is corrected may come after it (the last instruction of a handler), so EPC and the cell are less than nothing until then.
+    The last instructions of a handler are executed after the correction and are part of what it corrects. EPC and the
+    cell may therefore be negative until then.
     """
     cdef int64_t amount = h.correction
     if h.mode != EFFECTIVE or not amount:
@@ -231,9 +235,9 @@ cdef inline void move_overhead(Machine* m, Account* account, int state, int64_t 
 
 
 cdef inline Thread* new_thread(Machine* m, uint32_t block, uint32_t id, int64_t birth) noexcept nogil:
-    """A thread that is not on any hart; NULL and counted if there is no room, or there have been too many.
+    """Return a new thread that is on no hart; NULL, counted as a loss, if there is no memory or there are too many threads.
 
-    A program can end and begin a thread with two instructions, and must not fill the host's memory so.
+    A program can end and begin a thread with two instructions. The limit keeps it from exhausting the host's memory.
     """
     cdef Thread* t
     cdef Thread** many
@@ -266,7 +270,7 @@ cdef inline Thread* new_thread(Machine* m, uint32_t block, uint32_t id, int64_t 
 
 
 cdef inline void begin_hart_thread(Machine* m, Hart* h) noexcept nogil:
-    """What a hart runs before it is told of a block is a thread of its own, from here on."""
+    """Begin a thread of its own for what the hart runs before its first block."""
     h.thread = new_thread(m, 0, <uint32_t>h.number, h.since_tick)
     if h.thread == NULL:
         return
@@ -277,7 +281,7 @@ cdef inline void begin_hart_thread(Machine* m, Hart* h) noexcept nogil:
 
 
 cdef inline void go_away(Machine* m, Thread* t, int64_t tick, int reason) noexcept nogil:
-    """The thread is off its hart from the tick on: 0 ready, 31 for ever, else it waits for that."""
+    """Take the thread off its hart at the tick. ``reason`` is 0 for ready, 31 for the thread's end, else what it waits for."""
     t.hart = -1
     if reason == 31:
         t.end = tick
@@ -288,13 +292,13 @@ cdef inline void go_away(Machine* m, Thread* t, int64_t tick, int reason) noexce
 
 
 cdef inline void come_back(Machine* m, Thread* t, int64_t tick) noexcept nogil:
-    """Charges the time since it went away, or since it was woken."""
+    """Charge the time since the thread went away, or since it was woken."""
     cell_of(m, &t.account, t.away).time += tick - t.since
     t.since = tick
 
 
 cdef inline int32_t* find_block(Machine* m, uint32_t block) noexcept nogil:
-    """Where the thread of a block is, or would be, noted; NULL if there is no room."""
+    """Return the entry of a block in the hash table, used or free; NULL if there is no memory."""
     cdef int32_t i, room
     cdef int32_t* larger
     if 2 * m.threads_count >= m.by_block_room:
@@ -303,7 +307,7 @@ cdef inline int32_t* find_block(Machine* m, uint32_t block) noexcept nogil:
         if larger == NULL:
             return NULL
         for i in range(m.threads_count):
-            # Threads in the order of their births: a block that was used again is its last thread's.
+            # Threads are in the order of their births, so a block that was used again maps to its last thread.
             if m.threads_seen[i].block:
                 larger[probe(m, larger, room, m.threads_seen[i].block)] = i + 1
         free(m.by_block)
@@ -322,7 +326,7 @@ cdef inline int32_t probe(Machine* m, int32_t* table, int32_t room, uint32_t blo
 
 
 cdef inline Thread* thread_of(Machine* m, uint32_t block, int64_t tick) noexcept nogil:
-    """The living thread of a block; a new one if there was none or it has ended."""
+    """Return the living thread of a block; a new one if there was none or if it has ended."""
     cdef int32_t* place = find_block(m, block)
     cdef Thread* t
     cdef uint32_t id
@@ -344,7 +348,7 @@ cdef inline Thread* thread_of(Machine* m, uint32_t block, int64_t tick) noexcept
 
 
 cdef inline void wake(Machine* m, uint32_t block, int64_t tick) noexcept nogil:
-    """hwwake: the thread of the block can run from the tick on."""
+    """Do hwwake: make the thread of the block ready from the tick on."""
     cdef Thread* t = thread_of(m, block, tick)
     if t == NULL:
         return
@@ -358,7 +362,7 @@ cdef inline void wake(Machine* m, uint32_t block, int64_t tick) noexcept nogil:
 
 
 cdef inline void load_block(Machine* m, Core* c, Hart* h, int64_t cycle, uint32_t block) noexcept nogil:
-    """hwblock: the copying unit and the loading unit, at one instant (T4)."""
+    """Do hwblock: the copying unit and the loading unit act at one instant (T4)."""
     cdef int64_t tick
     cdef uint8_t* at
     cdef uint32_t word
@@ -383,7 +387,7 @@ cdef inline void load_block(Machine* m, Core* c, Hart* h, int64_t cycle, uint32_
         h.polled = word if POLL <= word < MARKED else 0
         h.thread = thread_of(m, block, tick)
         if h.thread != NULL and h.thread.hart >= 0:
-            # Two harts run one block: a mistake of the kernel's. The second one's time is not any thread's.
+            # The kernel runs one block on two harts, which is a mistake. The second hart's time belongs to no thread.
             h.thread = NULL
             m.lost_threads += 1
         if h.thread != NULL:

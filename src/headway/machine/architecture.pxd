@@ -1,4 +1,4 @@
-"""Numbers of the architecture: operations, CSRs, causes, addresses, states (docs/machine.md, sections 1 to 8)."""
+"""The constants of the architecture: operations, CSRs, causes, addresses, states (docs/machine.md, sections 1 to 8)."""
 
 from libc.stdint cimport int64_t, uint32_t
 
@@ -16,7 +16,7 @@ cdef extern from *:
     const int64_t NEVER "HEADWAY_NEVER"
     const uint32_t RAM "HEADWAY_RAM"
 
-# Where things are (section 3).
+# Base addresses (section 3).
 cdef enum:  # Address
     CLINT = 0x02000000
     TCM = 0x08000000
@@ -25,7 +25,7 @@ cdef enum:  # Address
     BLOCK = 0x10010000
     DESCRIPTION = 0x10020000
 
-# What mcause says; interrupts are numbered without their highest bit.
+# Values of mcause. Interrupts are numbered without their highest bit.
 cdef enum:  # Cause
     FETCH_MISALIGNED = 0
     FETCH_FAULT = 1
@@ -101,7 +101,7 @@ cdef enum:  # State
     LEFT = 220
     STATES = 256
 
-# What a state means for the counters.
+# The group of progress counters that a state counts.
 cdef enum:  # Mode
     EFFECTIVE = 0
     KERNEL = 1

@@ -1,7 +1,7 @@
-"""Ticks of the machine and cycles of a core (docs/machine.md, section 8).
+"""Conversion between ticks of the machine and cycles of a core (docs/machine.md, section 8).
 
-A core's clock is slowed by leaving out ticks evenly, and stopped for the rest of each window; so which cycle is at which
-tick can be computed, in both directions, from the last change on.
+A core's clock is slowed by leaving out ticks evenly, and it is stopped for the rest of each window. The tick of a cycle
+and the cycle of a tick can therefore both be computed from the last change of the clock on.
 """
 
 from libc.stdint cimport int64_t
@@ -12,7 +12,7 @@ from .structures cimport Clock, Core
 
 
 cdef inline int64_t divided(int64_t a, int64_t b) noexcept nogil:
-    """Rounded down, b > 0."""
+    """Return a / b rounded down; b > 0."""
     return a // b if a >= 0 else -((-a + b - 1) // b)
 
 
@@ -34,7 +34,7 @@ cdef inline int64_t clock_cycle(Clock* clock, int64_t tick) noexcept nogil:
 
 
 cdef inline void count_stops(Clock* clock, int64_t tick, int64_t* stopped, int64_t* stops) noexcept nogil:
-    """Adds the ticks before this one in which the clock was stopped to throttle it, and how often it was."""
+    """Add the ticks before ``tick`` in which throttling stopped the clock, and the number of these stops."""
     cdef int64_t turned = tick - clock.tick, windows, rest
     stopped[0] += clock.stopped
     stops[0] += clock.stops
@@ -47,7 +47,7 @@ cdef inline void count_stops(Clock* clock, int64_t tick, int64_t* stopped, int64
 
 
 cdef inline Clock* clock_at(Core* c, int64_t cycle) noexcept nogil:
-    """How the clock ran at the cycle."""
+    """Return the clock as it ran at the cycle."""
     cdef int i = 0
     if cycle >= c.clock.cycle:
         return &c.clock
@@ -57,7 +57,7 @@ cdef inline Clock* clock_at(Core* c, int64_t cycle) noexcept nogil:
 
 
 cdef inline int64_t tick_of(Core* c, int64_t cycle) noexcept nogil:
-    """The tick at which the core's cycle is."""
+    """Return the tick of the core's cycle."""
     if cycle == NEVER:
         return NEVER
     if c.plain and cycle >= c.clock.cycle:
@@ -66,7 +66,7 @@ cdef inline int64_t tick_of(Core* c, int64_t cycle) noexcept nogil:
 
 
 cdef inline int64_t cycle_of(Core* c, int64_t tick) noexcept nogil:
-    """The core's first cycle at or after the tick."""
+    """Return the core's first cycle at or after the tick."""
     if tick == NEVER:
         return NEVER
     if tick < c.clock.tick:
@@ -77,18 +77,18 @@ cdef inline int64_t cycle_of(Core* c, int64_t tick) noexcept nogil:
 
 
 cdef inline int64_t end_tick(Core* c, int64_t cycle) noexcept nogil:
-    """The tick up to which the cycles before this one are over."""
+    """Return the tick by which the cycles before this one are over."""
     if c.plain and cycle > c.clock.cycle:
         return c.clock.tick + (cycle - c.clock.cycle)
     return tick_of(c, cycle - 1) + 1
 
 
 cdef inline void set_clock(Core* c, int64_t now, int64_t speed, int64_t running, int64_t window) noexcept nogil:
-    """From tick `now` on the clock runs like this. Harts that wait for a tick must be looked at again."""
+    """Change the clock from tick `now` on. The caller must then reschedule the harts that wait for a tick."""
     cdef int64_t cycle = cycle_of(c, now), stopped = 0, stops = 0
     count_stops(&c.clock, now, &stopped, &stops)
     if cycle != c.clock.cycle:
-        # A clock that no cycle has had is none.
+        # Do not keep a clock that ran for no cycle.
         memmove(&c.past[1], &c.past[0], (MAX_THREADS - 1) * sizeof(Clock))
         c.past[0] = c.clock
     c.clock.cycle = cycle

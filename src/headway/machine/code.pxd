@@ -1,7 +1,7 @@
-"""Decoded code: kept for each page of RAM and TCM from which instructions were fetched, and forgotten where it is written.
+"""Decoded code of each page that instructions were fetched from. A write to memory makes the machine forget it there.
 
-So instruction memory is always coherent with data memory, also without FENCE.I; only its timing (the instruction cache)
-needs that instruction.
+Instruction memory is therefore always coherent with data memory, also without FENCE.I. Only the timing of the
+instruction cache depends on FENCE.I.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
@@ -16,12 +16,12 @@ from .trace cimport compare_code
 cdef enum:
     PAGE = 4096
     MAX_PAGES = 4096
-    # ^ Of decoded code, 32 KiB each, at one time.
+    # ^ The largest number of pages of decoded code at one time; each takes 32 KiB.
     NO_PAGE = 0x7FFFFFFF
 
 
 cdef inline void forget_code(Machine* m, uint32_t address, uint32_t size) noexcept nogil:
-    """RAM was written: what was decoded there, or reached into it, is decoded again. The address is in RAM."""
+    """Forget the decoded instructions that overlap ``size`` bytes of RAM that were written at ``address``."""
     cdef int64_t first = <int64_t>(address - RAM) - 2, last = <int64_t>(address - RAM) + size - 1, at, end, i
     cdef Decoded* page
     at = first if first > 0 else 0
@@ -42,7 +42,7 @@ cdef inline void forget_tcm(Core* c, uint32_t offset, uint32_t size) noexcept no
 
 
 cdef inline uint8_t* memory_at(Machine* m, Core* c, uint32_t address) noexcept nogil:
-    """Where the host has two bytes of RAM or TCM; NULL: neither."""
+    """Return where the host has two bytes of RAM or TCM; NULL if the address is in neither."""
     if address - RAM < m.ram_size:
         return m.ram + (address - RAM)
     if address - TCM < m.tcm_size:
@@ -51,7 +51,7 @@ cdef inline uint8_t* memory_at(Machine* m, Core* c, uint32_t address) noexcept n
 
 
 cdef inline uint8_t range_of(Machine* m, uint32_t address) noexcept nogil:
-    """The first range of the state monitor that the address is in."""
+    """Return the number of the state monitor's first range that contains the address; 0 if none does."""
     cdef int i
     for i in range(1, m.ranges + 1):
         if address - m.range_start[i] < m.range_end[i] - m.range_start[i]:
@@ -67,7 +67,7 @@ cdef inline void free_pages(Decoded** pages, uint32_t size) noexcept nogil:
 
 
 cdef inline void close_pages(Machine* m) noexcept nogil:
-    """Forgets all decoded code, so that a program that jumps all over its memory cannot fill the host's."""
+    """Forget all decoded code. This keeps a program that jumps all over its memory from exhausting the host's memory."""
     cdef int i
     free_pages(m.pages, m.ram_size)
     for i in range(m.cores_count):
@@ -79,7 +79,7 @@ cdef inline void close_pages(Machine* m) noexcept nogil:
 
 
 cdef inline Decoded* open_page(Machine* m, Core* c, Hart* h, uint32_t address) noexcept nogil:
-    """The page of decoded code that the address is in; NULL: it is not in memory."""
+    """Return the page of decoded code that contains the address; NULL if the address is not in memory."""
     cdef Decoded** page
     if address - RAM < m.ram_size:
         page = &m.pages[(address - RAM) // PAGE]
@@ -101,7 +101,7 @@ cdef inline Decoded* open_page(Machine* m, Core* c, Hart* h, uint32_t address) n
 
 
 cdef inline bint decode(Machine* m, Core* c, Decoded* d, uint32_t address) noexcept nogil:
-    """Decodes the instruction at the address, which is in memory; False: its second half is not."""
+    """Decode the instruction at an address in memory. Return False if its second half is not in memory."""
     cdef uint16_t low, high
     cdef uint8_t* second
     cdef uint32_t line = (1u << c.icache.shift) - 1

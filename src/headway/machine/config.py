@@ -1,7 +1,8 @@
-"""The configuration of a machine: frozen parts with the defaults of docs/machine.md, in Python and in TOML.
+"""The configuration of a machine: frozen parts with the defaults of docs/machine.md, from Python or TOML.
 
-Each value is checked on its own as it is set (`fields`) and those that depend on each other when their part is
-complete, so there is no impossible configuration. TOML reads back as it was written.
+Each value is checked when it is set (`fields`). Values that depend on each other are checked when their part is
+complete. A configuration that exists is therefore a possible one. `Config.to_toml` writes what `Config.from_toml`
+reads back as an equal configuration.
 """
 
 # ruff: noqa: RUF009  (the defaults are descriptors, made once)
@@ -47,15 +48,15 @@ __all__ = [
 ]
 
 RAM = 0x8000_0000
-"""Where it begins."""
+"""The address at which RAM begins."""
 TCM = 0x0800_0000
 SECTOR = 512
 _LARGEST = 1 << 20
-"""Bytes of a configuration file at most."""
+"""The largest size of a configuration file, in bytes."""
 _LATEST = (1 << 60) - 1
-"""The last tick that anything can be planned for."""
+"""The last tick for which an event can be configured."""
 _TICKS = 1_000_000
-"""More ticks are no latency any more."""
+"""The largest latency that can be configured, in ticks."""
 _MAX_RANGES = 63
 _MAX_LINES = 32
 _MAX_TRIGGERS = 4
@@ -65,14 +66,14 @@ _MAX_SECTORS = 1 << 17
 
 
 class Part:
-    """A part of a configuration; its fields are `fields` descriptors."""
+    """A part of a configuration. Its fields are descriptors of `fields`."""
 
     def __post_init__(self) -> None:
         """Check what depends on several fields."""
 
     @classmethod
     def describe(cls, name: str) -> Field | None:
-        """The field of that name, None where it is another part."""
+        """Return the field of that name, or None if it is another part."""
         found = cls.__dict__.get(name)
         return found if isinstance(found, Field) else None
 
@@ -90,7 +91,7 @@ class Pipeline(Part):
 
 @dataclass(frozen=True)
 class Cache(Part):
-    """A first-level cache of each core: ``Cache("16KiB", ways=4)``."""
+    """A first-level cache of each core, such as ``Cache("16KiB", ways=4)``."""
 
     size: Size = Size("16KiB", "64B", "4MiB", "bytes")
     ways: Number = Number(4, 1, 32, "lines of a set", power=True)
@@ -98,7 +99,7 @@ class Cache(Part):
     write: Choice = Choice("what a store does (data cache)", "back", "through")
 
     def __post_init__(self) -> None:
-        """Check that it has a set."""
+        """Check that the cache has at least one set."""
         _check_sets(self.size, self.ways, self.line)
 
 
@@ -112,7 +113,7 @@ class L2(Part):
     hit: Number = Number(10, 0, _TICKS, "ticks to bring a line that it has")
 
     def __post_init__(self) -> None:
-        """Check that it has a set."""
+        """Check that the cache has at least one set."""
         _check_sets(self.size, self.ways, self.line)
 
 
@@ -163,7 +164,7 @@ class Profile(Part):
 
 @dataclass(frozen=True)
 class Trigger(Part):
-    """A trigger block: what it looks for, how often, and in which states of the sequencer."""
+    """A trigger block: what it looks for, how often it must find it, and in which states of the sequencer it looks."""
 
     first: Number = Number(None, 0, 0xFFFF_FFFF, "address", base=16)
     watch: Choice = Choice("what its addresses are of", "execute", "load", "store", "access")
@@ -176,7 +177,7 @@ class Trigger(Part):
     harts: Number = Number(0xFF, 0, 0xFF, "of the core that it looks at, a bit each", base=16)
 
     def registers(self) -> tuple[int, ...]:
-        """Its registers, as a program would write them (section 9)."""
+        """Return the values of its registers, as a program would write them (section 9)."""
         watched = {"execute": 0, "load": 0x10, "store": 0x20, "access": 0x30}[self.watch]
         flags = 0x40 if self.range else 0x80 if self.second else 0
         data = 0x100 if self.mask else 0
@@ -193,14 +194,14 @@ class Move(Part):
     when: Number = Number(None, 1, 15, "triggers of which one must fire, a bit each")
 
     def __post_init__(self) -> None:
-        """Check that it moves."""
+        """Check that the two states differ."""
         if self.state == self.to:
             raise ConfigError("to", f"is {self.to}, as state: give another")
 
 
 @dataclass(frozen=True)
 class Action(Part):
-    """What is done when the sequencer enters a state."""
+    """The actions on entering a state of the sequencer."""
 
     state: Number = Number(None, 0, 2, "that is entered")
     mark: Switch = Switch(False, "a trigger marker into the trace")
@@ -210,7 +211,7 @@ class Action(Part):
     reload: Switch = Switch(False, "the triggers count anew")
 
     def bits(self) -> int:
-        """Its register (section 9)."""
+        """Return the value of its register (section 9)."""
         return self.mark | self.stop << 1 | self.hold << 2 | self.interrupt << 3 | self.reload << 4
 
 
@@ -240,7 +241,7 @@ class Trace(Part):
     actions: tuple[Action, ...] = ()
 
     def __post_init__(self) -> None:
-        """Check that there are no more triggers than blocks."""
+        """Check that there are no more triggers, moves and actions than the trace unit has."""
         if len(self.triggers) > _MAX_TRIGGERS:
             raise ConfigError("triggers", f"has {len(self.triggers)} entries: give {_MAX_TRIGGERS} at most")
         for name, most in (("moves", 6), ("actions", 3)):
@@ -248,7 +249,7 @@ class Trace(Part):
                 raise ConfigError(name, f"has {len(getattr(self, name))} entries: give {most} at most")
 
     def registers(self) -> Iterator[tuple[int, int]]:
-        """(number, value) of the registers of the event resources and the profile (section 9)."""
+        """Yield (number, value) of each register of the event resources and the profile (section 9)."""
         for block, trigger in enumerate(self.triggers):
             yield from enumerate(trigger.registers(), 8 * block)
         for move in self.moves:
@@ -268,7 +269,7 @@ class Timer(Part):
 
 @dataclass(frozen=True)
 class Script(Part):
-    """What the UART receives, and when: the first byte at tick ``at``, the others with ``uart.every`` between them."""
+    """Text that the UART receives: the first byte at tick ``at``, then a byte every ``uart.every`` ticks."""
 
     at: Number = Number(None, 0, _LATEST, "tick")
     text: Text = Text(None, "what comes", most=_MAX_SCRIPT)
@@ -276,7 +277,7 @@ class Script(Part):
 
 @dataclass(frozen=True)
 class Uart(Part):
-    """The UART, and what it receives: from a file, by a script, or both."""
+    """The UART and what it receives: from a file, by a script, or both."""
 
     tick: Number = Number(200, 1, 1_000_000_000, "ticks to send a byte")
     input: Path = Path("file with what it receives")
@@ -285,9 +286,9 @@ class Uart(Part):
     script: tuple[Script, ...] = ()
 
     def arrivals(self) -> tuple[tuple[int, bytes], ...]:
-        """(tick of its first byte, text) of everything that will be received; ``every`` ticks lie between two bytes.
+        """Return (tick of the first byte, text) of everything to receive; ``every`` ticks lie between two bytes.
 
-        Raises HeadwayError where the file cannot be read.
+        Raises HeadwayError if the file cannot be read.
         """
         texts = [(line.at, line.text.encode()) for line in self.script]
         if self.input:
@@ -306,12 +307,12 @@ class Block(Part):
     save: Switch = Switch(False, "write the image back at the end")
 
     def __post_init__(self) -> None:
-        """Check that there is something to write back to."""
+        """Check that there is a file to write back to."""
         if self.save and not self.image:
             raise ConfigError("save", "is true, but there is nothing to write back to: give block.image too")
 
     def contents(self) -> bytes:
-        """What it holds at the start: whole sectors. Raises HeadwayError where the image cannot be read."""
+        """Return the initial contents, whole sectors. Raises HeadwayError if the image cannot be read."""
         if not self.image:
             return bytes(self.sectors * SECTOR)
         found = read_file(self.image, "a file for block.image", _MAX_SECTORS * SECTOR)
@@ -328,7 +329,7 @@ class Interrupt(Part):
     count: Number = Number(1, 1, 1_000_000_000, "how many")
 
     def __post_init__(self) -> None:
-        """Check that they are apart."""
+        """Check that repeated interrupts have a period."""
         if self.count > 1 and not self.every:
             raise ConfigError("every", f"is 0, but count is {self.count}: give the ticks from one to the next")
 
@@ -342,7 +343,7 @@ class Smi(Part):
     ticks: Number = Number(0, 0, 1_000_000_000, "for how long; 0: there is none")
 
     def __post_init__(self) -> None:
-        """Check that the machine runs in between."""
+        """Check that the machine runs between two interrupts."""
         if self.every and self.every <= self.ticks:
             raise ConfigError("every", f"is {self.every}: give more than the {self.ticks} ticks that each one lasts")
 
@@ -359,7 +360,7 @@ class Power(Part):
 
 @dataclass(frozen=True)
 class Range(Part):
-    """Instruction addresses whose time is a state of its own: from ``start`` to ``end``, or a function's ``symbol``."""
+    """Instruction addresses whose time is a state of its own, given by ``start`` and ``end`` or by a ``symbol``."""
 
     name: Text = Text(
         None, "of the state", pattern=r"[A-Za-z0-9_][\w.$:-]*", most=64, words="a word of letters, digits and _.$:-"
@@ -370,7 +371,7 @@ class Range(Part):
     kind: Choice = Choice("what time there is", "effective", "noneffective", "poll")
 
     def __post_init__(self) -> None:
-        """Check that it says where it is."""
+        """Check that either addresses or a symbol are given."""
         if self.symbol and (self.start or self.end):
             raise ConfigError("symbol", "is given, and start or end as well: give one or the other")
         if not self.symbol and self.end <= self.start:
@@ -379,7 +380,7 @@ class Range(Part):
 
 @dataclass(frozen=True)
 class Config(Part):
-    """A whole machine: ``Config.of(cores=2, threads=6, l1d=Cache("16KiB", ways=4))``."""
+    """The configuration of a whole machine: ``Config.of(cores=2, threads=6, l1d=Cache("16KiB", ways=4))``."""
 
     cores: Number = Number(1, 1, 16, "how many")
     threads: Number = Number(6, 1, 8, "hardware threads (harts) of each core")
@@ -404,7 +405,7 @@ class Config(Part):
     ranges: tuple[Range, ...] = ()
 
     def __post_init__(self) -> None:
-        """Check what parts have to do with each other."""
+        """Check the values that depend on several parts."""
         _check_parts(self, "")
         _check_parts(self.uart, "uart.")
         if self.l1i.write != "back":
@@ -431,22 +432,22 @@ class Config(Part):
 
     @property
     def harts(self) -> int:
-        """Hardware threads of the whole machine."""
+        """The number of hardware threads of the whole machine."""
         return self.cores * self.threads
 
     @classmethod
     def of(cls, **values: Any) -> Config:
-        """A configuration from keywords. Raises ConfigError, also for a keyword that there is not."""
+        """Return a configuration with these values. Raises ConfigError for an impossible value or an unknown name."""
         _check_keys(cls, values, "")
         return cls(**values)
 
     def with_values(self, **values: Any) -> Config:
-        """The same with other values; None leaves a value as it is."""
+        """Return a copy with these values changed. None leaves a value as it is."""
         return replace(self, **{name: value for name, value in values.items() if value is not None})
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str]) -> Config:
-        """Read a TOML file; the files that it names are relative to its folder.
+        """Read a TOML file. File names in it are relative to its directory.
 
         Raises HeadwayError: one sentence with the file, the path of the key and what is allowed.
         """
@@ -455,7 +456,7 @@ class Config(Part):
 
     @classmethod
     def from_text(cls, text: str, name: str = "configuration", folder: str = "") -> Config:
-        """Read TOML; ``name`` is what messages call it, files that it names are relative to ``folder``."""
+        """Read TOML; ``name`` is its name in messages, and file names in it are relative to ``folder``."""
         try:
             found = tomllib.loads(text)
         except RecursionError:
@@ -468,11 +469,11 @@ class Config(Part):
             raise HeadwayError(f"{name}: {error}") from None
 
     def to_toml(self) -> str:
-        """The configuration as TOML, every key with a word on what it is."""
+        """Return the configuration as TOML, each key with a comment that explains it."""
         return "\n".join(_written(self)) + "\n"
 
 
-# What is in the tables and the lists of tables of a configuration, and what may be left out altogether.
+# The types of the tables and of the lists of tables in a configuration.
 _TABLES: Mapping[str, type[Part]] = {
     "pipeline": Pipeline,
     "l1i": Cache,
@@ -513,12 +514,12 @@ _NONE = {
     "trace.moves": "a sequencer that stays where it is: [[trace.moves]]",
     "trace.actions": "nothing done in its states: [[trace.actions]]",
 }
-"""What there is none of unless it is asked for, and how to ask."""
+"""For each part that is absent by default, what its absence means, and the table that adds it."""
 _P = TypeVar("_P", bound=Part)
 
 
 def _check_parts(part: Part, path: str) -> None:
-    """That the parts of a part are what they must be, and lists of parts tuples."""
+    """Check the types of the parts of a part, and turn lists of parts into tuples."""
     for field in fields(part):  # type: ignore[arg-type]
         value = getattr(part, field.name)
         if field.name in _LISTS:
@@ -544,7 +545,7 @@ def _unknown(known: list[str]) -> str:
 
 
 def _part(kind: type[_P], found: Mapping[str, Any], folder: str) -> _P:
-    """A part from a table of TOML. Raises ConfigError."""
+    """Return a part from a TOML table. Raises ConfigError."""
     _check_keys(kind, found, "")
     values: dict[str, Any] = {}
     for field in fields(kind):  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
-"""The console of a run: where what the program writes goes, and what it reads comes from.
+"""The console of a run: where the program's output goes, and where its input comes from.
 
-Without streams of the caller's own the output is kept, up to a limit; nothing that a program does may fill the host's
-memory.
+If the caller gives no streams, the output is kept in memory up to a limit, so that no program can exhaust the memory
+of the host.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from headway.errors import HeadwayError
 __all__ = ["MAX_KEPT", "Console"]
 
 MAX_KEPT = 64 << 20
-"""Bytes of output that are kept at most."""
+"""The largest number of bytes of output that are kept."""
 
 
 class Console:
-    """Byte streams for what a program reads and writes. None: it reads nothing; its output is kept in ``written``."""
+    """Byte streams for input and output of a program. Without, it reads nothing, and ``written`` keeps its output."""
 
     def __init__(
         self, input: BinaryIO | None = None, output: BinaryIO | None = None, errors: BinaryIO | None = None
     ) -> None:
         self._input, self._output, self._errors = input, output, errors if errors is not None else output
         self.written = bytearray()
-        """What was written, where there is no stream for it."""
+        """The output so far, if there is no stream for it."""
 
     @property
     def keeps(self) -> bool:
@@ -32,7 +32,7 @@ class Console:
         return self._output is None
 
     def read(self, size: int) -> bytes:
-        """Up to so many bytes; none at the end."""
+        """Read up to ``size`` bytes; return no bytes at the end of the input. Raises HeadwayError if reading fails."""
         if self._input is None:
             return b""
         try:
@@ -41,7 +41,10 @@ class Console:
             raise HeadwayError(f"the program's input cannot be read ({error.strerror})") from None
 
     def write(self, data: bytes, *, error: bool = False) -> None:
-        """Write to the output, or the error output. Raises HeadwayError where that is not possible, or too much."""
+        """Write to the output or the error output.
+
+        Raises HeadwayError if writing fails, or if output without a stream exceeds `MAX_KEPT`.
+        """
         stream = self._errors if error else self._output
         if not data:
             return

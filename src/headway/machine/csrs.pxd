@@ -35,7 +35,7 @@ cdef inline uint64_t with_word(uint64_t old, bint high, uint32_t value) noexcept
 
 
 cdef inline bint read_counter(Machine* m, Core* c, Hart* h, uint32_t n, uint32_t* value) noexcept nogil:
-    """Counters of section 4 and 8, by the last eight bits of their addresses, as they are before this instruction."""
+    """Read a counter of section 4 or 8 by the low eight bits of its address, with its value before this instruction."""
     cdef bint high = n >> 4 & 1
     n &= ~0x10u
     if n - 0xC0 < COUNTERS:
@@ -50,7 +50,7 @@ cdef inline bint read_counter(Machine* m, Core* c, Hart* h, uint32_t n, uint32_t
 
 
 cdef inline bint read_user_counter(Machine* m, Core* c, Hart* h, uint32_t number, uint32_t* value) noexcept nogil:
-    """cycle, time, instret, hpmcounter3-31 and their high words."""
+    """Read cycle, time, instret, hpmcounter3-31 or one of their high words. Return False if user mode may not."""
     cdef uint32_t n = number & 31
     cdef bint high = number >> 7 & 1
     if h.privilege != MACHINE and not h.mcounteren >> n & 1:
@@ -67,7 +67,7 @@ cdef inline bint read_user_counter(Machine* m, Core* c, Hart* h, uint32_t number
 
 
 cdef inline bint read_csr(Machine* m, Core* c, Hart* h, uint32_t number, uint32_t* value) noexcept nogil:
-    """False: there is no such register for this hart now."""
+    """Read a register. Return False if there is no such register for this hart at its current privilege."""
     cdef uint32_t group = number & ~0x1Fu
     value[0] = 0
     if number >> 8 & 3 > h.privilege:
@@ -166,7 +166,7 @@ cdef inline bint in_ram(Machine* m, uint32_t address, uint32_t size) noexcept no
 
 
 cdef inline void write_status(Machine* m, Hart* h, uint32_t value) noexcept nogil:
-    """mstatus: MIE, MPIE, MPP (machine or user), MPRV, TW."""
+    """Write mstatus: MIE, MPIE, MPP (machine or user), MPRV, TW."""
     cdef uint32_t writable = MIE | MPIE | MPP | MPRV | TW
     if value & MPP != MPP:
         value &= ~<uint32_t>MPP
@@ -183,7 +183,7 @@ cdef inline void change_clock(Machine* m, Core* c, int64_t cycle, int64_t speed,
 
 
 cdef inline void clear_latch(Machine* m, Core* c, Hart* h, int64_t cycle, uint32_t value) noexcept nogil:
-    """A 0 in bit 0 ends the innermost trap that the latch stands for, where handlers alone do that; else all of them."""
+    """Clear bits of the latch. A 0 in bit 0 ends the innermost trap if CTL_HL is set, otherwise all of them."""
     cdef bint was = h.latch
     if h.latch and not value & 1:
         h.depth = h.depth - 1 if h.control & CTL_HL and h.depth else 0
@@ -196,7 +196,7 @@ cdef inline void clear_latch(Machine* m, Core* c, Hart* h, int64_t cycle, uint32
 
 
 cdef inline void write_signals(Machine* m, Core* c, Hart* h, int64_t cycle, uint32_t value) noexcept nogil:
-    """hwsw, by which a program marks its regions (T5)."""
+    """Write hwsw, by which a program marks its regions (T5)."""
     cdef uint32_t cleared = h.signals & ~value & (SWNE | KPSW)
     h.signals = value & 0xFF07u
     look_again(m, c, h, cycle, not cleared)
@@ -205,7 +205,7 @@ cdef inline void write_signals(Machine* m, Core* c, Hart* h, int64_t cycle, uint
 
 
 cdef inline bint write_profile(Machine* m, Core* c, Hart* h, uint32_t number, uint32_t value) noexcept nogil:
-    """Registers of the profile buffer; False: it is authorised, or the value makes no sense."""
+    """Write a register of the profile buffer. Return False if the buffer is authorised or the value is not allowed."""
     if h.authorised:
         return False
     if number == 0x7C8:
@@ -228,7 +228,7 @@ cdef inline bint write_profile(Machine* m, Core* c, Hart* h, uint32_t number, ui
 
 
 cdef inline bint authorise(Machine* m, Core* c, Hart* h, uint32_t value) noexcept nogil:
-    """hwauth: records are made from now on, or no more; False: there is no buffer to make them in."""
+    """Write hwauth: start or stop making records. Return False if there is no buffer for them."""
     h.cost = m.authorise
     if value & 1 and not h.authorised:
         if not h.profile or not h.profile_period or not in_ram(m, h.profile_base, h.profile_size):
@@ -243,7 +243,7 @@ cdef inline bint authorise(Machine* m, Core* c, Hart* h, uint32_t value) noexcep
 
 
 cdef inline void ask_for_trace(Hart* h, bint asked) noexcept nogil:
-    """hwtrace: the program wants itself traced from the next instruction on, or no more."""
+    """Write hwtrace: the program asks for its trace to start or to stop with the next instruction."""
     h.traced.wanted = h.traced.wanted & ~<uint32_t>TRACE_ASKED | (TRACE_ASKED if asked else 0)
     if h.traced.wanted & TRACE_PERMITTED:
         h.attention |= TRACED
@@ -264,7 +264,10 @@ cdef inline bint write_counter(Machine* m, Core* c, Hart* h, uint32_t n, int64_t
 
 
 cdef inline bint write_csr(Machine* m, Core* c, Hart* h, uint32_t number, uint32_t value) noexcept nogil:
-    """Takes effect with the cycle after this instruction's, which has been counted as retired; False: it cannot be written so."""
+    """Write a register with effect from the cycle after this instruction's. Return False if the value is not allowed.
+
+    The caller has counted the instruction as retired.
+    """
     cdef int64_t after = h.free + m.unit
     cdef uint32_t group = number & ~0x1Fu, changed
     cdef bint high = number >> 7 & 1
@@ -357,5 +360,5 @@ cdef inline bint write_csr(Machine* m, Core* c, Hart* h, uint32_t number, uint32
         c.unit.selected = value
     elif number == 0x7D9:
         return c.unit.exists and write_resource(m, c, c.unit.selected, value)
-    # The rest is read as zero, or decided by the machine alone: writing changes nothing.
+    # The other registers are read as zero, or only the machine changes them: writing them has no effect.
     return True

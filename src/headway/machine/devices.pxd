@@ -1,4 +1,4 @@
-"""CLINT, PLIC, UART, block device, and what the configuration does to them and when (docs/machine.md, section 3)."""
+"""CLINT, PLIC, UART and block device, and the device events that the configuration schedules (docs/machine.md, section 3)."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport realloc
@@ -11,7 +11,7 @@ from .structures cimport Core, Hart, Machine, Source
 
 
 cdef inline void look_for_interrupts(Machine* m, Hart* h) noexcept nogil:
-    """Something that decides about the hart's interrupts has changed."""
+    """Update whether the hart must take an interrupt, after something that decides about it has changed."""
     if h.mip & h.mie:
         if h.halted:
             rouse(m, &m.cores[h.core], h)
@@ -35,7 +35,7 @@ cdef inline uint64_t timer_now(Machine* m) noexcept nogil:
 
 
 cdef inline void look_at_timers(Machine* m) noexcept nogil:
-    """Which timers have expired, and when the next one will."""
+    """Find which timers have expired, and when the next one will."""
     cdef uint64_t now = timer_now(m), compare
     cdef int64_t at
     cdef int i
@@ -55,7 +55,7 @@ cdef inline uint32_t waiting_sources(Machine* m, int hart) noexcept nogil:
 
 
 cdef inline uint32_t best_source(Machine* m, int hart) noexcept nogil:
-    """The source that the hart would claim: highest priority above the threshold, then lowest number; 0: none."""
+    """Return the source that the hart would claim: highest priority above the threshold, then lowest number; 0 if none."""
     cdef uint32_t waiting = waiting_sources(m, hart), best = 0, i, priority = m.threshold[hart]
     for i in range(1, 32):
         if waiting >> i & 1 and m.priority[i] > priority:
@@ -91,7 +91,7 @@ cdef inline void note_sent(Machine* m, uint8_t byte) noexcept nogil:
 
 
 cdef inline void do_block_command(Machine* m) noexcept nogil:
-    """The data moves when the command ends."""
+    """Finish the current command of the block device. The data moves now, at the command's end."""
     cdef uint64_t bytes = <uint64_t>m.block_count * 512, first = m.block_address
     cdef uint8_t* at
     m.block_at = NEVER
@@ -111,7 +111,7 @@ cdef inline void do_block_command(Machine* m) noexcept nogil:
 
 
 cdef inline bint any_hart_goes_on(Machine* m) noexcept nogil:
-    """Whether one is not halted, or waits for the bus."""
+    """Return whether any hart is not halted, or waits for the bus."""
     cdef int i
     for i in range(m.harts_count):
         if m.harts[i].started and not m.harts[i].halted:
@@ -130,13 +130,13 @@ cdef inline void find_next_event(Machine* m) noexcept nogil:
     if m.smi_until:
         at = min(at, m.smi_until)
     elif at != NEVER or any_hart_goes_on(m):
-        # Where nothing else ever happens, system-management interrupts have nobody to interrupt.
+        # If nothing else will ever happen, system-management interrupts have nothing to interrupt.
         at = min(at, m.smi_next)
     m.next_event = at
 
 
 cdef inline void handle_events(Machine* m) noexcept nogil:
-    """Everything that devices do at tick `now`."""
+    """Do everything that devices do at tick `now`."""
     cdef int i
     cdef Source* source
     if m.smi_until and m.smi_until <= m.now:
@@ -171,13 +171,13 @@ cdef inline void handle_events(Machine* m) noexcept nogil:
 
 
 cdef inline void check_status(Machine* m, Hart* h, uint32_t value, int state) noexcept nogil:
-    """T8: the first check that finds something ends what the first one that did not has begun."""
+    """Update the poll latch (T8): a check that finds nothing begins polling, and the first that finds something ends it."""
     if not h.latch:
         h.polled = 0 if value else <uint32_t>state
 
 
 cdef inline bint device_load(Machine* m, Hart* h, uint32_t address, uint32_t* value) noexcept nogil:
-    """A 32-bit load from a device; False: there is none."""
+    """Load 32 bits from a device. Return False if there is no device register at the address."""
     cdef uint32_t offset = address & 0xFFFFFF, i
     cdef uint64_t time
     value[0] = 0
@@ -266,14 +266,14 @@ cdef inline bint device_load(Machine* m, Hart* h, uint32_t address, uint32_t* va
 
 
 cdef inline uint64_t half(uint64_t old, uint32_t offset, uint32_t value) noexcept nogil:
-    """A 64-bit register of which one word was written."""
+    """Return a 64-bit register after a write of one of its words."""
     if offset & 4:
         return old & 0xFFFFFFFFu | <uint64_t>value << 32
     return old >> 32 << 32 | value
 
 
 cdef inline bint device_store(Machine* m, Hart* h, uint32_t address, uint32_t value) noexcept nogil:
-    """A 32-bit store to a device; False: there is none, or it cannot be written."""
+    """Store 32 bits to a device. Return False if there is no register at the address, or if it cannot be written."""
     cdef uint32_t offset = address & 0xFFFFFF, i
     if address - CLINT < 0x10000:
         if offset < <uint32_t>(4 * m.harts_count):
@@ -328,7 +328,7 @@ cdef inline bint device_store(Machine* m, Hart* h, uint32_t address, uint32_t va
         elif offset == 28:
             m.block_done = 0
         elif offset < 16 and not m.block_status:
-            # Busy: what a command is about cannot be changed under it.
+            # The device is busy: the registers of a command cannot be changed while it runs.
             return True
         elif offset == 0:
             m.block_sector = value
@@ -348,5 +348,5 @@ cdef inline bint device_store(Machine* m, Hart* h, uint32_t address, uint32_t va
 
 
 cdef inline uint32_t value_or(uint32_t value, uint32_t limit) noexcept nogil:
-    """No command takes longer than one for the whole device."""
+    """Return the smaller of the two, because no command takes longer than one for the whole device."""
     return value if value < limit else limit

@@ -1,8 +1,8 @@
 """Event resources and profiling of the trace unit (docs/machine.md, section 9).
 
-Four trigger blocks compare what a core's harts execute, load and store; a sequencer of three states moves when blocks fire; to
-enter a state has effects. Six counters are sent for each window of cycles. Everything is in registers that the configuration
-presets and a program may write.
+Four trigger blocks compare what a core's harts execute, load and store. A sequencer of three states moves when blocks
+fire, and entering a state has effects. Six counters are sent for each window of cycles. All of this is controlled by
+registers, which the configuration presets and a program may write.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -17,10 +17,10 @@ from .trace cimport TRACED, TRACE_IN_STATE, send_window, tell_trigger
 cdef enum:  # Control
     BLOCK_ON = 1
     BLOCK_STATES = 1
-    # ^ Bits 1 to 3: in which states of the sequencer.
+    # ^ Bits 1 to 3: the states of the sequencer in which the block looks.
     BLOCK_LOADS = 0x10
     BLOCK_STORES = 0x20
-    # ^ Neither: instructions.
+    # ^ If neither BLOCK_LOADS nor BLOCK_STORES is set, the block looks at instruction addresses.
     BLOCK_RANGE = 0x40
     BLOCK_SECOND = 0x80
     BLOCK_DATA = 0x100
@@ -48,7 +48,7 @@ cdef enum:  # Resource
 
 
 cdef inline void look_at_unit(Core* c) noexcept nogil:
-    """Registers or the sequencer have changed: what has to be watched, and who is traced."""
+    """Update what is watched and which harts are traced, after registers or the sequencer have changed."""
     cdef TraceUnit* u = &c.unit
     cdef int i
     u.matching = 0
@@ -62,7 +62,7 @@ cdef inline void look_at_unit(Core* c) noexcept nogil:
 
 
 cdef inline void enter_state(Machine* m, Core* c, Hart* h, uint32_t state) noexcept nogil:
-    """The sequencer enters a state, because of what the hart did."""
+    """Enter a state of the sequencer, because of what the hart did, and do its actions."""
     cdef TraceUnit* u = &c.unit
     cdef uint32_t actions = u.actions[state]
     cdef int i
@@ -86,7 +86,7 @@ cdef inline void enter_state(Machine* m, Core* c, Hart* h, uint32_t state) noexc
 
 
 cdef inline bint compares(Block* b, uint32_t pc, uint32_t address, uint32_t value, bint loads, bint stores) noexcept nogil:
-    """Whether an instruction is what the block's comparators look for."""
+    """Return whether an instruction is what the block's comparators look for."""
     cdef uint32_t where = pc
     if b.control & (BLOCK_LOADS | BLOCK_STORES):
         if not (loads and b.control & BLOCK_LOADS or stores and b.control & BLOCK_STORES):
@@ -100,7 +100,7 @@ cdef inline bint compares(Block* b, uint32_t pc, uint32_t address, uint32_t valu
 
 
 cdef inline void watch_event(Machine* m, Core* c, Hart* h, Decoded* d, uint32_t pc, uint32_t a, uint32_t b) noexcept nogil:
-    """An instruction with operands a and b has been retired: which blocks fire, and where the sequencer goes."""
+    """Find the blocks that fire for a retired instruction with operands a and b, and move the sequencer."""
     cdef TraceUnit* u = &c.unit
     cdef Block* block
     cdef uint32_t fired = 0, to, target = 3
@@ -156,7 +156,7 @@ cdef inline uint32_t read_resource(TraceUnit* u, uint32_t n) noexcept nogil:
 
 
 cdef inline bint write_resource(Machine* m, Core* c, uint32_t n, uint32_t value) noexcept nogil:
-    """False: there is no such register, or it cannot have this value."""
+    """Write a register. Return False if there is no such register, or if it does not accept the value."""
     cdef TraceUnit* u = &c.unit
     cdef Block* b = &u.blocks[n >> 3 & 3]
     if n < MOVES:

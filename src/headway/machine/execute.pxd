@@ -1,7 +1,7 @@
-"""One instruction of one hart: fetched, executed, and charged (docs/machine.md, section 2).
+"""Fetching, executing and charging one instruction of one hart (docs/machine.md, section 2).
 
-`attempt` is the machine's hot loop. A hart's turn either ends with an instruction retired or a trap entered, and then its
-cycles are known; or it is blocked, and the turn, like everything until the instruction is tried again, is a stall.
+`attempt` is the machine's hot loop. A hart's turn may end with a retired instruction or a trap; its cycles are known
+then. Otherwise the hart is blocked, and the cycles from this turn until the instruction is tried again are a stall.
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -35,7 +35,7 @@ cdef enum:  # Stop
 
 
 cdef inline int fault(Machine* m, Core* c, Hart* h, uint32_t cause, uint32_t value) noexcept nogil:
-    """A trap that the instruction causes: its own cycle was still the program's."""
+    """Trap because of the instruction, whose own cycle still counts as the program's."""
     trap(m, c, h, cause, value, False, h.free + m.unit)
     return TRAPPED
 
@@ -50,7 +50,7 @@ cdef inline bint allowed(Hart* h, uint32_t address, uint32_t size, uint32_t perm
 
 
 cdef inline int load(Machine* m, Core* c, Hart* h, uint32_t address, uint32_t size, uint32_t* value) noexcept nogil:
-    """Zero-extended."""
+    """Load a value, zero-extended."""
     cdef uint32_t offset = address - RAM
     value[0] = 0
     if h.guarded and not allowed(h, address, size, MAY_READ):
@@ -69,7 +69,7 @@ cdef inline int load(Machine* m, Core* c, Hart* h, uint32_t address, uint32_t si
     if size != 4 or address & 3 or not device_load(m, h, address, value):
         return fault(m, c, h, LOAD_FAULT, address)
     h.cost = m.device
-    # A status register may have changed what the hart is in; this instruction belongs to what it was in before.
+    # Reading a status register may have changed the hart's state. This instruction belongs to the state before.
     h.instret += 1
     look_again(m, c, h, h.free + m.unit, True)
     h.instret -= 1
@@ -77,7 +77,7 @@ cdef inline int load(Machine* m, Core* c, Hart* h, uint32_t address, uint32_t si
 
 
 cdef inline void write_ram(Machine* m, Core* c, Hart* h, uint32_t address, uint32_t size, uint32_t value) noexcept nogil:
-    """What is stored is seen by everybody from now on."""
+    """Store a value that every hart sees from now on."""
     cdef uint32_t offset = address - RAM, low
     memcpy(m.ram + offset, &value, size)
     stored(m, c, h, address, size)
@@ -123,7 +123,7 @@ cdef inline void reserve(Machine* m, Hart* h, uint32_t line) noexcept nogil:
 
 
 cdef inline int atomic(Machine* m, Core* c, Hart* h, Decoded* d, uint32_t* value) noexcept nogil:
-    """LR, SC and the AMOs: one access, which nothing comes between."""
+    """Execute LR, SC or an AMO as one access that nothing can interrupt."""
     cdef uint32_t address = h.x[d.rs1], operand = h.x[d.rs2], old = 0, offset = address - RAM, line
     cdef bint in_tcm = m.tcm_size and address - TCM <= m.tcm_size - 4
     cdef bint reading = d.operation == LR
@@ -140,7 +140,7 @@ cdef inline int atomic(Machine* m, Core* c, Hart* h, Decoded* d, uint32_t* value
         return DONE
     if not in_tcm:
         if (reading or d.operation != SC and not m.write_back) and not can_access(m, c, h, address, 4, False):
-            # What is written through is in the cache only if it is read first.
+            # With write-through, a line is in the cache only if it was read first.
             return BLOCKED
         if not reading and not can_access(m, c, h, address, 4, True):
             return BLOCKED
@@ -179,7 +179,7 @@ cdef inline int atomic(Machine* m, Core* c, Hart* h, Decoded* d, uint32_t* value
 
 
 cdef inline int change_csr(Machine* m, Core* c, Hart* h, Decoded* d, uint32_t* value) noexcept nogil:
-    """The CSR instructions. The instruction is counted as retired before what it writes takes effect."""
+    """Execute a CSR instruction. It is counted as retired before its write takes effect."""
     cdef uint32_t number = <uint32_t>d.immediate, operand, how = d.operation
     cdef bint writes
     if how >= CSRRWI:
@@ -205,7 +205,7 @@ cdef inline int change_csr(Machine* m, Core* c, Hart* h, Decoded* d, uint32_t* v
 
 
 cdef inline bint is_semihosting(Machine* m, Hart* h) noexcept nogil:
-    """EBREAK between the two shifts that do nothing."""
+    """Return whether EBREAK stands between the two shifts that mark a semihosting call."""
     cdef uint32_t offset = h.pc - RAM, before, after
     if offset - 4 > m.ram_size - 12:
         return False
@@ -215,7 +215,7 @@ cdef inline bint is_semihosting(Machine* m, Hart* h) noexcept nogil:
 
 
 cdef inline void record(Machine* m, Hart* h, uint32_t pc) noexcept nogil:
-    """A record into the profile buffer; when that is full, nothing, and nobody is told (P1)."""
+    """Add a record to the profile buffer. A full buffer drops it; only the count of missed records tells (P1)."""
     cdef uint32_t at, words[4]
     if h.profile_head >= h.profile_size:
         h.profile_missed += 1
@@ -231,7 +231,7 @@ cdef inline void record(Machine* m, Hart* h, uint32_t pc) noexcept nogil:
 
 
 cdef inline void profile(Machine* m, Core* c, Hart* h, uint32_t pc, bint retired, bint taken) noexcept nogil:
-    """After each turn of a hart whose buffer is authorised."""
+    """Profile a turn of a hart whose buffer is authorised."""
     if h.profile == 1:
         while c.cycle - h.profile_last >= h.profile_period:
             h.profile_last += h.profile_period
@@ -244,7 +244,7 @@ cdef inline void profile(Machine* m, Core* c, Hart* h, uint32_t pc, bint retired
 
 
 cdef inline void charge_gap(Machine* m, Core* c, Hart* h, int64_t begin) noexcept nogil:
-    """The cycles between the end of the last instruction, or the last attempt, and this turn."""
+    """Charge the cycles from the end of the last instruction, or of the last attempt, to this turn."""
     cdef int64_t own
     cdef int reason = h.reason
     if m.strict:
@@ -262,7 +262,7 @@ cdef inline void charge_gap(Machine* m, Core* c, Hart* h, int64_t begin) noexcep
 
 
 cdef inline bint needs(Hart* h, Decoded* d, int64_t cycle) noexcept nogil:
-    """Whether a register that the instruction reads or writes cannot be used yet; then when the hart can issue."""
+    """Return whether a register that the instruction reads or writes is not usable yet; set when the hart can issue."""
     cdef int64_t at = max(h.usable[d.rs1], h.usable[d.rs2], h.usable[d.rd])
     if at <= cycle:
         return False
@@ -273,7 +273,7 @@ cdef inline bint needs(Hart* h, Decoded* d, int64_t cycle) noexcept nogil:
 
 
 cdef inline void finish(Machine* m, Hart* h, int64_t cycle, int64_t begin, int refill) noexcept nogil:
-    """The hart's cycles are known: when it can issue again."""
+    """Set when the hart can issue again, now that the instruction's cycles are known."""
     if m.unit == 1:
         h.free = begin + h.cost
     elif h.cost <= m.unit:
@@ -286,7 +286,7 @@ cdef inline void finish(Machine* m, Hart* h, int64_t cycle, int64_t begin, int r
 
 
 cdef inline Decoded* fetch(Machine* m, Core* c, Hart* h) noexcept nogil:
-    """The instruction at pc; NULL: the hart is blocked, or (then `pc` is another) has trapped."""
+    """Return the instruction at pc; NULL if the hart is blocked, or if it has trapped, which changes `pc`."""
     cdef uint32_t pc = h.pc
     cdef Decoded* d
     if h.guarded and not allowed(h, pc, 2, MAY_EXECUTE):
@@ -312,14 +312,14 @@ cdef inline Decoded* fetch(Machine* m, Core* c, Hart* h) noexcept nogil:
             return NULL
         if pc + 2 - RAM < m.ram_size:
             if not can_fetch(m, c, h, pc + 2):
-                # Its first half is not looked up again.
+                # Do not look up the line of its first half again.
                 return NULL
         h.fetched = ((pc + 2) >> c.icache.shift) + 1
     return d
 
 
 cdef inline void attempt(Machine* m, Core* c) noexcept nogil:
-    """The turn of the hart that has been chosen."""
+    """Take the turn of the hart that was chosen."""
     cdef Hart* h = c.pick
     cdef int64_t cycle = c.next_cycle, begin = c.next_cycle + 1 - m.unit, late = 0
     cdef uint32_t pc, next, a, b, value = 0
@@ -364,7 +364,7 @@ cdef inline void attempt(Machine* m, Core* c) noexcept nogil:
     d = fetch(m, c, h)
     if d == NULL:
         if h.ready <= cycle:
-            # A trap.
+            # The fetch has trapped.
             if h.attention & WATCHED:
                 watch_trap(m, c, h, pc)
             finish(m, h, cycle, begin, m.refill)
@@ -594,11 +594,11 @@ cdef inline void attempt(Machine* m, Core* c) noexcept nogil:
         if h.usable[d.rd] > h.due:
             h.due = h.usable[d.rd]
     if h.due > h.ready and (h.pc >> c.icache.shift) + 1 == h.fetched and h.pc // PAGE == h.page:
-        # It is in the pipeline already, so what it needs is known, and no cycle is given to it in vain.
+        # The next instruction is in the pipeline already, so the registers that it needs are known and no turn is wasted.
         d = &h.code[(h.pc & (PAGE - 1)) >> 1]
         if (d.operation != UNDECODED or decode(m, c, d, h.pc)) and not d.crosses:
             needs(h, d, h.ready)
     if profiling and h.attention & PROFILING:
-        # Neither the instruction that authorises nor the one that ends it.
+        # Do not profile the instruction that authorises, nor the one that ends the authorisation.
         profile(m, c, h, pc, True, taken)
     next_turn(m, c)

@@ -1,7 +1,8 @@
-"""What values the fields of a configuration may have.
+"""The fields of a configuration and the values that they accept.
 
-A field is a descriptor that knows its limits: it is given a value (a size may be text such as "16KiB"), checks it, and
-is read as a plain number or text. So a configuration that exists is a possible one, wherever its values came from.
+A field is a descriptor that knows its limits. It checks a value when it is set (a size may be text such as "16KiB") and
+returns a plain number or text when it is read. A configuration that exists is therefore a possible one, wherever its
+values came from.
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ _UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
 class ConfigError(HeadwayError):
-    """An impossible configuration: the path of the key (``l1d.ways``) and what is wrong with it, in one sentence."""
+    """An impossible configuration, in one sentence: the path of the key (``l1d.ways``) and what is wrong with it."""
 
     def __init__(self, path: str, text: str) -> None:
         super().__init__(f"{path} {text}")
         self.path, self.text = path, text
 
     def within(self, part: str) -> ConfigError:
-        """The same, of a field of that part."""
+        """Return the same error with the path of the field inside that part."""
         return ConfigError(f"{part}.{self.path}", self.text)
 
 
 def shown(value: object) -> str:
-    """A value of any kind in a message: short, and only letters that print."""
+    """Return a value of any kind as a message shows it: at most 60 characters, all printable ASCII but the ellipsis."""
     text = value if isinstance(value, str) else None
     words = ascii(text) if text is not None else "a table" if isinstance(value, dict) else _plain(value)
     return words if len(words) <= 60 else f"{words[:59]}…"
@@ -41,18 +42,18 @@ def _plain(value: object) -> str:
         return "a list"
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, int) and abs(value) >= 1 << 64:  # Python refuses to write out the largest
+    if isinstance(value, int) and abs(value) >= 1 << 64:  # Python raises for numbers of very many digits
         return "a number of more than 64 bits"
     return ascii(value)
 
 
 def refuse(name: str, value: object, allowed: str) -> NoReturn:
-    """Raise ConfigError: this value is not allowed there."""
+    """Raise ConfigError: ``name`` does not accept this value, but ``allowed``."""
     raise ConfigError(name, f"is {shown(value)}: give {allowed}")
 
 
 class Field:
-    """A field of a frozen dataclass whose values are checked as they are set."""
+    """A field of a frozen dataclass that checks each value when it is set."""
 
     def __init__(self, default: object, says: str) -> None:
         self.default, self.says = default, says
@@ -62,7 +63,7 @@ class Field:
         self.name = name
 
     def _get(self, instance: object) -> Any:
-        if instance is None:  # dataclass asks for the default
+        if instance is None:  # dataclass reads the default from the class
             if self.default is None:
                 raise AttributeError(self.name)
             return self.default
@@ -72,16 +73,16 @@ class Field:
         instance.__dict__[self.name] = self.check(value)
 
     def check(self, value: object) -> object:
-        """The value as it is kept. Raises ConfigError."""
+        """Return the value in the form in which it is kept. Raises ConfigError if it is not allowed."""
         raise NotImplementedError
 
     def write(self, value: Any) -> str:
-        """The value in TOML."""
+        """Return the value as TOML."""
         return str(value)
 
 
 class Number(Field):
-    """A whole number from ``least`` to ``most``; ``power``: a power of two (or 0, where that is allowed)."""
+    """A whole number from ``least`` to ``most``; with ``power`` a power of two (or 0, where ``least`` allows it)."""
 
     def __init__(
         self, default: int | None, least: int, most: int, says: str, *, power: bool = False, base: int = 10
@@ -94,16 +95,16 @@ class Number(Field):
     @overload
     def __get__(self, instance: object, owner: type) -> int: ...
     def __get__(self, instance: object | None, owner: type) -> int:
-        """Its value."""
+        """Return the number."""
         found: int = self._get(instance)
         return found
 
     def __set__(self, instance: object, value: int) -> None:
-        """Check and keep it."""
+        """Check the number and keep it."""
         self._set(instance, value)
 
     def check(self, value: object) -> int:
-        """The number, if it is allowed."""
+        """Return the number. Raises ConfigError if it is not allowed."""
         if isinstance(value, bool) or not isinstance(value, int) or not self.least <= value <= self.most:
             refuse(self.name, value, self._allowed())
         if self.power and value & (value - 1):
@@ -118,22 +119,22 @@ class Number(Field):
         return f"{value:#x}" if self.base == 16 else str(value)
 
     def write(self, value: int) -> str:
-        """Decimal, or hexadecimal for addresses."""
+        """Return the number in decimal, or in hexadecimal if ``base`` is 16."""
         return self._number(value)
 
 
 class Size(Number):
-    """A number of bytes, a power of two; may be given as text: "16KiB", "1MiB"."""
+    """A number of bytes that is a power of two. It may be given as text: "16KiB", "1MiB"."""
 
     def __init__(self, default: str | None, least: str, most: str, says: str) -> None:
         super().__init__(None if default is None else _bytes(default), _bytes(least), _bytes(most), says, power=True)
 
     def __set__(self, instance: object, value: int | str) -> None:
-        """Check and keep it."""
+        """Check the size and keep it as a number of bytes."""
         self._set(instance, value)
 
     def check(self, value: object) -> int:
-        """The number of bytes, if it is allowed."""
+        """Return the number of bytes. Raises ConfigError if it is not allowed."""
         if not isinstance(value, str):
             return super().check(value)
         try:
@@ -150,7 +151,7 @@ class Size(Number):
         return str(value)
 
     def write(self, value: int) -> str:
-        """With the largest unit that divides it."""
+        """Return the size with the largest unit that divides it, quoted if it has a unit."""
         text = self._number(value)
         return text if text.isdigit() else f'"{text}"'
 
@@ -163,33 +164,33 @@ def _bytes(text: str) -> int:
 
 
 class Switch(Field):
-    """True or false."""
+    """A field that is true or false."""
 
     def __init__(self, default: bool, says: str) -> None:
         super().__init__(default, says)
 
     def __get__(self, instance: object | None, owner: type) -> bool:
-        """Its value."""
+        """Return whether the switch is on."""
         found: bool = self._get(instance)
         return found
 
     def __set__(self, instance: object, value: bool) -> None:
-        """Check and keep it."""
+        """Check the switch and keep it."""
         self._set(instance, value)
 
     def check(self, value: object) -> bool:
-        """The switch, if it is one."""
+        """Return the switch. Raises ConfigError if it is no boolean."""
         if not isinstance(value, bool):
             refuse(self.name, value, "true or false")
         return value
 
     def write(self, value: bool) -> str:
-        """As TOML has it."""
+        """Return the switch as TOML."""
         return "true" if value else "false"
 
 
 class Text(Field):
-    """Text that matches a pattern; ``words`` says in words which does."""
+    """Text that matches a pattern; ``words`` describes the pattern in error messages."""
 
     def __init__(
         self, default: str | None, says: str, *, pattern: str = r"(?s).*", most: int = 4096, words: str = "text"
@@ -198,16 +199,16 @@ class Text(Field):
         self._pattern, self._most, self._words = re.compile(pattern), most, words
 
     def __get__(self, instance: object | None, owner: type) -> str:
-        """Its value."""
+        """Return the text."""
         found: str = self._get(instance)
         return found
 
     def __set__(self, instance: object, value: str) -> None:
-        """Check and keep it."""
+        """Check the text and keep it."""
         self._set(instance, value)
 
     def check(self, value: object) -> str:
-        """The text, if it is allowed."""
+        """Return the text. Raises ConfigError if it is not allowed."""
         if not isinstance(value, str) or not self._pattern.fullmatch(value):
             refuse(self.name, value, self._words)
         if len(value) > self._most:
@@ -219,19 +220,19 @@ class Text(Field):
         return value
 
     def write(self, value: str) -> str:
-        """A basic string with everything escaped that must be (TOML 1.0, "String")."""
+        """Return a basic string with every character escaped that TOML 1.0 ("String") requires."""
         return f'"{"".join(map(_escaped, value))}"'
 
 
 class Path(Text):
-    """The name of a file; empty: none. In a TOML file it is relative to the file's folder."""
+    """The name of a file; empty means none. In a TOML file it is relative to the file's directory."""
 
     def __init__(self, says: str) -> None:
         super().__init__("", says, pattern=r"(?s)[^\0]*", words="the name of a file")
 
 
 class Choice(Text):
-    """One of a few words; the first is the default."""
+    """One of a few words. The first is the default."""
 
     def __init__(self, says: str, *words: str) -> None:
         allowed = " or ".join(f'"{word}"' for word in words)

@@ -1,7 +1,7 @@
-"""What a program may ask of its host: HTIF calls through ``tohost``, and semihosting operations.
+"""The services of the host to a program: HTIF calls through ``tohost``, and semihosting operations.
 
-Every address that a program gives is hostile: it is read and written by `Memory` alone, which refuses what is outside.
-Time is the machine's, never the host's, so that two runs are the same.
+Every address from a program is untrusted. Only `Memory` reads and writes it, and refuses an address outside. Time is
+the machine's and never the host's, so that two runs are the same.
 
 Sources: riscv-isa-sim, fesvr/htif.cc and syscall.cc; "Semihosting for AArch32 and AArch64", Arm, version 2.0, with the
 numbers and the 32-bit blocks that "RISC-V Semihosting" 1.0 takes from there.
@@ -21,7 +21,7 @@ from .console import Console
 __all__ = ["TICKS_PER_SECOND", "Host", "Memory"]
 
 TICKS_PER_SECOND = 100_000_000
-"""What programs that ask for seconds are told of ticks."""
+"""The clock rate that programs are told when they ask for time in seconds."""
 
 _CALL_WRITE = 64
 _CHUNK = 1 << 16
@@ -30,24 +30,24 @@ _EFAULT, _EBADF, _ENOENT, _EINVAL, _ENOSYS = 14, 9, 2, 22, 88  # newlib's errno.
 _APPLICATION_EXIT = 0x20026
 _INPUT, _OUTPUT, _ERRORS, _FEATURES = 1, 2, 3, 4
 _FEATURE_FILE = b"SHFB\x03"
-""":semihosting-features: there is SYS_EXIT_EXTENDED, and standard error apart from standard output."""
+""":semihosting-features: SYS_EXIT_EXTENDED exists, and standard error is separate from standard output."""
 _LONGEST_NAME = 256
 
 
 class Memory(Protocol):
-    """The machine's memory; both raise ValueError outside."""
+    """The machine's memory. Both methods raise ValueError for an address outside it."""
 
     def read(self, address: int, size: int) -> bytes:
-        """Bytes from there on."""
+        """Return ``size`` bytes from ``address`` on."""
         ...
 
     def write(self, address: int, data: bytes) -> None:
-        """Put bytes there."""
+        """Write the bytes at ``address``."""
         ...
 
 
 class _Guarded:
-    """A memory behind addresses of any size: what has more than 32 bits is outside."""
+    """A memory that accepts addresses of any size. An address of more than 32 bits is outside."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
@@ -64,7 +64,7 @@ class _Guarded:
 
 
 class Host:
-    """Serves one run of a program. ``free``: the first address after the program, ``top``: after the RAM."""
+    """The host of one run. ``free`` is the first address after the program, ``top`` the first after the RAM."""
 
     def __init__(
         self, memory: Memory, console: Console, *, arguments: Sequence[str] = (), free: int = RAM, top: int = RAM
@@ -76,14 +76,14 @@ class Host:
         self._open = {_INPUT: False, _OUTPUT: False, _ERRORS: False, _FEATURES: False}
         self._position = 0
         self.exit_status: int | None = None
-        """The program's, from 0 to 2^32 - 1, once it has ended."""
+        """The program's exit status, from 0 to 2^32 - 1, once it has ended."""
 
     # --- HTIF ---
 
     def htif(self, tohost: int, fromhost: int | None) -> None:
-        """Do what was written to the program's ``tohost``.
+        """Serve the request that the program wrote to its ``tohost``.
 
-        Raises HeadwayError where it makes no sense: there is nobody who could be told.
+        Raises HeadwayError if the request makes no sense, because HTIF has no way to report an error to the program.
         """
         (value,) = struct.unpack("<Q", self._memory.read(tohost, 8))
         if value & 1:
@@ -110,7 +110,7 @@ class Host:
     # --- semihosting ---
 
     def semihost(self, operation: int, parameter: int, now: int) -> int:
-        """Do an operation at tick ``now``; what its caller finds in ``a0``, from 0 to 2^32 - 1."""
+        """Do a semihosting operation at tick ``now``; return what its caller finds in ``a0``, from 0 to 2^32 - 1."""
         serve = _OPERATIONS.get(operation)
         if serve is None:
             return self._fail(_ENOSYS)
@@ -252,7 +252,7 @@ class Host:
         return 0
 
     def _sys_exit(self, parameter: int, now: int) -> int:
-        # Of 32 bits: the reason itself. Without a status of its own, what is no regular end is a failure.
+        # With 32 bits the parameter is the reason itself. There is no status, so any other reason counts as failure.
         self.exit_status = int(parameter != _APPLICATION_EXIT)
         return 0
 

@@ -1,8 +1,8 @@
-"""A program image: what an ELF file puts where, and the names that it gives to things.
+"""Program images: the memory contents and the names that an ELF file defines.
 
-The file is bytes from outside. pyelftools reads headers and sections, after their counts have been found to fit the
-file; symbol tables are unpacked whole. Whatever is wrong with it is one sentence; what comes out keeps to the memory
-that the machine has.
+The file is untrusted. pyelftools reads headers and sections after `_check_header` has found that their counts fit the
+file; symbol tables are unpacked as a whole. Each error is one sentence (`ImageError`). Segments that pass
+`Image.check` lie in the memory that the machine has.
 
 Source of the format: the ELF gABI, and "RISC-V ELF psABI" for e_flags.
 """
@@ -34,7 +34,7 @@ _MAX_SECTIONS = 65_536
 _MAX_SYMBOLS = 1 << 20
 _MAX_STRINGS = 64 << 20
 _NAME = 256
-"""Bytes of a symbol's name that are of interest."""
+"""The largest number of bytes of a symbol's name that is read."""
 
 _MAGIC = b"\x7fELF"
 _HEADER = struct.Struct("<16sHHIIIIIHHHHHH")  # Elf32_Ehdr
@@ -50,12 +50,12 @@ _WORD = re.compile(r"[^\w.-]", re.ASCII)
 
 
 class ImageError(HeadwayError):
-    """A file that this machine cannot run; one sentence."""
+    """The error for a file that this machine cannot run, in one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Bytes to be put at an address, and how many bytes of memory they have there (the rest is 0)."""
+    """Bytes to load at ``address``. They take ``size`` bytes of memory; the memory after ``data`` is 0."""
 
     address: int
     data: bytes
@@ -63,13 +63,13 @@ class Segment:
 
     @property
     def end(self) -> int:
-        """The address after it."""
+        """The address after the segment."""
         return self.address + self.size
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The names that a program gives to numbers, by symbols such as ``headway_call_7_sleep``."""
+    """The names that a program gives to numbers, by defining symbols such as ``headway_call_7_sleep``."""
 
     calls: Mapping[int, str] = field(default_factory=dict)
     tags: Mapping[int, str] = field(default_factory=dict)
@@ -79,39 +79,39 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A program for the machine; every address has 32 bits."""
+    """A program for the machine. Every address has 32 bits."""
 
     name: str
-    """What messages call it."""
+    """The name of the program in messages."""
     entry: int
     segments: tuple[Segment, ...]
-    """In the order of their addresses, without overlap."""
+    """Ordered by address, without overlap."""
     tohost: int | None = None
     fromhost: int | None = None
     names: Names = Names()
     functions: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """First address and address after the last of each function, by name."""
+    """For each function by name, its first address and the address after its last."""
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Image:
-        """Read a file. Raises ImageError."""
+        """Read an image from a file. Raises ImageError, and HeadwayError if the file cannot be read."""
         name = os.fspath(path)
         return cls.of(read_file(name, "an ELF file for RV32", _MAX_FILE), name)
 
     @classmethod
     def of(cls, data: bytes, name: str = "the program") -> Image:
-        """Read a file that is in memory. Raises ImageError."""
+        """Read an image from the bytes of an ELF file; ``name`` is its name in messages. Raises ImageError."""
         shown_name = ascii(name)[1:-1]
         try:
             return _image(data, shown_name)
         except HeadwayError:
             raise
-        except Exception as error:  # pyelftools and struct raise a dozen kinds; none of them is a user's business
+        except Exception as error:  # pyelftools and struct raise many kinds of exception for a damaged file
             reason = shown(str(error).splitlines()[0] if str(error) else type(error).__name__)[1:-1]
             raise ImageError(f"{shown_name} is a damaged ELF file ({reason}): build it again") from None
 
     def check(self, config: Config) -> None:
-        """Whether it fits into the machine's memory. Raises ImageError."""
+        """Check that the image fits into the memory of a machine with this configuration. Raises ImageError."""
         memories = ((RAM, RAM + config.memory.ram), (TCM, TCM + config.memory.tcm))
         for segment in self.segments:
             if not any(start <= segment.address and segment.end <= end for start, end in memories):
@@ -165,7 +165,7 @@ def _image(data: bytes, name: str) -> Image:
 
 
 def _check_header(data: bytes, name: str) -> int:
-    """That it is a program for this machine, with headers that fit the file; its entry."""
+    """Check that the file is a program for this machine and that its headers fit the file; return its entry address."""
     if data[:4] != _MAGIC:
         kind = "empty" if not data else "a script" if data[:2] == b"#!" else "not an ELF file"
         raise ImageError(f"{name} is {kind}: give an ELF file for RV32")
@@ -211,7 +211,7 @@ def _segments(elf: ELFFile, data: bytes, name: str) -> tuple[Segment, ...]:
             raise ImageError(f"{name} asks for a dynamic linker: link it as a static program (-static)")
         if header["p_type"] != "PT_LOAD" or not header["p_memsz"]:
             continue
-        # Where it is to be loaded: programs that run from ROM have it apart from where they move it.
+        # Load at the physical address: a program that runs from ROM copies itself from there to its virtual address.
         address, offset = header["p_paddr"], header["p_offset"]
         stored, size = header["p_filesz"], header["p_memsz"]
         if stored > size:
@@ -233,9 +233,9 @@ def _segments(elf: ELFFile, data: bytes, name: str) -> tuple[Segment, ...]:
 
 
 def _symbols(elf: ELFFile, data: bytes, name: str) -> Iterator[tuple[str, int, int, int]]:
-    """Name, value, size and type of each symbol with a name that is defined here."""
+    """Yield name, value, size and type of each named symbol that the file defines."""
     for index in range(elf.num_sections()):
-        # By the header alone: pyelftools' own symbol tables are read entry by entry.
+        # Use the header alone: pyelftools reads symbol tables entry by entry, which is slow.
         header: Any = elf._get_section_header(index)
         if header["sh_type"] != "SHT_SYMTAB":
             continue

@@ -1,6 +1,6 @@
-"""The ledger of a run, from the cells that the machine has charged every cycle to.
+"""The ledger of a run, made of the cells to which the machine charged every cycle.
 
-Times are in ticks of the machine, indices in cycles of the cores, every figure exact.
+Times are in ticks of the machine, indices in cycles of the cores. Every figure is exact.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ EVENTS = (
     "memory.store",
     "memory.tlb",
 )
-"""Cycles in which nothing was issued, by reason: the events of a cell."""
+"""The events of a cell: cycles in which nothing was issued, by reason."""
 
 RawCell = tuple[int, int, int, int, int, int, int, int, tuple[int, ...]]
-"""State number, time, cycles, instructions, count, stall, memory-stall and external-stall cycles, and `EVENTS`."""
+"""State number, time, cycles, instructions, count, stall, memory-stall and external-stall cycles, and the `EVENTS`."""
 RawThread = tuple[int, bytes, int, int, bool, Sequence[RawCell]]
-"""Id, name, birth, end (-1: none), whether it is a hart without a thread, cells."""
+"""Id, name, birth, end (-1: still alive), whether it stands for a hart without a thread, and cells."""
 
 _COUNTED = ("cycles", "instructions", "stall_cycles", "memory_stall_cycles", "external_stall_cycles")
 _OVERHEAD = "overhead"
 _HARTS_FROM = 1000
 _PROGRAM, _NOBODY = 1, 0
-"""Process ids: threads are the program's, a hart without a thread is nobody's."""
+"""Process ids: threads belong to the program, a hart without a thread belongs to no process."""
 
 
 def ledger_of(
@@ -43,11 +43,11 @@ def ledger_of(
     names: Mapping[int, str],
     losses: Mapping[str, int],
 ) -> Ledger:
-    """The ledger of a run of ``until`` ticks; ``names`` has the name of every state.
+    """Return the ledger of a run of ``until`` ticks; ``names`` has the name of every state.
 
-    A software thread has the id that its block says. Harts, as far as they ran without one, are ``hart N`` with id N
-    above a multiple of 1000 that no thread's id reaches. Where a program gives two threads born together one id, the
-    later ones get others above these.
+    A software thread has the id from its thread block. The time in which hart N ran without a thread is in a row
+    ``hart N``; its id is N above a multiple of 1000 that no thread's id reaches. If a program gives the same id to
+    threads born at the same tick, the later ones get ids above these.
     """
     raw = list(threads)
     first = (max((number for number, _, _, _, hart, _ in raw if not hart), default=0) // _HARTS_FROM + 1) * _HARTS_FROM
@@ -100,7 +100,10 @@ def _states(cells: Iterable[RawCell], names: Mapping[int, str]) -> dict[str, Cel
 
 
 def _given_back(cell: Cell, overhead: Cell) -> tuple[Cell, Cell]:
-    """Of a correction (T6) only what the state has had by now; the rest was to come out of what came after it."""
+    """Take back the part of an overhead correction (T6) that exceeds what the state has so far.
+
+    The rest of the correction would have come out of time that the state never got before the run ended.
+    """
     time, cycles = min(cell.time, 0), min(cell.cycles or 0, 0)
     return (
         replace(cell, time=cell.time - time, cycles=(cell.cycles or 0) - cycles),

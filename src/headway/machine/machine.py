@@ -1,7 +1,7 @@
-"""Running programs: a configuration and a program in, a ledger and all that came out.
+"""Runs of programs on the machine: from a configuration and a program to a `Result` with the ledger.
 
-The compiled processor simulates without Python until something needs the host; it is run in stretches short enough for
-Ctrl-C, for progress to be shown, and for what the UART sends to come out while the program runs.
+The compiled processor simulates without Python until it needs the host. It runs for a limited number of ticks at a
+time, so that Ctrl-C works, progress can be shown, and the UART's output appears while the program runs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Machine", "Result"]
 
 _STRETCH = 1 << 22
-"""Ticks that are simulated at a time."""
+"""Ticks that are simulated in one call of the compiled processor."""
 _PIECE = 1 << 20
 _A0, _A1 = 10, 11
 _LATEST = (1 << 61) - 1
@@ -43,41 +43,45 @@ Ended = Literal["exit", "limit", "standstill", "stopped"]
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of a run."""
+    """The outcome of a run."""
 
     ledger: Ledger
-    """Threads and harts with what they did; times in ticks, indices in cycles."""
+    """Threads and harts with their states. Times are in ticks, indices in cycles."""
     ended: Ended
-    """How: by the program, at ``max_cycles``, because every hart waits for what can never come, or by the caller."""
+    """How the run ended.
+
+    "exit": the program ended it. "limit": ``max_cycles`` was reached. "standstill": every hart waits for something that
+    cannot come. "stopped": the caller's ``progress`` ended it.
+    """
     exit_status: int | None
-    """The program's, from 0 to 2^32 - 1; None where it has not ended."""
+    """The program's exit status, from 0 to 2^32 - 1; None if the program has not ended."""
     cycles: int
-    """Ticks of the machine's clock."""
+    """Ticks of the machine's clock that the run lasted."""
     instructions: int
-    """Retired by all harts."""
+    """Instructions that all harts together retired."""
     output: bytes
-    """What the UART sent; of more than 64 MiB (which need an output stream) the first of them."""
+    """What the UART sent. Only the first 64 MiB are kept; to send more, a run needs an output stream."""
     console: bytes
-    """What the program wrote through its host, where no stream was given for it."""
+    """What the program wrote through its host, if `Machine.run` got no output stream."""
     harts: tuple[Mapping[str, int], ...]
-    """Of each hart its ``pc`` and its counters at the end, by name."""
+    """For each hart, its ``pc`` and its counters at the end, by name."""
     cores: tuple[Mapping[str, int], ...]
-    """Of each core its clock's counters at the end, by name."""
+    """For each core, the counters of its clock at the end, by name."""
     throttled: tuple[tuple[int, int], ...]
-    """Of each core for how many ticks its clock was stopped by its duty cycle (``pwduty``), and how often."""
+    """For each core, how many ticks its duty cycle (``pwduty``) stopped its clock, and how often."""
     digest: str
-    """A hash (SHA-256) of all of this and of the memory: equal where two runs were the same to the cycle."""
+    """A SHA-256 hash of all of this and of the memory. Two runs with equal digests were the same to the cycle."""
 
 
 class Machine:
-    """A machine that runs programs; each run begins anew.
+    """A machine that runs programs. Each run starts from reset.
 
     >>> Machine(cores=1, threads=6).config.harts
     6
     """
 
     def __init__(self, config: Config | None = None, **values: Any) -> None:
-        """With this configuration, or with these values of `Config`. Raises HeadwayError for an impossible one."""
+        """Take a configuration, or values of `Config` by name, or both. Raises HeadwayError if they are impossible."""
         if config is not None and not isinstance(config, Config):
             raise HeadwayError(f"Machine was given {shown(config)}: give a Config, or its values by name")
         self.config = Config.of(**values) if config is None else config.with_values(**values)
@@ -94,15 +98,15 @@ class Machine:
         progress: Progress | None = None,
         trace: BinaryIO | None = None,
     ) -> Result:
-        """Run a program (an ELF file's path, its bytes, or an `Image`) to its end, or for ``max_cycles`` ticks.
+        """Run a program (the path of an ELF file, its bytes, or an `Image`) to its end, or for ``max_cycles`` ticks.
 
-        ``input`` is what it reads by semihosting; ``output`` gets what the UART sends and what the program writes to
-        its host (``errors``: what it writes to descriptor 2) as it comes. ``arguments`` follow the program's name on
-        its command line. ``progress`` is called now and then with the ticks and the instructions so far; if it
-        returns true the run is stopped there. ``trace`` gets what the trace units write, as a trace file
-        (docs/trace-format.md); it switches them on.
+        ``input`` is the stream that the program reads by semihosting. ``output`` receives what the UART sends and what
+        the program writes to its host, as it comes; ``errors`` receives what the program writes to descriptor 2.
+        ``arguments`` follow the program's name on its command line. ``progress`` is called from time to time with the
+        ticks and the instructions so far; if it returns true, the run stops there. ``trace`` receives the output of
+        the trace units as a trace file (docs/trace-format.md); giving it switches them on.
 
-        Raises HeadwayError where the program cannot be run, or asks its host for what makes no sense.
+        Raises HeadwayError if the program cannot be run, or if it makes a request of its host that makes no sense.
         """
         if max_cycles is not None and (isinstance(max_cycles, bool) or not 0 <= max_cycles <= _LATEST):
             raise HeadwayError(f"max_cycles is {shown(max_cycles)}: give a whole number from 0 to {_LATEST}")
@@ -124,7 +128,7 @@ class Machine:
 
 
 class _Run:
-    """A run in progress."""
+    """A run in progress: the processor, its host, and the output so far."""
 
     def __init__(
         self,
@@ -167,7 +171,7 @@ class _Run:
                 processor.set_register(hart, _A0, self._host.semihost(operation, parameter, processor.now))
             if self._host.exit_status is not None:
                 self._ended = "exit"
-                # A program cannot see when the last byte has left; the wire goes on without the processor.
+                # The program ended before the UART sent its last bytes; the UART sends them without the processor.
                 self._sent(processor.untransmitted())
                 return
             if processor.now >= until:
@@ -187,7 +191,7 @@ class _Run:
                 self._traced.add(core, self._processor.trace(core))
 
     def end_trace(self) -> None:
-        """All that the trace units still had is written."""
+        """Write everything that the trace units still hold, and close the trace."""
         if self._traced is not None:
             self._processor.end_trace()
             self._keep_trace()
@@ -276,7 +280,7 @@ def _shape(config: Config, image: Image) -> Shape:
 
 
 def _resolved(config: Config, image: Image) -> Config:
-    """The configuration with the addresses of the functions that ranges name."""
+    """Return the configuration with the ranges' symbols replaced by the addresses of these functions."""
     ranges = []
     for number, part in enumerate(config.ranges):
         if part.symbol:

@@ -1,8 +1,8 @@
-"""What an access to RAM costs: micro-TLB, caches, and the bus (docs/machine.md, section 2, "Memory").
+"""The cost of an access to RAM: micro-TLB, caches, and the bus (docs/machine.md, section 2, "Memory").
 
-Only time is modelled here. The data itself is in one place, so a cache keeps no data and is never wrong about it. A
-hart that misses is blocked, and tries its instruction again when what it asked for has come; what came for it counts as there
-then, even if it has been displaced in the meantime, so two harts cannot starve each other.
+Only time is modelled here. The data itself is in one place, so a cache keeps no data and cannot hold stale data. A hart
+that misses is blocked, and tries its instruction again when the line or page that it asked for has come. That line or
+page then counts as present, even if it has been displaced in the meantime, so that two harts cannot starve each other.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
@@ -20,7 +20,7 @@ cdef enum:  # Kind
 
 
 cdef inline int32_t find_line(Cache* cache, uint32_t line) noexcept nogil:
-    """The place of a line in the cache, marked as used; -1: it is not there."""
+    """Return the place of a line in the cache and mark it as used; -1 if the line is not in the cache."""
     cdef uint32_t first = (line & (cache.sets - 1)) * cache.ways, i
     for i in range(first, first + cache.ways):
         if cache.tags[i] == line + 1:
@@ -31,7 +31,7 @@ cdef inline int32_t find_line(Cache* cache, uint32_t line) noexcept nogil:
 
 
 cdef inline int32_t make_room(Cache* cache, uint32_t line) noexcept nogil:
-    """The place for a new line: an empty one or the one used longest ago."""
+    """Return the place for a new line: an empty one, or the one that was used least recently."""
     cdef uint32_t first = (line & (cache.sets - 1)) * cache.ways, i, oldest = first
     for i in range(first, first + cache.ways):
         if not cache.tags[i]:
@@ -47,12 +47,12 @@ cdef inline void empty(Cache* cache) noexcept nogil:
 
 
 cdef inline uint32_t ram_line(Cache* cache, uint32_t line) noexcept nogil:
-    """Number of the line, counted from the beginning of RAM."""
+    """Return the number of the line, counted from the beginning of RAM."""
     return line - (RAM >> cache.shift)
 
 
 cdef inline void empty_caches(Machine* m, Core* c) noexcept nogil:
-    """C3 of a whole core."""
+    """Empty the caches of a core that enters C3."""
     cdef uint32_t i
     cdef int number = c.harts[0].core
     empty(&c.icache)
@@ -66,9 +66,9 @@ cdef inline void empty_caches(Machine* m, Core* c) noexcept nogil:
 
 
 cdef inline bint translate(Machine* m, Core* c, Hart* h, uint32_t address, uint32_t* last) noexcept nogil:
-    """Whether the micro-TLB has the page; if not, it has when the hart tries again.
+    """Return whether the micro-TLB has the page. If not, it has the page when the hart tries again.
 
-    What the instruction has waited for counts as there although another of its pages has displaced it.
+    A page that the instruction has waited for counts as present, even if another of its pages has displaced it.
     """
     cdef uint32_t page = (address >> m.tlb_shift) + 1
     cdef int32_t i, oldest = 0
@@ -100,7 +100,7 @@ cdef inline bint translate(Machine* m, Core* c, Hart* h, uint32_t address, uint3
 
 
 cdef inline void forget_served(Hart* h) noexcept nogil:
-    """The instruction that waited has been issued, or never will be."""
+    """Forget what the waiting instruction was served, because it has been issued or never will be."""
     memset(h.served, 0, sizeof(h.served))
     memset(h.translated, 0, sizeof(h.translated))
     h.served_fetch = 0
@@ -113,7 +113,7 @@ cdef inline void wait_until(Core* c, Hart* h, int64_t tick, int reason) noexcept
 
 
 cdef inline void ask(Machine* m, Core* c, Hart* h, uint32_t line, int kind, bint displaces) noexcept nogil:
-    """A request for the bus; the arbiter sees it the next tick."""
+    """Queue a request for the bus. The arbiter sees it in the next tick."""
     cdef Request* request = &c.queue[(c.head + c.queued) % (3 * MAX_THREADS)]
     c.queued += 1
     request.line = line
@@ -124,7 +124,7 @@ cdef inline void ask(Machine* m, Core* c, Hart* h, uint32_t line, int kind, bint
 
 
 cdef inline void block_on(Hart* h, uint32_t line, int kind, int reason) noexcept nogil:
-    """Until the bus has served somebody's request for the line."""
+    """Block the hart until the bus has served a request for the line, made by this hart or another."""
     h.wanted = line + 1
     h.wanted_kind = kind
     h.reason = reason
@@ -133,7 +133,7 @@ cdef inline void block_on(Hart* h, uint32_t line, int kind, int reason) noexcept
 
 
 cdef inline void miss(Machine* m, Core* c, Hart* h, Cache* cache, uint32_t line, int kind, int reason) noexcept nogil:
-    """Makes room for the line, asks for it, and blocks the hart."""
+    """Make room for the line, request it, and block the hart."""
     cdef int32_t place = make_room(cache, line)
     cdef bint displaces = cache.dirty[place]
     if kind == READ and m.sharers != NULL:
@@ -150,7 +150,7 @@ cdef inline void miss(Machine* m, Core* c, Hart* h, Cache* cache, uint32_t line,
 
 
 cdef inline bint wait_for_line(Core* c, Hart* h, Cache* cache, int32_t place, uint32_t line, int kind, int reason) noexcept nogil:
-    """The line is on its way, for another hart of the core."""
+    """Wait for a line that is already on its way for another hart of the core."""
     if cache.filled[place] == NEVER:
         block_on(h, line, kind, reason)
     else:
@@ -159,7 +159,7 @@ cdef inline bint wait_for_line(Core* c, Hart* h, Cache* cache, int32_t place, ui
 
 
 cdef inline bint can_fetch(Machine* m, Core* c, Hart* h, uint32_t address) noexcept nogil:
-    """Whether the instruction line at the address, in RAM, is there; if not, the hart waits."""
+    """Return whether the instruction line at the address, in RAM, is present; if not, the hart waits."""
     cdef uint32_t line = address >> c.icache.shift
     cdef int32_t place
     if not translate(m, c, h, address, &h.fetch_page):
@@ -178,13 +178,13 @@ cdef inline bint can_fetch(Machine* m, Core* c, Hart* h, uint32_t address) noexc
 
 
 cdef inline void serve(Hart* h, uint32_t line) noexcept nogil:
-    """An instruction needs two lines at most."""
+    """Note the line as served to the waiting instruction, which needs two lines at most."""
     h.served[1] = h.served[0]
     h.served[0] = line + 1
 
 
 cdef inline bint has_line(Machine* m, Core* c, Hart* h, uint32_t line, bint store) noexcept nogil:
-    """Whether the data cache can serve an access to the line now; if not, the hart waits."""
+    """Return whether the data cache can serve an access to the line now; if not, the hart waits."""
     cdef int32_t place
     cdef int reason = STORE_INTERNAL if store else LOAD_INTERNAL
     place = find_line(&c.dcache, line)
@@ -212,7 +212,7 @@ cdef inline bint has_line(Machine* m, Core* c, Hart* h, uint32_t line, bint stor
 
 
 cdef inline bint can_access(Machine* m, Core* c, Hart* h, uint32_t address, uint32_t size, bint store) noexcept nogil:
-    """Whether an access to RAM can be done now; if not, the hart waits and tries again."""
+    """Return whether an access to RAM can be done now; if not, the hart waits and tries again."""
     cdef uint32_t line = address >> c.dcache.shift, last = (address + size - 1) >> c.dcache.shift
     if not translate(m, c, h, address, &h.data_page):
         return False
@@ -236,7 +236,7 @@ cdef inline bint can_access(Machine* m, Core* c, Hart* h, uint32_t address, uint
 
 
 cdef inline void take_from_others(Machine* m, Hart* h, uint32_t line) noexcept nogil:
-    """A store takes the line out of the data caches of the other cores."""
+    """Remove a line that is stored to from the data caches of the other cores."""
     cdef uint32_t others = m.sharers[ram_line(&m.cores[0].dcache, line)] & ~(1u << h.core)
     cdef int32_t place
     cdef int k
@@ -250,7 +250,10 @@ cdef inline void take_from_others(Machine* m, Hart* h, uint32_t line) noexcept n
 
 
 cdef inline void end_reservations(Machine* m, Hart* h, uint32_t line) noexcept nogil:
-    """A store by this hart ends the reservations that others have on the line; tightly coupled memory is each core's own."""
+    """End the reservations that other harts have on a line that this hart stores to.
+
+    Each core has a tightly coupled memory of its own, so a store to it concerns only the harts of the core.
+    """
     cdef bint everywhere = line >= RAM >> m.cores[0].dcache.shift
     cdef int i
     for i in range(m.harts_count):
@@ -260,7 +263,7 @@ cdef inline void end_reservations(Machine* m, Hart* h, uint32_t line) noexcept n
 
 
 cdef inline void stored(Machine* m, Core* c, Hart* h, uint32_t address, uint32_t size) noexcept nogil:
-    """What a store to RAM does to others."""
+    """Apply the effects of a store to RAM on other harts and cores."""
     cdef uint32_t line = address >> c.dcache.shift, last = (address + size - 1) >> c.dcache.shift
     if m.reservations:
         end_reservations(m, h, line)
@@ -274,7 +277,7 @@ cdef inline void stored(Machine* m, Core* c, Hart* h, uint32_t address, uint32_t
 
 
 cdef inline bint second_level(Machine* m, uint32_t line) noexcept nogil:
-    """Whether the second level has the line; if not, it has from now on."""
+    """Return whether the second level has the line; if not, it has the line from now on."""
     cdef int32_t place
     if find_line(&m.l2, line) >= 0:
         return True
@@ -286,7 +289,7 @@ cdef inline bint second_level(Machine* m, uint32_t line) noexcept nogil:
 
 
 cdef inline void arrive(Machine* m, Core* c, uint32_t line, int kind, int64_t tick, bint external) noexcept nogil:
-    """Every hart of the core that waits for the line knows now when it comes."""
+    """Tell every hart of the core that waits for the line when it arrives."""
     cdef int i
     cdef Hart* h
     for i in range(c.threads):
@@ -299,7 +302,7 @@ cdef inline void arrive(Machine* m, Core* c, uint32_t line, int kind, int64_t ti
 
 
 cdef inline Core* grant(Machine* m) noexcept nogil:
-    """The bus is free, and at tick `now` goes to the next core in turn; which core that is, NULL: nobody waits."""
+    """Give the free bus to the next core in turn, at tick `now`. Return that core; NULL if no core waits."""
     cdef Core* c = NULL
     cdef Request* request
     cdef Cache* cache

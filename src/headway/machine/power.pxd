@@ -1,4 +1,4 @@
-"""Halting and waking, the core's own counters, and what stops all cores (docs/machine.md, section 8)."""
+"""Halting and waking, the core's own counters, and interrupts that stop all cores (docs/machine.md, section 8)."""
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
@@ -18,7 +18,7 @@ cdef enum:  # Attention
 
 
 cdef inline void settle_core(Core* c, int64_t cycle) noexcept nogil:
-    """Counts what the core did up to the cycle."""
+    """Charge the core's counters up to the cycle."""
     cdef int64_t tick = end_tick(c, cycle)
     if c.depth:
         c.counters[IN_C1 + c.depth - 1] += <uint64_t>(tick - c.since_tick)
@@ -30,7 +30,7 @@ cdef inline void settle_core(Core* c, int64_t cycle) noexcept nogil:
 
 
 cdef inline void look_at_core(Machine* m, Core* c, int64_t cycle) noexcept nogil:
-    """A hart has halted or woken: the core is halted when all are, in the shallowest of their states."""
+    """Update the core after a hart has halted or woken: it halts when all its harts have, in their shallowest state."""
     cdef int i, depth = 3
     for i in range(c.threads):
         if c.harts[i].started and c.harts[i].halted < depth:
@@ -44,7 +44,7 @@ cdef inline void look_at_core(Machine* m, Core* c, int64_t cycle) noexcept nogil
 
 
 cdef inline void halt(Machine* m, Core* c, Hart* h, int64_t cycle) noexcept nogil:
-    """WFI, nothing being pending: from the cycle on."""
+    """Halt the hart from the cycle on, because of a WFI while no interrupt is pending."""
     h.halted = <int>h.pwstate
     h.ready = NEVER
     h.arrival = 0
@@ -54,7 +54,7 @@ cdef inline void halt(Machine* m, Core* c, Hart* h, int64_t cycle) noexcept nogi
 
 
 cdef inline void rouse(Machine* m, Core* c, Hart* h) noexcept nogil:
-    """An interrupt that WFI waited for is pending."""
+    """Wake the hart, because an interrupt is pending that its WFI waited for."""
     cdef int64_t cycle = max(c.cycle + 1, cycle_of(c, m.now)), tick = m.now + m.wake[h.halted]
     h.traced.woken = cycle
     h.traced.asleep = h.halted
@@ -68,7 +68,7 @@ cdef inline void rouse(Machine* m, Core* c, Hart* h) noexcept nogil:
 
 
 cdef inline void start_hart(Machine* m, Core* c, Hart* h) noexcept nogil:
-    """Reset is over: the hart begins at the entry."""
+    """Start the hart at the entry, after reset."""
     cdef int64_t cycle = max(c.cycle + 1, cycle_of(c, m.now))
     h.started = 1
     h.pc = m.entry
@@ -80,7 +80,7 @@ cdef inline void start_hart(Machine* m, Core* c, Hart* h) noexcept nogil:
 
 
 cdef inline void stop_clocks(Machine* m) noexcept nogil:
-    """A system-management interrupt begins: no core has a cycle until it ends."""
+    """Begin a system-management interrupt: no core has a cycle until it ends."""
     cdef int k
     cdef Core* c
     m.smi_until = m.now + m.smi_ticks
@@ -97,7 +97,7 @@ cdef inline void stop_clocks(Machine* m) noexcept nogil:
 
 
 cdef inline void clocks_again(Machine* m) noexcept nogil:
-    """It ends, now."""
+    """End the system-management interrupt now."""
     cdef int i
     for i in range(m.cores_count):
         if not m.cores[i].depth:

@@ -1,4 +1,4 @@
-"""Physical memory protection: sixteen entries (Volume II, section 3.7), which bind user mode, and machine mode where locked."""
+"""Physical memory protection: sixteen entries (Volume II, section 3.7). They bind user mode, and machine mode if locked."""
 
 from libc.stdint cimport uint32_t, uint64_t
 
@@ -17,7 +17,7 @@ cdef inline uint32_t configuration(Hart* h, int entry) noexcept nogil:
 
 
 cdef inline void write_pmp(Hart* h, uint32_t number, uint32_t value) noexcept nogil:
-    """Locked entries keep what they have; an address is locked with its entry, or as the base of a locked TOR entry."""
+    """Write pmpcfg or pmpaddr. Locked entries keep their values; so does an address that is the base of a locked TOR entry."""
     cdef int k, entry
     cdef uint32_t field, old
     if number < 0x3B0:
@@ -39,7 +39,7 @@ cdef inline void write_pmp(Hart* h, uint32_t number, uint32_t value) noexcept no
 
 
 cdef inline void set_guard(Hart* h) noexcept nogil:
-    """Whether accesses must be checked at all. With no entry on, user mode may do what it likes (unlike the standard's)."""
+    """Update whether accesses must be checked. With no entry on, user mode may access everything (unlike the standard)."""
     cdef int k
     h.guarded = 0
     for k in range(16):
@@ -48,7 +48,7 @@ cdef inline void set_guard(Hart* h) noexcept nogil:
 
 
 cdef inline bint may(Hart* h, uint32_t address, uint32_t size, uint32_t permission, uint32_t privilege) noexcept nogil:
-    """Whether the access is allowed by the first entry that matches any of its bytes."""
+    """Return whether the first entry that matches any byte of the access allows it."""
     cdef uint64_t low, high, last = <uint64_t>address + size
     cdef uint32_t how, mask
     cdef int k

@@ -1,4 +1,4 @@
-"""The names of the state monitor's states (docs/machine.md, section 6), as a program and a configuration call them."""
+"""The names of the state monitor's states (docs/machine.md, section 6) for a given program and configuration."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["IDLE", "SMI", "name_states"]
 
 SMI = "stolen.smi"
 IDLE = {"idle.c1": "C1", "idle.c2": "C2", "idle.c3": "C3", "idle.wake": "wake", "idle.reset": "reset"}
-"""The states in which a processor does not run, and what else they are called."""
+"""The states in which a processor does not run, and their names in the rows of utilisation."""
 
 _EXCEPTIONS = {  # by mcause; "The RISC-V Instruction Set Manual, Volume II", table of mcause values
     0: "fetch_misaligned",
@@ -47,9 +47,9 @@ _PREFIXES = {"effective": "user", "noneffective": "noneffective", "poll": "poll"
 
 
 def name_states(names: Names, ranges: Sequence[Range] = ()) -> Mapping[int, str]:
-    """The name of each of the 256 numbers; what is no state is ``unknown.N``.
+    """Return the name of each of the 256 state numbers; a number that is no state is ``unknown.N``.
 
-    Several numbers may have one name: a tag and a range can be called the same, and are one state then.
+    Several numbers may share a name. A tag and a range with the same name are one state, for example.
     """
     found = {number: f"unknown.{number}" for number in range(256)} | _FIXED
     for number, part in enumerate(ranges, 1):
@@ -64,7 +64,7 @@ def name_states(names: Names, ranges: Sequence[Range] = ()) -> Mapping[int, str]
 
 
 def _tagged(first: int, count: int, word: str, names: Mapping[int, str]) -> dict[int, str]:
-    """A tag 0 without a name is the word alone."""
+    """Return the names of ``count`` tags. Tag 0 without a name of its own is called by ``word`` alone."""
     found = {first + tag: f"{word}.{names.get(tag, tag)}" for tag in range(count)}
     if 0 not in names:
         found[first] = word

@@ -1,4 +1,4 @@
-"""What the machine is made of: harts, cores, caches, the bus, devices, and the cells that time is charged to."""
+"""The structures of the machine: harts, cores, caches, the bus, devices, and the cells that time is charged to."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
@@ -16,23 +16,23 @@ ctypedef struct Cell:
     # ^ Cycles in which nothing was issued, by reason.
 
 ctypedef struct Account:
-    # ^ The cells of a thread or of a processor; most have few states, so a state finds its cell by a small number.
+    # ^ The cells of a thread or processor. Most have few states, so ``index`` maps a state to its cell's number + 1, 0: none.
     uint8_t index[STATES]
     Cell* cells
     int32_t used
     int32_t room
 
 ctypedef struct Thread:
-    # ^ A software thread, known by its block in RAM, or (block 0) what a hart runs before its first block.
+    # ^ A software thread, identified by its block in RAM. Block 0: the code that a hart runs before its first block.
     uint32_t block
     uint32_t id
     uint8_t name[32]
     int64_t birth
     int64_t end
     int32_t hart
-    # ^ That runs it; -1: none.
+    # ^ The hart that runs it; -1: none.
     int32_t away
-    # ^ State off the processor.
+    # ^ Its state while no hart runs it.
     int64_t since
     Account account
 
@@ -44,9 +44,9 @@ ctypedef struct Cache:
     uint32_t* tags
     # ^ Line number (address >> shift) + 1; 0: empty.
     int64_t* used
-    # ^ When it was used last, by the cache's own count of uses.
+    # ^ When each line was used last, on the cache's own count of uses.
     int64_t* filled
-    # ^ The tick at which it arrives, or did.
+    # ^ The tick at which each line arrives or arrived.
     uint8_t* dirty
     uint8_t* external
     int64_t uses
@@ -56,47 +56,47 @@ ctypedef struct Request:
     uint8_t kind
     uint8_t hart
     uint8_t displaces
-    # ^ A dirty line, which is written back after it.
+    # ^ A dirty line is displaced; it is written back afterwards.
 
 ctypedef struct Traced:
-    # ^ What the trace unit keeps of a hart (docs/trace-format.md).
+    # ^ The trace unit's state for a hart (docs/trace-format.md).
     uint32_t wanted
-    # ^ Whether it is to be traced: TRACE_PERMITTED, TRACE_ASKED.
+    # ^ Whether the hart is to be traced: TRACE_PERMITTED, TRACE_ASKED.
     uint32_t on
     uint32_t lost
-    # ^ Packets were lost: it begins again when there is room.
+    # ^ Packets were lost: tracing of this hart begins again when there is room.
     uint32_t due
     # ^ A periodic I-sync is to be sent.
     uint32_t executed
-    # ^ E atoms that are not in a packet yet.
+    # ^ E atoms that no packet holds yet.
     uint32_t stalled
-    # ^ Cycles of the stall that comes after them, and its reason.
+    # ^ Cycles of the stall that follows them; the next field is its reason.
     uint32_t reason
     uint32_t base
-    # ^ The address that was sent last.
+    # ^ The last address that was sent.
     uint32_t told
-    # ^ Type and cause of the branch that were; 0xFF: none since an I-sync.
+    # ^ Type and cause of the last branch that was sent; 0xFF: none since an I-sync.
     uint32_t id
-    # ^ Thread that was.
+    # ^ The last thread id that was sent.
     uint32_t target
-    # ^ Of the last indirect jump; 1: none since an I-sync.
+    # ^ Target of the last indirect jump; 1: none since an I-sync.
     uint32_t returns[16]
     uint32_t depth
     uint32_t short_stalls[4]
-    # ^ The last four different ones: reason << 8 | cycles - 1.
+    # ^ The last four different short stalls: reason << 8 | cycles - 1.
     uint32_t single
-    # ^ Number of the short stall after one E atom that is held back to be half of a pair; 4: none.
+    # ^ Number of the short stall after one E atom that is held back to form a pair; 4: none.
     int64_t woken
-    # ^ The cycle in which it was woken.
+    # ^ The cycle in which the hart was woken.
     int64_t told_until
-    # ^ The cycle up to which its sleep is in packets already.
+    # ^ The cycle up to which packets already tell its sleep.
     int32_t asleep
-    # ^ From which state.
+    # ^ The state from which it was woken.
     uint8_t group[48]
     int32_t length
 
 ctypedef struct Block:
-    # ^ A trigger block: two address comparators, one of data, a counter.
+    # ^ A trigger block: two address comparators, one data comparator, a counter.
     uint32_t control
     uint32_t first
     uint32_t second
@@ -106,46 +106,46 @@ ctypedef struct Block:
     int64_t left
 
 ctypedef struct TraceUnit:
-    # ^ Of a core: makes packets of what its harts do.
+    # ^ The trace unit of a core, which makes packets of what the core's harts do.
     int32_t exists
     int32_t cycle_accurate
     int32_t all_targets
     int32_t period
-    # ^ Bytes from one head to the next A-sync.
+    # ^ Bytes between a head and the next A-sync.
     int64_t depth
     int64_t port
-    # ^ Of the FIFO, in bits; bits that leave it each cycle, 0: any number.
+    # ^ Depth of the FIFO in bits, and bits that leave it each cycle (0: any number).
     int64_t level
     int64_t level_at
     int32_t thread
-    # ^ The one that was selected; -1: none.
+    # ^ The thread that was selected last; -1: none.
     int64_t left
     # ^ Bytes until the next A-sync.
     uint32_t number
     uint32_t check
     # ^ CRC-32 of the bytes since the last A-sync, as it is before it is complemented.
     uint32_t length
-    # ^ How many these are.
+    # ^ The number of these bytes.
     uint32_t vouched
-    # ^ Up to which of them the last check packet was, or their head.
+    # ^ How many of them were sent when the last check packet was, or their head.
     uint8_t parity[COLUMNS]
-    # ^ Exclusive or of every COLUMNSth of them.
+    # ^ Exclusive or of every COLUMNSth byte, by column.
     uint32_t column
-    # ^ Of the next byte.
+    # ^ The column of the next byte.
     int64_t anchor
-    # ^ Thread cycle of the last I-sync of any thread, or of the last A-sync.
+    # ^ Thread cycle of the last I-sync of any thread, or of the last A-sync, whichever was later.
     int64_t groups_lost
     Block blocks[4]
     uint32_t selected
-    # ^ The register that hwtval is.
+    # ^ The register that hwtval accesses.
     uint32_t moves[6]
-    # ^ The sequencer's: from state s to the one after it, and the one after that, the blocks that make it move.
+    # ^ The sequencer's moves: for each state, the blocks that move it to the next state and to the one after that.
     uint32_t actions[3]
     uint32_t state
     uint32_t traced_in
-    # ^ States in which harts are traced, a bit each.
+    # ^ States in which harts are traced, one bit each.
     uint32_t line
-    # ^ Of the PLIC, which it may raise.
+    # ^ The line of the PLIC that it may raise.
     uint32_t matching
     # ^ Whether any block is on.
     int64_t window
@@ -155,23 +155,23 @@ ctypedef struct TraceUnit:
     # ^ The cycle up to which the window's have been counted.
     uint32_t profiled_in
     uint32_t profiled[6]
-    # ^ Harts that each counter counts.
+    # ^ The harts that each counter counts.
     uint64_t profile[6]
     uint32_t changes
-    # ^ Instructions that were found not to be those of the program.
+    # ^ Instructions that were found to differ from those of the loaded program.
     uint8_t* bytes
     int64_t size
     int64_t room
     int64_t ring
-    # ^ Bytes of the trace buffer; 0: all is kept until it is taken.
+    # ^ Bytes of the trace buffer; 0: all output is kept until it is taken.
     int64_t after
-    # ^ Bytes that the buffer still takes since the trigger; -1: there was none.
+    # ^ Bytes that the buffer still takes after the trigger; -1: there was no trigger.
     int64_t kept
-    # ^ Bytes that it takes from the trigger on.
+    # ^ Bytes that it takes from the trigger on, as configured.
     int64_t written
 
 ctypedef struct Logged:
-    # ^ A stretch of a hart's time as it really was.
+    # ^ An entry of the log: a span of a hart's time as it really was.
     int64_t cycle
     int64_t cycles
     uint32_t address
@@ -179,7 +179,7 @@ ctypedef struct Logged:
     uint16_t what
 
 ctypedef struct Loaded:
-    # ^ Bytes of the program.
+    # ^ A part of the program as it was loaded.
     uint32_t start
     uint32_t size
     uint8_t* bytes
@@ -195,35 +195,35 @@ ctypedef struct Hart:
     Decoded* code
     # ^ The open page of code, decoded.
     uint32_t page
-    # ^ Number of the open page of code.
+    # ^ Number of that page.
     uint32_t fetched
-    # ^ The cache line that instructions come from, + 1.
+    # ^ The cache line of the last instruction fetch, + 1.
     uint32_t privilege
     uint32_t attention
-    # ^ What must be looked at before an instruction is issued: INTERRUPTED, PROFILING.
+    # ^ What must be handled before an instruction is issued: INTERRUPTED, PROFILING …
 
     # When it issues, in cycles of its core.
     int64_t free
-    # ^ From when on its cycles have not been charged to anything yet.
+    # ^ The first cycle that has not been charged yet.
     int64_t ready
-    # ^ When it can issue; NEVER while that is not known.
+    # ^ When it can issue; NEVER while that is unknown.
     int64_t due
     # ^ The latest cycle at which a register becomes usable.
     int64_t usable[33]
     int32_t reason
     # ^ Why it cannot issue between free and ready.
     int64_t arrival
-    # ^ The tick until which it waits for memory, where that is what ready was made from; 0: not waiting for a tick.
+    # ^ The tick until which it waits for memory, if ``ready`` was computed from it; 0: not waiting for a tick.
 
     # Memory.
     uint32_t wanted
-    # ^ Line that it waits for, + 1.
+    # ^ The line that it waits for, + 1.
     uint32_t wanted_kind
     uint32_t served[2]
-    # ^ Lines + 1 that were brought or upgraded for the instruction that waits.
+    # ^ Lines + 1 that were brought or upgraded for the waiting instruction.
     uint32_t served_fetch
     uint32_t translated[4]
-    # ^ Pages + 1 that were, too: it needs four at most.
+    # ^ Pages + 1 that were translated for it; an instruction needs four at most.
     uint32_t reserved
     # ^ Line + 1 that LR reserved.
     uint32_t fetch_page
@@ -241,10 +241,10 @@ ctypedef struct Hart:
     int32_t core
     int32_t started
     int32_t halted
-    # ^ 1 to 3: the state in which WFI waits.
+    # ^ The halted state in which WFI waits, 1 to 3; 0: not halted.
     int64_t instret
     int32_t cost
-    # ^ Cycles that the instruction holds the hart.
+    # ^ Cycles for which the instruction holds the hart.
 
     # CSRs.
     uint32_t mstatus
@@ -258,16 +258,16 @@ ctypedef struct Hart:
     uint32_t mcounteren
     uint32_t mcountinhibit
     uint64_t mcycle
-    # ^ To be added to the core's cycles.
+    # ^ The value to add to the core's cycles.
     uint64_t minstret
     uint64_t mcycle_held
     uint64_t minstret_held
-    # ^ What they show while they are inhibited.
+    # ^ The values that they show while they are inhibited.
     uint32_t pwstate
     uint32_t pmpcfg[4]
     uint32_t pmpaddr[16]
     uint32_t guarded
-    # ^ Whether any of them is in force.
+    # ^ Whether any PMP entry is in force.
 
     # Progress unit and state monitor.
     uint32_t control
@@ -290,14 +290,14 @@ ctypedef struct Hart:
     Cell* cell
     Cell* processor_cell
     int64_t since
-    # ^ Cycle up to which the cells are complete.
+    # ^ The cycle up to which the cells are complete.
     int64_t since_tick
     int64_t since_instret
     int64_t since_stolen
-    # ^ Ticks of system-management interrupts until then, and how many.
+    # ^ Ticks of system-management interrupts up to then; the next field is their number.
     int64_t since_interrupts
     int32_t before
-    # ^ Mode in the cycle before `since`.
+    # ^ Mode in the cycle before ``since``.
     int64_t lost[REASONS]
 
     # Profile buffer.
@@ -306,7 +306,7 @@ ctypedef struct Hart:
     uint32_t profile_size
     uint32_t profile_head
     uint32_t profile_seen
-    # ^ The head as of the last de-authorisation.
+    # ^ The head at the last de-authorisation.
     uint32_t profile_period
     uint32_t authorised
     int64_t profile_left
@@ -319,17 +319,17 @@ ctypedef struct Hart:
 ctypedef struct Clock:
     int64_t tick
     int64_t cycle
-    # ^ Cycle `cycle` is at tick `tick`.
+    # ^ Cycle ``cycle`` is at tick ``tick``.
     int64_t speed
     # ^ Sixteenths of the machine's clock.
     int64_t running
-    # ^ Of each window of ticks, in how many the clock runs.
+    # ^ Ticks of each window in which the clock runs.
     int64_t window
     int64_t stolen
-    # ^ Ticks of system-management interrupts before it began, and how many of these there were.
+    # ^ Ticks of system-management interrupts before this clock began; the next field is their number.
     int64_t interrupts
     int64_t stopped
-    # ^ Ticks that it had been stopped for (pwduty) before it began, and how often that was.
+    # ^ Ticks for which pwduty had stopped the clock before this one began; the next field is how often.
     int64_t stops
 
 ctypedef struct Core:
@@ -339,7 +339,7 @@ ctypedef struct Core:
     # ^ The last cycle in which an instruction was tried.
     int64_t next_cycle
     int64_t next
-    # ^ Tick of the next one; NEVER if none is known.
+    # ^ Tick of the next cycle in which one is tried; NEVER if none is known.
     Hart* pick
     int32_t last
     Cache icache
@@ -347,16 +347,16 @@ ctypedef struct Core:
     uint8_t* tcm
     Decoded** tcm_pages
 
-    # The clock; while `plain`, a cycle is a tick.
+    # The clock. While ``plain`` is set, a cycle is a tick.
     int32_t plain
     Clock clock
     Clock past[MAX_THREADS]
-    # ^ What it was before its last changes, the last one first: in strict turn a hart is charged for cycles of a rotation ago.
+    # ^ The clock before its last changes, the latest first: in strict turn a hart is charged for cycles of a rotation ago.
     uint32_t stopped
-    # ^ For how many eighths of a window its clock is stopped.
+    # ^ The eighths of a window for which its clock is stopped.
     uint64_t counters[COUNTERS]
     int32_t depth
-    # ^ 0 runs; 1 to 3: the shallowest of its harts' halted states.
+    # ^ 0: the core runs; 1 to 3: the shallowest halted state of its harts.
     int64_t since
     int64_t since_tick
 
@@ -380,7 +380,7 @@ ctypedef struct Machine:
     int32_t harts_count
     int32_t strict
     int32_t unit
-    # ^ What a hart's cycles are counted in: rotations of so many in strict turn, else single ones.
+    # ^ The unit in which a hart's cycles are counted: rotations of this many cycles in strict turn, else single cycles.
     int32_t boot_all
     int32_t refill
     int32_t load
@@ -410,9 +410,9 @@ ctypedef struct Machine:
     uint32_t tcm_size
     Decoded** pages
     int32_t pages_open
-    # ^ Pages of decoded code, of RAM and of the tightly coupled memories.
+    # ^ Pages of decoded code in RAM and in the tightly coupled memories.
     uint16_t* sharers
-    # ^ Cores that have the line in their data caches, a bit each; NULL with one core.
+    # ^ For each line, the cores that have it in their data caches, one bit each; NULL with one core.
     int32_t reservations
     uint32_t range_start[64]
     uint32_t range_end[64]
@@ -428,7 +428,7 @@ ctypedef struct Machine:
     # Bus.
     int64_t bus_free
     int64_t bus_next
-    # ^ When the arbiter has something to do; NEVER if nothing waits.
+    # ^ When the arbiter next has something to do; NEVER if nothing waits.
     int32_t bus_last
     Cache l2
 
@@ -450,13 +450,13 @@ ctypedef struct Machine:
     Source sources[32]
     int32_t sources_count
     int64_t lost_interrupts
-    # ^ Edges of a line that was pending already.
+    # ^ Edges of a line that was already pending.
 
     uint8_t* uart_input
     int64_t* uart_at
     int64_t uart_length
     int64_t uart_next
-    # ^ Of the bytes to come.
+    # ^ Index of the next byte to arrive.
     uint8_t received[256]
     int32_t received_head
     int32_t received_count
@@ -488,7 +488,7 @@ ctypedef struct Machine:
     int64_t smi_every
     int64_t smi_ticks
     int64_t smi_until
-    # ^ While one has the machine: when it ends; else 0.
+    # ^ The end of the current system-management interrupt; 0: there is none.
     int64_t smi_count
 
     # Software threads.
@@ -496,15 +496,15 @@ ctypedef struct Machine:
     int32_t threads_count
     int32_t threads_room
     int32_t* by_block
-    # ^ Open addressing: a thread's index + 1 by its block.
+    # ^ Hash table with open addressing: the index + 1 of a thread by its block.
     int32_t by_block_room
     Log log
     Loaded loaded[16]
-    # ^ The program as it was loaded, where there is a trace unit; MAX_LOADED.
+    # ^ The program as it was loaded, if there is a trace unit; MAX_LOADED entries.
     int32_t loaded_count
     uint32_t crc[256]
-    # ^ Table of CRC-32.
+    # ^ The table of CRC-32.
     int64_t lost_threads
     int64_t lost_wakes
     Cell nowhere
-    # ^ Takes what there is no memory for; never read, because the machine stops then.
+    # ^ Takes charges when no memory is left for a cell. It is never read, because the machine stops then.

@@ -1,11 +1,12 @@
-"""The trace unit: what a core's harts do, cycle by cycle, as packets (docs/trace-format.md).
+"""The trace unit, which encodes what a core's harts do, cycle by cycle, as packets (docs/trace-format.md).
 
-A hart is watched at four places: before its turn, in the gap before it, when it has retired an instruction, and when it has
-trapped. What it did becomes atoms, atoms become packets, and the packets of one hart are sent in groups, so that they need not
-say whose they are. A group that the FIFO has no room for is lost as a whole, and its hart is not traced until there is.
+A hart is watched at four places: before its turn, in the gap before it, when it has retired an instruction, and when it
+has trapped. What it did becomes atoms, and atoms become packets. The packets of one hart are sent in groups, so that the
+packets do not have to name the hart. A group for which the FIFO has no room is lost as a whole, and its hart is not
+traced until there is room.
 
-The log says the same in the plainest way, an entry each stretch of time, and is made without any of this: what is decoded
-can be compared with it.
+The log records the same in the simplest form, with one entry for each span of time. It is made without the trace unit,
+so that tests can compare the decoded trace with it.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -28,10 +29,10 @@ cdef enum:  # Wanted
 
 cdef enum:
     GROUP = 30
-    # ^ Bytes of a group, after which it is sent.
+    # ^ The size in bytes at which a group is sent.
     LARGEST_HEAD = 84
     VOUCHED = 256
-    # ^ Bytes from one check to the next.
+    # ^ Bytes between two checks.
     MAX_LOADED = 16
 
 
@@ -57,7 +58,7 @@ cdef inline void out_byte(Machine* m, TraceUnit* u, uint8_t byte) noexcept nogil
 
 
 cdef inline bint have_room(Machine* m, TraceUnit* u, int64_t bytes) noexcept nogil:
-    """That so many bytes can be kept on this side of the port."""
+    """Return whether ``bytes`` more bytes can be kept on the receiving side of the port, enlarging the memory if necessary."""
     cdef uint8_t* larger
     cdef int64_t room
     if u.ring or u.size + bytes <= u.room:
@@ -73,7 +74,7 @@ cdef inline bint have_room(Machine* m, TraceUnit* u, int64_t bytes) noexcept nog
 
 
 cdef inline bint fits(Core* c, int64_t bytes) noexcept nogil:
-    """Whether the FIFO has room now; what has left it since the last time is taken off."""
+    """Return whether the FIFO has room now, after removing what has left it since the last call."""
     cdef TraceUnit* u = &c.unit
     if not u.port:
         return True
@@ -88,7 +89,7 @@ cdef inline void fill(TraceUnit* u, int64_t bytes) noexcept nogil:
 
 
 cdef inline int put_varint(uint8_t* at, uint64_t value) noexcept nogil:
-    """Seven bits a byte, lowest first; bit 7: another follows."""
+    """Write a number with seven bits in each byte, lowest first; bit 7 says that another byte follows."""
     cdef int n = 0
     while value > 0x7F:
         at[n] = <uint8_t>(value | 0x80)
@@ -108,7 +109,7 @@ cdef inline int put_word(uint8_t* at, uint32_t value, int bytes) noexcept nogil:
 # --- what concerns all threads ---
 
 cdef inline int put_clock(Core* c, uint8_t* at, int64_t cycle, int64_t tick, bint ends) noexcept nogil:
-    """Which tick a cycle of the core is at, and how its clock runs from there on, unless the trace ends there."""
+    """Write the tick of a cycle of the core, and how its clock runs from there on; ``ends``: the trace ends there."""
     cdef int n = put_varint(at, <uint64_t>cycle)
     n += put_varint(at + n, <uint64_t>tick)
     at[n] = <uint8_t>(0x80 | ends << 6 | c.clock.speed)
@@ -126,7 +127,7 @@ cdef inline void send(Machine* m, TraceUnit* u, uint8_t* bytes, int count) noexc
 
 
 cdef inline int put_tail(TraceUnit* u, uint8_t* at) noexcept nogil:
-    """What the segment that ends is known by: check, length and parity, under a mask with which none of the bytes is zero."""
+    """Write the tail of a segment: check, length and parity, under a mask that makes every byte nonzero."""
     cdef uint32_t mask = 1
     cdef int i = 0
     put_word(at + 1, ~u.check, 4)
@@ -144,7 +145,7 @@ cdef inline int put_tail(TraceUnit* u, uint8_t* at) noexcept nogil:
 
 
 cdef inline void send_head(Machine* m, Core* c, int64_t cycle, int64_t tick, bint ends) noexcept nogil:
-    """A-sync: ends a segment, and begins the next; unless the trace ends, every thread's periodic I-sync is due."""
+    """Send an A-sync, which ends a segment and begins the next. Unless the trace ends, every thread's periodic I-sync is due."""
     cdef TraceUnit* u = &c.unit
     cdef uint8_t bytes[LARGEST_HEAD]
     cdef int n, i
@@ -169,7 +170,7 @@ cdef inline void send_head(Machine* m, Core* c, int64_t cycle, int64_t tick, bin
 
 
 cdef inline void tell_sleep(Machine* m, Core* c, Hart* h, int64_t cycle) noexcept nogil:
-    """A hart that is halted has no turn in which to say so: its sleep so far, and its I-sync, after a head."""
+    """Send, after a head, the sleep so far and the I-sync of a halted hart, which has no turn in which to send them."""
     cdef Traced* t = &h.traced
     cdef int64_t from_ = max(h.free, t.told_until), to = cycle
     if m.strict:
@@ -183,7 +184,7 @@ cdef inline void tell_sleep(Machine* m, Core* c, Hart* h, int64_t cycle) noexcep
 
 
 cdef inline void tell_clock(Machine* m, Core* c) noexcept nogil:
-    """The core's clock has changed."""
+    """Send a clock packet after the core's clock has changed."""
     cdef TraceUnit* u = &c.unit
     cdef uint8_t bytes[LARGEST_HEAD]
     if not u.number:
@@ -193,7 +194,7 @@ cdef inline void tell_clock(Machine* m, Core* c) noexcept nogil:
 
 
 cdef inline void tell_changed(Machine* m, Core* c, uint32_t address) noexcept nogil:
-    """The instruction at the address is not the program's. This is never lost: what is decoded must not be wrong."""
+    """Report that the instruction at the address is not the program's. This packet is never lost, to keep decoding correct."""
     cdef TraceUnit* u = &c.unit
     cdef uint8_t bytes[8]
     if not u.exists:
@@ -207,7 +208,7 @@ cdef inline void tell_changed(Machine* m, Core* c, uint32_t address) noexcept no
 
 
 cdef inline void compare_code(Machine* m, Core* c, uint32_t address, uint8_t* now, uint32_t size) noexcept nogil:
-    """An instruction has been decoded: tells if it is not what was loaded there."""
+    """Report an instruction that has just been decoded if it differs from what was loaded there."""
     cdef Loaded* part
     cdef int i, k
     for i in range(m.loaded_count):
@@ -220,7 +221,7 @@ cdef inline void compare_code(Machine* m, Core* c, uint32_t address, uint8_t* no
 
 
 cdef inline void vouch(Machine* m, Core* c) noexcept nogil:
-    """A check of the segment so far, now and then: if the rest is damaged, so much of it is still known to be right."""
+    """Send a check of the segment so far if one is due. It confirms this part even if the rest of the segment is damaged."""
     cdef TraceUnit* u = &c.unit
     cdef uint8_t bytes[5]
     if u.length < u.vouched + VOUCHED or not fits(c, sizeof(bytes)):
@@ -234,7 +235,7 @@ cdef inline void vouch(Machine* m, Core* c) noexcept nogil:
 # --- packets of a thread ---
 
 cdef inline void lose(Core* c, Hart* h) noexcept nogil:
-    """Overflow: what is held back is lost, too."""
+    """Stop tracing the hart because of an overflow. The packets that are held back are lost, too."""
     h.traced.on = 0
     h.traced.lost = 1
     h.traced.length = 0
@@ -245,7 +246,7 @@ cdef inline void lose(Core* c, Hart* h) noexcept nogil:
 
 
 cdef inline bint send_group(Machine* m, Core* c, Hart* h) noexcept nogil:
-    """The packets of the thread that are held back; False: there was no room, they are lost."""
+    """Send the thread's packets that are held back. Return False if there was no room and they are lost."""
     cdef TraceUnit* u = &c.unit
     cdef uint8_t select
     if not h.traced.length:
@@ -264,7 +265,7 @@ cdef inline bint send_group(Machine* m, Core* c, Hart* h) noexcept nogil:
 
 
 cdef inline void hold(Machine* m, Core* c, Hart* h, uint8_t* bytes, int count) noexcept nogil:
-    """Adds a packet to the thread's group."""
+    """Add a packet to the thread's group."""
     memcpy(h.traced.group + h.traced.length, bytes, count)
     h.traced.length += count
     if h.traced.length >= GROUP:
@@ -279,7 +280,7 @@ cdef inline void hold_byte(Machine* m, Core* c, Hart* h, uint32_t byte) noexcept
 
 
 cdef inline int place_of_stall(Traced* t, uint32_t stall) noexcept nogil:
-    """Where a short stall is among the last four, from now on the first of them; 4: it was not."""
+    """Return the place of a short stall among the last four (4: it is not among them), and make it the first of them."""
     cdef int i = 0, j
     while i < 4 and t.short_stalls[i] != stall:
         i += 1
@@ -290,7 +291,7 @@ cdef inline int place_of_stall(Traced* t, uint32_t stall) noexcept nogil:
 
 
 cdef inline void tell_single(Machine* m, Core* c, Hart* h) noexcept nogil:
-    """What was held back for a pair, alone."""
+    """Send the stall that was held back for a pair as a packet of its own."""
     cdef uint32_t place = h.traced.single
     if place < 4:
         h.traced.single = 4
@@ -298,7 +299,7 @@ cdef inline void tell_single(Machine* m, Core* c, Hart* h) noexcept nogil:
 
 
 cdef inline void tell_stall(Machine* m, Core* c, Hart* h) noexcept nogil:
-    """The E atoms so far, and the stall after them."""
+    """Send the E atoms so far, and the stall after them."""
     cdef Traced* t = &h.traced
     cdef uint32_t count = t.stalled, executed = t.executed, reason = t.reason, place = 4
     cdef uint8_t bytes[8]
@@ -336,7 +337,7 @@ cdef inline void tell_stall(Machine* m, Core* c, Hart* h) noexcept nogil:
 
 
 cdef inline void flush(Machine* m, Core* c, Hart* h) noexcept nogil:
-    """Every atom is in a packet."""
+    """Put every atom so far into a packet."""
     if h.traced.stalled:
         tell_stall(m, c, h)
     tell_single(m, c, h)
@@ -346,7 +347,7 @@ cdef inline void flush(Machine* m, Core* c, Hart* h) noexcept nogil:
 
 
 cdef inline void add_stall(Machine* m, Core* c, Hart* h, uint32_t reason, int64_t cycles) noexcept nogil:
-    """S and W atoms: so many of the hart's cycles, for one reason."""
+    """Add S or W atoms: ``cycles`` of the hart's cycles for one reason."""
     cdef Traced* t = &h.traced
     cdef int64_t some
     if not c.unit.cycle_accurate:
@@ -383,12 +384,12 @@ cdef inline void add_not_taken(Machine* m, Core* c, Hart* h) noexcept nogil:
 
 
 cdef inline uint32_t id_of(Hart* h) noexcept nogil:
-    """The software thread that the hart runs; 0: none that the machine knows."""
+    """Return the id of the software thread that the hart runs; 0 if the machine knows none."""
     return h.thread.id if h.thread != NULL and h.thread.block else 0
 
 
 cdef inline void tell_branch(Machine* m, Core* c, Hart* h, uint32_t address, uint32_t told) noexcept nogil:
-    """Branch address: as many low bits as have changed since the last address; type, cause and thread only if they have."""
+    """Send a branch address: the low bits that have changed since the last address; type, cause and thread if they changed."""
     cdef Traced* t = &h.traced
     cdef uint8_t bytes[16]
     cdef uint32_t value = address >> 1, changed = value ^ t.base >> 1, id = id_of(h)
@@ -422,12 +423,12 @@ cdef inline void tell_branch(Machine* m, Core* c, Hart* h, uint32_t address, uin
 
 
 cdef inline int64_t thread_cycle(Machine* m, Hart* h, int64_t cycle) noexcept nogil:
-    """The number of the hart's cycle that begins then: in strict turn, of the rotation."""
+    """Return the number of the hart's cycle that begins at ``cycle``; in strict turn, the number of the rotation."""
     return (cycle + m.unit - 1 - h.slot) // m.unit if m.strict else cycle
 
 
 cdef inline void forget_history(Hart* h) noexcept nogil:
-    """What a decoder that begins here cannot know."""
+    """Reset the state that a decoder that begins here cannot know."""
     cdef Traced* t = &h.traced
     t.base = h.pc
     t.told = 0xFF
@@ -442,7 +443,7 @@ cdef inline void forget_history(Hart* h) noexcept nogil:
 
 
 cdef inline int put_place(Hart* h, uint8_t* at) noexcept nogil:
-    """ASID, which this machine has not, thread, and PC; no more than four zeros in a row."""
+    """Write the ASID, which this machine does not have, the thread, and the PC, with at most four zero bytes in a row."""
     at[0] = 0x80
     put_word(at + 1, id_of(h), 4)
     put_word(at + 5, h.pc | 1, 4)
@@ -450,7 +451,7 @@ cdef inline int put_place(Hart* h, uint8_t* at) noexcept nogil:
 
 
 cdef inline bint restart(Machine* m, Core* c, Hart* h, int64_t at) noexcept nogil:
-    """I-sync restart: the hart is traced from the cycle on; False: there is no room for it."""
+    """Send an I-sync restart, from which on the hart is traced. Return False if there is no room for it."""
     cdef TraceUnit* u = &c.unit
     cdef Traced* t = &h.traced
     cdef uint8_t bytes[32]
@@ -481,7 +482,7 @@ cdef inline bint restart(Machine* m, Core* c, Hart* h, int64_t at) noexcept nogi
 
 
 cdef inline void sync_again(Machine* m, Core* c, Hart* h, int64_t at) noexcept nogil:
-    """I-sync periodic: where the hart is, and when, as far as 16 bits say it."""
+    """Send a periodic I-sync: where the hart is, and when, as far as 16 bits can tell it."""
     cdef TraceUnit* u = &c.unit
     cdef Traced* t = &h.traced
     cdef uint8_t bytes[16]
@@ -510,7 +511,7 @@ cdef inline void sync_again(Machine* m, Core* c, Hart* h, int64_t at) noexcept n
 
 
 cdef inline void trace_off(Machine* m, Core* c, Hart* h) noexcept nogil:
-    """The hart is not traced from here on."""
+    """Stop tracing the hart."""
     cdef uint8_t bytes[1]
     if h.traced.on:
         flush(m, c, h)
@@ -527,7 +528,7 @@ cdef inline void trace_off(Machine* m, Core* c, Hart* h) noexcept nogil:
 # --- the log ---
 
 cdef inline void log(Machine* m, Hart* h, int64_t at, int64_t cycles, uint32_t address, int what) noexcept nogil:
-    """An entry, from cycle `at` on."""
+    """Add an entry to the log, from cycle `at` on."""
     cdef Logged* more
     cdef int64_t room
     if cycles <= 0:
@@ -552,7 +553,7 @@ cdef inline void log(Machine* m, Hart* h, int64_t at, int64_t cycles, uint32_t a
 # --- profiling, and triggers ---
 
 cdef inline void tell_trigger(Machine* m, Core* c, Hart* h) noexcept nogil:
-    """A trigger marker, and the trace buffer takes only so much more."""
+    """Send a trigger marker. From then on the trace buffer takes only the configured number of bytes."""
     cdef TraceUnit* u = &c.unit
     cdef uint8_t bytes[2]
     cdef int n = 0
@@ -572,7 +573,7 @@ cdef inline void tell_trigger(Machine* m, Core* c, Hart* h) noexcept nogil:
 
 
 cdef inline void send_window(Machine* m, Core* c, int64_t end) noexcept nogil:
-    """What has been counted in a window that ends before cycle `end`, if anything, and if there is room; else it is kept."""
+    """Send the counts of a window that ends before cycle `end`, if any are nonzero. Without room, they are kept."""
     cdef TraceUnit* u = &c.unit
     cdef uint8_t bytes[80]
     cdef uint64_t any = 0
@@ -591,7 +592,7 @@ cdef inline void send_window(Machine* m, Core* c, int64_t end) noexcept nogil:
 
 
 cdef inline void count_window(Machine* m, Core* c) noexcept nogil:
-    """Up to the gap before a turn; at the end of a window its counts are sent. A stall counts when it ends."""
+    """Count up to the gap before a turn, and send the counts at the end of a window. A stall counts when it ends."""
     cdef TraceUnit* u = &c.unit
     cdef int64_t now = c.cycle + 1 - m.unit, passed = now - u.window_at
     u.window_at = now
@@ -605,7 +606,7 @@ cdef inline void count_window(Machine* m, Core* c) noexcept nogil:
 
 
 cdef inline void count_stall(Core* c, Hart* h, int64_t cycles, int doing) noexcept nogil:
-    """Data-cache misses and their cycles, instruction-cache misses and theirs, micro-TLB misses, all stall cycles."""
+    """Count data-cache misses and their cycles, instruction-cache misses and theirs, micro-TLB misses, all stall cycles."""
     cdef TraceUnit* u = &c.unit
     cdef uint32_t* harts = u.profiled
     if not u.profiled_in >> u.state & 1 or not 0 < doing < IN_SLEEP:
@@ -624,12 +625,12 @@ cdef inline void count_stall(Core* c, Hart* h, int64_t cycles, int doing) noexce
 # --- where harts are watched ---
 
 cdef inline int doing_of(int reason) noexcept nogil:
-    """The code of a reason to stall."""
+    """Return the trace code of a reason to stall."""
     return reason + (reason >= STORE_INTERNAL)
 
 
 cdef inline void watch_gap(Machine* m, Core* c, Hart* h, int64_t at, int64_t cycles, int doing) noexcept nogil:
-    """From cycle `at` on the hart did this for so many cycles of its core."""
+    """Record that the hart did this for ``cycles`` cycles of its core, from cycle `at` on."""
     if h.attention & LOGGED:
         log(m, h, at, cycles, h.pc, doing)
     if c.unit.window and cycles > 0:
@@ -639,7 +640,7 @@ cdef inline void watch_gap(Machine* m, Core* c, Hart* h, int64_t at, int64_t cyc
 
 
 cdef inline void watch_sleep(Machine* m, Core* c, Hart* h, int64_t from_, int64_t to, int depth) noexcept nogil:
-    """It was halted, and then on its way out; in strict turn the rotation in which it was woken is part of that."""
+    """Record that the hart was halted and then woke. In strict turn the rotation in which it was woken belongs to waking."""
     cdef int64_t woken = h.traced.woken
     if not from_ <= woken <= to:
         woken = from_ if woken < from_ else to
@@ -649,7 +650,7 @@ cdef inline void watch_sleep(Machine* m, Core* c, Hart* h, int64_t from_, int64_
 
 
 cdef inline void watch_before(Machine* m, Core* c, Hart* h, int64_t begin, bint resuming) noexcept nogil:
-    """Before the gap that ends with the hart's turn."""
+    """Record what precedes the gap that ends with the hart's turn."""
     if c.unit.window:
         count_window(m, c)
     if resuming and h.state != UNSTARTED:
@@ -659,7 +660,7 @@ cdef inline void watch_before(Machine* m, Core* c, Hart* h, int64_t begin, bint 
 
 
 cdef inline void watch_turn(Machine* m, Core* c, Hart* h, int64_t begin) noexcept nogil:
-    """At the beginning of the hart's turn: what is due is sent where nothing of this turn has happened yet."""
+    """Send what is due at the beginning of the hart's turn, before anything of this turn has happened."""
     cdef TraceUnit* u = &c.unit
     if not h.attention & TRACED or h.traced.wanted != TRACE_WANTED:
         return
@@ -672,7 +673,7 @@ cdef inline void watch_turn(Machine* m, Core* c, Hart* h, int64_t begin) noexcep
 
 
 cdef inline void tell_target(Machine* m, Core* c, Hart* h, Decoded* d, uint32_t next) noexcept nogil:
-    """Where an indirect jump went, unless it is where a decoder expects it: after the call, or where the last one went."""
+    """Send the target of an indirect jump unless a decoder expects it: the return address, or the last target."""
     cdef Traced* t = &h.traced
     cdef uint32_t expected = t.target
     if d.operation == JALR and is_link(d.rs1) and not is_link(d.rd) and t.depth:
@@ -684,7 +685,7 @@ cdef inline void tell_target(Machine* m, Core* c, Hart* h, Decoded* d, uint32_t 
 
 
 cdef inline void watch_retired(Machine* m, Core* c, Hart* h, Decoded* d, uint32_t pc, uint32_t next, bint taken) noexcept nogil:
-    """An instruction has been retired."""
+    """Record an instruction that has been retired."""
     cdef Traced* t = &h.traced
     cdef int64_t more = (h.cost + m.unit - 1) // m.unit - 1
     cdef int operation = d.operation
@@ -707,7 +708,7 @@ cdef inline void watch_retired(Machine* m, Core* c, Hart* h, Decoded* d, uint32_
 
 
 cdef inline void watch_trap(Machine* m, Core* c, Hart* h, uint32_t pc) noexcept nogil:
-    """The hart was at `pc`, and has trapped: one cycle."""
+    """Record a trap of the hart, which was at `pc`: one cycle."""
     if h.attention & LOGGED:
         log(m, h, h.free, m.unit, pc, TRAPS)
     if h.traced.on:

@@ -1,4 +1,4 @@
-"""Traps, and the way back from them ("The RISC-V Instruction Set Manual, Volume II", 20211203, sections 3.1 and 3.3)."""
+"""Entering and leaving traps ("The RISC-V Instruction Set Manual, Volume II", 20211203, sections 3.1 and 3.3)."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
@@ -11,7 +11,7 @@ from .structures cimport Core, Hart, Machine
 
 
 cdef inline void trap(Machine* m, Core* c, Hart* h, uint32_t cause, uint32_t value, bint interrupt, int64_t cycle) noexcept nogil:
-    """Enters the trap handler; from the cycle on the hart is in the trap's state (T7)."""
+    """Enter the trap handler. From the cycle on, the hart is in the trap's state (T7)."""
     cdef int state
     h.mepc = h.pc
     h.mcause = cause | 0x80000000u if interrupt else cause
@@ -40,7 +40,7 @@ cdef inline void trap(Machine* m, Core* c, Hart* h, uint32_t cause, uint32_t val
 
 
 cdef inline void interrupt(Machine* m, Core* c, Hart* h, int64_t cycle) noexcept nogil:
-    """Takes the pending interrupt that comes first: external, software, timer."""
+    """Take the pending interrupt of the highest priority: external, then software, then timer."""
     cdef uint32_t pending = h.mip & h.mie
     if pending >> EXTERNAL_INTERRUPT & 1:
         trap(m, c, h, EXTERNAL_INTERRUPT, 0, True, cycle)
@@ -51,7 +51,7 @@ cdef inline void interrupt(Machine* m, Core* c, Hart* h, int64_t cycle) noexcept
 
 
 cdef inline void leave_trap(Machine* m, Core* c, Hart* h, int64_t cycle) noexcept nogil:
-    """MRET."""
+    """Do MRET: leave the trap."""
     h.privilege = h.mstatus >> 11 & 3
     h.mstatus = h.mstatus & ~<uint32_t>MIE | (MIE if h.mstatus & MPIE else 0)
     h.mstatus = (h.mstatus | MPIE) & ~<uint32_t>MPP

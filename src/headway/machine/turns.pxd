@@ -1,4 +1,4 @@
-"""Whose turn it is: which hart of a core issues next, and when (docs/machine.md, section 2, "Issue")."""
+"""The issue policy: which hart of a core issues next, and when (docs/machine.md, section 2, "Issue")."""
 
 from libc.stdint cimport int64_t
 
@@ -17,7 +17,7 @@ cdef inline void take_turn(Core* c, Hart* h, int64_t cycle) noexcept nogil:
 
 
 cdef inline void next_turn_strict(Core* c, int64_t cycle, int slot) noexcept nogil:
-    """From `cycle` on, which belongs to the hart `slot`: the first one who can use what is his."""
+    """Give the turn to the first hart that can use a cycle of its own, from `cycle` on; `cycle` belongs to hart `slot`."""
     cdef int64_t best = NEVER, at
     cdef int i, first = slot
     cdef Hart* h
@@ -43,7 +43,7 @@ cdef inline void next_turn_strict(Core* c, int64_t cycle, int slot) noexcept nog
 
 
 cdef inline void next_turn_skip(Core* c, int64_t cycle, int slot) noexcept nogil:
-    """From `cycle` on: the first one after the last who can issue then; if nobody can, who can first."""
+    """Give the turn to the first hart after the last that can issue at `cycle`; if none can, to the one that can soonest."""
     cdef int64_t best = NEVER
     cdef int i
     cdef Hart* h
@@ -63,7 +63,7 @@ cdef inline void next_turn_skip(Core* c, int64_t cycle, int slot) noexcept nogil
 
 
 cdef inline void next_turn(Machine* m, Core* c) noexcept nogil:
-    """After the cycle that was tried last."""
+    """Choose the turn after the cycle that was tried last."""
     cdef int slot
     cdef int64_t cycle
     if c.threads == 1:
@@ -80,7 +80,7 @@ cdef inline void next_turn(Machine* m, Core* c) noexcept nogil:
 
 
 cdef inline void new_turn(Machine* m, Core* c) noexcept nogil:
-    """Something outside the core has changed when its harts can issue, or how its clock runs: from now on."""
+    """Choose the turn again, from now on, after something outside the core changed its clock or when its harts can issue."""
     cdef int64_t cycle = max(c.cycle + 1, cycle_of(c, m.now))
     if c.threads == 1:
         take_turn(c, c.harts, max(cycle, c.harts.ready))
@@ -91,16 +91,16 @@ cdef inline void new_turn(Machine* m, Core* c) noexcept nogil:
 
 
 cdef inline void wait_again(Machine* m, Core* c) noexcept nogil:
-    """The clock has changed: harts that wait for a tick wait for another cycle."""
+    """Recompute the cycle for which harts wait that wait for a tick, after the clock has changed."""
     cdef int i
     for i in range(c.threads):
         if c.harts[i].arrival and c.harts[i].ready != NEVER:
             c.harts[i].ready = cycle_of(c, c.harts[i].arrival)
             if c.harts[i].mode == HALTED:
-                # On its way out of WFI it has been charged up to `since`: see resume.
+                # A hart that leaves WFI has been charged up to `since`: see resume.
                 c.harts[i].ready = max(c.harts[i].ready, c.harts[i].since + m.unit - 1)
 
 
 cdef inline void resume(Machine* m, Core* c, Hart* h, int64_t cycle, int64_t ready) noexcept nogil:
-    """A hart that was halted until the cycle issues from `ready` on; in strict turn, in a rotation that begins later."""
+    """Let a hart that was halted until the cycle issue from `ready` on; in strict turn, in a rotation that begins later."""
     h.ready = max(ready, cycle + c.threads - 1) if m.strict else max(ready, cycle)

@@ -1,9 +1,9 @@
-"""Utilisation and frequency of the machine's processors, from the ledger that every cycle of it is charged to.
+"""Utilisation and frequency of the machine's processors, computed from the ledger of a run.
 
-A processor is a hardware thread. Busy ticks are the cycles of all states in which it was neither halted nor stopped by
-a system-management interrupt: what its counter of unhalted cycles says, which goes on in such an interrupt, without
-that time. A cycle of the machine's clock is 10 ns. Nothing is read while the program runs, so nothing can disturb a
-reading, and every figure is exact.
+A processor is a hardware thread. Its busy ticks are the cycles of all states in which it was neither halted nor stopped
+by a system-management interrupt. They equal its counter of unhalted cycles without the time in such interrupts, in
+which that counter goes on. A cycle of the machine's clock is 10 ns. Nothing is read while the program runs, so no
+reading is disturbed, and every figure is exact.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from .states import IDLE, SMI
 __all__ = ["sample_of"]
 
 NS = 1_000_000_000 // TICKS_PER_SECOND
-"""ns in a cycle."""
+"""Nanoseconds in a cycle."""
 _NOT_BUSY = (Kind.WAIT, Kind.STOLEN)
 
 
 def sample_of(result: Result) -> Sample:
-    """The whole run as one sample."""
+    """Return the whole run as one sample."""
     window = result.ledger.window
     threads = len(result.harts) // len(result.cores)
     found = result.ledger.processors

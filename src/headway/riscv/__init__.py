@@ -1,1 +1,1 @@
-"""RISC-V: operations, and instruction words decoded. The machine executes what the traces decode."""
+"""RISC-V operations and the decoding of instruction words, shared by the machine and the traces of it."""

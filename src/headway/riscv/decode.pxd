@@ -1,8 +1,8 @@
-"""From instruction words to what the hart executes.
+"""The decoder from instruction words to operations that the hart executes.
 
-RV32IMAC with Zicsr, Zifencei, from "The RISC-V Instruction Set Manual, Volume I" (20191213): chapters 2, 3, 7, 8, 9,
-16 and the opcode tables of chapter 24. A compressed instruction becomes the one that it stands for. Whatever is reserved, or
-belongs to an extension that is not here, becomes BAD, which traps.
+It decodes RV32IMAC with Zicsr and Zifencei, from "The RISC-V Instruction Set Manual, Volume I" (20191213): chapters 2,
+3, 7, 8, 9, 16 and the opcode tables of chapter 24. A compressed instruction is decoded to the instruction that it
+expands to. Every word that is reserved, or that belongs to another extension, is decoded to BAD, which traps.
 """
 
 from libc.stdint cimport int32_t, uint8_t, uint32_t
@@ -16,14 +16,14 @@ ctypedef struct Decoded:
     uint8_t rs2
     int32_t immediate
     uint8_t size
-    # ^ 2 or 4 bytes.
+    # ^ The size of the instruction, 2 or 4 bytes.
     uint8_t crosses
-    # ^ Its second half is in the next cache line.
+    # ^ The second half of the instruction is in the next cache line.
     uint8_t range
-    # ^ The address range of the state monitor that it lies in; 0: none.
+    # ^ The state monitor's address range that contains the instruction; 0: none.
     uint8_t uimm
     uint32_t word
-    # ^ The instruction itself, as trap values show it.
+    # ^ The instruction word, as trap values show it.
 
 
 cdef inline uint32_t bits(uint32_t word, int high, int low) noexcept nogil:
@@ -31,7 +31,7 @@ cdef inline uint32_t bits(uint32_t word, int high, int low) noexcept nogil:
 
 
 cdef inline int32_t signed(uint32_t value, int width) noexcept nogil:
-    """The two's complement number in the lowest bits."""
+    """Return the two's complement number in the lowest ``width`` bits."""
     return <int32_t>(value << (32 - width)) >> (32 - width)
 
 
@@ -52,7 +52,7 @@ cdef inline int32_t jump_offset(uint32_t w) noexcept nogil:
 
 
 cdef inline void decode_word(Decoded* d, uint32_t w) noexcept nogil:
-    """A 32-bit instruction."""
+    """Decode a 32-bit instruction."""
     cdef uint32_t opcode = w & 0x7F, rd = bits(w, 11, 7), rs1 = bits(w, 19, 15), rs2 = bits(w, 24, 20)
     cdef uint32_t f3 = bits(w, 14, 12), f7 = bits(w, 31, 25), f5
     cdef int32_t i = signed(w >> 20, 12)
@@ -154,7 +154,7 @@ cdef inline void decode_word(Decoded* d, uint32_t w) noexcept nogil:
         elif f3 <= 3:
             put(d, CSRRW + <int>(f3 - 1), rd, rs1, 0, <int32_t>(w >> 20))
         elif f3 >= 5:
-            # The immediate has a place of its own, so that no register is waited for.
+            # The immediate has a field of its own. In rs1 it would look like a register to wait for.
             put(d, CSRRWI + <int>(f3 - 5), rd, 0, 0, <int32_t>(w >> 20))
             d.uimm = <uint8_t>rs1
     elif opcode == 0x2F and f3 == 2:
@@ -186,7 +186,7 @@ cdef inline void decode_word(Decoded* d, uint32_t w) noexcept nogil:
 
 
 cdef inline void decode_half(Decoded* d, uint32_t w) noexcept nogil:
-    """A compressed instruction (chapter 16): what it expands to."""
+    """Decode a compressed instruction (chapter 16) to the instruction that it expands to."""
     cdef uint32_t quadrant = w & 3, f3 = bits(w, 15, 13), rd = bits(w, 11, 7), rs2 = bits(w, 6, 2)
     cdef uint32_t low = 8 + bits(w, 4, 2), high = 8 + bits(w, 9, 7)
     cdef int32_t six = signed(bits(w, 12, 12) << 5 | rs2, 6), offset

@@ -1,8 +1,8 @@
-"""Operations of RV32IMAC with Zicsr and Zifencei, as an instruction word is decoded to them."""
+"""The operations of RV32IMAC with Zicsr and Zifencei to which instruction words are decoded."""
 
 cdef enum:
     NOWHERE = 32
-    # ^ The register that results for x0 go to.
+    # ^ The register that receives results for x0.
 
 cdef enum:  # Operation
     UNDECODED = 0
@@ -78,5 +78,9 @@ cdef enum:  # Operation
 
 
 cdef inline bint is_link(int register) noexcept nogil:
-    """x1 and x5: a jump that writes one is a call, one that reads it a return ("The RISC-V Instruction Set Manual", 2.5)."""
+    """Return whether the register is x1 or x5.
+
+    A jump that writes one of them is a call, and one that reads it is a return ("The RISC-V Instruction Set Manual",
+    2.5).
+    """
     return register == 1 or register == 5

@@ -1,6 +1,6 @@
-"""Instruction traces: from a trace port's bytes to what every thread was executing at which cycle.
+"""Instruction traces: from the bytes of a trace port to what every thread was executing at which cycle.
 
-The layers, each usable without those above it: a buffer's bytes are taken apart by source (``coresight``), a stream's
-bytes become packets (``etmv3``), packets and a program image become instructions (``flow``), and the times of several
-streams are laid over each other (``alignment``). Losses and contradictions are values among the others, never messages.
+Each layer can be used without those above it. ``coresight`` separates a buffer's bytes by source, ``etmv3`` turns a
+stream's bytes into packets, ``flow`` turns packets and a program image into instructions, and ``alignment`` puts the
+times of several streams on a common clock. Losses and contradictions are records like the others, never messages.
 """

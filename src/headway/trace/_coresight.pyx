@@ -1,11 +1,12 @@
-"""CoreSight formatter frames: several trace sources in one buffer, taken apart by trace ID.
+"""CoreSight formatter frames, in which several trace sources share one buffer, separated by trace ID.
 
-A frame has 16 bytes. Bytes 0, 2 … 14 are a trace ID (bit 0 set) or data whose bit 0 is in byte 15; bytes 1, 3 … 13 are
-data. An ID holds from there on, or from the byte after next where its bit in byte 15 is set; it lasts into the next frame.
+A frame has 16 bytes. Bytes 0, 2 … 14 are a trace ID (bit 0 set), or data whose bit 0 is in byte 15. Bytes 1, 3 … 13 are
+data. An ID holds for the bytes after it, or, if its bit in byte 15 is set, from the byte after next on. It lasts into
+the next frame.
 
-Which source a byte belongs to is not known before the first ID. A frame of nothing but zeros is one that was lost: no
-formatter writes it amid a trace. The stream that was being written is told that it has been cut there; it gets the bytes
-up to the next ID as well, because most frames change no ID and what is foreign is found out above.
+The source of a byte is unknown before the first ID. A frame of zeros only is a lost frame, because no formatter writes
+one within a trace. It is reported to the stream that was being written as a loss. That stream also gets the bytes up to
+the next ID, because most frames change no ID, and the layers above detect foreign bytes.
 
 Source: ARM IHI 0029E, "CoreSight Architecture Specification", chapter D4.
 """
@@ -19,16 +20,16 @@ from libc.string cimport memset
 
 DEF FRAME = 16
 DEF IDS = 128
-DEF UNKNOWN = 128  # a place of its own, after all the IDs
+DEF UNKNOWN = 128  # the index for bytes of unknown source, after all the IDs
 
 
 cdef class Deformatter:
-    """Takes frames apart, whole frames at a time."""
+    """A reader of frames, which takes whole frames at a time."""
 
     cdef bytes rest
     cdef uint64_t position
     cdef int current
-    cdef uint64_t offsets[IDS + 1]  # bytes that each stream has had
+    cdef uint64_t offsets[IDS + 1]  # number of bytes that each stream has had
 
     def __init__(self):
         self.rest, self.current = b"", UNKNOWN
@@ -36,19 +37,19 @@ cdef class Deformatter:
 
     @property
     def left(self):
-        """Bytes at the end that are no whole frame."""
+        """The number of bytes at the end that do not fill a frame."""
         return len(self.rest)
 
     @property
     def unassigned(self):
-        """Bytes so far of which it is not known whose they are."""
+        """The number of bytes so far whose source is not known."""
         return self.offsets[UNKNOWN]
 
     def feed(self, data):
-        """More of the buffer (bytes). Gives pieces (ID, bytes, places), in order for each ID.
+        """Take more bytes of the buffer. Return pieces (ID, bytes, places), in order for each ID.
 
-        ``places`` is an array of pairs: a byte's number in the stream, and the position in the buffer of the frame it
-        is the first of. A piece without bytes says that its stream lost some at that position.
+        ``places`` is an array of pairs: the number of a byte in the stream, and the position in the buffer of the frame
+        whose first byte it is. A piece without bytes reports that its stream lost bytes at that position.
         """
         cdef bytes whole = self.rest + bytes(data)
         cdef Py_ssize_t size = len(whole), frame, begin

@@ -1,4 +1,4 @@
-# What the layers above read of packets, in C.
+# The C interface of packets for the layers above.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 cdef enum Kind:
@@ -21,12 +21,12 @@ cdef enum Kind:
 
 cdef enum Has:
     COUNT = 1          # an I-sync with a cycle count
-    PROGRESS = 2       # an I-sync amid a load or store: one instruction has been executed at `before`
+    PROGRESS = 2       # an I-sync during a load or store: the instruction at `before` has been executed
     EXCEPTION = 4      # a branch that is an exception
-    CANCEL = 8         # … which takes the last instruction back
+    CANCEL = 8         # … that cancels the last instruction
     FULL = 16          # a branch with all its address bits
-    SWITCH = 32        # a branch with exception information but no exception: another security state
-    BASED = 64         # a branch whose missing bits come from an address that no damage lies after; a timestamp that has all bits
+    SWITCH = 32        # a branch with exception information but no exception: the security state changed
+    BASED = 64         # a branch whose missing bits come from an address with no damage after it; a timestamp with all its bits
 
 cdef enum ISA:
     ARM = 0
@@ -37,21 +37,21 @@ cdef enum ISA:
 cdef struct Packet:
     uint64_t index     # of its first byte in the stream
     uint64_t value     # address, time, cycles, context, or the header itself
-    uint64_t count     # I-sync: cycles. Noise: how many bytes
+    uint64_t count     # I-sync: cycles. Noise: number of bytes
     uint32_t context   # I-sync: context ID. Branch: exception number
-    uint32_t before    # I-sync amid a load or store: address of that instruction
+    uint32_t before    # I-sync during a load or store: address of that instruction
     uint8_t kind
-    uint8_t size       # bytes (of noise: 0, see count)
+    uint8_t size       # bytes (0 for noise, see count)
     uint8_t has
     uint8_t isa        # of the address
     uint8_t reason     # I-sync: 0 periodic, 1 trace on, 2 overflow, 3 debug exit
-    uint8_t bits       # of the value, that were in the packet
+    uint8_t bits       # number of bits of the value that were in the packet
     uint8_t header
     uint8_t world      # I-sync: info bits NS (1) and Hyp (2)
 
 cdef struct Atom:
     uint8_t executed
-    uint8_t cycles     # that passed before it, its own included
+    uint8_t cycles     # cycles that passed before the atom, including its own
 
 cdef int atoms_of(uint8_t header, bint cycle_accurate, Atom* out, int* left) noexcept nogil
 
@@ -62,8 +62,8 @@ cdef class Packets:
 cdef class Parser:
     cdef bint cycle_accurate, alternative, values, addresses, machines, deprecated
     cdef int context_bytes, time_bytes
-    cdef uint64_t position      # of the first byte that has not become a packet
-    cdef uint64_t zeros         # so many bytes 0 are before it
+    cdef uint64_t position      # index of the first byte that has not become part of a packet
+    cdef uint64_t zeros         # number of bytes 0 before it
     cdef uint64_t address, time
     cdef uint8_t isa, alternate
     cdef bint based, timed

@@ -1,11 +1,12 @@
-"""Bytes to packets, ETMv3: a header says what a packet is and, with its payload's continuation bits, how long.
+"""A parser for ETMv3 packets. A header gives the kind of a packet and, with continuation bits of its payload, its length.
 
-The parser needs no program image and never fails. What cannot be a packet (a reserved header, a payload against the
-rules, a kind that the trace unit is not configured for) is noise, one byte long, and the next byte is taken for a
-header: after a header that was damaged the true packets come again as soon as possible. What is made of them is the
-decision of the layer above, which knows the program.
+The parser needs no program image and never fails. A byte that cannot begin a packet (a reserved header, a payload that
+breaks the rules, a kind for which the trace unit is not configured) is noise of one byte, and the next byte is read as
+a header. After a damaged header the true packets are therefore found again as soon as possible. The layer above, which
+knows the program, decides what to make of them.
 
-A packet becomes final when the longest one would fit into what has been read, so how the input was divided makes no difference.
+A packet becomes final when the longest packet would fit into what has been read. How the input was divided therefore
+makes no difference.
 
 Source: ARM IHI 0014Q, "Embedded Trace Macrocell architecture specification", chapter 7.
 """
@@ -15,11 +16,11 @@ from libc.string cimport memset
 
 from headway.trace.packets import Packet as PyPacket
 
-DEF LONGEST = 24  # bytes; an I-sync with everything has 20
+DEF LONGEST = 24  # bytes; an I-sync with all its fields has 20
 
 
 cdef int atoms_of(uint8_t header, bint cycle_accurate, Atom* out, int* left) noexcept nogil:
-    """The atoms of a P-header (at most 16), and the cycles that passed after the last. -1: no P-header."""
+    """Find the atoms of a P-header (at most 16), and the cycles that passed after the last; -1 if it is no P-header."""
     cdef int n = 0, i, count
     left[0] = 0
     if header & 0x81 != 0x80:
@@ -64,7 +65,7 @@ cdef int atoms_of(uint8_t header, bint cycle_accurate, Atom* out, int* left) noe
 
 
 cdef class Packets:
-    """Packets in a row, as one call of the parser found them."""
+    """A sequence of packets that one call of the parser found."""
 
     def __dealloc__(self):
         free(self.data)
@@ -85,7 +86,7 @@ cdef class Packets:
         )
 
     def counts(self):
-        """How many there are of each kind, by its number; of noise and of what is incomplete: bytes."""
+        """Return the number of packets of each kind, indexed by kind; of noise and incomplete packets, their bytes."""
         cdef uint64_t total[15]
         cdef Py_ssize_t i
         memset(total, 0, sizeof(total))
@@ -95,7 +96,7 @@ cdef class Packets:
 
 
 cdef inline int length7(const uint8_t* data, size_t size, int most) noexcept nogil:
-    """Bytes of a number with continuation bits: 0 if there is no end in `most`, -1 if there is none yet."""
+    """Return the bytes of a number with continuation bits: 0 if it does not end within `most`, -1 if data ends in it."""
     cdef int i
     for i in range(most):
         if <size_t>i >= size:
@@ -106,7 +107,7 @@ cdef inline int length7(const uint8_t* data, size_t size, int most) noexcept nog
 
 
 cdef class Parser:
-    """Makes packets of a stream's bytes."""
+    """A parser of one stream's bytes."""
 
     def __init__(
         self, *, cycle_accurate, context_bytes, timestamp_bits, alternative_branches, data_values, data_addresses,
@@ -119,15 +120,18 @@ cdef class Parser:
         self.rest = b""
 
     def feed(self, data):
-        """More of the stream (bytes); gives the packets that are complete."""
+        """Take more bytes of the stream. Return the packets that are complete."""
         return self.take(bytes(data), False)
 
     def finish(self):
-        """The end of the stream; gives what is left."""
+        """End the stream. Return the packets that are left."""
         return self.take(b"", True)
 
     def lost(self):
-        """Bytes are missing before the next that is fed: what was begun is noise, and addresses may be out of date."""
+        """Report that bytes are missing before the next that is fed.
+
+        An unfinished packet becomes noise, and addresses may be out of date. Return the packets that are left.
+        """
         found = self.take(b"", True)
         self.based = False
         return found
@@ -148,7 +152,7 @@ cdef class Parser:
             raise MemoryError
         with nogil:
             while at < size and (last or size - at >= LONGEST):
-                # P-headers are nearly everything, so they come first.
+                # P-headers are nearly all packets, so `packet` tries them first.
                 p = &found.data[n]
                 if data[at] == 0:
                     self.zeros += 1
@@ -176,7 +180,7 @@ cdef class Parser:
                     p.size = used
                     at += used
                     n += 1
-                elif used < 0:  # the stream ends in it
+                elif used < 0:  # the stream ends inside the packet
                     p.kind, p.size, p.count = INCOMPLETE, 0, size - at
                     at = size
                     n += 1
@@ -190,14 +194,14 @@ cdef class Parser:
         self.position += at
         self.rest = data[at:size]
         found.size = n
-        if n * 2 < room:  # what is kept of it should be no larger than it is
+        if n * 2 < room:  # packets may be kept for long, so free the memory that they do not need
             p = <Packet*>realloc(found.data, (n + 1) * sizeof(Packet))
             if p != NULL:
                 found.data = p
         return found
 
     cdef int packet(self, const uint8_t* data, size_t size, Packet* p) noexcept nogil:
-        """Reads one. Bytes of it; 0: that is none; -1: it has no end yet."""
+        """Read one packet. Return its bytes; 0 if there is none; -1 if it does not end yet."""
         cdef uint8_t h = data[0]
         cdef int n, i
         cdef Atom atoms[16]
@@ -250,7 +254,7 @@ cdef class Parser:
         return 1
 
     cdef int timestamp(self, const uint8_t* data, size_t size, Packet* p) noexcept nogil:
-        # All bytes have a continuation bit but the last possible one, which is full.
+        # Every byte has a continuation bit, except the last possible one, all of whose bits are data.
         cdef int n, i, most = self.time_bytes
         cdef uint64_t value = 0
         for n in range(1, most + 1):
@@ -275,7 +279,7 @@ cdef class Parser:
         return n + 1
 
     cdef int data_packet(self, const uint8_t* data, size_t size, Packet* p) noexcept nogil:
-        """Data trace: only its length is of interest."""
+        """Read a packet of the data trace, of which only the length is needed."""
         cdef uint8_t h = data[0]
         cdef int n = 1, k, width = 4 if h & 0xC == 0xC else h >> 2 & 3
         p.kind = DATA
@@ -319,7 +323,7 @@ cdef class Parser:
                 return -1
             byte = data[n]
             n += 1
-            if byte & 0x80:  # as ETMv3.0 wrote exceptions
+            if byte & 0x80:  # the form of exceptions in ETMv3.0
                 if not self.deprecated:
                     return 0
                 isa, p.has, p.context = ARM, EXCEPTION | (CANCEL if byte & 0x40 else 0), byte >> 3 & 7
@@ -360,7 +364,7 @@ cdef class Parser:
                 if first and not byte & 0x40:
                     p.context |= <uint32_t>(byte & 0x1F) << 4
                     first = False
-                elif byte & 0x80:  # the last kind has no successor
+                elif byte & 0x80:  # no information byte follows one of the last kind
                     return 0
                 else:
                     break
@@ -411,7 +415,7 @@ cdef class Parser:
         elif address & 1:
             p.isa = THUMBEE if info & 4 else THUMB
             address &= ~<uint32_t>1
-        elif address & 2:  # no ARM instruction is there
+        elif address & 2:  # no ARM instruction can be there
             return 0
         if info & 0x80:  # the instruction after it, compressed against the load or store
             p.has |= PROGRESS
@@ -453,7 +457,7 @@ cdef inline size_t add_noise(Packet* data, size_t n, uint64_t index, uint64_t si
 
 
 def atoms(packets, bint cycle_accurate):
-    """What the P-headers among these packets say: (index, executed, cycles) each; executed is None for cycles alone."""
+    """Return the atoms of the P-headers among the packets: (index, executed, cycles); executed None: cycles alone."""
     cdef Atom found[16]
     cdef int n, i, left
     cdef Packets block = packets

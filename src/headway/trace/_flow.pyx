@@ -1,15 +1,17 @@
-"""Packets and a program image to instructions: the program's flow.
+"""The flow of a program: packets and a program image become instructions.
 
-From a known address on, each atom is one instruction of the image; a direct branch that is executed goes to its target,
-an indirect one to the address of the next branch packet. So the trace says some things twice, and they must agree:
+From a known address on, each atom is one instruction of the image. An executed direct branch goes to its target, and
+an indirect one to the address of the next branch packet. The trace therefore contains some facts twice, and they must
+agree:
 
-* an instruction that cannot fail its condition is not said to have failed it;
-* after an indirect branch comes a branch packet, and a branch packet comes only there (or for an exception);
+* an instruction without a condition cannot have failed it;
+* a branch packet comes after every indirect branch, and only there (or for an exception);
 * a periodic I-sync repeats the address that the flow has reached.
 
-The flow is therefore followed one stretch at a time, from one packet with an address to the next, before any of it
-becomes a record. A stretch that disagrees is a gap from there on, never a guess; the next packet with an address goes on.
-An address that may be out of date (some of its bits come from before damage) must first prove right in its own stretch.
+The flow is therefore followed one span at a time, from one packet with an address to the next, before any of it becomes
+a record. A span that disagrees is a gap from there on, never a guess; the next packet with an address continues. An
+address that may be out of date (because some of its bits come from before damage) must first be confirmed by its own
+span.
 
 Source: ARM IHI 0014Q, sections 4.4 and 7.3.
 """
@@ -40,10 +42,10 @@ cdef enum Reason:
     ISA_ = 7
     TRUNCATED = 8
 
-DEF MAX_ATOMS = 4096        # atoms of a stretch that is followed as a whole
-DEF BACK = 4096        # rows after which an instruction is not taken back any more
-DEF LOW = 24           # bits of an I-sync that must lie in the program if the address as a whole does not
-DEF MANY = 16          # instructions outside the program that are evidence of damage, where nothing is traced there
+DEF MAX_ATOMS = 4096   # atoms of a span that is followed as a whole
+DEF BACK = 4096        # rows after which an instruction can no longer be cancelled
+DEF LOW = 24           # low bits of an I-sync that must lie in the program if the whole address does not
+DEF MANY = 16          # instructions outside the program that show damage, if nothing is traced there
 
 cdef struct Row:
     uint64_t index, end, cycle, cycles
@@ -52,7 +54,7 @@ cdef struct Row:
     bint counted       # whether cycle and cycles are known
 
 cdef class Records:
-    """Records in a row."""
+    """A sequence of records."""
 
     cdef Row* data
     cdef Py_ssize_t size
@@ -84,7 +86,7 @@ cdef class Records:
         return Exception_(r.thread, r.address, cycle, r.epoch, r.index)
 
     def instructions(self):
-        """(address, size, cycles) of each instruction, without the rest; for whoever compares many."""
+        """Return (address, size, cycles) of each instruction without making records, to compare many of them."""
         cdef Py_ssize_t i
         return [
             (self.data[i].address, self.data[i].size, self.data[i].cycles)
@@ -93,46 +95,47 @@ cdef class Records:
 
 
 cdef inline int shift_of(uint8_t isa) noexcept nogil:
-    """Low bits of an address that are not in packets."""
+    """Return the number of low bits of an address that packets do not hold."""
     return 2 if isa == 0 else 1 if isa <= THUMBEE else 0
 
 
 cdef class Flow:
-    """Follows one stream through its program.
+    """The flow of one stream through its program.
 
-    ``confined``: the unit traces nothing outside the program, so what seems to be executed there is damage. Otherwise it is
-    a gap as any that has no image. `left` and `visited`, at the end of a stream, tell which it is.
+    ``confined``: the unit traces nothing outside the program, so anything that seems to be executed there is damage.
+    Otherwise it is a gap like any other without an image. At the end of a stream, `left` and `visited` show which of
+    the two it is.
     """
 
     cdef Seen seen
     cdef Regain regain
     cdef bint cycle_accurate, broadcast, through_overflow, threads
     cdef Item* items
-    cdef size_t count, atoms   # of them, those that are instructions
+    cdef size_t count, atoms   # number of items, and how many of them are instructions
     cdef Row* rows
     cdef size_t used, room
     cdef Place place
     cdef bint begun            # there has been a packet
-    cdef bint headed           # the first was an I-sync, or should have been
-    cdef bint aligned          # an A-sync has been seen
-    cdef bint doubted          # the address has yet to prove right: only so many bits of it were in a packet
+    cdef bint headed           # the first packet was an I-sync, or should have been one
+    cdef bint aligned          # there has been an A-sync
+    cdef bint doubted          # the address is not confirmed yet: only `bits` bits of it were in a packet
     cdef uint8_t bits
-    cdef uint32_t base         # the last packet's address
+    cdef uint32_t base         # address of the last packet
     cdef bint suspect          # the last packet with an address came after damage
-    cdef bint mistaken         # the last I-sync was not one
-    cdef uint8_t isa           # before it
-    cdef bint partly           # it is not known where it is, but for so many bits
-    cdef bint outside          # something has been executed outside the program since the last complete address
+    cdef bint mistaken         # the last I-sync was made by damage
+    cdef uint8_t isa           # instruction set before that I-sync
+    cdef bint partly           # only `bits` bits of the address are known
+    cdef bint outside          # something was executed outside the program since the last complete address
     cdef uint64_t cycle, pending
     cdef uint32_t epoch, thread
-    cdef bint open             # a gap
+    cdef bint open             # there is an open gap
     cdef uint8_t why
     cdef uint64_t gap_index, gap_cycles, end
-    cdef bint gap_lost         # its length is not known
-    cdef bint confined         # nothing is traced outside the program
+    cdef bint gap_lost         # the length of the gap is not known
+    cdef bint confined         # nothing outside the program is traced
     cdef readonly uint64_t stretches, contradictions
-    cdef readonly uint64_t left       # times that it has left the program, and nothing was executed until it was back
-    cdef readonly uint64_t visited    # times that something was
+    cdef readonly uint64_t left       # number of times that it left the program and came back without executing anything
+    cdef readonly uint64_t visited    # number of times that something was executed outside
 
     def __init__(
         self, Program program not None, *, cycle_accurate, branch_broadcast, counted_through_overflow, threads,
@@ -152,24 +155,24 @@ cdef class Flow:
         free(self.rows)
 
     def feed(self, Packets packets not None):
-        """More packets; gives the records that are certain not to be taken back."""
+        """Take more packets. Return the records that can no longer be taken back."""
         cdef Py_ssize_t i
         for i in range(packets.size):
             self.packet(&packets.data[i])
         return self.give(False)
 
     def begins(self):
-        """Nothing of the stream is missing before its first byte: its first I-sync is believed also without an A-sync."""
+        """Report that nothing is missing before the stream's first byte: its first I-sync is valid without an A-sync."""
         self.begun = self.headed = True
 
     def finish(self):
-        """The end of the stream; gives what is left."""
+        """End the stream. Return the records that are left."""
         self.close(NULL)
         self.close_gap(self.end)
         return self.give(True)
 
     cdef Records give(self, bint last):
-        """All rows that are final: not the last instruction, which an exception can take back, nor a gap that may go on."""
+        """Return all final rows: without the last instruction, which an exception can cancel, or a gap that may continue."""
         cdef size_t n = self.used
         if not last and not self.open:
             while n and self.used - n < BACK and self.rows[n - 1].sort != INSTRUCTION and self.rows[n - 1].sort != GAP:
@@ -203,7 +206,7 @@ cdef class Flow:
         return grown
 
     cdef int check(self, Place* place, size_t* upto) except -1:
-        """Follows the stretch from a place. How many items fit; 0 or why the next does not."""
+        """Follow the span from a place. Set how many items fit; return 0, or why the next does not."""
         cdef size_t i
         cdef Code* code = NULL
         cdef int why
@@ -216,7 +219,7 @@ cdef class Flow:
         upto[0] = self.count
         return 0
 
-    # Stretches
+    # Spans
 
     cdef int packet(self, Packet* p) except -1:
         cdef Atom atoms[16]
@@ -254,7 +257,7 @@ cdef class Flow:
         elif p.kind == SYNC or p.kind == BRANCH:
             self.correct(p)
             if p.kind == SYNC and not self.aligned and p.isa <= THUMB and (p.reason == 0 or self.headed):
-                # A periodic one comes after an A-sync only, and so does the one that a stream begins with: that has been lost.
+                # A periodic I-sync, or one at the beginning of a stream, follows an A-sync, which must have been lost.
                 self.aligned = self.seen.code(<uint32_t>p.value, p.isa).branching != ABSENT
             if self.aligned:
                 self.close(p)
@@ -271,7 +274,7 @@ cdef class Flow:
         return 0
 
     cdef int correct(self, Packet* p) except -1:
-        """After an I-sync that damage made, other branches are of the instruction set before it."""
+        """Correct branches after an I-sync that damage made: their instruction set is the one before it."""
         cdef int wrong, right
         if p.kind == SYNC or p.has & FULL:
             if self.confined and p.isa != self.place.isa and (
@@ -287,13 +290,13 @@ cdef class Flow:
         return 0
 
     def lost(self, uint64_t index):
-        """Bytes are missing here (after the parser's own ``lost``)."""
+        """Report that bytes are missing here (after the parser's own ``lost``)."""
         if self.aligned:
             self.close(NULL)
             self.lose(DAMAGE, index)
 
     cdef int lose(self, uint8_t why, uint64_t index) except -1:
-        """From here on neither address nor time are known."""
+        """Begin a part in which neither address nor time are known."""
         self.open_gap(why, index)
         self.gap_lost = True
         if self.cycle:
@@ -302,7 +305,7 @@ cdef class Flow:
         return 0
 
     cdef int open_gap(self, uint8_t why, uint64_t index) except -1:
-        """From here on the address is not known. What has just ended as a gap and led to nothing goes on."""
+        """Begin a part in which the address is not known. A gap that ended just now, without an instruction, goes on."""
         cdef Row* row
         self.place.known = NOWHERE
         if self.open:
@@ -327,7 +330,7 @@ cdef class Flow:
         return 0
 
     cdef int emit(self, size_t upto, uint8_t why, size_t resume, Place* back, uint64_t end) except -1:
-        """Rows of the stretch's items up to a gap, if there is a reason for one, and from where it resumes."""
+        """Add the rows of the span's items: up to a gap, if `why` gives a reason for one, and from `resume` on."""
         cdef size_t i
         cdef Row* row
         cdef Item* item
@@ -358,7 +361,7 @@ cdef class Flow:
         return 0
 
     cdef int execute(self, uint64_t index, bint executed) except -1:
-        """One instruction becomes a row."""
+        """Add a row for one instruction."""
         cdef Code* code = NULL
         cdef uint32_t address = self.place.address
         if self.seen.step(&self.place, executed, &code):
@@ -372,7 +375,7 @@ cdef class Flow:
         return 0
 
     cdef int close(self, Packet* p) except -1:
-        """The stretch ends: with a packet that has an address, or (NULL) without."""
+        """End the span with a packet that has an address, or (NULL) without one."""
         cdef Place after = self.place, back
         cdef size_t upto = self.count, resume = self.count
         cdef int why = 0
@@ -415,10 +418,10 @@ cdef class Flow:
         return 0
 
     cdef size_t resume_at(self, Packet* p, int why, size_t upto, Place* back) except? 0:
-        """From which item on the place is known again, and the place there; all items if it is not.
+        """Return the item from which on the place is known again, and set the place there; all items if it is not.
 
-        ``why`` and ``upto``: what is wrong with the stretch, if its beginning is thought to be known. Where the program ends
-        nothing is wrong, unless that has never been seen before, and the atoms fit elsewhere.
+        ``why`` and ``upto`` tell what is wrong with the span, if its beginning is believed to be known. Leaving the
+        program is not an error, unless that has never been seen before and the atoms fit elsewhere.
         """
         cdef size_t resume = self.count, quarter
         cdef bint astray = self.confined and self.atoms >= MANY
@@ -443,7 +446,7 @@ cdef class Flow:
             return resume
         if upto < self.count:
             return self.regain.where(&s, upto, 0, False, back)
-        # Where the damage is is known only if an item did not fit.
+        # Only an item that did not fit shows where the damage is; otherwise try several places.
         for quarter in range(1, 4):
             resume = self.regain.where(&s, self.count * quarter // 4, 0, False, back)
             if resume < self.count:
@@ -451,20 +454,20 @@ cdef class Flow:
         return resume
 
     cdef size_t from_bits(self, Stretch* s, Place* back) except? 0:
-        """The same, where the low bits of the address at its beginning are known."""
+        """Do the same as `resume_at` where the low bits of the address at the beginning are known."""
         cdef size_t resume = self.regain.where(s, 0, self.bits, False, back)
         if resume == 0 and self.count:
             self.base = back.address
         return resume
 
     cdef int disagreement(self, Packet* p, Place* after) noexcept:
-        """Whether the packet cannot come where the stretch has led."""
+        """Return whether the packet cannot come at the place to which the span has led."""
         cdef size_t i
         if p.kind == SYNC:
             if p.reason == 0 and after.known == HERE and (after.address != p.value or after.isa != p.isa):
                 return CONTRADICTION
         elif after.known == HERE and not p.has & (EXCEPTION | SWITCH) and not self.broadcast:
-            for i in range(self.count):  # without an instruction in between it corrects the one before
+            for i in range(self.count):  # without an instruction in between, the branch corrects the one before
                 if self.items[i].sort == INSTRUCTION:
                     return CONTRADICTION
         return 0
@@ -492,7 +495,7 @@ cdef class Flow:
         return 0
 
     cdef int arrive(self, uint32_t address, Packet* p) except -1:
-        """Go on at the packet's address. One of which some bits are missing ends no gap where there is no program."""
+        """Continue at the packet's address. An incomplete address outside the program does not end a gap."""
         if p.isa > THUMB:
             self.open_gap(ISA_, p.index)
             return 0
@@ -516,7 +519,7 @@ cdef class Flow:
             self.base = <uint32_t>p.value
             return 0
         self.thread = p.context
-        # Outside the program: if damage did that, the other bits may lead back into it.
+        # The address is outside the program. If damage caused that, its other bits may lead back into it.
         self.suspect = self.open and (self.why == DAMAGE or self.why == CONTRADICTION)
         self.doubted = p.isa <= THUMB and self.seen.code(<uint32_t>p.value, p.isa).branching == ABSENT
         self.bits = LOW
@@ -530,7 +533,7 @@ cdef class Flow:
         return 0
 
     cdef int cancel(self) except -1:
-        """The last instruction was not executed after all; its time is the next one's."""
+        """Cancel the last instruction, which was not executed after all; its time belongs to the next one."""
         cdef size_t i = self.used
         while i and self.used - i < BACK:
             i -= 1

@@ -1,4 +1,4 @@
-# What is at the addresses of a program, in C.
+# The C interface of a program: the instructions at its addresses.
 cimport cython
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
@@ -10,7 +10,7 @@ cdef enum Branching:
     IT = 4
     RETURNS = 5        # an indirect branch that may end inside an IT block
 
-cdef enum Misfit:      # why an atom cannot be of the instruction; 0: it can
+cdef enum Misfit:      # why an atom does not fit the instruction; 0: it fits
     DISAGREES = 1
     MISSING = 2
     FOREIGN_ISA = 3
@@ -18,20 +18,20 @@ cdef enum Misfit:      # why an atom cannot be of the instruction; 0: it can
 cdef enum Known:
     NOWHERE = 0
     HERE = 1
-    AWAITING = 2       # the address of an indirect branch
+    AWAITING = 2       # after an indirect branch, before its address
 
 cdef struct Code:
     uint64_t key
     uint32_t target
     uint8_t size, branching, conditional, target_isa
-    uint8_t block      # IT: instructions in its block. Of a branch: it is a call
+    uint8_t block      # IT: instructions in its block. Branch: whether it is a call
     uint8_t explored
 
 cdef struct Place:
     uint32_t address
     uint8_t known, isa
-    uint8_t block      # instructions that are still in an IT block
-    uint8_t doubtful   # so many instructions may still be in one that we did not see
+    uint8_t block      # instructions left in the IT block
+    uint8_t doubtful   # the number of next instructions that may be in an IT block whose beginning was not seen
 
 cdef class Program:
     cdef object look

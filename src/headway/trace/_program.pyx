@@ -1,8 +1,8 @@
-"""A program as the flow asks for it: the instruction at an address, found once.
+"""The instructions of a program by address, each found once, for the flow.
 
-`Program` is shared by all streams that execute it, so that each instruction is disassembled once. `Seen` is what one
-stream has come to of it: from there its address is looked for when it is lost, so what other streams have done must
-not be in it.
+`Program` is shared by all streams that execute it, so that each instruction is disassembled only once. `Seen` holds the
+instructions that one stream has reached. A lost address of the stream is searched there, so it must not contain what
+other streams have reached.
 """
 
 cimport cython
@@ -14,9 +14,10 @@ DEF CACHED = 1 << 20
 
 
 cdef class Program:
-    """Instructions by address and instruction set; a pointer to one is good until the next is asked for.
+    """Instructions by address and instruction set. A pointer to one is valid until the next one is asked for.
 
-    ``look(address, isa)`` gives what is there, as ``code.Code`` does; ``spans``: where the image has something, (start, end).
+    ``look(address, isa)`` returns the instruction there as ``code.Code`` does. ``spans`` has (start, end) of every
+    segment of the image.
     """
 
     def __init__(self, look, spans):
@@ -76,7 +77,7 @@ cdef class Program:
 
 @cython.final
 cdef class Seen(Program):
-    """What a stream has come to of a program."""
+    """The part of a program that one stream has reached."""
 
     def __init__(self, Program program not None):
         super().__init__(None, program.spans)
@@ -87,7 +88,7 @@ cdef class Seen(Program):
         return 0
 
     cdef int step(self, Place* place, bint executed, Code** at) except -1:
-        """One atom: 0, and the place is where it leads to; or why it cannot be of the instruction there."""
+        """Follow one atom. Return 0, with the place that it leads to, or why it does not fit the instruction there."""
         if place.known != HERE:
             return DISAGREES
         if place.isa > THUMB:

@@ -1,4 +1,4 @@
-# A lost address, regained; what the flow gives and gets, in C.
+# Finding a lost address again: what the flow passes in and gets back, in C.
 cimport cython
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
@@ -18,11 +18,11 @@ cdef struct Item:
     uint8_t executed
     uint8_t sort       # INSTRUCTION: an atom. GAP: cycles alone. TIME
 
-cdef struct Stretch:   # what lies between two packets with an address
+cdef struct Stretch:   # the items between two packets with an address
     Item* items
     size_t count
-    Place place        # where it begins, or was thought to
-    uint32_t base      # the address in the packet that it begins with, right or wrong
+    Place place        # the place where it begins, or was believed to begin
+    uint32_t base      # the address in the packet with which it begins, right or wrong
     Packet* end
 
 cdef bint confirms(Packet* p, Place* after) noexcept
@@ -30,8 +30,8 @@ cdef bint confirms(Packet* p, Place* after) noexcept
 @cython.final
 cdef class Regain:
     cdef Seen seen
-    cdef size_t credit         # steps that may be spent on it
-    cdef uint32_t trusted      # the last instruction
+    cdef size_t credit         # steps that may still be spent on the search
+    cdef uint32_t trusted      # address of the last instruction that is certain
     cdef uint32_t returns[16]
     cdef size_t calls
     cdef int earn(self, size_t atoms) except -1

@@ -1,14 +1,15 @@
-"""A lost address, regained from the atoms alone.
+"""The search for a lost address, by the atoms alone.
 
-Of the instructions that a stream may be at, only some can be followed along its next atoms, up to a packet that comes
-only after an indirect branch, or only at its own address. Where those that are left have all come to the same place, that
-is it; or the one is taken that is clearly nearest to where the stream was before.
+Only some of the instructions at which a stream may be can be followed along its next atoms, up to a packet that comes
+only after an indirect branch, or only at its own address. If those that remain have all come to the same place, that is
+the address. Otherwise it is the one that is clearly nearest to where the stream was before, if there is one.
 
-Where a stream may be: at each instruction that it has come to; at those that direct branches lead to from where it was, from where its
-calls return to, and from the function that returns to the packet's address; at the addresses that share the bits that are known;
-and, if it is at none of these, at all that are near.
+The search considers each instruction that the stream has reached; those to which direct branches lead from where it
+was, from where its calls return to, and from the function that returns to the packet's address; the addresses that
+share the known bits; and, if it is at none of these, all that are near.
 
-It costs time, so it is paid from a credit that the stream's atoms earn: noise is decoded in linear time as well.
+The search costs time. It is paid from a credit that the stream's atoms earn, so that noise is decoded in linear time,
+too.
 """
 
 cimport cython
@@ -18,23 +19,23 @@ from headway.trace._etmv3 cimport BRANCH, EXCEPTION, SYNC, THUMB
 from headway.trace._program cimport ABSENT, AWAITING, DIRECT, HERE, INDIRECT, IT, PLAIN, RETURNS, Code
 
 DEF EARNS = 256        # steps that each atom adds to the credit
-DEF CREDIT = 1 << 22   # the most
-DEF COSTS = 32         # steps that an instruction counts for that was not known before
-DEF MIN_ATOMS = 4          # atoms that are followed at least
-DEF PROOF = 16         # of which there must be so many if nothing but they speaks for it
-DEF CALLS = 16         # of which it is remembered where they return to
-DEF BRANCHES = 1024    # that are explored from one place
-DEF ELSEWHERE = 1024   # addresses that may share the bits that are known
-DEF SWEPT = 4096       # bytes on either side
-DEF REACHED = 512      # addresses that are looked at for what is near
-DEF NEARBY = 48        # instructions
-DEF AWAY = 8           # of them a return counts for
-DEF CLEARLY = 4        # so many more, and twice as many, the next must be away
-DEF WALKED = 24        # items before a contradiction from which on that is asked
+DEF CREDIT = 1 << 22   # the largest credit
+DEF COSTS = 32         # steps that an instruction costs that was not known before
+DEF MIN_ATOMS = 4      # the least number of atoms that are followed
+DEF PROOF = 16         # the least number of atoms if they are the only evidence
+DEF CALLS = 16         # the number of calls whose return addresses are remembered
+DEF BRANCHES = 1024    # branches that are explored from one place
+DEF ELSEWHERE = 1024   # addresses that may share the known bits
+DEF SWEPT = 4096       # bytes on either side that are searched
+DEF REACHED = 512      # addresses that are visited to find the nearest
+DEF NEARBY = 48        # the largest distance in instructions
+DEF AWAY = 8           # the distance for which a return counts
+DEF CLEARLY = 4        # the second nearest must be twice as far plus this
+DEF WALKED = 24        # items before a contradiction from which the distance is measured
 
 
 cdef bint confirms(Packet* p, Place* after) noexcept:
-    """Whether the packet can come only where the stretch has led."""
+    """Return whether the packet can come only at the place to which the span has led."""
     if p.kind == SYNC:
         return p.reason == 0 and after.known == HERE and after.address == p.value and after.isa == p.isa
     return after.known == AWAITING and not p.has & EXCEPTION
@@ -43,7 +44,7 @@ cdef bint confirms(Packet* p, Place* after) noexcept:
 cdef inline size_t reach(
     uint32_t* around, uint8_t* isas, uint8_t* steps, size_t n, uint32_t address, uint8_t isa, uint8_t step
 ) noexcept nogil:
-    """One more address, unless it has been reached before."""
+    """Add an address unless it has been reached before. Return the new number of addresses."""
     cdef size_t i
     for i in range(n):
         if around[i] == address and isas[i] == isa:
@@ -56,7 +57,7 @@ cdef inline size_t reach(
 
 @cython.final
 cdef class Regain:
-    """Of one stream."""
+    """The search for the address of one stream."""
 
     def __init__(self, Seen seen not None):
         self.seen, self.credit = seen, CREDIT // 4
@@ -66,15 +67,16 @@ cdef class Regain:
         return 0
 
     cdef int called(self, uint32_t after) except -1:
-        """It has called a function that will return to this address."""
+        """Remember the address to which a function will return that was just called."""
         self.returns[self.calls % CALLS] = after
         self.calls += 1
         return 0
 
     cdef size_t where(self, Stretch* s, size_t start, uint8_t bits, bint near, Place* found) except? 0:
-        """From which item on, at or after ``start``, the place is known, and the place there; all items if it is not.
+        """Return the item, at or after ``start``, from which on the place is known, and set that place.
 
-        ``bits``: so many low bits of the address at ``start`` are known. ``near``: only if it is clearly the nearest.
+        Return the number of items if it is not known. ``bits``: the number of low bits of the address at ``start`` that
+        are known. ``near``: accept a place only if it is clearly the nearest.
         """
         cdef size_t resume, before
         self.explore_around(s)
@@ -87,7 +89,7 @@ cdef class Regain:
         return resume
 
     cdef size_t follow(self, Stretch* s, size_t start, uint8_t bits, bint near, Place* found) except? 0:
-        """All places at once along the atoms."""
+        """Follow all possible places at once along the atoms."""
         cdef size_t i, k, n = 0, left
         cdef Code* code = NULL
         cdef Place* places
@@ -130,7 +132,7 @@ cdef class Regain:
                     return s.count
             n, left = left, 0
             if s.end.kind == BRANCH and s.end.has & EXCEPTION or s.end.kind == SYNC and s.end.reason:
-                # It can come anywhere, so it proves nothing.
+                # Such a packet can come anywhere, so it proves nothing.
                 near = near or n > 1
                 left = n if s.count - start >= PROOF else 0
             for k in range(n if not left else 0):
@@ -159,7 +161,7 @@ cdef class Regain:
             free(firsts)
 
     cdef size_t nearest(self, Stretch* s, size_t start, Place* places, size_t n) except? 0:
-        """The place that is reached in the fewest instructions from where the stream was before; n if that is not clear."""
+        """Return the place that is the fewest instructions away from where the stream was before; n if it is not clear."""
         cdef Place way = s.place
         cdef Code* code = NULL
         cdef uint32_t around[REACHED]
@@ -204,10 +206,10 @@ cdef class Regain:
                 waiting = reach(around, isas, steps, waiting, address + code.size, isa, step + 1)
         return found if second >= 2 * least + CLEARLY else n
 
-    # Where it may be
+    # Possible places
 
     cdef size_t everywhere(self, Place* place, uint8_t bits, Place* found) except? 0:
-        """All addresses of the program with the low bits of the place's; none if these are too many."""
+        """Find all addresses of the program that share the low bits of the place; none if there are too many."""
         cdef uint64_t address, stride = <uint64_t>1 << bits
         cdef size_t n = 0
         for start, end in self.seen.spans:
@@ -234,7 +236,7 @@ cdef class Regain:
         for i in range(min(self.calls, <size_t>CALLS)):
             self.explore(self.returns[(self.calls - 1 - i) % CALLS], s.place.isa)
         if p.kind == BRANCH and not p.has & EXCEPTION and p.isa <= THUMB:
-            # If it is a return, the stretch ends in the function that was called before its target.
+            # If the packet is a return, the span ends in the function that was called before its target.
             target = <uint32_t>p.value
             if p.bits < 32:
                 target = s.base >> p.bits << p.bits | target & ((1 << p.bits) - 1)
@@ -245,7 +247,7 @@ cdef class Regain:
         return 0
 
     cdef int explore(self, uint32_t address, uint8_t isa) except -1:
-        """What can be reached from there by direct branches: what was lost went on near, perhaps for the first time."""
+        """Visit what direct branches reach from there: a lost stream continues near, perhaps in code not reached before."""
         cdef uint32_t ahead[BRANCHES]
         cdef uint8_t isas[BRANCHES]
         cdef size_t taken = 0, waiting = 1, before
@@ -274,7 +276,7 @@ cdef class Regain:
         return 0
 
     cdef int sweep(self, uint32_t address, uint8_t isa) except -1:
-        """All that is near: functions that are only called through pointers cannot be reached otherwise."""
+        """Visit all code near the address, because functions called only through pointers cannot be found otherwise."""
         cdef uint32_t at = max(address, <uint32_t>SWEPT) - SWEPT, end = min(address, 0xFFFF0000u) + SWEPT
         if isa > THUMB:
             return 0

@@ -1,16 +1,17 @@
-"""The times of several streams laid over each other, by the timestamps in them.
+"""The alignment of several streams in time, by the timestamps in them.
 
-Each core counts its own cycles; the timestamps all show one clock, in ticks. While no time is lost, a stream's
-timestamps therefore lie on a line, whose slope is the stream's cycles per tick. The slope is fitted to all of them,
-the heights of the lines each to its own, and the residuals say how far to trust it: a tick is the best that a clock
-of ticks can do.
+Each core counts its own cycles. All timestamps show one clock, in ticks. While no time is lost, the timestamps of a
+stream therefore lie on a line whose slope is the stream's cycles per tick. One slope is fitted to all timestamps of the
+stream, and the height of each line to its own timestamps. The residuals say how far the fit can be trusted; it cannot
+be better than one tick, the resolution of the clock.
 
-Where a line ends, time has been lost: at a new epoch, or inside one where the timestamps alone show it, as when whole
-packets are missing that nothing else gives away. A single timestamp off the line is damage: left out, and counted.
+A line ends where time was lost. That is at a new epoch, or inside an epoch where only the timestamps show the loss, for
+example when whole packets are missing without any other sign. A single timestamp off the line is damage: it is left out
+and counted.
 
-What lies between two lines of an epoch, or in an epoch without a timestamp, has no place in the common time: that is
-unknown, and says why. The frequency of a core is taken to be constant over the capture; if it was not, there are many
-lines.
+Cycles between two lines of an epoch, and cycles of an epoch without a timestamp, have no place in the common time. They
+are unknown, with the reason. The frequency of a core is assumed to be constant during the capture; if it was not, there
+are many lines.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ from .records import Timestamp
 __all__ = ["Fit", "Line", "Moment", "Unplaced", "fit"]
 
 _MAX_PAIRS = 65_536
-"""Timestamps that are kept of a stream; of more, every second, fourth … one."""
+"""The number of timestamps that are kept for a stream. Of more, only every second, fourth … one is kept."""
 
 _FAR = 2.5
-"""Ticks between two timestamps that are not explained by cycles, from which on time has been lost."""
+"""Ticks between two neighbouring timestamps beyond those that the cycles explain, from which on time has been lost."""
 
 _TRIED = 64
 _COMPARED = 2048
-"""So many slopes are tried on so many pairs of neighbours."""
+"""The number of slopes that are tried, and the number of pairs of neighbours that each is compared with."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A place in the common time, in ticks, and how far it may be off to either side."""
+    """A moment of the common time, in ticks, and its uncertainty to either side, in ticks."""
 
     time: float
     uncertainty: float
@@ -44,14 +45,14 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Unplaced:
-    """Why there is no place in the common time."""
+    """The reason why a cycle has no place in the common time."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Timestamps between which no time was lost: cycles of the first and the last; ``height``: ticks at cycle 0."""
+    """A line of timestamps between which no time was lost. ``height`` is in ticks, at cycle 0."""
 
     first: int
     last: int
@@ -60,10 +61,10 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """How a stream's cycles lie in the common time.
+    """The mapping of a stream's cycles to the common time.
 
-    ``rate``: cycles per tick. ``residuals``: of each timestamp that was used, its distance from its line in cycles.
-    ``outliers``: timestamps that were left out. ``lines``: by epoch, in order.
+    ``rate``: cycles per tick. ``residuals``: for each timestamp that was used, its distance from its line in cycles.
+    ``outliers``: the number of timestamps that were left out. ``lines``: the lines of each epoch, in order.
     """
 
     rate: float | None
@@ -78,7 +79,7 @@ class Fit:
 
     @property
     def span(self) -> tuple[float, float] | None:
-        """From when to when there are timestamps, in ticks."""
+        """The first and the last common time for which there are timestamps, in ticks."""
         if self.rate is None:
             return None
         lines = [line for found in self.lines.values() for line in found]
@@ -86,7 +87,7 @@ class Fit:
         return min(starts), max(line.height + line.last / self.rate for line in lines)
 
     def _line(self, epoch: int, cycle: float) -> Line | None:
-        """The line of which a cycle is: the first and the last of an epoch reach to its ends."""
+        """Return the line to which a cycle belongs. The first and the last line of an epoch extend to its ends."""
         lines = self.lines.get(epoch, ())
         for number, line in enumerate(lines):
             if (number == 0 or line.first <= cycle) and (number == len(lines) - 1 or cycle <= line.last):
@@ -94,7 +95,7 @@ class Fit:
         return None
 
     def moment(self, epoch: int, cycle: int | None) -> Moment | Unplaced:
-        """The common time of a cycle."""
+        """Return the common time of a cycle, or why it has none."""
         if cycle is None:
             return Unplaced("the trace counts no cycles")
         if self.rate is None:
@@ -109,7 +110,7 @@ class Fit:
         return Moment(line.height + cycle / self.rate, width + grown)
 
     def cycle(self, time: float, epoch: int) -> float | None:
-        """The cycle of the epoch at a common time; None where it is not known."""
+        """Return the cycle of the epoch at a common time; None if it is not known."""
         if self.rate is None:
             return None
         for line in self.lines.get(epoch, ()):
@@ -120,7 +121,7 @@ class Fit:
 
 
 def fit(timestamps: Iterable[Timestamp]) -> Fit:
-    """Fits one stream's timestamps. Never fails: without enough of them ``rate`` is None."""
+    """Fit one stream's timestamps. This never fails: without enough timestamps ``rate`` is None."""
     points = _thinned(timestamps)
     epochs: dict[int, list[tuple[int, int]]] = {}
     for epoch, cycle, time in points:
@@ -155,7 +156,7 @@ def _thinned(timestamps: Iterable[Timestamp]) -> list[tuple[int, int, int]]:
 
 
 def _slope(lines: Sequence[Sequence[tuple[int, int]]]) -> float | None:
-    """Cycles per tick: of the slopes between timestamps, the one that explains most cycles between neighbours."""
+    """Return the cycles per tick: of the slopes between timestamps, the one that explains most cycles of neighbours."""
     pairs = [
         (later - cycle, after - time)
         for line in lines
@@ -180,7 +181,7 @@ def _slope(lines: Sequence[Sequence[tuple[int, int]]]) -> float | None:
 
 
 def _parts(line: Sequence[tuple[int, int]], rate: float) -> Iterator[list[tuple[int, int]]]:
-    """The timestamps by stretches without a loss of time, told by neighbours: the slope is known only roughly."""
+    """Split the timestamps where time was lost. Only neighbours are compared, as the slope is only roughly known."""
 
     def together(one: tuple[int, int], other: tuple[int, int]) -> bool:
         return abs(other[1] - one[1] - (other[0] - one[0]) / rate) <= _FAR
@@ -190,7 +191,7 @@ def _parts(line: Sequence[tuple[int, int]], rate: float) -> Iterator[list[tuple[
         last = number + 1 == len(line)
         if together(part[-1], point):
             part.append(point)
-        elif len(part) == 1 if last else not together(part[-1], line[number + 1]):  # else this one alone is off
+        elif len(part) == 1 if last else not together(part[-1], line[number + 1]):  # otherwise only this one is off
             yield part
             part = [point]
     yield part

@@ -1,8 +1,8 @@
-"""What an instruction of an ARM or Thumb program does to the flow: its size, where it can go, whether it can fail.
+"""The effect of an ARM or Thumb instruction on the flow: its size, where it can go, and whether it is conditional.
 
-capstone disassembles; `_program` keeps what it said. The flow asks only: plain, direct branch, indirect branch, or IT?
-Whatever can write the PC other than a direct branch is indirect. What capstone does not know is plain, with the size
-that its encoding says.
+capstone disassembles, and `_program` keeps the results. The flow distinguishes plain instructions, direct branches,
+indirect branches and IT. An instruction is indirect if it can write the PC and is not a direct branch. An instruction
+that capstone does not know is plain, with the size that its encoding gives.
 
 Source: ARM DDI 0406C, "ARM Architecture Reference Manual ARMv7-A and ARMv7-R", A5 and A6; ARM IHI 0014Q, 4.4.
 """
@@ -24,7 +24,7 @@ DIRECT: Final = 2
 INDIRECT: Final = 3
 IT: Final = 4
 RETURNS: Final = 5
-"""An indirect branch that returns from an exception, perhaps into an IT block."""
+"""An indirect branch that returns from an exception, possibly into an IT block."""
 
 _ARM, _THUMB = 0, 1
 _BRANCHES = {arm.ARM_INS_B, arm.ARM_INS_BL, arm.ARM_INS_BLX, arm.ARM_INS_CBZ, arm.ARM_INS_CBNZ}
@@ -34,7 +34,7 @@ _TABLES = {arm.ARM_INS_TBB, arm.ARM_INS_TBH}
 
 
 class Code:
-    """A program as the flow sees it. ``read(address, size)`` gives bytes of the image; fewer where it has none."""
+    """The code of a program for the flow. ``read(address, size)`` returns bytes of the image, fewer if it has none."""
 
     def __init__(self, read: Callable[[int, int], bytes]) -> None:
         self._read = read
@@ -46,9 +46,9 @@ class Code:
             engine.detail = True
 
     def look(self, address: int, isa: int) -> tuple[int, int, bool, int, int, int]:
-        """(size, kind, can fail its condition, target, instruction set there, instructions in its IT block).
+        """Return (size, kind, whether it is conditional, target, instruction set there, instructions in its IT block).
 
-        The last is 1 for a branch that comes back (a call).
+        For a branch, the last value is 1 if the branch is a call.
         """
         data = self._read(address, 4)
         size = _size(data, isa)
@@ -78,7 +78,7 @@ class Code:
 
 
 def _size(data: bytes, isa: int) -> int:
-    """By the encoding alone; 0 where there is none."""
+    """Return the size of an instruction from its encoding alone; 0 if the bytes hold none."""
     if isa == _ARM:
         return 4 if len(data) == 4 else 0
     if len(data) < 2:

@@ -1,6 +1,6 @@
-"""From a snapshot to the records of its streams: the layers put together.
+"""Decoding of a snapshot into the records of its streams, through all layers.
 
-Reads its files piece by piece, so that memory does not grow with the trace; each stream is one pass.
+Files are read in chunks, so that memory does not grow with the trace. Each stream is decoded in one pass.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ __all__ = ["Capture", "Places", "Statistics", "Stream"]
 
 _CHUNK = 1 << 16
 _TRIED = 1 << 20
-"""Bytes of a stream on which an image is tried."""
+"""The number of bytes of a stream that are decoded to test whether an image fits."""
 
 _LEFT, _RARE = 4, 10
-"""Times that a stream must have left the program without being traced outside it, in all and for each time that it
-seemed to be. Then it is evident that it never is, and what seems to be is damage."""
+"""How often a stream must have left the program without being traced outside it: in all, and per time that it seemed to
+be traced outside. Beyond that it is taken never to be traced outside, and what seems to be is damage."""
 
 _SYNCHRONISED = 1 << 14
-"""Bytes of a stream in which there is an A-sync. The trace unit writes one each 1,024 unless told otherwise."""
+"""Bytes of a stream among which there is an A-sync. The trace unit writes one every 1,024 unless told otherwise."""
 
 _FRAME = 16
 
 
 class Places:
-    """Where in the buffer a stream's bytes are, to the frame. Of a long trace, only to a few frames."""
+    """The positions of a stream's bytes in the buffer, to the frame; in a long trace, to a few frames."""
 
     def __init__(self, most: int = 1 << 16) -> None:
         self._offsets: list[int] = [0]
@@ -51,7 +51,7 @@ class Places:
         self._most, self._every, self._seen = most, 1, 0
 
     def add(self, pairs: Iterable[int]) -> None:
-        """(byte of the stream, byte of the buffer), one after the other, ascending."""
+        """Add pairs (byte of the stream, byte of the buffer), flattened into one sequence and ascending."""
         numbers = iter(pairs)
         for offset, position in zip(numbers, numbers, strict=True):
             self._seen += 1
@@ -64,7 +64,7 @@ class Places:
                 self._every *= 2
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """The bytes of the buffer in which the stream's bytes ``start`` to ``end`` lie."""
+        """Return the span of bytes of the buffer in which the stream's bytes ``start`` to ``end`` lie."""
         first = self._positions[max(bisect_right(self._offsets, start) - 1, 0)]
         last = bisect_left(self._offsets, end)
         if last < len(self._offsets):
@@ -74,7 +74,7 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Of one stream. ``packets``: how many of each kind (of noise, and of what is cut off: bytes)."""
+    """The size of a stream in bytes, and its number of packets of each kind (of noise and truncated packets, bytes)."""
 
     size: int
     packets: dict[Kind, int]
@@ -82,7 +82,7 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """What came of decoding the beginning of a stream."""
+    """The result of decoding the beginning of a stream."""
 
     instructions: int
     stretches: int
@@ -92,12 +92,12 @@ class _Trial:
 
     @property
     def confined(self) -> bool:
-        """The thread is never traced outside the program."""
+        """Whether the thread is taken never to be traced outside the program."""
         return self.left >= _LEFT and self.left > _RARE * self.visited
 
 
 class Stream:
-    """One trace source of the snapshot, with the program that it traced."""
+    """One trace source of the snapshot, and the program that it traced."""
 
     def __init__(self, source: Source, image: Image, program: Program) -> None:
         if source.setting is None or source.stream is None:
@@ -108,10 +108,10 @@ class Stream:
         self.setting: Setting = source.setting
         self.places = Places()
         self.begins = False
-        """The stream begins within the buffer, after others: nothing of it is missing before its first byte."""
+        """Whether the stream begins within the buffer, after others. Nothing is then missing before its first byte."""
 
     def pieces(self) -> Iterator[bytes | int]:
-        """The stream's bytes; a number is where bytes are missing."""
+        """Yield the stream's bytes; a number stands where bytes are missing."""
         deformatter = Deformatter()
         self.places, self.begins = Places(), False
         first = True
@@ -129,14 +129,14 @@ class Stream:
                 first = first and not data
 
     def packets(self) -> Iterator[Packets]:
-        """The stream's packets, block by block."""
+        """Yield the stream's packets in blocks."""
         parser = self.setting.parser()
         for piece in self.pieces():
             yield parser.lost() if isinstance(piece, int) else parser.feed(piece)
         yield parser.finish()
 
     def statistics(self, most: int | None = None) -> Statistics:
-        """What is in the stream, or in about its first ``most`` bytes; needs no image."""
+        """Return what is in the stream, or in about its first ``most`` bytes. This needs no image."""
         size, totals = 0, [0] * len(Kind)
         parser = self.setting.parser()
         for piece in self.pieces():
@@ -149,7 +149,7 @@ class Stream:
         return Statistics(size, {kind: totals[kind] for kind in Kind if totals[kind]})
 
     def blocks(self) -> Iterator[Records]:
-        """The stream's records, block by block. Raises HeadwayError without an image."""
+        """Yield the stream's records in blocks. Raises HeadwayError if there is no image."""
         yield from self._decode(self._flow(confined=self._trial.confined))
 
     @cached_property
@@ -174,7 +174,7 @@ class Stream:
         )
 
     def _decode(self, flow: Flow, most: int | None = None) -> Iterator[Records]:
-        """The records of the stream, or of about its first ``most`` bytes."""
+        """Yield the records of the stream, or of about its first ``most`` bytes, in blocks."""
         parser = self.setting.parser()
         for piece in self.pieces():
             if isinstance(piece, int):
@@ -192,12 +192,12 @@ class Stream:
         yield flow.finish()
 
     def records(self) -> Iterator[Record]:
-        """The stream's records, one by one."""
+        """Yield the stream's records one by one. Raises HeadwayError if there is no image."""
         for block in self.blocks():
             yield from block
 
     def check(self) -> None:
-        """Whether it is what its setting says, by its beginning. Raises HeadwayError."""
+        """Check that the beginning of the stream is a trace of this setting. Raises HeadwayError if it is not."""
         found = self.statistics(_TRIED)
         noise = found.packets.get(Kind.NOISE, 0)
         says = f"stream {self.id:#x} is no ETMv3 trace as the registers of {self.source.name} describe it"
@@ -207,12 +207,12 @@ class Stream:
             raise HeadwayError(f"{says}: {noise} of {found.size} bytes are no packets; check the snapshot")
 
     def check_image(self) -> None:
-        """Whether the program is the one that ran, by the beginning of the stream. Raises HeadwayError."""
+        """Check that the beginning of the stream fits the program. Raises HeadwayError if another program ran."""
         tried = self._trial
         if tried.stretches >= 8 and tried.contradictions * 4 > tried.stretches:
             raise HeadwayError(
                 f"the program is not the one that stream {self.id:#x} is of ({tried.contradictions} of "
-                f"{tried.stretches} stretches contradict it): give the image that ran with --image"
+                f"{tried.stretches} spans contradict it): give the image that ran with --image"
             )
         if tried.stretches and not tried.instructions:
             spans = ", ".join(f"{start:#x} to {end:#x}" for start, end in self.image.spans)
@@ -223,7 +223,7 @@ class Stream:
 
 
 class Capture:
-    """A snapshot with its streams. ``left_out``: what is in its buffers and cannot be decoded, in words."""
+    """A snapshot and its streams. ``left_out`` names the streams in its buffers that cannot be decoded."""
 
     def __init__(self, snapshot: Snapshot, images: Iterable[str] = ()) -> None:
         images = tuple(images)
@@ -264,7 +264,7 @@ class Capture:
 
     @classmethod
     def open(cls, path: str, images: Iterable[str] = ()) -> Capture:
-        """Opens a snapshot folder. Raises HeadwayError."""
+        """Open a snapshot folder, or raise HeadwayError. ``images`` replace the memory dumps of the snapshot."""
         if not path:
             raise HeadwayError("the name of the trace is empty: give a snapshot folder, or a .hwt file")
         return cls(Snapshot.open(Path(path)), images)
@@ -273,14 +273,14 @@ class Capture:
         image = Image()
         for text in images:
             image.add_file(text)
-        if not image.spans:  # symbols alone belong to the dump
+        if not image.spans:  # if the images have symbols alone, these belong to the dump
             dumped = self.snapshot.image(core)
             for start, end in dumped.spans:
                 image.add(start, dumped.read(start, end - start))
         return image
 
     def chosen(self, ids: Iterable[int]) -> list[Stream]:
-        """Those with the IDs, or all. Raises SelectionError."""
+        """Return the streams with these IDs, or all if there are none. Raises SelectionError for an unknown ID."""
         ids = list(ids)
         for number in ids:
             if number in self.others:
@@ -310,7 +310,7 @@ def _chunks(buffer: Buffer) -> Iterator[bytes]:
 
 
 def _sizes(buffer: Buffer) -> dict[int, int]:
-    """Bytes of each trace ID in the buffer. Raises HeadwayError for one in which nothing is."""
+    """Return the number of bytes of each trace ID in the buffer. Raises HeadwayError if the buffer holds no trace."""
     deformatter, sizes, total = Deformatter(), dict[int, int](), 0
     for chunk in _chunks(buffer):
         total += len(chunk)

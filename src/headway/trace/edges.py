@@ -1,9 +1,9 @@
-"""An instruction trace as nested slices, of whatever dialect it comes: what each track was doing, for a view to show.
+"""An instruction trace as nested slices for a view, the same for every trace format: what each track was doing.
 
-A producer for each dialect says, track by track in order of time, what was executed (`Slices.executes`), what the time
-within it was for (`Slices.within`), and when nothing was, or nothing is known (`Slices.apart`). Here a stretch in one
-function becomes one slice, with the lines of source that are known, and slices are written as they end: memory does
-not grow with the trace.
+The producer of a format reports for each track, in order of time, what was executed (`Slices.executes`), what the time
+within it was spent on (`Slices.within`), and when nothing was executed or nothing is known (`Slices.apart`). `Slices`
+turns each span in one function into one slice, with the lines of source that are known. It writes each slice when it
+ends, so that memory does not grow with the trace.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ _MAX_NAMES = 1 << 20
 
 
 class Names(Protocol):
-    """What a program calls its addresses; nothing where it has no name for one."""
+    """The names that a program has for addresses. Both methods return "" for an address without a name."""
 
     def symbol(self, address: int) -> str:
-        """The function."""
+        """Return the function that contains the address."""
 
     def line(self, address: int) -> str:
-        """``file:line`` of the source."""
+        """Return ``file:line`` of the source of the address."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """At a time (ns) a slice of a track begins, or (name None) the innermost one ends."""
+    """The begin of a slice of a track at a time (ns), or, if ``name`` is None, the end of the innermost slice."""
 
     track: int
     time: int
@@ -41,31 +41,31 @@ class Edge:
 
 
 class Tracks(Protocol):
-    """What edges are given to."""
+    """A receiver of edges."""
 
     def describe(self, track: int, name: str, parent: int | None = None) -> None:
-        """A track, before its edges."""
+        """Name a track, before its first edge; ``parent`` is the number of the track above it."""
 
     def put(self, edge: Edge) -> None:
-        """One more."""
+        """Take the next edge."""
 
 
 @dataclass(slots=True)
 class _Track:
     name: str | None = None
-    """Of the slice that is open."""
+    """The name of the open slice; None if no slice is open."""
     thread: int | None = None
     begin: int = 0
-    """Of that slice."""
+    """The time at which that slice began."""
     end: int = 0
-    """Up to where it is known what the track did."""
+    """The time up to which it is known what the track did."""
 
 
 class Slices:
-    """Makes edges of stretches and gives them to ``put``.
+    """Makes edges from spans of time and gives them to ``put``.
 
-    Stretches have times of the producer, which ``clock`` makes nanoseconds of, and come in the order of their track's
-    time. What is of a time that the track has passed is left out, and counted (``passed``).
+    Spans have times of the producer, which ``clock`` converts to nanoseconds. They come in the order of their track's
+    time. A span that lies before the time that its track has reached is left out and counted (``passed``).
     """
 
     def __init__(
@@ -77,9 +77,9 @@ class Slices:
         self.passed = 0
 
     def executes(self, track: int, start: int, end: int, address: int, thread: int | None = None) -> bool:
-        """The instruction there was executed, or waited to be; ``thread``: the software thread whose it is.
+        """Report that the instruction at ``address`` was executed, or waited to be, by the software thread ``thread``.
 
-        False: the track has passed that time.
+        Return False if the track has passed that time.
         """
         name = self._known.get(address)
         if name is None:
@@ -100,7 +100,7 @@ class Slices:
         return True
 
     def within(self, track: int, start: int, end: int, name: str, category: str, address: int) -> None:
-        """What time of the stretch was for that has just been told, and not passed."""
+        """Report what a part of the span was spent on that was just reported to `executes` and not passed."""
         now = self._tracks[track]
         start = max(start, now.begin)
         if now.name is None or start >= end:
@@ -109,7 +109,7 @@ class Slices:
         self._put(Edge(track, self._clock(end), None))
 
     def apart(self, track: int, start: int, end: int, name: str, category: str, address: int | None = None) -> None:
-        """Nothing was executed, or what was is not known."""
+        """Report that nothing was executed, or that it is not known what was."""
         begin = self._fit(track, start, end)
         if begin is None:
             return
@@ -120,18 +120,18 @@ class Slices:
         now.end = end
 
     def pause(self, track: int) -> None:
-        """What the track does from here on has no place in time."""
+        """Report that what the track does from here on has no place in time."""
         now = self._tracks.get(track)
         if now is not None:
             self._close(track, now)
 
     def close(self) -> None:
-        """All has been told."""
+        """End all open slices, after the last report."""
         for track, now in self._tracks.items():
             self._close(track, now)
 
     def _fit(self, track: int, start: int, end: int) -> int | None:
-        """From where on the track has not passed the stretch; None: it has passed all of it."""
+        """Return the time from which on the track has not passed the span; None if it has passed all of it."""
         if start >= end:
             return None
         now = self._tracks.setdefault(track, _Track(end=start))

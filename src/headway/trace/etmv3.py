@@ -1,7 +1,7 @@
-"""How an ETMv3 trace unit was set up, and the parser for what it writes.
+"""The setting of an ETMv3 trace unit, and the parser for its output.
 
-The format depends on the setting (whether P-headers count cycles, how long context IDs are …) and says nothing about
-it: it has to come from the unit's registers. Source: ARM IHI 0014Q, chapter 3, ETMCR, ETMIDR and ETMCCER.
+The format depends on the setting (whether P-headers count cycles, how long context IDs are …), but the trace does not
+contain it. It has to be read from the unit's registers. Source: ARM IHI 0014Q, chapter 3, ETMCR, ETMIDR and ETMCCER.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Packets", "Parser", "Setting", "atoms", "packets"]
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What the unit was told to trace. ``context_bytes``: 0, 1, 2 or 4; ``timestamp_bits``: 48 or 64."""
+    """The setting of the trace unit. ``context_bytes``: 0, 1, 2 or 4; ``timestamp_bits``: 48 or 64."""
 
     cycle_accurate: bool = True
     context_bytes: int = 0
@@ -32,7 +32,7 @@ class Setting:
 
     @classmethod
     def from_registers(cls, etmcr: int, etmidr: int, etmccer: int) -> Setting:
-        """Read off the registers; each is a number of 32 bits."""
+        """Return the setting that the registers show; each is a number of 32 bits."""
         minor = etmidr >> 4 & 15
         return cls(
             cycle_accurate=bool(etmcr >> 12 & 1),
@@ -42,14 +42,14 @@ class Setting:
             data_values=bool(etmcr >> 2 & 1),
             data_addresses=bool(etmcr >> 3 & 1),
             virtual_machines=bool(etmccer >> 26 & 1),
-            # The form of ETMv3.0 to 3.2, for exceptions into ARM state. With later units it would be damage.
+            # The form of ETMv3.0 to 3.2, for exceptions into ARM state. From later units it would be damage.
             deprecated_branches=minor < 3,
             branch_broadcast=bool(etmcr >> 8 & 1),
             counted_through_overflow=1 <= minor <= 4,
         )
 
     def parser(self) -> Parser:
-        """A parser for one stream."""
+        """Return a parser for one stream."""
         return Parser(
             cycle_accurate=self.cycle_accurate,
             context_bytes=self.context_bytes,
@@ -63,7 +63,7 @@ class Setting:
 
 
 def packets(chunks: Iterable[bytes], setting: Setting) -> Iterator[Packet]:
-    """The packets of one stream, of bytes in any division."""
+    """Yield the packets of one stream, whose bytes may be divided into chunks anywhere."""
     parser = setting.parser()
     for chunk in chunks:
         yield from parser.feed(chunk)

@@ -1,7 +1,7 @@
-"""What was in memory while the trace was taken: bytes by address, the names of functions, and lines of their source.
+"""The memory during a trace: bytes by address, the names of functions, and the lines of their source.
 
-It comes from ELF files, from memory dumps at an address, and, for names alone, from a ``System.map``. All are bytes
-from outside.
+It comes from ELF files, from memory dumps at an address, and, for names alone, from a ``System.map``. All of these are
+untrusted.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _LONGEST_NAME = 256
 _LINE = re.compile(rb"([0-9a-fA-F]{8,16}) ([a-zA-Z]) (\S+)")
 _ARM = "EM_ARM"
 _AFTER = 1 << 16
-"""A symbol without a size reaches so far at most."""
+"""The largest distance, in bytes, from a symbol without a size to an address that belongs to it."""
 
 
 class Image:
-    """Segments of memory and symbols. Those added first hold where several overlap."""
+    """Segments of memory and symbols. Where several overlap, the one that was added first holds."""
 
     def __init__(self) -> None:
         self._segments: list[tuple[int, bytes]] = []
@@ -44,22 +44,22 @@ class Image:
 
     @property
     def spans(self) -> list[tuple[int, int]]:
-        """Where there is something: (start, end)."""
+        """The (start, end) of every segment."""
         return [(start, start + len(data)) for start, data in self._segments]
 
     def read(self, address: int, size: int) -> bytes:
-        """Bytes at an address; fewer or none where the image has none."""
+        """Return bytes at an address; fewer or none where the image has none."""
         for start, data in self._segments:
             if start <= address < start + len(data):
                 return data[address - start : address - start + size]
         return b""
 
     def add(self, address: int, data: bytes) -> None:
-        """A memory dump."""
+        """Add a memory dump."""
         self._segments.append((address, data))
 
     def symbol(self, address: int) -> str:
-        """The function that an address is in, or nothing."""
+        """Return the function that contains an address, or ""."""
         found = self._names.get(address)
         if found is None:
             if len(self._names) > 1 << 20:
@@ -78,18 +78,18 @@ class Image:
         return name if address < start + (size or _AFTER) else ""
 
     def line(self, address: int) -> str:
-        """``file:line`` of the source, or nothing."""
+        """Return ``file:line`` of the source, or ""."""
         return next((found for lines in self._lines if (found := lines.at(address))), "")
 
     def add_symbols(self, symbols: Iterable[tuple[int, int, str]]) -> None:
-        """(address, size, name); a size of 0 is not known."""
+        """Add symbols (address, size, name); a size of 0 means unknown."""
         for address, size, name in symbols:
             self._symbols.setdefault(address, (name[:_LONGEST_NAME], size))
         self._starts = None
         self._names.clear()
 
     def add_file(self, text: str) -> None:
-        """``FILE`` (an ELF program or a System.map) or ``FILE@ADDRESS`` (a dump). Raises HeadwayError."""
+        """Add ``FILE`` (an ELF program or a System.map) or ``FILE@ADDRESS`` (a dump). Raises HeadwayError."""
         name, at, number = text.rpartition("@")
         if at and re.fullmatch(r"0[xX][0-9a-fA-F]{1,8}|[0-9]{1,10}", number) and int(number, 0) < 1 << 32:
             start, data = int(number, 0), read_file(Path(name), "a memory dump", _MAX_FILE)

@@ -1,7 +1,7 @@
 """What every stream of a capture was executing at one moment.
 
-A first pass over each stream finds its fit to the common time, and from which cycle to which each block of its records
-reaches. An answer then looks at the records of one block alone; what precedes it is followed, but not looked at.
+A first pass over each stream finds its fit to the common time, and the span of cycles of each block of its records. An
+answer looks only at the records of one block; the blocks before it are decoded, but their records are not looked at.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ __all__ = ["Index", "Moment"]
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What a stream was doing: ``record``, or, if that is not known, ``why`` (a state's name).
+    """What a stream was doing: ``record``, or, if that is not known, ``why`` (the name of a state).
 
-    ``time`` (ticks of the common clock) may be off by ``uncertainty`` to either side; ``cycle``: of the record's epoch.
+    ``time`` (ticks of the common clock) has an ``uncertainty`` to either side. ``cycle`` is in the record's epoch.
     """
 
     stream: Stream
@@ -38,7 +38,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class _Reach:
-    """Of the records of a block that are of one epoch: cycles, without the first."""
+    """The cycles, without the first, of those records of a block that are in one epoch."""
 
     block: int
     epoch: int
@@ -56,7 +56,7 @@ class _Indexed:
         self.fit = alignment.fit(self._timestamps())
 
     def _timestamps(self) -> Iterator[Timestamp]:
-        """Of the stream; on the way, how far its blocks reach."""
+        """Yield the stream's timestamps; on the way, note the cycles that its blocks reach."""
         end, epoch = 0, -1
         for number, block in enumerate(self.stream.blocks()):
             began: int | None = None
@@ -79,15 +79,15 @@ class _Indexed:
 
     @property
     def last(self) -> int:
-        """Of the first epoch."""
+        """The last cycle of the first epoch."""
         return max((reach.end for reach in self.reaches if reach.epoch == 0), default=0)
 
     def covers(self, time: float) -> bool:
-        """Whether it has timestamps on both sides."""
+        """Return whether the stream has timestamps before and after the time."""
         return self.fit.span is not None and self.fit.span[0] <= time <= self.fit.span[1]
 
     def at(self, time: float | None, cycle: int | None) -> Moment:
-        """At a common time, or at a cycle of the first epoch, or both, which are the same moment."""
+        """Return the moment at a common time, at a cycle of the first epoch, or at both, which must be the same."""
         if time is None and cycle is None:
             return Moment(self.stream, why="unknown.alignment")
         for reach in self.reaches:
@@ -105,7 +105,7 @@ class _Indexed:
         return Moment(self.stream, time, why=why)
 
     def _record(self, reach: _Reach, wanted: float) -> Instruction | Gap | None:
-        """What is done at or after the cycle, first, was being done at it."""
+        """Return the first record that ends at or after the cycle, which is the one that was in progress at it."""
         begin = reach.begin
         block: Iterable[Record] = next(islice(self.stream.blocks(), reach.block, None))
         for record in block:
@@ -119,13 +119,13 @@ class _Indexed:
 
 
 class Index:
-    """Made in one pass over each stream; asked any number of times."""
+    """The moments of all streams, indexed in one pass over each stream and then found quickly."""
 
     def __init__(self, streams: Sequence[Stream]) -> None:
         self._streams = [_Indexed(stream) for stream in streams]
 
     def at_time(self, time: float) -> list[Moment]:
-        """Every stream at a time of the common clock, in ticks. Raises HeadwayError if no stream has it."""
+        """Return the moment of every stream at a common time, in ticks. Raises HeadwayError if no stream covers it."""
         if not any(one.covers(time) for one in self._streams):
             spans = [one.fit.span for one in self._streams if one.fit.span]
             if not spans:
@@ -135,7 +135,10 @@ class Index:
         return [one.at(time, None) for one in self._streams]
 
     def at_cycle(self, stream: int, cycle: int) -> list[Moment]:
-        """Every stream at a cycle of one, before that lost time. Raises HeadwayError if it has ended."""
+        """Return the moment of every stream at a cycle of ``stream`` in its first epoch.
+
+        Raises HeadwayError if the cycle lies after the first loss of time, or after the end.
+        """
         (named,) = (one for one in self._streams if one.stream.id == stream)
         if cycle > named.last:
             raise HeadwayError(f"stream {stream:#x} ends at cycle {named.last}: give an earlier one than {cycle}")

@@ -1,4 +1,4 @@
-"""What a packet is, whatever the dialect: kind, place in the stream, payload."""
+"""Packets of any trace format: kind, place in the stream, payload."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Isa", "Kind", "Packet", "Reason", "Says"]
 
 
 class Kind(IntEnum):
-    """Kinds of packets, with what they are called in statistics."""
+    """Kinds of packets, with their titles in statistics."""
 
     NOISE = 0
     INCOMPLETE = 1
@@ -29,7 +29,7 @@ class Kind(IntEnum):
 
     @property
     def title(self) -> str:
-        """What the architecture calls it."""
+        """The architecture's name for the kind."""
         return _TITLES[self]
 
 
@@ -53,7 +53,7 @@ _TITLES = {
 
 
 class Says(IntFlag):
-    """What a packet says beside its value."""
+    """Flags of a packet beside its value."""
 
     COUNT = 1
     PROGRESS = 2
@@ -65,7 +65,7 @@ class Says(IntFlag):
 
 
 class Isa(IntEnum):
-    """Instruction sets of an address."""
+    """The instruction set of an address."""
 
     ARM = 0
     THUMB = 1
@@ -74,7 +74,7 @@ class Isa(IntEnum):
 
 
 class Reason(IntEnum):
-    """Why there is an I-sync."""
+    """The reason for an I-sync."""
 
     PERIODIC = 0
     TRACE_ON = 1
@@ -85,10 +85,10 @@ class Reason(IntEnum):
 class Packet(NamedTuple):
     """One packet.
 
-    ``offset`` and ``size`` are in bytes of its stream. ``value``: an address, time (ticks), cycles, an ID, or the
-    header of a P-header. ``says``: bits of :class:`Says`. ``bits``: how many low bits of an address or time were in it;
-    the others are those before. ``context``: an I-sync's context ID, or the number of a branch's exception. ``before``:
-    where the load or store is that an I-sync came amid.
+    ``offset`` and ``size`` are in bytes of its stream. ``value`` is an address, a time (ticks), cycles, an ID, or the
+    header of a P-header. ``says`` has bits of :class:`Says`. ``bits`` is the number of low bits of an address or time
+    that were in the packet; the other bits are those of the value before. ``context`` is an I-sync's context ID, or
+    the number of a branch's exception. ``before`` is the address of the load or store during which an I-sync came.
     """
 
     kind: int

@@ -1,8 +1,8 @@
-"""What a decoded trace consists of, the same for every dialect: instructions, gaps, times.
+"""The records of a decoded trace, the same for every format: instructions, gaps, timestamps, exceptions.
 
-Times are in cycles of the stream's own processor. They are counted from the stream's first synchronisation on, as
-long as no time is lost; where some is (``epoch`` grows), they are counted anew, and how that lies to what was before
-is known only through timestamps (``alignment``).
+Times are in cycles of the stream's own processor. They are counted from the stream's first synchronisation on, as long
+as no time is lost. Where time is lost, a new epoch begins, and cycles are counted anew; only timestamps relate it to
+the epochs before (``alignment``).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["Exception_", "Gap", "Instruction", "Record", "Timestamp", "Why"]
 
 
 class Why(IntEnum):
-    """Why it is not known what was executed."""
+    """The reason why it is not known what was executed."""
 
     UNSYNCHRONISED = 0
     OFF = 1
@@ -28,12 +28,12 @@ class Why(IntEnum):
 
     @property
     def state(self) -> str:
-        """As a state's name."""
+        """The reason as the name of a state."""
         return f"unknown.{_NAMES[self]}"
 
     @property
     def says(self) -> str:
-        """In words."""
+        """The reason in words."""
         return _WORDS[self]
 
 
@@ -63,10 +63,11 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One instruction. ``cycle``: when it was done, in its epoch; ``cycles``: since the one before, without gaps.
+    """One instruction.
 
-    Both are None where the trace does not count cycles. ``executed``: its condition was true. ``thread``: the context
-    ID, None where it is not traced. ``index``: the byte of the stream that told of it.
+    ``cycle`` is when it was done, in its epoch; ``cycles`` is the time since the one before, without gaps. Both are
+    None if the trace does not count cycles. ``executed`` tells whether its condition was true. ``thread`` is the
+    context ID, or None if it is not traced. ``index`` is the byte of the stream that reported the instruction.
     """
 
     cycle: int | None
@@ -80,13 +81,13 @@ class Instruction:
 
     @property
     def state(self) -> str:
-        """As a state's name: an instruction whose condition was false takes its time as well."""
+        """The instruction as the name of a state. An instruction whose condition was false takes time as well."""
         return "executed" if self.executed else "not_executed"
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """What was executed here is not known. ``cycles``: its length, None if unknown; bytes ``start`` to ``end``."""
+    """A part in which it is not known what was executed: its length in ``cycles`` (None: unknown), and its bytes."""
 
     why: Why
     cycle: int | None
@@ -98,7 +99,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Timestamp:
-    """The common clock showed ``time`` (ticks) when ``cycle`` cycles of the epoch had passed."""
+    """A time of the common clock (ticks), which it showed when ``cycle`` cycles of the epoch had passed."""
 
     time: int
     cycle: int | None
@@ -108,7 +109,7 @@ class Timestamp:
 
 @dataclass(frozen=True, slots=True)
 class Exception_:  # noqa: N801 - the field's name is the language's
-    """The processor took an exception; ``address`` is where it went on."""
+    """An exception that the processor took; ``address`` is where it continued."""
 
     number: int
     address: int

@@ -1,7 +1,8 @@
-"""A capture's streams as slices: a track for each, long waits in its functions, gaps as such, all in the common time.
+"""The streams of a capture as slices: a track for each stream, with long waits inside functions and gaps as slices.
 
-A nanosecond shown is a thousandth of a tick of the common clock, since many instructions are done in one tick. Where no
-stream has timestamps enough, each is on a clock of its own, and a nanosecond is one of its cycles.
+All are in the common time. A nanosecond in the output is a thousandth of a tick of the common clock, since many
+instructions are done in one tick. If no stream has enough timestamps, each stream is on a clock of its own, and a
+nanosecond is one of its cycles.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ if TYPE_CHECKING:
 __all__ = ["PER_TICK", "plan", "walk", "write"]
 
 PER_TICK = 1000
-"""Nanoseconds shown for each tick of the common clock."""
+"""Nanoseconds in the output for each tick of the common clock."""
 MIN_CYCLES = 8
-"""Cycles that an instruction must wait for the wait to have a slice of its own."""
+"""Cycles that an instruction must wait so that the wait gets a slice of its own."""
 _LATEST = (1 << 63) - 1
 _UNPLACED = "unknown.alignment"
 
 
 class _Clock:
-    """Cycles to nanoseconds. Asked for cycles in order, so that what it costs does not grow with the lines of a fit."""
+    """A conversion from cycles to nanoseconds. Cycles must come in order; its cost then does not grow with the fit."""
 
     def __init__(self, found: Fit | None) -> None:
         self._fit = found
@@ -37,7 +38,7 @@ class _Clock:
         self._lines: Sequence[Line] = ()
 
     def span(self, epoch: int, start: int, end: int) -> tuple[int, int] | None:
-        """When that was; None: not known, or time was lost in between."""
+        """Return begin and end in nanoseconds; None if they are not known, or if time was lost in between."""
         if self._fit is None:
             return (start, end) if epoch == 0 else None
         if epoch != self._epoch:
@@ -54,9 +55,10 @@ class _Clock:
 
 
 def plan(fits: Sequence[tuple[Stream, Fit]]) -> tuple[list[tuple[Stream, Fit | None]], list[str]]:
-    """The streams that can be shown, each with its fit to the common time, or None: on a clock of its own.
+    """Return the streams that can be shown, each with its fit to the common time, or None for a clock of its own.
 
-    And what has to be said of those that cannot, or are not in the common time. Raises HeadwayError if none can be.
+    The second result has notes on the streams that cannot be shown, or are not in the common time. Raises HeadwayError
+    if no stream can be shown.
     """
     notes = []
     timed = [(stream, found) for stream, found in fits if stream.setting.cycle_accurate]
@@ -77,11 +79,11 @@ def plan(fits: Sequence[tuple[Stream, Fit]]) -> tuple[list[tuple[Stream, Fit | N
 
 
 def walk(stream: Stream, found: Fit | None, put: Callable[[Edge], None]) -> int:
-    """The edges of a stream in order, properly nested; gives how many stretches were of a time already passed."""
+    """Put the edges of a stream in order, properly nested. Return how many spans were of a time already passed."""
     track, clock, slices = track_of(stream), _Clock(found), Slices(stream.image, put)
     epoch, cycle = 0, 0
     reached: int | None = None
-    lost = ""  # why it is not known what was done since then
+    lost = ""  # the reason why it is not known what was done since then
     for record in stream.records():
         if not isinstance(record, Instruction | Gap) or record.cycle is None:
             continue
@@ -109,15 +111,15 @@ def walk(stream: Stream, found: Fit | None, put: Callable[[Edge], None]) -> int:
 
 
 def write(streams: Sequence[tuple[Stream, Fit | None]], file: Tracks) -> list[str]:
-    """The slices of streams; gives what has to be said of them."""
+    """Write the slices of the streams. Return notes for the user."""
     notes = []
     for stream, found in streams:
         file.describe(track_of(stream), f"stream {stream.id:#x} ({stream.source.core or stream.source.name})")
         if passed := walk(stream, found, file.put):
-            notes.append(f"stream {stream.id:#x}: {passed} stretches left out, as its time goes back")
+            notes.append(f"stream {stream.id:#x}: {passed} spans left out, as its time goes back")
     return notes
 
 
 def track_of(stream: Stream) -> int:
-    """The number of a stream's track."""
+    """Return the number of a stream's track."""
     return stream.id + 1

@@ -1,8 +1,8 @@
-"""A CoreSight snapshot: a folder with captured trace, memory dumps, and INI files that say what they are.
+"""CoreSight snapshots: a folder with captured trace, memory dumps, and INI files that describe them.
 
-``snapshot.ini`` names the devices' files and ``trace.ini``; that says which file holds which buffer, which source
-writes into which buffer, and which core a source traces. Every file is from outside: sizes are limited, names stay
-inside the folder, and what is missing or impossible is one sentence.
+``snapshot.ini`` names the files of the devices and ``trace.ini``. That file says which file holds which buffer, which
+source writes into which buffer, and which core a source traces. Every file is untrusted: sizes are limited, names must
+stay inside the folder, and anything missing or impossible is reported in one sentence.
 
 Source: the snapshot format of Arm DS-5 as "CoreSight Access Library" writes it (docs/specs/ABI of OpenCSD).
 """
@@ -31,7 +31,7 @@ _ETMV3 = re.compile(r"ETM-?v?3(\.\d+)?", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A file of trace. ``formatted``: in frames of several sources."""
+    """A trace buffer and its files. ``formatted`` tells whether it is in frames that several sources share."""
 
     name: str
     paths: tuple[Path, ...]
@@ -40,7 +40,7 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A trace source. ``setting`` is None if it is not ETMv3; ``stream`` is its trace ID, None if unknown."""
+    """A trace source. ``setting`` is None if it is not ETMv3; ``stream`` is its trace ID, None if that is unknown."""
 
     name: str
     kind: str
@@ -52,16 +52,16 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What the folder says."""
+    """The contents of a snapshot folder."""
 
     path: Path
     sources: tuple[Source, ...]
     dumps: Mapping[str, tuple[tuple[int, Path, int, int | None], ...]]
-    """By core: (address, file, offset, length)."""
+    """The memory dumps by core: (address, file, offset, length)."""
 
     @classmethod
     def open(cls, path: Path) -> Snapshot:
-        """Reads the folder (or its ``snapshot.ini``). Raises HeadwayError."""
+        """Read the folder, given by its path or by that of its ``snapshot.ini``. Raises HeadwayError."""
         if path.name == "snapshot.ini":
             path = path.parent
         if not path.is_dir():
@@ -93,7 +93,7 @@ class Snapshot:
         return cls(path, tuple(sources), dumps)
 
     def image(self, core: str | None) -> Image:
-        """The memory of a core, as dumped. Raises HeadwayError."""
+        """Return the dumped memory of a core. Raises HeadwayError."""
         image = Image()
         for address, path, offset, length in self.dumps.get(core or "", ()):
             data = read_file(path, "a memory dump", _MAX_DUMP)
@@ -105,7 +105,7 @@ class Snapshot:
 
 
 class _Ini:
-    """One of the files."""
+    """One INI file of the snapshot."""
 
     def __init__(self, folder: Path, name: str) -> None:
         path = _inside(folder, name)
@@ -143,7 +143,7 @@ class _Ini:
         raise HeadwayError(f"{self.words} has no {key} in {_quoted(section)}: export the snapshot again")
 
     def number(self, section: str, key: str, default: int | None = None) -> int:
-        """Of 32 bits. A register's key may have its number in brackets behind."""
+        """Return a number of 32 bits. The key of a register may be followed by its number in brackets."""
         for found, value in self.section(section).items():
             if found.partition("(")[0].strip().lower() == key.lower():
                 try:
@@ -163,7 +163,7 @@ class _Ini:
 
 
 def _inside(folder: Path, name: str) -> Path:
-    """A file of the folder; a snapshot has no business elsewhere."""
+    """Return the path of a file inside the folder. Raises HeadwayError for a file outside it."""
     path = Path(name.replace("\\", "/"))
     if path.is_absolute() or ".." in path.parts or "\0" in name or not name:
         raise HeadwayError(
@@ -208,5 +208,5 @@ def _dumps(folder: Path, device: _Ini) -> tuple[tuple[int, Path, int, int | None
 
 
 def _quoted(section: str) -> str:
-    """A section as it stands in the file, on one line whatever is in its name."""
+    """Return a section's header as it is in the file, on one line whatever characters its name has."""
     return f"[{ascii(section)[1:-1]}]"

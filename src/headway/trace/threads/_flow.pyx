@@ -1,9 +1,10 @@
-"""Packets of the six-thread protocol and a program image to what each thread did in each of its cycles.
+"""The flow of the machine's threads: packets of the six-thread protocol become what each thread did in each cycle.
 
-A core's stream is taken a segment at a time, and only those that are as they were sent are believed. Every thread has a place of its
-own in the program and in time; its packets move it: an E atom is one instruction of the image, an N atom a branch that was not
-taken, S and W atoms are cycles at the place. What is not known is a gap with a reason, from the last cycle that was known to
-the I-sync that ends it. Time goes on where only the program is not known.
+A core's stream is decoded one segment at a time, and only segments that are as they were sent are trusted. Every thread
+has a place of its own in the program and in time, and its packets move it. An E atom is one instruction of the image,
+an N atom is a branch that was not taken, and S and W atoms are cycles at the place. A part that is not known is a gap
+with a reason, from the last known cycle to the I-sync that ends the gap. Time goes on where only the program is not
+known.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -20,7 +21,7 @@ from headway.trace.threads.packets cimport (
 
 __all__ = ["Decoder", "Rows", "count_packets"]
 
-# How an instruction goes on.
+# How the flow continues after an instruction.
 cdef enum:  # Going
     UNSEEN = 0
     PLAIN
@@ -30,9 +31,9 @@ cdef enum:  # Going
     ALTERED            # the program has changed it
     NOTHING            # no bytes are known
 
-# Why it is not known what a thread did; docs/trace-format.md, codes from 32 on.
+# Why it is not known what a thread did: codes of docs/trace-format.md from 32 on.
 cdef enum:  # Why
-    BEFORE = 32        # the first synchronisation
+    BEFORE = 32        # before the first synchronisation
     UNTRACED = 33
     OVERFLOW = 34
     DAMAGE = 35
@@ -59,33 +60,33 @@ cdef struct Region:
     Code* code
 
 cdef struct Place:
-    # A thread: where it is, and when.
-    int64_t cycle        # of its own, that is to come next
-    int64_t since        # of its own cycles, those since its last instruction
-    int64_t gap          # when the gap began; -1: that is not known
-    int64_t lost         # at which byte of the stream
+    # The place of a thread in the program and in time.
+    int64_t cycle        # its next cycle, counted in its own cycles
+    int64_t since        # its cycles since its last instruction
+    int64_t gap          # the cycle at which the gap began; -1: not known
+    int64_t lost         # the byte of the stream at which the gap began
     uint32_t address
     uint32_t last        # address of its last instruction
     uint32_t base
     uint32_t told
     uint32_t id
     uint32_t target
-    uint32_t expected    # where its indirect jump goes, unless a packet says otherwise
+    uint32_t expected    # target of its indirect jump, unless a packet gives another
     uint32_t depth
     uint32_t returns[16]
     uint32_t stalls[4]
-    uint8_t known        # where it is
-    uint8_t timed        # when
-    uint8_t waiting      # for the target of an indirect jump
+    uint8_t known        # the address is known
+    uint8_t timed        # the time is known
+    uint8_t waiting      # it waits for the target of an indirect jump
     uint8_t synchronised
-    uint8_t broken       # packets are missing: no other is what it seems, up to an I-sync
+    uint8_t broken       # packets are missing: up to an I-sync, no other packet can be trusted
     uint8_t shallow      # calls were missed: a return beyond those that were seen may go anywhere
     uint8_t why
 
 cdef struct State:
     Place places[MAX_THREADS]
     int64_t anchor
-    int64_t torn         # the first byte of the stream that is not known, and nothing that is since; -1: none
+    int64_t torn         # the first byte of the stream from which on nothing is known; -1: none
     uint32_t thread
     uint32_t number      # of the next segment
     uint32_t changes
@@ -93,13 +94,13 @@ cdef struct State:
     uint8_t selected
     uint8_t anchored
     uint8_t distrusted   # a change of the program was missed
-    uint8_t ended        # the last head said so
-    uint8_t cut          # the rest of the last segment is missing, or what was before the first
+    uint8_t ended        # the last head ended the trace
+    uint8_t cut          # the rest of the last segment is missing, or what was before the first one
 
 cdef struct Row:
     int64_t cycle        # of the core; -1: not known
-    uint32_t cycles      # since the thread's instruction before; of anything else, how long it lasted
-    uint32_t address     # of a gap, how long it lasted, in units of 2^32
+    uint32_t cycles      # of an instruction, since the thread's instruction before; otherwise the duration
+    uint32_t address     # of a gap, its duration in units of 2^32 cycles
     uint32_t id          # of a gap, the number of its span
     uint8_t thread
     uint8_t size
@@ -107,7 +108,7 @@ cdef struct Row:
     uint8_t unused
 
 cdef struct Span:
-    # Bytes of the stream.
+    # A span of bytes of the stream.
     int64_t start
     int64_t end
 
@@ -119,7 +120,7 @@ cdef inline Py_ssize_t put_text(char* at, bytes text):
 
 
 cdef inline Py_ssize_t put_number(char* at, int64_t value) noexcept nogil:
-    """In decimal digits; not negative."""
+    """Write a number, which must not be negative, in decimal digits."""
     cdef char digits[20]
     cdef Py_ssize_t n = 0, i
     while True:
@@ -134,7 +135,7 @@ cdef inline Py_ssize_t put_number(char* at, int64_t value) noexcept nogil:
 
 
 cdef inline Py_ssize_t put_address(char* at, uint32_t value) noexcept nogil:
-    """0x and eight digits."""
+    """Write 0x and eight digits."""
     cdef int i
     cdef uint32_t digit
     at[0], at[1] = c"0", c"x"
@@ -145,11 +146,12 @@ cdef inline Py_ssize_t put_address(char* at, uint32_t value) noexcept nogil:
 
 
 cdef class Rows:
-    """What threads did, in the order of each thread's time.
+    """What the threads did, in the order of each thread's time.
 
-    ``rows[i]`` is (thread, cycle, cycles, address, size, what, id). Of an instruction (what 16 or 17): the cycle of the core in
-    which it was issued, None if that is not known, and the cycles since the thread's instruction before, gaps not counted in.
-    Of anything else: the first cycle and how many there are, None if that is not known; size is 0, and of a gap address and id.
+    ``rows[i]`` is (thread, cycle, cycles, address, size, what, id). For an instruction (``what`` 16 or 17), ``cycle`` is
+    the cycle of the core in which it was issued, None if that is not known, and ``cycles`` the time since the thread's
+    instruction before, without gaps. For anything else, they are the first cycle and the number of cycles, None if not
+    known. ``size`` is then 0, and for a gap ``address`` and ``id`` are 0, too.
     """
 
     cdef Row* data
@@ -175,7 +177,7 @@ cdef class Rows:
         return (r.thread, cycle, None if cycle is None and not r.cycles else r.cycles, r.address, r.size, r.what, r.id)
 
     def span(self, Py_ssize_t i):
-        """Of a gap the bytes of the stream, (first, end), from where the thread is not known to what says where it is again."""
+        """Return the bytes (first, end) of the stream behind a gap: from the last known place to the next; None: no gap."""
         if not 0 <= i < self.size:
             raise IndexError(i)
         if self.data[i].what < BEFORE:
@@ -183,7 +185,7 @@ cdef class Rows:
         return self.spans[self.data[i].id].start, self.spans[self.data[i].id].end
 
     def counts(self):
-        """How many rows of each code there are."""
+        """Return the number of rows by code."""
         cdef Py_ssize_t i
         cdef int64_t counts[64]
         memset(counts, 0, sizeof(counts))
@@ -192,7 +194,7 @@ cdef class Rows:
         return {i: counts[i] for i in range(64) if counts[i]}
 
     def find(self, int thread, int64_t cycle, int64_t unit):
-        """The index of the row of what a thread did in a cycle of its core; -1: none says so."""
+        """Return the index of the row of what a thread did in a cycle of its core; -1 if there is none."""
         cdef Py_ssize_t i
         cdef Row* r
         cdef int64_t length
@@ -212,10 +214,10 @@ cdef class Rows:
         return -1
 
     def csv(self, bytes stream, int first, list states, list functions, bytes located):
-        """Lines of DESIGN's columns: stream, thread, cycle, cycles, address, size, state, symbol.
+        """Return lines with the columns stream, thread, cycle, cycles, address, size, state, symbol.
 
-        ``first``: number of thread 0. ``states``: a name (bytes) for each of the codes. ``functions``: (start, end, name) by start.
-        ``located``: codes of gaps that are given the bytes that they come from.
+        ``first``: the number of thread 0. ``states``: a name (bytes) for each code. ``functions``: (start, end, name),
+        ordered by start. ``located``: codes of gaps that are shown with the bytes from which they come.
         """
         cdef Py_ssize_t i, room = 4096, used = 0, names = len(functions), low, high, middle
         cdef char* out = <char*>malloc(room)
@@ -285,7 +287,7 @@ cdef class Rows:
             free(out)
 
     cdef int need(self, Py_ssize_t more) except -1:
-        """Room for so many rows, and gaps."""
+        """Make room for ``more`` rows and gaps."""
         cdef Row* larger
         cdef Span* longer
         if self.spanned + more > self.spans_room:
@@ -304,7 +306,7 @@ cdef class Rows:
 
 
 def count_packets(bytes data):
-    """How many packets of each kind a whole segment has, by number; bytes that are none count as 0."""
+    """Return the number of packets by kind in a whole segment; bytes that are no packet count as kind 0."""
     cdef const uint8_t* p = data
     cdef const uint8_t* end = p + len(data)
     cdef int64_t counts[KINDS]
@@ -323,10 +325,11 @@ def count_packets(bytes data):
 
 
 cdef class Decoder:
-    """Follows the threads of one core.
+    """The decoder of the threads of one core.
 
-    ``program``: (address, bytes) of what was loaded. ``unit``: cycles of the core that each cycle of a thread stands for (the
-    number of threads in strict turn, else 1). ``stalls``: give rows also for cycles in which nothing was executed.
+    ``program``: (address, bytes) of what was loaded. ``strict``: the threads take strict turns, so that each cycle of a
+    thread stands for as many cycles of the core as it has threads, otherwise for one. ``stalls``: make rows also for
+    cycles in which nothing was executed.
     """
 
     cdef Region regions[64]
@@ -339,7 +342,7 @@ cdef class Decoder:
     cdef Rows rows
     cdef list clocks, windows
     cdef int64_t begun, after, end
-    # ^ Where in the stream the packet at hand begins and ends, and the segment ends.
+    # ^ Where in the stream the current packet begins and ends, and where the segment ends.
     cdef readonly int64_t contradictions, triggers
 
     def __cinit__(self):
@@ -388,7 +391,7 @@ cdef class Decoder:
     # --- the program ---
 
     cdef inline Code* code_at(self, uint32_t address) noexcept nogil:
-        """The instruction at the address; NULL: none is known there."""
+        """Return the instruction at the address; NULL if none is known there."""
         cdef Code* code
         cdef int i
         if address - self.region.start >= self.region.size:
@@ -440,11 +443,11 @@ cdef class Decoder:
     # --- rows ---
 
     cdef inline int64_t core_cycle(self, int thread, int64_t cycle) noexcept nogil:
-        """The cycle of the core in which a cycle of the thread begins."""
+        """Return the cycle of the core in which a cycle of the thread begins."""
         return cycle if self.unit == 1 else cycle * self.unit + thread + 1 - self.unit
 
     cdef inline void add(self, int thread, Place* t, int what, int64_t cycles) noexcept nogil:
-        """A row for something that is no instruction, from the thread's cycle on."""
+        """Add a row for something other than an instruction, from the thread's cycle on."""
         cdef Row* r = &self.rows.data[self.rows.size]
         self.rows.size += 1
         r.cycle = self.core_cycle(thread, t.cycle) if t.timed else -1
@@ -457,7 +460,7 @@ cdef class Decoder:
         r.unused = 0
 
     cdef void close_gap(self, int thread, Place* t, bint timed) noexcept nogil:
-        """The thread is known again: a row for the time since it was not."""
+        """Add a row for the time in which the thread was not known, which ends here."""
         cdef Row* r
         cdef int64_t length = -1
         if timed and t.gap >= 0:
@@ -465,13 +468,13 @@ cdef class Decoder:
             if not length:
                 return
             if length < 0:
-                # Bytes have come twice, or out of order.
+                # Bytes came twice or out of order.
                 length = t.gap = -1
         r = &self.rows.data[self.rows.size]
         self.rows.size += 1
         r.cycle = self.core_cycle(thread, t.gap) if t.gap >= 0 else -1
         if t.gap == 0 and r.cycle < 0:
-            # A thread's first cycle in strict turn is not a whole one.
+            # In strict turn, a thread's first cycle is incomplete.
             length += r.cycle if length > 0 else 0
             r.cycle = 0
         r.cycles, r.address = <uint32_t>length, <uint32_t>(<uint64_t>length >> 32)
@@ -484,7 +487,7 @@ cdef class Decoder:
         r.unused = 0
 
     cdef void lose(self, Place* t, int why, bint time_too) noexcept nogil:
-        """From here on it is not known what the thread does."""
+        """Begin a part in which it is not known what the thread does."""
         if t.known or not t.synchronised:
             t.gap = t.cycle if t.timed else -1
             t.lost = self.begun
@@ -500,7 +503,7 @@ cdef class Decoder:
     # --- atoms ---
 
     cdef inline bint settle(self, Place* t) noexcept nogil:
-        """No packet has said where the indirect jump went: where it was expected to; False: that is not known."""
+        """Take the expected target of an indirect jump without a packet. Return False if no target is expected."""
         t.waiting = 0
         if t.expected == NO_TARGET:
             self.contradictions += not t.shallow
@@ -510,7 +513,7 @@ cdef class Decoder:
         return True
 
     cdef void execute(self, int thread, Place* t, int count, bint taken) noexcept nogil:
-        """E atoms, or one N atom."""
+        """Execute E atoms, or one N atom."""
         cdef Code* code
         cdef Row* r
         cdef int i
@@ -564,7 +567,7 @@ cdef class Decoder:
                 t.address = code.target
 
     cdef void stand(self, int thread, Place* t, uint32_t reason, uint32_t cycles) noexcept nogil:
-        """S and W atoms."""
+        """Add S and W atoms: cycles at the place."""
         if t.waiting:
             self.settle(t)
         if self.stalls and t.known:
@@ -597,7 +600,7 @@ cdef class Decoder:
         self.stall_again(thread, t, (header >> 2 & 2) | (header >> 1 & 1))
 
     cdef void stall_again(self, int thread, Place* t, uint32_t place) noexcept nogil:
-        """A short stall of the thread's last four."""
+        """Repeat one of the thread's last four short stalls."""
         cdef uint32_t stall = t.stalls[place]
         if t.broken:
             return
@@ -644,7 +647,7 @@ cdef class Decoder:
         t.address = address
 
     cdef void sync(self, int thread, Place* t, Packet* p) noexcept nogil:
-        """An I-sync: the thread is there, and, unless the count has lost its base, then."""
+        """Do an I-sync, which gives the place of the thread and, unless its count has lost its base, the time."""
         cdef State* s = &self.state
         cdef int64_t now = -1
         cdef int why = t.why
@@ -657,7 +660,7 @@ cdef class Decoder:
         if t.waiting and p.kind != RESTART:
             self.settle(t)
         t.waiting = 0
-        if p.kind == RESTART:  # what said where a jump went may be among what was lost
+        if p.kind == RESTART:  # a packet with the target of a jump may be among those that were lost
             why = OVERFLOW if p.reason == 2 else UNTRACED
             if t.known:
                 self.lose(t, why, True)
@@ -687,7 +690,7 @@ cdef class Decoder:
         memset(t.stalls, 0xFF, sizeof(t.stalls))
 
     cdef int segment(self, const uint8_t* p, const uint8_t* end, int64_t offset) except -1:
-        """All packets of a segment that is whole, and is there in the stream (to a few bytes, if it was mended)."""
+        """Decode all packets of a whole segment at that offset of the stream (exact to a few bytes, if it was mended)."""
         cdef State* s = &self.state
         cdef Packet packet
         cdef Place* t = NULL
@@ -697,7 +700,7 @@ cdef class Decoder:
         while p < end:
             n = packet_at(p, end, &packet)
             if not n:
-                # The unit would not have sent it: this is another protocol, or another version of this.
+                # The trace unit sends no such bytes: this is another protocol, or another version of it.
                 self.contradictions += 1
                 self.lose_all(CONTRADICTION)
                 return 0
@@ -764,7 +767,7 @@ cdef class Decoder:
         return 0
 
     cdef int add_clock(self, Packet* p) except -1:
-        """Kept unless it is a head that says of a clock at full speed what was known before."""
+        """Keep a clock packet, unless it is a head that repeats what is known of a clock at full speed."""
         cdef tuple last
         cdef tuple now = (p.count, p.tick, p.speed, p.running, p.kind == CLOCKS)
         if self.clocks and p.kind != CLOCKS:
@@ -782,7 +785,7 @@ cdef class Decoder:
         self.state.selected = 0
 
     def feed(self, segment):
-        """One segment; no threads' rows but those that are certain."""
+        """Decode one segment. Rows are added only for segments that are certain."""
         cdef State* s = &self.state
         cdef bytes data
         if not segment.whole:
@@ -791,7 +794,7 @@ cdef class Decoder:
             if not s.begun and (segment.offset or segment.number >= 0):
                 s.cut = 1
             return
-        # By its number: bytes that are not known may be none that were sent.
+        # Compare numbers, because unknown bytes may not be part of any segment that was sent.
         if (s.cut or segment.number != <int>(s.number & 0xFFFF)) if s.begun else (s.cut and segment.number):
             self.tear(segment.offset)
         s.torn = -1
@@ -804,18 +807,18 @@ cdef class Decoder:
         self.segment(data, <const uint8_t*>data + len(data), segment.offset)
 
     cdef void tear(self, int64_t offset) noexcept nogil:
-        """Something is missing before that byte of the stream."""
+        """Report that something is missing before that byte of the stream."""
         self.begun = self.state.torn if self.state.torn >= 0 else offset
         self.lose_all(DAMAGE)
 
     def take(self):
-        """The rows since this was asked last."""
+        """Return the rows since the last call."""
         cdef Rows found = self.rows
         self.rows = Rows()
         return found
 
     def finish(self, segment=None):
-        """The end of the stream, with what followed the last A-sync: gaps that nothing has ended."""
+        """End the stream, with the segment after the last A-sync; close the gaps that are still open."""
         cdef int i
         cdef Place* t
         cdef Packet packet
@@ -830,7 +833,7 @@ cdef class Decoder:
         if self.state.torn >= 0:
             self.tear(self.begun)
         if segment is not None and segment.number >= 0 and self.state.number & 0xFFFF == segment.number:
-            # If nothing of the last two heads is damaged but the second, the first is here.
+            # If of the last two heads only the second is damaged, the first is here.
             data = segment.data
             p = data
             closed |= packet_at(p, p + len(data), &packet) > 0 and packet.ends
@@ -844,39 +847,41 @@ cdef class Decoder:
                 self.close_gap(i, t, False)
 
     def changes_of_clock(self):
-        """How the core's clock runs from each cycle on, as `Clock` takes it.
+        """Return how the core's clock runs from each cycle on, in the form that `Clock` takes.
 
-        (cycle, tick, speed in sixteenths, ticks of a window in which it runs, whether it changed there or a head says so).
+        Each is (cycle, tick, speed in sixteenths, ticks of a window in which it runs, whether it changed there; if not,
+        a head repeats it).
         """
         return list(self.clocks)
 
     def profile(self):
-        """Windows since this was asked last.
+        """Return the profile's windows since the last call.
 
-        (cycle of the core at which it ended, data-cache misses, their cycles, instruction-cache misses, their cycles, micro-TLB
-        misses, all stall cycles); where windows before it had nothing, or found no room, theirs are in it.
+        Each is (cycle of the core at which it ended, data-cache misses, their cycles, instruction-cache misses, their
+        cycles, micro-TLB misses, all stall cycles). It includes the windows before it that were not sent, because they
+        counted nothing or found no room.
         """
         found, self.windows = self.windows, []
         return found
 
     def save(self):
-        """What is known now, as bytes: with it another decoder can go on from here."""
+        """Return the current state, as bytes, with which another decoder can continue from here."""
         return (<char*>&self.state)[: sizeof(State)], self.contradictions
 
     def load(self, saved):
-        """Goes on from there. ValueError if it is not what `save` gave."""
+        """Continue from a state that `save` returned. Raises ValueError if it has another size."""
         cdef bytes data = saved[0]
         if len(data) != sizeof(State):
             raise ValueError(len(data))
         memcpy(&self.state, <const char*>data, sizeof(State))
 
     def reasons(self):
-        """Of each thread the code of why it is not known where it is; None where it is."""
+        """Return for each thread the code of why its place is not known; None if it is known."""
         cdef int i
         return [None if self.state.places[i].known else self.state.places[i].why for i in range(self.threads)]
 
     def times(self):
-        """Of each thread the cycle of the core up to which it is known what it did; None where that is not known."""
+        """Return for each thread the cycle of the core up to which its time is known; None if it is not."""
         cdef int i
         return [
             self.core_cycle(i, self.state.places[i].cycle) if self.state.places[i].timed else None

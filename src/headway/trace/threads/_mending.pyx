@@ -1,8 +1,8 @@
-"""What is left of a segment of trace, and its check, length and parity, to the segment that was sent.
+"""The repair of a damaged segment of trace, by its check, length and parity.
 
-The parity is the exclusive or of every 36th byte. So of damage to no more than 32 bytes in a row it says *what* was
-changed, or is missing, but not where; the check, a CRC-32, is right for one place alone. At least four columns of the
-parity, which such damage leaves alone, must agree as well; whoever can look into the segment has its own checks, too.
+The parity is the exclusive or of every 36th byte. For damage to at most 32 bytes in a row it therefore tells *what* was
+changed or is missing, but not where. The check, a CRC-32, is right for one place only. At least four columns of the
+parity, which such damage does not affect, must agree as well. A caller that decodes the segment has further checks.
 
 Each search is one pass over the bytes: a CRC is linear, and moving damage by a column changes two columns of the parity.
 """
@@ -18,12 +18,12 @@ __all__ = ["LONGEST_BURST", "WIDTH", "mend", "vouched_for"]
 
 cdef enum:
     BURST = 32         # bytes in a row that may be damaged
-    TRIES = 64         # checks of whole segments that are worth their time
-    LONGEST = 1 << 16  # of which the beginning is looked for
+    TRIES = 64         # checks of whole segments that are made at most
+    LONGEST = 1 << 16  # the longest segment whose beginning is searched for
 
 LONGEST_BURST = BURST
 WIDTH = COLUMNS
-"""Bytes of the parity."""
+"""The number of bytes of the parity."""
 
 cdef uint32_t[256] table
 
@@ -56,14 +56,14 @@ cdef inline uint32_t zeros(uint32_t register, int64_t n) noexcept nogil:
 
 
 cdef inline int turned(uint8_t* column, uint8_t by) noexcept nogil:
-    """How many more columns differ after that."""
+    """Change a column. Return by how much the number of differing columns grows."""
     cdef int before = column[0] != 0
     column[0] ^= by
     return (column[0] != 0) - before
 
 
 cdef int64_t changed(uint8_t* r, int64_t n, uint32_t check, const uint8_t* parity) noexcept nogil:
-    """Bytes in a row are not what they were: undoes that; how many bits it was, 0: it is not so."""
+    """Undo a change of bytes in a row. Return the number of changed bits; 0 if that is not what happened."""
     cdef uint8_t s[COLUMNS]
     cdef uint8_t error[BURST]
     cdef uint8_t kept[BURST]
@@ -107,7 +107,7 @@ cdef int64_t changed(uint8_t* r, int64_t n, uint32_t check, const uint8_t* parit
 
 
 cdef bint missing(const uint8_t* r, int64_t n, int d, uint8_t* t, uint32_t check, const uint8_t* parity, int* tries) noexcept nogil:
-    """Of the segment d bytes in a row are not there; t: room for all of it."""
+    """Restore d bytes in a row that are missing from the segment; t has room for all of it. Return whether it worked."""
     cdef uint8_t s[COLUMNS]
     cdef int64_t p = 0, i
     cdef int k, rest, others = 0
@@ -136,7 +136,7 @@ cdef bint missing(const uint8_t* r, int64_t n, int d, uint8_t* t, uint32_t check
 
 
 cdef bint added(const uint8_t* r, int64_t n, int d, uint8_t* t, uint32_t check, const uint8_t* parity, int* tries) noexcept nogil:
-    """d bytes in a row are not the segment's; t: room for it."""
+    """Remove d bytes in a row that do not belong to the segment; t has room for it. Return whether it worked."""
     cdef uint8_t s[COLUMNS]
     cdef int64_t p = 0, i
     cdef int k, others = 0
@@ -159,10 +159,10 @@ cdef bint added(const uint8_t* r, int64_t n, int d, uint8_t* t, uint32_t check, 
 
 
 def mend(bytes data, uint32_t check, int64_t length, bytes parity):
-    """The segment of so many bytes that ends where ``data`` ends, or ended there before the damage.
+    """Repair the segment of ``length`` bytes that ends where ``data`` ends, or ended there before the damage.
 
-    None, if it is not there, or not after damage of this kind. Else (where in ``data`` it begins, its bytes as they were
-    sent, how many bits of them were not there, or others).
+    Return (where in ``data`` it begins, its bytes as they were sent, how many bits of them were missing or wrong), or
+    None if it is not there, or not after damage of this kind.
     """
     cdef const uint8_t* r = data
     cdef const uint8_t* columns = parity
@@ -182,7 +182,7 @@ def mend(bytes data, uint32_t check, int64_t length, bytes parity):
             bits = changed(t, length, check, columns)
             if bits:
                 return start, t[:length], bits
-        # That bytes are gone or too many can be seen from the size, unless another segment is before this one.
+        # The size shows that bytes are missing or added, unless another segment is before this one.
         if -BURST <= start < 0 and missing(r, size, <int>-start, t, check, columns, &tries):
             return 0, t[:length], -8 * start
         if 0 < start <= BURST and added(r, size, <int>start, t, check, columns, &tries):
@@ -200,7 +200,7 @@ def mend(bytes data, uint32_t check, int64_t length, bytes parity):
 
 
 def vouched_for(bytes data):
-    """(How many bytes the checks in a segment vouch for, up to one that is wrong; whether none is)."""
+    """Return (the number of bytes that the checks in a segment confirm, up to a wrong one; whether none is wrong)."""
     cdef const uint8_t* begin = data
     cdef const uint8_t* end = begin + len(data)
     cdef const uint8_t* p = begin

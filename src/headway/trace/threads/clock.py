@@ -1,9 +1,9 @@
-"""A core's clock against the machine's, from what its trace unit said of it.
+"""The clock of a core in relation to the machine's, from the clock packets of its trace unit.
 
-The cores of a machine may run at different speeds, so threads of different cores are laid over each other by ticks.
-Each time a core's clock changed its trace unit said which tick a cycle was at, and how the clock ran from there on. It
-says the same in between, too, at the head of each segment; that is no change, and must not be taken for one: a clock
-that is stopped for a part of each window counts its windows from the change. It does so, too, from one to the same.
+The cores of a machine may run at different speeds, so threads of different cores are aligned by ticks. At each change
+of a core's clock, its trace unit sends the tick of a cycle, and how the clock runs from there on. It repeats this at
+the head of each segment. Such a repetition is no change and must not be taken for one, because a clock that is stopped
+for a part of each window counts its windows from the change on. It does so even from a change that changes nothing.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import NamedTuple
 __all__ = ["Change", "Clock"]
 
 _FULL = 16
-"""Sixteenths of the machine's clock."""
+"""The full speed, in sixteenths of the machine's clock."""
 _NEAR = 1
-"""Cycles by which a head may be off: of a slow clock, its tick may be any of its cycle's."""
+"""Cycles by which a head may differ: on a slow clock, its tick may be any tick of its cycle."""
 
 
 class Change(NamedTuple):
-    """From a cycle on, which is at ``tick``, it has ``speed`` sixteenths, in ``running`` ticks of each window."""
+    """A change of a clock at a cycle and its ``tick``: ``speed`` sixteenths, in ``running`` ticks of each window."""
 
     cycle: int
     tick: int
@@ -29,7 +29,7 @@ class Change(NamedTuple):
     running: int
 
     def tick_of(self, cycle: int, window: int) -> int:
-        """The tick that a cycle is at."""
+        """Return the tick of a cycle."""
         turned = (cycle - self.cycle) * _FULL // self.speed
         if self.running == window:
             return self.tick + turned
@@ -37,7 +37,7 @@ class Change(NamedTuple):
         return self.tick + windows * window + rest
 
     def cycle_of(self, tick: int, window: int) -> int:
-        """The first cycle at or after a tick."""
+        """Return the first cycle at or after a tick."""
         turned = tick - self.tick
         if self.running != window:
             windows, rest = divmod(turned, window)
@@ -46,17 +46,17 @@ class Change(NamedTuple):
 
 
 class Clock:
-    """``end``: the first cycle after the trace. ``changes``: in order, the first of them where the trace begins."""
+    """The clock of a core. ``end``: the first cycle after the trace. ``changes``: in order, from its beginning on."""
 
     def __init__(self, told: Sequence[tuple[int, int, int, int, bool]], end: int, window: int) -> None:
-        """``told``, in the order in which it was.
+        """Take what the trace unit sent, in its order: ``told``.
 
-        (cycle, tick, speed in sixteenths, ticks of each ``window`` in which it runs, whether it was changed there; else
-        it is what the head of a segment says).
+        Each is (cycle, tick, speed in sixteenths, ticks of each ``window`` in which the clock runs, whether it changed
+        there; if not, the head of a segment repeats it).
         """
         self.end = end
         self.exact = True
-        """Whether each cycle's tick is: where a clock's windows begin is known from a change alone, not from a head."""
+        """Whether the tick of each cycle is exact. Only a change, not a head, tells where a clock's windows begin."""
         self._window = window
         self.changes: list[Change] = []
         for cycle, tick, speed, running, changed in told:
@@ -78,15 +78,15 @@ class Clock:
 
     @property
     def rate(self) -> float | None:
-        """Cycles per tick of the machine, over the whole of the trace."""
+        """Cycles per tick of the machine, over the whole trace; None for an empty one."""
         first = self.changes[0]
         ticks = self.tick(self.end) - first.tick
         return (self.end - first.cycle) / ticks if ticks else None
 
     def tick(self, cycle: int) -> int:
-        """The tick that a cycle of the core is at."""
+        """Return the tick of a cycle of the core."""
         return self.changes[max(bisect_right(self._cycles, cycle) - 1, 0)].tick_of(cycle, self._window)
 
     def cycle(self, tick: int) -> int:
-        """The core's first cycle at or after a tick."""
+        """Return the core's first cycle at or after a tick."""
         return self.changes[max(bisect_right(self._ticks, tick) - 1, 0)].cycle_of(tick, self._window)

@@ -1,9 +1,9 @@
-"""Trace files of the machine (``.hwt``): what each core's trace unit wrote, the machine's shape, the program's digest.
+"""Trace files of the machine (``.hwt``): each core's stream, the machine's shape, and the digest of the program.
 
-Eight bytes (``HWTRACE`` and a version), then chunks: a number of one byte, a length of four (little-endian), and so
-many bytes. Chunk 0xFF comes first and describes the machine in JSON, chunks 0 to 15 are bytes of that core's stream,
-in order, and chunk 0xFE, which is empty, comes last: a file without it was cut off. Nothing that a file says is
-believed before it is checked.
+A file begins with eight bytes (``HWTRACE`` and a version). Chunks follow: a number of one byte, a length of four bytes
+(little-endian), and that many bytes. Chunk 0xFF comes first and describes the machine in JSON. Chunks 0 to 15 are bytes
+of that core's stream, in order. Chunk 0xFE, which is empty, comes last; a file without it is truncated. Files are
+untrusted: every value is checked before it is used.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ _LONGEST = {"program": 64, "name": 1024}
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The machine that was traced, as far as a decoder must know it."""
+    """The properties of the traced machine that a decoder needs."""
 
     cores: int
     threads: int
-    """Of each core."""
+    """Threads of each core."""
     strict: bool
     cycle_accurate: bool
     window: int
-    """Ticks of which a stopped clock runs a part."""
+    """Ticks of a window; a throttled clock runs in a part of each window."""
     program: str
-    """`digest_of` the program."""
+    """The `digest_of` the program."""
     name: str
-    """The program's file."""
+    """The name of the program's file."""
 
 
 def digest_of(segments: Iterable[tuple[int, bytes]]) -> str:
-    """A hash (SHA-256) of what a program puts where, so that it is the same with and without symbols."""
+    """Return a SHA-256 hash of a program's segments, which is the same with and without symbols."""
     found = hashlib.sha256()
     for address, data in segments:
         found.update(struct.pack("<II", address, len(data)))
@@ -59,7 +59,7 @@ def digest_of(segments: Iterable[tuple[int, bytes]]) -> str:
 
 
 class Writer:
-    """Writes a trace file; raises HeadwayError where that fails."""
+    """A writer of a trace file. Its methods raise HeadwayError if writing fails."""
 
     def __init__(self, stream: BinaryIO, shape: Shape) -> None:
         self._stream = stream
@@ -67,14 +67,14 @@ class Writer:
         self._write(MAGIC + _CHUNK.pack(_DESCRIPTION, len(text)) + text)
 
     def add(self, core: int, data: bytes) -> None:
-        """More bytes of a core's stream."""
+        """Write more bytes of a core's stream."""
         for at in range(0, len(data), _MAX_CHUNK):
             piece = data[at : at + _MAX_CHUNK]
             self._write(_CHUNK.pack(core, len(piece)))
             self._write(piece)
 
     def close(self) -> None:
-        """The trace is complete."""
+        """Mark the trace as complete."""
         self._write(_CHUNK.pack(_END, 0))
         with suppress(AttributeError):
             self._stream.flush()
@@ -87,13 +87,13 @@ class Writer:
 
 
 class Recording:
-    """A trace file that is there to be read, any number of times.
+    """A trace file, which can be read any number of times.
 
-    ``sizes``: bytes of each core's stream. ``complete``: it was not cut off.
+    ``sizes``: bytes of each core's stream. ``complete``: whether the file is not truncated.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Reads where its chunks are. Raises HeadwayError for a file that is none."""
+        """Read the description and the positions of the chunks. Raises HeadwayError if it is no trace file."""
         self._path = os.fspath(path)
         self._name = ascii(self._path)
         self._places: dict[int, list[tuple[int, int]]] = {}
@@ -110,7 +110,7 @@ class Recording:
             raise HeadwayError(f"{self._name} has no trace in it: its run was cut short, or traced nothing")
 
     def pieces(self, core: int, start: int = 0) -> Iterator[bytes]:
-        """The bytes of a core's stream from its byte ``start`` on, piece by piece."""
+        """Yield the bytes of a core's stream from its byte ``start`` on, in pieces."""
         with open_file(self._path, "a trace file (.hwt)") as stream:
             for at, size in self._places.get(core, ()):
                 if start >= size:

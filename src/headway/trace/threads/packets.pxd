@@ -1,4 +1,4 @@
-"""The packets of the six-thread protocol, taken off a segment's bytes one by one (docs/trace-format.md)."""
+"""The packets of the six-thread protocol, read one by one from a segment's bytes (docs/trace-format.md)."""
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
@@ -25,15 +25,15 @@ cdef enum:  # Kind
     KINDS = 14
 
 cdef enum:
-    UNUSED = 8           # as a reason: its short packet would be a head
+    UNUSED = 8           # a reason that does not occur: its short packet would be a head
 
 cdef struct Packet:
     uint32_t kind
     uint32_t thread      # SELECTION, SYNC, RESTART
     uint32_t value       # address; P-header; cycles
-    uint32_t bits        # of an address, how many low ones of its 31; whole: 31
-    uint32_t reason      # of a stall; of an I-sync
-    uint32_t told        # BRANCH: cause and type; 0xFFFFFFFF: as before
+    uint32_t bits        # of an address: the number of its low bits in the packet, out of 31
+    uint32_t reason      # of a stall, or of an I-sync
+    uint32_t told        # BRANCH: cause and type; 0xFFFFFFFF: unchanged
     uint32_t id          # of the software thread
     uint32_t has_id
     uint32_t timed       # 0: no count. 1: offset. 2: global count
@@ -43,7 +43,7 @@ cdef struct Packet:
     uint64_t profile[6]
     uint32_t speed
     uint32_t changes
-    uint32_t ends        # ALIGNMENT: the trace does
+    uint32_t ends        # ALIGNMENT: the trace ends
     uint32_t check       # CHECKED
     uint32_t number
 
@@ -57,7 +57,7 @@ cdef inline uint32_t word_at(const uint8_t* p, int bytes) noexcept nogil:
 
 
 cdef inline long varint_at(const uint8_t* p, const uint8_t* end, uint64_t* value) noexcept nogil:
-    """Its length; 0: it is cut off, or has more than 64 bits."""
+    """Read a number. Return its length; 0 if it is cut off or has more than 64 bits."""
     cdef long n = 0
     value[0] = 0
     while p + n < end and n < 10:
@@ -166,7 +166,7 @@ cdef inline long profile_at(const uint8_t* p, const uint8_t* end, Packet* packet
 
 
 cdef inline long packet_at(const uint8_t* p, const uint8_t* end, Packet* packet) noexcept nogil:
-    """The packet at p (p < end): its length in bytes; 0: it is none, or cut off."""
+    """Read the packet at p (p < end). Return its length in bytes; 0 if there is none, or if it is cut off."""
     cdef uint32_t header = p[0]
     cdef uint32_t value
     cdef long n

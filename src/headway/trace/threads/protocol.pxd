@@ -1,14 +1,14 @@
-"""Numbers of the six-thread protocol, the same for who writes a trace and who reads it (docs/trace-format.md)."""
+"""The constants of the six-thread protocol, shared by its writer and its readers (docs/trace-format.md)."""
 
 cdef enum:
     MAX_THREADS = 8
     COLUMNS = 36
-    # ^ Of the parity of a segment.
+    # ^ Columns of a segment's parity.
     TAIL = 44
-    # ^ Bytes of a head by which the segment before it is known, and mended; the first is their mask.
+    # ^ Bytes of a head that check and repair the segment before it; the first of them is their mask.
     NO_TARGET = 1
 
-# Why an instruction is not issued; from FETCH_INTERNAL on it is memory, and odd numbers are external memory.
+# Why an instruction is not issued. From FETCH_INTERNAL on it is memory, and odd numbers are external memory.
 cdef enum:  # Reason
     GOING = 0
     DATA = 1
@@ -23,12 +23,12 @@ cdef enum:  # Reason
     TLB_MISS = 10
     REASONS = 11
 
-# What a hart does in a cycle: codes of packets, of the log, and of what is decoded.
+# What a hart does in a cycle: codes of packets, of the log, and of decoded rows.
 cdef enum:  # Doing
     LONG = 0
     STORE_WAITS = 9
     IN_SLEEP = 12
-    # ^ 12 to 14: C1 to C3.
+    # ^ 12 to 14 stand for C1 to C3.
     WAKES = 15
     EXECUTED = 16
     NOT_TAKEN = 17

@@ -1,8 +1,7 @@
-"""A trace file and the program that ran: what every thread did, in order, or at one cycle.
+"""A trace file with the program that ran: what every thread did, in order or at one cycle.
 
-Decoding is one pass over a core's stream with bounded memory. For the question *what was everybody doing at this
-cycle* a first pass keeps the decoder's state now and then, so that the answer needs no more than a small part of the
-stream again.
+Decoding is one pass over a core's stream in bounded memory. To tell what every thread was doing at one cycle, a first
+pass keeps the decoder's state from time to time, so that the answer needs only a small part of the stream again.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ STATES: Mapping[int, str] = {
     38: "unknown.code_changed",
     39: "unknown.cut_off",
 }
-"""What a thread does in a cycle, by its code in docs/trace-format.md; those from 32 on say why that is not known."""
+"""What a thread does in a cycle, by its code in docs/trace-format.md. Codes from 32 on tell why it is not known."""
 PACKETS = (
     "no packet",
     "A-sync",
@@ -74,31 +73,31 @@ COUNTED = (
     "tlb_misses",
     "stall_cycles",
 )
-"""What the six counters of the profile count."""
+"""The events that the six counters of the profile count."""
 _EVERY = 1 << 15
-"""Bytes of a stream from one kept state of the decoder to the next."""
+"""Bytes of a stream between two states of the decoder that are kept."""
 _TRACE_OFF, _DAMAGE = 33, 35
 _LOCATED = bytes([32, 34, 35, 36, 39])
-"""Gaps that are shown with the bytes that they come from."""
+"""Codes of gaps that are shown with the bytes from which they come."""
 _PADDED = [STATES.get(code, f"unknown.{code}").encode() for code in range(256)]
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What ran: ``segments`` (address, bytes) in order, ``functions`` (start, end, name) by start, and its lines."""
+    """A program: ``segments`` (address, bytes) in order, ``functions`` (start, end, name) by start, source lines."""
 
     segments: tuple[tuple[int, bytes], ...]
     functions: tuple[tuple[int, int, str], ...] = ()
     lines: Lines | None = None
 
     def symbol(self, address: int) -> str:
-        """The function that an address is in, or nothing."""
+        """Return the function that contains an address, or ""."""
         at = bisect_right(self.functions, address, key=lambda function: function[0])
         found = self.functions[at - 1] if at else None
         return found[2] if found and address < found[1] else ""
 
     def line(self, address: int) -> str:
-        """``file:line`` of the source, or nothing."""
+        """Return ``file:line`` of the source, or ""."""
         return self.lines.at(address) if self.lines is not None else ""
 
 
@@ -106,9 +105,9 @@ class Program:
 class Moment:
     """What a thread was doing in a cycle.
 
-    ``cycle``: of its core; ``state``: of `STATES`; ``address`` and ``size`` of the instruction that it executed, or
-    (size 0) that it waited for, None where that is not known; ``id``: the software thread, 0: none that the machine
-    knew.
+    ``cycle`` is of its core, and ``state`` one of `STATES`. ``address`` and ``size`` are of the instruction that it
+    executed, or (size 0) for which it waited; None if that is not known. ``id`` is the software thread, 0 if the
+    machine knew none.
     """
 
     core: int
@@ -122,26 +121,26 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Of one core's stream. ``packets`` by name, ``rows`` by state."""
+    """The contents of one core's stream: ``size`` in bytes, ``packets`` by name, ``rows`` by state."""
 
     size: int
     packets: Mapping[str, int]
     mended: int
-    """Bits that were missing, too many or wrong, and are not any more."""
+    """Bits that were missing, added or wrong, and have been repaired."""
     damaged: int
-    """Bytes in segments that are not known."""
+    """Bytes in segments that could not be repaired."""
     unchecked: int
-    """Bytes after the last A-sync, which have no check to be held against."""
+    """Bytes after the last A-sync, which no check covers."""
     rows: Mapping[str, int]
     contradictions: int
     windows: int
-    """Of the profile, as far as they were sent."""
+    """Windows of the profile that were sent."""
     profile: Mapping[str, int]
-    """What was counted in all of them."""
+    """The sums of the counters over all of them."""
 
     @property
     def instructions(self) -> int:
-        """Executed or not taken."""
+        """Instructions that were executed, and branches that were not taken."""
         return self.rows.get("executed", 0) + self.rows.get("not_executed", 0)
 
 
@@ -157,14 +156,14 @@ class _Index:
     kept: list[_Kept]
     clock: Clock
     whole: bool
-    """No segment was damaged or missing."""
+    """Whether no segment was damaged or missing."""
 
 
 class Trace:
-    """What a trace file tells, with its program."""
+    """A trace file, decoded with its program."""
 
     def __init__(self, recording: Recording, program: Program | None) -> None:
-        """Raises HeadwayError if the program is not the one that was traced."""
+        """Take a trace file and its program. Raises HeadwayError if the program is not the one that was traced."""
         self.recording, self.program = recording, program
         self.shape = recording.shape
         if program is not None and digest_of(program.segments) != self.shape.program:
@@ -174,30 +173,30 @@ class Trace:
         self._index: dict[int, _Index] = {}
 
     def check_core(self, core: int) -> None:
-        """Raises HeadwayError where there is no such stream."""
+        """Raise HeadwayError if there is no such stream."""
         if not 0 <= core < self.shape.cores:
             have = ", ".join(f"{known:#x}" for known in range(self.shape.cores))
             raise HeadwayError(f"there is no stream {core:#x} in this trace: there are {have}")
 
     def check_times(self) -> None:
-        """Raises HeadwayError for a trace that counts no cycles."""
+        """Raise HeadwayError if the trace counts no cycles."""
         if not self.shape.cycle_accurate:
             raise HeadwayError("this trace counts no cycles: run the machine with trace.cycle_accurate = true")
 
     def check_program(self) -> None:
-        """Raises HeadwayError where none is known."""
+        """Raise HeadwayError if no program is known."""
         if self.program is None:
             raise HeadwayError(f"no program is known for this trace: give {self.shape.name!a}, which ran, with --image")
 
     def segments(self, core: int, start: int = 0) -> Iterator[Segment]:
-        """The segments of a core's stream, from its byte ``start`` on, which must be where one begins."""
+        """Yield the segments of a core's stream, from its byte ``start`` on, at which a segment must begin."""
         found = Segments(start)
         for piece in self.recording.pieces(core, start):
             yield from found.feed(piece)
         yield from found.finish()
 
     def rows(self, core: int, *, stalls: bool = False) -> Iterator[Rows]:
-        """What each thread of a core did, part by part; ``stalls``: also the cycles in which it executed nothing.
+        """Yield what each thread of a core did, in parts; with ``stalls`` also the cycles in which it executed nothing.
 
         Raises HeadwayError without a program.
         """
@@ -207,14 +206,14 @@ class Trace:
             yield rows
 
     def csv(self, core: int, *, stalls: bool = False) -> Iterator[bytes]:
-        """The same as lines of comma-separated values: stream, thread, cycle, cycles, address, size, state, symbol."""
+        """Yield the rows as comma-separated values: stream, thread, cycle, cycles, address, size, state, symbol."""
         functions = [] if self.program is None else [(a, b, _field(name)) for a, b, name in self.program.functions]
         for rows in self.rows(core, stalls=stalls):
             if len(rows):
                 yield rows.csv(f"{core:#x}".encode(), core * self.shape.threads, _PADDED, functions, _LOCATED)
 
     def statistics(self, core: int) -> Statistics:
-        """What is in a stream; without a program, packets alone."""
+        """Return what is in a stream; without a program, only its packets."""
         packets, size, mended, damaged, unchecked = [0] * len(PACKETS), 0, 0, 0, 0
         begun = False
         rows = dict[int, int]()
@@ -225,7 +224,7 @@ class Trace:
             mended += segment.mended
             if segment.whole:
                 packets = [a + b for a, b in zip(packets, count_packets(segment.data), strict=True)]
-            elif begun or segment.number >= 0:  # damaged, unless it is the last
+            elif begun or segment.number >= 0:  # a segment that no check confirms: damaged, unless it is the last
                 unchecked = segment.end - segment.offset
             else:
                 damaged += segment.end - segment.offset
@@ -249,24 +248,27 @@ class Trace:
         )
 
     def windows(self, core: int) -> Iterator[tuple[int, ...]]:
-        """The windows of a core's profile: the cycle of the core at which each ended, and what `COUNTED` says.
+        """Yield the windows of a core's profile: the cycle of the core at which each ended, and the `COUNTED` events.
 
-        Needs no program. A window in which nothing was counted is not there, and where one found no room in the
-        trace unit its counts are in the one after it.
+        This needs no program. Windows in which nothing was counted are not there. If the trace unit had no room for a
+        window, its counts are in the next one.
         """
         decoder = self._decoder(False)
         for _, ended, _ in self._decoded(core, decoder):
             yield from ended
 
     def at(self, cycle: int, of: int = 0) -> list[Moment]:
-        """What every thread of every core was doing in that cycle of core ``of``. Raises HeadwayError outside."""
+        """Return what every thread of every core was doing in a cycle of core ``of``.
+
+        Raises HeadwayError if the cycle is outside the trace.
+        """
         self.check_core(of)
         self.check_times()
         self.check_program()
         clock = self.clock(of)
         if not clock.end:
             raise HeadwayError(
-                f"at no cycle of core {of} is it known what was done: name another core, or trace it again"
+                f"it is not known at any cycle of core {of} what was done: name another core, or trace it again"
             )
         if not 0 <= cycle < clock.end:
             raise HeadwayError(f"the trace of core {of} is of {clock.end} cycles: give one from 0 to {clock.end - 1}")
@@ -278,22 +280,22 @@ class Trace:
         return found
 
     def clock(self, core: int) -> Clock:
-        """The core's clock against the machine's. Needs no program."""
+        """Return the core's clock in relation to the machine's. This needs no program."""
         return self._indexed(core).clock
 
     def whole(self, core: int) -> bool:
-        """Whether nothing of a core's stream is damaged or missing. Needs no program."""
+        """Return whether nothing of a core's stream is damaged or missing. This needs no program."""
         return self._indexed(core).whole
 
     def _indexed(self, core: int) -> _Index:
-        """Decodes a stream once, keeping its decoder's state now and then, and the core's clock."""
+        """Decode a stream once, keeping its decoder's state from time to time, and the core's clock."""
         if core not in self._index:
             decoder = self._decoder(False)
             kept = [_Kept(0, tuple(decoder.times()), decoder.save())]
             end, whole, number = 0, True, -1
             for _, _, segment in self._decoded(core, decoder):
                 if segment is not None:
-                    if number >= 0:  # what precedes the first A-sync of a trace buffer is not missed
+                    if number >= 0:  # what precedes the first A-sync in a trace buffer does not count as missing
                         whole = whole and segment.whole and segment.number == number
                     number = segment.number + 1 & 0xFFFF if segment.whole else max(number, 0)
                     if segment.end - kept[-1].offset >= _EVERY:
@@ -307,7 +309,7 @@ class Trace:
         kept = self._indexed(core).kept
         from_ = dict[int, list[int]]()
         for thread in range(self.shape.threads):
-            # The last kept state before which the thread had not passed the cycle.
+            # Find the last kept state before which the thread had not passed the cycle.
             at = 0
             for number, one in enumerate(kept):
                 time = one.times[thread]
@@ -348,7 +350,7 @@ class Trace:
             if not threads:
                 return
         for thread in threads:
-            # As the stream ends, so it goes on; of a thread that was known to its end: it was not traced any more.
+            # The stream has ended. A thread that was known to its end was no longer traced; another stays unknown.
             why = decoder.reasons()[thread]
             found[thread] = self._unknown(core, thread, cycle, _TRACE_OFF if why is None else why)
 
@@ -356,7 +358,7 @@ class Trace:
         return Moment(core, core * self.shape.threads + thread, cycle, STATES[why], None, 0, None)
 
     def _decoder(self, stalls: bool) -> Decoder:
-        # Without a program it is not known where threads are, but when, and what is of no thread.
+        # Without a program the places of threads are unknown, but their times and the events of no thread are known.
         return Decoder(
             () if self.program is None else self.program.segments,
             threads=self.shape.threads,
@@ -368,7 +370,7 @@ class Trace:
     def _decoded(
         self, core: int, decoder: Decoder, start: int = 0
     ) -> Iterator[tuple[Rows, list[tuple[int, ...]], Segment | None]]:
-        """Rows and windows of the profile, segment by segment; of what follows the last A-sync, with None."""
+        """Yield the rows and profile windows of each segment; last, with None, those after the last A-sync."""
         last: Segment | None = None
         for segment in self.segments(core, start):
             if last is not None:
@@ -380,7 +382,7 @@ class Trace:
 
 
 def _field(name: str) -> bytes:
-    """A name as a field of comma-separated values."""
+    """Return a name as a field of comma-separated values."""
     text = name.encode("utf-8", "backslashreplace")
     if any(byte in text for byte in (b",", b'"', b"\n", b"\r")):
         return b'"' + text.replace(b'"', b'""') + b'"'
@@ -388,13 +390,13 @@ def _field(name: str) -> bytes:
 
 
 def state_of(rows: Rows, number: int) -> str:
-    """The state that a row is of; of a gap in the stream with the bytes that it comes from: ``unknown.damage[3:9]``."""
+    """Return the state of a row; for a gap in the stream, with the bytes behind it, as in ``unknown.damage[3:9]``."""
     what, span = rows[number][5], rows.span(number)
     return f"{STATES[what]}[{span[0]}:{span[1]}]" if span and what in _LOCATED else STATES[what]
 
 
 def functions_of(functions: Mapping[str, tuple[int, int]]) -> tuple[tuple[int, int, str], ...]:
-    """Functions by name, as `Program` has them: by start, none within another."""
+    """Return functions in the form that `Program` takes: ordered by start, none inside another."""
     found: list[tuple[int, int, str]] = []
     for start, end, name in sorted((start, end, name) for name, (start, end) in functions.items()):
         if not found or start >= found[-1][1]:

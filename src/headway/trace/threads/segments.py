@@ -1,10 +1,10 @@
-"""A trace port's bytes to segments: what lies between two A-syncs, found to be what was sent, mended, or neither.
+"""Segments of a trace stream: the bytes between two A-syncs, which are confirmed, repaired, or known to be damaged.
 
-An A-sync is five zeros, 0x80, and the head of the segment that it begins. The head says what the segment before it is
-known by: its check, length and parity. So a segment is known to be what the trace unit sent before any of it is
-believed, one that is missing is missed, and small damage is undone. A head may be damaged itself: then the segment that
-it begins, of which it is a part, is mended first, by the head after that.
-Bytes may come in any division; a few segments are kept at most.
+An A-sync is five zeros, 0x80, and the head of the segment that it begins. The head has the check, length and parity of
+the segment before it. Every segment is therefore confirmed to be what the trace unit sent before it is used, a missing
+segment is noticed, and small damage is repaired. A head may itself be damaged. The segment that it begins, of which it
+is a part, is then repaired first, by the next head.
+The input may be divided into chunks anywhere. Only a few segments are kept at a time.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _CHECK, _LENGTH = 4, 3
 _TAIL = 1 + _CHECK + _LENGTH + WIDTH
 _HEAD = len(_PATTERN) + _TAIL + 2
 LONGEST = 1 << 22
-"""Bytes without an A-sync that are no segment any more."""
+"""The number of bytes without an A-sync from which on they cannot be a segment."""
 _DOUBTFUL = 2
-"""Heads that are waited for to mend what no head before them could."""
+"""The number of heads that are awaited to repair what no head before them could."""
 
 
 class Segment(NamedTuple):
-    """The bytes from one A-sync to the next, as they were sent, or as much of them as is known.
+    """The bytes from one A-sync to the next, as they were sent, or as many of them as are known.
 
-    ``offset``, ``end``: where in the stream; ``number`` modulo 2^16; ``whole``: what it is known by is right.
-    ``mended``: bits that were missing in the stream, too many, or wrong. Of a segment that cannot be mended the part
-    that its checks still vouch for is whole, and ``cut``, and the rest is a segment that is not. What precedes the
-    first A-sync, or follows the last, has nothing that it could be known by: it is not whole. ``number`` is -1 for
-    what does not begin with an A-sync.
+    ``offset``, ``end``: position in the stream. ``number``: modulo 2^16; -1 for bytes that do not begin with an A-sync.
+    ``whole``: whether check, length and parity are right. ``mended``: bits that were missing in the stream, added, or
+    wrong. A segment that cannot be repaired is divided: the part that its checks still confirm is ``whole``, and
+    ``cut``; the rest is a segment that is not whole. No head describes the bytes before the first A-sync and those
+    after the last, so these are not whole.
     """
 
     data: bytes
@@ -47,17 +47,17 @@ class Segment(NamedTuple):
 
 
 class Segments:
-    """Takes one stream apart."""
+    """The division of one stream into segments."""
 
     def __init__(self, offset: int = 0) -> None:
-        """``offset``: of the first byte that will be fed."""
+        """Begin; ``offset`` is the position of the first byte that will be fed."""
         self._kept = bytearray()
         self._offset = offset
         self._searched = 0
         self._doubtful = list[int]()
 
     def feed(self, data: bytes) -> Iterator[Segment]:
-        """More bytes; the segments that end in them."""
+        """Take more bytes. Yield the segments that end in them."""
         kept = self._kept
         kept += data
         begin = 0
@@ -90,7 +90,7 @@ class Segments:
             yield from found
             begin = at
         if len(kept) - begin > LONGEST:
-            # Whatever this was, it is no segment.
+            # So many bytes cannot be a segment.
             yield Segment(b"", self._offset + begin, self._offset + self._searched, -1, False)
             begin = self._searched
             self._doubtful.clear()
@@ -100,7 +100,7 @@ class Segments:
         del kept[:begin]
 
     def finish(self) -> Iterator[Segment]:
-        """The end of the stream: what follows the last A-sync comes last, if there is anything."""
+        """End the stream. Yield the rest, with what follows the last A-sync at the end, if there is anything."""
         begin = 0
         for at in (*self._doubtful, len(self._kept)):
             if at > begin:
@@ -110,7 +110,7 @@ class Segments:
         self._doubtful.clear()
 
     def _known(self, begin: int, end: int) -> list[Segment] | None:
-        """All that is known of these bytes by the head after them; None: not even the last segment in them."""
+        """Return all that the head after these bytes confirms; None if it confirms not even the last segment."""
         known = list[Segment]()
         tail = _tail(self._kept, end)
         while begin < end and len(known) <= _DOUBTFUL:
@@ -122,14 +122,14 @@ class Segments:
             if bits and not vouched_for(data)[1]:
                 break
             known.append(Segment(data, self._offset + begin + start, self._offset + end, number, True, bits))
-            # By its own head, mended if it had to be, the segment before it is known.
+            # The head of this segment, repaired if necessary, describes the segment before it.
             end, tail = begin + start, _tail(data, 0)
         if not known:
             return None
         return [*(self._unknown(begin, end) if begin < end else ()), *reversed(known)]
 
     def _unknown(self, begin: int, end: int) -> list[Segment]:
-        """What no head knows. Up to the last check in it that is right it is known nevertheless."""
+        """Return bytes that no head describes. They are confirmed up to the last check in them that is right."""
         data = bytes(self._kept[begin:end])
         part, _ = vouched_for(data)
         middle, found = begin + part, list[Segment]()
@@ -143,20 +143,20 @@ class Segments:
 
 
 def _number(data: bytes) -> int:
-    """Of a segment; -1: it is none."""
+    """Return the number of a segment; -1 if the bytes are none."""
     if not data.startswith(_PATTERN) or len(data) < _HEAD:
         return -1
     return int.from_bytes(data[_HEAD - 2 : _HEAD], "little")
 
 
 def _check(data: bytes | bytearray, at: int) -> int:
-    """Of the segment that ends where the head there begins, its CRC-32."""
+    """Return the CRC-32 of the segment that ends where the head at ``at`` begins."""
     at += len(_PATTERN)
     return int.from_bytes(data[at + 1 : at + 1 + _CHECK], "little") ^ data[at] * 0x01010101
 
 
 def _tail(data: bytes | bytearray, at: int) -> tuple[int, int, bytes]:
-    """Check, length and parity of that segment."""
+    """Return check, length and parity of that segment."""
     check, at = _check(data, at), at + len(_PATTERN)
     mask = data[at]
     told = bytes(byte ^ mask for byte in data[at + 1 + _CHECK : at + _TAIL])

@@ -1,7 +1,7 @@
-"""A trace of the machine as slices: a track for each hart, stalls in its functions, sleep and gaps beside them.
+"""A trace of the machine as slices: a track for each hart, with stalls in its functions, sleep and gaps.
 
-Times are ticks of the machine, so that cores whose clocks differ stay aligned; a nanosecond shown is a tick. A stall
-has a slice of its own where it is long enough to be seen.
+Times are ticks of the machine, so that cores whose clocks differ stay aligned; a nanosecond in the output is a tick. A
+stall has a slice of its own if it is long enough to be seen.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 __all__ = ["track_of", "walk", "write"]
 
 MIN_CYCLES = 8
-"""Cycles that a stall must last to have a slice of its own."""
+"""Cycles that a stall must last to get a slice of its own."""
 _EXECUTED, _NOT_TAKEN, _TRAPS, _UNKNOWN = 16, 17, 18, 32
 _SLEEPS = (12, 16)
 
 
 def walk(trace: Trace, core: int, put: Callable[[Edge], None]) -> None:
-    """The edges of a core's threads, of each in order, properly nested."""
+    """Put the edges of a core's threads, of each thread in order and properly nested."""
     trace.check_times()
     trace.check_program()
     assert trace.program is not None
     unit = trace.shape.threads if trace.shape.strict else 1
     clock = trace.clock(core)
-    # What is before the first that a trace buffer still has may be reckoned back to before the beginning.
+    # The time before the oldest entry of a trace buffer is computed backwards and may fall before the beginning.
     slices = Slices(trace.program, put, lambda cycle: max(clock.tick(cycle), 0))
     for rows in trace.rows(core, stalls=True):
         for number in range(len(rows)):
@@ -54,7 +54,7 @@ def walk(trace: Trace, core: int, put: Callable[[Edge], None]) -> None:
 
 
 def write(trace: Trace, cores: list[int], file: Tracks) -> None:
-    """The slices of these cores. Raises HeadwayError without a program."""
+    """Write the slices of these cores. Raises HeadwayError without a program."""
     for core in cores:
         file.describe(track_of(core), f"core {core}")
         for thread in range(trace.shape.threads):
@@ -63,5 +63,5 @@ def write(trace: Trace, cores: list[int], file: Tracks) -> None:
 
 
 def track_of(core: int, thread: int = -1) -> int:
-    """The number of a hart's track, or of its core's."""
+    """Return the number of a hart's track, or of its core's."""
     return 1000 * (core + 1) + thread + 1

@@ -1,1 +1,1 @@
-"""Executables and what names their code, as bytes from outside: ELF, DWARF lines, symbols, perf maps, kallsyms."""
+"""Executables and the names of their code, read as untrusted bytes: ELF, DWARF lines, symbols, perf maps, kallsyms."""

@@ -1,7 +1,7 @@
-"""Line-number programs to a table from addresses to lines, with all of it in one pass.
+"""A table from addresses to lines, made in one pass over the line-number programs.
 
-Each byte of a program is looked at once, and what it says is bounded by how long it is, so no program can hang or
-swell what reads it. A sequence that goes backwards, or does not end, is left out.
+Each byte of a program is read once, and the size of the result is bounded by the length of the program. No program can
+therefore make its reader hang or grow without bound. A sequence that goes backwards or has no end is left out.
 
 Source: DWARF Debugging Information Format, versions 2 to 5, 6.2.
 """
@@ -27,8 +27,8 @@ cdef enum Extended:
     SET_ADDRESS = 2
 
 cdef enum:
-    MAX_ROWS = 1 << 24     # rows that are kept
-    BACK = 16          # sequences that are looked at: those of code that was thrown away lie over others
+    MAX_ROWS = 1 << 24 # the largest number of rows that are kept
+    BACK = 16          # sequences that `find` looks at: those of discarded code overlap others
 
 cdef struct Row:
     uint32_t address, line, file, unit
@@ -48,7 +48,7 @@ cdef int by_address(const void* a, const void* b) noexcept nogil:
 
 
 cdef inline uint64_t number(const uint8_t** at, const uint8_t* end) noexcept nogil:
-    """ULEB128, modulo 2^64."""
+    """Read a ULEB128 number, modulo 2^64."""
     cdef uint64_t found = 0
     cdef int shift = 0
     cdef uint8_t byte
@@ -64,7 +64,7 @@ cdef inline uint64_t number(const uint8_t** at, const uint8_t* end) noexcept nog
 
 
 cdef inline int64_t signed_number(const uint8_t** at, const uint8_t* end) noexcept nogil:
-    """SLEB128, modulo 2^64."""
+    """Read an SLEB128 number, modulo 2^64."""
     cdef const uint8_t* start = at[0]
     cdef uint64_t found = number(at, end)
     cdef int64_t bits = 7 * (at[0] - start)
@@ -74,7 +74,7 @@ cdef inline int64_t signed_number(const uint8_t** at, const uint8_t* end) noexce
 
 
 cdef class Table:
-    """Rows of every unit. ``add`` each unit's program, ``close``, and then ``find``."""
+    """The rows of all units. Call ``add`` for each unit's program, then ``close``, and then ``find``."""
 
     cdef Row* rows
     cdef Sequence* sequences
@@ -90,9 +90,10 @@ cdef class Table:
         self, bytes section, size_t start, size_t end, uint32_t unit, *, uint8_t least, int line_base, uint8_t line_range,
         uint8_t opcode_base, bytes lengths,
     ):
-        """The program of a unit, bytes ``start`` to ``end``; ``lengths``: how many operands each standard opcode has.
+        """Add the program of a unit, the bytes ``start`` to ``end`` of the section.
 
-        ``least``: bytes of the shortest instruction.
+        ``lengths``: the number of operands of each standard opcode. ``least``: bytes of the shortest instruction.
+        Raises ValueError if these cannot be a program.
         """
         if not line_range or not opcode_base or len(lengths) != opcode_base - 1 or not start <= end <= <size_t>len(section):
             raise ValueError("no line-number program")
@@ -151,7 +152,7 @@ cdef class Table:
         self.used = self.begun
 
     cdef int keep(self, uint64_t address, int64_t line, uint64_t file, uint32_t unit) except -1:
-        """A row of the sequence that goes on; of several at one address the last holds."""
+        """Keep a row of the current sequence. Of several rows at one address the last holds."""
         cdef Row* row
         cdef Row* larger
         if not 0 <= line <= 0xFFFFFFFF or file > 0xFFFFFFFF:
@@ -181,7 +182,7 @@ cdef class Table:
         return 0
 
     cdef int end(self, uint64_t address, uint32_t unit) except -1:
-        """A sequence has ended; the address is the first that is not of it."""
+        """End a sequence; the address is the first after it."""
         cdef Sequence* larger
         cdef Sequence* sequence
         if self.bad or self.used == self.begun or not self.rows[self.used - 1].address <= address <= 0xFFFFFFFF:
@@ -202,11 +203,11 @@ cdef class Table:
         return 0
 
     def close(self):
-        """All units have been added."""
+        """Prepare for ``find`` after all units have been added."""
         qsort(self.sequences, self.count, sizeof(Sequence), by_address)
 
     def find(self, uint32_t address):
-        """(unit, file, line) of an address; None: no sequence has it."""
+        """Return (unit, file, line) of an address; None if no sequence contains it."""
         cdef size_t low = 0, high = self.count, middle, n
         cdef Sequence* sequence
         while low < high:

@@ -1,7 +1,7 @@
-"""C++ and Rust names as their programmers wrote them.
+"""Demangling of C++ and Rust names.
 
-The Itanium C++ ABI's mangling, which Rust's older one is a form of. A name comes out of a file that anybody may have
-written, and a short one can stand for one of any length: it is measured before it is written out.
+The names are mangled by the Itanium C++ ABI; Rust's older mangling is a form of it. A name comes from an untrusted
+file, and a short one can stand for a very long text. The length is therefore computed before the text is made.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import itanium_demangler
 __all__ = ["demangled"]
 
 _LONGEST = 2000
-"""Characters of a mangled name that is tried, and of what it may stand for."""
+"""The largest number of characters of a mangled name that is tried, and of the text that it stands for."""
 _RUST = re.compile(r"__?ZN([A-Za-z0-9_.$]+)17h[0-9a-f]{16}E", re.ASCII)
 _LENGTH = re.compile(r"[0-9]{1,4}")
 _RUST_ESCAPES = {
@@ -33,7 +33,7 @@ _RUST_CODE = re.compile(r"\$u([0-9a-f]{1,5})\$")
 
 @lru_cache(maxsize=1 << 16)
 def demangled(name: str) -> str:
-    """The name, or the same where it is not mangled, or in a way that is not known (Rust's v0, for one)."""
+    """Return the demangled name; the same name if it is not mangled, or in an unknown way (such as Rust's v0)."""
     if not name.startswith(("_Z", "__Z")) or len(name) > _LONGEST:
         return name
     rust = _RUST.match(name)
@@ -46,13 +46,13 @@ def demangled(name: str) -> str:
         if tree is None or _size(tree, {}) > _LONGEST:
             return name
         text = str(tree)
-    except Exception:  # the parser raises what comes up, on names that make no sense
+    except Exception:  # the parser raises all kinds of exceptions for malformed names
         return name
     return text + (f" [{dot}{suffix}]" if suffix else "") + (f"@{version}" if version else "")
 
 
 def _rust(path: str) -> str:
-    """The parts of a path, each with its length before it; "" where that is not so."""
+    """Return the parts of a path, each of which is preceded by its length; "" if the path has another form."""
     parts = []
     while path:
         length = _LENGTH.match(path)
@@ -74,7 +74,7 @@ def _unescaped(part: str) -> str:
 
 
 def _size(node: object, known: dict[int, int]) -> int:
-    """About how many characters a tree stands for, whose parts may be the same one many times over."""
+    """Return the approximate number of characters that a tree stands for. Its nodes may occur many times."""
     if isinstance(node, str):
         return len(node)
     if not isinstance(node, tuple):

@@ -1,9 +1,10 @@
-"""The symbols of an ELF file, read as what it is: bytes from outside.
+"""The symbols of an ELF file, which is untrusted.
 
-pyelftools reads headers, sections, segments and notes, through a stream that has a budget, so a file that lies about
-its counts and sizes costs a bounded amount of work and ends in one sentence. Symbol tables, which may have a million
-entries, are unpacked whole. Symbols come from .dynsym, .symtab and, for stripped files, from .gnu_debugdata and from
-the separate debug file (by build id, or by .gnu_debuglink), looked for as gdb does (manual: "Separate Debug Files").
+pyelftools reads headers, sections, segments and notes through a stream that has a budget. A file with false counts and
+sizes therefore costs a bounded amount of work and ends in an error of one sentence. Symbol tables, which may have a
+million entries, are unpacked as a whole. Symbols come from .dynsym, .symtab and, for stripped files, from
+.gnu_debugdata and from the separate debug file (by build id, or by .gnu_debuglink), which is searched for as gdb does
+(manual: "Separate Debug Files").
 
 Source of the formats: the ELF gABI and elf(5); .gnu.version: "ELF symbol versioning", U. Drepper.
 """
@@ -37,27 +38,27 @@ _MAX_READS = 400_000
 _MAX_BYTES = 1 << 30
 _MAX_SECTIONS = 10_000
 _MAX_TABLE = 96 << 20
-"""Bytes of one symbol table: four million symbols."""
+"""The largest size of a symbol table in bytes: four million symbols."""
 _MAX_STRINGS = 256 << 20
 _MAX_UNPACKED = 64 << 20
 _SYMBOL = struct.Struct("<IBBHQQ")  # Elf64_Sym
 _UNDEFINED = 0
-_HIDDEN = 0x8000  # in .gnu.version: not the version that a program linked today gets
+_HIDDEN = 0x8000  # in .gnu.version: not the version that a newly linked program gets
 _PF_X = 1
 
 _T = TypeVar("_T")
 
 
 class ElfError(HeadwayError):
-    """A file that cannot be read as an ELF file of this machine; one sentence."""
+    """The error for a file that cannot be read as an ELF file of this machine, in one sentence."""
 
 
 class Kind(Enum):
-    """What a symbol stands for."""
+    """The kind of a symbol."""
 
     FUNCTION = "function"
     CHOOSER = "chooser"
-    """STT_GNU_IFUNC: a function that returns the address of the one to be called."""
+    """STT_GNU_IFUNC: a function that returns the address of the function to call."""
     DATA = "data"
     OTHER = "other"
 
@@ -69,17 +70,17 @@ _KINDS = {0: Kind.OTHER, 1: Kind.DATA, 2: Kind.FUNCTION, 5: Kind.DATA, 10: Kind.
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A symbol of a file: ``address`` as linked (not as loaded), ``size`` in bytes (0: not known)."""
+    """A symbol of a file: ``address`` as linked (not as loaded), ``size`` in bytes (0: unknown)."""
 
     name: str
     address: int
     size: int
     kind: Kind
     defined: bool
-    """False: the file only refers to it."""
+    """False if the file only refers to the symbol."""
     version: str | None
     default: bool
-    """Whether a program linked today would get this version of it."""
+    """Whether a newly linked program would get this version of the symbol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,32 +95,32 @@ class _Load:
 
 
 class _Budget(io.RawIOBase):
-    """A file that may be read only so often and so much: whatever loops over what it says, ends."""
+    """A file with a limit on reads and bytes, so that any loop over its contents ends."""
 
     def __init__(self, file: IO[bytes], size: int) -> None:
         self._file, self.size = file, size
         self._reads, self._bytes = _MAX_READS, _MAX_BYTES
 
     def readable(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """As files do; beyond the end there is nothing."""
+        """Seek as files do, but never beyond the end."""
         if whence == os.SEEK_SET and not 0 <= offset <= self.size:
             offset = self.size
         return self._file.seek(offset, whence)
 
     def tell(self) -> int:
-        """Where it is."""
+        """Return the position."""
         return self._file.tell()
 
     def read(self, size: int = -1) -> bytes:
-        """What is there, as far as the budget goes."""
+        """Read bytes. Raises ValueError when the budget is used up."""
         left = max(0, self.size - self._file.tell())
         size = left if size is None or size < 0 else min(size, left)
         self._reads -= 1
@@ -135,17 +136,17 @@ class _Budget(io.RawIOBase):
 
 
 class Image:
-    """An ELF file of this machine, 64 bits, opened to have its symbols read.
+    """A 64-bit ELF file of this machine, opened to read its symbols.
 
-    ``path`` is what is opened, ``shown`` what messages call it; ``root`` is the file system in which its debug file is
-    looked for (/proc/PID/root for a process in a container). Every method raises ElfError where the file is damaged.
-    Use it as a context manager.
+    ``path`` is the file that is opened, ``shown`` its name in messages. ``root`` is the file system in which its debug
+    file is searched for (/proc/PID/root for a process in a container). Every method raises ElfError if the file is
+    damaged. Use it as a context manager.
     """
 
     def __init__(self, path: str, shown: str | None = None, root: str = "/") -> None:
         self.path, self.shown, self._root = path, shown or path, root
         try:
-            # Neither a pipe without a writer nor a device must be able to hold us.
+            # Do not block on a pipe without a writer, or on a device.
             fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except PermissionError:
             raise ElfError(
@@ -174,14 +175,14 @@ class Image:
 
     @classmethod
     def of_bytes(cls, data: bytes, shown: str) -> Image:
-        """An image that is in memory."""
+        """Return an image whose file is in memory."""
         self = cls.__new__(cls)
         self.path, self.shown, self._root, self.identity = shown, shown, "/", (0, 0)
         self._open(_Budget(io.BytesIO(data), len(data)))
         return self
 
     def __enter__(self) -> Image:
-        """Nothing; closed on leaving."""
+        """Return the image, which is closed on leaving."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -189,7 +190,7 @@ class Image:
         self.close()
 
     def close(self) -> None:
-        """Close the file; may be called again."""
+        """Close the file. It may be called more than once."""
         self._stream.close()
 
     def _check(self) -> ELFFile:
@@ -208,12 +209,12 @@ class Image:
         return elf
 
     def _parsed(self, action: Callable[[], _T]) -> _T:
-        """Whatever a parser says of bytes that make no sense becomes one sentence."""
+        """Return what ``action`` returns. Any exception of a parser becomes an ElfError of one sentence."""
         try:
             return action()
         except HeadwayError:
             raise
-        except Exception as error:  # pyelftools and struct raise a dozen kinds; none of them is a user's business
+        except Exception as error:  # pyelftools and struct raise many kinds of exception for a damaged file
             reason = str(error).splitlines()[0][:80] if str(error) else type(error).__name__
             raise ElfError(f"{self.shown} is damaged or no ELF file that could be read ({reason})") from None
 
@@ -234,7 +235,7 @@ class Image:
         return tuple(found)
 
     def file_offset(self, address: int) -> int | None:
-        """Where in the file the code at an address is; None where there is no code."""
+        """Return the offset in the file of the code at an address; None if there is no code."""
         for load in self._loads:
             if load.executable and load.address <= address < load.address + load.file_size:
                 offset = load.offset + (address - load.address)
@@ -242,7 +243,7 @@ class Image:
         return None
 
     def bias(self, start: int, offset: int) -> int | None:
-        """Loaded minus linked addresses, where the file is mapped from ``offset`` on at ``start``."""
+        """Return loaded minus linked addresses for a file that is mapped at ``start`` from ``offset`` on."""
         page = os.sysconf("SC_PAGESIZE")
         for load in self._loads:
             if load.offset // page * page <= offset < load.offset + max(load.file_size, 1):
@@ -250,11 +251,11 @@ class Image:
         return None
 
     def holds(self, address: int) -> bool:
-        """Whether an address, as linked, is in the file's code or data, initialised or not."""
+        """Return whether an address, as linked, is in the file's code or data, initialised or not."""
         return any(load.address <= address < load.address + load.size for load in self._loads)
 
     def contents(self, address: int, size: int) -> bytes:
-        """Initial contents of the data at an address as linked; shorter where the file has less."""
+        """Return the initial contents of the data at an address as linked; fewer bytes if the file has fewer."""
         for load in self._loads:
             if load.address <= address < load.address + load.file_size:
                 return self._bytes(
@@ -277,7 +278,7 @@ class Image:
         return sections
 
     def has_section(self, *names: str) -> bool:
-        """Whether it has a section of one of these names."""
+        """Return whether the file has a section of one of these names."""
         return any(name in self._sections for name in names)
 
     @cached_property
@@ -297,7 +298,7 @@ class Image:
 
     @property
     def soname(self) -> str | None:
-        """The name by which programs ask for it (DT_SONAME)."""
+        """The name by which programs ask for it (DT_SONAME), or None."""
         return next(iter(self._dynamic.get("soname", ())), None)
 
     @property
@@ -307,33 +308,33 @@ class Image:
 
     @property
     def search_path(self) -> tuple[str, ...]:
-        """Directories that it wants searched for them (DT_RUNPATH, DT_RPATH), ``$ORIGIN`` not yet replaced."""
+        """Directories in which it wants them searched for (DT_RUNPATH, DT_RPATH), with ``$ORIGIN`` not replaced."""
         texts = self._dynamic.get("runpath") or self._dynamic.get("rpath") or []
         return tuple(part for text in texts for part in text.split(":") if part)
 
     @property
     def is_go(self) -> bool:
-        """Whether Go's linker made it."""
+        """Whether Go's linker produced the file."""
         return self.has_section(".go.buildinfo", ".note.go.buildid", ".gopclntab")
 
     @cached_property
     def throws(self) -> bool:
-        """Whether exceptions or panics may pass through its functions: C++, Rust and their like.
+        """Whether exceptions or panics may pass through its functions, as in C++ or Rust.
 
-        It is taken to be so where the file asks for a C++ library or for the unwinder.
+        This is assumed if the file asks for a C++ library or for the unwinder.
         """
         if any(name.startswith(("libstdc++.", "libc++.", "libc++abi.")) for name in self.needed):
             return True
         signs = {"_Unwind_Resume", "_Unwind_RaiseException", "__gxx_personality_v0", "rust_eh_personality"}
         if self.has_section(".dynsym"):
             return any(symbol.name in signs for symbol in self._table(".dynsym"))
-        signs -= {"_Unwind_Resume", "_Unwind_RaiseException"}  # in every program that is linked statically
+        signs -= {"_Unwind_Resume", "_Unwind_RaiseException"}  # every statically linked program has these
         return any(symbol.name in signs for symbol in self._table(".symtab"))
 
     # ---- symbols ----
 
     def symbols(self) -> Iterator[Symbol]:
-        """All of them, the defined ones and the others; the same one may come more than once."""
+        """Yield all symbols, defined or not. A symbol may come more than once."""
         yield from self._table(".dynsym")
         yield from self._table(".symtab")
         if self.has_section(".symtab"):
@@ -368,7 +369,7 @@ class Image:
             text = strings[at : end if end >= 0 else at + 4096].decode(errors="backslashreplace")
             number = versions[index] if index < len(versions) else 1
             version, hidden = names.get(number & ~_HIDDEN), bool(number & _HIDDEN)
-            if "@" in text[1:]:  # so ld writes it into .symtab
+            if "@" in text[1:]:  # the form in which ld writes versions into .symtab
                 text, _, version = text.partition("@")
                 hidden = not version.startswith("@")
                 version = version.lstrip("@")
@@ -401,9 +402,9 @@ class Image:
         return self._parsed(read)
 
     def with_lines(self, most: int) -> bytes:
-        """All of the file that has its line tables (DWARF): this one or its debug file; nothing where there is none.
+        """Return the whole file that has its line tables (DWARF): this one, or its debug file.
 
-        Nothing, too, where that is longer than ``most`` bytes.
+        Return no bytes if there is none, or if it is longer than ``most`` bytes.
         """
         if self.has_section(".debug_line"):
             return self._bytes(0, self._stream.size) if self._stream.size <= most else b""
@@ -424,7 +425,7 @@ class Image:
 
     @cached_property
     def build_id(self) -> str | None:
-        """What the linker named it by its contents, in hexadecimal."""
+        """The identifier that the linker computed from the contents, in hexadecimal, or None."""
 
         def read() -> str | None:
             section = self._sections.get(".note.gnu.build-id")
@@ -472,7 +473,7 @@ class Image:
         return os.fsdecode(name), struct.unpack("<I", raw[-4:])[0]
 
     def _belongs(self, image: Image) -> bool:
-        """Whether a debug file is this file's: the same build id, else the checksum that the link tells."""
+        """Return whether a debug file belongs to this file: by build id, or by the checksum in the debug link."""
         if self.build_id or image.build_id:
             return self.build_id == image.build_id
         if self._debug_link is None:

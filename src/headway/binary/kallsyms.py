@@ -1,4 +1,4 @@
-"""The kernel's own symbols (/proc/kallsyms), where it shows them."""
+"""The kernel's own symbols (/proc/kallsyms), if the reader may see them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _CODE = frozenset("tTwW")
 
 
 def parse(text: str) -> tuple[array[int], list[str]]:
-    """Addresses of functions, ascending, and ``name`` or ``name\\t[module]`` of each.
+    """Return the addresses of functions, ascending, and ``name`` or ``name\\t[module]`` of each.
 
-    Lines that make no sense are passed over. All addresses are 0 where the reader may not know them.
+    Malformed lines are skipped. All addresses are 0 if the reader may not see them.
     """
     found: list[tuple[int, str]] = []
     for line in text.splitlines():
@@ -34,7 +34,7 @@ def parse(text: str) -> tuple[array[int], list[str]]:
 
 
 class KernelSymbols:
-    """The functions of the running kernel and its modules; read when the first is asked for."""
+    """The functions of the running kernel and its modules. They are read when the first is asked for."""
 
     def __init__(self, path: Path = KALLSYMS) -> None:
         self._path = path
@@ -42,7 +42,7 @@ class KernelSymbols:
 
     @property
     def hidden(self) -> bool:
-        """Whether this reader is not told the addresses (kernel.kptr_restrict, or no CAP_SYSLOG)."""
+        """Whether the addresses are hidden from this reader (kernel.kptr_restrict, or no CAP_SYSLOG)."""
         addresses, _ = self._read()
         return not addresses or not addresses[-1]
 
@@ -55,7 +55,7 @@ class KernelSymbols:
         return self._table
 
     def at(self, address: int) -> tuple[str, str] | None:
-        """The function and the module (``[kernel]``, ``[ext4]``) that an address is in; None: not known."""
+        """Return the function and the module (``[kernel]``, ``[ext4]``) that contain an address; None if unknown."""
         addresses, names = self._read()
         place = bisect_right(addresses, address) - 1
         if place < 0 or not addresses[place]:

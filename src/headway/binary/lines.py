@@ -1,10 +1,9 @@
-"""Which line of a program's source an address is of, by the line tables (DWARF) of its ELF file.
+"""The source line of an address, from the line tables (DWARF) of an ELF file.
 
-Of DWARF only ``.debug_line`` is read, so a file that has been stripped of all else still knows its lines. The table
-is made once, when the first line is asked for. All of it is bytes from outside: what is malformed has no lines, and
-what it costs to find that out grows with the size of the file and no faster. That is why the tables are not read with
-pyelftools: it asks for ``.debug_info``, and a header of DWARF 5 that lists 2^62 directories of no bytes keeps it busy
-for ever.
+Only ``.debug_line`` is read, so a file that is stripped of everything else still has its lines. The table is made when
+the first line is asked for. The file is untrusted: malformed parts have no lines, and the cost of finding that out
+grows no faster than the size of the file. For this reason the tables are not read with pyelftools: it needs
+``.debug_info``, and a header of DWARF 5 that lists 2^62 directories of no bytes keeps it busy for ever.
 
 Source: DWARF Debugging Information Format, versions 2 to 5, 6.2 and 7.5.6; the ELF gABI, "Compressed sections".
 """
@@ -40,32 +39,32 @@ _NOWHERE = (1 << 64) - 1
 
 
 class _MalformedError(Exception):
-    """What a unit says cannot be read on."""
+    """The rest of a unit cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """Where the tables of a unit's files are, in ``.debug_line``."""
+    """The position of a unit's tables of files, in ``.debug_line``."""
 
     version: int
     wide: bool
-    """64-bit DWARF: offsets have 8 bytes."""
+    """Whether it is 64-bit DWARF, in which offsets have 8 bytes."""
     tables: int
     end: int
 
 
 class Lines:
-    """The lines of one program."""
+    """The lines of one program, by address."""
 
     def __init__(self, elf: bytes) -> None:
-        """Never fails: a file without line tables, or with damaged ones, has no lines."""
+        """Take an ELF file. This never fails: a file without line tables, or with damaged ones, has no lines."""
         self._sections = _sections(elf)
         self._table: Table | None = None
         self._units: list[_Unit] = []
         self._files: dict[int, array[int]] = {}
 
     def at(self, address: int) -> str:
-        """``file:line``, the file without its folders; nothing where that is not known."""
+        """Return ``file:line``, the file without its directories, or "" if it is not known."""
         if self._table is None:
             self._table = self._read()
         found = self._table.find(address) if 0 <= address < 1 << 32 else None
@@ -110,13 +109,13 @@ class Lines:
 
 
 def _sections(elf: bytes) -> tuple[bytes, ...]:
-    """The contents of `_SECTIONS`; empty where there is none."""
+    """Return the contents of `_SECTIONS`; empty bytes for a section that is missing."""
     found = dict.fromkeys(_SECTIONS, b"")
     try:
         file = ELFFile(io.BytesIO(elf))
         count = min(file.num_sections(), _MAX_SECTIONS)
         names = file._get_section_header(file.get_shstrndx())["sh_offset"] if count else 0
-        # By the headers alone, and the names by comparison: a name may be as long as the file.
+        # Use only the headers and compare the names, because a name may be as long as the file.
         for header in map(file._get_section_header, range(count)):
             start = names + header["sh_name"]
             name = elf[start : start + 16].partition(b"\0")[0]
@@ -128,7 +127,7 @@ def _sections(elf: bytes) -> tuple[bytes, ...]:
             ):
                 data = elf[header["sh_offset"] : header["sh_offset"] + header["sh_size"]]
                 found[name] = _inflated(data) if header["sh_flags"] & _COMPRESSED else data
-    except Exception:  # pyelftools raises a dozen kinds; whatever it is, there are no lines
+    except Exception:  # pyelftools raises many kinds of exception; in every case there are no lines
         return (b"",) * len(_SECTIONS)
     return tuple(found.values())
 
@@ -145,7 +144,7 @@ def _inflated(data: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Program:
-    """What the header of a unit says of its line-number program."""
+    """The fields of a unit's header that describe its line-number program."""
 
     least: int
     line_base: int
@@ -156,7 +155,7 @@ class _Program:
 
 
 class _Reader:
-    """Numbers out of some bytes; `_MalformedError` where there are no more."""
+    """A reader of numbers from bytes. It raises `_MalformedError` at their end."""
 
     def __init__(self, data: bytes, at: int, end: int) -> None:
         self.data, self.at, self.end = data, at, end
@@ -171,7 +170,7 @@ class _Reader:
         return int.from_bytes(self.take(size), "little")
 
     def varying(self) -> int:
-        """ULEB128, of which no more than 64 bits count."""
+        """Read a ULEB128 number, of which only the low 64 bits are kept."""
         found = shift = 0
         while True:
             byte = self.fixed(1)
@@ -182,7 +181,7 @@ class _Reader:
                 return found
 
     def string(self) -> int:
-        """Where it begins; it is passed."""
+        """Skip a string; return where it begins."""
         start = self.at
         end = self.data.find(b"\0", start, self.end)
         if end < 0:
@@ -192,7 +191,7 @@ class _Reader:
 
 
 def _units(section: bytes) -> Iterator[tuple[_Unit, _Program]]:
-    """All that can be read."""
+    """Yield all units that can be read."""
     at = 0
     for _ in range(_MAX_UNITS):
         reader = _Reader(section, at, len(section))
@@ -234,7 +233,7 @@ def _unit(reader: _Reader, wide: bool) -> tuple[_Unit, _Program]:
 
 
 def _files(section: bytes, unit: _Unit) -> array[int]:
-    """Where the name of each file is: its section above bit 60, its offset below."""
+    """Return the position of each file's name: the section above bit 60, the offset below."""
     reader = _Reader(section, unit.tables, unit.end)
     found = array("Q")
     try:
@@ -249,7 +248,7 @@ def _files(section: bytes, unit: _Unit) -> array[int]:
 
 
 def _listed(reader: _Reader, found: array[int]) -> None:
-    """Directories, then files, each up to an empty name; DWARF 2 to 4."""
+    """Read the directories and then the files of DWARF 2 to 4; an empty name ends each list."""
     while reader.data[reader.string()]:
         pass
     while reader.data[place := reader.string()]:
@@ -259,11 +258,11 @@ def _listed(reader: _Reader, found: array[int]) -> None:
 
 
 def _entries(reader: _Reader, wide: bool, found: array[int]) -> None:
-    """Entries whose fields are described before them; DWARF 5."""
+    """Read the entries of DWARF 5, whose fields are described before them."""
     fields = [(reader.varying(), reader.varying()) for _ in range(reader.fixed(1))]
     count = reader.varying()
     if not fields:
-        return  # entries without bytes could be any number
+        return  # entries without bytes could be of any number
     for _ in range(count):
         place = _NOWHERE
         for content, form in fields:
@@ -274,7 +273,7 @@ def _entries(reader: _Reader, wide: bool, found: array[int]) -> None:
 
 
 def _field(reader: _Reader, form: int, wide: bool) -> int | None:
-    """Passes a field; where its string is, if it is one."""
+    """Skip a field; return the position of its string, if it is one."""
     if form == _STRING:
         return reader.string()
     if form in _ELSEWHERE:

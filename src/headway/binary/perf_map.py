@@ -1,8 +1,8 @@
-"""Perf maps: what a just-in-time compiler says of the code that it has made, in /tmp/perf-PID.map.
+"""Perf maps: the functions that a just-in-time compiler has made, listed in /tmp/perf-PID.map.
 
-One line a function: ``START SIZE NAME``, both numbers in hexadecimal (tools/perf/Documentation/jit-interface.txt of
-Linux). Python writes one with ``-X perf``, Node.js with ``--perf-basic-prof``, Java with an agent. Anybody can write
-into /tmp, so a map is believed only if it is a plain file of the process's own user or of root, and not too large.
+Each line is a function: ``START SIZE NAME``, both numbers in hexadecimal (tools/perf/Documentation/jit-interface.txt of
+Linux). Python writes a map with ``-X perf``, Node.js with ``--perf-basic-prof``, Java with an agent. Anybody can write
+to /tmp, so a map is used only if it is a plain file of the process's own user or of root, and not too large.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ _LONGEST_NAME = 1000
 
 
 class PerfMap:
-    """The functions of one map."""
+    """The functions of one map, by address."""
 
     def __init__(self, rows: list[tuple[int, int, str]]) -> None:
-        """``rows``: (start, size, name). Of two at one place the later counts: code is thrown away and made anew."""
+        """Take rows (start, size, name). Of two with the same start the later holds, because code is replaced."""
         kept = {start: (size, name) for start, size, name in rows}
         ordered = sorted(kept.items())
         self._starts = array("Q", (start for start, _ in ordered))
         self._rest = [rest for _, rest in ordered]
 
     def __len__(self) -> int:
-        """How many functions."""
+        """Return the number of functions."""
         return len(self._starts)
 
     def at(self, address: int) -> tuple[str, int] | None:
-        """Name and start of the function that an address is in."""
+        """Return name and start of the function that contains an address, or None."""
         place = bisect_right(self._starts, address) - 1
         if place < 0:
             return None
@@ -44,7 +44,7 @@ class PerfMap:
 
 
 def parse(data: bytes) -> PerfMap:
-    """The lines that make sense; the rest is passed."""
+    """Return the map of all well-formed lines; others are skipped."""
     rows = []
     for line in data.split(b"\n", _MAX_LINES)[:_MAX_LINES]:
         fields = line.split(None, 2)
@@ -60,9 +60,9 @@ def parse(data: bytes) -> PerfMap:
 
 
 def read(pid: int, uid: int, *, inner: int | None = None, root: str | None = None) -> tuple[PerfMap | None, str]:
-    """The perf map of a process of this user, or why it is not used (empty: there is none).
+    """Return the perf map of a process of this user, or why it is not used ("" if there is none).
 
-    ``inner``: its id in its own pid namespace; ``root``: where its file system is (/proc/PID/root).
+    ``inner``: the process's id in its own PID namespace. ``root``: the path of its file system (/proc/PID/root).
     """
     places = [f"/tmp/perf-{pid}.map"]
     if inner is not None and root is not None:

@@ -1,1 +1,1 @@
-"""Per-thread buffers that are filled without us, and when to look into them."""
+"""Per-thread buffers that the kernel or the machine fills, and the policies that decide when to read them."""

@@ -1,4 +1,4 @@
-"""What all buffers have in common, whoever fills them."""
+"""The interface of a buffer, whoever fills it."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ Into = TypeVar("Into", contravariant=True)
 
 
 class Buffer(Protocol[Into]):
-    """What is known of one thread and waits to be collected; it is filled without software (P1).
+    """The records of one thread that wait to be collected. The buffer is filled without software (P1).
 
-    When it is full what comes is lost. Processor time is in the unit of the clock that its collector keeps: ns of
-    CLOCK_MONOTONIC, or the machine's cycles. A buffer of a processor takes that clock itself for its thread's.
+    A full buffer loses new records. Processor time is in the unit of the collector's clock: ns of CLOCK_MONOTONIC, or
+    cycles of the machine. A buffer of a processor uses that clock itself as its thread's processor time.
     """
 
     @property
     def capacity(self) -> int:
-        """Bytes that it holds at most."""
+        """The size of the buffer in bytes."""
 
     @property
     def lost(self) -> int:
-        """Records that found no room, as of the last look; 0 where that is not counted."""
+        """Records that found no room, as of the last look; 0 if they are not counted."""
 
     @property
     def lost_bytes(self) -> int:
-        """What they would have taken, about."""
+        """The approximate size of these records in bytes."""
 
     def cpu_time(self) -> int:
-        """Processor time that its thread has used, from any moment on."""
+        """Return the processor time that its thread has used, counted from any fixed moment."""
 
     def stood_still(self) -> bool:
-        """Whether its thread has certainly used no time since `cpu_time` was last asked; False: that is not known.
+        """Return whether its thread has certainly used no time since the last `cpu_time`; False if that is not known.
 
-        It is asked of all threads, again and again, so it costs next to nothing.
+        It is asked for all threads again and again, so it must cost next to nothing.
         """
 
     def look(self) -> int:
-        """Bytes that wait in it."""
+        """Return the number of bytes that wait in the buffer."""
 
     def drain(self, into: Into) -> int:
-        """Move all that waits to where it goes; returns how many bytes that was."""
+        """Move all waiting records to ``into``; return their size in bytes."""

@@ -1,4 +1,4 @@
-"""One loop that collects from thousands of buffers: a timer for those whose policy says when, epoll for the others."""
+"""A loop that collects from thousands of buffers: by a timer if their policy gives a moment, by epoll otherwise."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ __all__ = ["Collector", "Figures"]
 
 Into = TypeVar("Into")
 GRAIN = 1_000_000
-"""ns. Looks that are due within so short a time are taken together."""
+"""ns. Looks that are due within this time are taken together."""
 PATIENCE = 16
-"""What waits for a thread's time may be late by a part in so many of the wait: so many more are taken together."""
+"""A look that depends on a thread's time may be late by this fraction of the wait, so more such looks are merged."""
 
 
 @dataclass(slots=True)
 class Figures:
-    """What collecting came to."""
+    """The counts and the cost of collecting."""
 
     looks: int = 0
-    """How often the filling of a buffer was read."""
+    """How often the fill level of a buffer was read."""
     clock_reads: int = 0
     """How often the processor time of a thread was read."""
     drains: int = 0
     useful: int = 0
-    """Drains of half a buffer or more."""
+    """Drains of at least half a buffer."""
     bytes: int = 0
     wakeups: int = 0
     """How often the loop was woken, by a timer or by the kernel."""
@@ -45,19 +45,19 @@ class _Served(Generic[Into]):
     def __init__(self, buffer: Buffer[Into], policy: Policy, fd: int) -> None:
         self.buffer, self.policy, self.fd = buffer, policy, fd
         self.removed = False
-        self.wait = 0  # from when it was last asked
+        self.wait = 0  # the time from its last due() to its look
         self.lost = buffer.lost_bytes
 
 
 class Collector(Generic[Into]):
-    """Serves buffers, each with its policy, and counts what that takes.
+    """A loop that serves buffers, each with its policy, and counts what that costs.
 
-    A look that is due is found in a heap of moments, with all buffers that share one: what is not due costs nothing. Of
-    a thread that has not run since it was last asked neither the clock is read nor the policy asked.
+    Looks are planned in a heap of moments; all buffers that share a moment are looked at together. A buffer that is not
+    due costs nothing. If a thread has not run since the last look, neither is its clock read nor its policy asked.
     """
 
     def __init__(self, into: Into, *, clock: Callable[[], int] = time.monotonic_ns) -> None:
-        """``into``: where drained records go; ``clock``: now, in ns."""
+        """``into`` receives the drained records; ``clock`` returns the current time in ns."""
         self.figures = Figures()
         self._into = into
         self._clock = clock
@@ -69,7 +69,7 @@ class Collector(Generic[Into]):
         self._watched: dict[int, Callable[[], None]] = {}
 
     def add(self, buffer: Buffer[Into], policy: Policy, *, fd: int = -1) -> None:
-        """Serve a buffer; ``fd``: what becomes readable at its watermark, if the policy waits for that."""
+        """Serve a buffer. ``fd`` becomes readable at its watermark, if the policy waits for the kernel."""
         served = self._served[id(buffer)] = _Served(buffer, policy, fd)
         if fd >= 0:
             self._by_fd[fd] = served
@@ -78,7 +78,7 @@ class Collector(Generic[Into]):
         self._plan(served, policy.due(now, self._used(served)), now)
 
     def remove(self, buffer: Buffer[Into]) -> None:
-        """Serve it no more; what is still in it is the owner's to drain. Before its file is closed."""
+        """Stop serving a buffer, before its file is closed. Records that are still in it are left to the owner."""
         served = self._served.pop(id(buffer), None)
         if served is None:
             return
@@ -91,12 +91,12 @@ class Collector(Generic[Into]):
         self._epoll.register(fd, select.EPOLLIN)
 
     def run(self, until: int, *, stop: Callable[[], bool] = lambda: False) -> None:
-        """Collect until this moment, or until ``stop``, which is asked after each waking."""
+        """Collect until this moment, or until ``stop`` returns true; it is called after each wakeup."""
         while self._clock() < until and not stop():
             self.step(until)
 
     def step(self, until: int = NEVER) -> None:
-        """Sleep until something is to be done, ``until`` at last, and do it."""
+        """Sleep until a look is due, but at most to ``until``, and take it."""
         began = time.thread_time_ns()
         figures = self.figures
         moment = self._moments[0] + GRAIN if self._moments else NEVER
@@ -124,12 +124,12 @@ class Collector(Generic[Into]):
         figures.cpu_ns += time.thread_time_ns() - began
 
     def drain_all(self) -> None:
-        """Take everything that is there, whatever the policies say."""
+        """Drain all buffers, whatever the policies say."""
         for served in self._served.values():
             self._drain(served)
 
     def close(self) -> None:
-        """End the loop; the buffers stay as they are."""
+        """End the loop. The buffers stay as they are."""
         self._epoll.close()
         self._served.clear()
         self._by_fd.clear()
@@ -149,7 +149,7 @@ class Collector(Generic[Into]):
         grain = GRAIN
         if served.policy.reads_clock and due - now > GRAIN * PATIENCE:
             grain = 1 << ((due - now) // PATIENCE).bit_length() - 1
-        due = -(-due // grain) * grain  # together with all that are due in the same grain
+        due = -(-due // grain) * grain  # merged with all looks that are due in the same grain
         sharing = self._at.get(due)
         if sharing is None:
             self._at[due] = [served]

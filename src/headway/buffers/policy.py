@@ -1,4 +1,4 @@
-"""What a policy is: it says when the next look into a buffer can be of use, and learns from what the look finds."""
+"""The interface of a policy, which tells when the next look into a buffer can be useful and learns from each look."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from typing import Protocol
 __all__ = ["NEVER", "USEFUL", "Policy"]
 
 NEVER = 2**63 - 1
-"""The moment of a look that nobody will take by the clock."""
+"""The moment of a look that is not planned by the clock."""
 USEFUL = 0.5
-"""The part of a buffer that makes a look worth it: with less the buffer is left to fill."""
+"""The filled part of a buffer that makes a look worthwhile. A buffer with less is left to fill."""
 
 
 class Policy(Protocol):
-    """When to look into one buffer. All times are in one unit, a processor's time and the clock's."""
+    """The plan of looks into one buffer. Times of the processor and of the clock are in the same unit."""
 
     reads_clock: bool
-    """Whether it wants to know the thread's processor time; else it is given 0."""
+    """Whether it needs the thread's processor time; otherwise it is given 0."""
 
     waits_for_kernel: bool
-    """Whether it looks when the kernel says that there is enough; then `due` is `NEVER`."""
+    """Whether looks happen when the kernel reports that there is enough; `due` is then `NEVER`."""
 
     def due(self, now: int, used: int) -> int:
-        """The earliest moment at which a look can be of use; ``now`` or before: look.
+        """Return the earliest moment at which a look can be useful; ``now`` or earlier means to look at once.
 
         ``used``: the processor time that the thread has used up to ``now``.
         """
 
     def looked(self, now: int, used: int, filled: int, lost: int) -> bool:
-        """Learn from a look that found so many bytes; returns whether to drain the buffer now.
+        """Learn from a look that found ``filled`` bytes. Return whether to drain the buffer now.
 
-        ``lost``: bytes that found no room since the last look; 0: none, or it is not counted here. Either way a buffer
-        that is found full has lost something, or is about to.
+        ``lost``: bytes that found no room since the last look; 0 if there were none, or if they are not counted. In
+        both cases a buffer that is found full has lost something, or is about to.
         """

@@ -1,1 +1,1 @@
-"""When to look into a buffer: one policy a file, the same for every kind of buffer."""
+"""Policies that decide when to look into a buffer, one in each file, the same for every kind of buffer."""

@@ -1,4 +1,4 @@
-"""Look when the thread has used the processor time in which it half fills its buffer (MISSION P3 and P4)."""
+"""A policy that looks when the thread has used the processor time in which it half fills its buffer (P3 and P4)."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from ..policy import USEFUL
 __all__ = ["CpuTime", "Usual"]
 
 AIM = 1.1
-"""Looks are aimed so much beyond what is worth a look: at exactly that, every other look would find a little less."""
+"""Looks aim at this multiple of the useful part. Aimed at that part itself, every other look would find too little."""
 IDLE = 0.75
 """A thread that used less than half a processor is asked again when it could have filled this part of its buffer."""
 MAX_BACKOFF = 64
-"""While nothing is known of its rate, the wait doubles up to so many first intervals."""
+"""While the rate of a thread is unknown, its wait doubles up to this many first intervals."""
 WEIGHT = 0.5
-"""Of what was just found, in the mean rate."""
+"""The weight of the latest look in the mean rate."""
 MEMORY = 1 / 16
-"""Of the last look, in the mean loss."""
+"""The weight of the latest look in the mean loss."""
 MIN_PART = 1 / 16
-"""The smallest part of a buffer that losses make worth a look."""
+"""The smallest part of a buffer that losses can make worth a look."""
 AT_ONCE = 1 / 8
-"""Of an interval: the least that is waited for the rest."""
+"""The shortest wait for the rest of the useful part, as a fraction of the interval."""
 TOO_SOON = 1 / 16
-"""Of an interval: the least after which the clock is read again."""
+"""The shortest time between two reads of the thread's clock, as a fraction of the interval."""
 
 
 FADING = 1 / 256
-"""Of a slower drain, in the usual rate."""
+"""The weight of a slower drain in the usual rate."""
 
 
 class Usual:
-    """The rate at which the fastest of some buffers filled lately: what is known of the next one beforehand."""
+    """The rate at which the fastest of several buffers filled lately, as the first estimate for a new buffer."""
 
     def __init__(self, rate: float = 0.0) -> None:
-        """``rate``: until there was a drain, in bytes per unit of processor time; 0: not known."""
+        """``rate`` holds until the first drain, in bytes per unit of processor time; 0 means unknown."""
         self.rate = rate
         self._found = False
 
     def learn(self, found: float) -> None:
-        """A drain found this rate."""
+        """Take the rate that a drain found into account."""
         if found > self.rate or not self._found:
             self.rate = found
         else:
@@ -46,14 +46,15 @@ class Usual:
 
 
 class CpuTime:
-    """A thread that has used little processor time has produced little to collect.
+    """A policy by processor time: a thread that has used little of it has produced little to collect.
 
-    Kept per buffer: the processor time of the last drain, and the rate at which it fills, in bytes per unit of
-    processor time: the exponentially weighted mean of what was found; a rise counts at once, and what was known before
-    its first look no more. The next look is due when
-    the time used since is what fills ``useful`` of the buffer. Before that many units have passed on the clock no look
-    can be of use, as no thread uses more than one processor: its clock is not even read. Too little found: the rest is
-    waited for. Found full: the interval is halved. While more than ``budget`` is lost, ``useful`` is halved as well.
+    The policy keeps for its buffer the processor time of the last drain, and the rate at which the buffer fills, in
+    bytes per unit of processor time. The rate is the exponentially weighted mean of what looks found; a rise counts at
+    once, and the first look replaces the estimate before it. The next look is due when the time used since the drain
+    fills the part ``useful`` of the buffer. Before that time has passed on the clock no look can be useful, because no
+    thread uses more than one processor; the thread's clock is not even read. After a look that found too little, the
+    policy waits for the rest. After a look that found a full buffer, it halves the interval. While more than ``budget``
+    is lost, it halves ``useful`` as well.
     """
 
     reads_clock = True
@@ -68,7 +69,7 @@ class CpuTime:
         useful: float = USEFUL,
         budget: float = 0.05,
     ) -> None:
-        """``usual``: shared with other buffers; where it knows nothing the first look is after ``first``."""
+        """``usual`` is shared with other buffers. While it is unknown, the first look is after ``first``."""
         if capacity <= 0 or first <= 0 or not 0 < useful < 1:
             raise ValueError("capacity and first are above 0, and useful is between 0 and 1")
         self._capacity = capacity
@@ -77,7 +78,7 @@ class CpuTime:
         self._loss = 0.0
         self._usual = usual or Usual()
         self._rate = 0.0
-        self._own = False  # whether that is of its own looks
+        self._own = False  # whether the rate comes from looks of its own
         self._interval = float(first)
         self._since: int | None = None  # the processor time of the last drain
         self._next = 0.0  # the processor time of the next look
@@ -86,21 +87,21 @@ class CpuTime:
 
     @property
     def rate(self) -> float:
-        """Bytes per unit of processor time, as it is known now."""
+        """The current estimate of the rate, in bytes per unit of processor time."""
         return self._rate
 
     @property
     def interval(self) -> float:
-        """Processor time from a drain to the next look."""
+        """The processor time from a drain to the next look."""
         return self._interval
 
     @property
     def part(self) -> float:
-        """The part of the buffer that makes a look worth it now."""
+        """The part of the buffer that currently makes a look worthwhile."""
         return self._part
 
     def due(self, now: int, used: int) -> int:
-        """See `headway.buffers.policy.Policy`."""
+        """Return the moment of the next look; see `headway.buffers.policy.Policy`."""
         if self._since is None:
             self._since = used
             self._next = used + self._interval
@@ -122,12 +123,12 @@ class CpuTime:
         return now + max(1, int(left))
 
     def looked(self, now: int, used: int, filled: int, lost: int) -> bool:
-        """See `headway.buffers.policy.Policy`."""
+        """Adapt rate and interval to a look; see `headway.buffers.policy.Policy`."""
         spent = max(1, used - (used if self._since is None else self._since))
         found = (filled + lost) / spent
         full = lost > 0 or filled >= self._capacity
         if full:
-            # Where losses are not counted, it is not known how much faster than this it was.
+            # If losses are not counted, the true rate may be any amount higher than this.
             self._rate = max(found, self._rate if lost else 2 * self._rate)
         elif found > self._rate or not self._own:
             self._rate = found
@@ -137,7 +138,7 @@ class CpuTime:
         drained = full or filled >= self._part * self._capacity
         if drained:
             self._usual.learn(found)
-            # Where losses are not counted, a full buffer stands for as much again that found no room.
+            # If losses are not counted, assume that a full buffer lost as much again.
             expected = filled + lost if lost or not full else max(2 * filled, self._rate * spent)
             self._loss += MEMORY * (1 - filled / max(1, expected) - self._loss)
             if full and self._loss > self._budget:
@@ -155,7 +156,7 @@ class CpuTime:
         return drained
 
     def _wanted(self) -> float:
-        """The processor time in which the buffer fills as far as it should."""
+        """Return the processor time in which the buffer fills to the wanted part."""
         if not self._rate:
             return float("inf")
         return max(1.0, min(AIM * self._part, (1 + self._part) / 2) * self._capacity / self._rate)

@@ -1,11 +1,11 @@
 /* headway.h: mark regions of a program whose time is not progress, or is polling.
 
-   One header, no library, C99 and C++11 and later, gcc and clang. A mark is two readings of the clock and a few stores to
-   memory of the thread's own, whether anybody observes or not; `headway stat` sees it from outside.
+   One header, no library, C99 and C++11 and later, gcc and clang. A mark costs two readings of the clock and a few stores
+   to memory of the thread, whether anybody observes or not. `headway stat` sees it from outside.
 
        #include <headway.h>
 
-       HEADWAY_NONEFFECTIVE("parse") { ... }              // right on return and break, too
+       HEADWAY_NONEFFECTIVE("parse") { ... }              // return and break end it correctly, too
        HEADWAY_POLL("ring") { ... }
 
        static headway_tag_t parse;                        // or the bare pair, with the tag looked up once
@@ -14,13 +14,13 @@
 
        headway::noneffective region{"parse"};             // C++: until the end of the scope
 
-   Regions nest; the innermost is charged. What leaves a region by longjmp says how deep it is afterwards:
-   `headway_restore(depth)`, with the depth that `headway_depth()` gave where setjmp was called.
+   Regions nest, and time is charged to the innermost. Code that leaves regions by longjmp must restore the depth
+   afterwards: `headway_restore(depth)`, with the depth that `headway_depth()` returned where setjmp was called.
 
-   For other languages, one C file with `#define HEADWAY_IMPLEMENTATION` before the #include makes plain functions of all
-   this. Where there is no 64-bit Linux, everything here compiles to nothing.
+   For other languages, one C file with `#define HEADWAY_IMPLEMENTATION` before the #include makes all of these plain
+   functions. On anything but 64-bit Linux, everything here compiles to nothing.
 
-   How it works, and why it stays right when signal handlers mark regions in the midst of it: see "The mark" below.
+   "The mark" below explains how it works, and why it stays right when signal handlers mark regions in the middle of it.
 
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef HEADWAY_H
@@ -40,19 +40,19 @@ typedef uint32_t headway_tag_t;
 extern "C" {
 #endif
 
-/* The number of the state `noneffective.NAME` (`noneffective` if the name is empty); keep it, looking it up takes a while.
-   Characters other than [A-Za-z0-9_.-] become `_`, and the whole is cut to 31. A process has room for 31 tags; the time of
-   more is charged to `noneffective.other`. */
+/* Return the number of the state `noneffective.NAME` (`noneffective` if the name is empty). Keep it, because looking it up
+   is slow. Characters other than [A-Za-z0-9_.-] become `_`, and the whole name is cut to 31 characters. A process has room
+   for 31 tags; the time of further tags is charged to `noneffective.other`. */
 HEADWAY_API_ headway_tag_t headway_tag(const char *name);
-/* The same for `poll.NAME`, or `poll`. */
+/* Return the number of the state `poll.NAME`, or `poll`, in the same way. */
 HEADWAY_API_ headway_tag_t headway_poll_tag(const char *name);
-/* From here on this thread is in that region, inside the ones that it is in already. */
+/* Begin a region of this thread, inside those in which it already is. */
 HEADWAY_API_ void headway_set_noneffective(headway_tag_t tag);
-/* The innermost region of this thread ends. Without one nothing happens, but that it is counted. */
+/* End the innermost region of this thread. Without an open region this only counts an error. */
 HEADWAY_API_ void headway_clear_noneffective(void);
-/* How many regions this thread is in. */
+/* Return the number of regions in which this thread is. */
 HEADWAY_API_ uint32_t headway_depth(void);
-/* End regions until this thread is in no more than that many. */
+/* End regions until this thread is in at most `depth`. */
 HEADWAY_API_ void headway_restore(uint32_t depth);
 
 #ifdef __cplusplus
@@ -92,35 +92,35 @@ extern "C" {
 
 /* ---- What an observer reads ---------------------------------------------------------------------------------------------
 
-   All regions of a process are in one arena: a private mapping of a memfd called "headway", so that anybody who may read
-   the process finds it in /proc/PID/maps, and that a child has its own after fork. In it each thread has a block, which
-   only that thread writes.
+   All regions of a process are in one arena: a private mapping of a memfd called "headway". Anybody who may read the
+   process finds it in /proc/PID/maps, and a child has its own after fork. Each thread has a block in it, which only that
+   thread writes.
 
    `word` holds the time R that the thread has been in the state, as a function of CLOCK_MONOTONIC: R(t) = A + n t, with
-   n = 1 while the state is charged, else 0; word = 2 A + n. So entering a state at t adds 1 - 2 t, leaving it 2 t - 1, and
-   a single load of the word tells R at any moment, whatever the thread is doing just then. */
+   n = 1 while the state is charged, else 0; word = 2 A + n. Entering a state at t therefore adds 1 - 2 t, and leaving it
+   adds 2 t - 1. A single load of the word gives R at any moment, whatever the thread is doing. */
 
 #define HEADWAY_VERSION_ 1u
 #define HEADWAY_TAGS_ 32u
-#define HEADWAY_NAME_ 32u  /* bytes, the final zero included */
+#define HEADWAY_NAME_ 32u  /* bytes, including the final zero */
 #define HEADWAY_STACK_ 16u
 #define HEADWAY_ARENA_MAGIC_ UINT64_C(0x31616e6572617768) /* "hwarena1" */
 #define HEADWAY_BLOCK_MAGIC_ UINT64_C(0x316b636f6c627768) /* "hwblock1" */
 #define HEADWAY_BLOCKS_AT_ 4096u
 #ifndef HEADWAY_BLOCKS
-#define HEADWAY_BLOCKS 65536u /* threads that can be marked at a time; blocks that were never used take no memory */
+#define HEADWAY_BLOCKS 65536u /* threads that can be marked at the same time; blocks that were never used take no memory */
 #endif
-#define HEADWAY_REGISTER_ 0x48574159 /* prctl option "HWAY": fails with EINVAL, but an observer of system calls has seen it */
+#define HEADWAY_REGISTER_ 0x48574159 /* prctl option "HWAY": fails with EINVAL, but observers of system calls see it */
 
 struct headway_block {
     uint64_t magic;   /* 0: HEADWAY_BLOCK_MAGIC_ */
-    uint32_t tid;     /* 8: its thread, by gettid; 0: free */
-    uint32_t n_tags;  /* 12: the tags used in this block are below this */
+    uint32_t tid;     /* 8: id of its thread (gettid); 0: free */
+    uint32_t n_tags;  /* 12: all tags used in this block are below this */
     uint64_t names;   /* 16: address of the arena's names */
-    uint64_t since;   /* 24: when its thread took it, with all words 0; of two blocks of one tid the later is the thread's */
-    uint32_t depth;   /* 32: of nesting */
-    uint32_t open;    /* 36: 1 + tag that is charged; 0: none */
-    uint32_t errors;  /* 40: clears without a set, sets nested deeper than the stack */
+    uint64_t since;   /* 24: when its thread took it, with all words 0; of two blocks of one tid the later one is valid */
+    uint32_t depth;   /* 32: depth of nesting */
+    uint32_t open;    /* 36: 1 + the tag that is charged; 0: none */
+    uint32_t errors;  /* 40: clears without a set, and sets nested deeper than the stack */
     uint32_t spare;   /* 44 */
     uint8_t stack[HEADWAY_STACK_]; /* 48: the regions' tags, outermost first; HEADWAY_NOTHING_: free, or about to be */
     struct { uint64_t word, entries; } tags[HEADWAY_TAGS_]; /* 64 */
@@ -130,16 +130,16 @@ struct headway_arena {
     uint64_t magic;           /* 0: HEADWAY_ARENA_MAGIC_, stored last */
     uint32_t version;         /* 8 */
     uint32_t pid;             /* 12: by getpid */
-    uint32_t n_blocks;        /* 16: there is room for */
-    uint32_t n_tags;          /* 20: names that are there */
-    uint32_t refused_threads; /* 24: for which there was no block */
-    uint32_t refused_tags;    /* 28: for which there was no name */
+    uint32_t n_blocks;        /* 16: blocks for which there is room */
+    uint32_t n_tags;          /* 20: names that are in use */
+    uint32_t refused_threads; /* 24: threads for which there was no block */
+    uint32_t refused_tags;    /* 28: tags for which there was no name */
     char names[HEADWAY_TAGS_][HEADWAY_NAME_]; /* 32: full names of states, by tag */
-    uint32_t used;            /* 1056: blocks from this one on were never used */
+    uint32_t used;            /* 1056: number of the first block that was never used */
     uint32_t hand;            /* 1060: where the next search for a free block begins */
     uint64_t created;         /* 1064: CLOCK_MONOTONIC; of several arenas the first is the process's */
-    uint32_t key;             /* 1072: pthread_key_t, of the calling thread's block */
-    uint32_t lock;            /* 1076: of names */
+    uint32_t key;             /* 1072: pthread_key_t of the calling thread's block */
+    uint32_t lock;            /* 1076: lock of the names */
 };
 
 typedef char headway_blocks_are_at_most_65536_[HEADWAY_BLOCKS >= 1 && HEADWAY_BLOCKS <= 65536 ? 1 : -1];
@@ -148,14 +148,14 @@ typedef char headway_layout_is_as_documented_[
     && offsetof(struct headway_arena, names) == 32 && offsetof(struct headway_arena, used) == 1056
     && sizeof(struct headway_arena) <= HEADWAY_BLOCKS_AT_ ? 1 : -1];
 
-/* ---- What there is once in each program and each shared object ----------------------------------------------------------
+/* ---- What exists once in each program and each shared object ------------------------------------------------------------
 
-   Hidden, so that objects compiled with different versions of this header do not get in each other's way. They share the
-   arena, which the second finds as an observer would, and each thread's block, by a key in the arena. */
+   These are hidden, so that objects compiled with different versions of this header do not conflict. The objects share the
+   arena, which the second one finds as an observer would, and each thread's block, by a key in the arena. */
 
 #define HEADWAY_ONCE_ __attribute__((weak, visibility("hidden")))
 #define HEADWAY_SLOW_ HEADWAY_ONCE_ __attribute__((noinline, cold))
-#define HEADWAY_NONE_ ((uintptr_t)1) /* in place of an address: there is none to be had, do not try again */
+#define HEADWAY_NONE_ ((uintptr_t)1) /* in place of an address: there is none, do not try again */
 #define HEADWAY_NOTHING_ 0xff
 
 extern HEADWAY_ONCE_ __thread struct headway_block *headway_self_;
@@ -179,26 +179,27 @@ static inline uint64_t headway_now_(void) {
 
 /* ---- The mark -----------------------------------------------------------------------------------------------------------
 
-   A thread's regions are its stack: the wanted state is the innermost there. The state that is charged is another thing:
-   the one whose word is odd, and `open` says which that can be. Marking is two steps: change the stack, then settle: stop
-   charging what is not wanted, and charge what is.
+   The regions of a thread are its stack, and the wanted state is the innermost region there. The charged state is stored
+   separately: it is the one whose word is odd, and `open` tells which one that can be. Marking has two steps: change the
+   stack, then settle. Settling stops charging a state that is not wanted, and begins to charge the wanted one.
 
-   Signal handlers may come in between any two instructions, and mark regions, as long as they end those they began. Then
+   A signal handler may run between any two instructions and mark regions, if it ends those that it began. Then
 
-   - the stack is as before when a handler returns. Each change of it is one store: a region begins when its tag is stored
-     in a place that counts already but holds nothing, and ends when that place holds nothing again. A handler in between
-     uses the place above;
-   - what is wanted is charged when a handler returns, because it settled, too. So wherever it came in, the thread finds
-     either its own work to do as it left it (no handler), or done (a handler: its word has changed). A word is changed by
-     one instruction, and only if it is as it was before the clock was read; otherwise the thread looks again.
-     No time is charged twice: a handler stops what is charged when it begins its own. What it takes to deliver a signal
-     that comes just between two regions, when one has ended and the other not begun, is charged to neither.
+   - the stack is unchanged when a handler returns. Each change of the stack is one store: a region begins when its tag is
+     stored in a place that already counts but holds nothing, and ends when that place holds nothing again. A handler in
+     between uses the place above;
+   - the wanted state is charged when a handler returns, because the handler settled, too. Wherever the handler ran, the
+     thread finds its own work either still to do (no handler ran) or done (a handler ran, and changed its word). A word is
+     changed by one instruction, and only if it is as it was before the clock was read; otherwise the thread looks again.
+     No time is charged twice: a handler stops the charged state when it begins its own. If a signal comes exactly between
+     two regions, when one has ended and the other has not begun, the time of its delivery is charged to neither.
 
-   A word cannot change and change back unnoticed: that it was open means that time has passed in it.
-   The one writer is this thread; so no instruction needs the bus, only to be one. At each of them an outside reader finds
-   at most one odd word, that of the region that began last, or of the one around it, or none for some nanoseconds. */
+   A word cannot change and change back unnoticed: a word that was open in between contains the time that has passed.
+   Only this thread writes, so no operation needs a bus lock; it only has to be a single instruction. After each instruction
+   an outside reader finds at most one odd word: that of the region that began last, or of the one around it; or none for
+   some nanoseconds. */
 
-/* Store `is` if `was` is still there, in one instruction as far as this thread's signal handlers can see. */
+/* Store `is` if `was` is still there, by one instruction as far as this thread's signal handlers can see. */
 static inline int headway_swap_(uint64_t *at, uint64_t was, uint64_t is) {
 #if defined(__x86_64__)
     unsigned char done;
@@ -217,7 +218,7 @@ static inline void headway_count_(uint64_t *at) {
 #endif
 }
 
-/* In the order of the program, as signal handlers see it; and as observers on other processors do, nearly. */
+/* Access in program order, as signal handlers see it, and nearly so for observers on other processors. */
 #define HEADWAY_LOAD_(place) __atomic_load_n(&(place), __ATOMIC_RELAXED)
 #define HEADWAY_STORE_(place, value)                          \
     do {                                                      \
@@ -226,7 +227,7 @@ static inline void headway_count_(uint64_t *at) {
         __atomic_signal_fence(__ATOMIC_SEQ_CST);              \
     } while (0)
 
-/* 1 + tag of the innermost region; 0: in none. */
+/* Return 1 + the tag of the innermost region; 0 if there is none. */
 static inline uint32_t headway_wanted_(struct headway_block *self) {
     uint32_t depth = HEADWAY_LOAD_(self->depth);
     if (depth > HEADWAY_STACK_) depth = HEADWAY_STACK_;
@@ -267,7 +268,7 @@ static inline void headway_begin_(struct headway_block *self, headway_tag_t tag)
     }
     HEADWAY_STORE_(self->stack[depth], (uint8_t)tag);
     if (around != tag + 1) headway_count_(&self->tags[tag].entries);
-    headway_settle_(self); /* even then: a handler may have come before it was done */
+    headway_settle_(self); /* even if it is the same region: a handler may have interrupted its settling */
 }
 
 static inline void headway_end_(struct headway_block *self) {
@@ -283,9 +284,9 @@ static inline void headway_end_(struct headway_block *self) {
 
 /* ---- The arena ----------------------------------------------------------------------------------------------------------
 
-   All of this happens once in a process, or once in a thread, with its signals blocked. */
+   All of this happens once in a process, or once in a thread, with the thread's signals blocked. */
 
-/* rt_sigprocmask, whose set is 64 signals, 128 on MIPS. */
+/* Call rt_sigprocmask, whose set is 64 signals, 128 on MIPS. */
 static inline void headway_signals_(int how, const uint64_t *set, uint64_t *old) {
 #ifdef __mips__
     headway_syscall_(SYS_rt_sigprocmask, how == 0 ? 1 : 3, set, old, (size_t)16);
@@ -304,7 +305,7 @@ static inline uintptr_t headway_hexadecimal_(const char **text) {
     }
 }
 
-/* The arena in a line of /proc/self/maps, NULL if that is another mapping. */
+/* Return the arena in a line of /proc/self/maps; NULL if the line is another mapping. */
 static inline struct headway_arena *headway_arena_of_(const char *line, size_t length) {
     static const char name[] = "/memfd:headway (deleted)";
     const char *at = line;
@@ -317,7 +318,7 @@ static inline struct headway_arena *headway_arena_of_(const char *line, size_t l
     end = headway_hexadecimal_(&at);
     if (memcmp(at, " rw-p ", 6) || end < start + HEADWAY_BLOCKS_AT_ + sizeof(struct headway_block)) return 0;
     arena = (struct headway_arena *)start;
-    /* Another object may be about to make it, and has reserved its turn by mapping it. It may have lost its processor. */
+    /* Another object may be creating it. It mapped the arena first, to reserve its turn, and may have lost its processor. */
     begun = headway_now_();
     while (!__atomic_load_n(&arena->magic, __ATOMIC_ACQUIRE) && headway_now_() - begun < UINT64_C(1000000000))
         headway_syscall_(SYS_sched_yield);
@@ -327,7 +328,7 @@ static inline struct headway_arena *headway_arena_of_(const char *line, size_t l
     return arena;
 }
 
-/* The arena of this process, as far as there is one: the first, if objects that began at the same time made several. */
+/* Return the arena of this process, if there is one: the first, if objects that started at the same time made several. */
 HEADWAY_SLOW_ struct headway_arena *headway_arena_find_(void);
 HEADWAY_SLOW_ struct headway_arena *headway_arena_find_(void) {
     struct headway_arena *first = 0, *arena;
@@ -382,7 +383,7 @@ HEADWAY_SLOW_ struct headway_arena *headway_arena_make_(void) {
     arena->n_tags = 1;
     memcpy(arena->names[0], "noneffective", sizeof "noneffective");
     arena->key = (uint32_t)key;
-    arena->created = headway_now_(); /* after it is mapped: who maps one later has a later time, and sees this one */
+    arena->created = headway_now_(); /* after mapping it: an object that maps one later has a later time, and sees this one */
     __atomic_store_n(&arena->magic, HEADWAY_ARENA_MAGIC_, __ATOMIC_RELEASE);
     return arena;
 #else
@@ -390,7 +391,7 @@ HEADWAY_SLOW_ struct headway_arena *headway_arena_make_(void) {
 #endif
 }
 
-/* In a child, after fork: the one thread there has new ids, and its time in regions begins. The others are gone. */
+/* After fork, in the child: give its one thread new ids, and restart its time in regions. The other threads are gone. */
 HEADWAY_SLOW_ void headway_forked_(void);
 HEADWAY_SLOW_ void headway_forked_(void) {
     struct headway_arena *arena = headway_arena_;
@@ -422,7 +423,7 @@ HEADWAY_SLOW_ void headway_forked_(void) {
     errno = saved;
 }
 
-/* Take a lock that is never held for long, but may be held for ever in a child of a process with threads. */
+/* Take a lock that is never held for long, except for ever in the child of a process with several threads. */
 static inline int headway_lock_take_(uint32_t *lock) {
     int patience;
     for (patience = 0; patience < 100000; patience++) {
@@ -432,7 +433,7 @@ static inline int headway_lock_take_(uint32_t *lock) {
     return 0;
 }
 
-/* The arena of this process; NULL: there is none to be had. */
+/* Return the arena of this process; NULL if none can be had. */
 HEADWAY_SLOW_ struct headway_arena *headway_arena_get_(void);
 HEADWAY_SLOW_ struct headway_arena *headway_arena_get_(void) {
     struct headway_arena *arena = __atomic_load_n(&headway_arena_, __ATOMIC_ACQUIRE), *made;
@@ -440,7 +441,7 @@ HEADWAY_SLOW_ struct headway_arena *headway_arena_get_(void) {
         arena = __atomic_load_n(&headway_arena_, __ATOMIC_ACQUIRE);
         if (!arena) {
             made = headway_arena_find_() ? 0 : headway_arena_make_();
-            arena = headway_arena_find_(); /* again: the first look may have passed where an older one was being mapped */
+            arena = headway_arena_find_(); /* again: the first search may have missed an older one that was being mapped */
             if (!arena) arena = made;      /* there is no /proc */
             if (!arena || pthread_atfork(0, 0, headway_forked_)) arena = (struct headway_arena *)HEADWAY_NONE_;
             __atomic_store_n(&headway_arena_, arena, __ATOMIC_RELEASE);
@@ -450,8 +451,8 @@ HEADWAY_SLOW_ struct headway_arena *headway_arena_get_(void) {
     return (uintptr_t)arena == HEADWAY_NONE_ ? 0 : arena;
 }
 
-/* A block that is free, or whose thread is dead, from among those used before: NULL if there is none where it looked.
-   Looks at `most` of them, and asks the kernel about `asked` at most. */
+/* Return a block from among those used before that is free, or whose thread is dead; NULL if the search found none.
+   Look at `most` blocks, and ask the kernel about at most `asked`. */
 static inline struct headway_block *headway_block_used_(struct headway_arena *arena, uint32_t me, uint32_t most,
                                                         uint32_t asked) {
     struct headway_block *blocks = (struct headway_block *)((char *)arena + HEADWAY_BLOCKS_AT_), *block;
@@ -462,7 +463,7 @@ static inline struct headway_block *headway_block_used_(struct headway_arena *ar
         hand = __atomic_fetch_add(&arena->hand, 1, __ATOMIC_RELAXED);
         block = &blocks[hand % used];
         owner = __atomic_load_n(&block->tid, __ATOMIC_RELAXED);
-        if (owner && owner != me) { /* with this thread's id: of one before it */
+        if (owner && owner != me) { /* a block with this thread's id belonged to an earlier thread */
             if (!asked) continue;
             asked--;
             if (!headway_syscall_(SYS_tgkill, (long)arena->pid, (long)owner, 0L) || errno != ESRCH) continue;
@@ -472,7 +473,7 @@ static inline struct headway_block *headway_block_used_(struct headway_arena *ar
     return 0;
 }
 
-/* A block for this thread; NULL: they are all taken. Costs a thread a few dozen looks, however many there are. */
+/* Return a block for this thread; NULL if all are taken. It takes a few dozen looks, however many blocks there are. */
 HEADWAY_SLOW_ struct headway_block *headway_block_take_(struct headway_arena *arena);
 HEADWAY_SLOW_ struct headway_block *headway_block_take_(struct headway_arena *arena) {
     struct headway_block *block;
@@ -483,7 +484,7 @@ HEADWAY_SLOW_ struct headway_block *headway_block_take_(struct headway_arena *ar
         struct headway_block *next = (struct headway_block *)((char *)arena + HEADWAY_BLOCKS_AT_) + used;
         uint32_t nobody = 0;
         if (!__atomic_compare_exchange_n(&arena->used, &used, used + 1, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) continue;
-        /* from here on a thread that looks among those used may find it free, and be first */
+        /* From here on a thread that searches the used blocks may find it free, and take it first. */
         if (__atomic_compare_exchange_n(&next->tid, &nobody, me, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) block = next;
         used = __atomic_load_n(&arena->used, __ATOMIC_RELAXED);
     }
@@ -502,7 +503,7 @@ HEADWAY_SLOW_ struct headway_block *headway_block_take_(struct headway_arena *ar
     return block;
 }
 
-/* The calling thread's block, the first time; NULL: it has none. */
+/* Return the calling thread's block, the first time; NULL if it has none. */
 HEADWAY_SLOW_ struct headway_block *headway_register_(void);
 HEADWAY_SLOW_ struct headway_block *headway_register_(void) {
     uint64_t all[2] = {~UINT64_C(0), ~UINT64_C(0)}, mask[2];
@@ -511,7 +512,7 @@ HEADWAY_SLOW_ struct headway_block *headway_register_(void) {
     int saved = errno;
     if ((uintptr_t)headway_self_ == HEADWAY_NONE_) return 0;
     headway_signals_(0, all, mask);
-    self = headway_self_; /* a handler may have done it, just before they were blocked */
+    self = headway_self_; /* a signal handler may have done it just before signals were blocked */
     if (!self) {
         arena = headway_arena_get_();
         self = arena ? (struct headway_block *)pthread_getspecific((pthread_key_t)arena->key) : 0;
@@ -616,12 +617,12 @@ HEADWAY_API_ void headway_restore(uint32_t depth) {
     struct headway_block *self = headway_block_();
     if (!self) return;
     while (HEADWAY_LOAD_(self->depth) > depth) headway_end_(self);
-    headway_settle_(self); /* the jump may have left a mark half done */
+    headway_settle_(self); /* the jump may have interrupted a mark */
 }
 
 struct headway_region_ { int on; };
 
-/* `known` is 1 + the tag once that has been looked up. */
+/* `known` is 1 + the tag once the tag has been looked up. */
 static inline struct headway_region_ headway_enter_(uint32_t *known, headway_tag_t (*look_up)(const char *),
                                                     const char *name) {
     struct headway_region_ region = {1};
@@ -640,7 +641,7 @@ static inline void headway_leave_(struct headway_region_ *region) {
 }
 #endif
 
-/* The statement that follows is a region; the name is a literal. `break` and `continue` in it leave it, and no more. */
+/* Make a region of the statement that follows; `name` is a string literal. `break` and `continue` in it only leave it. */
 #define HEADWAY_NONEFFECTIVE(name) HEADWAY_BLOCK_(headway_tag, name, __LINE__)
 #define HEADWAY_POLL(name) HEADWAY_BLOCK_(headway_poll_tag, name, __LINE__)
 #define HEADWAY_BLOCK_(look_up, name, number) HEADWAY_BLOCK2_(look_up, name, number)
@@ -663,7 +664,7 @@ public:
     region &operator=(const region &) = delete;
 };
 
-/* By name it is looked up each time; a tag kept in a static spares that. */
+/* A name is looked up each time. Keep the tag in a static variable to avoid that. */
 class noneffective : public region {
 public:
     explicit noneffective(const char *name = "") : region(headway_tag(name)) {}

@@ -1,8 +1,8 @@
-"""Marking regions of this program whose time is not progress, or is polling.
+"""Marked regions of this program, whose time is not progress, or is polling.
 
-The marks are made by the same header that C programs use (``headway.h``, in the folder that `headway.get_include`
-names), so regions of Python and of its extension modules nest within each other, and an observer sees no difference.
-A mark is a few stores to memory of the thread's own, whether anybody observes or not.
+The marks use the same header as C programs (``headway.h``, in the directory that `headway.get_include` returns).
+Regions of Python and of its extension modules therefore nest within each other, and an observer sees no difference. A
+mark is a few stores to memory of the thread, whether anybody observes or not.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Types of the compiled marks; the text is in ``_regions.pyx``."""
+"""Type stubs of the compiled marks; the documentation is in ``_regions.pyx``."""
 
 from collections.abc import Callable
 from types import TracebackType

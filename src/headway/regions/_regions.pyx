@@ -1,5 +1,5 @@
 # cython: language_level=3, binding=True
-"""``headway.h`` for Python."""
+"""The Python interface to ``headway.h``."""
 
 import inspect
 from functools import wraps
@@ -14,7 +14,7 @@ cdef extern from "headway.h":
     void headway_clear_noneffective() nogil
 
 cdef dict _tags = {}
-"""Numbers of the tags that were looked up, by what was asked for."""
+"""The number of each tag that has been looked up, by tag."""
 
 
 cdef bytes _encoded(object tag):
@@ -29,7 +29,7 @@ cdef class _Region:
     cdef uint32_t _tag
     cdef readonly str tag
 
-    # Under the limited API a bound method is called by way of a tuple of its arguments, which takes 50 ns.
+    # Under the limited API a bound method call packs its arguments into a tuple, which takes 50 ns.
     @cython.binding(False)
     def __enter__(self):
         headway_set_noneffective(self._tag)
@@ -70,11 +70,12 @@ def _wrapped(function, uint32_t tag):
 cdef class noneffective(_Region):
     """A region of this thread whose time is not progress: state ``noneffective.TAG``, or ``noneffective`` without a tag.
 
-    A context manager, and a decorator of ordinary functions. It may be entered again while it is, and by any thread:
-    regions nest, and the innermost is charged. It belongs to the thread, so leave it before an ``await`` or a ``yield``.
+    It is a context manager, and a decorator of ordinary functions. It may be entered again while it is active, and by
+    any thread: regions nest, and time is charged to the innermost. A region belongs to its thread, so it must be left
+    before an ``await`` or a ``yield``.
 
-    Characters of the tag that are not in ``[A-Za-z0-9_.-]`` become ``_``, and the state's name is cut to 31. A process has
-    room for 31 tags; the time of more is charged to ``noneffective.other``.
+    Characters of the tag that are not in ``[A-Za-z0-9_.-]`` become ``_``, and the state's name is cut to 31 characters.
+    A process has room for 31 tags; the time of further tags is charged to ``noneffective.other``.
 
     Raises TypeError for a tag that is no str, for classes, and for functions whose calls can be suspended.
     """
@@ -85,7 +86,7 @@ cdef class noneffective(_Region):
 
 
 cdef class poll(_Region):
-    """A region of this thread in which it asks again and again: state ``poll.TAG``. See `noneffective`."""
+    """A region of this thread in which it asks for something repeatedly: state ``poll.TAG``. See `noneffective`."""
 
     def __cinit__(self, tag=""):
         self._tag = headway_poll_tag(_encoded(tag))
@@ -93,7 +94,7 @@ cdef class poll(_Region):
 
 
 def set_noneffective(tag=""):
-    """From here on this thread is in a region ``noneffective.TAG``, inside those that it is in already."""
+    """Begin a region ``noneffective.TAG`` of this thread, inside those in which it already is."""
     cdef object number = _tags.get(tag)
     if number is None:
         number = _tags[tag] = headway_tag(_encoded(tag))
@@ -101,5 +102,5 @@ def set_noneffective(tag=""):
 
 
 def clear_noneffective():
-    """The innermost region of this thread ends. Without one nothing happens, but that observers are told."""
+    """End the innermost region of this thread. Without an open region, only observers notice the call."""
     headway_clear_noneffective()

@@ -1,5 +1,5 @@
 # cython: language_level=3, embedsignature=True
-"""A meeting of all processors: one thread on each, which read it at the same moment. The protocol is in meeting.h."""
+"""Meetings of all processors: one thread on each reads its processor at the same moment. meeting.h has the protocol."""
 
 from typing import NamedTuple
 
@@ -50,12 +50,12 @@ MAX_WORDS = MEETING_WORDS
 
 
 def clock():
-    """CLOCK_MONOTONIC, ns: the clock that all stamps are of."""
+    """Return CLOCK_MONOTONIC in ns, the clock of all stamps."""
     return meeting_clock()
 
 
 def sleep_until(uint64_t moment, fds=()):
-    """Sleep until then (ns, to the microsecond), or until one of two files can be read or a signal comes: whether one did."""
+    """Sleep until ``moment`` (ns, to the microsecond). Return whether a file became readable or a signal came before."""
     cdef int numbers[MEETING_WATCHED]
     cdef uint32_t i, n = <uint32_t>len(fds)
     cdef bint woken
@@ -69,43 +69,43 @@ def sleep_until(uint64_t moment, fds=()):
 
 
 class Stamps(NamedTuple):
-    """What one reader says of an attempt at which it was; times are ns of CLOCK_MONOTONIC."""
+    """The stamps of one reader at an attempt for which it came; times are ns of CLOCK_MONOTONIC."""
 
     met: bool
-    """Whether all had come; where they had not, everything after ``arrived`` is 0."""
+    """Whether all had come. If not, everything after ``arrived`` is 0."""
     cpu_before: int
     cpu_after: int
-    """Where it ran when it woke, and when it left."""
+    """The processor on which it ran when it woke, and when it left."""
     repin_error: int
-    """errno of going back to its processor, where it had been moved away and could not; else 0."""
+    """The errno of its return to its processor, if it had been moved away and could not return; else 0."""
     loose: bool
-    """Whether it was no longer bound to its processor: somebody bound it elsewhere, or the processor was off."""
+    """Whether it was no longer bound to its processor: it was bound elsewhere, or the processor was off."""
     woken: int
     arrived: int
     saw_go: int
     gave_way: int
-    """ns before that in which it would have left its processor to anybody else."""
+    """ns before ``saw_go`` in which it would have left its processor to any other thread."""
     before: int
     after: int
-    """The counters were read between these two."""
+    """``before`` and ``after``: the counters were read between these two."""
     saw_done: int
     gap: int
     """The longest time between two looks at the clock while there was nothing else to do."""
     chains: tuple[int, ...]
-    """Times of the chain of dependent instructions, ns each; 0: it was not run, or disturbed."""
+    """The times of the chains of dependent instructions, in ns; 0: the chain was not run, or was disturbed."""
     away: int
-    """ns in the meeting in which the thread did not run although nobody else did there: stolen, or in an interrupt."""
+    """ns in the meeting in which the thread did not run, although no other ran there: stolen, or in an interrupt."""
     preempted: int
     waited: int
-    """How often the reader was made to leave the processor, and left it by itself, between waking and leaving."""
+    """How often the reader was forced off the processor, and how often it left by itself, between waking and leaving."""
     words: tuple[int, ...]
-    """What the counters said, in the order in which they were given."""
+    """The values of the counters, in the order in which the counters were given."""
     missing: int
-    """Counters that could not be read, a bit each in the order in which they were given."""
+    """The counters that could not be read, one bit each in the order in which they were given."""
 
 
 cdef class Meeting:
-    """One thread on each of some processors, and the conductor's part of their meetings."""
+    """The threads of some processors, one on each, and the conductor of their meetings."""
 
     cdef meeting *m
     cdef readonly tuple cpus
@@ -113,7 +113,7 @@ cdef class Meeting:
     cdef int n_words
 
     def __cinit__(self, cpus, sources=()):
-        """``sources``: for each processor the counters (fd, offset or -1 for read(2), words) that are read there."""
+        """``sources``: for each processor its counters (fd, offset or -1 for read(2), words)."""
         cdef int *numbers
         cdef meeting_source source
         cdef int i
@@ -139,8 +139,8 @@ cdef class Meeting:
     def start(self, bint fifo=True):
         """Start the threads, before all ordinary ones (SCHED_FIFO) if ``fifo`` and allowed.
 
-        Returns the processors to which theirs could not be bound: cpu -> errno. Raises OSError where there is no thread to
-        be had.
+        Return the processors to which a thread could not be bound: cpu -> errno. Raises OSError if no thread can be
+        started.
         """
         cdef int failed
         with nogil:
@@ -150,49 +150,49 @@ cdef class Meeting:
         return {cpu: meeting_error(self.m, i) for i, cpu in enumerate(self.cpus) if meeting_error(self.m, i)}
 
     def tids(self):
-        """The threads' ids by processor."""
+        """Return the threads' ids by processor."""
         return {cpu: meeting_tid(self.m, i) for i, cpu in enumerate(self.cpus)}
 
     @property
     def fifo(self):
-        """Whether all of them have their processor before all ordinary threads."""
+        """Whether all threads run before all ordinary threads."""
         return all(meeting_fifo(self.m, i) for i in range(len(self.cpus)))
 
     def precede(self, bint before_all):
-        """Between attempts: have the threads go before all ordinary ones, or not. Returns whether all do."""
+        """Let the threads run before all ordinary ones, or not; call it between attempts. Return whether all do."""
         return bool(meeting_precede(self.m, before_all))
 
     def expect(self, cpus):
-        """Only these processors' readers are awaited from now on."""
+        """Await only the readers of these processors from now on."""
         for i, cpu in enumerate(self.cpus):
             meeting_expect(self.m, i, cpu in cpus)
 
-    def announce_snapshots(self, uintptr_t at, uintptr_t number, uint64_t ahead, object keep):
-        """Have each meeting announce a snapshot of a ledger in this memory, which ``keep`` keeps; ``ahead``: ns later."""
+    def announce_cuts(self, uintptr_t at, uintptr_t number, uint64_t ahead, object keep):
+        """Announce a snapshot of a ledger, ``ahead`` ns later, at each meeting, in memory that ``keep`` keeps alive."""
         self.keep = keep
         meeting_set_snapshot(self.m, <uint64_t *>at, <uint32_t *>number, ahead)
 
     def set_limits(self, *, uint64_t patience, uint64_t wait, uint64_t chain):
-        """How long anybody keeps its processor while others have not come, and how long it waits for them at all, ns.
+        """Set how long a reader keeps its processor while others have not come, and how long it waits for them, in ns.
 
         ``chain``: cycles of the chain that is timed in a meeting (a multiple of 64; 0: none).
         """
         meeting_set_limits(self.m, patience, wait, chain)
 
     def attempt(self, uint64_t moment, *, uint64_t deadline=2_000_000):
-        """Try to meet at this moment, or as soon as possible after it: whether all did, ``deadline`` ns later at last."""
+        """Hold a meeting at this moment or soon after. Return whether all met, at the latest ``deadline`` ns later."""
         cdef bint met
         with nogil:
             met = meeting_attempt(self.m, moment, deadline)
         return met
 
     @property
-    def snapshot(self):
+    def cut(self):
         """The moment of the last snapshot that was announced."""
-        return meeting_snapshot(self.m)
+        return meeting_cut(self.m)
 
     def stamps(self):
-        """What the readers say of the last attempt, in the order of the processors; None: it has not come."""
+        """Return the stamps of the last attempt, in the order of the processors; None for a reader that has not come."""
         cdef meeting_reading r
         cdef list found = []
         cdef int i
@@ -209,7 +209,7 @@ cdef class Meeting:
         return found
 
     def close(self):
-        """End the threads."""
+        """End the threads. It may be called more than once."""
         if self.m != NULL:
             with nogil:
                 meeting_free(self.m)

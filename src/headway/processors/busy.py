@@ -1,10 +1,11 @@
-"""Where the time of processors goes: the ledgers of the eBPF source, or what the kernel says without privileges.
+"""The time of processors by state, from the ledgers of the eBPF source, or from the kernel without privileges.
 
-Without privileges there are two accounts. cpuidle measures how long a processor is in its idle states
-(drivers/cpuidle/cpuidle.c, cpuidle_enter_state). The idle loop's own steps are not in that; the interrupt that ends a
-state is, where that is entered with interrupts on (HLT), so it is no bound to either side. And /proc/stat says what a
-processor was seen doing when its timer ticked (proc_stat(5)): a sample every 1 to 10 ms, which short bursts escape or
-fill, as they fall. The idle account is used where there is one; what was busy is then divided as the ticks were.
+There are two accounts without privileges. cpuidle measures how long a processor is in its idle states
+(drivers/cpuidle/cpuidle.c, cpuidle_enter_state). This does not include the steps of the idle loop itself, but it
+includes the interrupt that ends a state that is entered with interrupts on (HLT). It is therefore no bound in either
+direction. /proc/stat tells what a processor was doing when its timer ticked (proc_stat(5)): a sample every 1 to 10 ms,
+which misses short bursts or counts them as a whole. The idle account is used if there is one; the busy rest is then
+divided in proportion to the ticks.
 """
 
 from __future__ import annotations
@@ -29,33 +30,33 @@ States = Mapping[str, Cell]
 
 
 class Busy(Protocol):
-    """An account of what processors do, from which differences are taken."""
+    """An account of what processors do. Differences between two of its readings are taken."""
 
     name: str
     quality: Mapping[str, Quality]
-    """Of ``utilisation`` and ``states``."""
+    """The quality of ``utilisation`` and ``states``."""
     reasons: Mapping[str, str]
 
-    def snapshot_words(self) -> tuple[int, int] | None:
-        """Where a snapshot is announced (`Memory.snapshot_words`); None: readings are as of when they are made."""
+    def cut_words(self) -> tuple[int, int] | None:
+        """Return where a snapshot is announced (`Memory.cut_words`); None if a reading is of the time it is made."""
 
     def read(self, at: int) -> Mapping[int, object]:
-        """The account by processor, as of the snapshot at this moment (ns), which is past."""
+        """Return the account of each processor as of the snapshot at the moment ``at`` (ns), which is past."""
 
     def between(self, before: object, after: object, span: int) -> States:
-        """What a processor did between two readings that are ``span`` ns apart: its states add up to that."""
+        """Return what a processor did between two readings ``span`` ns apart; the times of its states add up to it."""
 
     def losses(self) -> Mapping[str, int]:
-        """What could not be seen, by name."""
+        """Return what could not be seen, counted by name."""
 
     def close(self) -> None:
-        """Free everything."""
+        """Release everything."""
 
 
 def start_busy(cpus: Sequence[int], power: Power, prefer: str | None = None) -> tuple[Busy, str]:
-    """The best account there is, begun, and why it is not the exact one (empty if it is).
+    """Return the best account, started, and why it is not the exact one (empty if it is).
 
-    ``prefer``: ``bpf`` or ``proc``, and no other. Raises HeadwayError where that cannot be.
+    ``prefer``: use only ``bpf`` or only ``proc``. Raises HeadwayError if that is not possible.
     """
     exact, why = begun_exact(lambda: BpfBusy(cpus), prefer)
     if exact is not None:
@@ -64,7 +65,7 @@ def start_busy(cpus: Sequence[int], power: Power, prefer: str | None = None) -> 
 
 
 def virtual() -> bool:
-    """Whether a hypervisor says that it is there (x86), or has taken time already."""
+    """Return whether the processor reports a hypervisor (x86), or a hypervisor has taken time already."""
     with suppress(OSError), open("/proc/cpuinfo", errors="replace") as file:
         for line in file:
             if line.startswith("flags"):
@@ -75,15 +76,15 @@ def virtual() -> bool:
 
 
 _OF_THREADS = frozenset({"exits_lost", "records_damaged", "ended_threads_added_up", "causes_without_room"})
-"""Losses by which no processor's time is lost."""
+"""Losses that do not affect the time of any processor."""
 
 
 _FORGET = 1_000_000_000
-"""ns between two times of making room for threads that end; there is room for thousands."""
+"""ns between two removals of ended threads; there is room for thousands."""
 
 
 class BpfBusy:
-    """The ledgers of the eBPF source, of all threads."""
+    """The account of the eBPF source, which measures all threads."""
 
     name = "bpf"
 
@@ -94,18 +95,18 @@ class BpfBusy:
         self._source = BpfSource(Selection(everything=True, cpus=tuple(cpus)), MeasureOptions(), intervals=True)
 
     def begin(self) -> None:
-        """Attach. Raises HeadwayError; then nothing is left attached."""
+        """Attach the programs. Raises HeadwayError and leaves nothing attached if that fails."""
         self._source.begin()
         if not self._source.knows_stolen and virtual():
             self.quality = {"utilisation": Quality.BOUND, "states": Quality.EXACT}
             self.reasons = {"utilisation": "what the hypervisor took is in it: this kernel keeps no account of that"}
 
-    def snapshot_words(self) -> tuple[int, int] | None:
-        """The eBPF programs' own."""
-        return self._source.snapshot_words()
+    def cut_words(self) -> tuple[int, int] | None:
+        """Return where the eBPF programs expect the announcement of a snapshot."""
+        return self._source.cut_words()
 
     def read(self, at: int) -> Mapping[int, object]:
-        """Cells by processor."""
+        """Return the cells of each processor."""
         self._source.see_to_processors()
         if at - self._forgot > _FORGET:
             self._source.forget_ended(at)
@@ -113,16 +114,16 @@ class BpfBusy:
         return self._source.processors_at(at)
 
     def between(self, before: object, after: object, span: int) -> States:
-        """The cells' difference; the span is theirs already."""
+        """Return the difference of the cells, which already covers the span."""
         cells: States = after.less(before)  # type: ignore[attr-defined]
         return cells
 
     def losses(self) -> Mapping[str, int]:
-        """Those of the source's that touch processors."""
+        """Return those losses of the source that affect processors."""
         return {name: count for name, count in self._source.losses().items() if name not in _OF_THREADS}
 
     def close(self) -> None:
-        """Detach."""
+        """Detach the programs."""
         self._source.close()
 
 
@@ -139,7 +140,7 @@ class Ticks:
 
 
 def parse_stat(text: str) -> dict[int, Ticks]:
-    """The processors' lines of /proc/stat; those that are not as proc_stat(5) says are left out."""
+    """Return the processors' lines of /proc/stat. Lines that differ from proc_stat(5) are left out."""
     found = {}
     for line in text.splitlines():
         name, *fields = line.split()[:11] or [""]
@@ -154,14 +155,14 @@ def parse_stat(text: str) -> dict[int, Ticks]:
 
 
 _BUSY = {"user": "user", "system": "kernel", "irq": "irq", "softirq": "softirq"}
-"""Fields of `Ticks` and the states that they are shown as."""
+"""For each field of `Ticks`, the state as which it is shown."""
 
 
 def divide(before: Ticks, after: Ticks, span: int, tick: int, idle: int | None) -> dict[str, Cell]:
-    """A span divided as the ticks were; its parts add up to it.
+    """Divide a span in proportion to the ticks; the parts add up to it.
 
-    ``tick``: ns of one; ``idle``: the measured idle time, ns; None: as the ticks say. Ticks that ran backwards count as
-    none. What was busy without a tick to say at what is ``unknown.unmeasured``.
+    ``tick``: ns of one tick. ``idle``: the measured idle time in ns; None: use the ticks. Ticks that ran backwards
+    count as none. Busy time without any tick is ``unknown.unmeasured``.
     """
     grown = {name: max(getattr(after, name) - getattr(before, name), 0) for name in (*_BUSY, "idle", "stolen")}
     busy_ticks = sum(grown[name] for name in _BUSY)
@@ -184,7 +185,7 @@ def divide(before: Ticks, after: Ticks, span: int, tick: int, idle: int | None) 
 
 
 class KernelBusy:
-    """What the kernel says of processors to everybody."""
+    """The account of processors that the kernel gives to every user."""
 
     def __init__(self, cpus: Collection[int], power: Power, stat: Path = Path("/proc/stat")) -> None:
         self._cpus, self._power, self._stat = cpus, power, stat
@@ -202,12 +203,12 @@ class KernelBusy:
         else:
             self.reasons = {"utilisation": divided, **self.reasons}
 
-    def snapshot_words(self) -> tuple[int, int] | None:
-        """None: it is read when it is read."""
+    def cut_words(self) -> tuple[int, int] | None:
+        """Return None: the account is of the moment at which it is read."""
         return None
 
     def read(self, at: int) -> Mapping[int, object]:
-        """(Ticks, idle ns or None) by processor."""
+        """Return (Ticks, idle ns or None) of each processor."""
         try:
             lines = parse_stat(self._stat.read_text(errors="replace"))
         except OSError:
@@ -219,7 +220,7 @@ class KernelBusy:
         return found
 
     def between(self, before: object, after: object, span: int) -> States:
-        """The span divided as `divide` says."""
+        """Return the span, divided by `divide`."""
         assert isinstance(before, tuple)
         assert isinstance(after, tuple)
         (ticks_before, idle_before), (ticks_after, idle_after) = before, after
@@ -227,8 +228,8 @@ class KernelBusy:
         return divide(ticks_before, ticks_after, span, self._tick, idle)
 
     def losses(self) -> Mapping[str, int]:
-        """None that are known."""
+        """Return none, because none are known."""
         return {}
 
     def close(self) -> None:
-        """Nothing to do."""
+        """Do nothing, as nothing is open."""

@@ -1,8 +1,8 @@
-"""What came between a reader and its processor: why a reading is dropped.
+"""Disturbances of a reader on its processor, because of which a reading is dropped.
 
-The reader's own stamps tell. In a meeting it looks at the clock again and again, so whatever takes the processor from
-it (a system management interrupt, the hypervisor, a more urgent thread, an interrupt) leaves a gap between two looks;
-and what a stamp is off by is never more than such a gap. Which of them it was is told by counts that grew meanwhile.
+The reader's own stamps show them. In a meeting it reads the clock in a loop. Anything that takes the processor from it
+(a system management interrupt, the hypervisor, a more urgent thread, an interrupt) leaves a gap between two looks at
+the clock, and the error of a stamp is never larger than such a gap. Counts that grew meanwhile tell the causes apart.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from ._meeting import Stamps
 __all__ = ["ABSENT", "FOR_GOOD", "LATE", "MOVED", "NEW", "OFFLINE", "REASONS", "explain", "judge"]
 
 MAX_GAP = 5_000
-"""ns between two looks at the clock that nothing came between."""
+"""The longest time in ns between two looks at the clock without a disturbance."""
 MAX_READING = 12_000
-"""ns for reading the counters; a look costs less than a tenth of that."""
+"""The longest time in ns for reading the counters; a look at the clock costs less than a tenth of that."""
 MAX_SKEW = 10_000
-"""ns between the first and the last reader."""
+"""The longest time in ns between the first and the last reader."""
 
 ABSENT, OFFLINE, FORBIDDEN, MOVED, PREEMPTED = "absent", "offline", "cpuset", "moved", "preempted"
 GAP, SKEW, CLOCK, COUNTER, LATE, SMI, STEAL, NEW = (
@@ -34,7 +34,7 @@ GAP, SKEW, CLOCK, COUNTER, LATE, SMI, STEAL, NEW = (
 )
 
 FOR_GOOD = (OFFLINE, FORBIDDEN)
-"""Trying again does not help."""
+"""Reasons for which trying again does not help."""
 
 REASONS = {
     ABSENT: "its reader did not come: something more urgent has the processor",
@@ -51,14 +51,14 @@ REASONS = {
     STEAL: "the hypervisor took the processor from its reader",
     NEW: "there was no good reading before that it could be compared with",
 }
-"""In words, by the name that JSON has."""
+"""The reasons in words, by their names in JSON."""
 
 
 def judge(stamps: Mapping[int, Stamps | None]) -> dict[int, str]:
-    """What is wrong with a meeting, by processor; empty if nothing came between.
+    """Return what is wrong with a meeting, by processor; empty if nothing disturbed it.
 
-    ``stamps``: of each processor's reader; None: it did not come. Where not all met, only those that are to blame are
-    listed.
+    ``stamps``: those of each processor's reader; None if it did not come. If not all readers met, the result names only
+    those that are to blame.
     """
     wrong: dict[int, str] = {}
     there: list[tuple[int, Stamps]] = []
@@ -71,7 +71,7 @@ def judge(stamps: Mapping[int, Stamps | None]) -> dict[int, str]:
     if not there:
         return wrong
     first = min([s.before for _, s in there])
-    # Everybody says that it is there before anybody can see that all are.
+    # Every reader reports its arrival before any reader can see that all have arrived.
     arrived = max([s.arrived for _, s in there])
     for cpu, s in there:
         if s.before - first > MAX_SKEW:
@@ -104,7 +104,7 @@ def _of_one(cpu: int, s: Stamps | None) -> str | None:
 
 
 def explain(reason: str, s: Stamps | None, *, smi: int | None, virtual: bool) -> str:
-    """What interrupted, where counts tell: ``smi``: system management interrupts meanwhile (None: not known)."""
+    """Return what interrupted, if counts tell. ``smi``: system management interrupts meanwhile (None: unknown)."""
     if reason not in (GAP, SKEW) or s is None:
         return reason
     if smi:

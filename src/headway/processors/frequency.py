@@ -1,10 +1,10 @@
-"""What counts the cycles in which a processor is not halted, and the frequency that follows.
+"""Counters of the cycles in which a processor is not halted, and the frequency that follows from them.
 
-From the best there is: the pair APERF and MPERF (actual and reference cycles while not halted: Intel SDM 3B 15.5.5.2,
-AMD PPR), through the msr PMU or the MSR device; perf's cycles and ref-cycles; perf's cycles alone, as on arm64. Nothing
-is taken on trust: each counter must have counted on every processor while that was kept busy, at a rate that a clock
-can have, and the reference's rate is measured then. Without any, a chain of dependent additions is timed in the
-meeting: one cycle each, so its time tells the frequency, of that moment only.
+The best available counter is used: the pair APERF and MPERF (actual and reference cycles while not halted: Intel SDM 3B
+15.5.5.2, AMD PPR), through the msr PMU or the MSR device; perf's cycles and ref-cycles; perf's cycles alone, as on
+arm64. Each counter is tested first: it must count on every processor while that is kept busy, at a rate that a clock
+can have. The rate of the reference is measured at the same time. Without any counter, the meeting times a chain of
+dependent additions of one cycle each; their time gives the frequency of that moment only.
 """
 
 from __future__ import annotations
@@ -24,42 +24,42 @@ from headway.linux.perf import perf_event as perf
 __all__ = ["Counter", "Devices", "Frequency", "by_chain", "by_counter", "find_counter", "smi_of"]
 
 MIN_HZ, MAX_HZ = 10e6, 20e9
-"""A clock's frequency is between these; anything else is no clock's."""
+"""The limits of a clock's frequency. A value outside them cannot be a frequency."""
 CALIBRATION_NS = 3_000_000
 AGREEMENT = 0.02
-"""The chains of one meeting must agree within this: otherwise something came between."""
+"""The relative difference within which the chains of one meeting must agree; more means a disturbance."""
 _PERF_WORDS = 3  # value, time enabled, time running
 _MSR_APERF, _MSR_MPERF, _MSR_SMI = 0xE8, 0xE7, 0x34
 
 Source = tuple[int, int, int]
-"""fd, offset (-1: read(2)), words: what `Meeting` reads."""
+"""A counter as `Meeting` reads it: file descriptor, offset (-1: read(2)), words."""
 
 
 class Frequency(NamedTuple):
-    """What a sample says: busy ticks, and the frequency while not halted; None where that cannot be told."""
+    """The busy ticks of a sample, and the frequency while not halted; None if unknown."""
 
     ticks: int | None = None
     actual_hz: float | None = None
     broken: str | None = None
-    """What is wrong with the counters, where something is: then nothing of the sample is to be trusted."""
+    """What is wrong with the counters, if anything is. Nothing of the sample can then be trusted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """What counts busy ticks here: open files by processor, and where in the words that are read each figure is."""
+    """A counter of busy ticks: the open files of each processor, and the layout of the words that they yield."""
 
     name: str
     sources: Mapping[int, Sequence[Source]]
     reference: bool
-    """Whether the second counter is one of reference cycles."""
+    """Whether the second source counts reference cycles."""
     smi: bool = False
-    """Whether the last one is the count of system management interrupts."""
+    """Whether the last source counts system management interrupts."""
     reference_hz: Mapping[int, float] = field(default_factory=dict)
-    """The reference's rate by processor."""
+    """The rate of the reference by processor."""
 
     @property
     def width(self) -> int:
-        """Words of each source."""
+        """The number of words of each source."""
         return next(iter(self.sources.values()))[0][2]
 
     def close(self) -> None:
@@ -68,13 +68,13 @@ class Counter:
 
 
 class Devices:
-    """Where counters are opened. Tests put their own in its place."""
+    """The devices through which counters are opened. Tests replace them."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
 
     def event(self, name: str) -> perf.Event | None:
-        """An event of the msr PMU, as sysfs describes it; None: it has none of this name."""
+        """Return an event of the msr PMU, as sysfs describes it; None if it has none of this name."""
         folder = self._root / "sys/bus/event_source/devices/msr"
         try:
             kind = int((folder / "type").read_text())
@@ -84,11 +84,11 @@ class Devices:
             return None
 
     def open_event(self, event: perf.Event, cpu: int) -> int:
-        """A descriptor that counts it on the processor. Raises OSError."""
+        """Return a file descriptor that counts the event on the processor. Raises OSError."""
         return perf.open_counter(event, cpu=cpu)
 
     def open_msr(self, cpu: int) -> int:
-        """The processor's MSR device. Raises OSError."""
+        """Open the processor's MSR device. Raises OSError."""
         return os.open(self._root / f"dev/cpu/{cpu}/msr", os.O_RDONLY | os.O_CLOEXEC)
 
 
@@ -97,7 +97,7 @@ _REFERENCE = perf.Event("ref-cycles", perf.HARDWARE, 9)
 
 
 def find_counter(cpus: Sequence[int], devices: Devices | None = None) -> tuple[Counter | None, str]:
-    """The best counter that counts on all these processors, and why it is not the pair APERF and MPERF (or "")."""
+    """Return the best counter that works on all these processors, and why it is not APERF and MPERF ("" if it is)."""
     devices = devices or Devices()
     reasons: list[str] = []
     for candidate in (_by_msr_pmu, _by_msr_device, _by_perf_pair, _by_perf_cycles):
@@ -197,7 +197,7 @@ def _read(source: Source) -> int | None:
 
 
 def _calibrated(counter: Counter) -> Counter:
-    """The counter with its reference's rates, each processor in turn being kept busy. Raises HeadwayError."""
+    """Return the counter with its reference rates, measured on one busy processor at a time. Raises HeadwayError."""
     allowed = os.sched_getaffinity(0)
     rates: dict[int, float] = {}
     try:
@@ -222,9 +222,9 @@ def _calibrated(counter: Counter) -> Counter:
 def by_counter(
     counter: Counter, cpu: int, before: Sequence[int], after: Sequence[int], span: int, busy: int | None
 ) -> Frequency:
-    """Busy ticks and actual frequency of a processor from two readings of its counters, ``span`` ns apart.
+    """Return busy ticks and actual frequency of a processor from two readings of its counters, ``span`` ns apart.
 
-    ``busy``: ns in which the processor was not halted, where there is no reference to count them; None: not known.
+    ``busy``: ns in which the processor was not halted, needed if there is no reference counter; None: unknown.
     """
     values: list[int] = []
     for i in range(1 + counter.reference):
@@ -235,7 +235,7 @@ def by_counter(
             if running < enabled or enabled < span * 0.9:
                 return (
                     Frequency()
-                )  # others had the counter meanwhile, or the processor was off: only a part was counted
+                )  # the counter was shared, or the processor was off: it counted only a part of the time
         if not 0 <= grown <= MAX_HZ * span / 1e9:
             return Frequency(broken="counter")
         values.append(grown)
@@ -249,13 +249,13 @@ def by_counter(
     if not seconds or not ticks:
         return Frequency(ticks)
     hz = ticks / seconds
-    if not MIN_HZ <= hz <= MAX_HZ:  # of too few cycles to say
+    if not MIN_HZ <= hz <= MAX_HZ:  # there were too few cycles for a frequency
         return Frequency(ticks if counter.reference else None)
     return Frequency(ticks, hz)
 
 
 def smi_of(counter: Counter | None, before: Sequence[int], after: Sequence[int]) -> int | None:
-    """System management interrupts between two readings; None where nobody counts them, or the count ran backwards."""
+    """Return the system management interrupts between two readings; None if not counted, or if the count decreased."""
     if counter is None or not counter.smi:
         return None
     at = 2 * counter.width
@@ -263,7 +263,7 @@ def smi_of(counter: Counter | None, before: Sequence[int], after: Sequence[int])
 
 
 def by_chain(chains: Sequence[int], length: int) -> float | None:
-    """The frequency at which chains of ``length`` cycles took these times, ns; None where they do not agree."""
+    """Return the frequency from the times (ns) that chains of ``length`` cycles took; None if they do not agree."""
     if not length or not chains or min(chains) <= 0:
         return None
     hz = length * 1e9 / min(chains)

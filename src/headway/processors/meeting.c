@@ -19,14 +19,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LINE 128 /* two cache lines: they are fetched in pairs */
-#define PRIORITY 90 /* before threaded interrupts, after what guards the machine */
-#define MAX_LOOK 1000 /* ns between two looks that nothing came between */
-#define SLICE 100000 /* ns: the least that EEVDF grants, which makes it dispatch a thread that wakes soon */
+#define LINE 128 /* two cache lines, because they are fetched in pairs */
+#define PRIORITY 90 /* before threaded interrupts, after the kernel's watchdogs */
+#define MAX_LOOK 1000 /* the longest time in ns between two undisturbed looks at the clock */
+#define SLICE 100000 /* ns: the shortest slice of EEVDF, with which it dispatches a waking thread soon */
 
 enum phase { OPEN, GO, VOID_ };
 
-/* The word that is the meeting: the attempt's number, its phase, and how many have come. */
+/* The state of a meeting in one word: the attempt's number, its phase, and how many readers have come. */
 #define WORD(number, phase, count) ((uint64_t)(number) << 32 | (uint64_t)(phase) << 24 | (count))
 #define NUMBER(word) ((uint32_t)((word) >> 32))
 #define PHASE(word) ((uint32_t)(word) >> 24)
@@ -38,20 +38,20 @@ struct reader {
 	int cpu;
 	int tid;
 	int error; /* errno of binding it */
-	int fifo; /* it has its processor before all ordinary threads, */
-	int ordinary; /* but for now has given way */
-	uint64_t forced, own, ran, since; /* switches and processor time of the thread, as of this moment */
+	int fifo; /* it runs before all ordinary threads, */
+	int ordinary; /* but has given way for now */
+	uint64_t forced, own, ran, since; /* the thread's switches and processor time at the moment `since` */
 	int started;
 	uint32_t n_sources;
 	struct meeting_source sources[MEETING_SOURCES];
 	_Atomic uint32_t expected;
-	_Atomic uint64_t published; /* the attempt that `reading` is of; written last */
+	_Atomic uint64_t published; /* the attempt of `reading`; written last */
 	struct meeting_reading reading;
 } __attribute__((aligned(LINE)));
 
 struct meeting {
 	/* Written by the conductor between attempts. */
-	_Atomic uint32_t call __attribute__((aligned(LINE))); /* futex: number of the attempt that is announced */
+	_Atomic uint32_t call __attribute__((aligned(LINE))); /* futex: number of the announced attempt */
 	_Atomic uint32_t stop;
 	_Atomic uint32_t expected;
 	uint64_t patience, wait, chain_length, snapshot_ahead;
@@ -59,11 +59,11 @@ struct meeting {
 	uint32_t *snapshot_number;
 	/* Written by the readers in the meeting. */
 	_Atomic uint64_t word __attribute__((aligned(LINE)));
-	_Atomic uint64_t done __attribute__((aligned(LINE))); /* WORD of those that have read */
-	_Atomic uint64_t left __attribute__((aligned(LINE))); /* WORD of those that have left */
-	_Atomic uint32_t over; /* futex: number of the attempt that all have left */
-	_Atomic uint64_t snapshot;
-	_Atomic uint32_t ready; /* futex: threads that have started */
+	_Atomic uint64_t done __attribute__((aligned(LINE))); /* WORD with the number of readers that have read */
+	_Atomic uint64_t left __attribute__((aligned(LINE))); /* WORD with the number of readers that have left */
+	_Atomic uint32_t over; /* futex: number of the last attempt that all readers have left */
+	_Atomic uint64_t cut;
+	_Atomic uint32_t ready; /* futex: number of threads that have started */
 	uint32_t n;
 	struct reader *readers;
 };
@@ -75,7 +75,7 @@ uint64_t meeting_clock(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* The processor time of this thread. */
+/* Return the processor time of this thread. */
 static uint64_t run_time(void)
 {
 	struct timespec t;
@@ -88,7 +88,7 @@ static struct timespec timespec_of(uint64_t ns)
 	return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
 }
 
-/* Until the word is another one, or (0: no limit) this moment. */
+/* Wait until the word changes from `value`, or until this moment (0: no limit). */
 static void futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t until)
 {
 	struct timespec t = timespec_of(until);
@@ -109,7 +109,7 @@ static inline void relax(void)
 #endif
 }
 
-/* One more of this attempt. Returns how many there are then; 0: it is no longer under way. */
+/* Count one more reader into this attempt. Return how many there are then; 0 if the attempt is no longer open. */
 static uint32_t count_in(_Atomic uint64_t *word, uint32_t number)
 {
 	uint64_t old = atomic_load_explicit(word, memory_order_relaxed);
@@ -121,8 +121,8 @@ static uint32_t count_in(_Atomic uint64_t *word, uint32_t number)
 }
 
 /*
- * Additions of which each needs the one before it: one cycle each, on everything that Linux runs on. The second operand is
- * a register, because some processors carry out additions of constants without taking a cycle for them.
+ * Additions each of which needs the result of the one before: one cycle each, on every processor that Linux runs on. The
+ * second operand is a register, because some processors do additions of constants without spending a cycle.
  */
 #define ADD x += y; __asm__ volatile("" : "+r"(x));
 #define ADD8 ADD ADD ADD ADD ADD ADD ADD ADD
@@ -134,7 +134,7 @@ static uint64_t __attribute__((noinline)) additions(uint64_t x, uint64_t y, uint
 	return x;
 }
 
-/* The time of `length` cycles: a long chain less a short one, so that what looking at the clock costs drops out. */
+/* Return the time of `length` cycles: a long chain minus a short one, which cancels the cost of reading the clock. */
 static uint64_t time_chain(uint64_t length, uint64_t seed)
 {
 	uint64_t brief = (length / 8 + 63) & ~(uint64_t)63, start, middle, end;
@@ -157,7 +157,7 @@ static void switches(uint64_t *forced, uint64_t *own)
 	}
 }
 
-/* What comes from now on counts. */
+/* Begin the account of disturbances. */
 static void begin_account(struct reader *self)
 {
 	switches(&self->forced, &self->own);
@@ -165,7 +165,7 @@ static void begin_account(struct reader *self)
 	self->since = meeting_clock();
 }
 
-/* What has come between since then. */
+/* Write the disturbances since begin_account. */
 static void end_account(const struct reader *self, struct meeting_reading *r)
 {
 	uint64_t ran = run_time() - self->ran, passed = meeting_clock() - self->since;
@@ -190,7 +190,7 @@ static int pin(int cpu)
 	return failed;
 }
 
-/* Whether this thread may run there and nowhere else. */
+/* Return whether this thread may run on that processor and on no other. */
 static int bound_to(int cpu)
 {
 	cpu_set_t set[8]; /* 8,192 processors */
@@ -199,7 +199,7 @@ static int bound_to(int cpu)
 	return CPU_COUNT_S(sizeof(set), set) == 1 && CPU_ISSET_S(cpu, sizeof(set), set);
 }
 
-/* sched_setattr(2); glibc before 2.41 does not have it. */
+/* For sched_setattr(2), which glibc before 2.41 does not have. */
 struct attributes {
 	uint32_t size, policy;
 	uint64_t flags;
@@ -209,7 +209,7 @@ struct attributes {
 	uint32_t util_min, util_max;
 };
 
-/* Sooner than other ordinary threads, by asking for little of the processor; kernels before 6.12 take no notice. */
+/* Make a thread ordinary, with a short slice, so that it is dispatched early. Kernels before 6.12 ignore the slice. */
 static void make_ordinary(int tid)
 {
 	struct attributes a = {.size = sizeof(a), .policy = SCHED_OTHER, .runtime = SLICE};
@@ -217,14 +217,14 @@ static void make_ordinary(int tid)
 	syscall(SYS_sched_setattr, tid, &a, 0);
 }
 
-/* Before all ordinary threads. Returns whether that is allowed. */
+/* Let a thread run before all ordinary ones. Return whether that is allowed. */
 static int give_precedence(int tid)
 {
 	struct sched_param parameter = {.sched_priority = PRIORITY};
 	return !sched_setscheduler(tid, SCHED_FIFO, &parameter);
 }
 
-/* Looks at the clock; the longest time between two looks is kept. */
+/* Read the clock, and keep the longest time between two looks. */
 static inline uint64_t look(struct meeting_reading *r, uint64_t *last)
 {
 	uint64_t now = meeting_clock();
@@ -248,8 +248,8 @@ static void read_sources(struct reader *self, struct meeting_reading *r)
 }
 
 /*
- * All have come: the snapshot of the ledger is a moment that lies in the meeting, and then it begins, unless somebody's patience
- * has ended meanwhile.
+ * Start the reading, after all readers have come: set the snapshot of the ledger to a moment in the meeting, and the phase
+ * to GO, unless a reader's wait has ended meanwhile.
  */
 static void go(struct meeting *m, uint32_t number, uint32_t count)
 {
@@ -266,8 +266,8 @@ static void go(struct meeting *m, uint32_t number, uint32_t count)
 }
 
 /*
- * Counts itself in and waits for the others. After `patience` it gives way: whoever wants the processor gets it. What comes
- * between from then on is of no account, unless the others came meanwhile. Returns whether all met.
+ * Count this reader in and wait for the others. After `patience` it gives way to any thread that wants the processor.
+ * Disturbances after that do not count, unless the others have come meanwhile. Return whether all met.
  */
 static int meet(struct meeting *m, struct reader *self, struct meeting_reading *r, uint32_t number)
 {
@@ -288,7 +288,7 @@ static int meet(struct meeting *m, struct reader *self, struct meeting_reading *
 			r->gave_way = gave_way ? now - gave_way : 0;
 			return 1;
 		}
-		/* The exchange fails where somebody has come meanwhile: look again, it may have been the last one. */
+		/* The exchange fails if a reader has come meanwhile: look again, it may have been the last one. */
 		if (now - r->arrived > m->wait &&
 		    atomic_compare_exchange_strong_explicit(&m->word, &word, WORD(number, VOID_, COUNT(word)),
 							    memory_order_acq_rel, memory_order_relaxed))
@@ -316,7 +316,7 @@ static void read_in_meeting(struct meeting *m, struct reader *self, struct meeti
 	read_sources(self, r);
 	r->after = meeting_clock();
 	if (m->chain_length) {
-		time_chain(256, r->after); /* its code comes to the cache */
+		time_chain(256, r->after); /* bring its code into the cache */
 		for (int i = 0; i < MEETING_CHAINS; i++)
 			r->chain_ns[i] = time_chain(m->chain_length, r->after + (uint64_t)i);
 	}
@@ -425,10 +425,10 @@ int meeting_start(struct meeting *m, int want_fifo)
 	uint32_t started = 0;
 	if (failed)
 		return failed;
-	if (!sched_getscheduler(0)) /* SCHED_OTHER: nobody wished for anything else */
+	if (!sched_getscheduler(0)) /* SCHED_OTHER: the user chose no other policy */
 		make_ordinary(0);
 	pthread_attr_setstacksize(&attributes, 1 << 16);
-	sigfillset(&all); /* signals are the main thread's */
+	sigfillset(&all); /* the main thread handles signals */
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	for (; started < m->n && !failed; started++) {
 		struct reader *r = &m->readers[started];
@@ -515,7 +515,7 @@ int meeting_attempt(struct meeting *m, uint64_t moment, uint64_t deadline)
 	atomic_store_explicit(&m->call, number, memory_order_release);
 	if (!expected)
 		return 0;
-	/* Not before the conductor sleeps, which would else take the processor from a reader that has given way. */
+	/* Only now, as the conductor is about to sleep: before, it would take the processor from a reader that gave way. */
 	int precedes = m->readers[0].fifo && !syscall(SYS_sched_getattr, 0, &usual, sizeof(usual), 0) && give_precedence(0);
 	futex_wake(&m->call);
 	for (;;) {
@@ -528,7 +528,7 @@ int meeting_attempt(struct meeting *m, uint64_t moment, uint64_t deadline)
 	}
 	if (precedes)
 		syscall(SYS_sched_setattr, 0, &usual, 0);
-	/* Whoever has not come by now does not come; from here on the phase does not change. */
+	/* A reader that has not come by now is too late; the phase does not change after this. */
 	word = atomic_load_explicit(&m->word, memory_order_acquire);
 	while (PHASE(word) == OPEN &&
 	       !atomic_compare_exchange_weak_explicit(&m->word, &word, WORD(number, VOID_, COUNT(word)),
@@ -562,7 +562,7 @@ void meeting_read(const struct meeting *m, uint32_t reader, struct meeting_readi
 	const struct reader *r = &m->readers[reader];
 	memset(to, 0, sizeof(*to));
 	if (atomic_load_explicit(&r->published, memory_order_acquire) == meeting_number(m))
-		*to = r->reading; /* it does not touch it until the next attempt is announced */
+		*to = r->reading; /* the reader does not change it until the next attempt is announced */
 }
 
 void meeting_free(struct meeting *m)

@@ -1,4 +1,4 @@
-"""Samples of processors: what lies between two good readings of each."""
+"""Samples of processors: the difference between two good readings of each."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from .readings import Readings, Round
 __all__ = ["Observer", "choose", "clock", "sleep_until"]
 
 SETTLED = 20_000
-"""ns after a snapshot when every handler knows of it (`Memory.take_snapshot`)."""
+"""ns after a snapshot by which every handler knows of it (`Memory.cut`)."""
 
 
 class _Reading(NamedTuple):
-    """Everything of one processor at one good reading."""
+    """All figures of one processor from one good reading."""
 
     at: int
-    """When its counters were read, ns."""
-    snapshot: int
-    """The moment that its ledger is of."""
+    """When its counters were read, ns of CLOCK_MONOTONIC."""
+    cut: int
+    """The moment of the snapshot of its ledger."""
     account: object
     words: tuple[int, ...]
     chain_hz: float | None
@@ -41,18 +41,18 @@ class _Reading(NamedTuple):
 
 @dataclass(slots=True)
 class _Sums:
-    """Of a processor since its figures began: what is not the difference of two readings."""
+    """The sums of a processor since its figures began, for what is not the difference of two readings."""
 
     samples: int = 0
     ticks: int | None = 0
     known: int = 0
-    """Ticks of samples whose frequency is known, and how long these took."""
+    """Ticks of the samples whose frequency is known; ``seconds`` is their duration."""
     seconds: float = 0.0
     skew: int = 0
 
 
 def choose(wanted: Sequence[int] | None) -> tuple[int, ...]:
-    """The processors to measure: those wanted, or all that are on. Raises SelectionError where one is not there."""
+    """Return the processors to measure: those wanted, or all that are online. Raises SelectionError if one is not."""
     on = processors.online()
     missing = sorted(set(wanted or ()) - set(on))
     if missing:
@@ -62,10 +62,10 @@ def choose(wanted: Sequence[int] | None) -> tuple[int, ...]:
 
 
 class Observer:
-    """Reads some processors at the same moment, again and again. `begin` once, then `sample`, and `close` in any case.
+    """Reads several processors at the same moment, repeatedly. Call `begin` once, then `sample`, and always `close`.
 
-    ``source``: ``bpf`` or ``proc``, None: the best. ``probe``: time a chain of instructions where nothing counts
-    cycles. ``fifo``: before all ordinary threads, if that is allowed.
+    ``source``: ``bpf`` or ``proc``; None: the best. ``probe``: time a chain of instructions if no counter of cycles is
+    available. ``fifo``: run the readers before all ordinary threads, if that is allowed.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Observer:
     ) -> None:
         self.cpus = tuple(cpus)
         self.notes: list[str] = []
-        """What a user should know, a sentence each."""
+        """Facts that the user should know, one sentence each."""
         self.why_not_exact = ""
         self._prefer, self._probe, self._fifo = source, probe, fifo
         self._busy: Busy | None = None
@@ -83,7 +83,7 @@ class Observer:
         self._before: dict[int, _Reading] = {}
         self._first: dict[int, _Reading] = {}
         self._closed: dict[int, list[Utilisation]] = {}
-        """What is known of processors from before their figures had to begin anew."""
+        """For each processor, its figures from before they had to begin anew."""
         self._sums = {cpu: _Sums() for cpu in self.cpus}
         self._dropped: Tally[str] = Tally()
         self._worst_skew: int | None = None
@@ -92,10 +92,10 @@ class Observer:
         self._quality: Mapping[str, Quality] = {}
         self._reasons: dict[str, str] = {}
         self._lost: dict[int, str] = {}
-        """Processors whose figures must begin anew, and why: they have been off, or may have been."""
+        """Processors whose figures must begin anew, with the reason: they were off, or may have been."""
 
     def begin(self) -> None:
-        """Start measuring, and take the first reading. Raises HeadwayError where nothing can be measured."""
+        """Start measuring, and take the first reading. Raises HeadwayError if nothing can be measured."""
         self._power = Power(self.cpus)
         self._busy, self.why_not_exact = start_busy(self.cpus, self._power, self._prefer)
         self._counter, _ = find_counter(self.cpus)
@@ -107,7 +107,7 @@ class Observer:
                 f"each reading takes isolated processors ({processors.as_list(alone)}) for some 20 µs: see -C"
             )
         self._explain()
-        for _ in range(3):  # the first meetings show how long it takes to wake, and how fast the processors are
+        for _ in range(3):  # the first meetings show how long waking takes, and how fast the processors are
             done = self._readings.take(clock(), {})
         self._before = self._read(done)
         self._first = dict(self._before)
@@ -115,7 +115,7 @@ class Observer:
         self._began = self._end
 
     def _explain(self) -> None:
-        """What the figures are worth."""
+        """Determine the quality of the figures, with reasons."""
         assert self._busy is not None
         assert self._power is not None
         quality = {**dict.fromkeys(FIGURES, Quality.EXACT), **self._busy.quality}
@@ -139,24 +139,24 @@ class Observer:
 
     @property
     def source(self) -> str:
-        """Where busy time is from."""
+        """The name of the source of busy time."""
         assert self._busy is not None
         return self._busy.name
 
     def tids(self) -> dict[int, int]:
-        """The readers' thread ids by processor."""
+        """Return the readers' thread ids by processor."""
         assert self._readings is not None
         return self._readings.tids()
 
     def losses(self) -> Mapping[str, int]:
-        """What could not be seen of the processors' states, by name."""
+        """Return what could not be seen of the processors' states, counted by name."""
         return self._busy.losses() if self._busy is not None else {}
 
     def sample(self, moment: int | None = None, tolerance: int | None = None) -> Sample:
-        """Read at this moment (ns of CLOCK_MONOTONIC; None: now): what happened since the last good reading.
+        """Read at this moment (ns of CLOCK_MONOTONIC; None: now). Return what happened since the last good reading.
 
-        ``tolerance``: ns by which it may be late, but for meetings that are tried again; a reading that is later is
-        dropped.
+        ``tolerance``: how many ns a reading may be late, not counting meetings that are tried again. A later reading
+        is dropped.
         """
         planned = clock() if moment is None else moment
         done = self._meet(planned, tolerance)
@@ -184,9 +184,9 @@ class Observer:
         )
 
     def whole(self) -> Sample:
-        """All good samples as one; of the skew and the time held it has the largest.
+        """Return all good samples as one. Its skew and time held are the largest of any sample.
 
-        A processor of which no reading was good is dropped, as in a sample.
+        A processor without any good reading is dropped, as in a sample.
         """
         rows = []
         for cpu in self.cpus:
@@ -208,7 +208,7 @@ class Observer:
         )
 
     def _reckon(self, rows: Sequence[Utilisation], done: Round) -> None:
-        """Take a sample into the sums that `whole` is made of."""
+        """Add a sample to the sums from which `whole` is made."""
         for row in rows:
             if row.span is None:
                 continue
@@ -226,7 +226,7 @@ class Observer:
             self._worst_skew = max(self._worst_skew or 0, done.skew)
 
     def _open(self, cpu: int) -> Utilisation:
-        """What a processor did since its figures began, or began anew: they are the difference of two readings."""
+        """Return a processor's figures since they began, or began anew, as the difference of two readings."""
         first, last, sums = self._first[cpu], self._before[cpu], self._sums[cpu]
         row = self._between(cpu, first, last, sums.skew)
         return row._replace(ticks=sums.ticks, actual_hz=sums.known / sums.seconds if sums.seconds else None)
@@ -248,7 +248,7 @@ class Observer:
         return row._replace(ticks=frequency.ticks, actual_hz=frequency.actual_hz)
 
     def _between(self, cpu: int, before: _Reading, now: _Reading, skew: int) -> Utilisation:
-        """What a processor did between two readings, but for its frequency."""
+        """Return what a processor did between two readings, without its frequency."""
         assert self._busy is not None
         span = now.snapshot - before.snapshot
         return Utilisation(
@@ -262,7 +262,7 @@ class Observer:
         )
 
     def _close(self, cpu: int) -> None:
-        """What comes now is not to be compared with what was: keep what is known until then."""
+        """End the figures of a processor and keep them, as later readings cannot be compared with earlier ones."""
         if cpu in self._before and self._sums[cpu].samples:
             self._closed.setdefault(cpu, []).append(self._open(cpu))
         self._sums[cpu] = _Sums()
@@ -277,7 +277,7 @@ class Observer:
         return Frequency(round(row.busy * hz / 1e9), hz)
 
     def _meet(self, moment: int, tolerance: int | None) -> Round:
-        """A reading; what was read before of processors that have been off, or may have been, is forgotten."""
+        """Take a reading. Earlier readings of processors that were off, or may have been, are forgotten."""
         assert self._readings is not None
         assert self._busy is not None
         words = {cpu: reading.words for cpu, reading in self._before.items()} if self._counter is not None else {}
@@ -290,7 +290,7 @@ class Observer:
         return done
 
     def _forget(self, cpus: set[int], reason: str) -> None:
-        """Nothing is to be compared with what was read of these processors before."""
+        """Forget the last readings of these processors, so that nothing is compared with them."""
         for cpu in cpus:
             if cpu in self._before:
                 self._close(cpu)
@@ -298,7 +298,7 @@ class Observer:
                 self._lost[cpu] = reason
 
     def _read(self, done: Round) -> dict[int, _Reading]:
-        """Everything that is read after the meeting, as of it."""
+        """Read everything that is read after the meeting and holds as of it."""
         assert self._busy is not None
         assert self._power is not None
         if not done.good:
@@ -326,7 +326,7 @@ class Observer:
         return found
 
     def close(self) -> None:
-        """End the readers, detach everything. May be called at any time, more than once."""
+        """End the readers and detach everything. It may be called at any time, more than once."""
         for part in (self._readings, self._busy, self._power, self._counter):
             if part is not None:
                 part.close()

@@ -1,8 +1,8 @@
-"""What sysfs says of a processor's low-power states and of being slowed down for heat.
+"""The low-power states of a processor and its thermal throttling, from sysfs.
 
 cpuidle adds the time of a state when the processor leaves it (Documentation/admin-guide/pm/cpuidle.rst). In a meeting
-of all processors none is idle, so what is read afterwards is complete as of the meeting. The files stay open: reading
-one then costs a microsecond.
+of all processors none is idle, so what is read afterwards is complete as of the meeting. The files stay open, so that
+reading one costs a microsecond.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ class Power:
             throttles = [_open(folder / f"cpu{cpu}" / "thermal_throttle" / name) for name in _THROTTLES]
             self._throttles[cpu] = [fd for fd in throttles if fd is not None]
         self.names: tuple[str, ...] = tuple(dict.fromkeys(name for states in self._idle.values() for name, _ in states))
-        """Of the idle states, shallow ones first; none where the kernel does not tell."""
+        """The names of the idle states, shallow ones first; empty if the kernel reports none."""
         self.throttles = any(self._throttles.values())
-        """Whether there is a count of throttling."""
+        """Whether throttling is counted."""
 
     def idle_states(self, cpu: int) -> dict[str, int | None]:
-        """Time in each idle state since boot, ns."""
+        """Return the time in each idle state since boot, in ns; None for a state that cannot be read."""
         return {name: None if (us := _number(fd)) is None else us * 1000 for name, fd in self._idle[cpu]}
 
     def idle(self, cpu: int) -> int | None:
-        """Time in all of them since boot, ns; None where one cannot be read, or there is none."""
+        """Return the time in all idle states since boot, in ns; None if one cannot be read, or if there is none."""
         times = list(self.idle_states(cpu).values())
         known = [time for time in times if time is not None]
         return sum(known) if times and len(known) == len(times) else None
 
     def throttled(self, cpu: int) -> int | None:
-        """How often it, or its package, was slowed down for heat since boot; None where nobody counts."""
+        """Return how often it or its package was throttled for heat since boot; None if that is not counted."""
         counts = [_number(fd) for fd in self._throttles[cpu]]
         known = [count for count in counts if count is not None]
         return sum(known) if counts and len(known) == len(counts) else None
@@ -66,12 +66,12 @@ class Power:
 
 
 def since(after: dict[str, int | None], before: dict[str, int | None]) -> dict[str, int | None]:
-    """What came between two readings, by name; None where it is not known, or ran backwards."""
+    """Return the growth between two readings, by name; None where it is unknown, or where a count decreased."""
     return {name: growth(time, before.get(name)) for name, time in after.items()}
 
 
 def growth(after: int | None, before: int | None) -> int | None:
-    """What a count grew by; None where it is not known, or ran backwards."""
+    """Return how much a count grew; None if that is unknown, or if the count decreased."""
     return None if after is None or before is None or after < before else after - before
 
 

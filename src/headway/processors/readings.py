@@ -1,4 +1,4 @@
-"""Readings of all processors at one moment: meetings, tried again where something came between."""
+"""Readings of all processors at one moment, by meetings that are tried again after a disturbance."""
 
 from __future__ import annotations
 
@@ -17,57 +17,58 @@ from .frequency import Counter, by_chain, smi_of
 __all__ = ["Readings", "Round"]
 
 PATIENCE = 14_000
-"""ns for which a reader keeps its processor while others have not come, and half of it while they have not read. With
-the reading itself, and the chain, a processor is held for 20 µs at most, but for interrupts that come meanwhile."""
+"""ns for which a reader keeps its processor while others have not come; half of it while they have not read. Together
+with the reading and the chain, a processor is held for at most 20 µs, not counting interrupts that come meanwhile."""
 WAIT = 400_000
-"""ns that it waits at all: a processor of a virtual machine takes up to 150 µs to wake."""
+"""ns that a reader waits in all. A processor of a virtual machine takes up to 150 µs to wake."""
 TRIES = 7
 PAUSE = 250_000
-"""Meetings for one reading, and ns before the second, twice as long before each after that: 16 ms together."""
+"""The meetings for one reading, and ns before the second; the pause doubles before each further one: 16 ms in all."""
 ORDINARY, PRECEDED = 2, 20
-"""After so many tries in vain the readers go before all ordinary threads, for so many readings. Not at once: with the
-shortest slice they are soon enough mostly, and who comes down from there to give way is the last in the queue."""
+"""After this many failed tries the readers run before all ordinary threads, for this many readings. They do not do so
+at once: with the shortest slice they mostly run soon enough, and a thread that gives up that precedence in order to
+give way is queued last."""
 LEFT_OUT = 3
-"""A reader that did not come so often is not waited for any more."""
+"""The number of times after which a reader that did not come is no longer waited for."""
 CHAIN_NS = 1_500
-"""Length of a timed chain."""
+"""The intended duration of a timed chain."""
 FIRST_CHAIN, MAX_CHAIN, MIN_CHAIN = 4_096, 16_384, 1_024
-SNAPSHOT_AHEAD = 2_000
-"""The snapshot of the ledger is so many ns after the last reader has come: all are still in the meeting."""
+CUT_AHEAD = 2_000
+"""ns from the arrival of the last reader to the snapshot of the ledger; all readers are still in the meeting then."""
 
 
 @dataclass(slots=True)
 class Round:
-    """What came of the meetings for one reading."""
+    """The result of the meetings for one reading."""
 
     good: dict[int, Stamps] = field(default_factory=dict)
-    """What the readers say that read together, with nothing in between."""
+    """The stamps of the readers that read together without a disturbance."""
     wrong: dict[int, str] = field(default_factory=dict)
-    """Why the others have no reading."""
+    """For each of the other processors, why it has no reading."""
     moved: set[int] = field(default_factory=set)
-    """Processors whose reader was elsewhere at first, whatever came of it."""
+    """Processors whose reader was on another one at first, whatever the result."""
     dropped: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
-    """Readings of a processor that were tried again, by reason."""
-    snapshot: int = 0
-    """The moment of the ledgers' snapshot; 0: none was announced."""
+    """The number of readings of a processor that were tried again, by reason."""
+    cut: int = 0
+    """The moment of the ledgers' snapshot; 0 if none was announced."""
     held: int = 0
-    """The longest that a reader kept its processor, ns."""
+    """The longest time for which a reader kept its processor, ns."""
     late: bool = False
-    """It was not begun, or not ended, when it should have been: nothing that a reading does takes so long."""
+    """Whether the reading began or ended later than it should have; no part of a reading takes so long."""
     chain: int = 0
-    """Cycles of the chain that was timed."""
+    """The length of the timed chain, in cycles."""
 
     @property
     def skew(self) -> int | None:
-        """Between the first and the last, ns; None where there are no two."""
+        """The time between the first and the last reader, ns; None if there are fewer than two."""
         moments = [s.before for s in self.good.values()]
         return max(moments) - min(moments) if len(moments) > 1 else None
 
 
 class Readings:
-    """The readers of some processors. `start` once, then `take`, and `close` in any case.
+    """The readers of several processors. Call `start` once, then `take`, and always `close`.
 
-    ``chain``: have them time a chain of instructions.
+    ``chain``: whether they time a chain of instructions.
     """
 
     def __init__(self, cpus: Sequence[int], counter: Counter | None, *, chain: bool) -> None:
@@ -80,13 +81,13 @@ class Readings:
         self._preceded = 0
         self._expected: set[int] | None = None
         self._absent: set[int] = set()
-        """Processors without a good reading last time: they may be off, or on again."""
+        """Processors that had no good reading last time. They may be off, or on again."""
         self._virtual = virtual()
 
-    def start(self, snapshot_words: tuple[int, int] | None, keep: object, *, fifo: bool) -> list[str]:
-        """Start the readers; what a user should know of it. Raises HeadwayError where there are none.
+    def start(self, cut_words: tuple[int, int] | None, keep: object, *, fifo: bool) -> list[str]:
+        """Start the readers. Return notes for the user. Raises HeadwayError if there are no readers.
 
-        ``snapshot_words``: where snapshots of the ledgers are to be announced, in memory that ``keep`` keeps.
+        ``cut_words``: where snapshots of the ledgers are announced, in memory that ``keep`` keeps alive.
         """
         if snapshot_words is not None:
             self._meeting.announce_snapshots(*snapshot_words, SNAPSHOT_AHEAD, keep)
@@ -106,14 +107,14 @@ class Readings:
         return [f"headway may not run on {processors.as_list(failed)} (cpuset): not measured"] if failed else []
 
     def tids(self) -> dict[int, int]:
-        """The readers' thread ids by processor."""
+        """Return the readers' thread ids by processor."""
         return dict(self._meeting.tids())
 
     def take(self, moment: int, before: Mapping[int, Sequence[int]], tolerance: int | None = None) -> Round:
-        """Meetings at this moment, and after it, until one is as it should be, or there have been enough.
+        """Hold meetings at this moment and after it, until one succeeds or there have been enough.
 
-        ``before``: what the counters of processors said at their last good reading. ``tolerance``: ns by which it may
-        begin late, and each meeting be after its moment; None: any.
+        ``before``: the counters of the processors at their last good reading. ``tolerance``: how many ns the reading
+        may begin late, and each meeting may be after its moment; None: any.
         """
         done = Round(chain=self._chain)
         missed: defaultdict[int, int] = defaultdict(int)
@@ -150,7 +151,7 @@ class Readings:
                     done.wrong[cpu] = wrong[cpu] if cpu in processors.online() else disturbance.OFFLINE
                     expected.discard(cpu)
                     self._expect(expected)
-            if not wrong:  # all were there, one after the other
+            if not wrong:  # all readers came, but one after the other
                 done.dropped[disturbance.SKEW] += 1
             if attempt + 1 >= ORDINARY:
                 self._precede()
@@ -168,14 +169,14 @@ class Readings:
         return done
 
     def _precede(self) -> None:
-        """Have the readers go before all ordinary threads for some time, if that is allowed."""
+        """Let the readers run before all ordinary threads for some readings, if that is allowed."""
         if self._may_precede:
             if not self._preceded:
                 self._meeting.precede(True)
             self._preceded = PRECEDED
 
     def _expect(self, cpus: set[int]) -> None:
-        """Only these processors' readers are awaited from now on."""
+        """Await only the readers of these processors from now on."""
         if cpus != self._expected:
             self._meeting.expect(cpus)
             self._expected = set(cpus)
@@ -185,7 +186,7 @@ class Readings:
         return disturbance.explain(reason, s, smi=smi, virtual=self._virtual)
 
     def _tune(self, stamps: Mapping[int, Stamps]) -> None:
-        """Make the chain as long as it is to be on the slowest processor."""
+        """Adapt the length of the chain to the slowest processor."""
         rates = [hz for s in stamps.values() if (hz := by_chain(s.chains, self._chain))]
         if rates:
             wanted = int(min(rates) * CHAIN_NS / 1e9)
@@ -200,5 +201,5 @@ class Readings:
 
 
 def _held(s: Stamps) -> int:
-    """How long its reader kept the processor, ns; where they did not meet, as long as it can have."""
+    """Return how long a reader kept its processor, ns; if they did not meet, the longest time that it can have."""
     return s.saw_done - s.arrived - s.gave_way if s.met else PATIENCE + s.gap

@@ -1,4 +1,4 @@
-"""A small program whose threads know what they do, and the truth that it prints."""
+"""The demo: a small program whose threads know what they do, and the parsed truth that it prints."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Figures", "ThreadTruth", "Truth", "program"]
 
 
 def program() -> Path:
-    """The executable. Raises HeadwayError where the package was installed without it."""
+    """Return the path of the executable. Raises HeadwayError if the package was installed without it."""
     found = files(__name__).joinpath("threads")
     if not isinstance(found, Path) or not found.is_file():
         raise HeadwayError("the demo program is not in this installation of headway: install it again with pip")
@@ -22,10 +22,10 @@ def program() -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """What a thread measured of itself; None: it does not know. Times in nanoseconds."""
+    """What a thread measured of itself; None if it does not know. Times are in nanoseconds."""
 
     cpu_ns: int
-    """Processor time since its birth, by CLOCK_THREAD_CPUTIME_ID (what interrupts took while it ran is in it)."""
+    """Processor time since its birth, by CLOCK_THREAD_CPUTIME_ID (including interrupts while it ran)."""
     elapsed_ns: int
     """How long it worked, by CLOCK_MONOTONIC."""
     user_ns: int | None = None
@@ -33,13 +33,13 @@ class Figures:
     kernel_ns: int | None = None
     """Processor time in system calls."""
     wait_ns: int | None = None
-    """Time from asking for a wait to the moment that should end it."""
+    """Time from the start of each wait to the moment that should end it."""
     lock_ns: int | None = None
-    """Of that: for the mutex."""
+    """The part of ``wait_ns`` for the mutex."""
     held_ns: int | None = None
-    """Time it had the mutex."""
+    """Time in which it held the mutex."""
     ready_ns: int | None = None
-    """Time it was able to run and did not."""
+    """Time in which it was able to run and did not."""
     away_ns: int | None = None
     """Time off the processor in system calls, waiting or ready."""
     calls: int | None = None
@@ -47,7 +47,7 @@ class Figures:
     call_ns: float | None = None
     """Processor time per call."""
     locks: int | None = None
-    """How often it had the mutex."""
+    """How often it took the mutex."""
     accesses: int | None = None
     """Pointers followed."""
     access_ns: float | None = None
@@ -58,55 +58,55 @@ class Figures:
     bursts: int | None = None
     """How often it worked between two ticks."""
     tick_user_ns: int | None = None
-    """User time as the kernel's own accounting has it, by getrusage."""
+    """User time by the kernel's own accounting (getrusage)."""
     tick_kernel_ns: int | None = None
-    """System time, likewise."""
+    """System time by the kernel's own accounting (getrusage)."""
     syncs: int | None = None
     reads: int | None = None
     written_bytes: int | None = None
     poll_ns: int | None = None
-    """Processor time spent asking for what was not there, or in a region marked so."""
+    """Processor time spent on status checks that found nothing, or in a region marked as polling."""
     parse_ns: int | None = None
     """Processor time in the region that it marked as parsing."""
     checks: int | None = None
     """Status checks that found nothing."""
     found: int | None = None
-    """Rows of them that ended because there was something."""
+    """Rows of status checks that ended because something was there."""
     regions: int | None = None
-    """How often it entered a region of its own."""
+    """How often it entered one of its regions."""
     in_memory: int | None = None
-    """1: its file is not on a disk."""
+    """1 if its file is in memory, not on a disk."""
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadTruth:
-    """One thread of the program."""
+    """One thread of the program, with what it knows of itself."""
 
     name: str
     tid: int
     what: str
     """What it does."""
     aim: str
-    """The share that it aims at."""
+    """The behaviour that it aims at."""
     figures: Figures | None
-    """None: it did nothing, see `skipped`."""
+    """None if it did nothing, see `skipped`."""
     skipped: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What the program printed."""
+    """The document that the program printed."""
 
     pid: int
     elapsed_ns: int
     interrupted: bool
     tick_ns: int
-    """Between two ticks of the scheduler, as the program found it."""
+    """The time between two ticks of the scheduler, as the program found it."""
     threads: tuple[ThreadTruth, ...]
 
     @classmethod
     def parse(cls, text: str) -> Truth:
-        """Read the program's JSON document. Raises HeadwayError where it is none."""
+        """Read the program's JSON document. Raises HeadwayError if the text is none."""
         try:
             document = json.loads(text)
             return cls(

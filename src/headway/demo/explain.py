@@ -1,4 +1,4 @@
-"""What was measured of the demo program beside what its threads know themselves. Values in, values out."""
+"""A comparison of the measured figures of the demo program with what its threads know. It does no input or output."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from . import Figures, ThreadTruth, Truth
 __all__ = ["ON_THE_PROCESSOR", "Account", "Comparison", "Part", "explain"]
 
 ON_THE_PROCESSOR = "on the processor"
-"""What the comparison of a thread's processor time is called."""
+"""The name of the comparison of a thread's processor time."""
 
 MIN_WAIT = 0.02
-"""Waits shorter than this share of a thread's life are not named."""
+"""The share of a thread's life below which a wait is not named."""
 
 TICK_TOLERANCE = 0.1
-"""Accounting that is nearer to the truth than this was not deceived."""
+"""The relative error up to which the kernel's accounting counts as not deceived."""
 
 PARSING, SPINNING = "noneffective.parse", "poll.spin"
 """The states of the regions that the thread `marked` marks."""
@@ -26,7 +26,7 @@ PARSING, SPINNING = "noneffective.parse", "poll.spin"
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a thread's time as it was measured."""
+    """A measured part of a thread's time."""
 
     what: str
     time: int
@@ -35,23 +35,23 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One figure as it was measured, beside what the thread itself knows."""
+    """A measured figure beside the one that the thread itself knows."""
 
     what: str
     measured: int | None
-    """None: the source cannot tell."""
+    """None if the source cannot tell."""
     truth: int
     counts: bool = False
-    """A number of times; otherwise nanoseconds."""
+    """Whether the figure is a number of times; otherwise it is in nanoseconds."""
 
     @property
     def apart(self) -> int | None:
-        """Measured less truth."""
+        """The measured figure minus the truth."""
         return None if self.measured is None else self.measured - self.truth
 
     @property
     def relative(self) -> float | None:
-        """How far apart, as a share of the truth; None where there is nothing to take a share of."""
+        """The difference as a share of the truth; None if the truth is 0 or nothing was measured."""
         return None if self.apart is None or not self.truth else self.apart / self.truth
 
 
@@ -68,7 +68,10 @@ class Account:
 
 
 def explain(ledger: Ledger, truth: Truth) -> list[Account]:
-    """Every thread of the demo program that worked, in the program's order; then what was skipped or not seen."""
+    """Return the account of every thread of the demo program, in the program's order.
+
+    A thread that did not work, or was not seen by the measurement, has a note that says so.
+    """
     measured = {(t.tid, t.pid): t for t in sorted(ledger.threads, key=lambda t: t.birth)}
     accounts = []
     for thread in truth.threads:
@@ -99,11 +102,11 @@ def _parts(ledger: Ledger, thread: Thread) -> Iterator[Part]:
             continue
         worth = quality[of_kind[kind]] if kind in of_kind else Quality.EXACT
         if kind is Kind.POLL and time and worth is Quality.UNAVAILABLE:
-            worth = quality["epi"]  # what the program itself marks, taken out of what was effective
+            worth = quality["epi"]  # regions that the program itself marks, taken out of effective time
         if worth is not Quality.UNAVAILABLE and (time or kind in (Kind.EFFECTIVE, Kind.KERNEL, Kind.READY)):
             yield Part(kind.value, time, worth)
     off = [(state, cell.time) for state, cell in thread.states.items() if kind_of(state) in (Kind.WAIT, Kind.UNKNOWN)]
-    reasons = quality["epi"] if quality["epi"] is Quality.SAMPLED else Quality.EXACT  # told apart by the same samples
+    reasons = quality["epi"] if quality["epi"] is Quality.SAMPLED else Quality.EXACT  # from the same samples
     for state, time in sorted(off, key=lambda wait: -wait[1]):
         if time >= MIN_WAIT * max(thread.span, 1):
             yield Part(state, time, reasons if "." in state else Quality.EXACT)
@@ -119,7 +122,7 @@ def _states(thread: Thread, *names: str) -> int:
 
 
 def _count(cells: Iterable[Cell]) -> int | None:
-    """How often the states were entered; None where none was seen, or the source does not count."""
+    """Return how often the states were entered; None if none was seen, or if the source does not count entries."""
     counts = [cell.count for cell in cells]
     known = [count for count in counts if count is not None]
     return sum(known) if known and len(known) == len(counts) else None
@@ -177,7 +180,7 @@ def _dodger(ledger: Ledger, seen: Thread, figures: Figures) -> Iterator[Comparis
 def _poller(ledger: Ledger, seen: Thread, figures: Figures) -> Iterator[Comparison]:
     indices = ledger.indices(seen)
     if figures.poll_ns is not None:
-        # Nearly all that the observer saw of this thread, it saw while it polled; to the thread, that was polling.
+        # The observer's overhead fell almost entirely into the polling of this thread, which counts it as polling.
         polling = None if indices.iopi is None else indices.iopi + _sum(seen, Kind.OVERHEAD)
         yield Comparison("polling", polling, figures.poll_ns)
     if figures.user_ns is not None:

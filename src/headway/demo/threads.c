@@ -1,15 +1,15 @@
 /*
  * A small program whose threads know what they do.
  *
- * Every thread has a name, does one thing, and measures itself while it does: processor time with
- * CLOCK_THREAD_CPUTIME_ID, which a preemption does not disturb, and waiting with CLOCK_MONOTONIC. At the end the program
- * prints what each thread knows as one JSON document on standard output, so that a tool that watched from outside can be
- * compared with it. A thread reports only what it truly knows: one that makes system calls all the time can count
- * them, but cannot tell how long they took without making others.
+ * Every thread has a name, does one thing, and measures itself meanwhile: processor time with CLOCK_THREAD_CPUTIME_ID,
+ * which preemption does not disturb, and waiting with CLOCK_MONOTONIC. At the end the program prints what each thread
+ * knows as one JSON document on standard output. A tool that watched from outside can be compared with it. A thread
+ * reports only what it really knows: one that makes system calls all the time can count them, but it could measure their
+ * duration only by making other calls.
  *
- * Processor time wanted: compute 1, memory 1 in the first half, syscalls 1 in the second half, dodger 1/4, poller and
- * marked 1/5 each, the others little; that is 2 1/2 processors and more, so that on a machine with two of them a thread
- * also has to wait for its turn.
+ * The threads want this much processor time: compute 1, memory 1 in the first half, syscalls 1 in the second half, dodger
+ * 1/4, poller and marked 1/5 each, the others little. This is more than 2 1/2 processors, so that on a machine with two
+ * processors a thread also has to wait for its turn.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -42,7 +42,7 @@
 #define MILLISECOND 1000000LL
 #define MICROSECOND 1000LL
 #define MIB (1LL << 20)
-#define LINE 64 /* bytes of a cache line, or a divisor of it that is good enough */
+#define LINE 64 /* bytes of a cache line; a divisor of the real size is good enough */
 #define MAX_FIGURES 10
 
 struct figure {
@@ -63,7 +63,7 @@ struct worker {
 	const char *skipped; /* why it did nothing, if it did nothing */
 	struct figure figures[MAX_FIGURES];
 	int n_figures;
-	alignas(128) atomic_bool stop; /* alone on its cache line: the loops look at it */
+	alignas(128) atomic_bool stop; /* alone on its cache line, because the loops read it */
 };
 
 static int64_t now(clockid_t clock)
@@ -84,7 +84,7 @@ static int64_t processor_time(void)
 	return now(CLOCK_THREAD_CPUTIME_ID);
 }
 
-/* What a reading of the thread's own clock, a system call, adds to what is measured with two of them. */
+/* Return what one reading of the thread's own clock, a system call, adds to a time measured with two of them. */
 static int64_t cost_of_reading(void)
 {
 	int64_t least = INT64_MAX;
@@ -105,7 +105,7 @@ static void sleep_until(int64_t when)
 		;
 }
 
-/* What a thread that sleeps knows: until the moment it asked for it waits, from then on it is ready and wants its turn. */
+/* The time of a sleeping thread: it waits until the moment it asked for; after that it is ready and wants its turn. */
 struct pause {
 	int64_t waited;
 	int64_t late;
@@ -139,7 +139,7 @@ static void report(struct worker *w, const char *key, int64_t value)
 	report_decimal(w, key, (double)value, 0);
 }
 
-/* Arithmetic in registers; the result must be used, or the compiler leaves it out. */
+/* Compute in registers. The result must be used, or the compiler removes the computation. */
 static uint64_t arithmetic(uint64_t x, int rounds)
 {
 	for (int i = 0; i < rounds; i++) {
@@ -163,7 +163,7 @@ static void compute(struct worker *w)
 	used = processor_time() - start;
 	passed = wall() - wall_start;
 	report(w, "user_ns", used);
-	report(w, "ready_ns", passed > used ? passed - used : 0); /* it never waits, so the rest is for its turn */
+	report(w, "ready_ns", passed > used ? passed - used : 0); /* it never waits, so the rest is time without a turn */
 }
 
 /* memory ------------------------------------------------------------------------------------------------------------ */
@@ -221,9 +221,9 @@ static int64_t memory_to_spare(void)
 }
 
 /*
- * A ring of pointers through every cache line of the buffer. The order is that of a linear congruential generator with
- * full period (Hull and Dobell: odd increment, multiplier = 1 mod 4, power of two as modulus): no stride for a prefetcher
- * to find, and it can be laid down from front to back, which also touches every page.
+ * Lay a ring of pointers through every cache line of the buffer. The order is that of a linear congruential generator with
+ * full period (Hull and Dobell: odd increment, multiplier = 1 mod 4, power of two as modulus). It has no stride for a
+ * prefetcher to find, and it can be written from front to back, which also touches every page.
  */
 static const char *lay_ring(void)
 {
@@ -293,7 +293,7 @@ static void call(struct worker *w)
 #define FREE (1 * MILLISECOND)
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static int64_t released; /* when holder gave the mutex back; protected by it */
+static int64_t released; /* the time at which holder released the mutex; protected by the mutex */
 
 static void hold(struct worker *w)
 {
@@ -332,7 +332,7 @@ static void wait_for_lock(struct worker *w)
 		while (wall() < end + 100 * MICROSECOND)
 			x = arithmetic(x, 1000);
 		pthread_mutex_unlock(&mutex);
-		doze(&without, FREE); /* so that the holder has it again */
+		doze(&without, FREE); /* so that the holder takes it again */
 	}
 	report(w, "lock_ns", for_lock);
 	report(w, "wait_ns", for_lock + without.waited);
@@ -360,13 +360,13 @@ static void sleep_mostly(struct worker *w)
 
 static struct {
 	int64_t period;
-	int64_t phase; /* a tick falls where CLOCK_MONOTONIC modulo period is this */
+	int64_t phase; /* a tick falls at each moment at which CLOCK_MONOTONIC modulo period has this value */
 } tick;
 
 /*
- * The coarse clock is moved on by the tick, and ticks are a fixed number of nanoseconds of CLOCK_MONOTONIC apart. A
- * movement can be seen late, never early: the earliest of several is the phase. Done by the main thread, because who
- * watches a tick is running when it falls.
+ * Find the period and phase of the tick. The tick moves the coarse clock on, and ticks are a fixed number of nanoseconds of
+ * CLOCK_MONOTONIC apart. A movement can be seen late but never early, so the earliest of several is the phase. The main
+ * thread does this, because a thread that watches for a tick is running when it falls.
  */
 static void find_tick(void)
 {
@@ -401,7 +401,7 @@ static int64_t nanoseconds(struct timeval t)
 static void dodge(struct worker *w)
 {
 	const int64_t begin = tick.period * 3 / 8, burst = tick.period / 8, latest = tick.period * 5 / 8;
-	static char random_bytes[1 << 16]; /* a long call: next to nothing of the loop around it is outside the kernel */
+	static char random_bytes[1 << 16]; /* a long call, so that almost none of the loop around it is outside the kernel */
 	int64_t user = 0, kernel = 0, bursts = 0, cost = cost_of_reading();
 	struct rusage usage;
 	uint64_t x = 1;
@@ -462,7 +462,7 @@ static int open_nameless(const char *directory)
 	return fd;
 }
 
-/* A file without a name, so that nothing is left behind however the program ends; preferably not in memory. */
+/* Make a file without a name, so that nothing is left behind however the program ends; if possible not in memory. */
 static const char *make_file(void)
 {
 	const char *directories[] = {getenv("TMPDIR"), "/var/tmp", "/tmp", "."};
@@ -513,7 +513,7 @@ static void use_disk(struct worker *w)
 	for (int64_t i = 0; !stopped(w); i++) {
 		int64_t start = wall(), cpu = processor_time();
 
-		/* One synchronous write a round, to be easy on flash; the rest of the round reads what it wrote. */
+		/* Make one synchronous write a round, to spare flash; the rest of the round reads what was written. */
 		if (pwrite(disk.fd, disk.block, BLOCK / 16, (i % BLOCKS) * BLOCK) > 0)
 			written += BLOCK / 16;
 		fdatasync(disk.fd);
@@ -527,7 +527,7 @@ static void use_disk(struct worker *w)
 			sleep_until(start + round);
 		waited += (wall() - start) - (processor_time() - cpu);
 	}
-	report(w, "away_ns", waited > 0 ? waited : 0); /* waiting, or waiting for its turn: it cannot tell */
+	report(w, "away_ns", waited > 0 ? waited : 0); /* it cannot tell waiting from waiting for its turn */
 	report(w, "syncs", syncs);
 	report(w, "reads", reads);
 	report(w, "written_bytes", written);
@@ -553,8 +553,8 @@ static const char *make_timer(void)
 }
 
 /*
- * Rows of status checks, each of which finds nothing until the timer is due; then work. The thread's clock is read before
- * and after a row, never in it: it is a system call, and would end the row.
+ * Make rows of status checks, each of which finds nothing until the timer expires; then work. The thread's clock is read
+ * before and after a row but never inside it: reading it is a system call, and would end the row.
  */
 static void poll_timer(struct worker *w)
 {
@@ -604,9 +604,9 @@ static long parse(const char *text)
 }
 
 /*
- * One third work, one third parsing of what was parsed before, one third spinning for a moment to come: all of it is
- * the thread's own code, and only its marks tell them apart. Its clock is read outside the regions. They are long, so that
- * it is interrupted and switched out inside them.
+ * Spend one third on work, one third on parsing what was parsed before, and one third on spinning until a moment. All of it
+ * is the thread's own code, and only its marks tell the parts apart. Its clock is read outside the regions. The regions are
+ * long, so that the thread is interrupted and switched out inside them.
  */
 static void mark(struct worker *w)
 {
@@ -673,7 +673,7 @@ static void *start_worker(void *argument)
 	int64_t start = wall();
 
 	pthread_setname_np(pthread_self(), w->name);
-	prctl(PR_SET_TIMERSLACK, 1UL); /* nanoseconds; the default would let the kernel wake it 50 us late */
+	prctl(PR_SET_TIMERSLACK, 1UL); /* ns; with the default the kernel could wake it 50 us late */
 	w->tid = syscall(SYS_gettid);
 	w->run(w);
 	report(w, "cpu_ns", processor_time());
@@ -704,7 +704,7 @@ static void finish(struct worker *w)
 	w->created = false;
 }
 
-/* Until then, or until somebody interrupts; the signals are blocked, so none is missed. True: interrupted. */
+/* Wait until that moment or a signal. Signals are blocked, so none is missed. Return true if a signal came. */
 static bool pause_until(int64_t when, const sigset_t *signals)
 {
 	int64_t left;

@@ -1,5 +1,5 @@
-"""Speed, memory and accuracy, measured: as ratios within one run, beside the peer or the floor.
+"""Benchmarks of speed, memory and accuracy, as ratios within one run, beside a peer or the floor.
 
-``python -m benchmarks`` runs them all; each module can be run alone and prints one table. Results with date and machine
-stand in docs/performance.md and docs/accuracy.md.
+``python -m benchmarks`` runs all of them. Each module can also be run alone and prints one table. docs/performance.md
+and docs/accuracy.md have the results, with date and machine.
 """

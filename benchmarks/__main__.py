@@ -1,4 +1,4 @@
-"""All benchmarks, one after the other, as Markdown: ``python -m benchmarks > results.md`` as root."""
+"""All benchmarks one after the other, printed as Markdown: run ``python -m benchmarks > results.md`` as root."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from .common import heading, load
 
 
 def _apart(measure: Callable[[], None]) -> None:
-    """In a process of its own: one benchmark leaves no affinity and no memory to the next."""
+    """Run a benchmark in a process of its own, so that it leaves no affinity and no memory to the next."""
     pid = os.fork()
     if pid == 0:
         status = 1
@@ -54,7 +54,7 @@ def _cost() -> None:
 
 
 def main() -> None:
-    """Run them all."""
+    """Run all benchmarks."""
     print(f"# {heading()}\n\n({load()} at the beginning)", flush=True)
     for measure in (
         _cost,

@@ -1,8 +1,8 @@
-"""How far headway's figures are from what a program, or the kernel, knows itself.
+"""The difference between headway's figures and those that a program, or the kernel, knows itself.
 
-Threads take their own clock as their last act and then block, so that the kernel's sum_exec_runtime (schedstat) and
-headway's reading can be taken while nothing moves: all three speak for the same span, from the thread's birth to that
-block; the thread's own clock for a microsecond or two less.
+Each thread reads its own clock as its last act and then blocks. The kernel's sum_exec_runtime (schedstat) and headway's
+reading can then be taken while nothing moves. All three cover the same span, from the thread's birth to that block; the
+thread's own clock covers a microsecond or two less.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ SCENARIOS = (
 MILLISECONDS = 3000
 ROUNDS = 5
 CALLS, PAGES = 300_000, 20_000
-"""As in workers.c."""
+"""The same numbers as in workers.c."""
 
 
 @dataclass
 class Conservation:
-    """How often the law was checked, and broken; and what was lost."""
+    """How often the law of conservation was checked and broken, and what was lost."""
 
     threads: int = 0
     processors: int = 0
@@ -51,7 +51,7 @@ class Conservation:
     lost: dict[str, int] = field(default_factory=dict)
 
     def check(self, ledger: Ledger) -> None:
-        """Check one more ledger."""
+        """Check one more ledger, and add up its losses."""
         self.readings += 1
         self.threads += len(ledger.threads)
         self.processors += len(ledger.processors)
@@ -63,7 +63,7 @@ class Conservation:
 
 @dataclass(frozen=True)
 class Compared:
-    """One thread's processor time in ns by each clock, and what it counted itself."""
+    """The processor time of one thread in ns by each clock, and what the thread counted itself."""
 
     headway: int
     stolen: int
@@ -74,12 +74,12 @@ class Compared:
     faults: int
     calls: int
     ready: int
-    """Time it was ready, by headway."""
+    """The time in which it was ready, by headway."""
     seen: Thread
 
 
 def run(path: Path, scenario: str, threads: int, checks: Conservation) -> list[Compared]:
-    """Run one scenario under headway; its threads, all of them blocked after their work."""
+    """Run one scenario under headway. Return its threads, all of which block after their work."""
     with tempfile.TemporaryFile("w+") as output:
         child = SuspendedChild([str(path), scenario, str(threads), str(MILLISECONDS)], output.fileno())
         source = BpfSource(Selection(command=child.pid), intervals=True)
@@ -130,7 +130,7 @@ def _within(apart: int, of: int) -> bool:
 
 
 def processor_times(path: Path, checks: Conservation) -> None:
-    """RPI + stolen beside the two clocks, thread by thread and all together."""
+    """Print RPI + stolen beside the two clocks, for each thread and for all together."""
     rows = []
     details = []
     beside = []
@@ -208,7 +208,7 @@ def processor_times(path: Path, checks: Conservation) -> None:
 
 
 def split(checks: Conservation) -> None:
-    """User and kernel time of the thread that works between two ticks: headway's and the kernel's own accounting."""
+    """Print user and kernel time of the thread that works between ticks, by headway and by the kernel's accounting."""
     rows = []
     errors: list[tuple[float, float, float, float]] = []
     for _ in range(ROUNDS):
@@ -262,7 +262,7 @@ def split(checks: Conservation) -> None:
 
 
 def counts(path: Path, checks: Conservation) -> None:
-    """System calls and page faults, counted by headway and known otherwise."""
+    """Print the numbers of system calls and page faults by headway, and as known otherwise."""
     rows = []
     (calls,) = run(path, "calls", 1, checks)
     getppid = calls.seen.states["kernel.getppid"].count
@@ -284,7 +284,7 @@ def counts(path: Path, checks: Conservation) -> None:
 
 
 def conservation(checks: Conservation) -> None:
-    """What was checked in all runs."""
+    """Print the result of all checks of conservation."""
     print("\n### Conservation\n")
     print(
         f"{checks.readings} readings: {checks.threads:,} threads and {checks.processors:,} processors, whose states "

@@ -2,8 +2,8 @@
 /*
  * A processor that is busy for a known part of the time, in bursts: bursts CPU BURST_NS PERIOD_NS PHASE_NS
  *
- * Each period begins at a multiple of PERIOD_NS, plus PHASE_NS, of CLOCK_MONOTONIC. A moment as a line on standard input
- * is answered by how long it has been busy until then, ns, by the clock.
+ * Each period begins at a multiple of PERIOD_NS of CLOCK_MONOTONIC, plus PHASE_NS. For each line "SINCE UNTIL" (two moments)
+ * on standard input, the program prints for how many ns it was busy between them, by the clock.
  */
 #define _GNU_SOURCE
 #include <poll.h>
@@ -20,8 +20,8 @@ enum { KEPT = 1 << 20 };
 static struct {
 	uint64_t from, until;
 } bursts[KEPT];
-static _Atomic uint64_t count; /* finished */
-static _Atomic uint64_t open_since; /* of the burst under way; 0: none */
+static _Atomic uint64_t count; /* finished bursts */
+static _Atomic uint64_t open_since; /* start of the current burst; 0: none */
 static uint64_t burst, period, phase;
 static int cpu;
 
@@ -62,7 +62,7 @@ static void *work(void *nothing)
 	return nothing;
 }
 
-/* Busy time between two moments, the later of which may be now. */
+/* Return the busy time between two moments, the later of which may be now. */
 static uint64_t busy(uint64_t since, uint64_t until)
 {
 	uint64_t total = 0, n = atomic_load(&count), open = atomic_load(&open_since);

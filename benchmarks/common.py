@@ -1,4 +1,4 @@
-"""What the benchmarks share: programs compiled for them, tables in Markdown, the machine in one line."""
+"""Helpers of the benchmarks: compiled programs, tables in Markdown, and a description of the machine in one line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["compiled", "heading", "living", "load", "table"]
 
 @contextmanager
 def compiled(name: str, *, shared: bool = False, flags: Sequence[str] = ()) -> Iterator[Path]:
-    """The program, or the shared library, of one of the C files beside this one; ``flags``: the compiler's, besides."""
+    """Compile one of the C files beside this one; ``flags`` are additional flags of the compiler. Yields the path."""
     with TemporaryDirectory() as scratch:
         target = Path(scratch) / name
         source = Path(__file__).parent / f"{name}.c"
@@ -32,7 +32,7 @@ def compiled(name: str, *, shared: bool = False, flags: Sequence[str] = ()) -> I
 
 @contextmanager
 def living(path: Path, number: int) -> Iterator[int]:
-    """So many threads of the program many.c, once all of them are there; its pid."""
+    """Run ``number`` threads of the program many.c. Yields its PID once all of them exist."""
     process = subprocess.Popen([path, "live", str(number)], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -45,7 +45,7 @@ def living(path: Path, number: int) -> Iterator[int]:
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown; all columns but the first to the right."""
+    """Return a table in Markdown with all columns but the first aligned to the right."""
     cells = [list(titles), *(list(row) for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(titles))]
     lines = [
@@ -63,10 +63,10 @@ def _processor() -> str:
 
 
 def heading() -> str:
-    """Date, kernel, processor and how many of it."""
+    """Return date, kernel, processor model and number of processors."""
     return f"{date.today()}, Linux {platform.release()}, {_processor()}, {os.cpu_count()} processors"
 
 
 def load() -> str:
-    """How busy the machine was with everything, this included."""
+    """Return the load average of the machine, including this process."""
     return f"load average {os.getloadavg()[0]:.2f}"

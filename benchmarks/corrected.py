@@ -1,9 +1,9 @@
-"""Corrected times of a program under measurement against the same program unmeasured.
+"""The corrected times of a program under measurement, compared with the same program unmeasured.
 
-One process does the same loop unmeasured, measured, and unmeasured again, over and over, with a fresh start of headway
-(and so a fresh calibration) for each measurement. Its own processor clock unmeasured, the mean of before and after, is
-the truth; figures are ratios to it, and medians over the rounds, so that a machine whose speed drifts favours none.
-Rounds in which the two unmeasured loops differ by more than `STEADY` have no truth to speak of: left out, and counted.
+One process runs the same loop unmeasured, measured, and unmeasured again, repeatedly. Each measurement starts headway
+anew, and so calibrates it anew. The truth is the process's own processor clock unmeasured, as the mean of before and
+after. Figures are ratios to it, and medians over the rounds, so that a machine whose speed drifts favours none. A round
+whose two unmeasured loops differ by more than `STEADY` has no usable truth: it is left out, and counted.
 """
 
 from __future__ import annotations
@@ -33,32 +33,32 @@ LOOPS = (
     ("getppid", "getppid", 500_000),
     ("pipe ping-pong of two threads, one processor", "pingpong", 15_000),
 )
-"""What is done, its name in loops.c, and how often: some 50 ms, unmeasured."""
+"""The description of each loop, its name in loops.c, and its repetitions: some 50 ms unmeasured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Processor time in ns of all threads of the program in one loop."""
+    """The processor time in ns of all threads of the program in one loop."""
 
     truth: float
-    """By its own clock, unmeasured."""
+    """The time by the program's own clock, unmeasured."""
     drift: float
-    """How much longer the second unmeasured loop was than the first, as a part of the truth."""
+    """How much longer the second unmeasured loop took than the first, as a fraction of the truth."""
     own: int
-    """By its own clock, measured."""
+    """The time by the program's own clock, measured."""
     corrected: int
-    """RPI."""
+    """RPI by headway."""
     overhead: int
-    """What headway took out."""
+    """The overhead that headway took out."""
 
     @property
     def uncorrected(self) -> int:
-        """RPI, and the observer's part."""
+        """RPI including the observer's overhead."""
         return self.corrected + self.overhead
 
 
 class Program:
-    """The program of loops.c, on one processor; it waits for what it is to do."""
+    """The program of loops.c on one processor. It waits for requests."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         assert process.stdin is not None
@@ -68,7 +68,7 @@ class Program:
         self._answer: IO[str] = process.stdout
 
     def do(self, what: str, times: int) -> int:
-        """Have it done: the processor time that it took by the program's own clock, ns."""
+        """Run a loop. Return the processor time that it took by the program's own clock, in ns."""
         print(what, times, file=self._ask, flush=True)
         cpu, _ = self._answer.readline().split()
         return int(cpu)
@@ -94,12 +94,12 @@ def _had(ledger: Ledger) -> tuple[int, int]:
 
 
 def measure(program: Program, what: str, times: int) -> Round:
-    """Unmeasured, measured, unmeasured."""
+    """Run a loop unmeasured, measured, and unmeasured again."""
     before = program.do(what, times)
     source = BpfSource(Selection(pids=(program.pid,)), intervals=True)
     source.begin()
     try:
-        program.do(what, times // 100)  # each thread is seen
+        program.do(what, times // 100)  # so that each thread has been seen before the first reading
         start = source.read()
         own = program.do(what, times)
         corrected, overhead = _had(since(source.read(), start))

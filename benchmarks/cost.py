@@ -1,7 +1,7 @@
-"""What measuring adds to a system call and to a context switch, beside the floor and beside other tools.
+"""The cost that measuring adds to a system call and to a context switch, beside the floor and beside other tools.
 
-The floor is two (or, with the scheduler's hooks, four) programs that are empty, or that only read the clock. Each
-configuration is run in turn, many times over, so that a machine whose speed drifts favours none; medians are shown.
+The floor is two programs (four with the scheduler's hooks) that are empty, or that only read the clock. All
+configurations are run in turn many times, so that a machine whose speed drifts favours none. The tables show medians.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _floor_object() -> bytes:
 
 @contextmanager
 def floor(image: bytes, kind: str, hooks: tuple[str, ...]) -> Iterator[None]:
-    """With programs of this kind (``empty`` or ``clock``) on these hooks."""
+    """Attach programs of this kind (``empty`` or ``clock``) to these hooks."""
     wanted = {f"{kind}_{hook}" for hook in hooks}
     with Object(Library(), image) as programs:
         for program in programs.programs.values():
@@ -52,7 +52,7 @@ def floor(image: bytes, kind: str, hooks: tuple[str, ...]) -> Iterator[None]:
 
 @contextmanager
 def headway(selection: Selection) -> Iterator[None]:
-    """With headway measuring this selection."""
+    """Let headway measure this selection."""
     source = BpfSource(selection)
     source.begin()
     try:
@@ -63,17 +63,17 @@ def headway(selection: Selection) -> Iterator[None]:
 
 @contextmanager
 def nothing() -> Iterator[None]:
-    """Unmeasured."""
+    """Measure nothing."""
     yield
 
 
 def call() -> float:
-    """Nanoseconds of one getppid call."""
+    """Return the nanoseconds of one getppid call."""
     return calls(CALLS) / CALLS
 
 
 def switch() -> float:
-    """Nanoseconds of one round trip of a byte between two processes on one processor: two switches and four calls."""
+    """Return the nanoseconds of a round trip of a byte between two processes on one processor: 2 switches, 4 calls."""
     to, back = os.pipe(), os.pipe()
     child = os.fork()
     if child == 0:
@@ -96,7 +96,7 @@ def switch() -> float:
 
 
 class Worker:
-    """A process that does the work when it is told to: the one that is measured, or not."""
+    """A process that does the work on request, and is measured or not."""
 
     def __init__(self, work: Callable[[], float]) -> None:
         ask, self._ask = os.pipe()
@@ -110,7 +110,7 @@ class Worker:
         os.close(answer)
 
     def work(self) -> float:
-        """Have it done once; its figure."""
+        """Let the process work once; return its figure."""
         os.write(self._ask, b"!")
         return float(os.read(self._answer, 64))
 
@@ -123,7 +123,7 @@ class Worker:
 
 
 def compare(work: Callable[[], float], hooks: tuple[str, ...], image: bytes) -> dict[str, float]:
-    """Median cost of the work under each configuration."""
+    """Return the median cost of the work under each configuration."""
     worker, other = Worker(work), Worker(work)
     configurations: dict[str, Callable[[], AbstractContextManager[None]]] = {
         "nothing": nothing,
@@ -146,7 +146,7 @@ def compare(work: Callable[[], float], hooks: tuple[str, ...], image: bytes) -> 
 
 
 def show(title: str, results: dict[str, float]) -> None:
-    """Print absolute cost, what is added, and the ratios that matter."""
+    """Print the absolute cost, the added cost, and its ratios to the floors."""
     base = results["nothing"]
     clock = results["clock read only"] - base
     empty = results["empty programs"] - base
@@ -157,7 +157,7 @@ def show(title: str, results: dict[str, float]) -> None:
 
 
 def peers() -> None:
-    """What other tools add to one call of the same loop, where they are installed."""
+    """Print what other tools add to one call of the same loop, if they are installed."""
     loop = [sys.executable, "-m", "benchmarks.cost", "--loop"]
     tools = {
         "strace -c": ["strace", "-c", "-o", "/dev/null"],

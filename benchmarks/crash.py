@@ -1,7 +1,7 @@
-"""``headway record`` killed at random moments: does each recording open, and how much of its end is missing?
+"""``headway record`` killed at random moments: whether each recording opens, and how much of its end is missing.
 
-As root: ``python -m benchmarks.crash [MOMENTS]``. A recording should lose at most its last unfinished part: what comes
-within `SECONDS_OF_A_PART`, what waits to be written, and what has not been taken yet.
+Run it as root: ``python -m benchmarks.crash [MOMENTS]``. A recording should lose at most its last unfinished part: what
+came within `SECONDS_OF_A_PART`, what waited to be written, and what had not been taken yet.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from .common import compiled, heading, load
 
 MOMENTS = 100
 LONGEST = 4.0
-"""Seconds from the beginning of measuring to the recorder's end, at most."""
+"""The longest time in seconds from the beginning of measuring to the recorder's end."""
 
 
 def killed(path: Path, moment: float) -> int:
-    """Have a recorder record the whole machine, kill it then; CLOCK_MONOTONIC at that moment, ns."""
+    """Let a recorder record the whole machine and kill it after ``moment`` s. Return CLOCK_MONOTONIC then, in ns."""
     arguments = [sys.executable, "-c", "from headway.commands import main; main()", "record", "-q", "-a"]
     recorder = subprocess.Popen([*arguments, "-o", str(path)])
     first = None
-    while recorder.poll() is None:  # the document is written anew when measuring has begun
+    while recorder.poll() is None:  # the recorder replaces the document when measuring has begun
         with suppress(OSError):
             now = (path / DOCUMENT).stat().st_ino
             if first not in (None, now):
@@ -48,7 +48,7 @@ def killed(path: Path, moment: float) -> int:
 
 
 def main(moments: int = MOMENTS) -> None:
-    """Kill, open, say what is missing."""
+    """Kill recorders, open their recordings, and print what is missing."""
     chosen = random.Random(7)
     missing: list[float] = []
     opened = written = 0

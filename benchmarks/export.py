@@ -1,7 +1,7 @@
-"""What exporting a recording costs, by format: ``python -m benchmarks.export [ROWS]``.
+"""The cost of exporting a recording, by format: ``python -m benchmarks.export [ROWS]``.
 
-Of made-up transitions (`benchmarks.made_up`) beside the floor of reading the recording, which every format has to do,
-and beside Perfetto's own Python objects, of which there are fewer. Each in a process of its own.
+The recording has made-up transitions (`benchmarks.made_up`). The floor is reading it, which every format has to do.
+Perfetto's own Python objects, of which fewer are made, are shown for comparison. Each runs in a process of its own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .made_up import batches
 ROWS = 4 << 20
 TIMES = 3
 GOAL = 500_000
-"""Transitions a second, for Perfetto."""
+"""The goal for Perfetto, in transitions a second."""
 _MEASURE = """
 import json, resource, sys, time
 from headway.recording.reader import Recording

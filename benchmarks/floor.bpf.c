@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The least that any program on these hooks costs: nothing at all, and one look at the clock. */
+/* The least cost of any program on these hooks: an empty program, and one that reads the clock once. */
 #include "kernel.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

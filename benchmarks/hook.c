@@ -1,4 +1,4 @@
-/* What Unicorn calls before each instruction: the least that a tool which counts would do. */
+/* The function that Unicorn calls before each instruction: the least that a counting tool would do. */
 
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
-"""The page of a recording: how long it takes to write, how large it is, how fast it opens, and what a zoom step takes.
+"""The page of a recording: the time to write it, its size, the time to open it, and the time of a zoom step.
 
-Of made-up transitions (`benchmarks.made_up`), in headless Chromium. ``python -m benchmarks.html [ROWS [FILE]]``;
-without a number 10^7 rows, and FILE keeps the page.
+The recording has made-up transitions (`benchmarks.made_up`), and the page is opened in headless Chromium. Run
+``python -m benchmarks.html [ROWS [FILE]]``; the default is 10^7 rows, and FILE keeps the page.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ STEPS = 24
 
 
 def write_recording(path: Path, rows: int, *, cpus: int = 4, threads: int = 6) -> None:
-    """A recording of about so many rows, closed, with the ledger that its rows come to beside them."""
+    """Write a closed recording of about ``rows`` rows, with the ledger to which its rows add up."""
     made = batches(rows, cpus=cpus, threads=threads)
     first = next(made)
     precision = Precision(effective=Quality.BOUND, memory=Quality.UNAVAILABLE)
@@ -51,7 +51,7 @@ def write_recording(path: Path, rows: int, *, cpus: int = 4, threads: int = 6) -
 
 
 def _write(recorded: Path, page: Path) -> tuple[float, float]:
-    """Seconds, and MiB of memory at most, in a process of its own."""
+    """Write the page in a process of its own; return seconds and the peak memory in MiB."""
     read, write = os.pipe()
     began = time.perf_counter()
     pid = os.fork()
@@ -72,7 +72,7 @@ def _write(recorded: Path, page: Path) -> tuple[float, float]:
 
 
 def _opened(page: Path) -> tuple[float, list[float], list[float]]:
-    """Seconds until all is drawn; ms of each step of zooming in, until it is drawn, and until all of it is there."""
+    """Return the seconds until all is drawn, and the ms until each zoom step is drawn and until it is complete."""
     with browser() as driver:
         began = time.perf_counter()
         load(driver, page)

@@ -1,8 +1,8 @@
-"""T11 on the reference machine: effective progress of the same work, alone and beside others, beside its whole time.
+"""T11 on the reference machine: effective progress of the same work alone and beside other work, and its whole time.
 
-Every job of the example program `mix` runs alone and in every combination with the others (31 runs a shape). Then the
-two programs for which it cannot hold, because what a thread executes depends on others: a spin lock and a shared work
-queue.
+Every job of the example program `mix` runs alone and in every combination with the others (31 runs for each shape).
+After that come the two programs for which T11 cannot hold, because what a thread executes depends on others: a spin
+lock and a shared work queue.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 /*
- * Loops of calls, faults and hand-overs that take their own processor clock, for benchmarks/corrected.py.
+ * Loops of calls, faults and hand-overs that read their own processor clock, for benchmarks/corrected.py.
  *
- * loops: waits for lines "WHAT TIMES" on its standard input, does WHAT so often, and answers each with a line "CPU_NS WALL_NS":
- * what all its threads took of the processor meanwhile, and of the day.
+ * The program waits for lines "WHAT TIMES" on standard input, does WHAT so many times, and answers each with a line
+ * "CPU_NS WALL_NS": the processor time of all its threads meanwhile, and the wall-clock time.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -50,7 +50,7 @@ static void work(const char *what, long times)
 		while (times--)
 			if (read(zero, &byte, 1) != 1)
 				abort();
-	} else if (!strcmp(what, "mixed")) { /* a call now and then, as programs make them */
+	} else if (!strcmp(what, "mixed")) { /* a call after some computing, as in real programs */
 		while (times--) {
 			for (int i = 0; i < 300; i++)
 				x = x * 6364136223846793005ULL + 1;

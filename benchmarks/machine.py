@@ -1,9 +1,9 @@
-"""How fast the reference machine simulates: millions of instructions a second, beside QEMU and Unicorn where installed.
+"""The speed of the reference machine's simulation in millions of instructions a second, beside QEMU and Unicorn.
 
-One loop of ten instructions (a load, a multiplication, a store, six of arithmetic, a branch) in a 1 KiB array, on
-machines of several shapes with everything counted; every hart runs it. The other simulators have no timing model: QEMU
-translates whole blocks, with ``-singlestep`` one instruction at a time, and Unicorn calls a function in C before every
-instruction. What QEMU takes to start is measured with a short run, and taken out.
+Every hart runs one loop of ten instructions (a load, a multiplication, a store, six of arithmetic, a branch) in a 1 KiB
+array, on machines of several shapes, with everything counted. The other simulators, used if installed, have no timing
+model: QEMU translates whole blocks, or with ``-singlestep`` one instruction at a time, and Unicorn calls a C function
+before every instruction. QEMU's start-up time is measured with a short run and subtracted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ROUNDS = 5
 BASE = 0x80000000
 SHAPES = ((1, 1), (1, 2), (1, 6), (2, 6), (4, 6), (4, 8), (8, 8), (16, 8))
 TICKS = 12_000_000
-"""Instructions that each shape runs, about."""
+"""The approximate number of instructions that each shape runs."""
 
 LOOP = (
     0x80001437,  # lui  s0, 0x80001
@@ -50,9 +50,9 @@ LOOP = (
     0xFC049EE3,  # bnez s1, loop
 )
 SYSTEM_END = (0x001002B7, 0x00005337, 0x55530313, 0x0062A023, 0x0000006F)
-"""Writes 0x5555 to 0x100000, which ends QEMU's `virt` machine."""
+"""Instructions that write 0x5555 to 0x100000, which ends QEMU's `virt` machine."""
 USER_END = (0x00000513, 0x05D00893, 0x00000073)
-"""exit(0)."""
+"""Instructions that call exit(0)."""
 
 
 def _program(iterations: int, end: tuple[int, ...] = ()) -> bytes:
@@ -62,7 +62,7 @@ def _program(iterations: int, end: tuple[int, ...] = ()) -> bytes:
 
 
 def _elf(code: bytes) -> bytes:
-    """A program of one segment, two pages from BASE on."""
+    """Return an ELF file with one segment of two pages from BASE on."""
     head = struct.pack("<16s2H5I6H", b"\x7fELF\1\1\1", 2, 243, 1, BASE, 52, 0, 0, 52, 32, 1, 40, 0, 0) + struct.pack(
         "<8I", 1, 0x1000, BASE, BASE, len(code), 0x2000, 7, 0x1000
     )
@@ -70,7 +70,7 @@ def _elf(code: bytes) -> bytes:
 
 
 def _speed(cores: int, threads: int, issue: str) -> float:
-    """Millions of instructions a second, of all harts together."""
+    """Return the millions of instructions a second of all harts together."""
     config = Config.of(cores=cores, threads=threads, issue=issue, boot="all")
     speeds = []
     for _ in range(ROUNDS):
@@ -85,7 +85,7 @@ def _speed(cores: int, threads: int, issue: str) -> float:
 
 
 def _process(command: list[str], program: Callable[[int], bytes]) -> float:
-    """Millions of instructions a second of a simulator that is a process; what it takes to start is taken out."""
+    """Return the millions of instructions a second of a simulator that is a process, without its start-up time."""
     iterations = 1 << 24
 
     def seconds(count: int) -> float:

@@ -1,7 +1,7 @@
-"""Transitions as real programs make them, made by rule: for what must be measured at a rate that can be chosen.
+"""Made-up transitions like those of real programs, for what must be measured at a chosen rate.
 
-Each processor runs a few threads in turn. A thread calls the kernel in a loop, whose spans vary as measured ones
-do (a floor, noise, a long tail), is interrupted by the timer every 4 ms, and then waits until another wakes it.
+Each processor runs a few threads in turn. A thread calls the kernel in a loop, whose spans vary as measured ones do (a
+floor, noise, a long tail). The timer interrupts it every 4 ms, and then it waits until another thread wakes it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ STATES = (
 _USER, _CALL, _FUTEX, _TIMER, _WAIT, _READY = 1, 2, 3, 4, 5, 6
 _TICK = 4_000_000
 _PRICE = 38
-"""What the observer takes of a span, ns."""
+"""The observer's overhead in a span, ns."""
 
 Numbers = NDArray[np.int64]
 
@@ -38,7 +38,7 @@ Numbers = NDArray[np.int64]
 def batches(
     rows: int, *, cpus: int = 2, threads: int = 3, calls: int = 400, batch: int = 1 << 16, seed: int = 0
 ) -> Iterator[Batch]:
-    """About ``rows`` rows in all; ``threads`` a processor, that make about ``calls`` calls before they wait."""
+    """Yield about ``rows`` rows: ``threads`` for each processor, which make about ``calls`` calls before they wait."""
     random = np.random.default_rng(seed)
     start = 5_000_000_000_000
     clocks = np.full(cpus, start)
@@ -91,7 +91,7 @@ def _run(
     waits: dict[int, tuple[int, int]],
     all_threads: int,
 ) -> list[Numbers]:
-    """One turn of a thread: the wait before it, its calls, and the one in which it goes to wait."""
+    """Return one turn of a thread: the wait before it, its calls, and the call in which it begins to wait."""
     n = int(random.geometric(1 / calls))
     begun, waker = waits[thread]
     woken = max(begun, now - int(random.gamma(2.0, 3000.0)))
@@ -106,7 +106,7 @@ def _run(
     ends = times + spans
     ticks = np.arange(-(-now // _TICK) * _TICK, ends[-1], _TICK)
     where = np.searchsorted(ends, ticks, side="right")
-    if len(ticks):  # the span that was interrupted is in two, with the interrupt between them
+    if len(ticks):  # an interrupted span is divided in two, with the interrupt between them
         length = 1500 + random.gamma(2.0, 300.0, len(ticks)).astype(np.int64)
         first = ticks - times[where]
         rest = ends[where] - ticks

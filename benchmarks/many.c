@@ -1,8 +1,8 @@
 /*
  * Many threads, for benchmarks/scale.py.
  *
- * many live THREADS: so many threads alive, each of which wakes ten times a second, until it is killed.
- * many storm THREADS: starts and ends so many, at most fifty at a time, and prints how many ns that took.
+ * many live THREADS: keep so many threads alive, each of which wakes ten times a second, until the program is killed.
+ * many storm THREADS: start and end so many threads, at most fifty at a time, and print how many ns that took.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,10 +1,11 @@
 /*
- * Marked regions whose lengths the program takes itself, for benchmarks/progress.py.
+ * Marked regions whose lengths the program measures itself, for benchmarks/progress.py.
  *
- * marks UNITS TIMES [nested]: so many regions of so many units of arithmetic, with as much in between; nested: each inside of
- * another, which has as much before and after. Prints "INSIDE_NS AROUND_NS" (the latter without the former). Long regions
- * are timed by the thread's own clock; short ones, where reading it takes too long, by the clock of the day, and those
- * that took half as long again as the median, because the thread was interrupted, count as the median.
+ * marks UNITS TIMES [nested]: TIMES regions of UNITS units of arithmetic each, with as much in between. With nested, each is
+ * inside another region that has as much before and after. Prints "INSIDE_NS AROUND_NS" (the latter without the former).
+ * Long regions are timed by the thread's own clock. Short ones, for which reading that clock takes too long, are timed by
+ * the wall clock; those that took at least half as long again as the median, because the thread was interrupted, count as
+ * the median.
  */
 #define _GNU_SOURCE
 #include <headway.h>

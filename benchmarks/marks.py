@@ -1,4 +1,4 @@
-"""The regions of marks.c, from Python: ``python -m benchmarks.marks UNITS TIMES``; prints ``INSIDE_NS 0``."""
+"""The regions of marks.c in Python: ``python -m benchmarks.marks UNITS TIMES``; it prints ``INSIDE_NS 0``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 import headway
 
 LONG = 10_000
-"""Units from which on the thread's own clock is read; see marks.c."""
+"""The number of units from which on the thread's own clock is read; see marks.c."""
 
 
 def _work(units: int) -> None:
@@ -18,7 +18,7 @@ def _work(units: int) -> None:
 
 
 def main() -> None:
-    """Mark regions; print how long they took in all."""
+    """Mark regions, and print how long they took in all."""
     units, times = int(sys.argv[1]), int(sys.argv[2])
     now = time.thread_time_ns if units >= LONG else time.perf_counter_ns
     inside = []

@@ -1,5 +1,5 @@
-/* Threads whose activity differs: BUSY ones compute all the time, BURSTY ones for 20 to 100 ms and then sleep for 5 to
- * 15 s, IDLE ones wake once a second for nothing. Until standard input is closed; a line says that all have begun. */
+/* Threads of different activity: BUSY ones compute all the time, BURSTY ones compute for 20 to 100 ms and then sleep for 5
+ * to 15 s, IDLE ones wake once a second without work. Prints a line when all run; ends when standard input is closed. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
-"""Collecting from 1,000 threads' sample buffers, 10 of them busy, 90 bursty and 900 idle, under each policy.
+"""Collecting from the sample buffers of 1,000 threads, 10 of them busy, 90 bursty and 900 idle, under each policy.
 
-Each policy has a collector in a process of its own and buffers of its own on each thread, all at the same time on the
-same threads. A look is the reading of a buffer's filling, useful is a drain of half a buffer or more. The collector's
-processor time is of its loop alone, from when all threads are served to the end. Then the same policies on the
-reference machine, where figures are exact. As root: ``python -m benchmarks.polling [SECONDS]``.
+Each policy has a collector in a process of its own, and buffers of its own on each thread; all run at the same time on
+the same threads. A look reads how full a buffer is; a useful drain takes half a buffer or more. The collector's
+processor time is that of its loop alone, from when all threads are served to the end. After that the same policies run
+on the reference machine, where figures are exact. Run it as root: ``python -m benchmarks.polling [SECONDS]``.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ POLICY: dict[str, Policies] = {
 }
 SAMPLINGS = (Sampling(frequency=499, pages=2), Sampling())
 LARGE = 1 << 20
-"""Bytes of samples that are handed on at once."""
+"""Bytes of samples that are passed on at once."""
 
 
 @dataclass
 class Collected:
-    """What collecting under one policy came to."""
+    """The figures of collecting under one policy."""
 
     wall: int
     cpu: int
@@ -70,7 +70,7 @@ TITLES = ["policy", "samples", "lost", "looks", "drains", "looks per useful drai
 
 
 def collect(pid: int, sampling: Sampling, policy: Policies, seconds: float) -> Collected:
-    """Collect from all threads of a process for so long."""
+    """Collect from all threads of a process for ``seconds``."""
     sampler = Sampler([pid], sampling, policy=policy)
     samples = 0
     began = time.monotonic_ns()
@@ -93,7 +93,7 @@ def collect(pid: int, sampling: Sampling, policy: Policies, seconds: float) -> C
 
 
 def elsewhere(measure: Callable[[], Collected]) -> Callable[[], Collected]:
-    """Begin it in a process of its own; gives what waits for its result."""
+    """Start a measurement in a process of its own; return a function that waits for its result."""
     read_end, write_end = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -115,7 +115,7 @@ def elsewhere(measure: Callable[[], Collected]) -> Callable[[], Collected]:
 
 
 def on_linux(seconds: float) -> None:
-    """The tables of the running Linux."""
+    """Print the tables of the running Linux."""
     with compiled("polling") as program:
         process = subprocess.Popen([program, *map(str, MIX)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert process.stdin is not None

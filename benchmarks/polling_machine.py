@@ -1,7 +1,7 @@
-"""Collecting from profile buffers on the reference machine, exactly: looks, losses, and the program's slow-down.
+"""Collecting from profile buffers on the reference machine: exact looks, losses, and slow-down of the program.
 
-The program `polling` (examples/machine/bare) does the same work in the same order under every policy, so what a policy
-costs is the difference of two runs; what was lost the machine has counted, which the program cannot.
+The program `polling` (examples/machine/bare) does the same work in the same order under every policy. The cost of a
+policy is therefore the difference of two runs. The machine counts what was lost, which the program cannot.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TEXT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What one look of the first thread found, and when it was to look again, in cycles of its own time."""
+    """The result of one look of the first thread, and when it was to look again, in cycles of its own time."""
 
     used: int
     filled: int
@@ -45,27 +45,27 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """One run. Records, and cycles of the machine's only hart or, where it has several, of their core."""
+    """The result of one run: records, and cycles of the machine's only hart or, if it has several, of their core."""
 
     threads: int
     cycles: int
     work: str
-    """What was computed, in hex: the same in all runs."""
+    """What was computed, in hexadecimal; it is the same in all runs."""
     collected: int
     left: int
-    """Still in the buffers at the end."""
+    """Records still in the buffers at the end."""
     lost: int
     looks: int
     drains: int
     useful: int
     wrong: int
-    """Records that cannot be."""
+    """Records with impossible contents."""
     first: tuple[Found, ...]
     """The first looks of the first thread."""
 
 
 def run(config: Config | None = None, /, **words: int) -> Polled:
-    """The program with these of its words (``polling_NAME``) changed."""
+    """Run the program with these of its words (``polling_NAME``) changed."""
     config = config or Config.of(cores=1, threads=1)
     image = Image.load(PROGRAM)
     with PROGRAM.open("rb") as file:
@@ -100,7 +100,7 @@ TITLES = ["policy", "collected", "left", "lost", "looks", "drains", "looks per u
 
 
 def rows(**words: int) -> Iterable[list[str]]:
-    """A row of the table for each policy, and for what they are compared with."""
+    """Yield a row of the table for each policy, and for the runs with which they are compared."""
     never = run(policy=NEVER, **words)
     for name, changed in (
         ("no profile", {"policy": OFF}),

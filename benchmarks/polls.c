@@ -1,8 +1,8 @@
 /*
- * A thread that works and polls in turn, so much of each as it is told, for benchmarks/progress.py.
+ * A thread that works and polls in turn, each in the given amount, for benchmarks/progress.py.
  *
- * polls CALL CHECKS UNITS CYCLES: in each cycle UNITS of arithmetic and one exchange of data, found by a check at once, and then
- * CHECKS that find nothing. Prints "POLLED_NS WORKED_NS" by its own thread clock.
+ * polls CALL CHECKS UNITS CYCLES: each cycle has UNITS of arithmetic and one exchange of data, which a check finds at once,
+ * and then CHECKS checks that find nothing. Prints "POLLED_NS WORKED_NS" by the thread's own clock.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -27,7 +27,7 @@ static int64_t now(void)
 	return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
-/* 1: there was something, 0: not. */
+/* Return 1 if there was something, 0 if not. */
 static int check_recv(void)
 {
 	char byte;

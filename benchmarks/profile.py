@@ -1,8 +1,8 @@
-"""How true a profile is, and what it costs, beside ``perf record``, in one run.
+"""The accuracy of a profile and its cost, beside ``perf record``, in one run.
 
-A program whose functions' shares of its processor time are known (it reads its own clock) is run unmeasured, under
-``perf record`` and under ``headway profile``, in turn; and a ping-pong over pipes, for what stacks at each switch cost.
-Medians are shown.
+A program whose functions have known shares of its processor time (it reads its own clock) is run unmeasured, under
+``perf record`` and under ``headway profile``, in turn. A ping-pong over pipes shows the cost of stacks at each switch.
+The tables show medians.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ PERF = ["perf", "record", "-q", "-e", "cpu-clock", "-F", str(FREQUENCY), "-g"]
 
 
 def said(command: Sequence[str | Path]) -> list[float]:
-    """The numbers that the program prints."""
+    """Return the numbers that the program prints."""
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=True, timeout=60)
     return [float(word) for word in done.stdout.split()]
 
 
 def by_perf(data: Path) -> tuple[int, dict[str, float]]:
-    """Samples, and the share of each function and what it called."""
+    """Return the number of samples, and the share of each function including what it called."""
     words = ["perf", "script", "-i", str(data), "-F", "comm,ip,sym"]
     text = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     found: Counter[str] = Counter()
@@ -52,7 +52,7 @@ def by_perf(data: Path) -> tuple[int, dict[str, float]]:
 
 
 def by_headway(path: Path) -> tuple[int, dict[str, float]]:
-    """The same of a recorded profile's own code."""
+    """Return the same figures from a recorded profile, for the program's own code."""
     profile, _ = open_profile(path)
     user = next(one for one in summaries(profile) if one.state == "user")
     times = {spot.function: spot.total for spot in user.functions if spot.function in FUNCTIONS}
@@ -61,12 +61,12 @@ def by_headway(path: Path) -> tuple[int, dict[str, float]]:
 
 
 def worst(truth: Sequence[float], found: dict[str, float]) -> float:
-    """The largest difference of a share."""
+    """Return the largest difference of a share."""
     return max(abs(found[name] - share) for name, share in zip(FUNCTIONS, truth, strict=True))
 
 
 def shares(program: Path, scratch: Path) -> None:
-    """Accuracy and cost on a program that computes."""
+    """Print accuracy and cost on a program that computes."""
     times: dict[str, list[float]] = {}
     errors: dict[str, list[float]] = {}
     samples: dict[str, list[float]] = {}
@@ -103,7 +103,7 @@ def shares(program: Path, scratch: Path) -> None:
 
 
 def switches(program: Path, scratch: Path) -> None:
-    """What stacks at each switch cost."""
+    """Print the cost of stacks at each switch."""
     tools: dict[str, list[str | Path]] = {"unmeasured": []}
     if shutil.which("perf"):
         tools["perf record -g"] = [*PERF, "-o", scratch / "p.data", "--"]
@@ -123,7 +123,7 @@ def switches(program: Path, scratch: Path) -> None:
 
 
 def symbols(run: Path) -> None:
-    """How long reading and exporting a profile takes."""
+    """Print how long reading a profile takes."""
     began = time.perf_counter()
     profile, _ = open_profile(run)
     found = time.perf_counter() - began

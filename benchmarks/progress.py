@@ -1,15 +1,15 @@
-"""Time that was polled away, and time in marked regions, against what the program knows itself.
+"""Polling time, and time in marked regions, compared with what the program knows itself.
 
-Polling: a program does so much work and so many fruitless checks that these have a known share of its time, by its own
-thread clock, unmeasured; measured it does the same again, between two unmeasured runs. The error is headway's IOPI less
-that, as a part of RPI. Beside it stands the clock of the measured run itself: the observer's part is in it, so it is
-compared with IOPI and overhead. Rounds whose unmeasured runs differ by more than `STEADY` are left out, and
-counted.
+Polling: a program does so much work, and so many status checks that find nothing, that these have a known share of its
+time by its own thread clock, unmeasured. Measured it does the same again, between two unmeasured runs. The error is
+headway's IOPI minus that time, as a fraction of RPI. Beside it is the clock of the measured run itself. That clock
+includes the observer's overhead, so it is compared with the sum of IOPI and overhead. Rounds whose unmeasured runs
+differ by more than `STEADY` are left out, and counted.
 
-Regions: the program reads a clock just inside of each mark (marks.c). What headway shows more is the marks' own work
-between their readings of the clock and those; what it shows less is interrupts, which the thread's clock has in the
-region and headway apart: so the thread's interrupts and overhead, as far as they fell into regions, are added back in a
-column of their own.
+Regions: the program reads a clock just inside each mark (marks.c). headway shows more by the marks' own work between
+their readings of the clock and the program's. It shows less by interrupts, which the thread's clock includes in the
+region and headway shows apart. A separate column therefore adds back the thread's interrupts and overhead, in
+proportion to its time in regions.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ ROUNDS = int(os.environ.get("ROUNDS", "9"))
 SHARES = (0, 10, 50, 90, 100)
 CALLS = ("recv", "epoll_wait", "read", "sched_yield")
 CYCLE = 2_000_000
-"""ns of work and polling in turn."""
+"""ns of one cycle of work and polling."""
 CYCLES = 150
 STEADY = 0.05
 LENGTHS = (("1 µs", 1_000), ("10 µs", 10_000), ("1 ms", 1_000_000), ("100 ms", 100_000_000))
 MARKED = 300_000_000
-"""ns in regions, in all, about."""
+"""The approximate time in regions in all, ns."""
 
 
 def _unmeasured(command: Sequence[str]) -> tuple[int, int]:
@@ -51,7 +51,7 @@ def _unmeasured(command: Sequence[str]) -> tuple[int, int]:
 
 
 def _measured(command: Sequence[str]) -> tuple[Thread, int, int]:
-    """The thread that had most of the processor, and what it told."""
+    """Return the thread with the most processor time, and the two figures that it printed."""
     with tempfile.TemporaryFile("w+") as output:
         ledger, status = observe_command(command, prefer="bpf", stdout=output.fileno())
         assert status == 0
@@ -62,17 +62,17 @@ def _measured(command: Sequence[str]) -> tuple[Thread, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """One round; errors as parts of RPI."""
+    """One round; errors are fractions of RPI."""
 
     share: float
-    """What fruitless checks had of the unmeasured program's time."""
+    """The share of checks that found nothing in the unmeasured program's time."""
     found: float
     """IOPI / RPI."""
     error: float
-    """IOPI less the unmeasured program's time in them."""
+    """IOPI minus the unmeasured program's time in these checks."""
     drift: float
     beside: float
-    """IOPI and overhead less the measured program's."""
+    """IOPI and overhead minus the measured program's time in these checks."""
 
 
 def _poll(program: Path, call: str, share: int) -> Polled:
@@ -86,7 +86,7 @@ def _poll(program: Path, call: str, share: int) -> Polled:
     polled, all_ = (before[0] + after[0]) / 2, sum(before + after) / 2
     times = thread.times()
     rpi, overhead, iopi = processor_time(times), times[Kind.OVERHEAD], times[Kind.POLL]
-    # The observer's part in the work is that of a few calls a cycle: none to speak of.
+    # The observer's overhead in the work is that of a few calls a cycle, which is negligible.
     return Polled(
         share=polled / all_,
         found=iopi / rpi,
@@ -97,7 +97,7 @@ def _poll(program: Path, call: str, share: int) -> Polled:
 
 
 def polling() -> None:
-    """Print the table of shares and calls."""
+    """Print the table of calls and shares."""
     rows = []
     with compiled("polls") as program:
         for call in CALLS:
@@ -149,7 +149,7 @@ def _regions(title: str, command: Sequence[str], times: int) -> list[str]:
 
 
 def regions() -> None:
-    """Print the table of lengths."""
+    """Print the table of region lengths."""
     rows = []
     with compiled("marks") as program:
         unit = _unmeasured([str(program), "1000000", "20"])[0] / 20_000_000

@@ -1,10 +1,11 @@
-"""How much a test's effective progress and its time differ from round to round beside noisy neighbours; what it costs.
+"""The variation of a test's effective progress and time from round to round beside noisy neighbours, and the cost.
 
 A demo suite (`pytest_suite/`) runs under ``pytest --headway --headway-repeat`` while neighbours come and go at random:
-processes that compute, that write through more memory than the caches hold, that do system calls and start other
-processes, on any processor, for a tenth of a second to a second each, none to twice as many as there are processors at
-a time. The spread of a figure is its coefficient of variation over the rounds of a test. Then the suite alone, for how
-much of that is the machine's own doing, and many tests that do nothing, for what measuring takes and leaves in figures.
+processes that compute, that write through more memory than the caches hold, or that do system calls and start other
+processes. They run on any processor, for a tenth of a second to a second each; none to twice as many as there are
+processors run at a time. The variation of a figure is its coefficient of variation over the rounds of a test. After
+that the suite runs alone, which shows how much of the variation comes from the machine itself. Many tests that do
+nothing show how long measuring takes, and what it leaves in the figures.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from .common import compiled, heading, load, table
 
 ROUNDS = int(os.environ.get("ROUNDS", "25"))
 EMPTY = 100
-"""Tests that do nothing."""
+"""The number of tests that do nothing."""
 SUITE = Path(__file__).parent / "pytest_suite"
 NEIGHBOURS = ("spin", "thrash", "calls")
 GOAL = 1 / 3
@@ -36,7 +37,7 @@ GOAL = 1 / 3
 
 @contextmanager
 def _noise(program: Path) -> Iterator[None]:
-    """Neighbours that come and go, the same ones in the same order each time."""
+    """Run neighbours that come and go, the same ones in the same order each time."""
     over = threading.Event()
 
     def come_and_go() -> None:
@@ -70,7 +71,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _pytest(*arguments: str | Path) -> float:
-    """Run pytest; how long it took, seconds."""
+    """Run pytest; return how long it took, in seconds."""
     before = time.monotonic()
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", str(SUITE)]
     done = subprocess.run([*words, *arguments], capture_output=True, text=True, check=False)
@@ -80,7 +81,7 @@ def _pytest(*arguments: str | Path) -> float:
 
 
 def _measured(folder: Path, *arguments: str | Path) -> dict[str, Record]:
-    """What each test had, by its name."""
+    """Return the record of each test, by its name."""
     report = folder / "report.xml"
     _pytest("--headway", f"--junit-xml={report}", "-o", "junit_family=xunit1", *arguments)
     found = {}
@@ -96,7 +97,7 @@ def _variation(values: list[int]) -> float:
 
 
 def _spreads(record: Record) -> tuple[float, float, float]:
-    """Of EPI, RPI and wall time."""
+    """Return the variation of EPI, RPI and wall time."""
     rounds = record.phases["call"]
     epi, rpi = ([value for one in rounds if (value := getattr(one, name)) is not None] for name in ("epi", "rpi"))
     return _variation(epi), _variation(rpi), _variation([one.wall for one in rounds])
@@ -123,7 +124,7 @@ def _spread_table(noisy: dict[str, Record], alone: dict[str, Record]) -> str:
 
 
 def _cost(folder: Path) -> str:
-    """What the plugin takes for each test, beside what pytest does."""
+    """Return a table of the time that the plugin adds to each test."""
     many = folder / "test_many.py"
     many.write_text(f"import pytest\n@pytest.mark.parametrize('n', range({EMPTY}))\ndef test_it(n): pass\n")
     rows = []

@@ -1,7 +1,7 @@
-"""Queries over many transitions: how long each question takes, and how much memory, on a recording of that size.
+"""Queries over many transitions: the time and memory that each question takes on a recording of that size.
 
-The recording is made up, as a server's would be: fifty threads in loops of system calls, interrupts and waits, most of
-which another thread ends. ``python -m benchmarks.queries [ROWS]``; without a number, 10^8 rows.
+The recording is made up like that of a server: fifty threads in loops of system calls, interrupts and waits, most of
+which another thread ends. Run ``python -m benchmarks.queries [ROWS]``; the default is 10^8 rows.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from headway.recording import format as form
 from .common import heading, load, table
 
 ROWS = 116_000_000
-"""What is made of it is about 10⁸: a part ends when time does."""
+"""About 10⁸ rows are made of this number, because a part ends at a time and not at a number of rows."""
 THREADS = 50
 CPUS = 8
 A_PART = 2_000_000
 GROUP = 1 << 18
 MEAN = 50_000
-"""ns that a span lasts on average, a thread."""
+"""The average span of a thread, ns."""
 START = 10**12
 ROUNDS = 3
 _LOOP = (
@@ -56,7 +56,7 @@ _WAIT = next(at for at, (state, _) in enumerate(_LOOP) if state.startswith("wait
 
 
 def _spans(random: np.random.Generator, number: int, rows: int, at: int) -> dict[str, Any]:
-    """So many rows of one thread from a time on; where in its loop it begins does not matter."""
+    """Return ``rows`` rows of one thread from a time on. Where in its loop it begins does not matter."""
     place = np.arange(rows) % len(_LOOP)
     usual = np.array([duration for _, duration in _LOOP])[place] * (MEAN * len(_LOOP) / sum(d for _, d in _LOOP))
     duration = random.gamma(2.0, usual / 2.0).astype(np.int64) + 50
@@ -113,7 +113,7 @@ def _parquet(path: Path, schema: pa.Schema, tables: list[pa.Table]) -> None:
 
 
 def make(folder: Path, rows: int, seed: int = 1) -> None:
-    """Write a recording of about so many rows."""
+    """Write a recording of about ``rows`` rows."""
     random = np.random.default_rng(seed)
     parts = max(rows // A_PART, 1)
     each = rows // parts // THREADS
@@ -204,7 +204,7 @@ print(json.dumps([taken, usage.ru_utime + usage.ru_stime, int(peak.split()[1]) *
 
 
 def _asked(folder: Path, what: str) -> list[float]:
-    """Seconds that it took, seconds of processors, bytes of memory at most, and rows of the answer."""
+    """Return seconds of time, seconds of processor time, peak memory in bytes, and rows of the answer."""
     done = subprocess.run([sys.executable, "-c", _MEASURE, folder, what], check=True, capture_output=True, text=True)
     found: list[float] = json.loads(done.stdout)
     return found

@@ -1,7 +1,7 @@
-"""What software makes of counters that it reads while it is disturbed, against what the machine knows.
+"""Counter readings that software takes while it is disturbed, compared with what the machine knows.
 
 The program `utilisation` (examples/machine/bare) reads the busy ticks of every hart naively and synchronised, while
-timer interrupts and management interrupts come upon it, and keeps all readings. It runs twice here, the same way to the
+timer interrupts and management interrupts disturb it, and keeps all readings. It runs twice here, the same to the
 cycle: once to learn when it read what, and once stopped at each of these ticks, to ask the ledger what was true then.
 """
 
@@ -31,21 +31,21 @@ ROOT = Path(__file__).parents[1] / "examples"
 PROGRAM, MACHINE = ROOT / "utilisation.elf", ROOT / "machine/utilisation.toml"
 SHAPES = ((1, 1, "strict"), (1, 6, "strict"), (1, 6, "skip"), (2, 6, "strict"), (2, 6, "skip"))
 ROUNDS, TRIES = 100, 6
-"""As in the program."""
+"""The same numbers as in the program."""
 WRONG = 1.0
-"""A frequency that is off by more MHz than this is wrong: one per cent of the clock."""
+"""The error in MHz from which on a frequency is wrong: one per cent of the clock."""
 MAX_TICKS = 50_000_000
 _SOON = 100
-"""Ticks in which a hart that runs has done an instruction."""
+"""Ticks within which a running hart has executed an instruction."""
 MHZ = 100
-"""A second has 100,000,000 ticks."""
+"""The machine's clock: a second has 100,000,000 ticks."""
 
 Shape = tuple[int, int, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One hart's busy ticks, and when it believes to have read them."""
+    """One hart's busy ticks, and when it believes that it read them."""
 
     time: int
     busy: int
@@ -53,7 +53,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """One hart's part in a synchronised reading: from when to when, and whether the reading was kept."""
+    """One hart's part in a synchronised reading: its begin and end, and whether the reading was kept."""
 
     start: int
     end: int
@@ -62,27 +62,27 @@ class Try:
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """What the program has written down. Of each hart a reading a round; of those that were dropped too."""
+    """What the program recorded: for each hart a reading in each round, including readings that were dropped."""
 
     naive: Sequence[Sequence[Reading]]
     synchronised: Sequence[Sequence[Reading]]
     tries: Sequence[Sequence[Try]]
     kept: Sequence[bool]
-    """Of each round, whether its synchronised reading was."""
+    """For each round, whether its synchronised reading was kept."""
     text: str
     status: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Charged:
-    """To one hart since the beginning: cycles in which it was busy, and how often it was interrupted."""
+    """Charges to one hart since the beginning: its busy cycles, and how often it was interrupted."""
 
     busy: int
     interruptions: int
 
 
 class Run:
-    """The program on one machine, which can be stopped at any tick."""
+    """A run of the program on one machine, which can be stopped at any tick."""
 
     def __init__(self, config: Config) -> None:
         self._image = Image.load(PROGRAM)
@@ -96,7 +96,7 @@ class Run:
         self.processor.start(self._image.entry, self._image.tohost)
 
     def until(self, tick: int) -> None:
-        """Go on to that tick, or to the end."""
+        """Continue to that tick, or to the end of the program."""
         while self.processor.now < tick and self._host.exit_status is None:
             if self.processor.run(tick) == STANDSTILL:
                 raise SystemExit("the program stands still")
@@ -104,7 +104,7 @@ class Run:
                 self._host.htif(self._image.tohost, self._image.fromhost)
 
     def charged(self) -> list[Charged]:
-        """What the ledger has charged to each hart by now."""
+        """Return what the ledger has charged to each hart so far."""
         found = []
         for _, cells in self.processor.processors():
             busy = interruptions = 0
@@ -118,7 +118,7 @@ class Run:
         return found
 
     def readings(self) -> Readings:
-        """Run to the end, and read what is in memory then."""
+        """Run to the end, and return the readings in memory."""
         self.until(MAX_TICKS)
         with PROGRAM.open("rb") as stream:
             symbols: Any = ELFFile(stream).get_section_by_name(".symtab")
@@ -148,46 +148,46 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Frequency:
-    """Of one hart from one reading to the next, in MHz: as it was read, and as it was."""
+    """The frequency of one hart between two readings, in MHz: as it was read, and as it was."""
 
     read: float
     true: float
 
     @property
     def error(self) -> float:
-        """In MHz."""
+        """The error in MHz."""
         return self.read - self.true
 
     @property
     def wrong(self) -> bool:
-        """Whether it is off by more than `WRONG`."""
+        """Whether the error is larger than `WRONG`."""
         return abs(self.error) > WRONG
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the readings were worth."""
+    """The accuracy of the readings."""
 
     readings: Readings
     naive: Sequence[Frequency]
     synchronised: Sequence[Frequency]
     late: Sequence[int]
-    """Of each kept reading of a hart how many ticks before the counter was read its time is."""
+    """For each kept reading of a hart, how many ticks its time is before the moment at which the counter was read."""
     disturbed: Sequence[bool]
-    """Of each try whether an interrupt or a management interrupt came upon some hart between the first hart's first
-    look and its own last one."""
+    """For each try, whether any hart was disturbed by an interrupt or a management interrupt between the first hart's
+    first look and its own last one."""
     naive_skew: Sequence[int]
     skew: Sequence[int]
-    """Of each round whose reading was kept: ticks between the first and the last hart's reading."""
+    """For each round whose reading was kept, the ticks between the first and the last hart's reading."""
 
     @property
     def kept(self) -> list[bool]:
-        """Of each try, whether it was."""
+        """For each try, whether it was kept."""
         return [row[0].kept for row in zip(*self.readings.tries, strict=True)]
 
 
 def judge(config: Config) -> Verdict:
-    """Run the program, and again to see what was true."""
+    """Run the program, and run it again to find what was true."""
     readings = Run(config).readings()
     ticks = {tick for each in (*readings.naive, *readings.synchronised) for tick in (of.time for of in each)}
     ticks |= {tick for each in readings.tries for of in each for tick in (of.start, of.end)}
@@ -217,15 +217,16 @@ def judge(config: Config) -> Verdict:
 
 
 class _Truth:
-    """What the ledger says of certain ticks.
+    """The ledger's figures at certain ticks.
 
     The counter of unhalted cycles goes on in a management interrupt if the hart was running in the tick before it, and
-    not if it slept; the ledger has that time apart. In how many of them it ran is what the two differ by.
+    stops if the hart slept. The ledger keeps that time apart. The difference of the two shows in how many of the
+    interrupts the hart was running.
     """
 
     def __init__(self, config: Config, ticks: set[int]) -> None:
         run, smi = Run(config), config.smi
-        # A hart's counters are as of its last instruction, so they are looked at a little later.
+        # A hart's counters are as of its last instruction, so they are read a little later.
         later = {tick: tick + _SOON for tick in ticks}
         if smi.ticks:
             later = {tick: min(then, _next(smi, tick)) for tick, then in later.items()}
@@ -241,23 +242,23 @@ class _Truth:
         self._stolen = {tick: stolen[then] for tick, then in later.items()}
 
     def busy(self, hart: int, tick: int) -> int:
-        """What the counter of unhalted cycles is at that tick."""
+        """Return the counter of unhalted cycles at that tick."""
         return self._charged[tick][hart].busy + self._stolen[tick][hart]
 
     def disturbed(self, hart: int, start: int, end: int) -> bool:
-        """Whether the hart was interrupted between the two ticks."""
+        """Return whether the hart was interrupted between the two ticks."""
         return self._charged[end][hart].interruptions > self._charged[start][hart].interruptions
 
 
 def _next(smi: Smi, tick: int) -> int:
-    """When the next management interrupt begins."""
+    """Return when the next management interrupt begins."""
     if tick <= smi.at or not smi.every:
         return smi.at if tick <= smi.at else MAX_TICKS
     return tick + (smi.at - tick) % smi.every
 
 
 def _whole(value: int, unit: int) -> int:
-    """The nearest multiple."""
+    """Return the nearest multiple of ``unit``."""
     return round(value / unit) * unit if unit else 0
 
 
@@ -273,7 +274,7 @@ def _spread(values: Sequence[int]) -> int:
 
 
 def config_of(shape: Shape) -> Config:
-    """The machine that the program asks for, in this shape."""
+    """Return the machine that the program asks for, in this shape."""
     cores, threads, issue = shape
     return Config.from_toml(MACHINE).with_values(cores=cores, threads=threads, issue=issue)
 
@@ -303,7 +304,7 @@ TITLES = (
 
 
 def main() -> None:
-    """Every shape."""
+    """Print the table of all shapes."""
     print("\n## Disturbed readings on the reference machine\n", flush=True)
     print(table(TITLES, (_row(shape) for shape in SHAPES)), flush=True)
 

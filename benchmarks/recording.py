@@ -1,7 +1,7 @@
-"""What a recording costs on the disk and to write, count and open: ``python -m benchmarks.recording``.
+"""The cost of a recording on disk, and of writing, counting and opening it: ``python -m benchmarks.recording``.
 
-Of made-up transitions (`benchmarks.made_up`) beside the floor of writing the same columns uncompressed, and beside
-other encodings; and of real ones, where this runs as root.
+Made-up transitions (`benchmarks.made_up`) are written beside the floor of writing the same columns uncompressed, and
+beside other encodings. If this runs as root, real transitions are recorded, too.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _ledger(start: int, end: int) -> Ledger:
 
 
 def _write(path: Path, made: list[Batch]) -> tuple[float, float]:
-    """Processor seconds (of all threads) and seconds that writing took."""
+    """Write a recording; return the processor seconds (of all threads) and the seconds that this took."""
     start = made[0].start
     began, cpu = time.perf_counter(), time.process_time()
     writer = Writer(path, Document(_ledger(start, start)))
@@ -49,7 +49,7 @@ def _write(path: Path, made: list[Batch]) -> tuple[float, float]:
 
 
 def _encodings(made: list[Batch]) -> None:
-    """One part in several encodings."""
+    """Print a table of one part in several encodings."""
     rows, short = transitions_table([batch.transitions for batch in made])
     rest = [name for name in rows.column_names if name not in ("time", "duration")]
 
@@ -127,7 +127,7 @@ def _made_up() -> None:
 
 
 def _real() -> None:
-    """Loops of a real program under the real recorder."""
+    """Record loops of a real program with the real recorder, and print a table."""
     found = []
     with compiled("loops") as program, TemporaryDirectory() as scratch:
         for what, times in (("getppid", 3_000_000), ("read", 2_000_000), ("mixed", 1_000_000), ("pingpong", 100_000)):
@@ -165,7 +165,7 @@ def _real() -> None:
 
 
 def main() -> None:
-    """All of it."""
+    """Print all tables."""
     print(f"# {heading()}\n\n({load()})\n", flush=True)
     _encodings(list(batches(1 << 20)))
     _made_up()

@@ -1,4 +1,4 @@
-/* What a mark costs, beside the two readings of the clock that it cannot do without: lines "name ns". */
+/* The cost of a mark, beside the two readings of the clock that it needs: prints lines "name ns". */
 #include <headway.h>
 #include <stdio.h>
 
@@ -13,7 +13,7 @@
 int main(void) {
     headway_tag_t tag = headway_tag("parse"), around = headway_tag("around");
     volatile uint64_t sink = 0;
-    for (uint64_t end = headway_now_() + 50000000; headway_now_() < end;) {} /* the processor wakes up */
+    for (uint64_t end = headway_now_() + 50000000; headway_now_() < end;) {} /* let the processor reach its speed */
     headway_depth();
     MEASURE("two readings of the clock", sink += headway_now_(); sink += headway_now_());
     MEASURE("C: set and clear", headway_set_noneffective(tag); headway_clear_noneffective());

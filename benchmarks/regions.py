@@ -1,6 +1,6 @@
-"""What marking a region costs, from C and from Python, in ns a pair of set and clear, beside two readings of the clock.
+"""The cost of marking a region in C and in Python: ns for a pair of set and clear, beside two readings of the clock.
 
-Each round measures everything once; medians of the rounds are shown.
+Each round measures everything once; the table shows medians of the rounds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Many threads: what is kept of them, what it takes to watch them, and what starting to measure costs.
+"""Many threads: what is kept of them, the cost of watching them, and the cost of starting to measure.
 
-headway is run as its users run it, as a process of its own; its processor time is the kernel's account of all its
-threads (schedstat, ns), which does not contain what its eBPF programs cost the threads measured: see cost.py for that.
+headway runs as its users run it, as a process of its own. Its processor time is the kernel's account of all its threads
+(schedstat, ns). This does not include what its eBPF programs cost the measured threads; cost.py measures that.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STARTS = 15
 
 
 def _wait(process: subprocess.Popen[str]) -> tuple[int, int]:
-    """Wait for a process: its exit status, and the most memory that it (or a child of it) had resident, in bytes."""
+    """Wait for a process. Return its exit status and its (or its child's) peak resident memory in bytes."""
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     return process.returncode, usage.ru_maxrss * 1024
@@ -38,7 +38,7 @@ def _mebibytes(size: int) -> str:
 
 
 def _storm(command: list[str]) -> tuple[int, int]:
-    """ns that the program says it took, and bytes of memory at most."""
+    """Return the ns that the program reports, and the peak memory in bytes."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     output = process.stdout.read()
@@ -48,7 +48,7 @@ def _storm(command: list[str]) -> tuple[int, int]:
 
 
 def storm(path: Path) -> None:
-    """100,000 threads started and ended in one run."""
+    """Print how 100,000 threads that are started and ended in one run are measured."""
     alone: list[int] = []
     watched: list[int] = []
     told: list[int] = []
@@ -89,7 +89,7 @@ def _processor_time(pid: int) -> int:
 
 
 def _kernel_memory(pid: int) -> int:
-    """Bytes of all eBPF maps that the process has open; one is counted once."""
+    """Return the bytes of all eBPF maps that the process has open; each map is counted once."""
     sizes = {}
     for path in Path(f"/proc/{pid}/fdinfo").iterdir():
         found = dict(re.findall(r"^(map_id|memlock):\s*(\d+)$", path.read_text(), re.MULTILINE))
@@ -99,14 +99,14 @@ def _kernel_memory(pid: int) -> int:
 
 
 def _watch(target: int, options: list[str]) -> tuple[float, int, int]:
-    """Share of one processor, in per cent, over ten intervals; resident memory and that of the maps."""
+    """Return the share of one processor in per cent over ten intervals, the resident memory, and that of the maps."""
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report"
         command = [*HEADWAY, "stat", "-p", str(target), "-I", "1000", *options, "-o", str(report)]
         process = subprocess.Popen(command)
         while not report.exists() or not report.stat().st_size:
             time.sleep(0.05)
-        time.sleep(1.5)  # between two reports
+        time.sleep(1.5)  # so that the measurement begins between two reports
         before, start = _processor_time(process.pid), time.monotonic()
         time.sleep(INTERVALS)
         share = (_processor_time(process.pid) - before) / 1e7 / (time.monotonic() - start)
@@ -119,7 +119,7 @@ def _watch(target: int, options: list[str]) -> tuple[float, int, int]:
 
 
 def share(path: Path) -> None:
-    """The share of a processor that watching threads takes."""
+    """Print the share of a processor that watching threads takes."""
     rows = []
     for threads, options, goal in (
         (2000, [], "≤ 2 %"),
@@ -150,7 +150,7 @@ def share(path: Path) -> None:
 
 
 def starting() -> None:
-    """What ``headway stat -- true`` takes more than ``true``."""
+    """Print how much longer ``headway stat -- true`` takes than ``true``."""
     taken: dict[str, list[float]] = {"true": [], "headway stat -- true": [], "headway --version": []}
     commands = {
         "true": ["true"],

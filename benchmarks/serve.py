@@ -1,9 +1,9 @@
-"""headway serve under many scrapes: what it costs, how long an answer takes, and that its memory is bounded.
+"""headway serve under many scrapes: its cost, the time of an answer, and the bound of its memory.
 
-headway is run as its users run it; what it costs is the processor time of both of its processes (schedstat, all
-threads), which does not contain what its eBPF programs cost the threads measured: see cost.py. The scrapes come from
-this process, over loopback, at fixed moments; how long each took is counted from the moment at which it was due, so
-that a slow answer is not hidden by asking later.
+headway runs as its users run it. Its cost is the processor time of both of its processes (schedstat, all threads),
+which does not include what its eBPF programs cost the measured threads: see cost.py. The scrapes come from this
+process, over loopback, at fixed moments. The time of each is counted from the moment at which it was due, so that a
+slow answer is not hidden by asking later.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .common import compiled, heading, living, load, table
 
 HEADWAY = [sys.executable, "-c", "from headway.commands import main; main()"]
 SCRAPES = 50
-"""A second."""
+"""Scrapes a second."""
 SECONDS = 15.0
 THREADS = 2_000
 BIRTHS = 100_000
@@ -41,21 +41,21 @@ BIRTHS = 100_000
 
 @dataclass(frozen=True)
 class Served:
-    """A server that runs."""
+    """A running server."""
 
     pids: tuple[int, ...]
-    """The process that measures, and the one that listens."""
+    """The process that measures, and the one that serves."""
     port: int
 
     def cost(self) -> list[int]:
-        """Processor time of each, ns."""
+        """Return the processor time of each process in ns."""
         return [
             sum(int(path.read_text().split()[0]) for path in Path(f"/proc/{pid}/task").glob("*/schedstat"))
             for pid in self.pids
         ]
 
     def memory(self) -> list[int]:
-        """Resident memory of each, bytes."""
+        """Return the resident memory of each process in bytes."""
         return [_status(pid, "VmRSS") for pid in self.pids]
 
 
@@ -72,7 +72,7 @@ def serving(options: Sequence[str]) -> Iterator[Served]:
 
 @contextmanager
 def started(words: Sequence[str]) -> Iterator[Served]:
-    """A server that says on standard error where it serves, and the child that does it, if it has one."""
+    """Run a server that reports its address on standard error. Yields it with its serving child, if it has one."""
     process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stderr is not None
@@ -116,7 +116,7 @@ time.sleep(600)
 
 
 def beside() -> None:
-    """What answering takes: the least that Python can do, prometheus_client with 20 series, and headway."""
+    """Print the cost of answering: the least that Python can do, prometheus_client with 20 series, and headway."""
     rows = []
     sleeper = subprocess.Popen(["sleep", "600"])
     try:
@@ -139,7 +139,7 @@ def beside() -> None:
 
 
 def scrape(connection: http.client.HTTPConnection) -> bytes:
-    """As Prometheus does: compressed, on a connection that is kept."""
+    """Make a scrape as Prometheus does: compressed, on a kept connection."""
     accept = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"
     connection.request("GET", "/metrics", headers={"Accept": accept, "Accept-Encoding": "gzip"})
     answer = connection.getresponse()
@@ -149,7 +149,7 @@ def scrape(connection: http.client.HTTPConnection) -> bytes:
 
 
 def scraped(server: Served, rate: float, seconds: float) -> tuple[list[float], int]:
-    """How long each scrape took, ms, and the size of the last."""
+    """Return how long each scrape took in ms, and the size of the last answer."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     took, size = [], 0
     start = time.monotonic()
@@ -163,11 +163,11 @@ def scraped(server: Served, rate: float, seconds: float) -> tuple[list[float], i
 
 
 def many_scrapes(path: Path) -> None:
-    """50 a second, of 2,000 threads."""
+    """Print the cost of 50 scrapes a second with 2,000 threads."""
     rows = []
     for options in (["--by", "process"], ["--by", "thread"], ["--by", "process", "--source", "proc"]):
         with living(path, THREADS) as pid, serving(["-p", str(pid), *options]) as server:
-            scraped(server, SCRAPES, 2)  # the first readings are not as the others
+            scraped(server, SCRAPES, 2)  # the first readings differ from later ones
             before, start = server.cost(), time.monotonic()
             took, size = scraped(server, SCRAPES, SECONDS)
             took_s = time.monotonic() - start
@@ -195,12 +195,12 @@ def many_scrapes(path: Path) -> None:
 
 
 def births(path: Path) -> None:
-    """100,000 threads that are born and end, four times over, while it is scraped twice a second."""
+    """Print series and memory while 100,000 threads are born and end, four times, with two scrapes a second."""
     rows = []
     with tempfile.TemporaryDirectory() as scratch:
         gate = Path(scratch) / "gate"
         os.mkfifo(gate)
-        # What is measured is there from the beginning; the threads come when it says so.
+        # The measured process exists from the beginning; the threads are started through the gate.
         storms = f'while read -r _ < "{gate}"; do "{path}" storm {BIRTHS} > /dev/null; done'
         for options in (["--by", "process"], ["--by", "thread"]):
             shell = subprocess.Popen(["sh", "-c", storms])
@@ -243,7 +243,7 @@ def _value(body: bytes, name: str) -> float:
 
 
 def writing() -> None:
-    """What writing the text takes, beside prometheus_client."""
+    """Print the cost of writing the text, beside prometheus_client."""
     try:
         from prometheus_client.core import CounterMetricFamily
         from prometheus_client.openmetrics.exposition import generate_latest
@@ -287,11 +287,11 @@ def writing() -> None:
 
 
 def places() -> None:
-    """What the labels of control groups take: 2,000 processes, in turn without and with them, a reading each second."""
+    """Print the cost of labels of control groups: 2,000 processes, without and with labels, a reading each second."""
     pod, container = "1b1b4d9c-6c39-4f0e-9a6b-2f0f3c7d5%03d", "3f1c5e0b" * 7 + "%08x"
 
     def place_of(pid: int) -> tuple[tuple[str, str], ...]:
-        """Read a file as long as that of each process, of which there are 300 containers in 100 pods."""
+        """Return labels of 300 containers in 100 pods, after reading a file as long as each process has."""
         read_origin(os.getpid())
         return (("k8s_pod_uid", pod % (pid % 100)), ("container_id", container % (pid % 300)))
 

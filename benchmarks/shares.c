@@ -1,4 +1,4 @@
-/* Work whose shares are known: three functions in the ratio 5 : 3 : 2, by their own processor time; or a ping-pong. */
+/* Work of known shares: three functions in the ratio 5 : 3 : 2, by their own processor time; or a ping-pong. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
-"""How much disk each way of installing headway takes: ``python -m benchmarks.sizes [WHEEL]``, without root.
+"""The disk space of each way to install headway: ``python -m benchmarks.sizes [WHEEL]``, without root.
 
-Each one is installed by pip into a folder of its own, which is then added up: the bytes of all files, bytecode
-included, as pip leaves them. Without a wheel, one is built of this checkout first. The packages are the newest that the
-index has. ``python -m benchmarks`` leaves this out, because it needs an index.
+Each is installed by pip into a directory of its own. Its size is the sum of the bytes of all files, bytecode included,
+as pip leaves them. Without a wheel, one is built from this checkout first. The packages are the newest in the index.
+``python -m benchmarks`` leaves this benchmark out, because it needs an index.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
 
 
 def build(folder: Path) -> Path:
-    """A wheel of this checkout."""
+    """Build a wheel of this checkout; return its path."""
     subprocess.run([*PIP, "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ROOT], check=True)
     (wheel,) = folder.glob("headway-*.whl")
     return wheel
 
 
 def installed(wheel: Path, extra: str) -> tuple[int, int, int]:
-    """Bytes of the installation with an extra (none: ""), bytes of headway in it, and how many packages it has."""
+    """Return the bytes of the installation with an extra (none: ""), of headway in it, and its number of packages."""
     with TemporaryDirectory() as scratch:
         what = f"{wheel}[{extra}]" if extra else str(wheel)
         subprocess.run([*PIP, "install", "--quiet", "--target", scratch, what], check=True)
@@ -39,7 +39,7 @@ def installed(wheel: Path, extra: str) -> tuple[int, int, int]:
 
 
 def size(folder: Path) -> int:
-    """Bytes of the files in a folder, and below."""
+    """Return the bytes of all files in a directory and below."""
     return sum(os.lstat(os.path.join(where, name)).st_size for where, _, names in os.walk(folder) for name in names)
 
 

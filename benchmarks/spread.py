@@ -1,9 +1,9 @@
-"""How much a thread's figures for the same work differ by what runs beside it (T11).
+"""How much a thread's figures for the same work vary with what runs beside it (T11).
 
 A program does the same work alone, beside a neighbour that thrashes the caches, beside system calls and processes that
-are started and end without pause, and on a machine with four times as many busy threads as processors. The spread of a
-figure is its coefficient of variation over all runs of all situations together: its standard deviation as a part of its
-mean. Situations are run in turn, so that a machine whose speed drifts favours none.
+start and end without pause, and on a machine with four times as many busy threads as processors. The spread of a figure
+is its coefficient of variation over all runs of all situations together: its standard deviation divided by its mean.
+The situations are run in turn, so that a machine whose speed drifts favours none.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from .common import compiled, heading, load, table
 
 ROUNDS = int(os.environ.get("ROUNDS", "7"))
 SCALE = float(os.environ.get("SCALE", "1"))
-"""Of the work: 1 is about 0.3 s of it."""
+"""The amount of work; 1 is about 0.3 s."""
 INSTRUCTIONS = "instructions:u"
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one run of the work took, ns; instructions of user code, where they are counted."""
+    """The time that one run of the work took, in ns; instructions of user code, if they are counted."""
 
     epi: float
     cpu: float
-    """The kernel's account: user and system time of the process (getrusage(2))."""
+    """The processor time by the kernel's account: user and system time of the process (getrusage(2))."""
     wall: float
     instructions: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What runs beside the work: commands of work.c and the processor that each is bound to (None: any)."""
+    """The neighbours of the work: commands of work.c, and the processor to which each is bound (None: any)."""
 
     title: str
     neighbours: tuple[tuple[str, int | None], ...]
@@ -76,7 +76,7 @@ def _beside(program: Path, situation: Situation) -> Iterator[None]:
             processes.append(subprocess.Popen([program, name]))
             os.sched_setaffinity(processes[-1].pid, CPUS if cpu is None else {cpu})
         if processes:
-            time.sleep(0.2)  # until they are at work
+            time.sleep(0.2)  # until the neighbours are working
         yield
     finally:
         for process in processes:
@@ -86,7 +86,7 @@ def _beside(program: Path, situation: Situation) -> Iterator[None]:
 
 
 def _why_not_counted() -> str:
-    """Why instructions cannot be counted; empty: they can."""
+    """Return why instructions cannot be counted; empty if they can."""
     try:
         observe(Selection(), ["true"], options=MeasureOptions(events=(INSTRUCTIONS,)), prefer="bpf")
     except HeadwayError as error:
@@ -95,7 +95,7 @@ def _why_not_counted() -> str:
 
 
 def measure(program: Path, command: Sequence[str], situation: Situation, counted: bool) -> Run:
-    """Run the work once, measured."""
+    """Run the work once and measure it."""
     options = MeasureOptions(events=(INSTRUCTIONS,) if counted else ())
     whole = [str(program), "run", str(HERE if situation.pinned else -1), *command]
     with tempfile.TemporaryFile("w+") as output:

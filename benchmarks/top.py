@@ -1,7 +1,7 @@
-"""What the live screen costs: ``headway top`` in a terminal of its own, with 2,000 real threads, once a second.
+"""The cost of the live screen: ``headway top`` in a terminal of its own with 2,000 real threads, once a second.
 
-The processor time is the kernel's account of all threads of the process (schedstat, ns). What the eBPF programs cost
-the threads measured is not in it: see cost.py for that.
+The processor time is the kernel's account of all threads of the process (schedstat, ns). It does not include what the
+eBPF programs cost the measured threads; cost.py measures that.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PICTURE = re.compile(rb"after [\d.]+ ")
 
 
 class _Terminal:
-    """A terminal that somebody reads, and the program on it."""
+    """A program on a pseudo-terminal whose output is read."""
 
     def __init__(self, words: list[str], columns: int, lines: int) -> None:
         self.pictures = 0
@@ -75,7 +75,7 @@ class _Terminal:
 
 
 def share(pid: int, options: list[str], keys: bytes, columns: int, lines: int) -> tuple[float, int, int]:
-    """Per cent of one processor; pictures shown meanwhile, and bytes written to the terminal for them."""
+    """Return the per cent of one processor, the pictures shown meanwhile, and the bytes written for them."""
     terminal = _Terminal([*HEADWAY, "top", "-p", str(pid), *options], columns, lines)
     try:
         deadline = time.monotonic() + 60

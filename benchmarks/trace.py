@@ -1,9 +1,10 @@
-"""Instruction traces: how fast packets and instructions are decoded, and what damage costs.
+"""Instruction traces: the speed of decoding packets and instructions, and the loss by damage.
 
-The trace is the capture of three Cortex-A7 in ``data/tc2`` of $HEADWAY_SHARED (or ../shared). For speed the first is
-repeated. For damage it is harmed at random places and compared with what it decodes into undamaged: instructions that
-are lost, and those that are made up, by the longest common subsequence of addresses. Then random mutations of its
-streams, none of which may crash or hang (``--mutations``, a million unless told).
+The trace is the capture of three Cortex-A7 in ``data/tc2`` of $HEADWAY_SHARED (or ../shared). To measure speed, the
+first stream is repeated. To measure damage, the trace is damaged at random places, and what is decoded is compared with
+the undamaged trace: instructions that are lost, and instructions that are made up, by the longest common subsequence of
+addresses. After that come random mutations of its streams, none of which may crash or hang (``--mutations``, by default
+a million).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ OTHERS = {
     "1 KB dropped": "794 / 1,017",
     "one frame zeroed": "4,780 / 15,201",
 }
-"""What OpenCSD loses: median / worst, measured on the same capture."""
+"""The loss of OpenCSD: median / worst, measured on the same capture."""
 
 Decoded = dict[int, list[tuple[int, int]]]
 
@@ -68,7 +69,7 @@ def _flow(stream: Stream) -> Flow:
 
 
 def _best(work: Callable[[], None]) -> float:
-    """Seconds, the least of some rounds."""
+    """Return the seconds of the fastest of several rounds."""
     seconds = []
     for _ in range(ROUNDS):
         begin = time.perf_counter()
@@ -78,7 +79,7 @@ def _best(work: Callable[[], None]) -> float:
 
 
 def _speed(stream: Stream, buffer: bytes, data: bytes) -> None:
-    # From the first A-sync on; where it begins again, tracing has been off.
+    # Repeat from the first A-sync on. Where the trace begins again, tracing has been off.
     begin = data.index(bytes(5) + b"\x80")
     first = data.index(b"\x08\x01", begin)
     lap = data[begin : begin + 6] + b"\x70\x01\x21" + data[first + 2 :]

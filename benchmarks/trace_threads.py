@@ -1,7 +1,8 @@
-"""Traces of the machine: bits per instruction, what tracing costs, how fast it is decoded, and what damage costs.
+"""Traces of the machine: bits per instruction, the cost of tracing, the speed of decoding, and the loss by damage.
 
-Every example on one core, in each shape; of one of them the speeds of simulation with and without a trace unit, of
-packets alone, and of packets to instructions; and how many of its instructions are lost where its trace is damaged.
+Every example runs on one core in each shape. One of them shows the speed of simulation with and without a trace unit,
+of reading packets alone, and of decoding packets to instructions, and how many of its instructions are lost where its
+trace is damaged.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ def _speed() -> list[Sequence[str]]:
 
 
 def _instructions(stream: bytes, image: Image, config: Config) -> set[tuple[int, int | None, int, int]]:
-    """(thread, cycle, address, executed or not) of each."""
+    """Return (thread, cycle, address, executed or not) of each instruction."""
     decoder = _decoder(image, config)
     segments = Segments()
     *known, last = [*segments.feed(stream), *segments.finish()]
@@ -137,7 +138,7 @@ def _instructions(stream: bytes, image: Image, config: Config) -> set[tuple[int,
 
 
 def _damage() -> list[Sequence[str]]:
-    """Instructions lost, median and worst; and of all that were decoded in spite of damage, how many were wrong."""
+    """Return rows of instructions lost (median and worst), and of instructions decoded wrongly despite damage."""
     random.seed(1)
     image = Image.load(EXAMPLES / f"{FAST}.elf")
     rows: list[Sequence[str]] = []

@@ -1,10 +1,10 @@
-"""Transitions out of the kernel: how many a second, what is lost, and what it costs the program and the tool.
+"""Transitions from the kernel: how many a second, what is lost, and the cost for the program and the tool.
 
-The same loads run in turn unmeasured, measured by `headway stat`'s source, and with every transition recorded; the rows
-are decoded and taken, not written to disk. ``--seconds N``: how long each run is (2), ``--rounds N``: how many of each
-(3). Then `headway record` to the disk for ``--disk-seconds N`` (30), as a process of its own beside two threads at a
-rate that is kept, and beside two that do nothing else; and, on the load that has switches, `perf sched record` and
-`trace-cmd record` of the same events, where they are installed.
+The same loads run in turn unmeasured, measured by the source of `headway stat`, and with every transition recorded. The
+rows are decoded and taken, but not written to disk. ``--seconds N``: the length of each run (2). ``--rounds N``: the
+number of runs of each kind (3). After that, `headway record` writes to disk for ``--disk-seconds N`` (30), as a process
+of its own: beside two threads at a fixed rate, and beside two that do nothing else. On the load that has switches,
+`perf sched record` and `trace-cmd record` record the same events, if they are installed.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ from .common import heading, load, table
 
 CALLS = 20_000
 PACE = 1_050_000
-"""Transitions a second of each thread at the rate that is kept; a call is two."""
+"""Transitions a second of each thread at the fixed rate; a call is two transitions."""
 TAKE_ROWS, TAKE_SECONDS = 1 << 19, 0.25
-"""A batch is taken when there are so many rows, or after so long."""
+"""A batch is taken when it has this many rows, or after this many seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What came of one run."""
+    """The figures of one run."""
 
     per_call: float
-    """ns of a processor: what other programs take does not show."""
+    """Processor time in ns, so that the time of other programs does not show."""
     rows: int = 0
     lost: int = 0
     seconds: float = 0.0
     tool: float = 0.0
-    """Seconds of processor time."""
+    """The tool's processor time in seconds."""
     fullest: float = 0.0
 
 
 def call(seconds: float) -> tuple[int, int]:
-    """Calls of getppid, and what they took of a processor, ns."""
+    """Return the number of calls of getppid, and the processor time that they took in ns."""
     made, until, start = 0, time.monotonic() + seconds, time.process_time_ns()
     while time.monotonic() < until:
         calls(CALLS)
@@ -60,7 +60,7 @@ def call(seconds: float) -> tuple[int, int]:
 
 
 def paced_call(seconds: float) -> tuple[int, int]:
-    """As `call`, at `PACE`."""
+    """Do the same as `call`, at the rate `PACE`."""
     made, began, start = 0, time.monotonic(), time.process_time_ns()
     while (passed := time.monotonic() - began) < seconds:
         due = round(passed * PACE / 2) - made
@@ -71,9 +71,9 @@ def paced_call(seconds: float) -> tuple[int, int]:
 
 
 def pass_on(seconds: float) -> tuple[int, int]:
-    """Bytes to another process and back, through pipes, and what that took of the processors, ns.
+    """Pass bytes to another process and back through pipes; return their number and the processor time in ns.
 
-    Both run on one processor: waking an idle one takes ten times as long as all that is to be seen here.
+    Both run on one processor, because waking an idle one takes ten times as long as all that is measured here.
     """
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     to, back = os.pipe(), os.pipe()
@@ -97,7 +97,7 @@ def pass_on(seconds: float) -> tuple[int, int]:
 
 
 class Workers:
-    """Processes that wait for a word, do the work for a while, and say how much it was."""
+    """Processes that wait for a start, do the work for a while, and report how much it was."""
 
     def __init__(self, work: Callable[[float], tuple[int, int]], n: int, seconds: float) -> None:
         self._go, go = os.pipe()
@@ -115,15 +115,15 @@ class Workers:
         os.close(answer)
 
     def start(self) -> None:
-        """Have them begin."""
+        """Start the work of all processes."""
         os.write(self._start, b"!" * self._n)
 
     def working(self) -> bool:
-        """Whether one still is."""
+        """Return whether any process is still working."""
         return any(os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None for pid in self.pids)
 
     def figures(self) -> float:
-        """ns of a processor for a batch of work, over all of them."""
+        """Return the processor time in ns for a unit of work, over all processes."""
         for pid in self.pids:
             os.waitpid(pid, 0)
         with os.fdopen(self._answers) as answers:
@@ -134,13 +134,13 @@ class Workers:
 
 
 def unmeasured(workers: Workers) -> Run:
-    """As it is."""
+    """Run the work unmeasured."""
     workers.start()
     return Run(workers.figures())
 
 
 def added_up(workers: Workers) -> Run:
-    """Measured, and added up in the kernel alone."""
+    """Run the work measured, with the sums kept in the kernel."""
     source = BpfSource(Selection(pids=tuple(workers.pids)))
     try:
         source.begin()
@@ -151,7 +151,7 @@ def added_up(workers: Workers) -> Run:
 
 
 def recorded(workers: Workers) -> Run:
-    """Measured, and every transition taken."""
+    """Run the work measured, with every transition taken."""
     source = BpfSource(Selection(pids=tuple(workers.pids)), record=True)
     try:
         source.begin()
@@ -180,7 +180,7 @@ WAYS: dict[str, Callable[[Workers], Run]] = {
 
 
 def to_disk(work: Callable[[float], tuple[int, int]], n: int, seconds: float) -> tuple[str, ...]:
-    """A row on `headway record` beside so many processes that work."""
+    """Return a row on `headway record` beside ``n`` processes that work."""
     with TemporaryDirectory() as scratch:
         path = Path(scratch) / "run.hw"
         workers = Workers(work, n, seconds + 5)
@@ -217,11 +217,11 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "perf sched record": ("perf", "sched", "record", "-o"),
     "trace-cmd record": ("trace-cmd", "record", "-q", "-e", "sched_switch", "-e", "sched_wakeup", "-o"),
 }
-"""Who else records who ran when; the file and the command follow. headway keeps system calls besides."""
+"""Tools that record which thread ran when, without file and command. headway records system calls in addition."""
 
 
 def beside(name: str, recorder: tuple[str, ...], seconds: float) -> tuple[str, ...]:
-    """A row on one of them, while bytes are passed on."""
+    """Return a row on one of them, recorded while bytes are passed on."""
     if recorder and shutil.which(recorder[0]) is None:
         return (name, "not installed", "", "", "")
     with TemporaryDirectory() as scratch:

@@ -1,10 +1,11 @@
-"""How good ``headway cpu`` is: known duty cycles, skew, injected disturbances, and what it costs itself.
+"""The accuracy of ``headway cpu``: known duty cycles, skew, injected disturbances, and its own cost.
 
-A processor is kept busy in bursts by a program that writes down when it was (bursts.c). It was busy at least so long:
-what the kernel does to wake it and to put it to sleep is work too. And at most as long as cpuidle does not count as
-idle, and interrupts, which it does where they end a HLT. So the truth lies in between, and how far a tool is outside is
-its error. Beside headway stands what /proc/stat says of the same intervals, which is what top, mpstat and psutil show.
-Intervals in which the two bounds are far apart, because something else ran, are measured again, and counted.
+A program keeps a processor busy in bursts and records when it was (bursts.c). The processor was busy at least that
+long, because the kernel's work to wake it and to put it to sleep counts as well. It was busy at most as long as cpuidle
+does not count as idle, plus interrupts, which cpuidle counts as idle where they end a HLT. The truth lies in between,
+and the error of a tool is how far it is outside. Beside headway is the figure of /proc/stat for the same intervals,
+which top, mpstat and psutil show. Intervals in which the two bounds are far apart, because something else ran, are
+measured again, and counted.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ INTERVAL = 300_000_000
 REPEATS = 8
 MAX_TRIES = 40
 QUIET, WAKING = 0.01, 25_000
-"""The bounds may be so far apart, and so many ns more for each burst."""
+"""The distance that the bounds may have, and ns to add for each burst."""
 MS = 1_000_000
 
 SHAPES = (
@@ -55,7 +56,7 @@ SHAPES = (
 
 
 class Bursts:
-    """The program under way, and its account of when it was busy."""
+    """The running program, and its account of when it was busy."""
 
     def __init__(self, program: Path, cpu: int, burst: int, period: int, phase: int = 0) -> None:
         words = [str(program), *map(str, (cpu, burst, period, phase))]
@@ -74,7 +75,7 @@ class Bursts:
 
 
 def by_ticks(before: str, after: str, cpu: int) -> float:
-    """What top makes of two readings of /proc/stat; stolen time is not idle."""
+    """Return what top computes from two readings of /proc/stat; stolen time is not idle."""
     old, new = parse_stat(before)[cpu], parse_stat(after)[cpu]
     busy = sum(getattr(new, name) - getattr(old, name) for name in ("user", "system", "irq", "softirq", "stolen"))
     idle = new.idle - old.idle
@@ -92,7 +93,7 @@ def observing(**how: str) -> Iterator[Observer]:
 
 
 def sampled(observer: Observer) -> tuple[Sample, str, str]:
-    """A sample of one interval, and /proc/stat at its ends."""
+    """Return a sample of one interval, and /proc/stat at its ends."""
     start = observer.sample()
     before = Path("/proc/stat").read_text()
     moment = start.end + INTERVAL
@@ -103,23 +104,23 @@ def sampled(observer: Observer) -> tuple[Sample, str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """What was said of one interval: how much of it the processor was not idle, in per cent."""
+    """The figures for one interval: how much of it the processor was not idle, in per cent."""
 
     least: float
     """The program's own account."""
     most: float
-    """What cpuidle does not count as idle, and interrupts: HLT is left by one, so it is in the idle state's time."""
+    """The time that cpuidle does not count as idle, plus interrupts: one ends each HLT within the idle state's time."""
     ours: float
-    """By headway; stolen time is in it, which the program cannot tell from its own."""
+    """headway's figure, including stolen time, which the program cannot tell from its own."""
     ticks: float
 
     def outside(self, figure: float) -> float:
-        """How far a figure is from what can be true, in percentage points."""
+        """Return how far a figure is outside what can be true, in percentage points."""
         return max(0.0, self.least - figure, figure - self.most)
 
 
 def interval(bursts: Bursts, observer: Observer, cpu: int) -> Interval | None:
-    """One interval; None where headway dropped it, or cpuidle says nothing."""
+    """Return one interval; None if headway dropped it, or if cpuidle gives nothing."""
     sample, before, after = sampled(observer)
     row = next(row for row in sample.processors if row.cpu == cpu)
     if row.halted is None or not row.span or not row.idle or None in row.idle.values():
@@ -136,7 +137,7 @@ def is_quiet(each: Interval, burst: int, period: int) -> bool:
 
 
 def duty(program: Path, cpu: int, burst: int, period: int, phase: int = 0) -> tuple[list[Interval], int]:
-    """Quiet intervals, and how many were not quiet."""
+    """Return the quiet intervals, and the number of those that were not quiet."""
     found: list[Interval] = []
     noisy = 0
     bursts = Bursts(program, cpu, burst, period, phase)
@@ -177,7 +178,7 @@ def duties(program: Path, cpu: int) -> None:
 
 
 def tick_rate() -> int:
-    """Timer ticks a second, as a busy processor's interrupts show; CONFIG_HZ is not to be read everywhere."""
+    """Return the timer ticks a second, from CONFIG_HZ if that can be read; otherwise 250."""
     for path in (Path("/proc/config.gz"), Path(f"/boot/config-{os.uname().release}")):
         with suppress(OSError):
             data = path.read_bytes()
@@ -200,7 +201,7 @@ def _ticks_seen(program: Path, cpu: int, burst: int, period: int, phase: int) ->
 
 
 def in_turn() -> int:
-    """How far apart a reader is that goes to one processor after the other, ns."""
+    """Return the skew in ns of a reader that goes to one processor after the other."""
     allowed = os.sched_getaffinity(0)
     stamps = []
     for cpu in sorted(allowed):
@@ -211,7 +212,7 @@ def in_turn() -> int:
 
 
 def by_threads(meeting: Meeting) -> int:
-    """How far apart threads are that are woken together, each on its processor, and do not wait for each other, ns."""
+    """Return the skew in ns of threads, one a processor, that are woken together without waiting for each other."""
     meeting.attempt(clock() + 250_000)
     there = [s.arrived for s in meeting.stamps() if s is not None]
     return max(there) - min(there)
@@ -250,7 +251,7 @@ def frequencies(samples: Sequence[Sample]) -> list[float]:
 
 
 def disturbed(count: int = 12) -> None:
-    """Stop the reader, move it, take its processor: what of it is dropped, and whether a wrong figure gets through."""
+    """Print how many readings are dropped, and how many wrong figures remain, if a reader is disturbed on purpose."""
     with observing() as observer:
         undisturbed = []
         for _ in range(20):
@@ -285,7 +286,7 @@ def disturbed(count: int = 12) -> None:
 
 
 def _stop(observer: Observer, moment: int) -> Callable[[], None]:
-    """Somebody else stops this process across the reading's moment."""
+    """Let another process stop this one across the moment of the reading."""
     return _forked(lambda: _stop_and_go(os.getppid(), moment))
 
 
@@ -297,7 +298,7 @@ def _stop_and_go(pid: int, moment: int) -> None:
 
 
 def _forked(work: Callable[[], None]) -> Callable[[], None]:
-    """Does it in a process of its own; what is returned waits for its end."""
+    """Do the work in a process of its own; return a function that waits for its end."""
     pid = os.fork()
     if pid == 0:
         with suppress(OSError):
@@ -337,7 +338,7 @@ def _prick(observer: Observer, moment: int) -> Callable[[], None]:
 
 
 def probe(count: int = 60) -> None:
-    """The chain that is timed in a meeting beside one that is a thousand times as long, right after it."""
+    """Print how the chain timed in a meeting differs from one a thousand times as long, right after it."""
     ratios = []
     with closing(Meeting(online()[-1:])) as meeting:
         meeting.start()
@@ -363,7 +364,7 @@ with open(sys.argv[1], "w") as report:
         report.write("x" * 1000 + "\\n")
         report.flush()
 """
-"""A process that does nothing but sleep and write a line each 300 ms: what no Python program is cheaper than."""
+"""A process that only sleeps and writes a line each 300 ms, which no Python program can undercut."""
 
 
 def own_use(seconds: float = 5.0, rounds: int = 3) -> None:
@@ -382,7 +383,7 @@ def own_use(seconds: float = 5.0, rounds: int = 3) -> None:
 
 
 def _share(command: Sequence[str], seconds: float) -> float:
-    """The share of a processor that all threads of a program take, once it writes reports to the file it is given."""
+    """Return the share of a processor that all threads of a program take, once it writes reports to the given file."""
     with TemporaryDirectory() as folder:
         report = Path(folder, "report")
         process = subprocess.Popen([*command, str(report)], stderr=subprocess.DEVNULL)
@@ -399,13 +400,13 @@ def _share(command: Sequence[str], seconds: float) -> float:
 
 
 def _run_time(pid: int) -> float:
-    """What all threads of a process have run, s (schedstat: to the nanosecond)."""
+    """Return the run time of all threads of a process in s (from schedstat, in ns)."""
     tasks = Path(f"/proc/{pid}/task").iterdir()
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
 
 
 def main() -> None:
-    """All of it, as Markdown."""
+    """Print all tables as Markdown."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     print(f"\n## Utilisation of processors\n\n{heading()}; {load()}\n", flush=True)
     with compiled("bursts") as program:

@@ -1,10 +1,13 @@
 /*
- * The same work every time, and neighbours that are in its way, for benchmarks/spread.py.
+ * Work that is the same every time, and neighbours that disturb it, for benchmarks/spread.py.
  *
- * work compute UNITS: arithmetic in registers.  work chase UNITS: a walk through a buffer larger than the second-level cache,
- * each step's address read in the one before.  work run CPU COMMAND...: any other program, its output thrown away, bound to a
- * processor (-1: to none); prints "CPU_NS WALL_NS" of it by the kernel's account.  Neighbours, until they are killed: work spin; work thrash: the whole of a
- * buffer written, over and over; work calls: system calls, and processes that are started and end at once.
+ * work compute UNITS: arithmetic in registers.
+ * work chase UNITS: a walk through a buffer larger than the second-level cache; each step reads the address of the next.
+ * work run CPU COMMAND...: any other program with its output discarded, bound to a processor (-1: to none). Prints its
+ * "CPU_NS WALL_NS" by the kernel's account.
+ *
+ * Neighbours run until they are killed. work spin: arithmetic. work thrash: writes a whole buffer again and again. work
+ * calls: system calls, and processes that are started and end at once.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -38,7 +41,7 @@ static void compute(long units)
 	sink = x;
 }
 
-/* All lines in one cycle, in an order that no prefetcher follows: a full-period linear congruence (a % 4 == 1, c odd). */
+/* Visit all lines in one cycle, in an order that no prefetcher follows: a full-period linear congruence (a % 4 == 1, c odd). */
 static void chase(long units)
 {
 	uint32_t lines = CHASED / LINE, at = 0;
@@ -125,7 +128,7 @@ int main(int argc, char **argv)
 		chase(atol(argv[2]));
 		return 0;
 	}
-	prctl(PR_SET_PDEATHSIG, SIGKILL); /* neighbours do not outlive the benchmark */
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* so that neighbours do not outlive the benchmark */
 	if (!strcmp(what, "spin"))
 		for (;;)
 			compute(1000000);

@@ -1,8 +1,8 @@
 /*
- * Threads that take their own processor clock as their last act, for benchmarks/accuracy.py.
+ * Threads that read their own processor clock as their last act, for benchmarks/accuracy.py.
  *
- * workers SCENARIO THREADS MILLISECONDS: runs the threads for so long, prints a line "TID CPU_NS MINOR_FAULTS CALLS" for
- * each, and leaves them blocked, where their totals stand still, until it is killed.
+ * workers SCENARIO THREADS MILLISECONDS: runs the threads for that long, prints a line "TID CPU_NS MINOR_FAULTS CALLS" for
+ * each, and leaves them blocked, so that their totals do not change, until the program is killed.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -78,7 +78,7 @@ static long work(long number)
 		while (now(CLOCK_MONOTONIC) < until)
 			doze(5000000);
 	} else if (!strcmp(scenario, "pingpong")) {
-		/* The first says when it is over, by a byte that is not 0. */
+		/* The first thread ends the exchange by a byte that is not 0. */
 		while (!byte) {
 			if (number == 0) {
 				byte = now(CLOCK_MONOTONIC) >= until;
@@ -128,7 +128,7 @@ int main(int argc, char **argv)
 	if (argc != 4 || (n_threads = atoi(argv[2])) < 1 || n_threads > MAX_THREADS)
 		return 2;
 	scenario = argv[1];
-	if (!strncmp(scenario, "apart-", 6)) { /* two threads: a processor each; otherwise one for both */
+	if (!strncmp(scenario, "apart-", 6)) { /* two threads get a processor each; otherwise they share one */
 		scenario += 6;
 		spread = sysconf(_SC_NPROCESSORS_ONLN);
 	}
@@ -150,7 +150,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < n_threads; i++)
 		while (!atomic_load(&out[i].done))
 			doze(1000000);
-	doze(20000000); /* until they are blocked */
+	doze(20000000); /* until they have blocked */
 	for (int i = 0; i < n_threads; i++)
 		printf("%ld %lld %ld %ld\n", out[i].tid, (long long)out[i].cpu, out[i].faults, out[i].calls);
 	puts("done");

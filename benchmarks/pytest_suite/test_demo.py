@@ -1,4 +1,4 @@
-"""Some work of the sorts that tests do, for benchmarks/pytest_plugin.py: the same in every run."""
+"""Typical work of tests, the same in every run, for benchmarks/pytest_plugin.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-/* Reset of a program without a kernel: a stack for each hart; hart 0 goes to the program, the others to wait for it.
+/* Reset of a program without a kernel. Each hart gets a stack; hart 0 runs the program, and the others wait for it.
  * A trap that the program has not asked for ends the run with exit status 100. */
 
 #include "machine.h"

@@ -1,4 +1,4 @@
-/* What a program without a kernel starts from: the other harts sleep until hart 0 has work for all. */
+/* The start of a program without a kernel: the other harts sleep until hart 0 has work for all. */
 
 #include "bare.h"
 #include "text.h"
@@ -52,7 +52,7 @@ void bare_print(const char *format, ...)
     call[3] = text_format(line, sizeof line, format, values);
     __builtin_va_end(values);
     fromhost[0] = 0;
-    __asm__ volatile("" ::: "memory"); /* the text is in memory before the host looks */
+    __asm__ volatile("" ::: "memory"); /* the text must be in memory before the host looks */
     tohost[0] = (uint32_t) call;
     while (!fromhost[0])
         ;

@@ -1,4 +1,4 @@
-/* A program without a kernel: machine mode, on all harts or on the first. */
+/* The interface for a program without a kernel: in machine mode, on all harts or on the first. */
 #ifndef HEADWAY_BARE_H
 #define HEADWAY_BARE_H
 
@@ -7,16 +7,16 @@
 
 #include "machine.h"
 
-/* The program: hart 0 runs it; what it returns is the exit status. */
+/* The program. Hart 0 runs it; its result is the exit status. */
 int main(void);
 
-/* How many harts there are. */
+/* Return the number of harts. */
 uint32_t bare_harts(void);
 
 /* Run `work(part, parts)` once on every hart, and wait until all have done so. */
 void bare_everywhere(void (*work)(uint32_t part, uint32_t parts));
 
-/* To standard output by HTIF, in one piece of at most 120 bytes: %s, %u, %x (eight digits), %U (64 bits). */
+/* Print to standard output by HTIF, at most 120 bytes in one call: %s, %u, %x (eight digits), %U (64 bits). */
 void bare_print(const char *format, ...);
 
 #endif

@@ -1,4 +1,4 @@
-/* The system calls: their numbers (in a7; arguments in a0 to a3, the answer in a0) and what caller and kernel share. */
+/* The system calls: numbers (in a7; arguments in a0 to a3, result in a0), and structures that caller and kernel share. */
 #ifndef HEADWAY_CALLS_H
 #define HEADWAY_CALLS_H
 
@@ -19,16 +19,16 @@
 #define CALL_BLOCK_READ 14
 #define CALL_BLOCK_WRITE 15
 #define CALL_BLOCK_OF 16
-#define CALL_START 30 /* machine mode only: the hart has booted and takes a thread */
+#define CALL_START 30 /* machine mode only: take a thread after the hart has booted */
 
 #define TAG_MALLOC 1
-#define TAG_IDLE 31 /* what a hart without a thread runs around its WFI */
+#define TAG_IDLE 31 /* tag of what a hart without a thread runs around its WFI */
 
 #ifndef __ASSEMBLER__
 
 #include <stdint.h>
 
-/* A counter block (docs/machine.md, section 5): what the copying and the loading unit store and load. */
+/* A counter block (docs/machine.md, section 5), which the copying and the loading unit store and load. */
 struct hw_block {
     uint64_t counter[8];
     uint32_t id;
@@ -39,7 +39,7 @@ struct hw_block {
     uint8_t unused[16];
 } __attribute__((aligned(8)));
 
-/* Threads that wait, first come first served. All zero: nobody. */
+/* Waiting threads, first come first served. All zero: none. */
 struct hw_waiters {
     struct thread *first, *last;
 };
@@ -50,7 +50,7 @@ struct hw_mutex {
     struct hw_waiters waiters;
 };
 
-/* All zero: nobody waits. */
+/* All zero: no thread waits. */
 struct hw_condition {
     struct hw_waiters waiters;
 };
@@ -61,7 +61,7 @@ struct hw_queue {
     struct hw_waiters senders, receivers;
 };
 
-/* What a new thread is to be. `stack` 0: the kernel's own for it; else the highest address of one, 16-aligned. */
+/* The description of a new thread. `stack` is the highest address of its stack, 16-aligned; 0: the kernel gives it one. */
 struct hw_start {
     const char *name;
     uint32_t (*body)(void *);

@@ -1,7 +1,7 @@
-/* The drivers by interrupt. All device interrupts go to hart 0.
+/* The drivers that use interrupts. All device interrupts go to hart 0.
  *
- * A thread that uses a device by polling does so itself, in user mode (headway_guest.h); so the kernel takes bytes from
- * the UART only once somebody has asked it to. */
+ * A thread that polls a device does so itself, in user mode (headway_guest.h). The kernel therefore takes bytes from the
+ * UART only after a thread has asked for them. */
 
 #include "kernel.h"
 
@@ -9,7 +9,7 @@ static struct hw_waiters writers, readers, transfers;
 static uint8_t received[256];
 static uint32_t received_head, received_count;
 static bool transferring;
-static uint32_t interrupts; /* of the UART that are enabled */
+static uint32_t interrupts; /* the UART's interrupts that are enabled */
 
 static void uart_interrupts(uint32_t wanted)
 {
@@ -80,7 +80,7 @@ static void receive(void)
         deliver(reader);
         wake(reader);
     }
-    if (received_count == sizeof received) /* until somebody reads; the device holds what comes meanwhile */
+    if (received_count == sizeof received) /* stop until a thread reads; the device holds what comes meanwhile */
         uart_interrupts(interrupts & ~UART_IE_RECEIVED);
 }
 
@@ -95,7 +95,7 @@ void uart_read(struct thread *self, uint8_t *bytes, uint32_t length)
     uart_interrupts(interrupts | UART_IE_RECEIVED);
 }
 
-/* One command at a time: `value` of a waiting thread holds the command, `length` how many sectors. */
+/* Begin a transfer; there is one at a time. `value` of a waiting thread is the command, `length` the number of sectors. */
 static void begin_transfer(void)
 {
     struct thread *first = transfers.first;
@@ -103,7 +103,7 @@ static void begin_transfer(void)
     REGISTER(BLOCK_IE) = transferring;
     if (!first)
         return;
-    REGISTER(BLOCK_ACK) = 1; /* the end of a command that a polling thread gave */
+    REGISTER(BLOCK_ACK) = 1; /* acknowledge the end of a command that a polling thread gave */
     REGISTER(BLOCK_SECTOR) = first->sector;
     REGISTER(BLOCK_ADDRESS) = (uint32_t) first->bytes;
     REGISTER(BLOCK_COUNT) = first->length;

@@ -1,9 +1,9 @@
-/* Where a hart comes from reset, and the way into the kernel and out of it.
+/* Reset of a hart, and the entry to the kernel and the exit from it.
  *
- * mscratch holds the thread that the hart runs, whose first 128 bytes are its registers. The way out restores
- * everything first and clears the interrupt latch last: the one instruction of the kernel after that is MRET, and what
- * it costs the thread is what `calibrate` measures and hwcorr takes out again. Both are in one 8-byte piece of code, so
- * no cache line is missed between them. */
+ * mscratch holds the thread that the hart runs, whose first 128 bytes are its registers. The exit restores everything
+ * first and clears the interrupt latch last. The only kernel instruction after that is MRET. `calibrate` measures what
+ * MRET costs the thread, and hwcorr takes it out again. Both instructions are in one 8-byte piece of code, so that no
+ * cache line is missed between them. */
 
 #include "calls.h"
 #include "machine.h"
@@ -115,8 +115,8 @@ trap_entry:
     mret
     .option pop
 
-/* uint32_t calibrate(void): what a trap that does nothing adds to EPC beyond its ECALL's own cycles (for which a NOP
- * stands), with no correction in force. */
+/* uint32_t calibrate(void): return what a trap that does nothing adds to EPC, beyond the cycles of its ECALL (for which
+ * a NOP stands in), with no correction in force. */
     .globl calibrate
 calibrate:
     csrw CSR_HWCORR, zero
@@ -134,7 +134,7 @@ calibrate:
     sub a0, t2, t1
     ret
 
-/* A booted hart asks for a thread to run. It does not come back: its own registers become those of `idle`. */
+/* Ask for a thread to run on a booted hart. This does not return: the hart's registers become those of `idle`. */
     .globl start
 start:
     li a7, CALL_START
@@ -146,7 +146,7 @@ idle:
     wfi
     j idle
 
-/* A thread begins: a0 = body, a1 = argument. */
+/* Begin a thread: a0 = body, a1 = argument. */
     .globl thread_begin
 thread_begin:
     mv t0, a0
@@ -155,7 +155,7 @@ thread_begin:
     li a7, CALL_EXIT
     ecall
 
-/* What the machine's tables call these numbers. */
+/* The names of these numbers in the machine's tables. */
     .macro name symbol
     .globl \symbol
     .equ \symbol, 0

@@ -1,4 +1,4 @@
-/* Harts: how they boot, exclude each other, interrupt each other, and stop. */
+/* The harts: booting, mutual exclusion, interrupts between them, and stopping. */
 
 #include "kernel.h"
 
@@ -13,7 +13,7 @@ uint8_t boot_stacks[HARTS_MAX * BOOT_STACK] __attribute__((aligned(16)));
 
 static uint32_t kernel_stacks[HARTS_MAX][KERNEL_STACK / 4] __attribute__((aligned(16)));
 static volatile uint32_t prepared;
-/* First come, first served: with a plain flag a hart of a busy core could wait for ever. */
+/* A ticket lock, first come first served: with a plain flag a hart of a busy core could wait for ever. */
 static uint32_t ticket;
 static volatile uint32_t serving;
 
@@ -56,7 +56,7 @@ void arm(struct hart *hart, uint64_t deadline)
         return;
     uint32_t compare = CLINT_MTIMECMP + 8 * (uint32_t)(hart - harts);
     hart->armed = deadline;
-    REGISTER(compare) = 0xFFFFFFFF; /* so that no word pair on the way is in the past */
+    REGISTER(compare) = 0xFFFFFFFF; /* so that no intermediate value is in the past */
     REGISTER(compare + 4) = (uint32_t)(deadline >> 32);
     REGISTER(compare) = (uint32_t) deadline;
 }
@@ -84,15 +84,15 @@ void panic(const char *what, const struct thread *self)
     call[1] = 2;
     call[2] = (uint32_t) line;
     call[3] = length;
-    __asm__ volatile("" ::: "memory"); /* the text is in memory before the host looks */
+    __asm__ volatile("" ::: "memory"); /* the text must be in memory before the host looks */
     tohost[0] = (uint32_t) call;
     while (!fromhost[0])
         ;
     halt(101);
 }
 
-/* Every hart comes here from reset. The first prepares the kernel and starts the others; each measures what its own
- * traps cost before any thread runs on it. */
+/* Boot a hart after reset. The first one prepares the kernel and starts the others; each measures the cost of its own
+ * traps before any thread runs on it. */
 void boot(uint32_t number)
 {
     struct hart *hart = &harts[number];

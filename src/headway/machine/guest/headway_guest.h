@@ -1,6 +1,6 @@
-/* What a program on the guest kernel can use: threads, locks, devices, memory, its own counters and marked regions.
+/* The interface of the guest kernel to programs: threads, locks, devices, memory, counters and marked regions.
  *
- * Each function names its errors; one that names none cannot fail. Times are in ticks of the machine's `time`. */
+ * A function that can fail names its errors. Times are in ticks of the machine's `time`. */
 #ifndef HEADWAY_GUEST_H
 #define HEADWAY_GUEST_H
 
@@ -22,14 +22,14 @@ static inline uint32_t hw_call(uint32_t number, uint32_t a, uint32_t b, uint32_t
 
 /* ---- threads ---- */
 
-/* Start a thread: its id, or 0 if there are too many. What `body` returns is what hw_join answers. */
+/* Start a thread. Return its id, or 0 if there are too many. hw_join returns what `body` returned. */
 static inline uint32_t hw_spawn(const char *name, uint32_t (*body)(void *), void *argument)
 {
     struct hw_start start = {name, body, argument, 0};
     return hw_call(CALL_SPAWN, (uint32_t) &start, 0, 0);
 }
 
-/* The same on a stack of the caller's: `stack` is its highest address, 16-aligned. */
+/* Start a thread on a stack of the caller; `stack` is its highest address, 16-aligned. */
 static inline uint32_t hw_spawn_on(const char *name, uint32_t (*body)(void *), void *argument, void *stack)
 {
     struct hw_start start = {name, body, argument, stack};
@@ -42,7 +42,7 @@ static inline void hw_exit(uint32_t value)
     __builtin_unreachable();
 }
 
-/* Wait for the end of a thread: what it returned; 0xFFFFFFFF if there is no such thread or somebody waits already. */
+/* Wait for a thread to end. Return what it returned; 0xFFFFFFFF if it does not exist or another thread waits for it. */
 static inline uint32_t hw_join(uint32_t id) { return hw_call(CALL_JOIN, id, 0, 0); }
 
 static inline void hw_yield(void) { hw_call(CALL_YIELD, 0, 0, 0); }
@@ -57,7 +57,7 @@ static inline void hw_lock(struct hw_mutex *mutex) { hw_call(CALL_LOCK, (uint32_
 
 static inline void hw_unlock(struct hw_mutex *mutex) { hw_call(CALL_UNLOCK, (uint32_t) mutex, 0, 0); }
 
-/* Give the mutex back and wait for a signal; with the mutex again afterwards. */
+/* Release the mutex, wait for a signal, and take the mutex again. */
 static inline void hw_wait(struct hw_condition *condition, struct hw_mutex *mutex)
 {
     hw_call(CALL_WAIT, (uint32_t) condition, (uint32_t) mutex, 0);
@@ -70,10 +70,10 @@ static inline void hw_broadcast(struct hw_condition *condition)
     hw_call(CALL_SIGNAL, (uint32_t) condition, UINT32_MAX, 0);
 }
 
-/* Waits while the queue is full. */
+/* Append a value; wait while the queue is full. */
 static inline void hw_send(struct hw_queue *queue, uint32_t value) { hw_call(CALL_SEND, (uint32_t) queue, value, 0); }
 
-/* Waits while the queue is empty. */
+/* Remove a value and return it; wait while the queue is empty. */
 static inline uint32_t hw_receive(struct hw_queue *queue) { return hw_call(CALL_RECEIVE, (uint32_t) queue, 0, 0); }
 
 /* ---- devices, by interrupt: the thread waits off the processor ---- */
@@ -83,10 +83,10 @@ static inline void hw_write(const void *bytes, uint32_t length)
     hw_call(CALL_WRITE, (uint32_t) bytes, length, 0);
 }
 
-/* At least one byte, at most `length`: how many. */
+/* Read at least one byte and at most `length` bytes. Return how many. */
 static inline uint32_t hw_read(void *bytes, uint32_t length) { return hw_call(CALL_READ, (uint32_t) bytes, length, 0); }
 
-/* `count` sectors of 512 bytes: 0, or 0xFFFFFFFF if the device refused. */
+/* Read `count` sectors of 512 bytes. Return 0, or 0xFFFFFFFF if the device refused. */
 static inline uint32_t hw_block_read(uint32_t sector, void *to, uint32_t count)
 {
     return hw_call(CALL_BLOCK_READ, sector, (uint32_t) to, count);
@@ -97,7 +97,7 @@ static inline uint32_t hw_block_write(uint32_t sector, const void *from, uint32_
     return hw_call(CALL_BLOCK_WRITE, sector, (uint32_t) from, count);
 }
 
-/* ---- devices, by polling: the thread asks again and again, which is charged to IOPC; one thread at a time ---- */
+/* ---- devices, by polling: the thread checks the status in a loop, which counts as IOPC; one thread at a time ---- */
 
 static inline void hw_polled_put(uint8_t byte)
 {
@@ -113,7 +113,7 @@ static inline uint8_t hw_polled_get(void)
     return (uint8_t) REGISTER(UART_RXDATA);
 }
 
-/* 0, or 0xFFFFFFFF if the device refused. */
+/* Do a command of the block device. Return 0, or 0xFFFFFFFF if the device refused. */
 static inline uint32_t hw_polled_block(uint32_t command, uint32_t sector, void *bytes, uint32_t count)
 {
     uint32_t status;
@@ -128,7 +128,7 @@ static inline uint32_t hw_polled_block(uint32_t command, uint32_t sector, void *
 
 /* ---- marked regions ---- */
 
-/* A thread's open regions. tp points to it; the kernel has made it zero. */
+/* The open regions of a thread. tp points to them; the kernel sets them to zero. */
 struct hw_nesting {
     uint32_t depth;
     uint32_t before[15];
@@ -141,9 +141,9 @@ static inline struct hw_nesting *hw_nesting(void)
     return nesting;
 }
 
-/* The write of hwsw is the first of what opening a region does and the last of what closing one does: the rest of the
- * cost lies inside the region, and hwcorr takes out the one instruction that does not. Of more than 15 nested regions
- * the innermost keep the tag of the sixteenth. */
+/* Opening a region writes hwsw first, and closing one writes it last. The rest of the cost is therefore inside the
+ * region, and hwcorr takes out the one instruction that is not. Of more than 15 nested regions the innermost keep the
+ * tag of the sixteenth. */
 static inline void hw_region_open(uint32_t signals)
 {
     uint32_t before = CSR_SWAP(CSR_HWSW, signals);
@@ -162,12 +162,12 @@ static inline void hw_region_close(void)
         CSR_WRITE(CSR_HWSW, nesting->before[nesting->depth]);
 }
 
-/* From here to the matching clear: not progress, but work of the system (KPC). Tags 0 to 31. */
+/* Begin a region that is not progress, but work of the system (KPC), up to the matching clear. Tags 0 to 31. */
 static inline void hw_noneffective_set(uint32_t tag) { hw_region_open(HWSW_SWNE | HWSW_KPSW | tag << 8); }
 
 static inline void hw_noneffective_clear(void) { hw_region_close(); }
 
-/* From here to the matching clear: busy waiting (IOPC). Tags 0 to 23. */
+/* Begin a region of busy waiting (IOPC), up to the matching clear. Tags 0 to 23. */
 static inline void hw_poll_set(uint32_t tag) { hw_region_open(HWSW_SWNE | HWSW_IOSW | tag << 8); }
 
 static inline void hw_poll_clear(void) { hw_region_close(); }
@@ -176,7 +176,7 @@ static inline void hw_poll_clear(void) { hw_region_close(); }
 
 #define hw_counter(number) COUNTER_READ(CSR_COUNTER + number, CSR_COUNTER_HIGH + number)
 
-/* A thread's block, as of when it last left a hart; NULL if there is no such thread. */
+/* Return a thread's block, as of when it last left a hart; NULL if there is no such thread. */
 static inline const volatile struct hw_block *hw_block_of(uint32_t id)
 {
     return (const volatile struct hw_block *) hw_call(CALL_BLOCK_OF, id, 0, 0);
@@ -184,13 +184,13 @@ static inline const volatile struct hw_block *hw_block_of(uint32_t id)
 
 /* ---- memory: marked as non-effective with the tag `malloc` ---- */
 
-/* 8-aligned; NULL if there is not that much. */
+/* Return 8-aligned memory; NULL if there is not enough. */
 void *malloc(size_t size);
 void free(void *memory);
 
 /* ---- text ---- */
 
-/* To the console, in one piece of at most 120 bytes: %s, %u, %x (eight digits), %U (64 bits). */
+/* Print to the console, at most 120 bytes in one call: %s, %u, %x (eight digits), %U (64 bits). */
 void hw_print(const char *format, ...);
 
 #endif

@@ -1,7 +1,7 @@
-/* The kernel's own view: threads, harts, and what each of its files gives to the others.
+/* The kernel's internal interface: threads, harts, and what each of its files provides to the others.
  *
- * One lock guards all of it: it is taken when a trap has been entered and released when the next thread has been
- * chosen and given to the progress unit. So a thread that is leaving one hart cannot be taken by another too early. */
+ * One lock protects all of it. It is taken when a trap has been entered, and released when the next thread has been
+ * chosen and given to the progress unit. A thread that is leaving a hart cannot therefore be taken by another too early. */
 #ifndef HEADWAY_KERNEL_H
 #define HEADWAY_KERNEL_H
 
@@ -15,7 +15,7 @@
 
 #define THREADS_MAX 192
 #define USER_STACK 4096
-#define QUANTUM 4000 /* ticks of processor time, for each hart that shares the core, before another thread's turn */
+#define QUANTUM 4000 /* ticks of processor time of a turn, times the harts that share the core */
 
 #define MSTATUS_USER 0x0080u           /* MPP = user, MPIE */
 #define MSTATUS_MACHINE 0x1880u        /* MPP = machine, MPIE */
@@ -30,19 +30,19 @@ enum life { UNUSED, READY, RUNNING, WAITING, ENDED };
 struct thread {
     uint32_t x[32]; /* x[0] is the program counter */
     struct hw_block block;
-    uint32_t *kernel_stack; /* of the hart that runs it */
+    uint32_t *kernel_stack; /* stack of the hart that runs it */
     uint32_t mstatus;
     struct hart *hart;
     enum life life;
-    uint32_t leave; /* why it waits */
-    struct thread *next; /* in the one list that it is in */
+    uint32_t leave; /* the reason why it waits */
+    struct thread *next; /* the next thread in the one list that it is in */
     struct thread *joiner;
-    uint64_t wake; /* ticks */
-    struct hw_mutex *mutex; /* to have again after a condition */
-    uint8_t *bytes; /* of a transfer, what is left of it */
+    uint64_t wake; /* when to wake it, in ticks */
+    struct hw_mutex *mutex; /* the mutex to take again after a condition */
+    uint8_t *bytes; /* the rest of a transfer */
     uint32_t length;
     uint32_t sector;
-    uint32_t value; /* sent, and not yet taken */
+    uint32_t value; /* a value sent and not yet taken */
 };
 _Static_assert(offsetof(struct thread, block) == THREAD_BLOCK, "layout.h");
 _Static_assert(offsetof(struct thread, kernel_stack) == THREAD_KERNEL_STACK, "layout.h");
@@ -52,12 +52,12 @@ _Static_assert(sizeof(struct hw_block) == 128, "docs/machine.md, section 5");
 struct hart {
     struct thread idle;
     struct thread *running;
-    bool resting; /* has nothing to run */
-    bool listed; /* is in the list of resting harts */
-    bool turn; /* another thread's turn, if one is ready */
+    bool resting; /* it has nothing to run */
+    bool listed; /* it is in the list of resting harts */
+    bool turn; /* it is another thread's turn, if one is ready */
     struct hart *next;
-    uint64_t slice; /* ticks at which its thread has had its turn */
-    uint64_t armed; /* its timer */
+    uint64_t slice; /* when its thread's turn ends, in ticks */
+    uint64_t armed; /* when its timer expires */
 };
 
 extern struct hart harts[HARTS_MAX];

@@ -1,4 +1,4 @@
-/* What threads wait for each other by: mutexes, conditions and bounded queues, all handed over in order of arrival. */
+/* Mutexes, conditions and bounded queues. Waiting threads are served in order of arrival. */
 
 #include "kernel.h"
 
@@ -10,7 +10,7 @@ void mutex_lock(struct thread *self, struct hw_mutex *mutex)
         wait(self, &mutex->waiters, LEAVE_MUTEX);
 }
 
-/* The next owner is the one that has waited longest, not whoever comes by first. */
+/* Give the mutex to the thread that has waited longest. */
 static void pass_on(struct hw_mutex *mutex)
 {
     mutex->owner = take(&mutex->waiters);

@@ -1,4 +1,4 @@
-/* The machine as a program sees it: the CSR numbers and device addresses of docs/machine.md, for C and for assembly. */
+/* The machine's interface to programs: the CSR numbers and device addresses of docs/machine.md, for C and assembly. */
 #ifndef HEADWAY_MACHINE_H
 #define HEADWAY_MACHINE_H
 
@@ -11,8 +11,8 @@
 #define CSR_HWMON 0x7C6
 #define CSR_HWSTATE 0x7C7
 #define CSR_HWSW 0x800
-#define CSR_COUNTER 0xCC0      /* + n: low word of counter n, any mode */
-#define CSR_COUNTER_HIGH 0xCD0 /* + n: its high word */
+#define CSR_COUNTER 0xCC0      /* + n: low word of counter n, in any mode */
+#define CSR_COUNTER_HIGH 0xCD0 /* + n: high word of counter n */
 
 #define COUNTER_EPC 0
 #define COUNTER_MPCI 1
@@ -115,8 +115,8 @@
     })
 #define CSR_SET(number, value) __asm__ volatile("csrs " CSR_NAME(number) ", %0" ::"rK"(value) : "memory")
 
-/* A 64-bit counter of which a hart reads 32 bits at a time: the high word is read on both sides of the low one, and
- * all of it again if a carry came in between. */
+/* Read a 64-bit counter, of which a hart reads 32 bits at a time. The high word is read before and after the low word,
+ * and all of it again if a carry came in between. */
 #define COUNTER_READ(low, high)                                                                   \
     ({                                                                                            \
         uint32_t upper_, lower_, again_;                                                          \
@@ -128,7 +128,7 @@
         (uint64_t) upper_ << 32 | lower_;                                                         \
     })
 
-/* Gives tag `number` a name in the reports: HW_TAG(3, parse). */
+/* Give tag `number` a name in the reports: HW_TAG(3, parse). */
 #define HW_NAME(symbol) __asm__(".globl " symbol "\n.equ " symbol ", 0")
 #define HW_TAG(number, name) HW_NAME("headway_tag_" #number "_" #name)
 #define HW_POLL(number, name) HW_NAME("headway_poll_" #number "_" #name)

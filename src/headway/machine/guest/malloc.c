@@ -1,17 +1,17 @@
-/* Memory for the threads: first fit in one list of free pieces, merged with its neighbours as soon as one is freed.
+/* Memory for the threads: first fit in one list of free pieces; a freed piece is merged with its neighbours at once.
  *
- * All of it is a marked region (tag `malloc`), waiting for its lock included: what an allocation costs depends on what
- * other threads have allocated, so it is none of a thread's progress. */
+ * All of it is a marked region (tag `malloc`), including the wait for its lock. The cost of an allocation depends on what
+ * other threads have allocated, so it does not count as a thread's progress. */
 
 #include "headway_guest.h"
 
 #define USED 1u
 
-/* Before each piece: how long the one before it is, and how long it is itself, both with this header. */
+/* The header of each piece: the length of the piece before it, and its own length, both including the header. */
 struct piece {
     uint32_t before;
     uint32_t size; /* a multiple of 8; lowest bit: USED */
-    struct piece *next, *previous; /* of the free ones */
+    struct piece *next, *previous; /* in the list of free pieces */
 };
 #define HEADER 8u
 #define MIN 16u
@@ -43,7 +43,7 @@ static void prepare(void)
     whole->before = 0;
     whole->size = (uint32_t)(heap_end - heap_start) - HEADER;
     after(whole)->before = whole->size;
-    after(whole)->size = USED; /* the end, never freed */
+    after(whole)->size = USED; /* the end of the heap, which is never freed */
     link(whole);
     prepared = 1;
 }

@@ -1,4 +1,4 @@
-/* Printing, for threads of the kernel: one line is one system call, so lines of several threads do not mix. */
+/* Printing from threads of the kernel. One line is one system call, so that lines of several threads do not mix. */
 
 #include "headway_guest.h"
 #include "text.h"

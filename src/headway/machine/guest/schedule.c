@@ -1,8 +1,8 @@
-/* Who runs: round robin over one list of ready threads, preempted at the end of their turn.
+/* The scheduler: round robin over one list of ready threads, which are preempted at the end of their turn.
  *
- * What the progress unit is told is told here: a thread became able to run (hwwake), why the running one leaves
- * (hwleave), and which one the hart runs from now on (hwblock: the counters, the marked region and the poll latch go
- * with it, so a thread that was switched out inside a region comes back inside it). */
+ * It tells the progress unit when a thread becomes ready (hwwake), why the running one leaves (hwleave), and which one
+ * the hart runs from now on (hwblock). hwblock also switches the counters, the marked region and the poll latch, so that
+ * a thread that was switched out inside a region comes back inside it. */
 
 #include "kernel.h"
 
@@ -11,8 +11,8 @@ void idle(void);
 uint64_t quantum;
 static struct hw_waiters ready;
 static struct hart *resting;
-static struct thread *sleepers; /* the earliest first */
-/* The hart whose timer stands for the earliest sleeper: one is enough, and all at once would only collide. */
+static struct thread *sleepers; /* sleeping threads, ordered by the time to wake */
+/* The hart whose timer wakes the earliest sleeper. One hart is enough; all harts at once would only collide. */
 static struct hart *watchman;
 
 void append(struct hw_waiters *waiters, struct thread *thread)
@@ -109,7 +109,7 @@ static void rest(struct hart *hart)
     }
 }
 
-/* The thread that the hart runs next. `self` is the one that it ran. */
+/* Choose the thread that the hart runs next. `self` is the one that it ran. */
 struct thread *choose(struct hart *hart, struct thread *self)
 {
     struct thread *next = self;

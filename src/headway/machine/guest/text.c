@@ -1,4 +1,4 @@
-/* Text for the console, made without a C library: it needs no division of 64 bits and no memory of its own. */
+/* Formatting of text without a C library. It needs no 64-bit division and no memory of its own. */
 
 #include "text.h"
 
@@ -9,7 +9,7 @@ static uint32_t put(char *line, uint32_t length, uint32_t room, char c)
     return length;
 }
 
-/* Least digit first, by long division in pieces of 16 bits. */
+/* Write the digits, lowest first, by long division in pieces of 16 bits. */
 static uint32_t digits(uint64_t value, char *reversed)
 {
     uint32_t count = 0;
@@ -62,7 +62,7 @@ uint32_t text_format(char *line, uint32_t room, const char *format, __builtin_va
     return length;
 }
 
-/* What the compiler may call on its own account. */
+/* Functions that the compiler may call by itself. */
 void *memcpy(void *to, const void *from, size_t length)
 {
     uint8_t *out = to;

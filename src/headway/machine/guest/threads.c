@@ -1,4 +1,4 @@
-/* Threads: a fixed table of them, each with a stack; born by spawn, gone when somebody has joined them. */
+/* The threads: a fixed table, each with a stack. spawn takes a place in it, and joining the thread frees the place. */
 
 #include "kernel.h"
 
@@ -24,8 +24,8 @@ void threads_prepare(void)
     spawn(&first);
 }
 
-/* A thread's id names its place in the table, and which of the threads that had that place it is. One that was joined
- * is still known by it, until its place is taken. */
+/* Return the thread with that id, or NULL. An id gives the place in the table, and which thread in that place it is. A
+ * joined thread is still found until its place is taken. */
 struct thread *thread_of(uint32_t id)
 {
     struct thread *thread = &threads[(id - 1) % THREADS_MAX];
@@ -46,7 +46,7 @@ struct thread *spawn(const struct hw_start *start)
     thread->block.id = id;
     for (uint32_t at = 0; at < sizeof thread->block.name - 1 && start->name[at]; at++)
         thread->block.name[at] = start->name[at];
-    top -= 64; /* what tp points to: the nesting of its marked regions */
+    top -= 64; /* room for the nesting of its marked regions, to which tp points */
     for (uint32_t *word = (uint32_t *) top; word < (uint32_t *) (top + 64); word++)
         *word = 0;
     thread->x[0] = (uint32_t) thread_begin;

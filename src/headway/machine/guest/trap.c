@@ -1,4 +1,4 @@
-/* What a trap asks for: an interrupt's work, a system call, or the end of a program that did what it may not. */
+/* Traps: interrupts, system calls, and the end of a program that did something forbidden. */
 
 #include "kernel.h"
 
@@ -100,7 +100,7 @@ struct thread *trap(struct thread *self, uint32_t cause)
         }
         if (self->x[A7] != CALL_START)
             panic("kernel made a system call", self);
-        CSR_WRITE(CSR_HWBLOCK, 0); /* the end of what the hart was before it ran threads */
+        CSR_WRITE(CSR_HWBLOCK, 0); /* end the thread that the hart was before it ran threads */
         CSR_WRITE(CSR_HWSW, HWSW_SWNE | HWSW_KPSW | TAG_IDLE << 8);
         break;
     case 0:

@@ -82,11 +82,11 @@ class Part:
 class Pipeline(Part):
     """How long instructions take, in cycles (section 2)."""
 
-    divide: Number = Number(34, 1, _TICKS, "cycles that a division holds its hart")
-    device: Number = Number(4, 1, _TICKS, "cycles of a load or store of a device")
+    divide: Number = Number(34, 1, _TICKS, "cycles for which a division holds its hart")
+    device: Number = Number(4, 1, _TICKS, "cycles of a load from or a store to a device")
     load: Number = Number(2, 1, _TICKS, "cycles until the result of a load can be used")
     multiply: Number = Number(3, 1, _TICKS, "cycles until the result of a multiplication can be used")
-    refill: Number = Number(2, 0, _TICKS, "cycles to refill after a taken branch, a jump, a trap")
+    refill: Number = Number(2, 0, _TICKS, "cycles to refill after a taken branch, a jump or a trap")
 
 
 @dataclass(frozen=True)
@@ -109,8 +109,8 @@ class L2(Part):
 
     size: Size = Size("256KiB", "64B", "64MiB", "bytes")
     ways: Number = Number(8, 1, 32, "lines of a set", power=True)
-    line: Number = Number(32, 16, 256, "bytes of a line, as those of l1i and l1d", power=True)
-    hit: Number = Number(10, 0, _TICKS, "ticks to bring a line that it has")
+    line: Number = Number(32, 16, 256, "bytes of a line, the same as of l1i and l1d", power=True)
+    hit: Number = Number(10, 0, _TICKS, "ticks to deliver a line that it has")
 
     def __post_init__(self) -> None:
         """Check that the cache has at least one set."""
@@ -126,7 +126,7 @@ def _check_sets(size: int, ways: int, line: int) -> None:
 class Tlb(Part):
     """The micro-TLB of each hart."""
 
-    entries: Number = Number(16, 0, 256, "pages that it knows; 0: there is none")
+    entries: Number = Number(16, 0, 256, "pages that it holds; 0: no micro-TLB")
     page: Size = Size("4KiB", "256B", "4MiB", "bytes of a page")
     miss: Number = Number(20, 0, _TICKS, "ticks of a miss")
 
@@ -135,8 +135,8 @@ class Tlb(Part):
 class Bus(Part):
     """The bus that all cores share."""
 
-    line: Number = Number(4, 1, _TICKS, "ticks that a line takes it")
-    word: Number = Number(1, 1, _TICKS, "ticks that a word takes it")
+    line: Number = Number(4, 1, _TICKS, "ticks for which a line occupies it")
+    word: Number = Number(1, 1, _TICKS, "ticks for which a word occupies it")
 
 
 @dataclass(frozen=True)
@@ -152,14 +152,14 @@ class Memory(Part):
 class Progress(Part):
     """The progress unit."""
 
-    switch: Number = Number(16, 1, _TICKS, "cycles of a write of hwblock")
+    switch: Number = Number(16, 1, _TICKS, "cycles of a write to hwblock")
 
 
 @dataclass(frozen=True)
 class Profile(Part):
     """The profile buffers."""
 
-    authorise: Number = Number(40, 1, _TICKS, "cycles of a write of hwauth")
+    authorise: Number = Number(40, 1, _TICKS, "cycles of a write to hwauth")
 
 
 @dataclass(frozen=True)
@@ -167,14 +167,14 @@ class Trigger(Part):
     """A trigger block: what it looks for, how often it must find it, and in which states of the sequencer it looks."""
 
     first: Number = Number(None, 0, 0xFFFF_FFFF, "address", base=16)
-    watch: Choice = Choice("what its addresses are of", "execute", "load", "store", "access")
-    second: Number = Number(0, 0, 0xFFFF_FFFF, "another; or address after the last of a range", base=16)
-    range: Switch = Switch(False, "all addresses from first to second (without it)")
-    mask: Number = Number(0, 0, 0xFFFF_FFFF, "bits of what is loaded or stored that count; 0: none", base=16)
-    value: Number = Number(0, 0, 0xFFFF_FFFF, "what they must be", base=16)
-    count: Number = Number(1, 1, 0x7FFF_FFFF, "fires each so many times")
-    states: Number = Number(7, 0, 7, "of the sequencer in which it looks, a bit each")
-    harts: Number = Number(0xFF, 0, 0xFF, "of the core that it looks at, a bit each", base=16)
+    watch: Choice = Choice("the accesses whose addresses it compares", "execute", "load", "store", "access")
+    second: Number = Number(0, 0, 0xFFFF_FFFF, "another address, or the address after a range", base=16)
+    range: Switch = Switch(False, "all addresses from first up to, not including, second")
+    mask: Number = Number(0, 0, 0xFFFF_FFFF, "bits of the loaded or stored value to compare; 0: none", base=16)
+    value: Number = Number(0, 0, 0xFFFF_FFFF, "the value that they must have", base=16)
+    count: Number = Number(1, 1, 0x7FFF_FFFF, "it fires at every count-th match")
+    states: Number = Number(7, 0, 7, "states of the sequencer in which it looks, a bit each")
+    harts: Number = Number(0xFF, 0, 0xFF, "harts of the core at which it looks, a bit each", base=16)
 
     def registers(self) -> tuple[int, ...]:
         """Return the values of its registers, as a program would write them (section 9)."""
@@ -189,9 +189,9 @@ class Trigger(Part):
 class Move(Part):
     """A transition of the sequencer."""
 
-    state: Number = Number(None, 0, 2, "that it leaves")
-    to: Number = Number(None, 0, 2, "that it enters")
-    when: Number = Number(None, 1, 15, "triggers of which one must fire, a bit each")
+    state: Number = Number(None, 0, 2, "the state that it leaves")
+    to: Number = Number(None, 0, 2, "the state that it enters")
+    when: Number = Number(None, 1, 15, "triggers, one of which must fire, a bit each")
 
     def __post_init__(self) -> None:
         """Check that the two states differ."""
@@ -203,12 +203,12 @@ class Move(Part):
 class Action(Part):
     """The actions on entering a state of the sequencer."""
 
-    state: Number = Number(None, 0, 2, "that is entered")
-    mark: Switch = Switch(False, "a trigger marker into the trace")
-    stop: Switch = Switch(False, "a breakpoint exception for the hart that did it")
-    hold: Switch = Switch(False, "the line is up as long as the state lasts")
-    interrupt: Switch = Switch(False, "the line is raised once")
-    reload: Switch = Switch(False, "the triggers count anew")
+    state: Number = Number(None, 0, 2, "the state that is entered")
+    mark: Switch = Switch(False, "write a trigger marker to the trace")
+    stop: Switch = Switch(False, "raise a breakpoint exception in the hart that caused it")
+    hold: Switch = Switch(False, "hold the line up as long as the state lasts")
+    interrupt: Switch = Switch(False, "raise the line once")
+    reload: Switch = Switch(False, "restart the counts of the triggers")
 
     def bits(self) -> int:
         """Return the value of its register (section 9)."""
@@ -219,23 +219,21 @@ class Action(Part):
 class Trace(Part):
     """The trace unit of each core (section 9)."""
 
-    enabled: Switch = Switch(False, "there is one")
+    enabled: Switch = Switch(False, "whether there is a trace unit")
     harts: Number = Number((1 << 128) - 1, 0, (1 << 128) - 1, "harts that may be traced, a bit each", base=16)
-    start: Switch = Switch(True, "they are from reset on (false: when they ask by hwtrace)")
-    cycle_accurate: Switch = Switch(True, "stalls and waits are traced, so that times are known")
-    all_targets: Switch = Switch(False, "send the targets of indirect jumps that a decoder expects, too")
-    sync: Number = Number(1024, 64, 1 << 20, "bytes from one synchronisation to the next")
-    fifo: Number = Number(256, 128, 1 << 20, "bytes that wait for the port; what finds no room is lost")
-    port: Number = Number(0, 0, 1024, "bits that leave the port each cycle; 0: as many as there are")
-    buffer: Number = Number(
-        0, 0, 1 << 24, "words of 32 bits of a trace buffer (a ring); 0: everything is kept", power=True
-    )
-    after: Number = Number(0, 0, 1 << 24, "words that the buffer takes after a trigger")
-    states: Number = Number(7, 0, 7, "of the sequencer in which harts are traced, a bit each")
-    line: Number = Number(0, 0, 31, "of the PLIC, for actions; 0: none")
-    window: Number = Number(0, 0, 0x7FFF_FFFF, "cycles of a profiling window; 0: no profile is sent")
-    profiled: Number = Number(7, 0, 7, "states of the sequencer in which it counts, a bit each")
-    counted: Number = Number(0xFF, 0, 0xFF, "harts of each core that it counts, a bit each", base=16)
+    start: Switch = Switch(True, "trace them from reset on (false: when they ask by hwtrace)")
+    cycle_accurate: Switch = Switch(True, "trace stalls and waits, so that times are known")
+    all_targets: Switch = Switch(False, "send also those targets of indirect jumps that a decoder expects")
+    sync: Number = Number(1024, 64, 1 << 20, "bytes between two synchronisations")
+    fifo: Number = Number(256, 128, 1 << 20, "bytes that can wait for the port; more are lost")
+    port: Number = Number(0, 0, 1024, "bits that leave the port each cycle; 0: no limit")
+    buffer: Number = Number(0, 0, 1 << 24, "32-bit words of a trace buffer (a ring); 0: keep everything", power=True)
+    after: Number = Number(0, 0, 1 << 24, "words that the buffer still takes after a trigger")
+    states: Number = Number(7, 0, 7, "states of the sequencer in which harts are traced, a bit each")
+    line: Number = Number(0, 0, 31, "line of the PLIC for actions; 0: none")
+    window: Number = Number(0, 0, 0x7FFF_FFFF, "cycles of a profiling window; 0: send no profile")
+    profiled: Number = Number(7, 0, 7, "states of the sequencer in which the profile counts, a bit each")
+    counted: Number = Number(0xFF, 0, 0xFF, "harts of each core that the profile counts, a bit each", base=16)
     triggers: tuple[Trigger, ...] = ()
     moves: tuple[Move, ...] = ()
     actions: tuple[Action, ...] = ()
@@ -271,8 +269,8 @@ class Timer(Part):
 class Script(Part):
     """Text that the UART receives: the first byte at tick ``at``, then a byte every ``uart.every`` ticks."""
 
-    at: Number = Number(None, 0, _LATEST, "tick")
-    text: Text = Text(None, "what comes", most=_MAX_SCRIPT)
+    at: Number = Number(None, 0, _LATEST, "tick of the first byte")
+    text: Text = Text(None, "the text that arrives", most=_MAX_SCRIPT)
 
 
 @dataclass(frozen=True)
@@ -280,8 +278,8 @@ class Uart(Part):
     """The UART and what it receives: from a file, by a script, or both."""
 
     tick: Number = Number(200, 1, 1_000_000_000, "ticks to send a byte")
-    input: Path = Path("file with what it receives")
-    start: Number = Number(0, 0, _LATEST, "tick at which the first byte comes")
+    input: Path = Path("file with the bytes to receive")
+    start: Number = Number(0, 0, _LATEST, "tick at which the first byte arrives")
     every: Number = Number(2000, 1, 1_000_000_000, "ticks from one byte to the next")
     script: tuple[Script, ...] = ()
 
@@ -300,10 +298,10 @@ class Uart(Part):
 class Block(Part):
     """The block device."""
 
-    image: Path = Path("file with what it holds")
-    sectors: Number = Number(2048, 0, _MAX_SECTORS, "sectors of zeros, where there is no image")
+    image: Path = Path("file with its contents")
+    sectors: Number = Number(2048, 0, _MAX_SECTORS, "sectors of zeros, if there is no image")
     latency: Number = Number(2000, 1, 1_000_000_000, "ticks of a command")
-    sector: Number = Number(100, 0, 1_000_000_000, "more ticks for each sector")
+    sector: Number = Number(100, 0, 1_000_000_000, "additional ticks for each sector")
     save: Switch = Switch(False, "write the image back at the end")
 
     def __post_init__(self) -> None:
@@ -323,10 +321,10 @@ class Block(Part):
 class Interrupt(Part):
     """An external interrupt line that is raised ``count`` times, every ``every`` ticks from ``at`` on."""
 
-    source: Number = Number(None, 4, 31, "of the PLIC")
+    source: Number = Number(None, 4, 31, "line of the PLIC")
     at: Number = Number(None, 0, _LATEST, "tick of the first one")
     every: Number = Number(0, 0, _LATEST, "ticks from one to the next")
-    count: Number = Number(1, 1, 1_000_000_000, "how many")
+    count: Number = Number(1, 1, 1_000_000_000, "number of interrupts")
 
     def __post_init__(self) -> None:
         """Check that repeated interrupts have a period."""
@@ -339,8 +337,8 @@ class Smi(Part):
     """System-management interrupts, which stop all cores."""
 
     at: Number = Number(0, 0, _LATEST, "tick of the first one")
-    every: Number = Number(0, 0, _LATEST, "ticks from one to the next; 0: there is one only")
-    ticks: Number = Number(0, 0, 1_000_000_000, "for how long; 0: there is none")
+    every: Number = Number(0, 0, _LATEST, "ticks from one to the next; 0: only one")
+    ticks: Number = Number(0, 0, 1_000_000_000, "ticks that each lasts; 0: none")
 
     def __post_init__(self) -> None:
         """Check that the machine runs between two interrupts."""
@@ -355,7 +353,7 @@ class Power(Part):
     c1: Number = Number(2, 0, _TICKS, "ticks to wake from C1")
     c2: Number = Number(20, 0, _TICKS, "ticks to wake from C2")
     c3: Number = Number(200, 0, _TICKS, "ticks to wake from C3")
-    window: Number = Number(1024, 8, 1 << 20, "ticks of which pwduty stops the clock for eighths", power=True)
+    window: Number = Number(1024, 8, 1 << 20, "ticks of a window, of which pwduty stops eighths", power=True)
 
 
 @dataclass(frozen=True)
@@ -363,12 +361,16 @@ class Range(Part):
     """Instruction addresses whose time is a state of its own, given by ``start`` and ``end`` or by a ``symbol``."""
 
     name: Text = Text(
-        None, "of the state", pattern=r"[A-Za-z0-9_][\w.$:-]*", most=64, words="a word of letters, digits and _.$:-"
+        None,
+        "name of the state",
+        pattern=r"[A-Za-z0-9_][\w.$:-]*",
+        most=64,
+        words="a word of letters, digits and _.$:-",
     )
     start: Number = Number(0, 0, 0xFFFF_FFFF, "first address", base=16)
     end: Number = Number(0, 0, 0xFFFF_FFFF, "address after the last", base=16)
-    symbol: Text = Text("", "function whose addresses they are", most=1024)
-    kind: Choice = Choice("what time there is", "effective", "noneffective", "poll")
+    symbol: Text = Text("", "function that has these addresses", most=1024)
+    kind: Choice = Choice("how time there counts", "effective", "noneffective", "poll")
 
     def __post_init__(self) -> None:
         """Check that either addresses or a symbol are given."""
@@ -382,10 +384,10 @@ class Range(Part):
 class Config(Part):
     """The configuration of a whole machine: ``Config.of(cores=2, threads=6, l1d=Cache("16KiB", ways=4))``."""
 
-    cores: Number = Number(1, 1, 16, "how many")
+    cores: Number = Number(1, 1, 16, "number of cores")
     threads: Number = Number(6, 1, 8, "hardware threads (harts) of each core")
-    issue: Choice = Choice("whose turn a cycle is", "strict", "skip")
-    boot: Choice = Choice("which harts start by themselves", "first", "all")
+    issue: Choice = Choice("which hart gets a cycle", "strict", "skip")
+    boot: Choice = Choice("harts that start by themselves", "first", "all")
     pipeline: Pipeline = Pipeline()
     l1i: Cache = Cache()
     l1d: Cache = Cache()

@@ -211,7 +211,7 @@ class Stream:
         tried = self._trial
         if tried.stretches >= 8 and tried.contradictions * 4 > tried.stretches:
             raise HeadwayError(
-                f"the program is not the one that stream {self.id:#x} is of ({tried.contradictions} of "
+                f"stream {self.id:#x} is not a trace of this program ({tried.contradictions} of "
                 f"{tried.stretches} spans contradict it): give the image that ran with --image"
             )
         if tried.stretches and not tried.instructions:
@@ -284,7 +284,7 @@ class Capture:
         ids = list(ids)
         for number in ids:
             if number in self.others:
-                raise SelectionError(f"{self.others[number]} speaks another protocol: only ETMv3 is decoded")
+                raise SelectionError(f"{self.others[number]} uses another protocol: only ETMv3 is decoded")
             if number not in self.streams:
                 have = ", ".join(f"{known:#x}" for known in self.streams)
                 raise SelectionError(

@@ -70,7 +70,7 @@ def plan(fits: Sequence[tuple[Stream, Fit]]) -> tuple[list[tuple[Stream, Fit | N
     unplaced = [(stream, None) for stream, found in timed if found.rate is None]
     names = ", ".join(f"{stream.id:#x}" for stream, _ in unplaced)
     if placed and unplaced:
-        notes.append(f"left out, as too few timestamps say how it lies to the others: stream {names}; name it alone")
+        notes.append(f"left out, as too few timestamps relate it to the others: stream {names}; name it alone")
     elif unplaced:
         notes.append(
             f"no timestamps: stream {names} is on its own clock, one nanosecond a cycle, to its first loss of time"

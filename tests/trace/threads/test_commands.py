@@ -107,7 +107,7 @@ def test_where_no_thread_was_traced_no_cycle_can_be_asked_for(tmp_path: Path) ->
     path = tmp_path / "my.hwt"
     run_ = headway("machine", "run", EXAMPLES / "sort.elf", "--config", tmp_path / "my.toml", "--trace", path, "-q")
     assert run_.returncode == 0, run_.stderr
-    assert "at no cycle" in refused("trace", "at", path, "--image", EXAMPLES / "sort.elf", "--cycle", 0)
+    assert "at any cycle" in refused("trace", "at", path, "--image", EXAMPLES / "sort.elf", "--cycle", 0)
 
 
 def test_stats_count_packets_and_instructions(recorded: Path, truth: Run) -> None:
@@ -315,9 +315,9 @@ def test_what_is_documented_works_on_the_trace_that_comes_with_headway(command: 
     [
         (b"", "is empty"),
         (b"text", "neither a trace"),
-        (b"HWTRACE\x02", "does not say of what machine"),
+        (b"HWTRACE\x02", "does not describe its machine"),
         (b"HWTRACE\x03" + bytes(20), "version 3"),
-        (b"HWTRACE\x02\xff\x02\x00\x00\x00{}", "nothing sensible"),
+        (b"HWTRACE\x02\xff\x02\x00\x00\x00{}", "missing or impossible"),
         (b"HWTRACE\x02\xff\x02\x00\x00\x00{", "no JSON"),
     ],
 )

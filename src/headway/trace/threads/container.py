@@ -140,11 +140,11 @@ class Recording:
         head = stream.read(_CHUNK.size)
         number, size = _CHUNK.unpack(head) if len(head) == _CHUNK.size else (0, 0)
         if number != _DESCRIPTION or size > _MAX_DESCRIPTION:
-            raise self._damaged("it does not say of what machine it is")
+            raise self._damaged("it does not describe its machine")
         try:
             found = json.loads(stream.read(size))
         except (ValueError, RecursionError):
-            raise self._damaged("what it says of its machine is no JSON") from None
+            raise self._damaged("the description of its machine is no JSON") from None
         return self._shape(found)
 
     def _shape(self, found: object) -> Shape:
@@ -159,7 +159,7 @@ class Recording:
                 "str": isinstance(value, str) and len(value) <= _LONGEST.get(field.name, 0),
             }[str(field.type)]
             if not good:
-                raise self._damaged(f"it says nothing sensible of its machine's {field.name}")
+                raise self._damaged(f"its machine's {field.name} is missing or impossible")
             chosen[field.name] = value
         return Shape(**chosen)  # type: ignore[arg-type]
 

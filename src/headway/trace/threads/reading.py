@@ -267,11 +267,9 @@ class Trace:
         self.check_program()
         clock = self.clock(of)
         if not clock.end:
-            raise HeadwayError(
-                f"it is not known at any cycle of core {of} what was done: name another core, or trace it again"
-            )
+            raise HeadwayError(f"nothing is known of core {of} at any cycle: name another core, or trace it again")
         if not 0 <= cycle < clock.end:
-            raise HeadwayError(f"the trace of core {of} is of {clock.end} cycles: give one from 0 to {clock.end - 1}")
+            raise HeadwayError(f"the trace of core {of} has {clock.end} cycles: give one from 0 to {clock.end - 1}")
         tick = clock.tick(cycle)
         found = []
         for core in range(self.shape.cores):

@@ -306,7 +306,7 @@ def test_all_together_is_the_sum_of_what_was_reported(
 def test_processors_that_are_not_there_are_refused_in_one_sentence() -> None:
     assert choose(None) == online()
     assert choose([0]) == (0,)
-    with pytest.raises(SelectionError, match="there is no processor 4095 that is on; these are: 0"):
+    with pytest.raises(SelectionError, match="there is no processor 4095 that is online; these are: 0"):
         choose([0, 4095])
 
 

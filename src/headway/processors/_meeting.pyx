@@ -167,7 +167,7 @@ cdef class Meeting:
         for i, cpu in enumerate(self.cpus):
             meeting_expect(self.m, i, cpu in cpus)
 
-    def announce_cuts(self, uintptr_t at, uintptr_t number, uint64_t ahead, object keep):
+    def announce_snapshots(self, uintptr_t at, uintptr_t number, uint64_t ahead, object keep):
         """Announce a snapshot of a ledger, ``ahead`` ns later, at each meeting, in memory that ``keep`` keeps alive."""
         self.keep = keep
         meeting_set_snapshot(self.m, <uint64_t *>at, <uint32_t *>number, ahead)
@@ -187,9 +187,9 @@ cdef class Meeting:
         return met
 
     @property
-    def cut(self):
+    def snapshot(self):
         """The moment of the last snapshot that was announced."""
-        return meeting_cut(self.m)
+        return meeting_snapshot(self.m)
 
     def stamps(self):
         """Return the stamps of the last attempt, in the order of the processors; None for a reader that has not come."""

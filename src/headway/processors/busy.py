@@ -37,8 +37,8 @@ class Busy(Protocol):
     """The quality of ``utilisation`` and ``states``."""
     reasons: Mapping[str, str]
 
-    def cut_words(self) -> tuple[int, int] | None:
-        """Return where a snapshot is announced (`Memory.cut_words`); None if a reading is of the time it is made."""
+    def snapshot_words(self) -> tuple[int, int] | None:
+        """Return where a snapshot is announced (`Memory.snapshot_words`); None if a reading is of the time it is made."""
 
     def read(self, at: int) -> Mapping[int, object]:
         """Return the account of each processor as of the snapshot at the moment ``at`` (ns), which is past."""
@@ -99,11 +99,13 @@ class BpfBusy:
         self._source.begin()
         if not self._source.knows_stolen and virtual():
             self.quality = {"utilisation": Quality.BOUND, "states": Quality.EXACT}
-            self.reasons = {"utilisation": "what the hypervisor took is in it: this kernel keeps no account of that"}
+            self.reasons = {
+                "utilisation": "it includes time that the hypervisor took: this kernel keeps no account of that"
+            }
 
-    def cut_words(self) -> tuple[int, int] | None:
+    def snapshot_words(self) -> tuple[int, int] | None:
         """Return where the eBPF programs expect the announcement of a snapshot."""
-        return self._source.cut_words()
+        return self._source.snapshot_words()
 
     def read(self, at: int) -> Mapping[int, object]:
         """Return the cells of each processor."""
@@ -197,13 +199,13 @@ class KernelBusy:
         self.quality: Mapping[str, Quality] = {"utilisation": Quality.SAMPLED, "states": Quality.SAMPLED}
         if measured:
             self.reasons = {
-                "utilisation": "what cpuidle calls not idle, which may miss interrupts",
+                "utilisation": "the time that cpuidle does not count as idle, which may miss interrupts",
                 **self.reasons,
             }
         else:
             self.reasons = {"utilisation": divided, **self.reasons}
 
-    def cut_words(self) -> tuple[int, int] | None:
+    def snapshot_words(self) -> tuple[int, int] | None:
         """Return None: the account is of the moment at which it is read."""
         return None
 

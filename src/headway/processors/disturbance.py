@@ -38,7 +38,7 @@ FOR_GOOD = (OFFLINE, FORBIDDEN)
 
 REASONS = {
     ABSENT: "its reader did not come: something more urgent has the processor",
-    OFFLINE: "the processor is off, or was",
+    OFFLINE: "the processor is offline, or was",
     FORBIDDEN: "its reader may not run there any more (cpuset)",
     MOVED: "its reader was moved to another processor",
     PREEMPTED: "something more urgent took the processor from its reader",
@@ -46,10 +46,10 @@ REASONS = {
     SKEW: "it was read too late after the others",
     CLOCK: "the clocks of two processors do not agree",
     COUNTER: "a counter could not be read, or jumped",
-    LATE: "all were read long after the interval's end: headway was stopped, or the machine slept",
+    LATE: "all were read long after the end of the interval: headway was stopped, or the machine slept",
     SMI: "a system management interrupt stopped all processors",
     STEAL: "the hypervisor took the processor from its reader",
-    NEW: "there was no good reading before that it could be compared with",
+    NEW: "there was no earlier good reading to compare it with",
 }
 """The reasons in words, by their names in JSON."""
 

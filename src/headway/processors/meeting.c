@@ -62,7 +62,7 @@ struct meeting {
 	_Atomic uint64_t done __attribute__((aligned(LINE))); /* WORD with the number of readers that have read */
 	_Atomic uint64_t left __attribute__((aligned(LINE))); /* WORD with the number of readers that have left */
 	_Atomic uint32_t over; /* futex: number of the last attempt that all readers have left */
-	_Atomic uint64_t cut;
+	_Atomic uint64_t snapshot;
 	_Atomic uint32_t ready; /* futex: number of threads that have started */
 	uint32_t n;
 	struct reader *readers;

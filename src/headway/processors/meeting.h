@@ -66,7 +66,7 @@ int meeting_precede(struct meeting *m, int precede);
 /* Set whether a reader is expected. */
 void meeting_expect(struct meeting *m, uint32_t reader, int expected);
 /* Set where to announce a snapshot of the ledger (NULL: nowhere), and how much later than the meeting it is. */
-void meeting_set_cut(struct meeting *m, uint64_t *at, uint32_t *number, uint64_t ahead);
+void meeting_set_snapshot(struct meeting *m, uint64_t *at, uint32_t *number, uint64_t ahead);
 /*
  * Set for how many ns a reader keeps its processor while others have not come (half of it while they have not read), for
  * how many ns it waits in all for them to come, and the cycles of the chain (a multiple of 64; 0: none).
@@ -78,7 +78,7 @@ int meeting_attempt(struct meeting *m, uint64_t moment, uint64_t deadline);
 int meeting_sleep(const int *fds, uint32_t n, uint64_t until);
 /* The number of the attempt, and the moment of its snapshot. */
 uint64_t meeting_number(const struct meeting *m);
-uint64_t meeting_cut(const struct meeting *m);
+uint64_t meeting_snapshot(const struct meeting *m);
 /* Copy the reading of the last attempt; its `attempt` is 0 if the reader has not come. */
 void meeting_read(const struct meeting *m, uint32_t reader, struct meeting_reading *to);
 /* End the threads and free the memory. */

@@ -22,7 +22,7 @@ from .readings import Readings, Round
 __all__ = ["Observer", "choose", "clock", "sleep_until"]
 
 SETTLED = 20_000
-"""ns after a snapshot by which every handler knows of it (`Memory.cut`)."""
+"""ns after a snapshot by which every handler knows of it (`Memory.snapshot`)."""
 
 
 class _Reading(NamedTuple):
@@ -30,7 +30,7 @@ class _Reading(NamedTuple):
 
     at: int
     """When its counters were read, ns of CLOCK_MONOTONIC."""
-    cut: int
+    snapshot: int
     """The moment of the snapshot of its ledger."""
     account: object
     words: tuple[int, ...]
@@ -57,7 +57,7 @@ def choose(wanted: Sequence[int] | None) -> tuple[int, ...]:
     missing = sorted(set(wanted or ()) - set(on))
     if missing:
         which = f"processor {missing[0]}" if len(missing) == 1 else f"processors {processors.as_list(missing)}"
-        raise SelectionError(f"there is no {which} that is on; these are: {processors.as_list(on)}")
+        raise SelectionError(f"there is no {which} that is online; these are: {processors.as_list(on)}")
     return tuple(sorted(wanted)) if wanted is not None else on
 
 
@@ -121,13 +121,13 @@ class Observer:
         quality = {**dict.fromkeys(FIGURES, Quality.EXACT), **self._busy.quality}
         reasons = dict(self._busy.reasons)
         if self._counter is None:
-            how = "so instructions are timed at both ends of the sample" if self._probe else "and none is to be timed"
+            how = "so instructions are timed at both ends of the sample" if self._probe else "and the probe is off"
             for name in ("effective_hz", "actual_hz"):
                 quality[name] = Quality.SAMPLED if self._probe else Quality.UNAVAILABLE
                 reasons[name] = f"nothing counts unhalted cycles here (see headway doctor), {how}"
         elif not self._counter.reference:
             quality["actual_hz"] = quality["utilisation"]
-            reasons["actual_hz"] = "busy ticks by busy time: nothing counts reference cycles here"
+            reasons["actual_hz"] = "busy ticks divided by busy time: nothing counts reference cycles here"
         if not self._power.names:
             quality["idle"], reasons["idle"] = Quality.UNAVAILABLE, "this kernel has no cpuidle states here"
         if not self._power.throttles:

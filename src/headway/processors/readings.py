@@ -49,7 +49,7 @@ class Round:
     """Processors whose reader was on another one at first, whatever the result."""
     dropped: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     """The number of readings of a processor that were tried again, by reason."""
-    cut: int = 0
+    snapshot: int = 0
     """The moment of the ledgers' snapshot; 0 if none was announced."""
     held: int = 0
     """The longest time for which a reader kept its processor, ns."""
@@ -84,10 +84,10 @@ class Readings:
         """Processors that had no good reading last time. They may be off, or on again."""
         self._virtual = virtual()
 
-    def start(self, cut_words: tuple[int, int] | None, keep: object, *, fifo: bool) -> list[str]:
+    def start(self, snapshot_words: tuple[int, int] | None, keep: object, *, fifo: bool) -> list[str]:
         """Start the readers. Return notes for the user. Raises HeadwayError if there are no readers.
 
-        ``cut_words``: where snapshots of the ledgers are announced, in memory that ``keep`` keeps alive.
+        ``snapshot_words``: where snapshots of the ledgers are announced, in memory that ``keep`` keeps alive.
         """
         if snapshot_words is not None:
             self._meeting.announce_snapshots(*snapshot_words, SNAPSHOT_AHEAD, keep)

@@ -71,7 +71,7 @@ class CpuTime:
     ) -> None:
         """``usual`` is shared with other buffers. While it is unknown, the first look is after ``first``."""
         if capacity <= 0 or first <= 0 or not 0 < useful < 1:
-            raise ValueError("capacity and first are above 0, and useful is between 0 and 1")
+            raise ValueError("capacity and first must be above 0, and useful between 0 and 1")
         self._capacity = capacity
         self._useful = self._part = useful
         self._budget = budget

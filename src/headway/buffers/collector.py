@@ -18,7 +18,7 @@ Into = TypeVar("Into")
 GRAIN = 1_000_000
 """ns. Looks that are due within this time are taken together."""
 PATIENCE = 16
-"""A look that depends on a thread's time may be late by this fraction of the wait, so more such looks are merged."""
+"""A look that depends on a thread's time may be late by the wait divided by this, so that more looks are merged."""
 
 
 @dataclass(slots=True)

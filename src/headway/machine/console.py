@@ -17,7 +17,7 @@ MAX_KEPT = 64 << 20
 
 
 class Console:
-    """Byte streams for input and output of a program. Without, it reads nothing, and ``written`` keeps its output."""
+    """Byte streams for a program's input and output. Without them it reads nothing; ``written`` keeps the output."""
 
     def __init__(
         self, input: BinaryIO | None = None, output: BinaryIO | None = None, errors: BinaryIO | None = None

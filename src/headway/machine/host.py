@@ -127,7 +127,7 @@ class Host:
         return struct.unpack(f"<{count}I", self._memory.read(address, 4 * count))
 
     def _write(self, address: int, size: int, *, error: bool) -> bool:
-        """Write memory to the console in pieces; whether all of it is memory (else nothing was written)."""
+        """Write memory to the console in pieces. Return False, with nothing written, if a part of it is no memory."""
         try:
             for at in range(address, address + min(size, 1 << 32), _CHUNK):
                 self._memory.read(at, min(_CHUNK, address + size - at))
@@ -163,7 +163,7 @@ class Host:
     def _sys_write0(self, parameter: int, now: int) -> int:
         at = parameter
         while True:
-            size = 256 - at % 256  # the end of the memory is a multiple of it
+            size = 256 - at % 256  # the memory ends at a multiple of 256
             text, end, _ = self._memory.read(at, size).partition(b"\0")
             self._console.write(text)
             if end:

@@ -100,7 +100,7 @@ class Slices:
         return True
 
     def within(self, track: int, start: int, end: int, name: str, category: str, address: int) -> None:
-        """Report what a part of the span was spent on that was just reported to `executes` and not passed."""
+        """Report what a part of the last span was spent on, after `executes` has returned True for that span."""
         now = self._tracks[track]
         start = max(start, now.begin)
         if now.name is None or start >= end:

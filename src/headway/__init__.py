@@ -1,8 +1,8 @@
-"""headway: how much progress each thread of a real program makes, where the rest of its time goes and why.
+"""Headway shows how much progress each thread of a real program makes, where the rest of its time goes, and why.
 
-Programs mark regions with `noneffective`, `poll` and the bare pair `set_noneffective` and `clear_noneffective`; those
-in C and other languages with the header in the folder that `get_include` names. `observe` measures threads while a
-block runs, `Machine` runs programs on the reference machine, `open` reads recordings.
+Programs in Python mark regions with `noneffective`, `poll`, or the pair `set_noneffective` and `clear_noneffective`.
+Programs in C and other languages use the header ``headway.h`` in the folder that `get_include` returns. `observe`
+measures threads while a block runs, `Machine` runs programs on the reference machine, and `open` reads recordings.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ _WHERE = {
 
 
 def get_include() -> str:
-    """The folder of ``headway.h``, for a compiler's ``-I``."""
+    """Return the folder that contains ``headway.h``, for a compiler's ``-I`` option."""
     return str(Path(__file__).parent / "include")
 
 
 def __getattr__(name: str) -> object:
-    """What is here, when it is first asked for: importing headway alone loads none of its code.
+    """Import a public name when it is first used, so that ``import headway`` alone loads no other module.
 
-    Raises `headway.extras.MissingExtraError` where it needs an extra that is not installed.
+    Raises `headway.extras.MissingExtraError` if the name needs an extra that is not installed.
     """
     if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

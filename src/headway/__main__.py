@@ -1,4 +1,4 @@
-"""``python -m headway``: the command, where its script is not on the path."""
+"""``python -m headway`` runs the command line where the ``headway`` script is not on the path."""
 
 from headway.commands import main
 

@@ -1,4 +1,4 @@
-"""What goes wrong for reasons a user can do something about."""
+"""Errors that a user can do something about."""
 
 from __future__ import annotations
 
@@ -6,21 +6,24 @@ __all__ = ["CommandFailedError", "HeadwayError", "SelectionError"]
 
 
 class HeadwayError(Exception):
-    """One clear sentence: what is wrong, where, and what to do. Shown without a traceback; exit status 125."""
+    """A user's error: one sentence that says what is wrong, where, and what to do.
+
+    The command line shows it without a traceback and exits with `exit_status`, 125 by default.
+    """
 
     exit_status = 125
     final = False
-    """Whether no other source could do better."""
+    """Whether the error holds for every source, so that choosing another source cannot help."""
 
 
 class SelectionError(HeadwayError):
-    """What was chosen to be measured is not there."""
+    """The threads, processes or processors that the user selected do not exist."""
 
     final = True
 
 
 class CommandFailedError(HeadwayError):
-    """The command could not be executed: exit status 126 (not executable) or 127 (not found)."""
+    """The command could not be executed. The exit status is 126 (not executable) or 127 (not found)."""
 
     final = True
 

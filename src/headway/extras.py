@@ -1,7 +1,7 @@
-"""Which packages are installed only on request: the extras of pyproject.toml, and what is said where one is missing.
+"""The extras of pyproject.toml: packages that are installed only on request, and the errors for missing ones.
 
-`EXTRAS` is the one table of them. A command, an option or a module that needs an extra calls `need` before it does
-anything else; `explained` turns the failed import of anything else that is optional into the same sentence.
+`EXTRAS` is the only table of extras. A command, option or module that needs an extra calls `need` first. `explained`
+turns a failed import of any other optional module into the same error.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ __all__ = ["EXTRAS", "Extra", "MissingExtraError", "explained", "install_line", 
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """An extra of the package ``headway``."""
+    """One extra of the package ``headway``."""
 
     what: str
-    """What it is needed for; the plural subject of a sentence."""
+    """What needs the extra; the plural subject of the error's sentence."""
     packages: Mapping[str, str]
-    """The modules that are imported, each with the package that has it."""
+    """The imported modules, each mapped to the package that provides it."""
     compiled: str = ""
-    """A compiled module of headway that is needed too and that make demo does not build; empty if there is none."""
+    """A compiled module of headway that is needed too and that ``make demo`` does not build; empty if there is none."""
 
 
 _RECORDING = {
@@ -60,10 +60,10 @@ EXTRAS: Mapping[str, Extra] = {
 
 
 class MissingExtraError(HeadwayError, ImportError):
-    """An extra that is needed is not installed; the sentence ends with the command that installs it."""
+    """An extra that is needed is not installed. The message ends with the command that installs it."""
 
     def __init__(self, extra: str, packages: Mapping[str, str]) -> None:
-        """``packages``: those that are missing, as in `Extra.packages`."""
+        """Make the message. ``packages`` holds the missing modules, in the form of `Extra.packages`."""
         one = len(packages) == 1
         super().__init__(
             f"{EXTRAS[extra].what} need {_listed(list(packages.values()))}, which {'is' if one else 'are'} not "
@@ -74,17 +74,21 @@ class MissingExtraError(HeadwayError, ImportError):
 
 
 def install_line(extra: str) -> str:
-    """The command that installs an extra."""
+    """Return the command that installs an extra."""
     return f"pip install 'headway[{extra}]'"
 
 
 def missing(extra: str) -> dict[str, str]:
-    """The modules of an extra that cannot be imported here, each with its package. None of them is imported."""
+    """Return the modules of an extra that cannot be imported here, each with its package. Imports none of them."""
     return {module: package for module, package in EXTRAS[extra].packages.items() if not _is_there(module)}
 
 
 def need(extra: str) -> None:
-    """Raise `MissingExtraError` if any module of the extra is not installed, HeadwayError if headway lacks its own."""
+    """Check that an extra can be used.
+
+    Raises `MissingExtraError` if a package of the extra is not installed, and `HeadwayError` if a compiled module of
+    headway is missing.
+    """
     compiled = EXTRAS[extra].compiled
     if compiled and not _is_there(compiled):
         raise _not_built(compiled)
@@ -94,13 +98,13 @@ def need(extra: str) -> None:
 
 
 def load(extra: str, module: str) -> Any:
-    """Import a module of an extra. Raises `MissingExtraError` if the extra is not installed."""
+    """Import a module of an extra and return it. Raises `MissingExtraError` if the extra is not installed."""
     need(extra)
     return import_module(module)
 
 
 def explained(error: ModuleNotFoundError) -> HeadwayError | None:
-    """What a failed import means to a user; None if the module is neither optional nor compiled."""
+    """Return the user's error for a failed import, or None if the module is neither optional nor compiled."""
     name = error.name or ""
     for extra, about in EXTRAS.items():
         for module, package in about.packages.items():

@@ -1,5 +1,4 @@
-"""Files that a user names. Read: a regular one, no larger than makes sense, and one sentence where it is not. Written:
-whole, or not at all."""
+"""Files that a user names: safe opening and reading, and writing that replaces a file only when it is complete."""
 
 from __future__ import annotations
 
@@ -19,10 +18,14 @@ File = str | os.PathLike[str]
 
 
 def open_file(path: File, what: str) -> BinaryIO:
-    """A regular file, to be read. ``what`` should have been given goes into the sentence. Raises HeadwayError."""
+    """Open a regular file for reading.
+
+    ``what`` says which file the user should give; it ends the error message. Raises HeadwayError if the file cannot be
+    opened or is not regular.
+    """
     words = ascii(os.fspath(path))
     try:
-        # Neither a pipe without a writer nor a device must be able to hold us.
+        # O_NONBLOCK: neither a pipe without a writer nor a device may block the open.
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError) as error:
         why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "not a file name"
@@ -34,7 +37,7 @@ def open_file(path: File, what: str) -> BinaryIO:
 
 
 def read_file(path: File, what: str, most: int) -> bytes:
-    """All of a regular file of ``most`` bytes at most. Raises HeadwayError."""
+    """Return the content of a regular file of at most ``most`` bytes. Raises HeadwayError; ``what`` as in `open_file`."""
     words = ascii(os.fspath(path))
     with open_file(path, what) as stream:
         try:
@@ -48,9 +51,11 @@ def read_file(path: File, what: str, most: int) -> bytes:
 
 @contextmanager
 def written_whole(path: str) -> Iterator[BinaryIO]:
-    """A file to be written, under another name until it is whole: what was there stays until then. Raises OSError.
+    """Yield a stream that replaces the file ``path`` when the block ends without an error.
 
-    A link stays one, and what is no regular file is written as it is.
+    Until then the data goes to a temporary file in the same folder, so the old content stays if writing fails. A
+    symbolic link stays a link: its target is replaced. Something that is not a regular file is written directly. Raises
+    OSError.
     """
     try:
         mode = os.stat(path).st_mode
@@ -62,7 +67,7 @@ def written_whole(path: str) -> Iterator[BinaryIO]:
         with open(path, "wb") as stream:
             yield stream
         return
-    path = os.path.realpath(path)  # where it is a link, that stays one
+    path = os.path.realpath(path)  # keep a symbolic link, replace its target
     folder, name = os.path.split(path)
     fd, scratch = tempfile.mkstemp(prefix=f".{name[:100]}.", dir=folder)
     try:
@@ -77,7 +82,7 @@ def written_whole(path: str) -> Iterator[BinaryIO]:
 
 
 def _umask() -> int:
-    """What is taken from the permissions of new files; it can only be read by setting it."""
+    """Return the file mode creation mask. The only way to read it is to set it (umask(2))."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask

@@ -1,4 +1,4 @@
-"""Text that every reader takes: names come from programs, which may call themselves anything."""
+"""Text that UTF-8 can hold. Names come from programs, which may use any bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def valid(text: str) -> str:
-    """The text with half characters, and bytes that were no text, written as their number: what UTF-8 can hold."""
+    """Return the text with surrogates, and bytes that were not valid text, replaced by escapes such as ``\\xff``."""
     return text if text.isascii() else _SURROGATE.sub(_number, text)
 
 

@@ -1,4 +1,4 @@
-"""Values out of a JSON document that may come from anywhere: each is checked when it is taken out."""
+"""Checked access to the values of a JSON document from an untrusted source."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ __all__ = [
 ]
 
 LARGEST = 1 << 63
-"""Integers are smaller than this."""
+"""Integers must be smaller than this."""
 
 
 class WrongValueError(ValueError):
-    """What is wrong with a document, in a clause."""
+    """A value in a document is wrong. The message is a clause such as ``name is 'x'``."""
 
 
 def table(found: object, name: str) -> Mapping[str, Any]:
-    """A table; ``name``: what it is, for the clause."""
+    """Return ``found`` as a table; ``name`` says in the error what it is. Raises WrongValueError."""
     if not isinstance(found, dict):
         raise WrongValueError(f"{name} is {shown(found)}")
     return found
 
 
 def items(found: Mapping[str, Any], name: str) -> list[Any]:
-    """A list in a table."""
+    """Return the list under ``name``. Raises WrongValueError."""
     value = found.get(name)
     if not isinstance(value, list):
         raise WrongValueError(f"{name} is {shown(value)}")
@@ -42,7 +42,7 @@ def items(found: Mapping[str, Any], name: str) -> list[Any]:
 
 
 def text(found: Mapping[str, Any], name: str, longest: int) -> str:
-    """A text of ``longest`` characters at most."""
+    """Return the text of at most ``longest`` characters under ``name``. Raises WrongValueError."""
     value = found.get(name)
     if not isinstance(value, str) or len(value) > longest:
         raise WrongValueError(f"{name} is {shown(value)}")
@@ -50,7 +50,7 @@ def text(found: Mapping[str, Any], name: str, longest: int) -> str:
 
 
 def integer(found: Mapping[str, Any], name: str, least: int) -> int:
-    """An integer from ``least`` to `LARGEST`."""
+    """Return the integer under ``name``, from ``least`` to below `LARGEST`. Raises WrongValueError."""
     value = found.get(name)
     if type(value) is not int or not least <= value < LARGEST:
         raise WrongValueError(f"{name} is {shown(value)}")
@@ -58,23 +58,23 @@ def integer(found: Mapping[str, Any], name: str, least: int) -> int:
 
 
 def optional(found: Mapping[str, Any], name: str, least: int = 0) -> int | None:
-    """An integer, or None where there is none."""
+    """Return the integer under ``name``, or None if it is absent or null. Raises WrongValueError."""
     return None if found.get(name) is None else integer(found, name, least)
 
 
 def integers(found: Mapping[str, Any], name: str) -> dict[str, int]:
-    """A table of integers that are not negative."""
+    """Return the table of non-negative integers under ``name``. Raises WrongValueError."""
     inner = table(found.get(name), name)
     return {key: integer(inner, key, 0) for key in inner}
 
 
 def no_number(text: str) -> NoReturn:
-    """For json.loads: NaN and infinities are Python's, not JSON's."""
+    """Reject NaN and infinities; for ``parse_constant`` of json.loads. JSON has no such numbers (RFC 8259, section 6)."""
     raise ValueError(f"{text} is no number of JSON")
 
 
 def shown(found: object) -> str:
-    """A value in a sentence: short, and harmless to a terminal."""
+    """Return a value for an error message: at most 80 characters, all of them printable ASCII."""
     words = "missing" if found is None else "a list" if isinstance(found, list) else ascii(found)
     words = "a table" if isinstance(found, dict) else words
     return words if len(words) <= 80 else f"{words[:79]}…"

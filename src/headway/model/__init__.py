@@ -1,4 +1,4 @@
-"""The vocabulary and the laws: states, cells, ledger, indices, quality. Imports nothing else of headway."""
+"""The vocabulary and the laws: states, cells, ledger, indices, quality. This room imports nothing else of headway."""
 
 from .accounting import Accounts, Level, Position, Step, Tally, Transition, level_of
 from .cause import Behind, Cause, CauseKey, add_causes, list_causes, subtract_causes, within

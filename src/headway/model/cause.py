@@ -1,6 +1,6 @@
-"""What is behind the time in a state: the thing waited for, who ended the wait, who held the processor.
+"""Causes of the time in a state: the object waited for, the thread that ended the wait, the thread that ran meanwhile.
 
-Causes are listed in one order, most time first, so that the same causes are equal however they came together.
+Causes are always sorted, the one with most time first, so that equal sets of causes compare equal.
 """
 
 from __future__ import annotations
@@ -15,38 +15,38 @@ __all__ = ["Behind", "Cause", "CauseKey", "add_causes", "list_causes", "subtract
 
 
 class Behind(Enum):
-    """How a cause relates to the state."""
+    """The relation of a cause to the state."""
 
     OBJECT = "object"
-    """What it was about: a lock, a file, a socket, an interrupt's device."""
+    """The object that the state was about: a lock, a file, a socket, an interrupt's device."""
     WAKER = "waker"
-    """Who ended the wait."""
+    """The thread that ended the wait."""
     HOLDER = "holder"
-    """Who had the processor meanwhile."""
+    """The thread that had the processor meanwhile."""
 
     __hash__ = object.__hash__
 
 
 CauseKey = tuple[str, Behind, str, int | None]
-"""What tells a cause from every other one of its thread: (state, behind, name, tid)."""
+"""(state, behind, name, tid): identifies a cause among those of its thread."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A part of a thread's time in one state, by one cause.
+    """The part of a thread's time in one state that one cause explains.
 
-    The causes of one state and one `Behind` add up to no more than the state's time; what is missing was not seen.
+    The causes of one state and one `Behind` add up to at most the state's time. The rest was not seen.
     """
 
     state: str
     behind: Behind
     name: str
-    """Of the thing or the thread, for people to read."""
+    """The name of the object or thread, for people to read."""
     time: int
     """In the ledger's time unit."""
     count: int
     tid: int | None = None
-    """Of the thread, where the cause is one."""
+    """The tid, if the cause is a thread."""
 
     @property
     def key(self) -> CauseKey:
@@ -55,7 +55,7 @@ class Cause:
 
 
 def list_causes(found: Mapping[CauseKey, tuple[int, int]]) -> tuple[Cause, ...]:
-    """Causes from their times and counts; those with neither are left out."""
+    """Return the causes for the given times and counts, sorted. Causes with neither time nor count are left out."""
     rows = [
         Cause(state, behind, name, time, count, tid)
         for (state, behind, name, tid), (time, count) in found.items()
@@ -65,7 +65,7 @@ def list_causes(found: Mapping[CauseKey, tuple[int, int]]) -> tuple[Cause, ...]:
 
 
 def add_causes(*many: Iterable[Cause]) -> tuple[Cause, ...]:
-    """The causes of several threads, or of several times of one, added up."""
+    """Return the sum of the causes of several threads, or of several windows of one thread."""
     total: dict[CauseKey, tuple[int, int]] = {}
     for causes in many:
         for cause in causes:
@@ -75,7 +75,7 @@ def add_causes(*many: Iterable[Cause]) -> tuple[Cause, ...]:
 
 
 def subtract_causes(later: Iterable[Cause], earlier: Iterable[Cause]) -> tuple[Cause, ...]:
-    """What came since an earlier reading of the same thread."""
+    """Return the causes added since an earlier reading of the same thread."""
     before = {cause.key: cause for cause in earlier}
     rest = {}
     for cause in later:
@@ -85,10 +85,10 @@ def subtract_causes(later: Iterable[Cause], earlier: Iterable[Cause]) -> tuple[C
 
 
 def within(states: Mapping[str, Cell], causes: Iterable[Cause]) -> tuple[Cause, ...]:
-    """The causes, cut to the time that the states have, the largest first.
+    """Return the causes reduced to the time that the states have, the largest first.
 
-    A wait is counted when it ends, with all its time: in an interval that has only the last part of it, that is more
-    than the interval's.
+    A wait is counted with all its time when it ends. An interval that contains only the last part of the wait has less
+    time than that, so the cause is cut.
     """
     room: dict[tuple[str, Behind], int] = {}
     rows = []

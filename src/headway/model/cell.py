@@ -1,4 +1,4 @@
-"""What is gathered in one state."""
+"""The cell: what was gathered in one state."""
 
 from __future__ import annotations
 
@@ -12,23 +12,26 @@ Events = Mapping[str, "int | None"]
 
 @dataclass(frozen=True, slots=True, init=False)
 class Cell:
-    """What a thread (or a processor) gathered in one state.
+    """What a thread or a processor gathered in one state.
 
-    ``time`` is in the ledger's time unit. Every other figure is None where the source cannot count it; None is
-    contagious (a sum of which one part is not known is not known), which keeps addition associative and commutative.
+    ``time`` is in the ledger's time unit. Every other figure is None where the source cannot count it. A sum with a
+    part that is None is None, which keeps addition associative and commutative.
     """
 
     time: int
     count: int | None
-    """Occurrences: how often the state was entered (coming back from an interruption is not entering)."""
+    """Occurrences: how often the state was entered. Returning from an interruption is not entering."""
     cycles: int | None
     instructions: int | None
     stall_cycles: int | None
     memory_stall_cycles: int | None
     external_stall_cycles: int | None
-    """Of the memory-stall cycles, those that waited for memory outside the processor; the rest waited for a cache."""
+    """The part of the memory stall cycles spent waiting for memory outside the processor. The rest waited for a cache.
+    """
     events: Events | None = field(hash=False)
-    """The events that the user asked for, by name; a name that is missing is not known, None: nobody asked."""
+    """The events that the user asked for, by name. A missing name and the value None mean that the count is not known;
+    None instead of a mapping means that no event was asked for.
+    """
 
     def __init__(
         self,
@@ -41,7 +44,8 @@ class Cell:
         external_stall_cycles: int | None = None,
         events: Events | None = None,
     ) -> None:
-        # Cells are made by the million: the slots' own setters take a third less time than what dataclass writes.
+        # Measurements create millions of cells. The slots' own setters take a third less time than the code that
+        # dataclass generates.
         _set_time(self, time)
         _set_count(self, count)
         _set_cycles(self, cycles)
@@ -52,7 +56,7 @@ class Cell:
         _set_events(self, events)
 
     def __add__(self, other: Cell) -> Cell:
-        """Both cells together."""
+        """Return the sum of both cells."""
         return Cell(
             self.time + other.time,
             _add(self.count, other.count),
@@ -65,7 +69,7 @@ class Cell:
         )
 
     def __sub__(self, earlier: Cell) -> Cell:
-        """What came since an earlier reading of the same cell."""
+        """Return what was added since an earlier reading of the same cell."""
         return Cell(
             self.time - earlier.time,
             _sub(self.count, earlier.count),
@@ -79,7 +83,7 @@ class Cell:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing was gathered, as far as it is known."""
+        """Whether nothing was gathered, as far as is known."""
         return not (
             self.time
             or self.count

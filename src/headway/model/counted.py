@@ -1,4 +1,6 @@
-"""How much of the time an event was really counted: a processor has fewer counters than events (multiplexing)."""
+"""How much of the time an event was counted. A processor has fewer counters than events, so the kernel multiplexes
+them.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,10 @@ __all__ = ["Counted"]
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """For how long an event was wanted, and for how long it had a counter (perf_event_open(2), PERF_FORMAT_TOTAL_TIME).
+    """The time for which an event was wanted and the time for which it had a counter.
 
-    Both in ns, over all processors and threads. Where ``running`` is less, the event's figures were scaled up.
+    Both are in ns, summed over all processors and threads (perf_event_open(2), PERF_FORMAT_TOTAL_TIME_ENABLED and
+    PERF_FORMAT_TOTAL_TIME_RUNNING). Where ``running`` is less than ``enabled``, the event's figures were scaled up.
     """
 
     enabled: int = 0
@@ -19,18 +22,18 @@ class Counted:
 
     @property
     def share(self) -> float:
-        """From 0 to 1: how much of the time was counted; 1 where there was no time to count in."""
+        """The share of the time that was counted, from 0 to 1; 1 if there was no time."""
         return min(self.running / self.enabled, 1.0) if self.enabled > 0 else 1.0
 
     @property
     def whole(self) -> bool:
-        """Whether nothing had to be scaled."""
+        """Whether the event was counted all the time, so that nothing was scaled."""
         return self.running >= self.enabled
 
     def __add__(self, other: Counted) -> Counted:
-        """Both together."""
+        """Return the sum of both."""
         return Counted(self.enabled + other.enabled, self.running + other.running)
 
     def __sub__(self, earlier: Counted) -> Counted:
-        """What came since an earlier reading."""
+        """Return what was added since an earlier reading."""
         return Counted(self.enabled - earlier.enabled, self.running - earlier.running)

@@ -1,4 +1,4 @@
-"""Of each state of a profile: how much time it took, and the functions and stacks in which it was spent."""
+"""Hotspots: the time of each state of a profile, and the functions and stacks in which it was spent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ __all__ = ["Hotspot", "StackShare", "StateSummary", "function_of", "innermost_fi
 
 @dataclass(frozen=True, slots=True)
 class Hotspot:
-    """A function: the time spent in it, and in it and what it called; both ns of the rows."""
+    """A function with the time spent in it (``own``) and in it and its callees (``total``), in ns of the profile's
+    rows.
+    """
 
     function: str
     module: str | None
@@ -26,7 +28,9 @@ class Hotspot:
 
 @dataclass(frozen=True, slots=True)
 class StackShare:
-    """The stacks of the same functions, and their time: the frames, innermost first, are those of the one with most."""
+    """All stacks with the same functions, and their time in ns. ``frames`` (innermost first) are those of the stack
+    with most time.
+    """
 
     frames: tuple[Frame, ...]
     time: int
@@ -40,36 +44,37 @@ class StateSummary:
     state: str
     kind: Kind
     time: int
-    """ns by the ledger, exact as far as that is; by the rows where it has none of this state."""
+    """ns by the ledger, with the ledger's quality; ns by the rows if the ledger does not have this state."""
     rows_time: int
-    """ns that the rows stand for: all of it where they are sums, about as much where they are samples."""
+    """ns that the rows stand for: all of the time if they are sums, an estimate if they are samples."""
     rows: int
-    """Samples; or occurrences, where they are sums."""
+    """The number of samples, or of occurrences if the rows are sums."""
     quality: Quality
-    """Of the shares of functions and stacks."""
+    """The quality of the shares of functions and stacks."""
     functions: tuple[Hotspot, ...]
-    """Most own time first."""
+    """Sorted by own time, descending."""
     stacks: tuple[StackShare, ...]
-    """Most time first."""
+    """Sorted by time, descending."""
 
     def share(self, time: int) -> float:
-        """A time of the rows as a share of them all."""
+        """Return ``time`` as a share of the time of all rows."""
         return time / self.rows_time if self.rows_time else 0.0
 
     def error(self, time: int) -> float | None:
-        """By how much that share may be off, either way, in 95 of 100 cases; 0 where it is exact; None: not known."""
+        """Return the half width of the 95 % interval of that share; 0.0 if it is exact, None if it is not known."""
         return 0.0 if self.quality is Quality.EXACT else sampling_error(self.share(time), self.rows)
 
 
 def function_of(frame: Frame) -> tuple[str, str | None, str]:
-    """What makes two frames the same function: its name, or its place, the module, and the kind."""
+    """Return the key by which two frames are the same function: name (or place, if there is none), module and kind."""
     return frame.name, frame.module, frame.kind
 
 
 def innermost_first(profile: Profile, state: str, stack: Sequence[int]) -> tuple[Frame, ...]:
-    """The frames of a stack that say where the program was.
+    """Return the frames of a stack that say where the program was, innermost first.
 
-    Off the processor that is its own code: how the kernel put it to sleep is the same for all.
+    For time off the processor these are the program's own frames. The kernel's frames are dropped, because every thread
+    goes to sleep in the same kernel functions.
     """
     frames = tuple(profile.frames[number] for number in stack)
     if is_exact(state) and any(frame.kind in ("user", "python") for frame in frames):
@@ -78,7 +83,7 @@ def innermost_first(profile: Profile, state: str, stack: Sequence[int]) -> tuple
 
 
 def summaries(profile: Profile) -> list[StateSummary]:
-    """Every state of the profile's rows, most time first."""
+    """Return a summary of every state of the profile's rows, the state with most time first."""
     times = _times(profile)
     rows: dict[str, Counter[tuple[int, ...]]] = {}
     counts: dict[str, Counter[tuple[int, ...]]] = {}
@@ -90,9 +95,9 @@ def summaries(profile: Profile) -> list[StateSummary]:
 
 
 def unsampled(profile: Profile, *, part: str | None = None, state: str | None = None) -> list[tuple[str, int]]:
-    """States that threads were in, of a part or below a name, of which there is no row: too short, or never sampled.
+    """Return the states that threads were in but that have no row, each with its time in ns, the longest first.
 
-    Each with its time, most first.
+    Such a state was too short, or was never sampled. ``part`` and ``state`` select as in `matches`.
     """
     there = {name for _, name, _, _, _ in profile.rows()}
     return sorted(
@@ -127,14 +132,14 @@ def _summary(
     examples: dict[tuple[tuple[str, str | None, str], ...], tuple[int, tuple[Frame, ...]]] = {}
     for stack, weight in weights.items():
         frames = innermost_first(profile, state, stack)
-        called = tuple(map(function_of, frames))  # whatever the lines are that were called from
+        called = tuple(map(function_of, frames))  # the same functions, whichever lines the calls came from
         stacks[called] += weight
         occurrences[called] += counts[stack]
         examples[called] = max(examples.get(called, (-1, ())), (weight, frames), key=lambda one: one[0])
         places = [frame for frame in frames if frame.kind != "none"]
         if places:
             own[function_of(places[0])] += weight
-        for function in {function_of(frame) for frame in places}:  # once, however often it calls itself
+        for function in {function_of(frame) for frame in places}:  # once per stack, however often it recurses
             total[function] += weight
     functions = [Hotspot(*function, own[function], total[function]) for function in total]
     functions.sort(key=lambda one: (-one.own, -one.total, one.function))

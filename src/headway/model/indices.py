@@ -1,13 +1,13 @@
 """The indices of progress: a projection of the ledger, computed here and nowhere else (law 3).
 
-RPI is all the processor time that a thread had; EPI the part in which it made progress; MPI, KPI and IOPI the parts
-that it lost to shared memory, to the kernel and to asking again and again for input or output. From US patent 9,223,615
+RPI is all processor time that a thread had. EPI is the part in which it made progress. MPI, KPI and IOPI are the parts
+lost to shared memory, to the kernel, and to polling for input or output. The definitions are from US patent 9,223,615
 ("Apparatus and method for thread progress tracking"):
 
-    Td = RPI - EPI,  TE = 1 - Td/RPI,  ME = 1 - MPI/Td,  KE = 1 - KPI/Td,  IOE = 1 - IOPI/Td      (1 where Td = 0)
+   Td = RPI - EPI,  TE = 1 - Td/RPI,  ME = 1 - MPI/Td,  KE = 1 - KPI/Td,  IOE = 1 - IOPI/Td      (1 where Td = 0)
 
-What a state's name says is not all that is known of it where hardware counts: user code stalls, and part of its stalls
-are waits for memory. So what a thread had is first divided into `Amounts` of each kind, in cycles or in time.
+Where hardware counters are available, the name of a state is not all that is known of it: user code stalls, and part of
+its stalls are waits for memory. So a thread's time is first divided into `Amounts` of each kind, in cycles or in time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
 class Precision:
     """How well a source tells the kinds of processor time apart.
 
-    A kind that is UNAVAILABLE is not seen by the source: its time hides in EFFECTIVE, which is then a bound at best.
+    A kind that is UNAVAILABLE is not seen by the source. Its time is in EFFECTIVE, which is then at best a bound.
     ``total`` is the quality of RPI, all processor time together, which may be better than that of its parts.
     """
 
@@ -49,15 +49,16 @@ class Precision:
     kernel: Quality = Quality.EXACT
     poll: Quality = Quality.EXACT
     stall: Quality | None = None
-    """Of user code's stalls of every sort; where they are seen, memory that is not is among them, and not in EFFECTIVE.
-    None: they are seen as well as memory is."""
+    """The quality of all stalls of user code. Where stalls are seen and waits for memory are not, these waits are in
+    STALL and not in EFFECTIVE. None: the same as ``memory``.
+    """
 
     def __post_init__(self) -> None:
         if self.stall is None:
             object.__setattr__(self, "stall", self.memory)
 
     def __or__(self, other: Precision) -> Precision:
-        """The worse of both, figure by figure: the precision of figures made from two ledgers."""
+        """Return the worse quality of each figure: the precision of figures made from two ledgers."""
         return Precision(*(getattr(self, f.name) | getattr(other, f.name) for f in fields(self)))
 
 
@@ -66,7 +67,7 @@ EXACT = Precision()
 
 @dataclass(frozen=True, slots=True)
 class Indices:
-    """RPI, EPI, MPI, KPI, IOPI and Td in the ledger's unit; TE, ME, KE, IOE from 0 to 1. None: unavailable."""
+    """RPI, EPI, MPI, KPI, IOPI and Td in the ledger's unit; TE, ME, KE and IOE from 0 to 1. None: unavailable."""
 
     rpi: int | None
     epi: int | None
@@ -79,11 +80,12 @@ class Indices:
     ke: float | None
     ioe: float | None
     quality: Mapping[str, Quality]
-    """The quality of each of the ten, by name."""
+    """The quality of each of the ten indices, by name."""
     mpi_internal: int | None = None
-    """Of MPI, what a cache of the processor was waited for; None where the two cannot be told apart. As good as MPI."""
+    """The part of MPI that waited for a cache of the processor; None where it is not known. Its quality is that of MPI.
+    """
     mpi_external: int | None = None
-    """Of MPI, what memory outside the processor was waited for."""
+    """The part of MPI that waited for memory outside the processor; None where it is not known."""
 
 
 _NO_TIME = dict.fromkeys(Kind, 0)
@@ -91,9 +93,9 @@ _on_processor = itemgetter(*(kind for kind in Kind if kind.in_rpi))
 
 
 def time_by_kind(states: Mapping[str, Cell]) -> Mapping[Kind, int]:
-    """Time of each kind, in the states' time unit; kinds without a state are 0.
+    """Return the time of each kind, in the states' time unit. A kind without a state has 0.
 
-    A source with many threads may pass a mapping that has the answer ready, as an attribute of this function's name.
+    A mapping may provide the result in an attribute ``time_by_kind``; sources with many threads do so.
     """
     ready: Mapping[Kind, int] | None = getattr(states, "time_by_kind", None)
     if ready is not None:
@@ -105,9 +107,9 @@ def time_by_kind(states: Mapping[str, Cell]) -> Mapping[Kind, int]:
 
 
 def interrupt_time(states: Mapping[str, Cell]) -> int:
-    """Time in interrupts and soft interrupts: the part of the kernel's time that mostly served somebody else.
+    """Return the time in interrupts and soft interrupts: the part of the kernel's time that mostly served others.
 
-    Like `time_by_kind`, it takes the answer from an attribute of its name, if the mapping has one.
+    A mapping may provide the result in an attribute ``interrupt_time``.
     """
     ready: int | None = getattr(states, "interrupt_time", None)
     if ready is not None:
@@ -116,7 +118,7 @@ def interrupt_time(states: Mapping[str, Cell]) -> int:
 
 
 def listed(states: Mapping[str, Cell]) -> list[tuple[str, int | None, int]]:
-    """Name, occurrences and time of each state; like `time_by_kind`, from an attribute of its name if there is one."""
+    """Return name, occurrences and time of each state. A mapping may provide the result in an attribute ``listed``."""
     ready: list[tuple[str, int | None, int]] | None = getattr(states, "listed", None)
     if ready is not None:
         return ready
@@ -130,18 +132,18 @@ def _is_interrupt(state: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """What a thread (or many) had of each kind, in the unit of the indices."""
+    """The amount of each kind that one thread or several had, in the unit of the indices."""
 
     by_kind: Mapping[Kind, int]
     external: int | None = None
-    """Of Kind.MEMORY, what waited for memory outside the processor; None where that is not known."""
+    """The part of Kind.MEMORY that waited for memory outside the processor; None where it is not known."""
     memory_seen: bool = True
-    """Whether all user code's waits for memory were counted, where anything was."""
+    """Whether every wait of user code for memory was counted."""
     stall_seen: bool = True
-    """Whether all its stalls were."""
+    """Whether every stall of user code was counted."""
 
     def __add__(self, other: Amounts) -> Amounts:
-        """Both together; what is not known of one is not known of the sum."""
+        """Return the sum of both. What is not known of one is not known of the sum."""
         return Amounts(
             {kind: self.by_kind.get(kind, 0) + other.by_kind.get(kind, 0) for kind in Kind},
             None if self.external is None or other.external is None else self.external + other.external,
@@ -150,7 +152,7 @@ class Amounts:
         )
 
     def worth(self, precision: Precision) -> Precision:
-        """The precision of these amounts in a ledger of that precision."""
+        """Return the precision of these amounts in a ledger of the given precision."""
         if self.memory_seen and self.stall_seen:
             return precision
         unseen = Quality.UNAVAILABLE
@@ -162,16 +164,16 @@ class Amounts:
 
 
 def amounts_of(states: Mapping[str, Cell], *, cycles: bool) -> Amounts:
-    """What was had of each kind where hardware counted what user code did.
+    """Divide the states' cycles or time into kinds, using the hardware counters of user code.
 
-    ``cycles``: in cycles, which every state on a processor must have (kinds off the processor are 0 then); otherwise in
-    time. Of a state of kind EFFECTIVE with S stall cycles, M of them for memory,
+    ``cycles``: the amounts are in cycles, which every state on a processor must have; kinds off the processor are then
+    0. Otherwise they are in time. A state of kind EFFECTIVE with S stall cycles, M of them for memory, is divided into
 
-        memory = M        stall = S - M        effective = cycles - S
+       memory = M        stall = S - M        effective = cycles - S
 
-    and in time, the state's time in these proportions. A counter that says more than the one above it in
-    cycles >= S >= M >= external is taken for that one: they are not read at one instant, and may have been scaled. So
-    the parts are never negative and always add up to the whole (law 3).
+    and, in time, the state's time is divided in these proportions. The counters are not read at one instant and may
+    have been scaled. A counter that exceeds the one before it in cycles >= S >= M >= external is reduced to that one,
+    so the parts are never negative and always add up to the whole (law 3).
     """
     found = _NO_TIME.copy()
     external: int | None = 0
@@ -205,22 +207,23 @@ def amounts_of(states: Mapping[str, Cell], *, cycles: bool) -> Amounts:
 
 
 def _part(had: int, some: int, whole: int) -> int:
-    """``some`` of ``whole`` cycles, in the unit of ``had``."""
+    """Return ``some`` of ``whole`` cycles, converted to the unit of ``had``."""
     return some if had == whole else had * some // whole if whole > 0 else 0
 
 
 def processor_time(times: Mapping[Kind, int]) -> int:
-    """RPI, whatever its quality: all the processor time that a thread (or many) had, from its time of each kind."""
+    """Return RPI, whatever its quality: the sum of the kinds of time that count as processor time."""
     return sum(_on_processor(times))
 
 
 def indices_of(times: Mapping[Kind, int], precision: Precision = EXACT, *, external: int | None = None) -> Indices:
-    """The indices of a thread (or of many) from what it had of each kind, in time or in cycles.
+    """Return the indices of one thread or several from the amount of each kind, in time or in cycles.
 
-    RPI = EPI + MPI + KPI + IOPI + stall, exactly; an index that is unavailable counts as nothing there, because its
-    time is in EPI, which makes EPI a bound at best (that of memory is in the stalls, where these are seen). Where EPI
-    is more than it should be, whether exactly known or sampled, RPI - EPI is not Td but less, and Td, ME, KE and IOE,
-    which rest on it, are unavailable; TE is as good as EPI. ``external`` is the part of memory outside the processor.
+    RPI = EPI + MPI + KPI + IOPI + stall, exactly. An unavailable index counts as 0 in this sum: its time is in EPI,
+    which makes EPI at best a bound. (Unavailable memory time is in the stalls instead, where stalls are seen.) Where
+    EPI is too large, by an exact or a sampled amount, RPI - EPI is less than Td; then Td and the indices ME, KE and IOE
+    that are computed from it are unavailable. TE has the quality of EPI. ``external`` is the part of memory time that
+    waited outside the processor.
     """
     hidden = Quality.UNAVAILABLE in (precision.stall, precision.kernel, precision.poll)
     effective = precision.effective | (Quality.BOUND if hidden else Quality.EXACT)

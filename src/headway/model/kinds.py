@@ -1,8 +1,8 @@
-"""What a state means for progress.
+"""Kinds: what a state means for progress.
 
-A *state* says what a thread is doing, a name with dots: ``user``, ``kernel.read``, ``irq.timer``, ``wait.futex``.
-Its *kind* says what that means for progress, and the kind follows from the name alone, so that every source, every
-recording and every view agree on it without a table to keep in step.
+A *state* says what a thread is doing. It is a name with dots: ``user``, ``kernel.read``, ``irq.timer``, ``wait.futex``.
+Its *kind* says what that means for progress. The kind follows from the name alone, so every source, recording and view
+agrees on it without a table of states.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ __all__ = ["KINDS", "Kind", "kind_of"]
 
 
 class Kind(Enum):
-    """What the time in a state was, as far as the thread's progress is concerned."""
+    """What the time in a state means for the thread's progress."""
 
     EFFECTIVE = "effective"
     """On the processor, making progress."""
     MEMORY = "memory"
     """On the processor, waiting for memory that others use too."""
     KERNEL = "kernel"
-    """On the processor, in the kernel or in a region marked as not being progress."""
+    """On the processor, in the kernel or in a region marked as no progress."""
     POLL = "poll"
     """On the processor, asking again for something that is not there yet."""
     STALL = "stall"
     """On the processor, stalled for another reason (data dependency, pipeline refill)."""
     STOLEN = "stolen"
-    """The processor was away: the hypervisor ran something else."""
+    """Not on the processor: the hypervisor ran something else."""
     OVERHEAD = "overhead"
-    """On the processor, but the observer's doing, not the thread's."""
+    """On the processor, used by the observer and not by the thread."""
     READY = "ready"
     """Off the processor, able to run."""
     WAIT = "wait"
@@ -38,7 +38,9 @@ class Kind(Enum):
     """Not seen."""
 
     __hash__ = object.__hash__
-    """Members are single objects; the hash that Enum writes in Python is what adding up many threads would wait for."""
+    """Members are single objects, so their identity can be the hash. Enum's own hash is written in Python and would
+    dominate the time of adding up many threads.
+    """
 
     @property
     def in_rpi(self) -> bool:
@@ -65,15 +67,15 @@ KINDS = {
     "idle": Kind.WAIT,
     "unknown": Kind.UNKNOWN,
 }
-"""The kind of a state by the first word of its name; of any other word it is UNKNOWN."""
+"""The kind of a state by the first word of its name. Any other word has the kind UNKNOWN."""
 
 
 @lru_cache(maxsize=4096)
 def kind_of(state: str) -> Kind:
-    """The kind of a state, from the first word of its name.
+    """Return the kind of a state, from the first word of its name.
 
-    ``idle`` (a processor without work) is a wait; ``unknown.*`` is time that was not seen: ``unknown.unmeasured`` (a
+    ``idle`` (a processor without work) is a wait. ``unknown.*`` is time that was not seen: ``unknown.unmeasured`` (a
     processor ran threads that are not measured), ``unknown.elsewhere`` (a thread ran on a processor that is not
-    measured). A name whose first word is in no table is ``unknown`` too: never progress by mistake.
+    measured). A name whose first word is not in `KINDS` is ``unknown`` too, so it never counts as progress by mistake.
     """
     return KINDS.get(state.partition(".")[0], Kind.UNKNOWN)

@@ -1,7 +1,7 @@
 """The ledger: thread x state -> cell, and processor x state -> cell.
 
-Every source yields one, every view shows one. The law it must keep is conservation: the times of a thread's states add
-up to the span in which it was measured, a processor's to the window, to the last unit.
+Every source yields a ledger and every view shows one. A ledger keeps the law of conservation: the times of a thread's
+states add up exactly to the span in which the thread was measured, and those of a processor to its span in the window.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ States = Mapping[str, Cell]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """From when to when a ledger was kept, in its time unit; on Linux nanoseconds of CLOCK_MONOTONIC."""
+    """The start and end of the time that a ledger covers, in its time unit; on Linux ns of CLOCK_MONOTONIC."""
 
     start: int
     end: int
@@ -48,9 +48,10 @@ class Window:
 class Thread:
     """One thread and what it did.
 
-    Thread ids are reused, so a thread is (tid, birth). ``start`` is when measuring it in this window began, ``end`` its
-    exit (None: it outlived the window), ``until`` the last moment that the figures speak for (its exit, else the
-    window's end), ``span`` the time measured, which its states add up to: until - start where nothing was left out.
+    Thread ids are reused, so a thread is (tid, birth). ``start`` is when its measurement in this window began. ``end``
+    is its exit, or None if it outlived the window. ``until`` is the last moment that the figures cover: its exit, else
+    the window's end. ``span`` is the time measured, to which its states add up; it is until - start if nothing was left
+    out.
     """
 
     tid: int
@@ -63,21 +64,21 @@ class Thread:
     span: int
     states: States
     causes: tuple[Cause, ...] = ()
-    """What is behind the states, where it was recorded."""
+    """The causes of the states, where they were recorded."""
 
     @property
     def key(self) -> tuple[int, int]:
-        """(tid, birth): what tells this thread from every other of its machine."""
+        """(tid, birth): identifies this thread on its machine."""
         return self.tid, self.birth
 
     def times(self) -> Mapping[Kind, int]:
-        """Time of each kind."""
+        """Return the time of each kind."""
         return time_by_kind(self.states)
 
 
 @dataclass(frozen=True, slots=True)
 class Processor:
-    """One processor and what it did; ``span`` is the time measured."""
+    """One processor and what it did. ``span`` is the time measured."""
 
     cpu: int
     span: int
@@ -86,7 +87,9 @@ class Processor:
 
 @dataclass(frozen=True, slots=True)
 class Overhead:
-    """The observer's own cost: ``time`` in the time unit over all ``events``; None where it could not be measured."""
+    """The observer's own cost: ``time``, in the ledger's time unit, over all ``events``. None: it could not be
+    measured.
+    """
 
     time: int | None = None
     events: int | None = None
@@ -97,14 +100,14 @@ class Overhead:
         return self.time / self.events if self.time is not None and self.events else None
 
     def __add__(self, other: Overhead) -> Overhead:
-        """Both together; what is unknown in one is unknown in the sum."""
+        """Return the sum of both. What is unknown in one is unknown in the sum."""
         return Overhead(
             None if self.time is None or other.time is None else self.time + other.time,
             None if self.events is None or other.events is None else self.events + other.events,
         )
 
     def __sub__(self, earlier: Overhead) -> Overhead:
-        """What came since an earlier reading."""
+        """Return what was added since an earlier reading."""
         return Overhead(
             None if self.time is None or earlier.time is None else self.time - earlier.time,
             None if self.events is None or earlier.events is None else self.events - earlier.events,
@@ -113,7 +116,7 @@ class Overhead:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Threads and processors with what they did, and what must be known to read the figures."""
+    """Threads and processors with what they did, and the properties needed to read the figures."""
 
     source: str
     """``bpf``, ``proc``, ``machine`` or ``recording``."""
@@ -124,35 +127,40 @@ class Ledger:
     reasons: Mapping[str, str] = field(default_factory=dict)
     """Why a figure is not exact: index name (or a word such as ``stolen``) -> one clause."""
     losses: Mapping[str, int] = field(default_factory=dict)
-    """What could not be seen, by name; nothing is lost without being counted here."""
+    """What could not be seen: name -> number or time. Every loss is counted here."""
     overhead: Overhead = Overhead()
     unit: str = "ns"
     """Unit of the indices."""
     time_unit: str = "ns"
     """Unit of times: ``ns`` or ``cycles``."""
     counted: Mapping[str, Counted] = field(default_factory=dict)
-    """The hardware and software events that were counted, by name, and how much of the time they were; empty: none."""
+    """The hardware and software events that were counted: name -> how much of the time they had a counter. Empty: none.
+    """
     events: tuple[str, ...] = ()
-    """Those that the user asked for, which are in the cells' ``events``, in the order asked for."""
+    """The events that the user asked for, in that order. The cells' ``events`` have their counts."""
 
     def amounts(self, thread: Thread) -> Amounts:
-        """What the thread had of each kind, in `unit`: its times, divided further where hardware counted."""
+        """Return the amount of each kind that the thread had, in `unit`, divided by hardware counters where there are
+        any.
+        """
         if not self.counted:
             return Amounts(thread.times())
         return amounts_of(thread.states, cycles=self.unit == "cycles")
 
     def times(self, thread: Thread) -> Mapping[Kind, int]:
-        """Time of each kind; that of user code is divided as its cycles were, where hardware counted them."""
+        """Return the time of each kind. The time of user code is divided like its cycles, where hardware counted them."""
         return amounts_of(thread.states, cycles=False).by_kind if self.counted else thread.times()
 
     def indices(self, thread: Thread) -> Indices:
-        """The thread's indices at this ledger's precision."""
+        """Return the thread's indices at this ledger's precision."""
         had = self.amounts(thread)
         return indices_of(had.by_kind, had.worth(self.precision), external=had.external)
 
 
 def unit_of(threads: Iterable[Thread], time_unit: str = "ns") -> str:
-    """The unit of the indices: ``cycles`` where every state on a processor has its cycles counted, else the time's."""
+    """Return the unit of the indices: ``cycles`` if every state on a processor has its cycles counted, else the time
+    unit.
+    """
     for thread in threads:
         for state, cell in thread.states.items():
             if cell.cycles is None and cell.time and kind_of(state).in_rpi:
@@ -161,7 +169,7 @@ def unit_of(threads: Iterable[Thread], time_unit: str = "ns") -> str:
 
 
 def add_states(*many: States) -> dict[str, Cell]:
-    """The cells of several threads or processors added up, state by state."""
+    """Return the cells of several threads or processors added up, state by state."""
     total: dict[str, Cell] = {}
     for states in many:
         for state, cell in states.items():
@@ -187,10 +195,11 @@ def _merge_threads(a: Thread, b: Thread) -> Thread:
 
 
 def merge(a: Ledger, b: Ledger) -> Ledger:
-    """Two ledgers of one machine as one: consecutive windows, or different threads and processors of the same one.
+    """Merge two ledgers of one machine: consecutive windows, or different threads and processors of the same window.
 
-    Associative and commutative. Times of a thread that is in both add up, so the windows must not overlap for it. The
-    indices of a ledger in cycles and of one in time are in time together.
+    Associative and commutative. The times of a thread that is in both ledgers add up, so the two must not overlap for
+    that thread. Merging a ledger in cycles with one in time gives indices in time. Raises ValueError if the time units
+    differ.
     """
     if a.time_unit != b.time_unit:
         raise ValueError(f"ledgers in {a.time_unit} and in {b.time_unit} cannot be merged")
@@ -228,7 +237,7 @@ def _merge_reasons(a: Mapping[str, str], b: Mapping[str, str]) -> dict[str, str]
 
 
 def since(later: Ledger, earlier: Ledger) -> Ledger:
-    """What happened between two cumulative readings of one source: the later one less the earlier one.
+    """Return what happened between two cumulative readings of one source: the later one less the earlier one.
 
     Threads that had ended before the earlier reading are left out.
     """
@@ -270,11 +279,11 @@ def _subtract(later: States, earlier: States) -> dict[str, Cell]:
 
 
 def violations(ledger: Ledger) -> list[str]:
-    """Where the ledger breaks the law of conservation, in words; an empty list where it keeps it.
+    """Return one sentence for each violation of the law of conservation; an empty list if there is none.
 
-    Checked: no negative time or count; each thread's times add up to its span, which is no longer than from its start
-    to the last moment that the figures speak for, and these lie within the window; what is behind a state adds up to
-    no more than its time; each processor's times add up to its span, and its span is no longer than the window.
+    Checked are: no time or count is negative. Each thread's times add up to its span. The span is no longer than from
+    its start to the last moment that the figures cover, and both lie within the window. The causes of a state add up to
+    at most its time. Each processor's times add up to its span, and the span is no longer than the window.
     """
     broken = []
     rows: Iterable[tuple[str, int, States]] = [

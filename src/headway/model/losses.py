@@ -1,4 +1,4 @@
-"""What a measurement can lose: the names in `Ledger.losses`, with unit and words."""
+"""The table of losses: the names in `Ledger.losses`, with unit and description."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ class Loss:
     """One kind of loss."""
 
     name: str
-    """Its key in `Ledger.losses`."""
+    """The key in `Ledger.losses`."""
     what: str
-    """What is counted, in words."""
+    """The description of what is counted."""
     unit: str = ""
     """``ns`` for a time; empty for a count."""
     constant: str = ""
-    """The name under which the eBPF programs count it (linux/bpf/layout.h); empty: they do not."""
+    """The name under which the eBPF programs count it (linux/bpf/layout.h); empty if they do not."""
 
 
 _LOSSES = (

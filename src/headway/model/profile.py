@@ -1,8 +1,8 @@
-"""A profile: where the time of each state went, by stack, beside the ledger that says how much it was.
+"""The profile: where the time of each state went, by stack, together with the ledger that says how much it was.
 
 On the processor stacks are sampled: each sample stands for the time since the one before it. Off the processor, and for
-time that was stolen, they are exact: the time between leaving and coming back is charged to the stack that the thread
-left with. Which of the two a row is follows from its state's kind (`is_exact`).
+stolen time, they are exact: the time between leaving the processor and coming back is charged to the stack with which
+the thread left. The kind of a row's state tells which of the two the row is (`is_exact`).
 """
 
 from __future__ import annotations
@@ -35,25 +35,28 @@ PARTS: Mapping[str, frozenset[Kind]] = {
     "lost": frozenset(set(Kind) - {Kind.EFFECTIVE, Kind.OVERHEAD}),
     "processor": frozenset(kind for kind in Kind if kind.in_rpi),
 }
-"""What a flame graph can be asked for, and the kinds of states that it is; ``lost``: all that is not progress."""
+"""The parts of a profile that a user can select, each with its kinds of states. ``lost`` is everything but progress and
+overhead.
+"""
 
 _EXACT = frozenset({Kind.STOLEN, Kind.READY, Kind.WAIT})
 
 
 def is_exact(state: str) -> bool:
-    """Whether the rows of a state are sums of all its time, not samples."""
+    """Return whether the rows of a state are sums of all its time, and not samples."""
     return kind_of(state) in _EXACT
 
 
 def part_of(state: str, part: str) -> bool:
-    """Whether a state is of one of `PARTS`."""
+    """Return whether a state belongs to one of `PARTS`."""
     return kind_of(state) in PARTS[part]
 
 
 def sampling_error(share: float, samples: int) -> float | None:
-    """Half the width of the 95 % interval of a share found in so many samples (Wilson 1927); None: no samples.
+    """Return half the width of the 95 % interval of a share found in ``samples`` samples (Wilson 1927), or None for no
+    samples.
 
-    Of a share of 0 or 1, too, it is more than nothing: what was never seen may still be there.
+    It is positive also for a share of 0 or 1: what was never sampled may still have happened.
     """
     if samples <= 0:
         return None
@@ -63,21 +66,21 @@ def sampling_error(share: float, samples: int) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A place in a program, as far as it is known; None where it is not."""
+    """A place in a program. A field is None if it is not known."""
 
     function: str | None
     file: str | None
     line: int | None
     module: str | None
-    """The file with the code, ``[kernel]`` or a kernel module's name in brackets."""
+    """The file that contains the code; ``[kernel]``, or a kernel module's name in brackets."""
     address: int | None
-    """In the module, as linked; in memory where there is no module."""
+    """The address in the module, as linked; the address in memory if there is no module."""
     kind: str
-    """``user``, ``kernel``, ``python``, or ``none``: not a place, but why the stack ends here."""
+    """``user``, ``kernel`` or ``python``; ``none``: not a place, but the reason why the stack ends here."""
 
     @property
     def name(self) -> str:
-        """What to show: its function, or where it is."""
+        """The name to show: the function, or else the module and address."""
         if self.function:
             return self.function
         place = (self.module or "").rpartition("/")[2] or "[unknown]"
@@ -86,30 +89,30 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class SampleColumns:
-    """Rows of samples and of sums, column by column; numpy arrays of one length."""
+    """Rows of samples and sums, column by column: numpy arrays of shape (n,)."""
 
     time: NDArray[np.int64]
-    """ns of CLOCK_MONOTONIC; of a sum the end of what it is over."""
+    """ns of CLOCK_MONOTONIC; for a sum, the end of the time that it covers."""
     thread: NDArray[np.int32]
     """Number of the thread in the profile; -1: not known."""
     cpu: NDArray[np.int16]
-    """-1: none, of sums."""
+    """The processor; -1 for sums, which have none."""
     state: NDArray[np.int32]
     """Index into the profile's states."""
     weight: NDArray[np.int64]
     """ns"""
     count: NDArray[np.int64]
-    """1, or the occurrences that were added up."""
+    """1 for a sample; the number of occurrences for a sum."""
     stack: NDArray[np.int32]
     """Index into the profile's stacks; -1: not known."""
 
     def __len__(self) -> int:
-        """How many rows."""
+        """Return the number of rows."""
         return len(self.time)
 
     @classmethod
     def of(cls, rows: Sequence[tuple[int, int, int, int, int, int, int]]) -> SampleColumns:
-        """From rows in the order of the fields."""
+        """Make columns from rows whose values are in the order of the fields."""
         import numpy as np
 
         columns = list(zip(*rows, strict=True)) if rows else [()] * 7
@@ -117,7 +120,7 @@ class SampleColumns:
         return cls(*(np.array(column, dtype=kind) for column, kind in zip(columns, kinds, strict=True)))
 
     def select(self, rows: NDArray[np.bool_]) -> SampleColumns:
-        """Some of the rows."""
+        """Return the rows where the mask ``rows``, of shape (n,), is true."""
         return SampleColumns(*(getattr(self, name)[rows] for name in self.__slots__))
 
 
@@ -126,7 +129,7 @@ class Profile:
     """Samples and sums with their stacks, and the ledger of the same window."""
 
     ledger: Ledger
-    """Its ``threads`` in the order of their numbers."""
+    """Its ``threads`` are in the order of their numbers."""
     samples: SampleColumns
     states: tuple[str, ...]
     stacks: tuple[tuple[int, ...], ...]
@@ -135,12 +138,12 @@ class Profile:
     period: int
     """ns of processor time from one sample to the next."""
     losses: Mapping[str, int] = field(default_factory=dict)
-    """What is missing, by name."""
+    """What is missing: name -> number or time."""
     notes: tuple[str, ...] = ()
-    """What must be known to read it, one sentence each."""
+    """What a reader must know, one sentence each."""
 
     def rows(self, samples: SampleColumns | None = None) -> Iterator[tuple[int, str, int, int, tuple[int, ...]]]:
-        """(thread, state, weight, count, stack's frames) of each row."""
+        """Yield (thread, state, weight, count, the stack's frames) of each row."""
         s = self.samples if samples is None else samples
         for thread, state, weight, count, stack in zip(
             s.thread.tolist(), s.state.tolist(), s.weight.tolist(), s.count.tolist(), s.stack.tolist(), strict=True
@@ -148,7 +151,7 @@ class Profile:
             yield thread, self.states[state], weight, count, self.stacks[stack] if stack >= 0 else ()
 
     def narrowed(self, *, part: str | None = None, state: str | None = None) -> Profile:
-        """What is of one of `PARTS`, and of a state (or, with a final ``*``, of all that begin so)."""
+        """Return the profile reduced to rows that match ``part`` and ``state`` (see `matches`)."""
         import numpy as np
 
         wanted = np.array([matches(name, part=part, state=state) for name in self.states], dtype=bool)
@@ -157,7 +160,10 @@ class Profile:
 
 
 def matches(name: str, *, part: str | None = None, state: str | None = None) -> bool:
-    """Whether a state is of one of `PARTS`, and is ``state`` or below it; None: any is."""
+    """Return whether a state belongs to ``part``, one of `PARTS`, and is ``state`` or below it.
+
+    ``state`` with a final ``*`` selects every name that begins so. None selects everything.
+    """
     return (part is None or part_of(name, part)) and (state is None or _below(name, state))
 
 

@@ -1,4 +1,4 @@
-"""How much a figure can be trusted."""
+"""Quality: how far a figure can be trusted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Quality"]
 
 
 class Quality(Enum):
-    """The quality of a figure, from best to worst; a figure made of several has the worst of theirs."""
+    """The quality of a figure, from best to worst. A figure made of several has the worst of their qualities."""
 
     EXACT = "exact"
     BOUND = "bound"
@@ -16,10 +16,10 @@ class Quality(Enum):
     SAMPLED = "sampled"
     """Estimated from samples."""
     UNAVAILABLE = "unavailable"
-    """Cannot be had here; the figure is None."""
+    """The source cannot tell it here; the figure is None."""
 
     def __or__(self, other: Quality) -> Quality:
-        """The worse of two qualities (commutative, associative, EXACT is neutral)."""
+        """Return the worse of two qualities (commutative, associative, EXACT is neutral)."""
         return self if _ORDER[self] >= _ORDER[other] else other
 
 

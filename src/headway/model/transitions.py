@@ -1,8 +1,8 @@
-"""Transitions as sources hand them over: batches of rows, column by column.
+"""Transitions as sources hand them over: batches of rows, stored column by column.
 
-A transition is (time, processor, thread, state): from that time on the thread is in that state there. A row is a
-transition with how long it lasted. The rows of a thread that have a duration are placed: they do not overlap, and
-together they tile its life. A row without a duration is an amount that has no place within what it is part of.
+A transition is (time, processor, thread, state): from that time on the thread is in that state on that processor. A row
+is a transition together with its duration. The rows of a thread that have a duration do not overlap, and together they
+tile its life. A row without a duration is an amount of time whose place within a larger part is not known.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # importing the model must stay cheap
 __all__ = ["NO_STATE", "Batch", "OpenState", "ThreadSeen", "Transitions"]
 
 NO_STATE = 0xFFFF
-"""In `Transitions.waker_state`: none."""
+"""The value of `Transitions.waker_state` for no state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,42 +27,44 @@ class Transitions:
 
     Times are in the recording's time unit: nanoseconds of CLOCK_MONOTONIC on Linux, cycles on the reference machine.
 
-    Laws: over the rows of one thread and state, sum(duration - taken) is the ledger's time and sum(count) its count;
-    over the rows of one thread, sum(taken) is its ``overhead``, or what other rows give to other states. The same
+    Laws: over the rows of one thread and state, sum(duration - taken) is the ledger's time and sum(count) its count.
+    Over the rows of one thread, sum(taken) is its ``overhead``, or what other rows give to other states. The same holds
     over the rows of one processor.
     """
 
     time: NDArray[int64]
-    """When the stretch began."""
+    """When the span of time began."""
     duration: NDArray[int64]
-    """Until the thread's next transition; 0 for an amount without a place."""
+    """The time until the thread's next transition; 0 for an amount without a place."""
     taken: NDArray[int32]
-    """Of the duration, what was not this state's. An amount without a place is -taken, a correction +taken."""
+    """The part of the duration that does not belong to this state. A row without a duration adds time to its state by a
+    negative value, and takes time from it by a positive one (a correction).
+    """
     cpu: NDArray[int16]
-    """The processor; -1: none, the thread was off the processor."""
+    """The processor; -1: the thread was off the processor."""
     thread: NDArray[int32]
-    """The number of the thread in this recording (`ThreadSeen.thread`); -1: none that is measured."""
+    """The number of the thread in this recording (`ThreadSeen.thread`); -1: no measured thread."""
     state: NDArray[uint16]
     """Index into `states`."""
     count: NDArray[int32]
-    """Occurrences of the state that ended with the row; 0: it was only interrupted."""
+    """Occurrences of the state that ended with the row; 0: the state was only interrupted."""
     waker: NDArray[int32]
-    """On a row of a wait: the number of the thread whose wake-up ended it; -1: none that is measured."""
+    """On a row of a wait: the number of the thread whose wake-up ended it; -1: no measured thread."""
     waker_tid: NDArray[int32]
-    """The tid of one that is not measured; 0: none."""
+    """The tid of a waker that is not measured; 0: none."""
     waker_state: NDArray[uint16]
-    """Index into `states`: what an interrupt that ended the wait was; `NO_STATE`: none."""
+    """Index into `states`: the state of the interrupt that ended the wait; `NO_STATE`: none."""
     states: Sequence[str]
-    """The names of the states by number, "" where there is none. It grows while a recording runs."""
+    """The names of the states by number, "" for an unused number. It grows while a recording runs."""
 
     def __len__(self) -> int:
-        """Rows."""
+        """Return the number of rows."""
         return len(self.time)
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadSeen:
-    """What is known of a thread now; the last one of its number counts (exec, rename, exit)."""
+    """What is known of a thread now. The last one with the same number is valid (exec, rename and exit make new ones)."""
 
     thread: int
     """Its number in this recording, from 0."""
@@ -70,16 +72,16 @@ class ThreadSeen:
     pid: int
     name: str
     birth: int
-    """Ids are used again: a thread is (tid, birth)."""
+    """Thread ids are reused: a thread is (tid, birth)."""
     start: int
-    """When measuring it began."""
+    """When its measurement began."""
     end: int | None
-    """Its exit; None: it lives."""
+    """Its exit; None: it is alive."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenState:
-    """What a thread was in the midst of: its row comes when that ends."""
+    """The state that a thread is in at the end of a batch. Its row comes when the state ends."""
 
     thread: int
     cpu: int
@@ -90,17 +92,17 @@ class OpenState:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What a source hands over at once: all that was written from ``start`` until ``end``.
+    """Everything that a source recorded from ``start`` until ``end``.
 
-    A row is in the batch in whose time it ended, so it may have begun before.
+    A row is in the batch in which it ended, so it may have begun before.
     """
 
     start: int
     end: int
     transitions: Transitions
     threads: Sequence[ThreadSeen]
-    """Those of which something is new."""
+    """The threads of which something is new."""
     open: Sequence[OpenState]
-    """Those that changed since the last batch, as of ``end``."""
+    """The threads whose state changed since the last batch, as of ``end``."""
     losses: Mapping[str, int]
-    """What could not be seen, by name; since the beginning."""
+    """What could not be seen, by name, counted since the beginning."""

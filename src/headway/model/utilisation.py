@@ -1,10 +1,11 @@
 """Utilisation and effective frequency of processors, from their ledgers and from counters of unhalted cycles.
 
-US patent 7,617,488, *Determining processor utilization*: busy ticks are the clock ticks in which a processor is not
-halted; effective frequency = busy ticks / interval; utilisation = effective frequency / actual frequency, which is that
-at which it runs while it is not halted. A ledger says the same exactly in time: what was neither idle nor stolen. A
-sample is of all processors between two readings that nothing disturbed; where a reading was disturbed there are no
-figures but the reason, and the next sample of that processor goes back to its last good reading.
+US patent 7,617,488, *Determining processor utilization*, defines: busy ticks are the clock ticks in which a processor
+is not halted. Effective frequency = busy ticks / interval. Utilisation = effective frequency / actual frequency, where
+the actual frequency is that of the processor while it is not halted. A ledger gives the same exactly, in time: the time
+that was neither idle nor stolen. A sample covers all processors between two readings that nothing disturbed. Where a
+reading was disturbed, the sample has no figures but the reason, and the next sample of that processor begins at its
+last good reading.
 """
 
 from __future__ import annotations
@@ -29,39 +30,39 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 class Utilisation(NamedTuple):
     """One processor in one sample; times in ns.
 
-    A figure that cannot be had is None; `Sample.reasons` says why.
+    A figure that is not available is None; `Sample.reasons` says why.
     """
 
     cpu: int
     span: int | None = None
-    """How long the sample is, back to the processor's last good reading; None where it was dropped."""
+    """The length of the sample, from the processor's last good reading; None if this reading was dropped."""
     states: States = _NOTHING
-    """Its ledger in that time: they add up to the span."""
+    """The processor's ledger in that time: the states add up to the span."""
     ticks: int | None = None
-    """Busy ticks: cycles in which it was not halted."""
+    """Busy ticks: cycles in which the processor was not halted."""
     actual_hz: float | None = None
-    """The frequency at which it ran while it was not halted."""
+    """The frequency of the processor while it was not halted."""
     idle: Mapping[str, int | None] = _NOTHING
     """Time in each power state of the idle processor, by the name that cpuidle gives it."""
     skew: int | None = None
-    """How much later than the first processor it was read."""
+    """How much later than the first processor this one was read."""
     throttled: int | None = None
-    """How often it was slowed down (its clock was stopped) because it, or the package, was too hot."""
+    """How often the processor was slowed down (its clock was stopped) because it or the package was too hot."""
     stopped: int | None = None
     """Time in which its clock was stopped to slow it down, whether it was halted or not."""
     smi: int | None = None
-    """System management interrupts, which stop all processors without the kernel knowing."""
+    """System management interrupts. They stop all processors without the kernel's knowledge."""
     dropped: str | None = None
     """Why the reading that ends the sample is not to be trusted; None: it is good."""
 
     @property
     def times(self) -> Mapping[Kind, int]:
-        """Time of each kind: a processor that waits is idle."""
+        """Time of each kind. A processor that waits is idle."""
         return time_by_kind(self.states)
 
     @property
     def halted(self) -> int | None:
-        """Time idle."""
+        """Time in which the processor was idle."""
         return None if self.span is None else self.times[Kind.WAIT]
 
     @property
@@ -71,7 +72,7 @@ class Utilisation(NamedTuple):
 
     @property
     def busy(self) -> int | None:
-        """Time that it was neither idle nor stolen."""
+        """Time in which the processor was neither idle nor stolen."""
         if self.span is None:
             return None
         times = self.times
@@ -90,7 +91,7 @@ class Utilisation(NamedTuple):
 
     @property
     def unhalted(self) -> float | None:
-        """Effective by actual frequency: the utilisation as the counters see it (turbostat calls it Busy%)."""
+        """Effective divided by actual frequency: the utilisation by the counters (turbostat calls it Busy%)."""
         effective = self.effective_hz
         return effective / self.actual_hz if effective is not None and self.actual_hz else None
 
@@ -99,23 +100,23 @@ class Sample(NamedTuple):
     """All processors between two readings; times in ns."""
 
     source: str
-    """Where busy time is from: ``bpf``, ``cpuidle``, ``proc`` or ``machine``."""
+    """The source of busy time: ``bpf``, ``cpuidle``, ``proc`` or ``machine``."""
     start: int
     end: int
-    """Of the first processor's readings, by CLOCK_MONOTONIC; on the reference machine since its start."""
+    """The first processor's readings, in ns of CLOCK_MONOTONIC; on the reference machine since its start."""
     processors: tuple[Utilisation, ...] = ()
     skew: int | None = None
-    """Between the first and the last processor's reading at the end; None: no two were read together."""
+    """The time between the first and the last processor's reading at the end; None: no two were read together."""
     held: int | None = None
-    """The longest that a processor was kept from its work by the reading at the end."""
+    """The longest time for which the reading at the end kept a processor from its work."""
     counter: str | None = None
-    """What counts busy ticks; None: nothing does."""
+    """The counter of busy ticks; None: there is none."""
     quality: Mapping[str, Quality] = _NOTHING
-    """Of each figure, by name: all of `FIGURES`."""
+    """The quality of each figure in `FIGURES`, by name."""
     reasons: Mapping[str, str] = _NOTHING
-    """Why a figure is not exact: one clause by its name."""
+    """Why a figure is not exact: one clause by the figure's name."""
     dropped: Mapping[str, int] = _NOTHING
-    """Readings of a processor that were dropped, by reason; each was tried again."""
+    """The number of dropped readings of a processor, by reason. Each was tried again."""
 
     @property
     def duration(self) -> int:
@@ -124,27 +125,28 @@ class Sample(NamedTuple):
 
 
 FIGURES = ("utilisation", "states", "effective_hz", "actual_hz", "idle", "throttled", "smi")
-"""The names that `Sample.quality` and `Sample.reasons` have."""
+"""The names in `Sample.quality` and `Sample.reasons`."""
 
 
 ALL = -1
-"""The number of all processors as one."""
+"""The number that stands for all processors as one."""
 
 
 def across(sample: Sample) -> Utilisation | None:
-    """All processors of a sample as one, whose shares and frequencies are means; None where fewer than two are known.
+    """Return all processors of a sample as one, or None if fewer than two are known.
 
-    Times and counts add up, so the span is that of all of them, one after the other.
+    Shares and frequencies are means. Times and counts add up, so the span is the sum of all spans.
     """
     good = [row for row in sample.processors if row.span is not None]
     return joined(ALL, good) if len(good) > 1 else None
 
 
 def joined(cpu: int, rows: Iterable[Utilisation]) -> Utilisation:
-    """Several as one: of one processor one after the other, or of several processors. Some must not be dropped.
+    """Return several rows as one: of one processor one after the other, or of several processors.
 
-    Times, ticks and counts add up; actual frequencies by the time that the processor was not halted; the skew is the
-    largest. What is not known of one is not known.
+    At least one row must not be dropped. Times, ticks and counts add up. Actual frequencies are averaged by the time
+    that the processor was not halted. The skew is the largest. A figure that is not known of one row is not known of
+    the result.
     """
     good = [row for row in rows if row.span is not None]
     ticks = [row.ticks for row in good]
@@ -165,27 +167,27 @@ def joined(cpu: int, rows: Iterable[Utilisation]) -> Utilisation:
 
 
 def _mean(known: Sequence[tuple[int, float]]) -> float:
-    """The frequency of all these ticks, each so many at a frequency."""
+    """Return the mean frequency of groups of (ticks, Hz): all ticks divided by all time."""
     if len(known) == 1:  # without rounding
         return known[0][1]
     return sum(count for count, _ in known) / sum(count / hz for count, hz in known)
 
 
 class _Together(Mapping[str, Cell]):
-    """The states of several added up, cell by cell only if somebody asks for cells: most ask for their times."""
+    """The states of several mappings added up. Cells are added only when a cell is read; most readers need only times."""
 
     def __init__(self, parts: Sequence[States]) -> None:
         self._parts = parts
 
     @property
     def time_by_kind(self) -> Mapping[Kind, int]:
-        """As `headway.model.time_by_kind`."""
+        """As `headway.model.indices.time_by_kind`."""
         times = [time_by_kind(part) for part in self._parts]
         return {kind: sum([each[kind] for each in times]) for kind in times[0]}
 
     @property
     def interrupt_time(self) -> int:
-        """As `headway.model.interrupt_time`."""
+        """As `headway.model.indices.interrupt_time`."""
         return sum([interrupt_time(part) for part in self._parts])
 
     @cached_property
@@ -203,7 +205,7 @@ class _Together(Mapping[str, Cell]):
 
 
 def _sum(figures: Iterable[int | None]) -> int | None:
-    """The sum; None where a part of it is not known."""
+    """Return the sum, or None if a part is not known."""
     total = 0
     for figure in figures:
         if figure is None:

@@ -111,11 +111,11 @@ def test_what_makes_no_sense_is_refused_and_leaves_the_file_that_is_there(record
     out = tmp_path / "out"
     out.write_bytes(b"precious")
     (tmp_path / "empty").mkdir()
-    assert "is no recording" in refused(tmp_path / "empty", "--to", "perfetto", "-o", out)
+    assert "is not a recording" in refused(tmp_path / "empty", "--to", "perfetto", "-o", out)
     assert "nowhere" in refused(tmp_path / "nowhere", "--to", "csv", "-o", out)
     assert "--index" in refused(recorded, "--to", "csv", "--index", "wait", "-o", out)
     assert "no thread" in refused(recorded, "--to", "csv", "--name", "nobody", "-o", out)
-    assert "is no instant" in refused(recorded, "--to", "csv", "--from", "soon", "-o", out)
+    assert "is not an instant" in refused(recorded, "--to", "csv", "--from", "soon", "-o", out)
     assert "--from" in refused(recorded, "--to", "csv", "--from", "1h", "-o", out)
     assert "svg" in refused(recorded, "--to", "svg", "-o", out)
     assert "cannot be written" in refused(recorded, "--to", "perfetto", "-o", tmp_path / "no" / "file")

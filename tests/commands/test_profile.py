@@ -92,8 +92,8 @@ def test_exports_go_to_standard_output_or_a_file(recorded: Path, tmp_path: Path)
 
 def test_what_is_no_profile_is_refused_in_a_sentence(recorded: Path, tmp_path: Path) -> None:
     refused(run("export", tmp_path / "nothing.hw", "--to", "folded"), "nothing.hw")
-    refused(run("export", tmp_path, "--to", "folded"), "is no recording")
-    refused(run("report", tmp_path, "--index", "wait"), "is no recording")
+    refused(run("export", tmp_path, "--to", "folded"), "is not a recording")
+    refused(run("report", tmp_path, "--index", "wait"), "is not a recording")
     refused(run("export", recorded, "--to", "folded", "-o", tmp_path / "no" / "file"), "cannot be written")
     refused(run("export", recorded, "--to", "svg"), "svg")
     refused(run("export", recorded, "--to", "perfetto"), "is a profile")

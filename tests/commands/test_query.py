@@ -165,11 +165,11 @@ def test_what_is_not_closed_is_said(tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         (("query", "{run}", "SELEC"), "the SQL is wrong"),
-        (("query", "{run}", "--question", "why"), "no ready-made question"),
+        (("query", "{run}", "--question", "why"), "not a ready-made question"),
         (("query", "{run}"), "give a recording, and SQL or --question"),
         (("query", "/nowhere", "SELECT 1"), "is not there"),
         (("query", "{run}", "SELECT 1", "--engine", "nosuch://x"), "--engine|engine"),
-        (("at", "{run}", "soon"), "is no instant"),
+        (("at", "{run}", "soon"), "is not an instant"),
         (("at", "{run}", "9999999s"), "ends before that"),
         (("at", "/etc/passwd", "1s"), "is a file"),
         (("diff", "{run}", "/nowhere"), "is not there"),

@@ -48,7 +48,7 @@ def test_the_intervals_add_up_to_the_recording(seed: int, batches: int, rows: in
         path = Path(scratch) / "run.hw"
         whole = write(path, Run(Random(seed)), batches, rows=rows)
         if not whole.window.duration:
-            with pytest.raises(HeadwayError, match="nothing to show"):
+            with pytest.raises(HeadwayError, match="no complete part to show"):
                 Frames(str(path), 1)
             return
         with Frames(str(path), max(whole.window.duration // parts, 1)) as frames:
@@ -127,5 +127,5 @@ def test_what_is_not_one_recording_is_refused(tmp_path: Path) -> None:
 
 def test_one_without_any_time_is_refused(tmp_path: Path) -> None:
     Writer(tmp_path / "run.hw", document(1000))
-    with pytest.raises(HeadwayError, match="nothing to show"):
+    with pytest.raises(HeadwayError, match="no complete part to show"):
         Frames(str(tmp_path / "run.hw"))

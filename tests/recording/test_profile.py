@@ -137,4 +137,4 @@ def test_a_table_that_is_missing_is_said(recorded: Path) -> None:
 
 def test_a_folder_that_is_none_and_one_that_is_no_recording(tmp_path: Path) -> None:
     refused(tmp_path / "nowhere", "nowhere", "cannot be opened")
-    refused(tmp_path, "is no recording")
+    refused(tmp_path, "is not a recording")

@@ -84,9 +84,9 @@ def test_a_wrong_value_anywhere_is_one_sentence(tmp_path_factory: pytest.TempPat
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"", "is no JSON"),
-        (b"\xff\xfe\x00", "is no JSON"),
-        (b"[" * 100_000, "is no JSON"),
+        (b"", "is not JSON"),
+        (b"\xff\xfe\x00", "is not JSON"),
+        (b"[" * 100_000, "is not JSON"),
         (b"[]", "the document is a list"),
         (b'{"schema": "headway.pytest/2"}', "its schema is 'headway.pytest/2', not headway.pytest/1"),
         (b'{"schema": "headway.stat/1"}', "its schema is 'headway.stat/1'"),

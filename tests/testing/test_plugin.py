@@ -485,7 +485,9 @@ def test_a_baseline_of_another_processor_is_refused_one_of_another_kernel_is_rem
     path.write_text(json.dumps(document))
     result = run(pytester, "--headway-compare", path)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: headway: * cannot be compared with: it is from another processor ('i486'*"])
+    result.stderr.fnmatch_lines(
+        ["ERROR: headway: * cannot be the baseline here: it is from another processor ('i486'*"]
+    )
 
 
 # -- with other plugins ------------------------------------------------------------------------------------------------
@@ -528,15 +530,15 @@ def test_junit_xml_has_the_figures_as_properties(pytester: pytest.Pytester) -> N
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--headway-threshold=10"], "'10' is no threshold: write it like 10%"),
-        (["--headway-threshold=-1%"], "'-1%' is no threshold"),
-        (["--headway-threshold=nan%"], "'nan%' is no threshold"),
-        (["--headway-repeat=0"], "'0' is no number of rounds: give 1 to 100000"),
-        (["--headway-repeat=1e3"], "is no number of rounds"),
+        (["--headway-threshold=10"], "'10' is not a threshold: write it like 10%"),
+        (["--headway-threshold=-1%"], "'-1%' is not a threshold"),
+        (["--headway-threshold=nan%"], "'nan%' is not a threshold"),
+        (["--headway-repeat=0"], "'0' is not a number of rounds: give 1 to 100000"),
+        (["--headway-repeat=1e3"], "is not a number of rounds"),
         (["--headway-source=gdb"], "invalid choice: 'gdb'"),
         (["--headway-compare=none.json"], "headway: 'none.json' cannot be opened (No such file or directory)"),
         (["--headway-compare=."], "headway: '.' is not a file"),
-        (["--headway-compare=test_it.py"], "headway: 'test_it.py' is no JSON"),
+        (["--headway-compare=test_it.py"], "headway: 'test_it.py' is not JSON"),
         (["--headway-save=none/base.json"], "headway: the baseline cannot be written to 'none/base.json'"),
         (["--headway-save=."], "headway: the baseline cannot be written to '.'"),
     ],
@@ -556,7 +558,7 @@ def test_wrong_options_are_one_sentence_and_no_test_runs(
     [
         ("'10%'", "it takes threshold= and repeat= and nothing else"),
         ("limit=1", "it takes threshold= and repeat= and nothing else"),
-        ("threshold='10'", "'10' is no threshold: write it like 10%"),
+        ("threshold='10'", "'10' is not a threshold: write it like 10%"),
         ("threshold=True", "threshold is True, it should be like '10%', 0.1 or False"),
         ("threshold=[]", "threshold is []"),
         ("threshold=float('nan')", "threshold is nan"),

@@ -1,4 +1,4 @@
-"""What would help: the policy over the figures, its thresholds and remedies (T10)."""
+"""Advice: the policy over the figures that says what would help, its thresholds and its remedies."""
 
 from .advise import Advice, advise
 from .facilities import Facilities, Interrupt

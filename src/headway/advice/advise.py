@@ -1,9 +1,9 @@
-"""What would help: the policy over the indices (T10).
+"""The policy over the indices: what would help a thread to make more progress.
 
-When the time lost on the processor (Td, or its lower bound RPI - EPI) passes its reference, MPI, KPI and IOPI are
-looked at; where one of them passes its own, the state that takes most of it names the cause, and the cause what helps.
-Time off the processor is no progress lost on it, but said too: waiting for a processor, time stolen by the hypervisor,
-and what a thread mostly waits for.
+When the time lost on the processor (Td, or its lower bound RPI - EPI) exceeds its threshold, the policy looks at MPI,
+KPI and IOPI. Where one of them exceeds its own threshold, the state with most of its time names the cause, and the
+cause names what helps. Time off the processor is not progress lost on it, but the policy reports it too: waiting for a
+processor, time stolen by the hypervisor, and what a thread mostly waits for.
 """
 
 from __future__ import annotations
@@ -28,29 +28,30 @@ __all__ = ["Advice", "advise"]
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """One thing that would help one thread (None: the whole machine)."""
+    """One piece of advice for one thread."""
 
     thread: int | None
-    """Its tid."""
+    """The tid; None: the advice is about the whole machine."""
     index: str
-    """What passed its reference: ``mpi``, ``kpi``, ``iopi``, ``ready``, ``stolen`` or ``wait``."""
+    """The figure that exceeds its threshold: ``mpi``, ``kpi``, ``iopi``, ``ready``, ``stolen`` or ``wait``."""
     value: float
-    """The share that it has, from 0 to 1; of what, see `References`."""
+    """The figure, a share from 0 to 1. `References` says of what."""
     reference: float
     text: str
     command: str | None
-    """What to run to see the cause or to change it; None where no command can."""
+    """The command that shows the cause or changes it; None if there is none."""
     undo: str | None = None
-    """What takes it back; None where the command changes nothing."""
+    """The command that takes the change back; None if the command changes nothing."""
     remedy: Remedy | None = None
-    """What can be done by a program, safely and reversibly; None where nothing can."""
+    """What a program can do, safely and reversibly; None if there is nothing."""
 
 
-# So many of the worst threads are looked at closely; the others could hardly be among the worst pieces of advice.
+# The number of threads that are examined closely, those with the largest loss first. The others could hardly have one
+# of the most important pieces of advice.
 _CLOSELY = 64
 _INTERRUPT_WORDS = ("irq", "softirq")
 _NAME = 64
-"""Characters of a name in a sentence."""
+"""Maximum number of characters of a name in a sentence."""
 
 
 _Rows = Sequence[tuple[Thread, Mapping[Kind, int]]]
@@ -67,7 +68,7 @@ class _Finding:
 
 @dataclass(frozen=True, slots=True)
 class _Helps:
-    """What helps against a finding: ``found`` says what it is, ``text`` what to do; commands as in `Pattern`."""
+    """What helps against a finding: ``found`` describes it, ``text`` says what to do; commands as in `Pattern`."""
 
     found: str
     text: str
@@ -79,10 +80,11 @@ class _Helps:
 def advise(
     ledger: Ledger, references: References | None = None, facilities: Facilities | None = None
 ) -> tuple[Advice, ...]:
-    """What would help, the most time lost first; last, what threads mostly wait for.
+    """Return the advice for a ledger, the most time lost first, and at the end what threads mostly wait for.
 
-    Threads of one process that lose time by the same cause are spoken of once, by the one that loses most.
-    ``facilities``: the machine on which the advice is to be followed; commands for what it does not have are not given.
+    Threads of one process that lose time by the same cause get one piece of advice, which names the thread that loses
+    most. ``facilities`` describes the machine on which the advice is to be followed. Commands for what that machine
+    does not have are left out.
     """
     r = references or References()
     where = facilities or Facilities()
@@ -169,7 +171,7 @@ def _lost(ledger: Ledger, finding: _Finding, where: Facilities) -> _Helps:
 
 
 def _polling(share: str, thread: Thread) -> _Helps:
-    """By the call that asks, or the program's own mark; the descriptor's kind is the word after the call's."""
+    """Name the polling call, or the program's own mark. The word after the call's is the kind of file descriptor."""
     name, pattern = _most(thread.states, Kind.POLL, _poll_pattern)
     _, _, detail = name.partition(".")
     call, _, about = detail.partition(".")
@@ -209,7 +211,7 @@ def _kernel_pattern(state: str) -> Pattern:
 
 
 def _most(states: Mapping[str, Cell], kind: Kind, pattern_of: Callable[[str], Pattern]) -> tuple[str, Pattern]:
-    """The pattern with most time of this kind, and of its states the one with most."""
+    """Return the pattern with most time of this kind, and the one of its states with most time."""
     groups: dict[str, int] = {}
     for state, cell in states.items():
         if kind_of(state) is kind:
@@ -221,7 +223,7 @@ def _most(states: Mapping[str, Cell], kind: Kind, pattern_of: Callable[[str], Pa
 
 
 def _behind(thread: Thread, state: str) -> str:
-    """The lock, file or device that the time in a state was mostly about, where it was recorded."""
+    """Return a clause that names the lock, file or device behind most of a state's time; empty if none was recorded."""
     about = [c for c in thread.causes if c.state == state and c.behind is Behind.OBJECT]
     time = thread.states[state].time
     if not about or not time:
@@ -235,7 +237,7 @@ def _part(cause: Cause, time: int) -> str:
 
 
 def _interrupted(found: str, cpu: int | None, where: Facilities) -> _Helps:
-    """Against a device's interrupts: the one that comes most often, and processors that could take it."""
+    """Advise on device interrupts: name the most frequent one and the processors that could take it."""
     pattern = patterns.DEVICES
 
     def often(interrupt: Interrupt) -> int:
@@ -259,7 +261,7 @@ def _interrupted(found: str, cpu: int | None, where: Facilities) -> _Helps:
 
 
 def _list(cpus: Sequence[int]) -> str:
-    """Processors in the kernel's notation."""
+    """Return the processors in the kernel's list notation, such as ``0-3,8``."""
     parts: list[list[int]] = []
     for cpu in sorted(cpus):
         if parts and cpu == parts[-1][1] + 1:
@@ -321,7 +323,7 @@ def _is_interrupt(state: str) -> bool:
 
 
 def _of_waiting(ledger: Ledger, rows: _Rows, r: References) -> Iterator[Advice]:
-    """One for each reason that is worth a word: the thread that did most beside waiting for it."""
+    """Yield one piece of advice for each reason of waiting, about the thread that was able to run most."""
     found: dict[str, tuple[int, Thread, float]] = {}
     mostly = [(t, times) for t, times in rows if t.span and times.get(Kind.WAIT, 0) > r.wait * t.span]
     mostly.sort(key=lambda row: (-able(row[1]), row[0].key))
@@ -340,7 +342,7 @@ def _of_waiting(ledger: Ledger, rows: _Rows, r: References) -> Iterator[Advice]:
 
 
 def _waited(thread: Thread, state: str) -> str:
-    """What it waited for and who ended it, where that was recorded."""
+    """Return a clause that says what was waited for and who ended the wait, as far as it was recorded."""
     text = _behind(thread, state)
     woken = [c for c in thread.causes if c.state == state and c.behind is Behind.WAKER and c.tid != thread.tid]
     time = thread.states[state].time
@@ -360,17 +362,21 @@ def _helps(found: str, pattern: Pattern) -> _Helps:
 
 
 def _living(ledger: Ledger) -> frozenset[int]:
-    """Processes with a thread that outlived the window."""
+    """Return the processes with a thread that outlived the window."""
     return frozenset(t.pid for t in ledger.threads if t.end is None)
 
 
 def _command(command: str, thread: Thread, living: frozenset[int]) -> str:
-    """With the thread's ids; with variables to be set where it has ended, as its ids may be another's by now."""
+    """Insert the thread's ids into a command.
+
+    A thread that has ended is given as a variable that the user sets, because its ids may belong to another thread by
+    now.
+    """
     tid = str(thread.tid) if thread.end is None else '"$TID"'
     pid = str(thread.pid) if thread.pid in living else '"$PID"'
     return command.format(tid=tid, pid=pid)
 
 
 def _without_linux(ledger: Ledger, advice: Advice) -> Advice:
-    """The reference machine has no shell to run a command in."""
+    """Remove the commands on the reference machine, which has no shell to run them in."""
     return replace(advice, command=None, undo=None, remedy=None) if ledger.source == "machine" else advice

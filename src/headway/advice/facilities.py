@@ -1,4 +1,4 @@
-"""What a machine has that advice can draw on: a command for what is not there helps nobody."""
+"""The facilities of a machine that advice can use. Advice gives no command for what the machine does not have."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ __all__ = ["Facilities", "Interrupt"]
 
 @dataclass(frozen=True, slots=True)
 class Interrupt:
-    """A device's interrupt."""
+    """The interrupt of a device."""
 
     number: int
-    """Of ``/proc/irq/NUMBER``."""
+    """The NUMBER in ``/proc/irq/NUMBER``."""
     device: str
     affinity: str
-    """The processors that may handle it, in the kernel's notation (``0-3,8``)."""
+    """The processors that may handle it, in the kernel's list notation (``0-3,8``)."""
     counts: Mapping[int, int]
-    """How often each processor handled it since the machine was started."""
+    """How often each processor has handled it since the machine was booted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facilities:
-    """What is known of the machine; the default: nothing is."""
+    """What is known of the machine. By default nothing is known."""
 
     processors: tuple[int, ...] = ()
-    """Those that are on."""
+    """The processors that are online."""
     nodes: int = 1
-    """NUMA nodes."""
+    """The number of NUMA nodes."""
     resctrl: bool = False
-    """Whether the shared cache, or memory bandwidth, can be divided (Linux's resctrl)."""
+    """Whether the shared cache or the memory bandwidth can be divided (Linux's resctrl)."""
     interrupts: tuple[Interrupt, ...] = ()

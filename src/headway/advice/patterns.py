@@ -1,7 +1,8 @@
-"""The known patterns of lost time: by which state each is recognised, what helps, and what shows the cause.
+"""The known patterns of lost time: the states by which each is recognised, what helps, and a command that shows the
+cause.
 
-A command has ``{tid}`` and ``{pid}`` for the thread's ids. It looks and changes nothing, unless it has an ``undo``; and
-it has no space within quotes, so that a view can break it between words.
+A command contains ``{tid}`` and ``{pid}`` for the thread's ids. It only looks and changes nothing, unless the pattern
+has an ``undo``. It has no space within quotes, so that a view can break the line between words.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Why a thread loses time, and what helps."""
+    """A reason for which a thread loses time, and what helps."""
 
     text: str
     command: str
     calls: str = ""
-    """The words after the first dot of the states that tell of it."""
+    """The words after the first dot of the states by which the pattern is recognised."""
     undo: str | None = None
-    """The command that takes the other one back, where that one changes something."""
+    """The command that takes back ``command``, if that changes something."""
 
 
 def _stacks(event: str, whose: str = "-t {tid}") -> str:
@@ -93,7 +94,7 @@ OTHER_CALL = Pattern("ask the kernel less often, or for more at once", "sudo tim
 
 
 def of_call(call: str) -> Pattern:
-    """What time in a system call (or ``fault``) tells of."""
+    """Return the pattern for time in a system call, or in ``fault``."""
     return _BY_CALL.get(call, OTHER_CALL)
 
 
@@ -117,7 +118,7 @@ _POLLS = (
         _RECEIVE,
     ),
     Pattern(
-        "nobody is there to be accepted: put the listening socket into epoll, and accept when it says so",
+        "no connection waits to be accepted: put the listening socket into epoll, and accept when it says so",
         _seen("accept,accept4"),
         "accept accept4",
     ),
@@ -151,7 +152,7 @@ OTHER_POLL = Pattern(
 
 
 def of_poll(call: str) -> Pattern | None:
-    """What helps against asking with this system call again and again; None: it is none that is known."""
+    """Return the pattern for polling with this system call, or None if it is not a known polling call."""
     return _BY_POLL.get(call)
 
 
@@ -179,7 +180,7 @@ _BY_INTERRUPT = {state: pattern for pattern in (_IPIS, _TIMERS) for state in pat
 
 
 def of_interrupt(state: str) -> Pattern | None:
-    """What helps against interrupts of this kind; None: they come from a device, and it is a matter of which."""
+    """Return the pattern for interrupts of this kind, or None if they come from a device, whose name then matters."""
     return _BY_INTERRUPT.get(state)
 
 
@@ -220,7 +221,7 @@ WAITS = {
         "grep -E 'VmRSS|VmSwap' /proc/{pid}/status",
     ),
     "pipe": Pattern(
-        "for the other end of a pipe: measure what is there, it is the slower one",
+        "for the other end of a pipe: measure the program at that end, it is the slower one",
         "ls -l /proc/{pid}/fd",
     ),
     "net": Pattern(
@@ -228,4 +229,4 @@ WAITS = {
         "sudo ss -tinp | grep -A1 'pid={pid},'",
     ),
 }
-"""By the word after ``wait.``; the other waits are the thread's own wish."""
+"""The patterns by the word after ``wait.``. The waits that are not here are the thread's own choice."""

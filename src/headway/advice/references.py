@@ -1,7 +1,7 @@
-"""Reference values: from where on a figure is worth a word (T10).
+"""The thresholds of advice: from which value on a figure is worth a word.
 
-The defaults are those of the commented ``references.toml`` that comes with the command line; here is what each value
-means and which values make sense, so that no file can bring the policy into a state that it was not made for.
+The command line comes with a commented ``references.toml`` that has these defaults. This module defines the meaning and
+the allowed range of each value, so that no file can give the policy a value that it was not made for.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 __all__ = ["MAX_REMARKS", "References"]
 
 MAX_REMARKS = 1000
-"""Pieces of advice that can be asked for."""
+"""The largest number of pieces of advice that can be asked for."""
 
 
 def _share(default: float) -> Any:
@@ -27,37 +27,37 @@ def _whole(default: int, least: int, most: int) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """From where on a figure is worth a word; shares from 0 to 1.
+    """The thresholds: the value from which on each figure is worth a word. Shares are from 0 to 1.
 
-    Raises ValueError, with the name of the value and what is allowed, for any other.
+    Raises ValueError for a value outside its range, with its name and what is allowed.
     """
 
     td: float = _share(0.10)
-    """Td of RPI."""
+    """Td as a share of RPI."""
     mpi: float = _share(0.25)
-    """MPI of Td; likewise KPI and IOPI."""
+    """MPI as a share of Td; likewise KPI and IOPI."""
     kpi: float = _share(0.25)
     iopi: float = _share(0.25)
     ready: float = _share(0.10)
-    """Waiting for a processor, of the time that the thread was able to run."""
+    """Waiting for a processor, as a share of the time that the thread was able to run."""
     stolen: float = _share(0.02)
-    """Stolen by the hypervisor, of the time that the threads were able to run."""
+    """Time stolen by the hypervisor, as a share of the time that the threads were able to run."""
     interrupts: float = _share(0.20)
-    """In interrupts, of a processor's time."""
+    """Time in interrupts, as a share of a processor's time."""
     wait: float = _share(0.50)
-    """Waiting for one thing, of the time that the thread was measured."""
+    """Waiting for one thing, as a share of the time that the thread was measured."""
     interest: float = _share(0.01)
-    """A thread that was able to run for less than this share of the window is not spoken of, unless for its waiting."""
+    """A thread that was able to run for a smaller share of the window gets no advice, except about its waiting."""
     least_ns: int = _whole(10_000_000, 0, 10**18)
-    """Neither is one that was able to run for less than this, where times are in ns: there is little to gain."""
+    """A thread that was able to run for less than this, in ns, gets no advice either: there is little to gain."""
     most: int = _whole(5, 1, MAX_REMARKS)
-    """Pieces of advice at most."""
+    """The largest number of pieces of advice."""
 
     def __post_init__(self) -> None:
         for value in fields(self):
             given, allowed = getattr(self, value.name), value.metadata
             types = (int,) if allowed["whole"] else (int, float)
-            # True is an int to Python, and nobody's share; nan compares with nothing.
+            # In Python True is an int, but it is not a share. NaN does not compare.
             right = type(given) in types and math.isfinite(given) and allowed["least"] <= given <= allowed["most"]
             if not right:
                 raise ValueError(f"{value.name} is {_shown(given)}, and must be {allowed['words']}")

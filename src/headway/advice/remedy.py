@@ -1,8 +1,8 @@
-"""What can be done about lost time by a program, safely and reversibly: a decision, not its execution.
+"""Remedies: what a program can do about lost time, safely and reversibly. This is the decision, not its execution.
 
-A thread that waits for a processor waits behind somebody. Where that is its own process, no division of the processors
-helps; where it is others, the process can have processors of its own: as many as it could use, if that leaves at least
-one to the others.
+A thread that waits for a processor waits for another thread to leave it. If that thread is of its own process, no
+division of the processors helps. If it is of other processes, the process can get processors of its own: as many as it
+could use, provided that at least one is left for the others.
 """
 
 from __future__ import annotations
@@ -20,47 +20,47 @@ from headway.model.ledger import Ledger, Thread
 __all__ = ["Contention", "Contentions", "Remedy", "able"]
 
 _TOLERANCE = 0.15
-"""A demand of this much more than a whole number of processors is not worth another one."""
+"""A demand that exceeds a whole number of processors by this much is not worth another processor."""
 _NOTABLE = 0.10
-"""A neighbour is one that had this share of the time in question."""
+"""A thread is a neighbour if it had at least this share of the time in question."""
 _NEIGHBOURS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """Give a process processors of its own (``action``: partition)."""
+    """A remedy: give a process processors of its own (``action`` is ``partition``)."""
 
     action: str
     pid: int
     processors: int
-    """How many it needs."""
+    """The number of processors that it needs."""
     neighbours: tuple[int, ...]
-    """Threads (tids) of other processes that were seen on the processors meanwhile, the one with most time first."""
+    """The tids of other processes' threads that ran on the processors meanwhile, the one with most time first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contention:
-    """Whom the threads of a process share the processors with."""
+    """How the threads of one process share the processors with others."""
 
     demand: float
-    """So many processors the process could use, on average over the window."""
+    """The number of processors that the process could use, on average over the window."""
     among_itself: bool
-    """Whether it is mostly its own threads that wait for each other."""
+    """Whether mostly its own threads wait for each other."""
     holder: Cause | None
-    """Who most had the processor while this thread was ready, where it was recorded."""
+    """The thread that had the processor for most of the time while this thread was ready, where it was recorded."""
     remedy: Remedy | None
 
 
 def able(times: Mapping[Kind, int]) -> int:
-    """Time in which a thread was able to run, whether it did or not."""
+    """Return the time in which a thread was able to run, whether it ran or not."""
     return processor_time(times) + times[Kind.READY] + times[Kind.STOLEN] + times[Kind.OVERHEAD]
 
 
 class Contentions:
-    """Whom the processes of a ledger share the processors with; made once, asked for each thread that waits."""
+    """How the processes of a ledger share the processors. It is made once and asked for each waiting thread."""
 
     def __init__(self, ledger: Ledger, processors: int) -> None:
-        """``processors``: how many there are, 0 where that is not known."""
+        """Prepare the contentions of a ledger. ``processors`` is their number, 0 if it is not known."""
         self._ledger, self._processors = ledger, processors
         self._duration = ledger.window.duration
         self._of: dict[int, list[Thread]] = {}
@@ -72,7 +72,7 @@ class Contentions:
                 self._busy.append((time, thread))
 
     def of(self, thread: Thread) -> Contention:
-        """Whom a thread's process shares the processors with, and what can be done about it."""
+        """Return with whom a thread's process shares the processors, and what can be done about it."""
         mine, processors = self._of[thread.pid], self._processors
         demand = sum(able(t.times()) for t in mine) / self._duration if self._duration else 0.0
         own = {t.tid for t in mine}
@@ -91,7 +91,10 @@ class Contentions:
         return Contention(demand, among_itself, holder, remedy)
 
     def _neighbours(self, mine: list[Thread], own: set[int]) -> tuple[int, ...]:
-        """Who had the processor while threads of the process were ready; else who else was seen to want one."""
+        """Return the tids that had the processor while threads of the process were ready.
+
+        If nobody was recorded, return the other threads that used or wanted a processor.
+        """
         found: Counter[int] = Counter()
         for thread in mine:
             for cause in thread.causes:

@@ -1,7 +1,8 @@
-"""The rows of a recording as its source had handed them over: batches, one for each part, in the order of time.
+"""The rows of a recording as its source delivered them: batches, one for each part, in the order of time.
 
-Rows may be chosen by their threads and by time. A row that reaches out of the time that was chosen is cut, and of what
-was taken from it (the observer's cost, say) it keeps as much as of its duration: where in it that was is not known.
+Rows can be selected by thread and by time. A row that extends beyond the selected time is cut. Of the time taken from
+it (the observer's cost, for example) it keeps the same fraction as of its duration, because the position of that time
+within the row is not known.
 """
 
 from __future__ import annotations
@@ -31,16 +32,20 @@ _FOREVER = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Which rows are wanted; None: all."""
+    """A selection of rows. None: no restriction."""
 
     threads: frozenset[int] | None = None
-    """Rows of these threads, by their numbers in the recording, and none that are no thread's."""
+    """Only rows of these threads, by their numbers in the recording. Rows without a thread are left out."""
     window: Window | None = None
-    """What was in this time, ``end`` not included."""
+    """Only what lies in this time, ``end`` excluded."""
 
 
 def batches(recording: Contents, chosen: Chosen | None = None) -> Iterator[Batch]:
-    """The batches. What is damaged is passed over, and in ``Contents.damaged``; losses are in the last one, too."""
+    """Yield the batches of a recording.
+
+    Damaged parts are skipped and noted in ``Contents.damaged``. The last batch also has the losses and the rows of the
+    states that were still open at the end.
+    """
     chosen = chosen or Chosen()
     whole = recording.window
     window = chosen.window
@@ -58,7 +63,7 @@ def batches(recording: Contents, chosen: Chosen | None = None) -> Iterator[Batch
         if window is not None and part.start >= window.end and reach.complete:
             if chosen.threads is not None:
                 break
-            if not _begins_before(recording, part, window.end):  # what processors did may be in any part
+            if not _begins_before(recording, part, window.end):  # rows of processors may be in any part
                 continue
         for _, table in recording.by_part("transitions", parts=[part]):
             rows = _transitions(table)
@@ -80,14 +85,14 @@ def batches(recording: Contents, chosen: Chosen | None = None) -> Iterator[Batch
 
 
 def _begins_before(recording: Contents, part: Part, time: int) -> bool:
-    """Whether rows of a part begin before then."""
+    """Return whether a part has rows that begin before ``time``."""
     for _, table in recording.by_part("transitions", ["time"], [part]):
         return bool(len(table)) and pc.min(table.column("time")).as_py() < time
     return False
 
 
 class _Reach:
-    """Whether all rows of threads that can be in a window have been read: those of a thread leave no gaps."""
+    """Tells when all rows of the threads in a window have been read. The rows of a thread have no gaps."""
 
     def __init__(self, seen: Mapping[int, ThreadSeen], threads: frozenset[int] | None, window: Window | None) -> None:
         self._missing: dict[int, int] = {}
@@ -109,7 +114,7 @@ class _Reach:
 
 
 def _last(numbers: NDArray[Any], ends: NDArray[np.int64]) -> dict[int, int]:
-    """Number -> the greatest of its ends; without negative numbers."""
+    """Return number -> the largest of its ends. Negative numbers are left out."""
     order = np.argsort(numbers, kind="stable")
     order = order[np.searchsorted(numbers, 0, sorter=order) :]
     if not len(order):
@@ -120,12 +125,12 @@ def _last(numbers: NDArray[Any], ends: NDArray[np.int64]) -> dict[int, int]:
 
 
 def _news(recording: Contents) -> dict[int, list[ThreadSeen]]:
-    """What was new of threads, by part."""
+    """Return what was new of threads, by part number."""
     return {part.number: [ThreadSeen(**r) for r in table.to_pylist()] for part, table in recording.by_part("threads")}
 
 
 def _losses(recording: Contents) -> dict[int, dict[str, int]]:
-    """What had been lost by the end of a part, by part."""
+    """Return the losses at the end of each part, by part number."""
     return {
         part.number: {row["name"]: row["count"] for row in table.to_pylist()}
         for part, table in recording.by_part("losses")
@@ -133,7 +138,7 @@ def _losses(recording: Contents) -> dict[int, dict[str, int]]:
 
 
 def _transitions(table: pa.Table) -> Transitions | None:
-    """A part's rows, column by column; None: it has more states than can be numbered."""
+    """Return a part's rows as columns, or None if they have more states than can be numbered."""
     state, names = _words(table.column("state"))
     waker_state, wakers = _words(table.column("waker_state"))
     place: dict[str, int] = {}
@@ -167,7 +172,7 @@ def _numbers(table: pa.Table, name: str, kind: Any, none: int = -1) -> NDArray[A
 
 
 def _words(column: pa.ChunkedArray) -> tuple[NDArray[np.int32], list[str]]:
-    """A column of words as numbers, -1 where there is none, and the words."""
+    """Return a column of words as indices, -1 for null, and the words."""
     if column.null_count == len(column):
         return np.full(len(column), -1, np.int32), []
     one = column.combine_chunks()
@@ -178,7 +183,7 @@ def _words(column: pa.ChunkedArray) -> tuple[NDArray[np.int32], list[str]]:
 
 
 def _rows(rows: Sequence[tuple[int, int, int, int, int]], states: Sequence[str]) -> Transitions:
-    """Rows of (time, end, cpu, thread, state) that have not ended."""
+    """Return rows for states that have not ended, from (time, end, cpu, thread, state)."""
     table = np.array([row for row in rows if row[0] < row[1]], np.int64).reshape(-1, 5)
     count = len(table)
     return Transitions(
@@ -197,7 +202,7 @@ def _rows(rows: Sequence[tuple[int, int, int, int, int]], states: Sequence[str])
 
 
 def _chosen(rows: Transitions, threads: frozenset[int] | None, window: Window | None) -> Transitions:
-    """Some of the rows, cut to the window."""
+    """Return the selected rows, cut to the window."""
     wanted = np.ones(len(rows), np.bool_)
     if threads is not None:
         wanted &= np.isin(rows.thread, np.array(sorted(threads), np.int32))

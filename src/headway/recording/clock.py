@@ -1,4 +1,4 @@
-"""Clock anchors: what time of day it was at an instant of CLOCK_MONOTONIC, and how exactly that is known."""
+"""Clock anchors: the time of day at an instant of CLOCK_MONOTONIC, and the uncertainty of it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["Anchor", "boot", "read_anchor"]
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """At ``monotonic`` of CLOCK_MONOTONIC it was ``realtime`` of CLOCK_REALTIME (clock_gettime(2)), all in ns.
+    """At ``monotonic`` of CLOCK_MONOTONIC, CLOCK_REALTIME was ``realtime`` (clock_gettime(2)); all in ns.
 
-    The true difference of the two clocks is within ``uncertainty`` of theirs. How far the time of day itself is off
-    from that of another machine is the business of what keeps it (NTP, PTP), and not known here.
+    The true difference of the two clocks differs from realtime - monotonic by at most ``uncertainty``. The error of the
+    time of day itself, relative to another machine, depends on what keeps it (NTP, PTP) and is not known here.
     """
 
     monotonic: int
@@ -23,7 +23,7 @@ class Anchor:
 
 
 def read_anchor(tries: int = 16) -> Anchor:
-    """Read one clock between two readings of the other, several times; the narrowest pair is kept."""
+    """Read CLOCK_REALTIME between two readings of CLOCK_MONOTONIC, ``tries`` times, and return the narrowest result."""
     best: Anchor | None = None
     for _ in range(tries):
         before = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
@@ -37,7 +37,9 @@ def read_anchor(tries: int = 16) -> Anchor:
 
 
 def boot() -> str:
-    """Which run of this machine's kernel this is (random(4)): its CLOCK_MONOTONIC is no other's; "" if not known."""
+    """Return the id of this boot (random(4)), or "" if it is not known. CLOCK_MONOTONIC is comparable only within one
+    boot.
+    """
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:

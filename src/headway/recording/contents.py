@@ -1,4 +1,4 @@
-"""What is in a recording: one that is whole, one that still grows, one whose recorder was killed, one from anywhere."""
+"""The contents of a recording, whether it is complete, still being written, left by a killed recorder, or untrusted."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from .parts import Damage, Folder, Part
 __all__ = ["Contents"]
 
 _MAX_THREADS = 2_000_000
-"""A kilobyte each while they are read."""
+"""The largest number of threads in a recording. Each takes a kilobyte while they are read."""
 
 
 class Contents:
-    """A recording on disk, as it was when it was opened: parts that are written later are not in it.
+    """A recording on disk as it was when it was opened. Parts that are written later are not in it.
 
-    A context manager; otherwise to be closed. All times are in `Document.ledger`'s time unit: nanoseconds of
-    CLOCK_MONOTONIC on Linux, cycles on the reference machine. What is damaged is left out, and is in `damaged`.
+    Use it as a context manager, or call `close`. All times are in the time unit of `Document.ledger`: nanoseconds of
+    CLOCK_MONOTONIC on Linux, cycles on the reference machine. Damaged files are left out and listed in `damaged`.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Open it. Raises HeadwayError where it is not a recording, or one of a later version."""
+        """Open the recording. Raises HeadwayError if it is not a recording, or of a later version."""
         self.path = Path(path)
         words = ascii(os.fspath(path))
         try:
@@ -43,9 +43,9 @@ class Contents:
         try:
             self.document = self._read_document(words)
             self.damaged: dict[str, str] = {}
-            """Files that are missing or cannot be used, and why; nothing of them is in any answer."""
+            """File name -> why the file is missing or cannot be used. Nothing of these files is in any result."""
             self.parts: tuple[Part, ...] = tuple(self._find_parts())
-            """Its complete parts, in the order of time."""
+            """The complete parts, in the order of time."""
         except BaseException:
             self._folder.close()
             raise
@@ -55,7 +55,7 @@ class Contents:
             data = self._folder.read(DOCUMENT, MAX_BYTES)
         except FileNotFoundError:
             raise HeadwayError(
-                f"{words} is no recording, it has no {DOCUMENT}: give a folder that headway record has made"
+                f"{words} is not a recording: it has no {DOCUMENT}: give a folder that headway record has made"
             ) from None
         except Damage as error:
             raise HeadwayError(
@@ -67,7 +67,7 @@ class Contents:
         numbers = self._folder.numbers("transitions")
         expected = self.document.dropped_parts
         if numbers and self.document.limited and not self.closed:
-            expected = numbers[0]  # what it has dropped by now it says when it is closed
+            expected = numbers[0]  # an open recording says how many parts it has dropped only when it is closed
         latest = self.document.ledger.window.start
         for number in numbers:
             for missing in range(expected, min(number, expected + 1000)):
@@ -78,7 +78,7 @@ class Contents:
                 if part.start < latest and (part.start, part.end) != (latest, latest):
                     raise Damage(f"it is of {part.start} to {part.end}, and the one before it reaches until {latest}")
             except FileNotFoundError:
-                continue  # dropped since, by who records on
+                continue  # the recorder has dropped the part since the folder was listed
             except Damage as error:
                 self.damaged[_file(number)] = str(error)
                 continue
@@ -88,7 +88,7 @@ class Contents:
             self.damaged[_file(missing)] = "it is missing"
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the folder."""
         self._folder.close()
 
     def __enter__(self) -> Self:
@@ -101,12 +101,12 @@ class Contents:
 
     @property
     def closed(self) -> bool:
-        """Whether it was ended as it should; otherwise it still grows, or its recorder was killed."""
+        """Whether it was closed properly. Otherwise it is still being written, or its recorder was killed."""
         return self.document.closed
 
     @property
     def window(self) -> Window:
-        """The time of which everything is there (but for what is damaged)."""
+        """The time for which everything is there, except what is damaged."""
         whole = self.document.ledger.window
         start = self.parts[0].start if self.parts and self.parts[0].number else whole.start
         end = whole.end if self.closed else max((part.end for part in self.parts), default=whole.start)
@@ -114,24 +114,24 @@ class Contents:
 
     @property
     def dropped_parts(self) -> int:
-        """So many of the first parts were dropped while it was recorded, to keep it within its limits."""
+        """The number of parts at the beginning that were dropped during recording to stay within its limits."""
         return self.parts[0].number if self.parts else self.document.dropped_parts
 
     @property
     def rows(self) -> int:
-        """Rows of ``transitions``."""
+        """The number of rows of ``transitions``."""
         return sum(part.rows for part in self.parts)
 
     @property
     def anchors(self) -> tuple[Anchor, ...]:
-        """What time of day it was at several instants of the clock of all times, in the order of time."""
+        """The clock anchors (time of day at instants of CLOCK_MONOTONIC), in the order of time."""
         found = {*self.document.anchors, *(part.anchor for part in self.parts if part.anchor is not None)}
         return tuple(sorted(found, key=lambda anchor: anchor.monotonic))
 
     def tables(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-        """A table part by part, in the order of time, with the format's columns, or some of them.
+        """Yield a table part by part, in the order of time, with all columns of the format or the given ones.
 
-        A part that turns out to be damaged is passed over, and added to `damaged`.
+        A part that turns out to be damaged is skipped and added to `damaged`.
         """
         for _, found in self.by_part(table, columns):
             yield found
@@ -139,7 +139,7 @@ class Contents:
     def by_part(
         self, table: str, columns: Sequence[str] | None = None, parts: Sequence[Part] | None = None
     ) -> Iterator[tuple[Part, pa.Table]]:
-        """The same with the part that each is; of all parts, or only of these."""
+        """Yield (part, table) like `tables`, for all parts or the given ones."""
         for part in self.parts if parts is None else parts:
             name = f"{table}/{part_name(part.number)}"
             if name in self.damaged:
@@ -153,21 +153,21 @@ class Contents:
                 self.damaged[name] = str(error)
 
     def threads(self) -> dict[int, ThreadSeen]:
-        """Its threads by number, as they were last seen. Raises HeadwayError where they are too many to hold."""
+        """Return the threads by number, as last seen. Raises HeadwayError if there are more than 2,000,000."""
         found: dict[int, ThreadSeen] = {}
         for table in self.tables("threads"):
             if len(found) + table.num_rows > _MAX_THREADS:
                 raise HeadwayError(
-                    f"{str(self.path)!a} names more than {_MAX_THREADS:,} threads, which no view holds: "
+                    f"{str(self.path)!a} names more than {_MAX_THREADS:,} threads, more than a view can hold: "
                     "ask it with headway query"
                 )
             found |= {row["thread"]: ThreadSeen(**row) for row in table.to_pylist()}
         return found
 
     def open_states(self) -> list[OpenState]:
-        """What threads were in the midst of when the last part ended; empty if the recording is closed.
+        """Return the states that threads were in when the last part ended; empty if the recording is closed.
 
-        What was so before a part that is damaged is not known to be still so, and is left out.
+        A state noted before a damaged part may have ended in that part, so it is left out.
         """
         if self.closed or not self.parts or self.parts[-1].last:
             return []
@@ -192,7 +192,7 @@ class Contents:
         return [state for state in found.values() if state.thread not in ended and state.since <= until]
 
     def losses(self) -> dict[str, int]:
-        """What could not be seen while it was recorded, and what of it is damaged, by name."""
+        """Return what could not be seen during recording, and the number of damaged files, by name of the loss."""
         found: dict[str, int] = dict(self.document.ledger.losses) if self.closed else {}
         for table in () if self.closed else self.tables("losses"):
             found.update((row["name"], row["count"]) for row in table.to_pylist())

@@ -1,7 +1,7 @@
-"""``recording.json``: what a recording is of, and what must be known to make a ledger of its rows.
+"""``recording.json``: what was recorded, and what is needed to make a ledger of the rows.
 
-It may come from anywhere: every value is checked before it is used. Fields that are not known are passed over; a later
-version may have more.
+The file may come from anywhere, so every value is checked before it is used. Unknown fields are ignored, because a
+later version may have more.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from .format import NAME, SCHEMA, VERSION
 __all__ = ["MAX_BYTES", "Document", "parse"]
 
 MAX_BYTES = 8 << 20
-"""A document is not larger than this."""
+"""The largest size of a document, in bytes."""
 _LONGEST = 100_000
-"""Characters of a text."""
+"""The largest number of characters of a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,30 +35,31 @@ class Document:
     """What ``recording.json`` says."""
 
     ledger: Ledger
-    """Without threads and processors: source, window (until it is closed it ends where it starts), units, precision,
-    reasons, losses, overhead, what was counted."""
+    """The ledger without threads and processors: source, window (its end equals its start until the recording is
+    closed), units, precision, reasons, losses, overhead, and what was counted.
+    """
     closed: bool = False
     host: str = ""
-    """The name of the machine."""
+    """The host name of the machine."""
     boot: str = ""
-    """Which run of its kernel (/proc/sys/kernel/random/boot_id): CLOCK_MONOTONIC is the same within one."""
+    """The boot id (/proc/sys/kernel/random/boot_id). CLOCK_MONOTONIC is comparable within one boot."""
     command: tuple[str, ...] | None = None
     exit_status: int | None = None
     parts: int | None = None
-    """How many parts there have been, dropped ones included; None: it was not closed."""
+    """The number of parts written, dropped ones included; None: the recording was not closed."""
     limited: bool = False
-    """Whether it has a limit, so that its first parts may be dropped."""
+    """Whether the recording has a limit, so that its first parts may be dropped."""
     dropped_parts: int = 0
-    """So many of the first were dropped to keep it within its limits."""
+    """The number of parts at the beginning that were dropped to stay within the limits."""
     complete_from: int | None = None
-    """From then on everything is there; None: from the window's start."""
+    """The time from which on everything is there; None: from the window's start."""
     anchors: tuple[Anchor, ...] = ()
     headway: str = __version__
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """How it was recorded, for people: plain values by name."""
+    """The options of the recording, for people: plain values by name."""
 
     def text(self) -> str:
-        """As JSON."""
+        """Return the document as JSON text."""
         ledger, window = self.ledger, self.ledger.window
         return json.dumps(
             {
@@ -95,14 +96,14 @@ class Document:
 
 
 def parse(data: bytes, path: str | os.PathLike[str]) -> Document:
-    """The document; ``path``: of the recording, for errors. Raises HeadwayError with what is wrong with it."""
+    """Return the document. ``path`` is the recording's, for errors. Raises HeadwayError that says what is wrong."""
     where = ascii(os.fspath(path))
     try:
         found = table(json.loads(data, parse_constant=no_number), "the document")
         _check_version(found.get("schema"), where)
         return _document(found)
     except (ValueError, RecursionError) as error:
-        why = str(error) if isinstance(error, WrongValueError) else f"it is no JSON ({shown(str(error))})"
+        why = str(error) if isinstance(error, WrongValueError) else f"it is not JSON ({shown(str(error))})"
         raise HeadwayError(
             f"recording.json in {where} cannot be used: {why}: give what headway record has written"
         ) from None

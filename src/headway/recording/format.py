@@ -1,7 +1,7 @@
-"""What a recording consists of: its version, its files, the columns of its tables. docs/recordings.md has the units.
+"""The format of a recording: its version, its files, the columns of its tables. docs/recordings.md has the units.
 
-A recording is a folder. ``recording.json`` says what it is of; each table is a folder of parts, Parquet files that
-are complete when they have their name. Part k of every table is of the same stretch of time.
+A recording is a folder. ``recording.json`` describes it. Each table is a folder of parts, which are Parquet files. A
+file gets its final name when it is complete. Part k of every table covers the same span of time.
 """
 
 from __future__ import annotations
@@ -41,25 +41,27 @@ __all__ = [
 NAME = "headway.recording"
 VERSION = 1
 SCHEMA = f"{NAME}/{VERSION}"
-"""A change of meaning raises the number; a reader takes what it does not know of for an addition."""
+"""A change of meaning raises the version. A reader ignores fields and tables that it does not know."""
 DOCUMENT = "recording.json"
 """The file that makes a folder a recording."""
 LONG = 100_000_000
-"""Rows whose duration is this or more have row groups of their own, so that who looks for what was at an instant need
-read only those that begin less than this before it, and the long ones."""
+"""Rows whose duration is at least this are in row groups of their own. To find what happened at an instant, a reader
+needs only the rows that begin less than this before the instant, and the long rows.
+"""
 
 PART = b"headway.part"
-"""Keys of each part's own metadata: its number; of what time it is, from (included) and until (not included), by when
-rows were written; its rows; and ``headway.schema``. All values but that are decimal text."""
+"""The keys of each part's own metadata: its number; the time in which its rows were written, from (included) and until
+(excluded); its number of rows; and ``headway.schema``. All values except the schema are decimal text.
+"""
 FROM = b"headway.from"
 UNTIL = b"headway.until"
 ROWS = b"headway.rows"
 BESIDE = b"headway.beside"
-"""Of a part of ``transitions``: the other tables that have a part of this number, with commas between them."""
+"""Metadata of a part of ``transitions``: the other tables that have a part of this number, separated by commas."""
 ANCHOR = b"headway.anchor"
-"""Of a part of ``transitions``: a clock anchor, as three numbers."""
+"""Metadata of a part of ``transitions``: a clock anchor, as three numbers."""
 LAST = b"headway.last"
-"""Of a part of ``transitions``: 1 on the last one of a recording, after which nothing is open."""
+"""Metadata of a part of ``transitions``: 1 in the last part of a recording, after which no state is open."""
 
 _WORD = pa.dictionary(pa.int32(), pa.string())
 
@@ -154,17 +156,17 @@ SCHEMAS = {
     "stacks": STACKS,
     "frames": FRAMES,
 }
-"""The tables by name, which is that of their folder."""
+"""The tables by name, which is also the name of their folder."""
 
 _PART_NAME = re.compile(r"part-([0-9]{6,9})\.parquet")
 
 
 def part_name(number: int) -> str:
-    """The file name of a part, in the folder of its table."""
+    """Return the file name of a part, within the folder of its table."""
     return f"part-{number:06d}.parquet"
 
 
 def part_number(name: str) -> int | None:
-    """The number of a part from its file name; None: it is none, or has not been finished."""
+    """Return the number of a part from its file name, or None if it is not the name of a finished part."""
     found = _PART_NAME.fullmatch(name)
     return int(found[1]) if found and part_name(int(found[1])) == name else None

@@ -1,8 +1,8 @@
-"""A recording cut into intervals of one length, and the ledger of each: what a screen that moves through time shows.
+"""A recording divided into intervals of one length, and the ledger of each. The screen uses it to move through time.
 
-A row that is in several intervals has in each what lies in it; what the observer took of it is divided in proportion,
-to the last unit. So the ledgers of consecutive intervals add up to that of all of them. Intervals are counted in pages,
-many with one question, because moving through time asks for neighbours.
+A row that spans several intervals counts in each with the time that lies in it. What the observer took of the row is
+divided in proportion, without a remainder. So the ledgers of consecutive intervals add up to that of the whole.
+Intervals are computed in pages, many with one query, because moving through time asks for neighbours.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from .reader import Recording
 __all__ = ["Frames"]
 
 _MAX_FRAMES = 200
-"""Of a recording at first: so many or a few less, of a length that is a round number."""
+"""The default number of intervals is at most this, and smaller where the length is rounded."""
 _PAGE = 64
-"""So many intervals are counted at once, if threads are few."""
+"""The number of intervals computed at once, if there are few threads."""
 _ROWS = 150_000
-"""So many figures of them, about, if threads are many."""
+"""The approximate number of figures computed at once, if there are many threads."""
 _KEPT_PAGES = 4
 _SHORTEST = 100
-"""Of an interval, in the recording's time unit."""
+"""The shortest length of an interval, in the recording's time unit."""
 _MAX_WINDOWS = 10_000_000
-"""Intervals of a recording."""
+"""The largest number of intervals of a recording."""
 
 
 class Frames:
-    """The intervals of a recording, from 0. A context manager; otherwise to be closed.
+    """The intervals of a recording, numbered from 0. Use it as a context manager, or call `close`.
 
-    ``length``: of an interval in the recording's time unit (None: so that there are some 100 or 200 of them).
-    Raises HeadwayError where the path is no recording, or one of which nothing is there.
+    ``length`` is that of an interval in the recording's time unit; None chooses it so that there are 100 to 200
+    intervals. Raises HeadwayError if the path is not one recording, or if the recording has no complete part.
     """
 
     def __init__(self, path: str, length: int | None = None) -> None:
@@ -53,21 +53,22 @@ class Frames:
             self._threads: dict[int, ThreadSeen] = recording.threads()
             self._open = recording.open_states()
             self.boot = recording.document.boot
-            """Which run of which machine it is of (`Document.boot`)."""
+            """The boot and machine that it was recorded on (`Document.boot`)."""
             command = recording.document.command
         self.title = path if command is None else f"{path}: {' '.join(command)}"
-        """What it is of, in words; not clean."""
+        """The path and command of the recording. The text is not sanitised for a terminal."""
         if self._window.duration < 1:
-            raise HeadwayError(f"{self._run.words} has nothing to show: no part of it is complete")
+            raise HeadwayError(f"{self._run.words} has no complete part to show: record for longer")
         self.length = _round(self._window.duration / _MAX_FRAMES) if length is None else length
         self._set_length(self.length)
         self._pages: OrderedDict[int, list[Ledger]] = OrderedDict()
-        if not self._run.closed:  # it may have grown meanwhile: rather too many of its files than too few
+        # It may have grown since; a catalogue that is too new does no harm, one that is too old does.
+        if not self._run.closed:
             catalogue = find(self._run.place)
         self._tables = Tables(catalogue, open_engine(None, catalogue), ("transitions",))
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         self._tables.engine.close()
 
     def __enter__(self) -> Frames:
@@ -78,22 +79,22 @@ class Frames:
 
     @property
     def number(self) -> int:
-        """How many there are."""
+        """The number of intervals."""
         return -(-self._window.duration // self.length)
 
     @property
     def began(self) -> int:
-        """When the first began."""
+        """The start of the first interval."""
         return self._window.start
 
     def ledgers(self, last: int, most: int) -> list[Ledger]:
-        """The ledger of interval ``last``, with up to ``most`` - 1 before it."""
+        """Return the ledgers of up to ``most`` intervals, of which the last is number ``last``."""
         return [self._ledger(at) for at in range(max(last - most + 1, 0), last + 1)]
 
     def rescaled(self, halve: bool, at: int) -> int | None:
-        """Make the intervals half or twice as long: the number of the one that has the beginning of ``at``.
+        """Make the intervals half or twice as long, and return the number of the one that contains the start of ``at``.
 
-        None: they stay as they are.
+        Returns None, and changes nothing, if the new length would be too short or too long.
         """
         length = self.length // 2 if halve else self.length * 2
         if length < _SHORTEST or length >= 2 * self._window.duration or self._window.duration // length > _MAX_WINDOWS:
@@ -119,7 +120,7 @@ class Frames:
         return found[place]
 
     def _counted(self, page: int) -> list[Ledger]:
-        """The ledgers of a page."""
+        """Return the ledgers of a page."""
         length, first = self.length, page * self._page
         number = min(self._page, self.number - first)
         start = self._window.start + first * length
@@ -138,7 +139,7 @@ class Frames:
                     causes[at][thread][cause] = old[0] + time - taken, old[1] + count
             if cpu is not None:
                 cpus[at][cpu].add(state, time, taken, count)
-        for state in self._open:  # which has no row yet
+        for state in self._open:  # states that have no row yet
             for at in range(max((state.since - start) // length, 0), number):
                 until = min(start + (at + 1) * length, end)
                 time = until - max(start + at * length, state.since)
@@ -180,7 +181,7 @@ class Frames:
         )
 
     def _cause(self, state: str, waker: int | None, waker_tid: int | None, waker_state: str | None) -> CauseKey | None:
-        """Who ended a wait, if that is known."""
+        """Return the cause that ended a wait, or None if it is not known."""
         if kind_of(state) is not Kind.WAIT:
             return None
         if waker_state is not None:
@@ -192,7 +193,7 @@ class Frames:
 
 
 def _round(length: float) -> int:
-    """The next of 1, 2, 5, 10 … that is no shorter."""
+    """Return the next of 1, 2, 5, 10 ... that is at least ``length``."""
     power = 1
     while True:
         for step in (1, 2, 5):
@@ -205,10 +206,10 @@ _COLUMNS = "thread, cpu, state, waker, waker_tid, waker_state"
 
 
 def _question(start: int, end: int, length: int, *, first: bool) -> str:
-    """The sums over the rows from start until end, by interval; ``first``: the recording begins there.
+    """Return the SQL for the sums over the rows from ``start`` until ``end``, by interval.
 
-    A row of one interval is counted there, one of several in each of them; an amount without a place is counted where
-    the row ended that it was taken of.
+    ``first``: the recording begins at ``start``. A row within one interval counts there, a longer one in each interval
+    that it touches. An amount without a place counts in the interval in which the row ended that it was taken from.
     """
     last, at_start = (end - 1 - start) // length, str(first).upper()
     within = f"time < {end + 1} AND time + duration >= {start}"

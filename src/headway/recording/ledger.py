@@ -1,8 +1,8 @@
-"""The ledger of a recording: counted from its rows, part by part, or as its source has kept it.
+"""The ledger of a recording: computed from its rows, part by part, or read as the source kept it.
 
-Over the rows of a thread in a state, the sum of duration - taken is the state's time, and the sum of count its count;
-the sum of taken over all rows of a thread is what the observer took of it. The same holds for processors. So what is
-counted here from a recording that is whole is what the source has counted while it ran, to the last unit.
+Over the rows of a thread in a state, the sum of duration - taken is the state's time, and the sum of count its count.
+The sum of taken over all rows of a thread is what the observer took from it. The same holds for processors. So the
+ledger computed here from a complete recording equals, to the last unit, the one that the source counted while it ran.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _COLUMNS = ("time", "duration", "taken", "cpu", "thread", "state", "count")
 
 
 class Account:
-    """What one thread, or one processor, had."""
+    """The times and counts of one thread or one processor."""
 
     __slots__ = ("counts", "taken", "times")
 
@@ -50,15 +50,15 @@ class Account:
         self.taken = 0
 
     def add(self, state: str, duration: int, taken: int, count: int) -> None:
-        """Add rows of one state: how long they were together, what of it was not the state's, its occurrences."""
+        """Add rows of one state: their total duration, the part of it that is not the state's, and the occurrences."""
         self.times[state] += duration - taken
         self.counts[state] += count
         self.taken += taken
 
     def cells(self, *, whole: bool) -> dict[str, Cell]:
-        """What it had in each state.
+        """Return the cell of each state.
 
-        ``whole``: all rows are there; otherwise what was taken of a row that is not may be more than its rest.
+        ``whole``: all rows are there. Otherwise more may have been taken from a row than its remaining duration.
         """
         times = dict(self.times)
         if self.taken:
@@ -70,9 +70,9 @@ class Account:
 
 
 def _settle(times: dict[str, int]) -> None:
-    """Let no time be negative: what is missing is taken from the states that have most; the sum stays the same.
+    """Make negative times zero and take what they lack from the states that have most. The sum stays the same.
 
-    Of a processor's time first: the observer takes nothing of a wait.
+    States on the processor come first, because the observer takes nothing from a wait.
     """
     missing = -sum(time for time in times.values() if time < 0)
     for state in sorted(times, key=lambda state: (kind_of(state) in (Kind.WAIT, Kind.READY), -times[state])):
@@ -85,9 +85,9 @@ def _settle(times: dict[str, int]) -> None:
 
 
 def counted(recording: Contents) -> Ledger:
-    """The ledger of the recording's rows; what is still open when it ends is counted until there.
+    """Return the ledger of the recording's rows. States still open at the end count until there.
 
-    Raises HeadwayError where the figures break the law of conservation: rows that overlap, or do not fit their time.
+    Raises HeadwayError if the figures break the law of conservation, because rows overlap or do not fit the window.
     """
     threads: defaultdict[int, Account] = defaultdict(Account)
     processors: defaultdict[int, Account] = defaultdict(Account)
@@ -129,14 +129,14 @@ def counted(recording: Contents) -> Ledger:
 
 
 def _sums(table: pa.Table, start: int | None) -> Iterable[tuple[int | None, int | None, str, int, int, int]]:
-    """Thread, processor, state, and the sums of duration, taken and count over these rows, from ``start`` on."""
+    """Return thread, cpu, state, and the sums of duration, taken and count over these rows, from ``start`` on."""
     duration = table.column("duration")
     if start is not None:
         time = table.column("time")
         late = pc.max_element_wise(pc.subtract(pc.add(time, duration), start), 0)
         duration = pc.if_else(pc.less(time, start), late, duration)
     state = table.column("state").combine_chunks()
-    if isinstance(state, pa.ChunkedArray):  # of no rows, or of too many for one
+    if isinstance(state, pa.ChunkedArray):  # a table without rows, or with too many for one chunk
         state = pa.concat_arrays(state.chunks) if state.num_chunks else pa.array([], state.type)
     names = state.dictionary.to_pylist()
     columns = {"thread": table.column("thread"), "cpu": table.column("cpu"), "state": state.indices}
@@ -154,7 +154,7 @@ def _sums(table: pa.Table, start: int | None) -> Iterable[tuple[int | None, int 
 
 
 def of_times(frame: Ledger) -> Ledger:
-    """What the document says, for a ledger of times alone: rows do not say what the hardware counted in them."""
+    """Return the document's ledger without hardware figures, which the rows do not have."""
     if not frame.counted and frame.unit == frame.time_unit:
         return frame
     precision = replace(frame.precision, effective=Quality.BOUND, memory=Quality.UNAVAILABLE, stall=None)
@@ -162,7 +162,7 @@ def of_times(frame: Ledger) -> Ledger:
 
 
 def thread_of(seen: ThreadSeen, states: Mapping[str, Cell], window: Window) -> Thread | None:
-    """The thread in this window; None: it is not in it."""
+    """Return the thread in this window, or None if it is not in it."""
     end = seen.end if seen.end is not None and seen.end <= window.end else None
     until = window.end if end is None else end
     start = max(seen.start, window.start)
@@ -176,7 +176,7 @@ def thread_of(seen: ThreadSeen, states: Mapping[str, Cell], window: Window) -> T
 
 
 def _remarks(recording: Contents) -> dict[str, str]:
-    """What must be known of a recording that is not whole, as reasons."""
+    """Return the reasons that say what is missing in a recording that is not complete."""
     unit = recording.document.ledger.time_unit
     start = recording.document.ledger.window.start
     remarks = []
@@ -202,9 +202,9 @@ def _length(time: int, unit: str) -> str:
 
 
 def kept(recording: Contents) -> Ledger | None:
-    """The ledger as the source has kept it; None where the recording was not closed, or that part is damaged.
+    """Return the ledger that the source kept, or None if the recording was not closed or that part is damaged.
 
-    Raises HeadwayError where it breaks the law of conservation.
+    Raises HeadwayError if it breaks the law of conservation.
     """
     if not recording.closed:
         return None

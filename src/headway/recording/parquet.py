@@ -1,4 +1,4 @@
-"""A table as the bytes of a Parquet file, encoded as its figures say is best (docs/recordings.md)."""
+"""Parquet encoding of a table, with the encoding of each column that measured best (docs/recordings.md)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from .format import SCHEMA
 __all__ = ["ROW_GROUP", "encode"]
 
 ROW_GROUP = 1 << 18
-"""Rows of a row group."""
+"""The number of rows of a row group."""
 _NUMBERS = {"time": "DELTA_BINARY_PACKED", "duration": "PLAIN", "since": "PLAIN", "weight": "PLAIN", "address": "PLAIN"}
-"""Columns that hardly repeat themselves. Times are in order, so their differences are small; durations are left to
-zstd, which finds more in their bytes than packing to a width does. All others have a dictionary."""
+"""Columns whose values hardly repeat. Times are sorted, so their differences are small. Durations are left to zstd,
+which compresses their bytes better than bit packing. All other columns have a dictionary.
+"""
 
 
 def encode(table: pa.Table, metadata: Mapping[bytes, bytes], first: int | None = None) -> pa.Buffer:
-    """The bytes of a file with this table; its ``first`` rows are in row groups of their own."""
+    """Return the bytes of a file with this table. Its ``first`` rows are in row groups of their own."""
     schema = table.schema.with_metadata({**metadata, b"headway.schema": SCHEMA.encode()})
     numbers = {name: encoding for name, encoding in _NUMBERS.items() if name in schema.names}
     sink = pa.BufferOutputStream()
@@ -40,6 +41,6 @@ def encode(table: pa.Table, metadata: Mapping[bytes, bytes], first: int | None =
 
 
 def _paths(schema: pa.Schema) -> list[str]:
-    """The columns as Parquet calls them."""
+    """Return the paths of the columns as Parquet names them."""
     inner = {"events": ["events.key_value.key", "events.key_value.value"], "frames": ["frames.list.element"]}
     return [path for name in schema.names for path in inner.get(name, [name])]

@@ -1,7 +1,7 @@
-"""The files of a recording as they are read: from a folder that may come from anywhere, so nothing of it is believed.
+"""Reading the files of a recording. The folder may come from anywhere, so nothing in it is trusted.
 
-No file outside the folder is opened, none is held that is no regular file, and what a file claims of itself is bounded
-before memory is set aside for it. What a file holds is checked, column by column, before anybody gets it.
+No file outside the folder is opened, and only regular files are read. What a file claims about its size is checked
+before memory is allocated for it. Every column is checked before it is returned.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from .format import ANCHOR, BESIDE, FROM, LAST, PART, ROWS, SCHEMAS, UNTIL, part
 __all__ = ["Damage", "Folder", "Part"]
 
 MAX_ROWS = 1 << 23
-"""A part has no more rows than this."""
+"""The largest number of rows of a part."""
 MAX_BYTES = 1 << 30
-"""Nor does it take up more than this when it is unpacked."""
+"""The largest size of an unpacked part, in bytes."""
 BATCH = 1 << 18
-"""Rows that are unpacked at once."""
+"""The number of rows that are unpacked at once."""
 MAX_FILES = 1 << 20
 _ANY_SIGN = frozenset({"taken", "address"})
-"""Numbers are not negative, but for these."""
+"""The columns whose values may be negative or exceed `_LATEST`. All other numbers are checked."""
 _LATEST = LARGEST >> 1
-"""Times end before this, so that they can be added."""
+"""Times are smaller than this, so that their sums do not overflow."""
 
 
 class Damage(ValueError):  # noqa: N818
-    """What is wrong with a file, in a clause."""
+    """A file is damaged. The message is a clause that says how."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,9 @@ class Part:
 
     number: int
     start: int
-    """From when on (included) the rows in it were written; in the recording's time unit."""
+    """The start of the time in which its rows were written (included), in the recording's time unit."""
     end: int
-    """Until when (not included)."""
+    """The end of that time (excluded)."""
     rows: int
     beside: tuple[str, ...] = ()
     """The other tables that have a part of this number."""
@@ -57,20 +57,20 @@ class Part:
 
 
 class Folder:
-    """A folder that is open. To be closed."""
+    """An open folder of a recording. Call `close` when done."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Raises OSError where it cannot be opened, ValueError where that is no file name."""
+        """Open the folder. Raises OSError if it cannot be opened, ValueError if ``path`` is not a file name."""
         self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def close(self) -> None:
-        """Let go of it; may be called more than once."""
+        """Close the folder. It may be called more than once."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
     def read(self, name: str, most: int) -> bytes:
-        """A file of ``most`` bytes at most. Raises OSError, and Damage where it is none such."""
+        """Return the content of a file of at most ``most`` bytes. Raises OSError; Damage if it is no such file."""
         fd = _open(name, self._fd)
         try:
             with open(fd, "rb") as stream:
@@ -82,7 +82,7 @@ class Folder:
         return data
 
     def numbers(self, table: str) -> list[int]:
-        """The numbers of the parts that a table has, ascending; what has another name is passed over."""
+        """Return the numbers of a table's parts, ascending. Files with other names are ignored."""
         try:
             fd = os.open(table, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._fd)
         except OSError:
@@ -101,7 +101,7 @@ class Folder:
         return sorted(found)
 
     def part(self, name: str, number: int) -> Part:
-        """What a part of ``transitions`` says of itself. Raises FileNotFoundError, and Damage."""
+        """Return the metadata of a part of ``transitions``. Raises FileNotFoundError and Damage."""
         with _File(self._fd, "transitions", name) as file:
             values = {key: file.integer(key) for key in (PART, FROM, UNTIL, ROWS)}
             if values[PART] != number:
@@ -119,7 +119,7 @@ class Folder:
             return Part(number, values[FROM], values[UNTIL], file.rows, beside, anchor, last=file.text(LAST) == "1")
 
     def table(self, table: str, name: str, number: int, columns: Sequence[str] | None = None) -> pa.Table:
-        """Columns of a part, in the format's types and order. Raises FileNotFoundError, and Damage."""
+        """Return columns of a part, in the types and order of the format. Raises FileNotFoundError and Damage."""
         with _File(self._fd, table, name) as file:
             if file.integer(PART) != number:
                 raise Damage(f"it says that it is part {file.integer(PART)}")
@@ -127,7 +127,7 @@ class Folder:
 
 
 def _open(name: str, folder: int) -> int:
-    """A regular file in a folder. Raises FileNotFoundError, and Damage."""
+    """Open a regular file in a folder and return its descriptor. Raises FileNotFoundError and Damage."""
     try:
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except FileNotFoundError:
@@ -141,7 +141,7 @@ def _open(name: str, folder: int) -> int:
 
 
 class _File:
-    """One Parquet file, to be used as a context: whatever goes wrong inside is Damage."""
+    """One Parquet file, used as a context manager. Every error inside becomes Damage."""
 
     def __init__(self, folder: int, table: str, name: str) -> None:
         self._table = table
@@ -161,7 +161,8 @@ class _File:
         try:
             words = [f.name for f in SCHEMAS[self._table] if pa.types.is_dictionary(f.type)]
             self._file = pq.ParquetFile(self._stream, read_dictionary=words, page_checksum_verification=True)
-            # No more is asked of the metadata: what throws there ends the process (pyarrow catches it only in reading).
+            # Read no other metadata: an exception there ends the process, because pyarrow catches only those in
+            # reading.
             metadata = self._file.metadata
             self.rows: int = metadata.num_rows
             if not 0 <= self.rows <= MAX_ROWS:
@@ -178,18 +179,18 @@ class _File:
             raise _damage(error) from None
 
     def integer(self, key: bytes) -> int:
-        """A number of the file's own metadata."""
+        """Return a number from the file's own metadata. Raises Damage."""
         value = self._values.get(key, b"")
         if not (value.isdigit() and len(value) < 20):
             raise Damage(f"it does not say its {key.decode()}")
         return int(value)
 
     def text(self, key: bytes) -> str:
-        """A text of the file's own metadata, "" if there is none."""
+        """Return a text from the file's own metadata, or "" if there is none."""
         return self._values.get(key, b"").decode(errors="replace")
 
     def table(self, columns: Sequence[str] | None) -> pa.Table:
-        """The columns, checked."""
+        """Return the checked columns; None: all of them."""
         schema = SCHEMAS[self._table]
         wanted = [f for f in schema if columns is None or f.name in columns]
         there = self._file.schema_arrow
@@ -210,7 +211,7 @@ class _File:
 
 
 def _checked(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
-    """A column of the type that it must have, without values that it cannot have."""
+    """Return a column after checking its type and its values. Raises Damage."""
     kind = field.type
     if pa.types.is_dictionary(kind) and pa.types.is_dictionary(column.type):
         if column.type.value_type != kind.value_type:
@@ -233,10 +234,10 @@ def _checked(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
 
 
 def _damage(error: BaseException) -> BaseException:
-    """What the Parquet library says, as damage; what is no error of the file stays what it is."""
+    """Return an error of the Parquet library as Damage, and every other error unchanged."""
     if isinstance(error, (Damage, KeyboardInterrupt, SystemExit)):
         return error
     if isinstance(error, (pa.ArrowException, OSError, ValueError, TypeError, KeyError, OverflowError, MemoryError)):
         words = (str(error).splitlines() or [""])[0]
-        return Damage(f"it is no Parquet file that can be read ({ascii(words[:120])[1:-1]})")
+        return Damage(f"it cannot be read as a Parquet file ({ascii(words[:120])[1:-1]})")
     return error

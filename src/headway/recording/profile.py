@@ -1,8 +1,8 @@
 """Profiles in a recording: the tables ``samples``, ``stacks`` and ``frames`` beside the ledger's.
 
-A row of ``samples`` in a state off the processor, or of stolen time, is a sum over the window: ``count`` occurrences
-with ``weight`` ns together, and ``time`` is the window's end. Every other row is one sample, and stands for ``weight``
-ns. ``stack`` is null where it is not known; ``stacks`` lists frames innermost first.
+A row of ``samples`` in a state off the processor, or of stolen time, is a sum over the window: it has ``count``
+occurrences with ``weight`` ns together, and ``time`` is the window's end. Every other row is one sample and stands for
+``weight`` ns. ``stack`` is null if it is not known. ``stacks`` lists frames, innermost first.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from .writer import Writer
 __all__ = ["has_profile", "open_profile", "profile_settings", "write_profile"]
 
 _NOTE = "profile"
-"""Notes are kept among the ledger's reasons, by this word and a number."""
+"""Notes are stored among the ledger's reasons, under this word and a number."""
 _KINDS = frozenset({"user", "kernel", "python", "none"})
 
 
 def profile_settings(period: int) -> Mapping[str, Any]:
-    """What the document's settings say of a profile; ``period``: ns of processor time between two samples."""
+    """Return the settings of the document for a profile. ``period`` is ns of processor time between two samples."""
     return {"profile": {"period": period}}
 
 
 def write_profile(writer: Writer, profile: Profile) -> None:
-    """Write a profile into a recording in which nothing else is, and close it. Raises HeadwayError."""
+    """Write a profile into an empty recording and close it. Raises HeadwayError."""
     writer.put("frames", _frames_table(profile.frames))
     writer.put("stacks", _stacks_table(profile.stacks))
     writer.put("samples", _samples_table(profile))
@@ -96,17 +96,17 @@ def _samples_table(profile: Profile) -> pa.Table:
 
 
 def has_profile(path: str | os.PathLike[str]) -> bool:
-    """Whether a folder has a table of samples; it is not read."""
+    """Return whether a folder has a table of samples, without reading it."""
     return os.path.isfile(os.path.join(path, "samples", part_name(0)))
 
 
 def open_profile(path: str | os.PathLike[str]) -> tuple[Profile, Document]:
-    """The profile in a recording, and what that is of. The folder may come from anywhere; raises HeadwayError."""
+    """Return the profile in a recording and the document. The folder is not trusted. Raises HeadwayError."""
     where = ascii(os.fspath(path))
     with Recording(path) as recording:
         if not has_profile(path):
             raise HeadwayError(
-                f"there is no profile in {where}: headway profile -o NAME.hw makes one, or it did not come to its end"
+                f"there is no profile in {where}: make one with headway profile -o NAME.hw, and let it finish"
             )
         try:
             return _profile(recording), recording.document
@@ -115,7 +115,7 @@ def open_profile(path: str | os.PathLike[str]) -> tuple[Profile, Document]:
 
 
 def _only(recording: Recording, name: str) -> pa.Table:
-    """The only part of a table."""
+    """Return the only part of a table. Raises Damage."""
     found = next(recording.tables(name), None)
     if found is None:
         why = next((f"{file}: {why}" for file, why in recording.damaged.items()), f"its {name} are missing")
@@ -155,7 +155,10 @@ def _profile(recording: Recording) -> Profile:
 
 
 def _threads(recording: Recording, ledger: Ledger) -> NDArray[np.int32]:
-    """Number of a thread in the recording -> its place in the ledger; -1: there is none. The last is for none."""
+    """Return an array: number of a thread in the recording -> its index in the ledger, -1 if it has none.
+
+    The last element is -1 and serves the thread number -1.
+    """
     places = {thread.key: place for place, thread in enumerate(ledger.threads)}
     seen = recording.threads()
     found = np.full(max(seen, default=-1) + 2, -1, np.int32)

@@ -1,4 +1,4 @@
-"""Reading a recording: its ledger, and its rows as a source hands them over."""
+"""Reading a recording: its ledger, and its rows as batches."""
 
 from __future__ import annotations
 
@@ -15,28 +15,33 @@ __all__ = ["Recording", "open"]
 
 
 class Recording(Contents):
-    """A recording on disk, as it was when it was opened: parts that are written later are not in it.
+    """A recording on disk as it was when it was opened. Parts that are written later are not in it.
 
-    A context manager; otherwise to be closed. All times are in `Document.ledger`'s time unit: nanoseconds of
-    CLOCK_MONOTONIC on Linux, cycles on the reference machine. What is damaged is left out, and is in `damaged`.
+    Use it as a context manager, or call `close`. All times are in the time unit of `Document.ledger`: nanoseconds of
+    CLOCK_MONOTONIC on Linux, cycles on the reference machine. Damaged files are left out and listed in `damaged`.
     """
 
     def ledger(self) -> Ledger:
-        """The ledger, counted from the rows. Raises HeadwayError where these do not add up."""
+        """Return the ledger, computed from the rows. Raises HeadwayError if the rows do not add up."""
         return counted(self)
 
     def batches(self, chosen: Chosen | None = None) -> Iterator[Batch]:
-        """Its rows as a source hands them over, part by part; what was open at its end is the last. All, or some."""
+        """Yield the rows as batches, part by part, all or only ``chosen``. The last batch has the states that were
+        open.
+        """
         return batches(self, chosen)
 
     def kept_ledger(self) -> Ledger | None:
-        """The ledger as its source has kept it beside the rows; None: it was not closed, or that part is damaged."""
+        """Return the ledger that the source kept beside the rows.
+
+        Returns None if the recording was not closed or that part is damaged. Raises HeadwayError if it does not add up.
+        """
         return kept(self)
 
 
 def open(path: str | os.PathLike[str]) -> Recording:
-    """Open a recording. Raises HeadwayError where it is not one, or one of a later version.
+    """Open a recording. Raises HeadwayError if it is not a recording, or of a later version.
 
-    ``with headway.open("run.hw") as run: run.ledger()``.
+    Example: ``with headway.open("run.hw") as run: run.ledger()``.
     """
     return Recording(path)

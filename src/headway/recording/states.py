@@ -1,7 +1,7 @@
-"""A recording without samples as a profile: the time of every state, exactly, and who ended the waits.
+"""A recording without samples as a profile: the exact time of every state, and who ended the waits.
 
-There are no stacks, so what stands for one is the kind of the state, and of a wait that has ended whose wake-up ended
-it. Weights are the ledger's: over a thread's rows of a state they add up to its time.
+There are no stacks. In place of a stack, a row has the kind of the state and, for a wait that has ended, the thread
+whose wake-up ended it. The weights of a thread's rows of a state add up to the state's time in the ledger.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _Key = tuple[int, str, str]
 def profile_of_states(
     batches: Iterable[Batch], threads: Mapping[int, ThreadSeen], window: Window, frame: Ledger
 ) -> Profile:
-    """The profile of these batches; ``frame`` has what is known of the recording but for threads and processors.
+    """Return the profile of these batches. ``frame`` is the recording's ledger without threads and processors.
 
-    Rows of threads that are not known are left out, and counted among its losses (``threads_unnamed``).
+    Rows of unknown threads are left out and counted as the loss ``threads_unnamed``.
     """
     sums: defaultdict[_Key, list[int]] = defaultdict(lambda: [0, 0])
     taken: defaultdict[int, int] = defaultdict(int)
@@ -61,7 +61,7 @@ def _add(
     sums: defaultdict[_Key, list[int]],
     taken: defaultdict[int, int],
 ) -> None:
-    """Add what these rows say to (thread, state, who woke) -> time, count; and thread -> what was taken."""
+    """Add the rows to ``sums``: (thread, state, waker) -> [time, count], and to ``taken``: thread -> time taken."""
     columns = ("thread", "state", "waker", "waker_tid", "waker_state")
     there = np.flatnonzero(rows.thread >= 0)
     keys = np.stack([getattr(rows, name)[there].astype(np.int64) for name in columns])
@@ -89,7 +89,7 @@ def _add(
 
 
 def _settle(sums: dict[_Key, list[int]], taken: Mapping[int, int]) -> None:
-    """Put what was taken to ``overhead``; where rows were cut no state is left with less than nothing."""
+    """Charge the time taken to ``overhead``. Where rows were cut, raise negative times of states to zero."""
     for number, time in taken.items():
         sums.setdefault((number, "overhead", ""), [0, 0])[0] += time
     for (number, _, _), cell in list(sums.items()):
@@ -102,7 +102,7 @@ def _settle(sums: dict[_Key, list[int]], taken: Mapping[int, int]) -> None:
 
 
 def _cells(found: Mapping[_Key, Sequence[int]]) -> dict[int, dict[str, Cell]]:
-    """Thread -> state -> cell."""
+    """Return thread -> state -> cell."""
     cells: defaultdict[int, dict[str, Cell]] = defaultdict(dict)
     for (thread, state, _), (time, count) in found.items():
         before = cells[thread].get(state, Cell())

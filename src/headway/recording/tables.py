@@ -1,4 +1,4 @@
-"""The tables of a recording, made from what sources hand over: Arrow, with the columns of `format`."""
+"""The Arrow tables of a recording, with the columns of `format`, made from what sources hand over."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Integers = NDArray[Any]
 
 
 def transitions_table(batches: Sequence[Transitions]) -> tuple[pa.Table, int]:
-    """The rows of some batches in the order of the format, and how many of them are short: these come first."""
+    """Return the rows of the batches as a table in the format's order, and the number of short rows, which are first."""
     columns: dict[str, Integers] = {
         field.name: np.concatenate([np.empty(0, _numpy_type(field.type)), *(getattr(b, field.name) for b in batches)])
         for field in TRANSITIONS
@@ -53,7 +53,10 @@ def _numpy_type(kind: pa.DataType) -> np.dtype[Any]:
 
 
 def _order(time: Integers, duration: Integers, cpu: Integers) -> tuple[Integers, int]:
-    """Short rows by processor and time (those off the processors first), then the long ones by time."""
+    """Return the order of the rows and the number of short ones.
+
+    Short rows are sorted by processor (those off the processors first) and time. The long rows follow, sorted by time.
+    """
     long = duration >= LONG
     if not long.any():
         return np.lexsort((time, cpu)), len(time)
@@ -63,33 +66,34 @@ def _order(time: Integers, duration: Integers, cpu: Integers) -> tuple[Integers,
 
 
 def _words_of(batches: Sequence[Transitions]) -> tuple[dict[str, Integers], list[str]]:
-    """The columns of states by their numbers in one list of names, and that list; -1: none."""
+    """Return the columns of states as numbers into one list of names (-1: none), and that list."""
     names: dict[str, int] = {}
     tables: dict[tuple[int, int], Integers] = {}
     found: dict[str, list[Integers]] = {"state": [np.empty(0, np.int32)], "waker_state": [np.empty(0, np.int32)]}
     for batch in batches:
-        key = id(batch.states), len(batch.states)  # one list, which grows
+        key = id(batch.states), len(batch.states)  # the same list object may have grown
         if key not in tables:
             numbers = [names.setdefault(name, len(names)) for name in batch.states]
             tables[key] = np.array([*numbers, -1], np.int32)
         table = tables[key]
         found["state"].append(table[batch.state])
-        wakers = np.minimum(batch.waker_state, len(table) - 1)  # NO_STATE leads to the last, which is none
+        wakers = np.minimum(batch.waker_state, len(table) - 1)  # NO_STATE is mapped to the last element, which is -1
         found["waker_state"].append(table[wakers])
     return {column: np.concatenate(parts) for column, parts in found.items()}, list(names)
 
 
 def _words(numbers: Integers, names: Sequence[str], order: Integers) -> pa.Array:
-    """A column of names, with a dictionary of those that are used."""
+    """Return a dictionary column of names. The dictionary has only the names that are used."""
     used = np.flatnonzero(np.bincount(numbers + 1, minlength=1)[1:])
     table = np.full(len(names) + 1, -1, np.int32)
     table[used] = np.arange(len(used), dtype=np.int32)
     words = pa.array([valid(names[number]) for number in used.tolist()], pa.string())
-    return pa.DictionaryArray.from_arrays(_column(table[numbers], -1, order), words)  # -1 takes the last, which is -1
+    # -1 selects the last element, which is -1
+    return pa.DictionaryArray.from_arrays(_column(table[numbers], -1, order), words)
 
 
 def _column(column: Integers, none: int, order: Integers) -> pa.Array:
-    """A column in which ``none`` is null."""
+    """Return a column in which ``none`` is null."""
     mask = column == none
     if mask.all():
         return pa.nulls(len(column), pa.from_numpy_dtype(column.dtype))
@@ -97,29 +101,29 @@ def _column(column: Integers, none: int, order: Integers) -> pa.Array:
 
 
 def threads_table(threads: Iterable[ThreadSeen]) -> pa.Table:
-    """What was new of threads."""
+    """Return the table ``threads``: what was new of threads."""
     rows = [(t.thread, t.tid, t.pid, valid(t.name), t.birth, t.start, t.end) for t in threads]
     return _table(rows, THREADS)
 
 
 def open_table(states: Iterable[OpenState]) -> pa.Table:
-    """What threads were in the midst of."""
+    """Return the table ``open``: the states that threads were in."""
     rows = [(s.thread, None if s.cpu < 0 else s.cpu, valid(s.state), s.since) for s in states]
     return _table(rows, OPEN)
 
 
 def losses_table(losses: Mapping[str, int]) -> pa.Table:
-    """What could not be seen so far."""
+    """Return the table ``losses``: what could not be seen so far."""
     return _table([(valid(name), count) for name, count in losses.items()], LOSSES)
 
 
 def states_table(threads: Iterable[Thread], numbers: Mapping[tuple[int, int], int]) -> pa.Table:
-    """The ledger's threads; ``numbers``: of each in the recording, by (tid, birth)."""
+    """Return the table ``states``. ``numbers`` has each thread's number in the recording, by (tid, birth)."""
     return _table([(numbers[t.key], *_cell(s, c)) for t in threads for s, c in t.states.items()], STATES)
 
 
 def processors_table(processors: Iterable[Processor]) -> pa.Table:
-    """The ledger's processors."""
+    """Return the table ``processors``."""
     return _table([(p.cpu, *_cell(s, c)) for p in processors for s, c in p.states.items()], PROCESSORS)
 
 
@@ -143,7 +147,7 @@ def _table(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
 
 
 def columns_table(columns: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.Table:
-    """A table of a few rows from its columns as Python values."""
+    """Return a small table from columns of Python values."""
     arrays = []
     for column, field in zip(columns, schema, strict=True):
         if pa.types.is_dictionary(field.type):

@@ -1,4 +1,4 @@
-"""The folder that a recording is written to: nothing that is there is touched, and every file appears complete."""
+"""The folder that a recording is written to. Existing files are never touched, and every file appears complete."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _UNFINISHED = ".new"
 
 
 class Target:
-    """A new folder of a recording. Readable by its owner only: names of threads and commands are in it."""
+    """A new folder of a recording. Only its owner can read it, because it contains names of threads and commands."""
 
     def __init__(self, path: str | os.PathLike[str], document: str, tables: Iterable[str]) -> None:
-        """Make it, with this document; a folder that is there must be empty. Raises HeadwayError."""
+        """Make the folder with this document. A folder that exists must be empty. Raises HeadwayError."""
         self.path = Path(path)
         self._tables = set(tables)
         words = ascii(os.fspath(path))
@@ -46,14 +46,14 @@ class Target:
             raise HeadwayError(f"{words} is no file name: give another name with -o") from None
 
     def _appear(self, document: str) -> None:
-        """Make it beside its place and move it there: whoever sees it sees a recording."""
+        """Make the folder under a temporary name and rename it, so that it appears with its document in it."""
         if os.path.lexists(self.path):
             raise FileExistsError(errno.EEXIST, "")
         name = self.path.name
         beside = Path(tempfile.mkdtemp(prefix=f".{name[:100]}.", dir=self.path.parent))
         try:
             self._fill(beside, document)
-            os.rename(beside, self.path)  # rename(2): only onto nothing, or onto an empty folder
+            os.rename(beside, self.path)  # rename(2) succeeds only if the target is absent or an empty folder
         except BaseException:
             shutil.rmtree(beside, ignore_errors=True)
             raise
@@ -66,23 +66,23 @@ class Target:
         _write(folder / DOCUMENT, document.encode())
 
     def write_document(self, text: str) -> None:
-        """Put another ``recording.json`` in the place of the one there is."""
+        """Replace ``recording.json``."""
         _write(self.path / DOCUMENT, text.encode())
 
     def write_part(self, table: str, number: int, data: pa.Buffer) -> None:
-        """Write a part; it has its name when it is complete, and on the disk."""
+        """Write a part. It gets its name when it is complete and on the disk."""
         self._tables.add(table)
         folder = self.path / table
         folder.mkdir(mode=0o700, exist_ok=True)
         _write(folder / part_name(number), memoryview(data))
 
     def remove_part(self, table: str, number: int) -> None:
-        """Remove a part, if it is there."""
+        """Remove a part, if it exists."""
         with suppress(FileNotFoundError):
             os.unlink(self.path / table / part_name(number))
 
     def remove(self) -> None:
-        """Remove it: what was to be recorded has not begun. What others have put there meanwhile stays."""
+        """Remove the recording, whose measurement has not begun. Files that others have put there stay."""
         for table in self._tables:
             shutil.rmtree(self.path / table, ignore_errors=True)
         for name in (DOCUMENT, DOCUMENT + _UNFINISHED):
@@ -93,7 +93,7 @@ class Target:
 
 
 def _write(path: Path, data: bytes | memoryview) -> None:
-    """Write a file under another name, have it on the disk, and give it its own."""
+    """Write a file under a temporary name, flush it to the disk, and rename it."""
     unfinished = path.with_name(path.name + _UNFINISHED)
     fd = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:

@@ -1,8 +1,8 @@
-"""Writing a recording while it runs: batches are gathered into parts, and each part is written when it is due.
+"""Writing a recording while it runs: batches are collected into parts, and each part is written when it is due.
 
-Encoding and writing are done by a thread of their own, so that who takes the batches from their source is not held up
-by the disk; when it is two parts behind, `Writer.add` waits. The files of a part have their names only when they are
-complete, that of ``transitions`` last: whoever reads the folder, at any moment and after any end, sees whole parts.
+A thread of its own encodes and writes, so that the disk does not delay the reading of the source. When that thread is
+two parts behind, `Writer.add` waits. The files of a part get their names when they are complete, and that of
+``transitions`` is the last. So a reader sees only whole parts, at any moment and however recording ended.
 """
 
 from __future__ import annotations
@@ -31,13 +31,15 @@ __all__ = ["ROWS_OF_A_PART", "SECONDS_OF_A_PART", "Writer"]
 
 ROWS_OF_A_PART = 1 << 20
 SECONDS_OF_A_PART = 2.0
-"""So far behind is, at most, who reads a recording while it grows: as long as it takes to fill a part, or this."""
+"""A part is due after this many seconds, or when it is full. A reader of a growing recording is at most that far
+behind.
+"""
 SLOWER = 15
-"""So many times as long a part in which nothing happens may take."""
+"""A part in which nothing happens is due after this many times as long."""
 BEHIND = 2
-"""Parts that may wait to be written."""
+"""The number of parts that may wait to be written."""
 LARGEST_ROW = 16
-"""Bytes of a row on the disk, on the safe side: parts are made small enough for a limit by it."""
+"""A safe estimate of the bytes of a row on disk. With a size limit, parts are made small enough by it."""
 MAX_ANCHORS = 1000
 _TABLES = ("transitions", "threads", "open", "losses")
 
@@ -50,22 +52,22 @@ class _Part:
     start: int
     end: int
     begun: float
-    """By `time.monotonic`."""
+    """The time by `time.monotonic`."""
     rows: int = 0
     transitions: list[Transitions] = field(default_factory=list)
     threads: dict[int, ThreadSeen] = field(default_factory=dict)
     open: dict[int, OpenState] = field(default_factory=dict)
     losses: dict[str, int] = field(default_factory=dict)
     ledger: Ledger | None = None
-    """The source's own, with the last part."""
+    """The source's own ledger, in the last part only."""
 
 
 class Writer:
-    """Writes one recording. Not to be used from several threads.
+    """The writer of one recording. It must not be used from several threads.
 
-    ``add`` batches in the order of time; their arrays are kept until they are written and must not change. ``close``
-    with the ledger that the source itself has kept. If neither the disk nor the recorder last that long, what has been
-    written can be read all the same.
+    Call `add` with batches in the order of time. Their arrays are kept until they are written and must not change. Call
+    `close` with the ledger that the source itself kept. If the disk fills up or the recorder is killed before, what has
+    been written can still be read.
     """
 
     def __init__(
@@ -78,10 +80,10 @@ class Writer:
         most_bytes: int | None = None,
         longest: int | None = None,
     ) -> None:
-        """Make the folder. Raises HeadwayError where that cannot be.
+        """Make the folder. Raises HeadwayError if that fails.
 
-        ``rows`` and ``seconds``: a part is finished when it has so many rows, or is so old. ``most_bytes`` and
-        ``longest`` (time units): the oldest parts are dropped so that the recording is not larger, or longer.
+        A part is finished when it has ``rows`` rows or is ``seconds`` old. With ``most_bytes`` and ``longest`` (in time
+        units) the oldest parts are dropped, so that the recording is not larger or longer.
         """
         if most_bytes is not None:
             rows = min(rows, max(most_bytes // (8 * LARGEST_ROW), 1))
@@ -98,47 +100,47 @@ class Writer:
         self._failure: BaseException | None = None
         self._end = document.ledger.window.start
         self.rows = 0
-        """Rows taken over, those that wait to be written included."""
+        """The number of rows taken over, including those that wait to be written."""
         self.threads = 0
-        """Threads seen."""
+        """The number of threads seen."""
         self.losses: dict[str, int] = {}
-        """What could not be seen, by name, as the last batch said."""
+        """What could not be seen, by name, according to the last batch."""
         self.until = document.ledger.window.start
-        """Until when what was taken over reaches."""
+        """The end of the last batch taken over."""
 
     @property
     def path(self) -> str:
-        """Where the recording is."""
+        """The path of the recording."""
         return os.fspath(self._target.path)
 
     @property
     def bytes(self) -> int:
-        """Bytes of the parts that are on the disk now."""
+        """The size in bytes of the parts that are on the disk now."""
         return self._kept.size
 
     @property
     def rows_kept(self) -> int:
-        """Rows of the parts that are on the disk now."""
+        """The number of rows of the parts that are on the disk now."""
         return self._kept.rows
 
     @property
     def dropped_parts(self) -> int:
-        """Parts dropped so far to stay within the limits."""
+        """The number of parts dropped so far to stay within the limits."""
         return self._kept.dropped
 
     @property
     def complete_from(self) -> int | None:
-        """From when on everything is there; None: from the beginning."""
+        """The time from which on everything is there; None: from the beginning."""
         return self._kept.start
 
     def begin(self, ledger: Ledger) -> None:
-        """Put down what is now known of it, without threads and processors. Raises HeadwayError."""
+        """Write what is now known of the recording, without threads and processors. Raises HeadwayError."""
         self._document = replace(self._document, ledger=ledger)
         self.until = self._end = ledger.window.start
         self._write_document()
 
     def add(self, batch: Batch) -> None:
-        """Take over a batch. Raises HeadwayError where the recording cannot be written on."""
+        """Take over a batch. Raises HeadwayError if the recording cannot be written."""
         self._check()
         part = self._part
         if part is None:
@@ -164,9 +166,10 @@ class Writer:
                 self._submit()
 
     def close(self, ledger: Ledger) -> None:
-        """Write what is left, the ledger, and that the recording is whole. Raises HeadwayError as `add`.
+        """Write what is left, the ledger, and a document that says the recording is closed. Raises HeadwayError as
+        `add`.
 
-        ``ledger``: what the source itself has kept; its window is the recording's.
+        ``ledger`` is the one that the source kept. Its window becomes the recording's.
         """
         self._check()
         if self._part is None:
@@ -190,7 +193,7 @@ class Writer:
         self._write_document()
 
     def put(self, name: str, table: pa.Table) -> None:
-        """Write a table that has one part only, beside those of the transitions. Raises HeadwayError as `add`."""
+        """Write a table that has only one part, beside those of the transitions. Raises HeadwayError as `add`."""
         start = self._document.ledger.window.start
         try:
             self._target.write_part(name, 0, encode(table, _about(KeptPart(0, start, start, {}), table)))
@@ -198,12 +201,14 @@ class Writer:
             raise self._explained(error) from None
 
     def amend(self, exit_status: int | None) -> None:
-        """Put down how the command has ended, which may be long after measuring has. Raises HeadwayError."""
+        """Record the exit status of the command, which may come long after the measurement has ended. Raises
+        HeadwayError.
+        """
         self._document = replace(self._document, exit_status=exit_status)
         self._write_document()
 
     def abandon(self) -> None:
-        """Let go without closing; what has been written stays. A recording in which nothing is goes away."""
+        """Stop without closing. What has been written stays; a recording without any part is removed."""
         self._part = None
         self._finish()
         if not self._parts:
@@ -216,7 +221,7 @@ class Writer:
             if self._failure is None:
                 try:
                     self._write(part)
-                except BaseException as error:  # told to who adds, and closes
+                except BaseException as error:  # add and close raise it
                     self._failure = error
 
     def _write(self, part: _Part) -> None:
@@ -225,7 +230,7 @@ class Writer:
         files = {} if part.ledger is None else self._ledger_files(part, part.ledger)
         losses = {**self._losses, **part.losses}
         here = KeptPart(part.number, part.start, part.end, {}, threads=part.threads, open=part.open, losses=losses)
-        # What was lost is said again when it is more.
+        # Losses are repeated only when they have increased.
         fresh = here if losses != self._losses else replace(here, losses={})
         files.update(self._beside(fresh, all_tables=not part.number))
         anchor = read_anchor()
@@ -237,7 +242,7 @@ class Writer:
         if before is not None:
             here = here.after(before)
             files.update(self._beside(here, all_tables=False))
-        files["transitions"] = rows  # the last to have its name
+        files["transitions"] = rows  # gets its name last
         written = []
         try:
             for name, data in files.items():
@@ -254,7 +259,7 @@ class Writer:
             self._document = replace(self._document, anchors=(*self._document.anchors, anchor))
 
     def _beside(self, part: KeptPart, *, all_tables: bool) -> dict[str, pa.Buffer]:
-        """The files of the tables beside the transitions, of which something is new."""
+        """Return the files of the tables beside the transitions that have news."""
         tables = {
             "threads": (threads_table(part.threads.values()), part.threads),
             "open": (open_table(part.open.values()), part.open),
@@ -265,7 +270,10 @@ class Writer:
         }
 
     def _make_room(self, coming: int, until: int) -> KeptPart | None:
-        """Drop parts that are too many; the last of them, if no other is left that carries what was known of it."""
+        """Drop the oldest parts until there is room.
+
+        Returns the last dropped part if no other part is left that could carry what was known of it, else None.
+        """
         while self._kept.too_many(coming, until):
             dropped, head = [], None
             while self._kept.too_many(coming, until):
@@ -284,24 +292,25 @@ class Writer:
         return None
 
     def _ledger_files(self, part: _Part, ledger: Ledger) -> dict[str, pa.Buffer]:
-        """The ledger as the source has kept it; what it knows of threads beyond the batches goes to the part's."""
+        """Return the files of the ledger that the source kept. Threads not named by batches go into the part."""
         known = {**self._threads_written(), **part.threads}
         numbers = {(thread.tid, thread.birth): number for number, thread in known.items()}
-        following = max(self.threads, *known, -1) + 1  # no number is used again: rows may name threads long gone
+        # numbers are never reused, because rows may name threads that have ended
+        following = max(self.threads, *known, -1) + 1
         for thread in ledger.threads:
             number = numbers.get(thread.key)
             if number is None:
                 number = numbers[thread.key] = following
                 following += 1
             seen = ThreadSeen(number, thread.tid, thread.pid, thread.name, thread.birth, thread.start, thread.end)
-            if known.get(number) != seen or self._kept.limited:  # where it was said may be dropped yet
+            if known.get(number) != seen or self._kept.limited:  # the part that named it may yet be dropped
                 known[number] = part.threads[number] = seen
         here = KeptPart(part.number, part.start, part.end, {})
         tables = {"states": states_table(ledger.threads, numbers), "processors": processors_table(ledger.processors)}
         return {name: encode(table, _about(here, table)) for name, table in tables.items()}
 
     def _threads_written(self) -> dict[int, ThreadSeen]:
-        """All threads of the parts that are there."""
+        """Return all threads of the parts that are there."""
         folder = self._target.path / "threads"
         found: dict[int, ThreadSeen] = {}
         for number in range(self._kept.dropped, self._parts):
@@ -314,7 +323,7 @@ class Writer:
     # ---- between the two ----
 
     def _submit(self) -> None:
-        if self._thread is None:  # not before: a command is forked off first
+        if self._thread is None:  # not earlier, because the process forks a command first
             self._thread = threading.Thread(target=self._work, name="headway-writer", daemon=True)
             self._thread.start()
         self._queue.put(self._part)
@@ -339,7 +348,7 @@ class Writer:
     def _explained(self, error: BaseException) -> BaseException:
         if not isinstance(error, OSError):
             return error
-        words = f"the recording {self.path!a} cannot be written on ({error.strerror or error}); "
+        words = f"the recording {self.path!a} cannot be continued ({error.strerror or error}); "
         seconds = (self._end - self._document.ledger.window.start) / 1e9
         if not seconds:
             return HeadwayError(f"{words}nothing of it can be read: make room, or give another place with -o")
@@ -349,6 +358,6 @@ class Writer:
 
 
 def _about(part: KeptPart, table: pa.Table) -> dict[bytes, bytes]:
-    """What every file of a part says of itself."""
+    """Return the metadata that every file of a part has."""
     values = {PART: part.number, FROM: part.start, UNTIL: part.end, ROWS: table.num_rows}
     return {name: b"%d" % value for name, value in values.items()}

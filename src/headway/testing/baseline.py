@@ -1,7 +1,7 @@
-"""The file that a run is compared with: what every test that passed had, where, and on which machine.
+"""The baseline: a file with the figures of every passed test and the machine they were measured on.
 
-JSON, ``headway.pytest/1``; small enough to be kept beside the tests. It may come from anywhere, so every value is
-checked when it is read. A change of meaning raises the number; fields that are not known are passed over.
+It is JSON, ``headway.pytest/1``, and small enough to be kept beside the tests. The file may come from anywhere, so
+every value is checked. A change of meaning raises the number. Unknown fields are ignored.
 """
 
 from __future__ import annotations
@@ -32,32 +32,32 @@ __all__ = ["FIGURES", "Baseline", "Entry", "Machine", "entry_of"]
 
 SCHEMA = "headway.pytest/1"
 FIGURES = ("epi", "rpi", "mpi", "kpi", "iopi", "instructions", "wall")
-"""What is kept of each test: indices in its unit, instructions, and time from beginning to end in ns."""
+"""What is kept of each test: indices in its unit, instructions, and the time from beginning to end in ns."""
 MAX_BYTES = 1 << 26
-"""Bytes of a file."""
+"""The largest size of a file in bytes."""
 _LONGEST = 10_000
 _WHAT = "a file that pytest --headway-save has written"
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Where figures were measured: what they depend on."""
+    """The properties of a machine on which figures depend."""
 
     architecture: str
     processor: str
-    """The maker's name of it; empty where the kernel does not say."""
+    """The maker's name of the processor; empty if the kernel does not tell."""
     processors: int
     kernel: str
     python: str
 
     @classmethod
     def here(cls) -> Machine:
-        """This one."""
+        """Return the properties of this machine."""
         python = f"{platform.python_implementation()} {platform.python_version()}"
         return cls(platform.machine(), _processor(), os.cpu_count() or 1, platform.release(), python)
 
     def unlike(self, other: Machine) -> str:
-        """Why figures of that machine are nothing to compare with; empty: they may be."""
+        """Return why figures of the other machine cannot be compared with this one's; empty if they can."""
         if self.architecture != other.architecture:
             return f"it is from a machine of another architecture ({shown(other.architecture)})"
         if self.processor != other.processor:
@@ -65,7 +65,7 @@ class Machine:
         return ""
 
     def changes(self, other: Machine) -> list[str]:
-        """What else is not as it was there, and may matter: a clause each."""
+        """Return what else differs and may matter, one clause each."""
         return [
             f"{what} {shown(there)}, here {shown(here)}"
             for what, there, here in (
@@ -78,7 +78,7 @@ class Machine:
 
 
 def _processor() -> str:
-    """The processor's name by /proc/cpuinfo: of x86 in words, of Arm its implementer and part in numbers."""
+    """Return the processor's name from /proc/cpuinfo: on x86 its model name, on Arm its implementer and part numbers."""
     found: dict[str, str] = {}
     with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
         for line in file:
@@ -93,17 +93,17 @@ def _processor() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A test, or a block of one: the levels of its figures over all rounds."""
+    """The figures of a test, or of a block of one, over all rounds."""
 
     unit: str
     quality: Mapping[str, Quality]
-    """Of the indices, by name."""
+    """The quality of the indices, by name."""
     levels: Mapping[str, Level | None]
-    """By name, those of `FIGURES`; None: it could not be had."""
+    """The levels of `FIGURES`, by name; None: not available."""
     blocks: Mapping[str, Entry] = field(default_factory=dict)
 
     def to_document(self) -> dict[str, Any]:
-        """As plain tables, numbers and words."""
+        """Return the entry as plain tables, numbers and words."""
         return {
             "unit": self.unit,
             "quality": {name: quality.value for name, quality in self.quality.items()},
@@ -113,7 +113,7 @@ class Entry:
 
 
 def entry_of(record: Record) -> Entry | None:
-    """What a test's rounds are together; None if it was never called, or not measured."""
+    """Return the figures of a test over its rounds; None if it was never called, or not measured."""
     rounds = record.phases["call"]
     if not rounds:
         return None
@@ -133,25 +133,25 @@ def _entry(rounds: Sequence[Progress], blocks: Mapping[str, Entry]) -> Entry:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What tests had in a run, by their node ids."""
+    """The figures of the tests of a run, by their node ids."""
 
     machine: Machine
     source: str
-    """``bpf`` or ``proc``; both with a + where workers differed."""
+    """``bpf`` or ``proc``; both joined by + if workers differed."""
     tests: Mapping[str, Entry]
     created: str = ""
-    """When, in ISO 8601."""
+    """When it was measured, in ISO 8601."""
 
     @classmethod
     def read(cls, path: str) -> Baseline:
-        """Out of a file. Raises HeadwayError with one sentence."""
+        """Read a baseline from a file. Raises HeadwayError with one sentence."""
         data = read_file(path, _WHAT, MAX_BYTES)
         try:
             return cls._of_document(json.loads(data, parse_constant=no_number))
         except WrongValueError as error:
             raise HeadwayError(f"{path!a}: {error}: give {_WHAT}") from None
         except (ValueError, RecursionError) as error:
-            raise HeadwayError(f"{path!a} is no JSON ({ascii(str(error))[1:-1]:.100}): give {_WHAT}") from None
+            raise HeadwayError(f"{path!a} is not JSON ({ascii(str(error))[1:-1]:.100}): give {_WHAT}") from None
 
     @classmethod
     def _of_document(cls, found: object) -> Baseline:
@@ -169,7 +169,7 @@ class Baseline:
         )
 
     def write(self, path: str) -> None:
-        """Into a file, which is there whole or as it was before. Raises HeadwayError with one sentence."""
+        """Write the baseline to a file, which is replaced as a whole. Raises HeadwayError with one sentence."""
         document = {
             "schema": SCHEMA,
             "headway": __version__,

@@ -1,4 +1,4 @@
-"""The fixture ``headway_progress``: parts of a test that are measured apart."""
+"""The fixture ``headway_progress``: parts of a test that are measured separately."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ __all__ = ["Block", "Blocks"]
 
 
 class Blocks:
-    """Makes blocks: called with a name, it gives a context manager. Blocks may be within each other.
+    """The fixture's value. Called with a name, it returns a context manager. Blocks may be nested.
 
-    Blocks of one name in one test are one in the report: their figures are added up.
+    The figures of blocks with the same name in one test are added up.
     """
 
     def __init__(self, phases: Phases | None) -> None:
         self._phases = phases
 
     def __call__(self, name: str) -> Block:
-        """A block of this name, which begins when it is entered."""
+        """Return a block of this name. It begins when it is entered."""
         return Block(name, self._phases)
 
 
 class Block:
-    """A part of a test; ``progress`` is there once it is over."""
+    """A part of a test. ``progress`` is available after its end."""
 
     def __init__(self, name: str, phases: Phases | None) -> None:
         self.name = name
         self.progress: Progress | None = None
-        """What it had; None before its end, and where nothing is measured."""
+        """The figures of the block; None before its end, and if nothing is measured."""
         self.why_not = "pytest was started without --headway" if phases is None else ""
-        """Why there is nothing, in words."""
+        """Why ``progress`` is None, in words."""
         self._phases = phases
         self._span: Span | None = None
 

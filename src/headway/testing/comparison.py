@@ -1,8 +1,8 @@
-"""Whether a test has become slower: its figures beside those of a baseline.
+"""Whether a test has become slower: its figures compared with those of a baseline.
 
-What is compared is EPI, effective progress, which depends least on what else the machine did. Where it is only sampled
-(by /proc, at the kernel's tick) that says little of a short test, and RPI, all processor time, is compared, which is
-not sampled; also where one of the two runs has no EPI.
+EPI, effective progress, is compared, because it depends least on what else the machine did. Where EPI is only sampled
+(by /proc, at the kernel's tick), it says little about a short test. Then RPI, all processor time, is compared, which is
+not sampled. RPI is also compared if one of the two runs has no EPI.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ class Verdict:
     before: int = 0
     threshold: float = 0.0
     noise: int = 0
-    """A difference of no more than this tells nothing, in the figure's unit."""
+    """A difference up to this is not significant; in the figure's unit."""
     why_not: str = ""
     """Why nothing was compared, in words."""
 
     @property
     def change(self) -> float | None:
-        """How much more than before, as a share of that; negative: less. None where nothing was compared."""
+        """The increase as a share of the earlier figure; negative for a decrease. None if nothing was compared."""
         return self.now / self.before - 1 if self.figure and self.before else None
 
     @property
     def above(self) -> bool:
-        """Whether it is more than the threshold allows."""
+        """Whether the increase exceeds the threshold."""
         return bool(self.figure) and self.now > self.before * (1 + self.threshold)
 
     @property
     def slower(self) -> bool:
-        """Whether it is, and by more than what such figures differ by anyway."""
+        """Whether the increase exceeds the threshold and the noise."""
         return self.above and self.now - self.before > self.noise
 
 
 def compare(now: Entry, before: Entry | None, threshold: float, floor: Progress | None) -> Verdict:
-    """The verdict; ``floor``: what a span of nothing has, where this was measured now.
+    """Compare two entries. ``floor`` has the figures of an empty span, if they were measured now.
 
-    A difference counts if it is more than both spreads together, and more than the floor.
+    A difference is significant if it exceeds both spreads together, and the floor.
     """
     if before is None:
         return Verdict(why_not="not in the baseline")
@@ -65,7 +65,7 @@ def compare(now: Entry, before: Entry | None, threshold: float, floor: Progress 
 
 
 def _figure(now: Entry, before: Entry) -> tuple[str, str]:
-    """What can be compared, or why nothing can."""
+    """Return the figure to compare, or why nothing can be compared."""
     if now.unit != before.unit:
         return "", f"in {now.unit}, the baseline's in {before.unit}"
     known = [figure for figure in ("epi", "rpi") if _known(now, figure) and _known(before, figure)]

@@ -1,4 +1,4 @@
-"""Several rounds as two numbers that one bad round does not move."""
+"""Several rounds as two robust numbers, which one bad round does not change much."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 __all__ = ["Level", "level"]
 
 SCALE = 1.4826
-"""Median absolute deviation to standard deviation, of what is normally distributed (1 / Φ⁻¹(3/4))."""
+"""The ratio of standard deviation to median absolute deviation of a normal distribution (1 / Φ⁻¹(3/4))."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +18,12 @@ class Level:
 
     median: int
     spread: int | None
-    """Like a standard deviation: 1.4826 times the median distance from the median; None of one round."""
+    """A robust standard deviation: 1.4826 times the median distance from the median; None for one round."""
     rounds: int
 
 
 def level(values: Sequence[int | None]) -> Level | None:
-    """The level of a figure; None where it is not known of every round, or there is none."""
+    """Return the level of a figure; None if it is not known for every round, or if there are no rounds."""
     known = [value for value in values if value is not None]
     if not known or len(known) < len(values):
         return None

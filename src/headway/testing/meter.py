@@ -1,8 +1,8 @@
-"""Spans of this process that are measured by a process beside it: phases of tests, and blocks within them.
+"""Spans of this process, measured by a separate process: phases of tests, and blocks within them.
 
-Spans may be within each other. At each of their edges the observer (`headway.testing.observer`) is asked for what
-happened since the last edge, and that belongs to every span that is open. What a lap leaves in the figures is a write
-to a pipe and a read from one; what the observer says is looked at when the span is over.
+Spans may be nested. At each beginning and end the observer (`headway.testing.observer`) is asked for what happened
+since the last request. That interval, a lap, belongs to every open span. A lap leaves only one write to a pipe and one
+read in the figures; the observer's answers are parsed when the span is over.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from .progress import Lap, Progress, together
 __all__ = ["Meter", "Span"]
 
 PATIENCE = 120_000
-"""Milliseconds to wait for an answer: a machine may be very busy, but not for ever."""
+"""Milliseconds to wait for an answer, even on a very busy machine."""
 EMPTY = 9
-"""Spans of nothing, measured to find what is left in the figures of a test that does nothing."""
+"""The number of empty spans measured at the beginning. They show what measuring leaves in the figures of a test."""
 _LAP = b"lap\n"
 
 
@@ -38,35 +38,35 @@ class Span:
     answers: list[bytes] = field(default_factory=list)
     since: int = 0
     paused: int = 0
-    """Time that laps took meanwhile, ns."""
+    """Time that laps took meanwhile, in ns."""
     wall: int = 0
-    """Time from its beginning to its end, without that, ns; once it is over."""
+    """Time from beginning to end without `paused`, in ns. It is set when the span is over."""
 
     @property
     def laps(self) -> list[Lap]:
-        """What it had, lap by lap."""
+        """The figures of the span, lap by lap."""
         return [Lap.of_document(json.loads(answer)) for answer in self.answers]
 
     @property
     def progress(self) -> Progress:
-        """What it had."""
+        """The figures of the span."""
         return together((self.laps, self.wall))
 
 
 class Meter:
-    """Measures this process from `begin` on. ``prefer``: ``bpf`` or ``proc``, and no other source; None: the best."""
+    """Measures this process from `begin` on. ``prefer`` is ``bpf`` or ``proc`` to use only that source; None: the best."""
 
     def __init__(self, prefer: str | None = None) -> None:
         self.source = ""
-        """``bpf`` or ``proc``, once it has begun."""
+        """``bpf`` or ``proc``, after `begin`."""
         self.why_not_exact = ""
-        """Why it is not eBPF, in words; empty if it is."""
+        """Why the source is not eBPF, in words; empty if it is."""
         self.reasons: dict[str, str] = {}
-        """Why a figure is not exact."""
+        """Why a figure is not exact, by name."""
         self.floor: Progress | None = None
-        """What a span of nothing has."""
+        """The figures of an empty span."""
         self.cost = 0
-        """Time that laps took so far, ns."""
+        """Time that laps took so far, in ns."""
         self._owner = os.getpid()
         self._open: list[Span] = []
         self._due = 0
@@ -75,7 +75,8 @@ class Meter:
         self._said = tempfile.TemporaryFile()  # noqa: SIM115
         command = [sys.executable, "-m", "headway.testing.observer", str(os.getpid()), *([prefer] if prefer else [])]
         try:
-            # Not in the terminal's process group: what ends pytest from there does not end it, its input's end does.
+            # Start in a new session: a signal from the terminal that ends pytest must not end it. It ends with its
+            # input.
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, start_new_session=True
             )
@@ -91,7 +92,7 @@ class Meter:
         self._poll.register(self._from, select.POLLIN)
 
     def begin(self) -> None:
-        """Start measuring; waits until it has begun. Raises HeadwayError where it cannot."""
+        """Start measuring, and wait until it has begun. Raises HeadwayError if that fails."""
         self._lap(b"begin\n")
         found = json.loads(self._text)
         if "error" in found:
@@ -104,23 +105,24 @@ class Meter:
 
     @property
     def here(self) -> bool:
-        """Whether this is the process that is measured, and not a copy of it (fork(2)), which must leave it alone."""
+        """Whether this is the measured process, and not a copy of it made by fork(2), which must not use the meter."""
         return os.getpid() == self._owner
 
     def open(self, *, test: bool = False) -> Span:
-        """A span begins now. ``test``: a test's first one, so that all threads but this one are older than the test.
+        """Begin a span. ``test``: it is a test's first, so all threads that exist now, except this one, are older than
+        the test.
 
-        Raises HeadwayError where the observer has ended.
+        Raises HeadwayError if the observer has ended.
         """
         with self._lock:
             span, request = Span(), b"test %d\n" % threading.get_native_id() if test else _LAP
-            if test:  # what was left open belongs to no test any more
+            if test:  # spans left open do not belong to any test
                 self._open.clear()
             began = time.monotonic_ns()
             self._lap(request)
             if self._open:
                 self._share(began)
-            else:  # as little as can be, because it is in the span
+            else:  # do as little as possible here, because it is measured as part of the span
                 self._text = b""
             self._open.append(span)
             span.since = now = time.monotonic_ns()
@@ -128,7 +130,7 @@ class Meter:
             return span
 
     def close(self, span: Span) -> None:
-        """The span is over. Raises HeadwayError where the observer has ended."""
+        """End the span. Raises HeadwayError if the observer has ended."""
         until = time.monotonic_ns()
         with self._lock:
             self._lap(_LAP)
@@ -143,7 +145,7 @@ class Meter:
         return span.progress
 
     def _share(self, since: int) -> None:
-        """What the observer said belongs to every span that is open; a lap that began then is over."""
+        """Add the observer's answer to every open span. ``since`` is when the lap began, which is over now."""
         answers = self._text.splitlines()
         self._text = b""
         took = time.monotonic_ns() - since
@@ -152,7 +154,7 @@ class Meter:
             span.paused += took
 
     def _lap(self, request: bytes) -> None:
-        """Ask, and wait until all that was asked is answered: a signal's handler may have kept us from waiting."""
+        """Send a request and wait for all answers due. A signal handler may have interrupted an earlier wait."""
         self._due += 1
         try:
             os.write(self._to, request)
@@ -172,7 +174,7 @@ class Meter:
             self._due -= more.count(b"\n")
 
     def _ended(self) -> HeadwayError:
-        """Why there is no answer."""
+        """Return the error for an observer that does not answer."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(1)
         status = self._process.poll()
@@ -183,7 +185,7 @@ class Meter:
         return HeadwayError(f"the process that measures the tests (PID {self._process.pid}) {how}{last}")
 
     def end(self) -> None:
-        """Measure no more; the observer is gone when this returns. May be called more than once."""
+        """Stop measuring and end the observer. It may be called more than once."""
         if not self.here:
             return
         for pipe in (self._process.stdin, self._process.stdout):

@@ -1,12 +1,13 @@
-"""The process that measures a test process, beside it: ``python -m headway.testing.observer PID [bpf|proc]``.
+"""The process that measures a test process: ``python -m headway.testing.observer PID [bpf|proc]``.
 
-It is a process of its own so that reading and adding up is nobody's progress: the thread that runs a test writes a word
-and waits, and what is left of that in its figures are a write and a read. While it waits it is off the processor, so
-that even /proc tells its run time exactly (`headway.testing.runner`).
+It is a separate process, so that reading and adding up figures is not counted as the test's progress. The thread that
+runs a test writes a word and waits; only one write and one read remain in its figures. While the thread waits it is off
+the processor, so even /proc gives its run time exactly (`headway.testing.runner`).
 
-It takes lines from standard input and answers each with a line of JSON: ``begin`` starts measuring; ``lap`` gives what
-happened since the last answer (`headway.testing.progress.Lap`); ``test TID`` does so too, and from then on the test's
-threads are TID and those created later. It ends when its input or the process that it measures does.
+The process reads lines from standard input and answers each with a line of JSON. ``begin`` starts measuring. ``lap``
+returns what happened since the last answer (`headway.testing.progress.Lap`). ``test TID`` does the same, and from then
+on the test's threads are TID and those created later. The process ends when its input ends or when the measured process
+does.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ from .runner import run_time, with_run_time
 __all__ = ["Observer", "main"]
 
 NICE = -10
-"""The observer's priority, where it may: a test waits for it, and beside busy neighbours that would be long."""
+"""The observer's nice value, if it may set it. A test waits for the observer, and busy neighbours would delay it."""
 
 
 class Observer:
-    """Readings of one process, divided into the threads of the test that runs and all others.
+    """Readings of one process, divided into the threads of the running test and all others.
 
-    The source has begun; all threads that it knows by then are older than any test.
+    The source must have begun. All threads that it knows by then are older than any test.
     """
 
     def __init__(self, source: LinuxSource, pid: int) -> None:
@@ -50,14 +51,14 @@ class Observer:
         ledger = source.interval()
         self._older = {thread.key for thread in ledger.threads}
         self.reasons = dict(ledger.reasons)
-        """Why a figure is not exact, in a clause each."""
+        """Why a figure is not exact, one clause each."""
 
     def lap(self) -> Lap:
-        """What the test's threads did since the last reading."""
+        """Return what the test's threads did since the last reading."""
         return lap_of(self._read(), self._belongs)
 
     def test(self, tid: int) -> Lap:
-        """The same, and from now on thread ``tid`` runs a new test, and all other threads that live are older."""
+        """Return the same as `lap`, and begin a new test, which thread ``tid`` runs. All other live threads are older."""
         ledger = self._read()
         lap = lap_of(ledger, self._belongs)
         self._runner = tid
@@ -66,7 +67,9 @@ class Observer:
         return lap
 
     def _read(self) -> Ledger:
-        """What happened since the last reading; of the thread that runs the test, which waits, to the nanosecond."""
+        """Return what happened since the last reading. The run time of the test's thread, which waits, is exact to the
+        ns.
+        """
         ledger = self._source.interval()
         before, self._ran = self._ran, self._run_time()
         if before is None or self._ran is None:
@@ -81,7 +84,7 @@ class Observer:
         return replace(ledger, threads=threads, precision=precision)
 
     def _run_time(self) -> int | None:
-        """Where the source is eBPF it needs no help."""
+        """Return the test thread's run time in ns. Only /proc needs it; eBPF is exact by itself."""
         return run_time(self._pid, self._runner) if self._source.name == "proc" else None
 
     def _belongs(self, thread: Thread) -> bool:
@@ -92,8 +95,8 @@ class Observer:
 
 
 def main() -> None:
-    """Serve until the input ends, or the process that is measured."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # from the terminal: it is for pytest, which ends us
+    """Serve requests until the input ends, or the measured process does."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the terminal is for pytest, which ends this process
     pid, prefer = int(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else None
     pidfd = os.pidfd_open(pid)
     with suppress(PermissionError):
@@ -115,7 +118,7 @@ def main() -> None:
 
 
 def _requests(pidfd: int, source: LinuxSource | None = None) -> Iterator[list[str]]:
-    """The lines of standard input, in words; between them the source is seen to."""
+    """Yield the lines of standard input, split into words, and serve the source between them."""
     service = source.service if source is not None else lambda: None
     text = b""
     for ready in turns(service, lambda: (0, pidfd, *(source.poll_fds() if source is not None else ()))):

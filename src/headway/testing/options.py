@@ -1,4 +1,4 @@
-"""The words of the plugin's options. Loaded by every pytest: it imports nothing of headway."""
+"""Parsing of the plugin's options. Every pytest loads this module, so it imports nothing of headway."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["percent", "percent_option", "rounds_option"]
 
 
 def percent(text: str) -> float:
-    """A share of one, from words such as ``10%``. Raises ValueError with a sentence."""
+    """Return text such as ``10%`` as a share of one. Raises ValueError with a sentence."""
     words = text.strip()
     number = words.removesuffix("%").strip()
     try:
@@ -16,12 +16,12 @@ def percent(text: str) -> float:
     except ValueError:
         value = -1.0
     if not words.endswith("%") or not 0 <= value < 1e6:
-        raise ValueError(f"{text!a} is no threshold: write it like 10%")
+        raise ValueError(f"{text!a} is not a threshold: write it like 10%")
     return value
 
 
 def percent_option(text: str) -> float:
-    """For argparse. Raises ArgumentTypeError with a sentence."""
+    """Return `percent` for argparse. Raises ArgumentTypeError with a sentence."""
     try:
         return percent(text)
     except ValueError as error:
@@ -29,7 +29,7 @@ def percent_option(text: str) -> float:
 
 
 def rounds_option(text: str) -> int:
-    """A number of rounds, for argparse. Raises ArgumentTypeError with a sentence."""
+    """Return a number of rounds for argparse. Raises ArgumentTypeError with a sentence."""
     if not (text.isascii() and text.isdigit() and 1 <= int(text[:7]) <= 100_000):
-        raise argparse.ArgumentTypeError(f"{text!a} is no number of rounds: give 1 to 100000")
+        raise argparse.ArgumentTypeError(f"{text!a} is not a number of rounds: give 1 to 100000")
     return int(text)

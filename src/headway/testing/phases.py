@@ -1,7 +1,7 @@
-"""Measures the phases of each test, where tests run: setup, call and teardown, and the blocks within them.
+"""The plugin that measures the phases of each test, where tests run: setup, call and teardown, and the blocks within.
 
-The spans begin and end next to the test's own code: what other plugins do around it (capturing, logging, reports) is in
-none of them. What was measured goes with the test's reports (`headway.testing.record`).
+The spans begin and end next to the test's own code. What other plugins do around it (capturing, logging, reports) is in
+none of them. The figures travel in the test's reports (`headway.testing.record`).
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class Phases:
         self._one_round = True
         self._introduction: dict[str, Any] = {"source": "", "why_not_exact": "", "reasons": {}}
         self.why_not = "the session has not begun"
-        """Why nothing is measured; empty: it is."""
+        """Why nothing is measured; empty if it is."""
 
     # -- the session --------------------------------------------------------------------------------------------------
 
     def pytest_sessionstart(self) -> None:
-        """Start the process that measures, where tests will run; it has until the first of them to get ready."""
-        if self._config.pluginmanager.hasplugin("dsession"):  # pytest-xdist's workers run them
+        """Start the observer where tests will run. It has time until the first test to get ready."""
+        if self._config.pluginmanager.hasplugin("dsession"):  # pytest-xdist's workers run the tests
             return
         try:
             self._meter = Meter(self._config.option.headway_source)
@@ -72,7 +72,7 @@ class Phases:
         }
 
     def _refuse(self, error: HeadwayError) -> None:
-        """Say why nothing can be measured: where the user is, at once; of a worker with its tests."""
+        """Report why nothing can be measured: the main process fails at once, a worker tells it with its tests."""
         self._stop(error)
         if not hasattr(self._config, "workerinput"):
             raise pytest.UsageError(f"headway: {error}")
@@ -84,7 +84,7 @@ class Phases:
             self._meter = None
 
     def pytest_sessionfinish(self) -> None:
-        """Measure no more; a worker hands over how it measured."""
+        """Stop measuring. A worker hands over how it measured."""
         output = getattr(self._config, "workeroutput", None)
         if output is not None:
             output["headway"] = self.introduction()
@@ -92,29 +92,30 @@ class Phases:
             self._meter.end()
 
     def pytest_unconfigure(self) -> None:
-        """In any case."""
+        """Stop measuring, if that has not happened yet."""
         if self._meter is not None:
             self._meter.end()
             self._meter = None
 
     def introduction(self) -> dict[str, Any]:
-        """How tests were measured here: source, why it is not a better one, why figures are not exact."""
+        """Return how tests were measured here: the source, why it is not a better one, why figures are not exact."""
         return self._introduction
 
     # -- a test -------------------------------------------------------------------------------------------------------
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-        """Run a test several times, if that is wanted: as often as it passes, and report the last time only."""
+        """Run a test several times, if requested, as long as it passes. Only the last round is reported."""
         try:
             rounds = _rounds(item) or self._config.option.headway_repeat
-        except ValueError:  # its setup will say so
+        except ValueError:  # the test's setup reports it
             rounds = 1
         self._fresh(rounds == 1)
         if rounds == 1:
             return None
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-        # For all but the last round the next test is one like this: what is set up for both is not torn down.
+        # For all rounds but the last, the next test is a copy of this one, so fixtures that both share are not torn
+        # down.
         sibling, properties = copy.copy(item), list(item.user_properties)
         for left in reversed(range(rounds)):
             item.user_properties[:] = properties
@@ -136,7 +137,7 @@ class Phases:
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, object, object]:
         """Measure a test's setup."""
-        if self._one_round:  # another plugin may run it again
+        if self._one_round:  # another plugin may run the test again
             self._fresh(True)
         try:
             threshold, _ = _threshold(item), _rounds(item)
@@ -153,7 +154,7 @@ class Phases:
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, object, object]:
-        """Measure its teardown."""
+        """Measure a test's teardown."""
         return (yield from self._measured(item, "teardown"))
 
     def _measured(self, item: pytest.Item, phase: str, *, test: bool = False) -> Generator[None, object, object]:
@@ -171,7 +172,7 @@ class Phases:
                 self._carry(item)
 
     def _close_blocks(self) -> None:
-        """The blocks of this round are complete."""
+        """Add the blocks of this round to the record."""
         for name, spans in self._blocks.items():
             self._record.blocks.setdefault(name, []).append(together(*((span.laps, span.wall) for span in spans)))
         self._blocks = {}
@@ -186,7 +187,7 @@ class Phases:
     # -- spans --------------------------------------------------------------------------------------------------------
 
     def open(self, *, test: bool = False) -> Span | None:
-        """A span begins; None where nothing is measured."""
+        """Begin a span. Return None if nothing is measured."""
         meter = self._meter
         if meter is None or self.why_not:
             return None
@@ -200,7 +201,7 @@ class Phases:
             return None
 
     def close(self, span: Span | None) -> Progress | None:
-        """A span is over: what it had; None where nothing is measured any more."""
+        """End a span and return its figures. Return None if nothing is measured any more."""
         meter = self._meter
         if span is None or meter is None or not meter.here:
             return None
@@ -212,7 +213,7 @@ class Phases:
         return span.progress
 
     def enter_block(self, name: str) -> Span | None:
-        """A block of this name begins; None too within one of the same name, which has it all."""
+        """Begin a block. Return None if nothing is measured, or within a block of the same name, which has all figures."""
         if name in self._within:
             return None
         span = self.open()
@@ -221,7 +222,7 @@ class Phases:
         return span
 
     def leave_block(self, name: str, span: Span | None) -> Progress | None:
-        """It is over."""
+        """End a block and return its figures, or None."""
         progress = self.close(span)
         if span is not None:
             self._within.discard(name)
@@ -231,13 +232,13 @@ class Phases:
 
 
 def _torn_down(item: pytest.Item, nextitem: pytest.Item | None) -> list[pytest.TestReport]:
-    """What was kept for another round is torn down; a report if that failed."""
+    """Tear down what was kept for another round. Return a report if that failed."""
     call = pytest.CallInfo.from_call(lambda: item.session._setupstate.teardown_exact(nextitem), "teardown")
     return [pytest.TestReport.from_item_and_call(item, call)] if call.excinfo is not None else []
 
 
 def _arguments(item: pytest.Item) -> dict[str, Any]:
-    """What the test's marker says. Raises ValueError with a sentence."""
+    """Return the arguments of the test's marker. Raises ValueError with a sentence."""
     marker = item.get_closest_marker("headway")
     if marker is None:
         return {}
@@ -247,7 +248,7 @@ def _arguments(item: pytest.Item) -> dict[str, Any]:
 
 
 def _rounds(item: pytest.Item) -> int | None:
-    """How often the test is to be run, by its marker. Raises ValueError with a sentence."""
+    """Return how often the test runs according to its marker. Raises ValueError with a sentence."""
     rounds = _arguments(item).get("repeat")
     if rounds is not None and not (type(rounds) is int and 1 <= rounds <= _MAX_ROUNDS):
         raise ValueError(
@@ -258,7 +259,7 @@ def _rounds(item: pytest.Item) -> int | None:
 
 
 def _threshold(item: pytest.Item) -> float | None:
-    """How much slower the test may become, by its marker, as a share of one; `NEVER` if it is not to be compared.
+    """Return how much slower the test may become according to its marker, as a share of one; `NEVER`: not compared.
 
     Raises ValueError with a sentence.
     """

@@ -1,7 +1,7 @@
-"""What pytest loads of headway: options, a marker and a fixture; the rest when ``--headway`` is given.
+"""The part of headway that pytest always loads: options, a marker and a fixture. ``--headway`` loads the rest.
 
-Loaded by every pytest of an environment that headway is installed in (entry point ``pytest11``), so nothing is imported
-here that pytest has not imported already.
+Every pytest in an environment with headway loads this module (entry point ``pytest11``), so it imports nothing that
+pytest has not imported already.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MARKER = (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options, all of which begin with ``--headway``."""
+    """Add the options, which all begin with ``--headway``."""
     group = parser.getgroup("headway", "effective progress beside time (headway)")
     group.addoption("--headway", action="store_true", help="measure each test's effective progress")
     group.addoption("--headway-save", metavar="FILE", help="write a baseline: what every test that passed had")
@@ -34,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="PERCENT",
         type=percent_option,
         default=0.1,
-        help="so much more than the baseline is slower (default: 10%%)",
+        help="how much more than the baseline counts as slower (default: 10%%)",
     )
     group.addoption(
         "--headway-repeat",
@@ -51,7 +51,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker, and what measures and shows if that is wanted."""
+    """Register the marker and, if requested, the plugins that measure and show."""
     config.addinivalue_line("markers", _MARKER)
     option = config.option
     if (option.headway or option.headway_save or option.headway_compare) and not option.collectonly:
@@ -62,10 +62,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def headway_progress(request: pytest.FixtureRequest) -> Blocks:
-    """Blocks within a test, measured apart: ``with headway_progress("parse") as block: ...``.
+    """Blocks within a test that are measured separately: ``with headway_progress("parse") as block: ...``.
 
-    Afterwards ``block.progress`` (`headway.testing.progress.Progress`) has the block's figures; it is None where
-    nothing is measured, and ``block.why_not`` says why.
+    Afterwards ``block.progress`` (`headway.testing.progress.Progress`) has the block's figures. It is None if nothing
+    is measured, and ``block.why_not`` says why.
     """
     from .blocks import Blocks
 

@@ -1,7 +1,7 @@
-"""What a test had of the processors: the laps that were measured of it added up, and the indices made of them.
+"""The progress of a test: its measured laps added up, and the indices computed from them.
 
-A lap is what happened between two readings, of the thread that runs the test and of the threads and processes that
-were created since the test began. Times are ns; where the hardware counts cycles the indices are in cycles.
+A lap is what happened between two readings in the thread that runs the test, and in the threads and processes created
+since the test began. Times are in ns. Where the hardware counts cycles, the indices are in cycles.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ class Lap:
     """What the threads of a test had between two readings, all together."""
 
     time: Mapping[Kind, int] = field(default_factory=lambda: dict(_NONE))
-    """Of each kind, ns."""
+    """By kind, in ns."""
     cycles: Mapping[Kind, int] | None = None
-    """Of each kind on a processor; None where they are not counted."""
+    """By kind on a processor; None if they are not counted."""
     instructions: int | None = None
-    """Executed in states of kind EFFECTIVE; None where they are not counted."""
+    """Executed in states of kind EFFECTIVE; None if they are not counted."""
     precision: Precision = EXACT
     others: int = 0
-    """Processor time of threads of the same process that are older than the test, ns. It is in none of the above."""
+    """Processor time of threads of the same process that are older than the test, in ns. It is in none of the above."""
     losses: Mapping[str, int] = field(default_factory=dict)
-    """What could not be seen, by name; what was not lost is not named."""
+    """What could not be seen: name -> number or time, without zeros."""
     overhead: Overhead = field(default_factory=Overhead)
 
     def __add__(self, later: Lap) -> Lap:
-        """Both together; what is not known of one is not known of the sum."""
+        """Return the sum of both. What is not known of one is not known of the sum."""
         return Lap(
             _sum(self.time, later.time),
             None if self.cycles is None or later.cycles is None else _sum(self.cycles, later.cycles),
@@ -61,7 +61,7 @@ class Lap:
         )
 
     def to_document(self) -> dict[str, Any]:
-        """The lap as plain lists and numbers."""
+        """Return the lap as plain lists and numbers."""
         return {
             "time": _listed(self.time),
             "cycles": None if self.cycles is None else _listed(self.cycles),
@@ -74,7 +74,7 @@ class Lap:
 
     @classmethod
     def of_document(cls, found: Mapping[str, Any]) -> Lap:
-        """What `to_document` made."""
+        """Return the lap that `to_document` wrote."""
         return cls(
             dict(zip(Kind, found["time"], strict=True)),
             None if found["cycles"] is None else dict(zip(Kind, found["cycles"], strict=True)),
@@ -95,7 +95,7 @@ def _listed(amounts: Mapping[Kind, int]) -> list[int]:
 
 
 def lap_of(ledger: Ledger, belongs: Callable[[Thread], bool]) -> Lap:
-    """The threads of a ledger that belong to a test, added up; the others' processor time apart."""
+    """Return the sum over the threads of a ledger that belong to a test. Processor time of the others is kept apart."""
     threads = [thread for thread in ledger.threads if belongs(thread)]
     in_cycles = ledger.unit == "cycles"
     time, cycles = Amounts(_NONE), Amounts(_NONE)
@@ -133,48 +133,48 @@ def _processor_time(times: Mapping[Kind, int]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a test, one of its phases or a block within it had, all its threads together.
+    """The figures of a test, of one of its phases or of a block within it, over all its threads.
 
-    Indices are in ``unit``, times in ns. A figure that cannot be had here is None.
+    Indices are in ``unit``, times in ns. A figure that is not available is None.
     """
 
     unit: str
     """``ns`` or ``cycles``."""
     wall: int
-    """Time from its beginning to its end, without what measuring took, ns."""
+    """Time from beginning to end, without the time that measuring took, in ns."""
     rpi: int | None
-    """All processor time (or cycles) that it had."""
+    """All processor time (or cycles)."""
     epi: int | None
-    """Effective progress: of that, what was spent in the program's own code."""
+    """Effective progress: the part of `rpi` spent in the program's own code."""
     mpi: int | None
     kpi: int | None
     iopi: int | None
     te: float | None
     """EPI / RPI."""
     quality: Mapping[str, Quality]
-    """Of each index, by name."""
+    """The quality of each index, by name."""
     instructions: int | None
     """Executed in the program's own code."""
     ready: int
-    """Time in which its threads could have run, but had no processor, ns."""
+    """Time in which its threads could have run but had no processor, in ns."""
     wait: int
-    """Time in which its threads waited, ns; several threads wait more than the time that passes."""
+    """Time in which its threads waited, in ns. With several threads it may exceed `wall`."""
     stolen: int
-    """Time in which the hypervisor ran something else, ns."""
+    """Time in which the hypervisor ran something else, in ns."""
     others: int
-    """Processor time of older threads of the same process meanwhile, ns; in none of the figures above."""
+    """Processor time of older threads of the same process meanwhile, in ns; in none of the figures above."""
     losses: Mapping[str, int]
     """What could not be seen, by name."""
     overhead: int | None
-    """What measuring took of all processors meanwhile, ns; in none of the figures above. None: not known."""
+    """What measuring took of all processors meanwhile, in ns; in none of the figures above. None: not known."""
 
     def to_document(self) -> dict[str, Any]:
-        """As plain tables, lists, numbers and words."""
+        """Return the progress as plain tables, lists, numbers and words."""
         return {**asdict(self), "quality": {name: quality.value for name, quality in self.quality.items()}}
 
     @classmethod
     def of_document(cls, found: Mapping[str, Any]) -> Progress:
-        """What `to_document` made."""
+        """Return the progress that `to_document` wrote."""
         quality = {name: Quality(word) for name, word in found["quality"].items()}
         return cls(**{**found, "quality": quality})
 
@@ -183,7 +183,7 @@ _INDICES = ("rpi", "epi", "mpi", "kpi", "iopi")
 
 
 def together(*spans: tuple[Iterable[Lap], int]) -> Progress:
-    """What some spans were in all: of each its laps, one at least, and its length, ns."""
+    """Return the sum of some spans. Each is given by its laps, at least one in all, and its length in ns."""
     whole = reduce(add, [lap for laps, _ in spans for lap in laps])
     indices = indices_of(whole.time if whole.cycles is None else whole.cycles, whole.precision)
     return Progress(

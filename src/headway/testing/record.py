@@ -1,8 +1,8 @@
-"""What a test's report carries: the figures of each of its rounds, phase by phase.
+"""The record that a test's report carries: the figures of each of its rounds, phase by phase.
 
-Reports go from pytest-xdist's workers to the process with the terminal, and into JUnit XML, with their
-``user_properties``: names and values. `PROPERTY` has everything, as JSON; those after it are for people and for tools
-that take numbers.
+pytest-xdist sends reports from the workers to the main process with their ``user_properties`` (names and values), and
+JUnit XML has these too. `PROPERTY` has everything, as JSON. The properties after it are for people, and for tools that
+take numbers.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ Property = tuple[str, object]
 
 @dataclass(slots=True)
 class Record:
-    """Of one test: for each phase, and each block by its name, what every round had."""
+    """The figures of every round of one test, for each phase and for each block by its name."""
 
     phases: dict[str, list[Progress]] = field(default_factory=lambda: {phase: [] for phase in PHASES})
     blocks: dict[str, list[Progress]] = field(default_factory=dict)
     floor: Progress | None = None
-    """What a span of nothing has, where this was measured."""
+    """The figures of an empty span, where the test was measured."""
     cost: int = 0
-    """Time that measuring took, beside the test and in none of its figures, ns."""
+    """Time that measuring took beside the test, in ns. It is in none of the test's figures."""
     threshold: float | None = None
-    """How much slower the test may become, by its marker, as a share of one; negative: it is not compared."""
+    """How much slower the test may become according to its marker, as a share of one; negative: it is not compared."""
     why_not: str = ""
-    """Why nothing was measured, or not all; empty: it was."""
+    """Why nothing was measured, or not everything; empty if everything was."""
 
     def properties(self) -> list[Property]:
-        """As properties of a report."""
+        """Return the record as properties of a report."""
         document = {
             "phases": {phase: _documents(rounds) for phase, rounds in self.phases.items()},
             "blocks": {valid(name): _documents(rounds) for name, rounds in self.blocks.items()},
@@ -70,7 +70,7 @@ def _documents(rounds: Iterable[Progress]) -> list[dict[str, Any]]:
 
 
 def carried(properties: Iterable[Sequence[object]]) -> Record | None:
-    """The record among a report's properties; None where there is none."""
+    """Return the record among a report's properties, or None."""
     for name, value in properties:
         if name == PROPERTY and isinstance(value, str):
             found = json.loads(value)
@@ -90,5 +90,5 @@ def _rounds(found: Iterable[dict[str, Any]]) -> list[Progress]:
 
 
 def without(properties: Iterable[Property]) -> list[Property]:
-    """The properties that are not ours."""
+    """Return the properties without those of headway."""
     return [pair for pair in properties if pair[0] != PROPERTY and not str(pair[0]).startswith(f"{PROPERTY}_")]

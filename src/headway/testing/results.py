@@ -1,7 +1,8 @@
-"""Gathers what was measured, compares it, shows it, and writes the baseline, where pytest has its terminal.
+"""The plugin that collects the figures, compares and shows them, and writes the baseline, where pytest has its
+terminal.
 
-A test that passed but has become slower fails here, before anything else hears of its report: so ``-x``, ``--lf``,
-JUnit XML and the exit status see a test that failed, with pytest-xdist as without.
+A test that passed but has become slower is made to fail here, before any other plugin sees its report. So ``-x``,
+``--lf``, JUnit XML and the exit status treat it as failed, with and without pytest-xdist.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ _MARKUP: Mapping[str, dict[str, bool]] = {
     HEAD: {"bold": True},
 }
 _WHY = {
-    "rpi": "what threads and processes other than the test's own ran between the last look and their end is missing"
+    "rpi": "the processor time of the test's threads and processes between the last reading and their end is missing"
 }
-"""Why a figure is not exact, where that was not known yet when measuring began."""
+"""Why a figure is not exact, for reasons that were not known yet when measuring began."""
 _NOTABLE = 0.01
-"""Processor time of older threads is worth a word from this share of the tests' own."""
+"""Processor time of older threads is reported if it exceeds this share of the tests' own."""
 
 
 @dataclass(slots=True)
@@ -52,14 +53,14 @@ class _Test:
 
     record: Record
     passed: bool
-    """What it was called for went well; whether it has become slower is another matter."""
+    """Whether the test itself passed, whether or not it has become slower."""
     entry: Entry | None
     verdict: Verdict | None = None
     blocks: Mapping[str, Verdict] = field(default_factory=dict)
 
     @property
     def verdicts(self) -> list[Verdict]:
-        """Of the test and its blocks."""
+        """The verdicts of the test and its blocks."""
         return [*([self.verdict] if self.verdict is not None else []), *self.blocks.values()]
 
 
@@ -85,7 +86,7 @@ class Results:
             why_not = self._machine.unlike(self._before.machine)
             if why_not:
                 raise HeadwayError(
-                    f"{self._against!a} cannot be compared with: {why_not}: write one here with --headway-save"
+                    f"{self._against!a} cannot be the baseline here: {why_not}: write a new one with --headway-save"
                 )
             self._remarks = self._machine.changes(self._before.machine)
         if self._save:
@@ -96,7 +97,7 @@ class Results:
                 )
 
     def pytest_report_header(self) -> list[str]:
-        """What will be done, and what it is compared with."""
+        """Return lines that say what is measured and what it is compared with."""
         if self._before is None:
             return ["headway: each test's effective progress"]
         found = self._before
@@ -112,8 +113,8 @@ class Results:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take what a report carries; one of a test that has become slower is made one of a failure."""
-        if type(report) is not pytest.TestReport:  # a subtest's
+        """Take over the record that a report carries. The report of a test that has become slower becomes a failure."""
+        if type(report) is not pytest.TestReport:  # the report of a subtest
             return
         name = report.nodeid
         record = carried(report.user_properties)
@@ -156,7 +157,7 @@ class Results:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
-        """One of pytest-xdist's workers has ended: how it measured."""
+        """Take over how one of pytest-xdist's workers measured."""
         found = getattr(node, "workeroutput", {}).get("headway")
         if found is not None:
             self._introductions.append(found)
@@ -165,7 +166,7 @@ class Results:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Write the baseline. A comparison that could not be made for want of figures is no success."""
+        """Write the baseline. A comparison that had no figures to compare makes the run fail."""
         own = self._phases.introduction()
         if own["source"] or not self._introductions:
             self._introductions.append(own)
@@ -188,7 +189,7 @@ class Results:
         return sorted({found["source"] for found in self._introductions if found["source"]})
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """The table, and what must be known to read it."""
+        """Write the table, and the notes that explain it."""
         if not (self._tests or self._unmeasured or self._written):
             return
         verbosity, width = terminalreporter.verbosity, self._config.get_terminal_writer().fullwidth
@@ -237,7 +238,7 @@ class Results:
             yield self._written
 
     def _how(self, rounds: list[Progress]) -> Iterator[str]:
-        """The source, and what the marks in the table mean."""
+        """Yield the source, and the meaning of the marks in the table."""
         sources = self._sources()
         if not sources:
             return
@@ -278,7 +279,7 @@ def _summed(rounds: list[Progress]) -> dict[str, int]:
 
 
 def _cost(tests: list[_Test]) -> str:
-    """What measuring took, and what it leaves in the figures."""
+    """Return a note on the time that measuring took, and on what it leaves in the figures."""
     costs = [test.record.cost / max(len(test.record.phases["call"]), 1) for test in tests]
     words = f"measuring took {with_unit(round(statistics.median(costs)), 'ns', 7)} a test, in none of its figures"
     floor = next((test.record.floor for test in tests if test.record.floor is not None), None)
@@ -293,7 +294,7 @@ def _percent(share: float) -> str:
 
 
 def _sentence(verdict: Verdict, unit: str, path: str) -> str:
-    """What has become slower, by how much."""
+    """Return a sentence that says what has become slower, and by how much."""
     now, before, noise = (with_unit(value, unit, 9, " ") for value in (verdict.now, verdict.before, verdict.noise))
     by = f"{verdict.change * 100:+.1f} %" if verdict.change is not None else "more than nothing"
     suffix = "" if unit == "ns" else f" {unit}"

@@ -1,9 +1,9 @@
-"""The thread that runs the tests, where the source is /proc: its run time is exact, because it waits while it is read.
+"""The exact run time of the thread that runs the tests, if the source is /proc.
 
-The source looks at threads while they run too, and holds one that it finds able to run twice in a row to have run in
-between, for a tick of the kernel's at most; what was too much it gives less of later (`headway.linux.sources.proc`).
-Between two tests later is too late. But while the observer is asked the runner sleeps, and the kernel's account of it
-is complete.
+The source reads threads also while they run. A thread found able to run in two readings is assumed to have run in
+between, for at most one tick of the kernel; if that was too much, later readings get less
+(`headway.linux.sources.proc`). Between two tests, later is too late. But the runner sleeps while the observer is asked,
+and then the kernel's account of its run time is complete.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["run_time", "with_run_time"]
 
 
 def run_time(pid: int, tid: int) -> int | None:
-    """What a thread has run so far, ns (schedstat, CONFIG_SCHED_INFO); None where the kernel does not say."""
+    """Return the run time of a thread so far, in ns (schedstat, CONFIG_SCHED_INFO); None if the kernel does not tell."""
     try:
         with open(f"/proc/{pid}/task/{tid}/schedstat", "rb", buffering=0) as file:
             time = int(file.read(256).split()[0])
@@ -27,9 +27,9 @@ def run_time(pid: int, tid: int) -> int | None:
 
 
 def with_run_time(thread: Thread, time: int) -> Thread:
-    """The thread with so much time on a processor, ns, or all of its span; the difference is taken from being ready.
+    """Return the thread with ``time`` ns on a processor, at most its span. The difference is taken from ``ready``.
 
-    Its states on a processor keep their proportions, and all its states their sum.
+    Its states on a processor keep their proportions, and the sum of all states stays the same.
     """
     on = {state: cell for state, cell in thread.states.items() if kind_of(state).in_rpi}
     off = {state: cell for state, cell in thread.states.items() if state not in on}
@@ -41,7 +41,7 @@ def with_run_time(thread: Thread, time: int) -> Thread:
     ready = off.pop("ready", Cell())
     rest = thread.span - wanted
     others = sum(cell.time for cell in off.values())
-    if others > rest:  # it ran longer than it was ready: the waits were less
+    if others > rest:  # it ran longer than ready time can cover, so the waits were shorter
         off = _scaled(off, others, rest)
         others = rest
     if rest > others:
@@ -63,7 +63,7 @@ def _with_time(cell: Cell, time: int) -> Cell:
 
 
 def _scaled(states: Mapping[str, Cell], had: int, wanted: int) -> dict[str, Cell]:
-    """The states with so much time in all, to the nanosecond."""
+    """Return the states scaled so that their times add up to ``wanted``, without remainder."""
     found, left = {}, wanted
     for number, (state, cell) in enumerate(states.items(), 1):
         time = left if number == len(states) else cell.time * wanted // had if had else 0

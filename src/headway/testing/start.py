@@ -1,4 +1,4 @@
-"""Connect what measures, where tests run, with what gathers and shows, where pytest has its terminal."""
+"""Registration of the plugins that measure and that show."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["start"]
 
 
 def start(config: pytest.Config) -> None:
-    """Register the plugins; of pytest-xdist's processes the workers measure and the other one shows.
+    """Register the plugins. With pytest-xdist the workers measure and the main process shows.
 
     Raises pytest.UsageError with one sentence.
     """

@@ -1,6 +1,6 @@
-"""The table at the end of a test run: every test's progress beside its time, the slowest of change first.
+"""The table at the end of a test run: every test's progress beside its time, the largest slowdown first.
 
-Lines of at most the terminal's width, 80 columns enough; what has no room is counted.
+Lines fit the terminal's width, for which 80 columns are enough. Tests without room are counted.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from .progress import Progress
 __all__ = ["SLOWER", "UNSURE", "Row", "table"]
 
 SLOWER, UNSURE, HEAD = "slower", "unsure", "head"
-"""Of a line, what is to be seen of it at once."""
+"""The styles of lines that stand out."""
 _FIGURE = 7
 _WIDE = 100
-"""Columns from which on there is room for more of them."""
+"""The width from which on there is room for more columns."""
 MAX_ROWS = 20
 
 
@@ -37,12 +37,12 @@ class Row:
 
     @property
     def change(self) -> float | None:
-        """The most that it or a part of it has become slower."""
+        """The largest increase of the test and its parts."""
         changes = [row.verdict.change for row in (self, *self.parts) if row.verdict is not None]
         return max((change for change in changes if change is not None), default=None)
 
     def order(self) -> tuple[float, int]:
-        """What it is sorted by, the first first."""
+        """Return the sort key."""
         figure = _level(self.rounds, "epi") or _level(self.rounds, "rpi")
         change = self.change
         return -(change if change is not None else float("-inf")), -(figure.median if figure is not None else 0)
@@ -53,7 +53,7 @@ def _level(rounds: Sequence[Progress], figure: str) -> Level | None:
 
 
 def table(rows: Iterable[Row], width: int, *, most: int | None = MAX_ROWS) -> list[tuple[str, str]]:
-    """Lines and what is to be seen of them (empty: nothing); ``most``: so many tests at most, None: all."""
+    """Return lines and their styles (empty: none). ``most`` limits the number of tests; None: all."""
     ordered = sorted(rows, key=Row.order)
     shown = ordered[:most]
     compared = any(row.change is not None for row in ordered)
@@ -77,12 +77,12 @@ def table(rows: Iterable[Row], width: int, *, most: int | None = MAX_ROWS) -> li
 
 def _line(name: str, cells: Mapping[str, str], room: int, columns: Sequence[str]) -> str:
     text = clean(name, 10_000)
-    if width_of(text) > room:  # the end of a node id tells more than its beginning
+    if width_of(text) > room:  # the end of a node id is more specific than its beginning
         kept = text
         while width_of(kept) > room - 1:
             kept = kept[max((width_of(kept) - room + 1) // 2, 1) :]
         text = "…" + kept
-    # A long text cell of clean characters only: no tabs, nothing that moves.
+    # The text is clean: it has no tabs and no control characters.
     return " ".join([fit(text, room), *(fit(cells.get(name, ""), _FIGURE, right=True) for name in columns)]).rstrip()
 
 

@@ -69,9 +69,9 @@ def change(path: Path, **values: Any) -> None:
     ("spoil", "words"),
     [
         (lambda path: (path / form.DOCUMENT).unlink(), "is not a recording and has none in it"),
-        (lambda path: (path / form.DOCUMENT).write_text("{"), "it is no JSON"),
-        (lambda path: (path / form.DOCUMENT).write_bytes(b"\xff"), "it is no JSON"),
-        (lambda path: (path / form.DOCUMENT).write_text("[" * 100_000), "it is no JSON"),
+        (lambda path: (path / form.DOCUMENT).write_text("{"), "it is not JSON"),
+        (lambda path: (path / form.DOCUMENT).write_bytes(b"\xff"), "it is not JSON"),
+        (lambda path: (path / form.DOCUMENT).write_text("[" * 100_000), "it is not JSON"),
         (lambda path: (path / form.DOCUMENT).write_text("[]"), "cannot be used"),
         (lambda path: change(path, schema="headway.stat/1"), "its schema is"),
         (lambda path: change(path, schema="headway.recording/x"), "its schema is"),

@@ -1,5 +1,5 @@
-"""Questions to recordings: one run or those of many machines, by SQL, on one engine or another.
+"""Queries on recordings: one run, or those of many machines, in SQL, on DuckDB or another engine.
 
-`catalogue` finds the recordings, an engine (`duck`, or any that Ibis speaks to) reads their tables, `tables` makes of
-them what users query, the same on every engine, and `questions`, `instant` and `comparison` ask.
+`catalogue` finds the recordings. An engine (`duck`, or any that Ibis supports, in `elsewhere`) reads their files.
+`tables` defines the tables that users query, the same on every engine. `questions`, `instant` and `comparison` ask.
 """

@@ -1,8 +1,8 @@
-"""Monotonic time to the time of day: what lets runs of several machines stand on one axis.
+"""Conversion of monotonic time to the time of day, so that runs of several machines can share one time axis.
 
-A recording has anchors: moments at which both clocks were read. Between two of them the clock of the day is taken to
-have run evenly; what it gained or lost (its drift) is thereby taken into account. Anchors that others already predict
-are left out, so that few straight pieces remain.
+A recording has anchors: moments at which both clocks were read. Between two anchors the time of day is assumed to have
+run at a constant rate, so drift is taken into account. Anchors that the others already predict are left out, so that
+few straight pieces remain.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headway.recording.clock import Anchor
 __all__ = ["SLEW", "Line", "lines", "realtimes"]
 
 SLEW = 500e-6
-"""What the clock of the day may gain or lose on the monotonic one: adjtimex(2) slews by no more."""
+"""The largest rate at which the time of day may gain or lose on the monotonic clock; adjtimex(2) slews by no more."""
 _FOREVER = 2**63 - 1
 
 
@@ -32,32 +32,32 @@ class Line:
     base: int
     drift: float
     uncertainty: int
-    """In ns, either way, within the anchors."""
+    """In ns, either way, between the anchors."""
     known_from: int
     known_until: int
-    """Where the anchors are. Beyond them the uncertainty grows by `SLEW`."""
+    """The first and last anchor. Outside them the uncertainty grows by `SLEW`."""
 
     def realtime(self, monotonic: int) -> int:
-        """The time of day (ns since 1970) at a monotonic time."""
+        """Return the time of day (ns since 1970) at a monotonic time."""
         passed = monotonic - self.origin
         return self.base + passed + round(self.drift * passed)
 
     def monotonic(self, realtime: int) -> int:
-        """The monotonic time at a time of day."""
+        """Return the monotonic time at a time of day (ns since 1970)."""
         passed = realtime - self.base
         return self.origin + passed - round(passed * self.drift / (1 + self.drift))
 
     def uncertain(self, monotonic: int) -> int:
-        """How far off `realtime` may be at that time, in ns, either way."""
+        """Return the uncertainty of `realtime` at that time, in ns, either way."""
         beyond = max(self.known_from - monotonic, monotonic - self.known_until, 0)
         return self.uncertainty + round(SLEW * beyond)
 
 
 def lines(anchors: Sequence[Anchor]) -> tuple[Line, ...]:
-    """The straight pieces through the anchors, without gaps, from the beginning of time to its end; () for no anchors.
+    """Return the straight pieces through the anchors. They cover all of time without gaps; () if there are no anchors.
 
-    A piece's uncertainty is that of its anchors, and how far those that were left out lie off it. Where the clock was
-    set in between, which no drift can explain, it is what it was set by.
+    The uncertainty of a piece is that of its anchors plus the largest distance of an anchor that was left out. If the
+    clock was set between two anchors, which no drift can explain, the amount is added to the uncertainty.
     """
     points = sorted({a.monotonic: a for a in anchors}.values(), key=lambda a: a.monotonic)
     if not points:
@@ -90,7 +90,9 @@ def lines(anchors: Sequence[Anchor]) -> tuple[Line, ...]:
 
 
 def realtimes(pieces: Sequence[Line], times: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The time of day (ns since 1970) at each of these times; there is a piece at least."""
+    """Return the time of day (ns since 1970) at each time; both arrays have shape (n,). There must be at least one
+    piece.
+    """
     starts = np.array([piece.start for piece in pieces], np.int64)
     found = np.empty_like(times)
     which = np.searchsorted(starts, times, side="right") - 1
@@ -108,7 +110,7 @@ def _was_set(first: Anchor, last: Anchor) -> bool:
 
 
 def _pieces(points: Sequence[Anchor]) -> list[tuple[Anchor, Anchor, int]]:
-    """First and last anchor of each piece, and how far the ones between lie off (Ramer, Douglas and Peucker)."""
+    """Return first anchor, last anchor and largest deviation in between of each piece (Ramer, Douglas and Peucker)."""
     found = []
     todo = [(0, len(points) - 1)]
     while todo:

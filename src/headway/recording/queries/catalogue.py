@@ -1,7 +1,7 @@
-"""Which recordings a path names: one, a folder of several, a pattern, or a tree of ``host=*/run=*/``.
+"""The recordings that a path names: one, a folder of several, a pattern, or a tree ``host=*/run=*/``.
 
-Nothing of a recording is believed before it was looked at, and nothing outside its own folder is opened: links in it
-are not followed. Of a store that is not a local disk (``s3://…``), pyarrow lists and reads.
+Everything in a recording is checked before it is used, and no file outside its folder is opened: symbolic links in it
+are not followed. pyarrow lists and reads a store that is not a local disk (``s3://…``).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from headway.recording.document import MAX_BYTES, parse
 __all__ = ["Catalogue", "Run", "end_of", "find", "rows_of", "sift"]
 
 _DEPTH = 4
-"""So many folders deep recordings are looked for below what was named."""
+"""The number of folder levels below the named one in which recordings are searched."""
 _MAX_RUNS = 10_000
 _WHAT = "the folder of a recording (headway record -o NAME.hw)"
 
@@ -39,23 +39,23 @@ class Run:
     host: str
     run: str
     place: str
-    """Its folder."""
+    """The path of its folder."""
     closed: bool
     start: int
     """The window's start, in its time unit."""
     begin: int
-    """From when on every transition is there: later than the start where parts were dropped to stay within a limit."""
+    """The time from which on every transition is there. It is later than the start if parts were dropped."""
     end: int | None
-    """The window's end; None: not closed."""
+    """The window's end; None: the recording was not closed."""
     time_unit: str
     anchors: tuple[Anchor, ...]
     files: Mapping[str, Sequence[str]]
-    """Table -> its parts in order of their number."""
+    """Table -> its parts in the order of their numbers."""
     local: bool = True
 
     @property
     def words(self) -> str:
-        """Its folder as it may be printed."""
+        """The folder's path, printable."""
         return ascii(self.place)
 
 
@@ -65,7 +65,7 @@ class Catalogue:
 
     runs: tuple[Run, ...]
     left_out: tuple[str, ...] = ()
-    """What was not read and why, a clause each."""
+    """What was not read and why, one clause each."""
 
     @property
     def cycles(self) -> bool:
@@ -74,7 +74,7 @@ class Catalogue:
 
 
 class _Store(Protocol):
-    """What is needed of a place where recordings are."""
+    """The operations on a place where recordings are stored."""
 
     def folders(self, path: str) -> list[str]: ...
 
@@ -120,7 +120,7 @@ class _Local:
 
 
 class _Remote:
-    """Folders of a store that pyarrow can open."""
+    """Folders of a remote store that pyarrow can open."""
 
     def __init__(self, url: str) -> None:
         self._scheme, _, rest = url.partition("://")
@@ -167,9 +167,9 @@ class _Remote:
 
 
 def find(path: str, tables: Sequence[str] | None = None) -> Catalogue:
-    """The recordings that a path, a pattern or a URL names.
+    """Return the recordings that a path, a pattern or a URL names.
 
-    Raises HeadwayError where there is none, where one is of a newer version, and where they do not go together.
+    Raises HeadwayError if there is none, if one is of a newer version, or if they have different time units.
     """
     remote = "://" in path
     store: _Store = _Remote(path) if remote else _Local()
@@ -205,7 +205,7 @@ def _nothing(path: str, there: bool, remote: bool) -> str:
 
 
 def _places(store: _Store, path: str, depth: int) -> Iterator[str]:
-    """The folders with a document in them; below one of these there are no others."""
+    """Yield the folders that contain a document. Folders below such a folder are not searched."""
     if store.document(path) is not None:
         yield path
     elif depth:
@@ -231,7 +231,7 @@ def _run(store: _Store, place: str, named: str, remote: bool) -> Run:
         _cut(files)
         first, last = (_says(files["transitions"][at], not remote) for at in (0, -1))
         if last.get(form.LAST) == b"1":
-            files["open"] = ()  # its recorder was killed after all had been written
+            files["open"] = ()  # the recorder was killed after it had written everything
         if document.limited:
             begin = max(_number(first.get(form.FROM)) or begin, window.start)
     return Run(
@@ -250,7 +250,7 @@ def _run(store: _Store, place: str, named: str, remote: bool) -> Run:
 
 
 def _cut(files: dict[str, tuple[str, ...]]) -> None:
-    """Of what is still being written, or was left by a crash, only what belongs to complete parts."""
+    """Remove from ``files`` what does not belong to a complete part: unfinished parts, and those left by a crash."""
     last = files["transitions"][-1].rpartition("/")[2]
     most = form.part_number(last) or 0
     for table in ("threads", "open", "losses"):
@@ -258,12 +258,12 @@ def _cut(files: dict[str, tuple[str, ...]]) -> None:
 
 
 def _text(value: Any) -> str:
-    """A name, whatever it was: text that can be written."""
+    """Return any value as a name that can be written as UTF-8."""
     return str(value or "unknown")[:255].encode(errors="backslashreplace").decode()
 
 
 def _named(runs: Sequence[Run]) -> Iterator[Run]:
-    """Each with a (host, run) of its own: (host, run, thread) is what tells threads apart."""
+    """Make (host, run) unique for each recording, because (host, run, thread) identifies a thread."""
     seen: dict[tuple[str, str], int] = {}
     for run in sorted(runs, key=lambda run: (run.host, run.run, run.place)):
         key = run.host, run.run
@@ -272,7 +272,10 @@ def _named(runs: Sequence[Run]) -> Iterator[Run]:
 
 
 def end_of(run: Run) -> int | None:
-    """Until when the run is known: the window's end, or that of its last complete part; None: it has none."""
+    """Return the end of what is known of the run: the window's end, or that of its last complete part.
+
+    Returns None if it has no complete part.
+    """
     if run.closed:
         return run.end
     for part in reversed(run.files["transitions"]):
@@ -283,7 +286,7 @@ def end_of(run: Run) -> int | None:
 
 
 def _says(part: str, local: bool) -> dict[bytes, bytes]:
-    """What a part says of itself; nothing where it cannot be read."""
+    """Return the metadata of a part; empty if it cannot be read."""
     try:
         return dict(_metadata(part, local).metadata or {})
     except (pa.ArrowException, OSError, ValueError):
@@ -295,7 +298,9 @@ def _number(value: bytes | None) -> int | None:
 
 
 def rows_of(run: Run) -> int:
-    """About how many transitions the run has: as many in each part as in the one in the middle."""
+    """Return an estimate of the number of transitions of the run: the rows of the middle part times the number of
+    parts.
+    """
     parts = run.files["transitions"]
     try:
         return _metadata(parts[len(parts) // 2], run.local).num_rows * len(parts) if parts else 0
@@ -312,7 +317,7 @@ def _metadata(part: str, local: bool) -> pq.FileMetaData:
 
 
 def sift(run: Run) -> tuple[Run, tuple[str, ...]]:
-    """The run without the parts that are damaged, and what was left out and why. Reads the foot of every part."""
+    """Return the run without damaged parts, and why each was left out. Reads the footer of every part."""
     left_out = []
     files = {}
     for table, parts in run.files.items():
@@ -328,7 +333,7 @@ def sift(run: Run) -> tuple[Run, tuple[str, ...]]:
 
 
 def _fault(part: str, wanted: pa.Schema, local: bool) -> str:
-    """Why a part cannot be read; "" if nothing is wrong with it."""
+    """Return why a part cannot be read, or "" if nothing is wrong with it."""
     try:
         found = _metadata(part, local).schema.to_arrow_schema()
     except (pa.ArrowException, OSError, ValueError) as error:

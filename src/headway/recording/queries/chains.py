@@ -1,11 +1,11 @@
 """Wait chains: who waited for whom, and what for, summed along wake-ups.
 
-A wait that thread B ended is a wait for B. If B itself was woken after the wait had begun, and then ended it, the wait
-was in turn for what B had waited for last: that is the next link, and so on. A chain ends at a thread that had been
-working since before the wait that it ended began, at an interrupt, at a thread that is not measured, or where who
-woke is not known. The whole of a wait is charged to its chain, so that the times of all chains add up to all waiting.
+A wait that thread B ended is a wait for B. If B itself was woken during this wait, the wait was in turn for what B had
+waited for last. That is the next link, and so on. A chain ends at a thread that was already working when the wait
+began, at an interrupt, at a thread that is not measured, or where the waker is not known. The whole time of a wait is
+charged to its chain, so the times of all chains add up to all waiting.
 
-The engine finds the waits; they are followed in slices of time, so memory does not grow with the recording.
+The engine finds the waits. They are followed in slices of time, so memory does not grow with the recording.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .tables import Tables
 __all__ = ["Chain", "chains"]
 
 _SLICE = 20_000_000
-"""Rows of a slice, about."""
+"""The approximate number of rows of a slice."""
 _COLUMNS = "thread, state, time, duration, waker, waker_tid, waker_state"
 
 _WAITS = "thread IS NOT NULL AND duration > 0 AND (state LIKE 'wait.%' OR state = 'wait' OR state LIKE 'stopped%')"
@@ -41,16 +41,16 @@ class Chain:
     """Threads of one name that waited in one state, and what for, and what that was for."""
 
     links: tuple[tuple[str, str], ...]
-    """(thread name, state of its wait), from the one that waited on."""
+    """(thread name, state of its wait), beginning with the thread whose wait is charged."""
     end: str
-    """What ended the last one's wait: a thread's name, an interrupt, "(tid N)", or "(unknown)"."""
+    """What ended the last link's wait: a thread's name, an interrupt, "(tid N)", or "(unknown)"."""
     count: int
     time: int
-    """All of the first one's waits that went this way."""
+    """The time of all waits of the first link that followed this chain."""
 
 
 class _Words:
-    """Whatever can be a key, by number."""
+    """A numbering of hashable values."""
 
     def __init__(self) -> None:
         self.known: list[Any] = []
@@ -79,14 +79,14 @@ class _Walk:
         self._levels = [none for _ in range(depth)]
 
     def take(self, waits: pa.Table) -> None:
-        """The waits that ended in the next slice of time."""
+        """Add the waits that ended in the next slice of time."""
         thread = _ints(waits["thread"])
         since = _ints(waits["time"])
         until = since + _ints(waits["duration"])
         own = self._owners(thread, self._state_codes(waits["state"]))
         ends = self._ends_of(waits)
         waker = _ints(waits["waker"])
-        # The last wait of every thread in the slices before can be what a wait of this one was for.
+        # A wait of this slice may have been for the last wait of a thread in the slices before.
         old = len(self._before["thread"])
         thread = np.concatenate([self._before["thread"], thread])
         until = np.concatenate([self._before["until"], until])
@@ -104,7 +104,7 @@ class _Walk:
         self._levels = [level[last] for level in levels]
 
     def found(self) -> Iterator[Chain]:
-        """All chains."""
+        """Yield all chains."""
         for number, (count, time) in enumerate(zip(self._count, self._time, strict=True)):
             if count:
                 links = []
@@ -119,7 +119,7 @@ class _Walk:
         return _ints(coded.indices), coded.dictionary.to_pylist()
 
     def _owners(self, thread: Ints, states: tuple[Ints, list[Any]]) -> Ints:
-        """The number of (thread name, state)."""
+        """Return the number of (thread name, state) of each wait."""
         codes, words = states
         return _mapped(
             thread * (1 << 20) + codes,
@@ -130,7 +130,7 @@ class _Walk:
         return self._names.get(thread, f"(thread {thread})")
 
     def _ends_of(self, waits: pa.Table) -> Ints:
-        """The number of what ended each."""
+        """Return the number of what ended each wait."""
         coded = waits["waker_state"].combine_chunks().dictionary_encode()
         states = coded.dictionary.to_pylist()
         by_state = _mapped(_ints(coded.indices), lambda at: self._ends.number(states[at] if at >= 0 else "(unknown)"))
@@ -157,14 +157,14 @@ class _Walk:
 
 
 def _ints(column: Any) -> Ints:
-    """Numbers of an Arrow column as an array; -1 where there is none."""
+    """Return the numbers of an Arrow column as an array, -1 for null."""
     filled = column.fill_null(-1)
     found = filled.to_numpy() if isinstance(filled, pa.ChunkedArray) else filled.to_numpy(zero_copy_only=False)
     return np.asarray(found, np.int64)
 
 
 def _mapped(values: Ints, make: Callable[[int], int]) -> Ints:
-    """Each value's number, which is asked for once."""
+    """Return ``make(value)`` for each value, calling it once for each distinct value."""
     coded = pa.array(values).dictionary_encode()
     words: list[Any] = coded.dictionary.to_pylist()
     numbers = np.array([make(word) for word in words], np.int64)
@@ -172,9 +172,10 @@ def _mapped(values: Ints, make: Callable[[int], int]) -> Ints:
 
 
 def _parents(thread: Ints, since: Ints, until: Ints, waker: Ints) -> tuple[Ints, Ints]:
-    """For each wait, the place of the last wait of the thread that ended it, if that was within it; else -1.
+    """Return the parent of each wait, and the indices of the last wait of every thread.
 
-    And the places of the last wait of every thread.
+    The parent is the index of the last wait of the thread that ended this wait, if that thread's wait ended within it,
+    else -1.
     """
     if not len(thread):
         return thread, thread
@@ -195,19 +196,21 @@ def _parents(thread: Ints, since: Ints, until: Ints, waker: Ints) -> tuple[Ints,
 
 
 def chains(tables: Tables, run: Run, depth: int) -> list[Chain]:
-    """The wait chains of a run, those with the most time first, of at most ``depth`` links. Raises HeadwayError."""
+    """Return the wait chains of a run with at most ``depth`` links, those with the most time first. Raises
+    HeadwayError.
+    """
     one = f"host = {literal(run.host)} AND run = {literal(run.run)}"
     names = {row[0]: row[1] for row in tables.ask(f"SELECT thread, name FROM threads WHERE {one}").rows}
     walk = _Walk(names, depth)
     for slice_ in _slices(tables, run, one):
-        # Two questions in one: an OR of both would keep the engine from passing over row groups.
+        # Two queries in one: an OR of both conditions would keep the engine from skipping row groups.
         some = [f"SELECT {_COLUMNS} FROM transitions WHERE {one} AND {_WAITS} AND {rows}" for rows in slice_]
         walk.take(tables.arrow(" UNION ALL ".join(some)))
     return sorted(walk.found(), key=lambda chain: (-chain.time, chain.links, chain.end))
 
 
 def _slices(tables: Tables, run: Run, one: str) -> Iterator[list[str]]:
-    """What chooses the rows that ended in one slice after the other, the short ones and the long ones apart."""
+    """Yield, slice by slice, the SQL conditions for the rows that ended in it: one for short rows, one for long ones."""
     rows = next(iter(tables.ask(f"SELECT count(*) FROM transitions WHERE {one}").rows))[0]
     number = max(-(-rows // _SLICE), 1)
     end = end_of(run) or run.start

@@ -1,13 +1,13 @@
 """Two runs side by side at equal progress.
 
-Two runs of the same work are rarely at the same point at the same time, so time is no axis on which they can be laid
-side by side. Progress is: what all threads together (or those of one name) have spent in effective states so far. The
-runs are compared up to the progress that both made, in tenths of it: how long each run took for the tenth, and what
-all its threads did meanwhile.
+Two runs of the same work are rarely at the same point at the same time, so they cannot be compared along time. They are
+compared along progress: the time that all threads together (or those of one name) have spent in effective states so
+far. The runs are compared up to the progress that both made, in tenths of it: how long each run took for the tenth, and
+what all its threads did meanwhile.
 
-Each run is cut into `PIECES` pieces of equal length; a stretch that crosses a cut is divided at it. Within a piece
-progress and everything else are taken to have passed evenly, so a tenth's end is known to a piece's length at worst.
-All that is added up over the tenths is exact.
+Each run is divided into `PIECES` pieces of equal length, and a row that crosses a boundary is divided at it. Within a
+piece, progress and everything else are assumed to pass evenly, so the end of a tenth is known to within the length of a
+piece. Sums over all tenths are exact.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Course:
 
     run: Run
     length: int
-    """Of the run, in its time unit."""
+    """The length of the run, in its time unit."""
     piece: int
-    """Length of a piece."""
+    """The length of a piece, in the run's time unit."""
     keys: tuple[tuple[str, str], ...]
     """(thread name, state), by number."""
     pieces: NDArray[np.int64]
@@ -49,13 +49,13 @@ class Course:
     left_out: tuple[str, ...] = ()
 
     def progress(self) -> NDArray[np.int64]:
-        """Time in effective states in each piece, shape (PIECES,)."""
+        """Return the time in effective states in each piece, shape (PIECES,)."""
         effective = np.array([kind_of(state) is Kind.EFFECTIVE for _, state in self.keys], bool)
         chosen = effective[self.key] if len(self.key) else np.zeros(0, bool)
         return _sums(self.pieces[chosen], self.amount[chosen], PIECES)
 
     def reaches(self, progress: int) -> Fraction:
-        """When so much progress was made: pieces since the start, and the part of one."""
+        """Return when so much progress was made: the number of pieces since the start, with a fraction."""
         each = self.progress()
         total = np.cumsum(each)
         piece = int(np.searchsorted(total, progress, side="left"))
@@ -64,7 +64,7 @@ class Course:
         return piece + (Fraction(progress - before, here) if here else Fraction(0))
 
     def until(self, moment: Fraction) -> dict[tuple[str, str], int]:
-        """What every (thread name, state) had until then, rounded down."""
+        """Return the time of every (thread name, state) until ``moment``, rounded down."""
         whole = int(moment)
         size = len(self.keys)
         before = self.pieces < whole
@@ -76,7 +76,7 @@ class Course:
 
 
 def _sums(where: NDArray[np.int64], amounts: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    """Sums of integers by place, exact."""
+    """Return the exact sums of ``amounts`` by index, shape (size,)."""
     sums = np.zeros(size, np.int64)
     np.add.at(sums, where, amounts)
     return sums
@@ -101,12 +101,12 @@ class Share:
 
     @property
     def kind(self) -> Kind:
-        """What the state means for progress."""
+        """The kind of the state."""
         return kind_of(self.state)
 
     @property
     def difference(self) -> int:
-        """How much more b had."""
+        """The time of b minus that of a."""
         return self.b - self.a
 
 
@@ -117,21 +117,21 @@ class Comparison:
     a: Course
     b: Course
     progress_a: int
-    """All the progress that a made; of it, `common` is compared."""
+    """All progress of a. The comparison covers `common` of it."""
     progress_b: int
     common: int
     tenths: tuple[tuple[Tenth, Tenth], ...]
     shares: tuple[Share, ...]
-    """Where the runs differ, the largest difference first."""
+    """The shares of the runs, the largest difference first."""
 
     @property
     def time(self) -> tuple[int, int]:
-        """How long a and b took for the progress that both made."""
+        """The times that a and b took for the progress that both made."""
         return sum(a.time for a, _ in self.tenths), sum(b.time for _, b in self.tenths)
 
 
 def course_of(run: Run, name: str | None = None) -> Course:
-    """The run in pieces; ``name``: only threads of that name. Raises HeadwayError."""
+    """Return the run in pieces, of all threads or only those named ``name``. Raises HeadwayError."""
     end = end_of(run)
     if end is None or end <= run.begin:
         raise HeadwayError(f"{run.words} has no complete part to compare: give another recording")
@@ -191,7 +191,9 @@ def _column(values: Iterable[int]) -> NDArray[np.int64]:
 def _divided(
     name: str, state: str, start: int, duration: int, amount: int, piece: int
 ) -> Sequence[tuple[str, str, int, int]]:
-    """A stretch that crosses cuts, as its cells; what was taken from it is taken evenly, to the last unit."""
+    """Divide a row that crosses boundaries into cells. What was taken from the row is divided evenly, without
+    remainder.
+    """
     first = min(max(start // piece, 0), PIECES - 1)
     last = min(max((start + duration - 1) // piece, first), PIECES - 1)
     cells = []
@@ -205,10 +207,13 @@ def _divided(
 
 
 def compare(a: Course, b: Course) -> Comparison:
-    """Two runs at equal progress. Raises HeadwayError where one made none, or their times are of different units."""
+    """Compare two runs at equal progress.
+
+    Raises HeadwayError if one of them made no progress, or if their time units differ.
+    """
     if a.run.time_unit != b.run.time_unit:
         raise HeadwayError(
-            f"{a.run.words} is in {a.run.time_unit}, {b.run.words} in {b.run.time_unit}: give two of a kind"
+            f"{a.run.words} is in {a.run.time_unit}, {b.run.words} in {b.run.time_unit}: give two with the same unit"
         )
     made = [int(course.progress().sum()) for course in (a, b)]
     for course, progress in zip((a, b), made, strict=True):
@@ -223,7 +228,7 @@ def compare(a: Course, b: Course) -> Comparison:
 
 
 def _tenths(course: Course, common: int) -> tuple[list[Tenth], dict[tuple[str, str], int]]:
-    """Each tenth, and what all had until the end of the last."""
+    """Return each tenth, and the time of every key until the end of the last one."""
     found = []
     time, had = 0, dict.fromkeys(Kind, 0)
     so_far: dict[tuple[str, str], int] = {}

@@ -1,6 +1,7 @@
-"""DuckDB: the engine that is there unless another is asked for.
+"""DuckDB, the default engine.
 
-Recordings may come from anybody, so it reaches their files and nothing else: no network, no extensions, no settings.
+Recordings may come from anybody, so DuckDB may read their files and nothing else: no network, no extensions, no
+settings.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from .engine import SMALL, Answer, DamagedError, UnanswerableError, columns_of, 
 __all__ = ["MEMORY", "DuckDB"]
 
 MEMORY = "1536MiB"
-"""What DuckDB may keep in memory; the process with all else stays below 2 GiB. More goes to a temporary folder."""
+"""The memory limit of DuckDB, which keeps the whole process below 2 GiB. What exceeds it goes to a temporary folder."""
 _ON_DISK = "64GiB"
 _ROWS = 10_000
 _WRONG = (
@@ -44,18 +45,20 @@ _UNANSWERABLE = (
     duckdb.PermissionException,
 )
 _MAGIC = re.compile(r"[*?\[\]{}\ud800-\udfff]")
-"""What DuckDB takes for a pattern in a file's name, and bytes that are no UTF-8."""
+"""The characters that DuckDB treats as a pattern in a file name, and bytes that are not valid UTF-8."""
 _AGAIN = 0.05
-"""Seconds until what does not stop is interrupted once more."""
+"""Seconds after which a query that does not stop is interrupted again."""
 _PATIENCE = 2.0
-"""Seconds after which what does not stop is left to itself: within one function of SQL DuckDB does not look up."""
+"""Seconds after which a query that does not stop is abandoned. DuckDB does not check for interrupts within one SQL
+function.
+"""
 _T = TypeVar("_T")
 
 
 class DuckDB:
-    """DuckDB in this process; ``database``: a file of it that is attached, to be read under its own name.
+    """DuckDB in this process. ``database`` is a DuckDB file that is attached read-only under its own name.
 
-    What it is asked can be interrupted (Ctrl-C).
+    Queries can be interrupted with Ctrl-C.
     """
 
     def __init__(self, database: str | None = None) -> None:
@@ -75,7 +78,7 @@ class DuckDB:
             }
         )
         self._con.execute("SET TimeZone='UTC'")
-        self._con.execute("SET parquet_metadata_cache=true")  # one answer may take several questions
+        self._con.execute("SET parquet_metadata_cache=true")  # one answer may need several queries
         self._allowed: set[str] = set()
         self._sealed = False
         if database is not None:
@@ -98,7 +101,7 @@ class DuckDB:
         self._allowed |= {path, f"{path}.wal"}
 
     def read(self, name: str, table: str, runs: Sequence[Run]) -> None:
-        """As `Engine.read` says."""
+        """See `Engine.read`."""
         columns = columns_of(form.SCHEMAS[table])
         extra = [("part", "BIGINT"), ("row", "BIGINT")] if table in SMALL else []
         nothing = ", ".join(f'CAST(NULL AS {kind}) AS "{column}"' for column, kind in columns + extra)
@@ -119,7 +122,7 @@ class DuckDB:
         self.define(name, "\nUNION ALL ".join(queries))
 
     def _file(self, path: str) -> str:
-        """The file under a name that DuckDB takes as it is."""
+        """Return a name of the file that DuckDB does not treat as a pattern."""
         if _MAGIC.search(path):
             folder, _, name = path.rpartition("/")
             if folder not in self._links:
@@ -130,20 +133,20 @@ class DuckDB:
         return path
 
     def put(self, name: str, rows: pa.Table) -> None:
-        """As `Engine.put` says."""
+        """See `Engine.put`."""
         self._con.register("rows_to_keep", rows)
         self._con.execute(f'CREATE OR REPLACE TABLE "{name}" AS SELECT * FROM rows_to_keep')
         self._con.unregister("rows_to_keep")
 
     def define(self, name: str, query: str) -> None:
-        """As `Engine.define` says."""
+        """See `Engine.define`."""
         try:
             self._con.execute(f'CREATE OR REPLACE VIEW "{name}" AS {query}')
         except duckdb.Error as error:
             raise DamagedError(_words(error)) from None
 
     def seal(self) -> None:
-        """As `Engine.seal` says. A second time it adds nothing."""
+        """See `Engine.seal`. A second call does nothing."""
         if self._sealed:
             return
         try:
@@ -152,14 +155,14 @@ class DuckDB:
             self._con.execute("SET lock_configuration=true")
         except duckdb.Error as error:
             raise HeadwayError(
-                f"this DuckDB cannot be kept from other files ({_words(error)}): install a newer one"
+                f"this DuckDB cannot be restricted to the recording's files ({_words(error)}): install a newer one"
             ) from None
         self._sealed = True
 
     def check(self, query: str) -> None:
-        """As `Engine.check` says."""
+        """See `Engine.check`."""
         if valid(query) != query:
-            raise HeadwayError("the SQL is wrong: there are bytes in it that are no UTF-8")
+            raise HeadwayError("the SQL is wrong: it contains bytes that are not UTF-8")
         try:
             statements = self._con.extract_statements(query)
         except duckdb.Error as error:
@@ -171,7 +174,7 @@ class DuckDB:
             raise HeadwayError("the SQL is not one SELECT, and nothing else is done to recordings: ask one question")
 
     def ask(self, query: str, *, translate: bool = True) -> Answer:
-        """As `Engine.ask` says."""
+        """See `Engine.ask`."""
         cursor = self._con.cursor()
         try:
             self._do(cursor, lambda: cursor.execute(query))
@@ -183,7 +186,7 @@ class DuckDB:
         return Answer(columns, self._rows(cursor))
 
     def arrow(self, query: str) -> pa.Table:
-        """As `Engine.arrow` says."""
+        """See `Engine.arrow`."""
         cursor = self._con.cursor()
         try:
             found: pa.Table = self._do(cursor, lambda: cursor.sql(query).to_arrow_table())
@@ -192,7 +195,7 @@ class DuckDB:
         return found
 
     def close(self) -> None:
-        """As `Engine.close` says."""
+        """See `Engine.close`."""
         if not self._stuck:
             self._con.close()
         self._scratch.cleanup()
@@ -208,9 +211,9 @@ class DuckDB:
             yield from some
 
     def _do(self, cursor: Any, work: Callable[[], _T]) -> _T:
-        """Do it in a thread of its own, so that whoever waits for it can be interrupted, and it with him.
+        """Run ``work`` in a thread of its own, so that the caller can be interrupted and the query with it.
 
-        DuckDB itself goes on where a signal comes while it computes.
+        DuckDB itself continues when a signal arrives while it computes.
         """
         done: Future[_T] = Future()
 
@@ -233,7 +236,7 @@ class DuckDB:
 
 
 def _as_ours(error: duckdb.Error) -> Exception:
-    """What a user can do something about, or the recording's fault."""
+    """Return the error as one that a user can act on, or as damage of the recording."""
     if isinstance(error, duckdb.OutOfMemoryException):
         return HeadwayError(f"the answer takes more than {MEMORY} of memory and {_ON_DISK} of disk: ask for less")
     if "while reading file" in str(error):
@@ -244,7 +247,7 @@ def _as_ours(error: duckdb.Error) -> Exception:
 
 
 def _words(error: BaseException) -> str:
-    """DuckDB's reason as one line: without where in the query it is, and hints of several lines."""
+    """Return DuckDB's reason as one line, without the position in the query and the hints."""
     lines = [line.strip() for line in str(error).splitlines()]
     lines = lines[: next((n for n, line in enumerate(lines) if line.startswith(("LINE ", "Candidate"))), len(lines))]
     return " ".join(line for line in lines if line)[:400].rstrip(" .")

@@ -1,7 +1,7 @@
-"""An engine that a team already has, spoken to through Ibis: Spark, or another that Ibis connects to by URL.
+"""Another engine, through Ibis: Spark, or any other that Ibis connects to by URL.
 
-What is defined here is not made there: every question carries the definitions that it needs with it, so a database of
-somebody's is left as it was. The engine is trusted as its owner trusts it; what it may read is up to it.
+Definitions are not stored in the engine: every query carries those that it needs, so a user's database is not changed.
+The engine is trusted as its owner trusts it; what it may read is up to it.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 __all__ = ["Elsewhere"]
 
 _MAX_SMALL = 20_000_000
-"""Rows of a table that replace each other, which are gathered here and sent; more make no sense."""
+"""The largest number of rows of the tables whose rows replace each other. They are read here and sent to the engine."""
 _LOCAL_SPARK = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "4",
 }
 _SPARK = ("spark", "pyspark")
-"""Schemes of addresses."""
+"""The URL schemes for Spark."""
 _GLOB = re.compile(r"([*?\[\]{}\\])")
 
 
@@ -78,7 +78,7 @@ class Elsewhere:
             ) from None
 
     def read(self, name: str, table: str, runs: Sequence[Run]) -> None:
-        """As `Engine.read` says."""
+        """See `Engine.read`."""
         if table in SMALL:
             self.put(name, _gathered(table, runs))
             return
@@ -100,7 +100,7 @@ class Elsewhere:
         self.define(name, " UNION ALL ".join(queries))
 
     def _name(self) -> str:
-        """A name that is nobody's."""
+        """Return a name that no other table has."""
         self._made += 1
         return f"{self._prefix}{self._made}"
 
@@ -112,7 +112,7 @@ class Elsewhere:
             self._con.read_parquet(list(files), table_name=name)
 
     def put(self, name: str, rows: pa.Table) -> None:
-        """As `Engine.put` says."""
+        """See `Engine.put`."""
         made = self._name()
         try:
             if self._spark is not None:
@@ -124,23 +124,23 @@ class Elsewhere:
         self.define(name, f'SELECT * FROM "{made}"')
 
     def define(self, name: str, query: str) -> None:
-        """As `Engine.define` says."""
+        """See `Engine.define`."""
         self._definitions[name] = self._parsed(query, "duckdb")
 
     def seal(self) -> None:
-        """As `Engine.seal` says: nothing can be promised of somebody else's engine."""
+        """See `Engine.seal`. Nothing can be promised of another engine, so this does nothing."""
 
     def check(self, query: str) -> None:
-        """As `Engine.check` says."""
+        """See `Engine.check`."""
         self._parsed(query, self._con.dialect)
 
     def ask(self, query: str, *, translate: bool = True) -> Answer:
-        """As `Engine.ask` says."""
+        """See `Engine.ask`."""
         found = self._run(query, translate)
         return Answer(tuple(found.column_names), _rows(found))
 
     def arrow(self, query: str) -> pa.Table:
-        """As `Engine.arrow` says."""
+        """See `Engine.arrow`."""
         return self._run(query, True)
 
     def _run(self, query: str, translate: bool) -> pa.Table:
@@ -170,7 +170,7 @@ class Elsewhere:
         return found[0]
 
     def _complete(self, query: exp.Query) -> exp.Query:
-        """The query with the definitions that it needs before it."""
+        """Return the query preceded by the definitions that it needs."""
         from sqlglot import exp
 
         needed: list[str] = []
@@ -192,7 +192,7 @@ class Elsewhere:
         return complete
 
     def close(self) -> None:
-        """As `Engine.close` says."""
+        """See `Engine.close`."""
         with suppress(Exception):
             if self._spark is not None:
                 self._spark.stop()
@@ -201,7 +201,7 @@ class Elsewhere:
 
 
 _WRONG = ("AnalysisException", "ParseException", "ParserException", "BinderException", "CatalogException")
-"""The names that drivers give to a question that cannot be understood."""
+"""The exception names with which drivers reject a query that is wrong."""
 
 
 def _quoted(name: str) -> exp.Identifier:
@@ -211,8 +211,12 @@ def _quoted(name: str) -> exp.Identifier:
 
 
 def _spark(rest: str) -> Any:
-    """A session on a master: ``local[2]``, ``yarn``, or ``host:port`` of a cluster; after a ? Spark's settings."""
-    warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")  # about pandas, which is not used here
+    """Return a Spark session on a master: ``local[2]``, ``yarn``, or ``host:port`` of a cluster.
+
+    What follows a ``?`` are Spark settings.
+    """
+    # it is about pandas, which is not used here
+    warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
     from pyspark.sql import SparkSession
 
     master, _, settings = rest.partition("?")
@@ -229,7 +233,7 @@ def _spark(rest: str) -> Any:
 
 
 def _gathered(table: str, runs: Sequence[Run]) -> pa.Table:
-    """Small tables of all runs, read here, in one piece: of a table of several pyspark 4.3 takes the first.
+    """Return the small tables of all runs, read here, as one chunk: pyspark 4.3 takes only the first of several.
 
     Raises DamagedError.
     """
@@ -277,11 +281,11 @@ def _rows(table: pa.Table) -> Iterator[Sequence[Any]]:
 
 
 def _shown(url: str) -> str:
-    """The URL without a password."""
+    """Return the URL, printable and without its password."""
     return ascii(re.sub(r"(://[^/@:]*):[^@/]*@", r"\1:***@", url))
 
 
 def _line(error: BaseException) -> str:
-    """The reason as one line."""
+    """Return the reason of an error as one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[0] if lines else type(error).__name__)[:300].rstrip(" .")

@@ -1,4 +1,4 @@
-"""What an engine must be able to do, and what it answers."""
+"""The interface of an engine, and its answers."""
 
 from __future__ import annotations
 
@@ -13,66 +13,72 @@ from .catalogue import Run
 __all__ = ["PREFIX", "SMALL", "Answer", "DamagedError", "Engine", "UnanswerableError", "columns_of", "literal"]
 
 PREFIX = "recorded_"
-"""Before the name of a table as it stands in the files; what is made of it for users has the name alone."""
+"""The prefix of a table's name as it is in the files. The table made of it for users has the name without the prefix.
+"""
 SMALL = ("threads", "open", "losses")
-"""Tables in which a later row replaces an earlier one: they get the columns ``part`` and ``row`` to tell."""
+"""The tables in which a later row replaces an earlier one. The columns ``part`` and ``row`` give their order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Rows as they come; there may be more than memory holds."""
+    """The rows of an answer, produced as they are read; they may exceed memory."""
 
     columns: tuple[str, ...]
     rows: Iterator[Sequence[Any]]
 
 
 class DamagedError(Exception):
-    """The engine could not read the recording's files, or understand a question; its words."""
+    """The engine could not read the recording's files, or could not process a query. The message is the engine's."""
 
 
 class UnanswerableError(DamagedError):
-    """A value was not what the question, or the recording's format, has it be; the engine's words."""
+    """A value did not have the type or range that the query or the recording's format requires. The message is the
+    engine's.
+    """
 
 
 class Engine(Protocol):
-    """Reads recordings and answers SQL. Definitions are in DuckDB's dialect and are translated where it is not it."""
+    """An engine reads recordings and answers SQL. Definitions are in DuckDB's dialect and are translated if needed."""
 
     def read(self, name: str, table: str, runs: Sequence[Run]) -> None:
-        """Let ``name`` be a table of the recordings as it stands in their files, with the columns host and run.
+        """Define ``name`` as a table of the recordings as it is in their files, with the columns host and run added.
 
         Raises DamagedError.
         """
 
     def put(self, name: str, rows: pa.Table) -> None:
-        """Let ``name`` be these few rows."""
+        """Define ``name`` as these few rows."""
 
     def define(self, name: str, query: str) -> None:
-        """Let ``name`` be the answer of the query. Raises DamagedError."""
+        """Define ``name`` as the answer of a query. Raises DamagedError."""
 
     def seal(self) -> None:
-        """From now on nothing but what was read can be reached, where the engine can promise that."""
+        """Deny access to everything but what was read, if the engine can promise that."""
 
     def check(self, query: str) -> None:
-        """That what a user wrote is one question, and changes nothing. Raises HeadwayError."""
+        """Check that a user's SQL is one query that changes nothing. Raises HeadwayError."""
 
     def ask(self, query: str, *, translate: bool = True) -> Answer:
-        """The answer. ``translate``: the query is in DuckDB's dialect, not in the engine's own.
+        """Return the answer. ``translate``: the query is in DuckDB's dialect, not in the engine's own.
 
-        Raises DamagedError, now or while the rows come.
+        Raises DamagedError, now or while the rows are read.
         """
 
     def arrow(self, query: str) -> pa.Table:
-        """The answer to a query in DuckDB's dialect, all at once. Raises DamagedError."""
+        """Return the whole answer to a query in DuckDB's dialect. Raises DamagedError."""
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close the engine and release all resources."""
 
 
 _SQL_TYPES = {"int64": "BIGINT", "int32": "INTEGER", "int16": "SMALLINT", "uint64": "DECIMAL(20, 0)"}
 
 
 def columns_of(schema: pa.Schema) -> list[tuple[str, str]]:
-    """The columns of a table of the format and their SQL types, without ``events``, a map that engines differ on."""
+    """Return the columns of a table of the format with their SQL types.
+
+    ``events`` is left out: it is a map, which the engines treat differently.
+    """
     found = []
     for field in schema:
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
@@ -86,5 +92,5 @@ def columns_of(schema: pa.Schema) -> list[tuple[str, str]]:
 
 
 def literal(text: str) -> str:
-    """Text as SQL."""
+    """Return the text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"

@@ -1,7 +1,7 @@
-"""State at an instant: what every thread was doing then, since when, on which processor, and who had woken it.
+"""The state at an instant: what every thread was doing, since when, on which processor, and who had woken it.
 
-Few rows are read for it, however long the recording: those that begin less than `LONG` before the instant, and those
-that are longer, which have row groups of their own.
+Few rows are read, however long the recording: those that begin less than `LONG` before the instant, and the longer
+ones, which have row groups of their own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .times import instant_of
 __all__ = ["Doing", "Instant", "Wake", "at"]
 
 _ROWS_BACK = 2_000_000
-"""Of about so many rows before the instant the last wait of a thread is looked for, but for long waits."""
+"""The last wait of a thread is searched in about this many rows before the instant. Long waits are always found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,10 @@ class Wake:
 
     time: int
     thread: str | None
-    """Name of the thread that woke, if it is measured."""
+    """The name of the thread that woke it, if it is measured."""
     tid: int | None
     state: str | None
-    """The interrupt that woke, if it was one."""
+    """The interrupt that woke it, if it was one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,12 @@ class Doing:
     name: str
     state: str
     since: int | None
-    """When the stretch began; None: not known."""
+    """When the state began; None: not known."""
     until: int | None
-    """When it ended; None: it had not ended when the recording did, or is not known."""
+    """When the state ended; None: it had not ended when the recording did, or it is not known."""
     cpu: int | None
     wake: Wake | None
-    """Of one that waits, what ended that later; of others, what had ended their last wait. None: not known."""
+    """For a waiting thread, what ended that wait later; for others, what had ended their last wait. None: not known."""
 
     @property
     def kind(self) -> Kind:
@@ -70,12 +70,12 @@ class Instant:
     uncertainty: int | None
     threads: tuple[Doing, ...]
     looked_back: int
-    """So far back waits shorter than `LONG` were looked for; what is not known of wake-ups was before that."""
+    """How far back waits shorter than `LONG` were searched, in the time unit. Earlier wake-ups are not known."""
     left_out: tuple[str, ...]
 
 
 def at(run: Run, text: str) -> Instant:
-    """Every thread at the instant that ``text`` names. Raises HeadwayError where the recording does not know."""
+    """Return every thread at the instant that ``text`` names. Raises HeadwayError if the recording does not cover it."""
     time = instant_of(text, run)
     end = end_of(run)
     if time < run.begin:
@@ -142,7 +142,7 @@ _COLUMNS = "thread, state, time, duration, cpu, waker, waker_tid, waker_state"
 
 
 def _rows_at(tables: Tables, time: int) -> dict[int, Sequence[Any]]:
-    """Thread -> its row that the time is in. A thread's rows do not overlap; where they do, the later one counts."""
+    """Return thread -> its row that contains the time. If rows overlap, which they should not, the later one counts."""
     short = f"duration > 0 AND duration < {LONG} AND time > {time - LONG} AND time <= {time}"
     long = f"duration >= {LONG} AND time <= {time}"
     queries = [
@@ -153,7 +153,7 @@ def _rows_at(tables: Tables, time: int) -> dict[int, Sequence[Any]]:
 
 
 def _latest(tables: Tables, queries: Sequence[str]) -> dict[int, Sequence[Any]]:
-    """Thread -> of its rows in the answers the last."""
+    """Return thread -> the last of its rows in the answers."""
     found: dict[int, Sequence[Any]] = {}
     for row in tables.ask(" UNION ALL ".join(queries)).rows:
         if row[0] not in found or found[row[0]][2] < row[2]:
@@ -171,7 +171,7 @@ def _open(tables: Tables, time: int) -> dict[int, Sequence[Any]]:
 
 
 def _last_waits(tables: Tables, time: int, end: int, threads: Sequence[int]) -> tuple[int, dict[int, Sequence[Any]]]:
-    """How far back was looked, and thread -> the row of its last wait that had ended."""
+    """Return how far back was searched, and thread -> the row of its last wait that had ended."""
     (run,) = tables.catalogue.runs
     back = max(LONG, (end - run.start) * _ROWS_BACK // max(rows_of(run), 1))
     if not threads:

@@ -1,4 +1,4 @@
-"""Ready-made questions: the same on every engine, to one run or to many."""
+"""Ready-made questions, the same on every engine, to one run or to many."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .tables import Tables
 __all__ = ["DEPTH", "QUESTIONS", "Question", "question"]
 
 DEPTH = 3
-"""Links of a wait chain, unless told."""
+"""The default number of links of a wait chain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,29 +25,29 @@ class Question:
 
     name: str
     what: str
-    """What it answers."""
+    """What it answers, in words."""
     ask: Callable[[Tables, int], Answer]
-    """The answer; the number is the depth of wait chains."""
+    """Returns the answer. The number is the depth of wait chains."""
     times: tuple[str, ...] = ()
     """The columns that are times."""
     shares: tuple[str, ...] = field(default=())
-    """Those that are shares of one."""
+    """The columns that are shares from 0 to 1."""
 
     def units(self, tables: Tables) -> Mapping[str, str]:
-        """What the columns are in."""
+        """Return the unit of each column that has one."""
         unit = "cycles" if tables.catalogue.cycles else "ns"
         return {**dict.fromkeys(self.times, unit), **dict.fromkeys(self.shares, "1")}
 
 
 def question(name: str) -> Question:
-    """The question of that name. Raises HeadwayError."""
+    """Return the question of that name. Raises HeadwayError."""
     if name not in QUESTIONS:
-        raise HeadwayError(f"{name!a} is no ready-made question: there are {', '.join(QUESTIONS)}")
+        raise HeadwayError(f"{name!a} is not a ready-made question: choose one of {', '.join(QUESTIONS)}")
     return QUESTIONS[name]
 
 
 def _sql(text: str) -> Callable[[Tables, int], Answer]:
-    """A question in SQL; {runs} stands for the columns host and run, where they are needed."""
+    """Make a question of SQL. {runs} stands for the columns host and run, if there are several runs."""
 
     def ask(tables: Tables, _: int) -> Answer:
         return tables.ask(text.replace("{runs}", "host, run, " if len(tables.catalogue.runs) > 1 else ""))
@@ -56,7 +56,7 @@ def _sql(text: str) -> Callable[[Tables, int], Answer]:
 
 
 def _of(*kinds: Kind) -> str:
-    """SQL for the time of some kinds."""
+    """Return SQL for the time of some kinds."""
     some = ", ".join(f"'{kind.value}'" for kind in kinds)
     return f"CAST(sum(CASE WHEN kind IN ({some}) THEN time ELSE 0 END) AS BIGINT)"
 

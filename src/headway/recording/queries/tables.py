@@ -1,4 +1,4 @@
-"""The tables that users query, made of those in the files: the same definitions on every engine.
+"""The tables that users query, with the same definitions on every engine.
 
 They are written in the part of DuckDB's SQL that is translated faithfully: no as-of joins, no lists, no lateral joins.
 """
@@ -23,7 +23,7 @@ __all__ = ["TABLES", "Tables", "kind_of_state", "open_tables"]
 
 
 def kind_of_state(state: str) -> str:
-    """SQL for the kind of a state, which an expression names."""
+    """Return SQL for the kind of the state that an SQL expression gives."""
     cases = " ".join(f"WHEN '{word}' THEN '{kind.value}'" for word, kind in KINDS.items())
     return f"CASE split_part({state}, '.', 1) {cases} ELSE '{Kind.UNKNOWN.value}' END"
 
@@ -34,7 +34,7 @@ SELECT host, run, thread, tid, pid, name, birth, "start", "end" FROM (
   FROM {PREFIX}threads
 ) AS rows WHERE latest = 1
 """
-# What a thread was in the midst of counts if nothing of the thread came after it.
+# The state that a thread was in is valid if no later row of the thread follows.
 _OPEN = f"""
 SELECT host, run, thread, cpu, state, since FROM (
   SELECT *, row_number() OVER (PARTITION BY host, run, thread ORDER BY part DESC, row DESC) AS latest
@@ -51,7 +51,7 @@ _COUNTERS = ("cycles", "instructions", "stall_cycles", "memory_stall_cycles", "e
 
 
 def _ledger(who: str, table: str) -> str:
-    """Thread (or processor) x state, as the source kept it; for runs that were not closed, added up from the rows."""
+    """Return SQL for thread (or processor) x state: as the source kept it, or summed from the rows of unclosed runs."""
     counters = ", ".join(_COUNTERS)
     unknown = ", ".join(f"CAST(NULL AS BIGINT) AS {name}" for name in _COUNTERS)
     return f"""
@@ -84,7 +84,7 @@ _PROCESSORS = f"""
 SELECT host, run, cpu, state, {kind_of_state("state")} AS kind, time, count, {", ".join(_COUNTERS)}
 FROM ({_ledger("cpu", "processors")}) AS l
 """
-# Time of each kind; that of user code divided as its cycles were, where hardware counted them (model/indices.py).
+# The time of each kind. The time of user code is divided like its cycles, if they were counted (model/indices.py).
 _STALLED = "least(coalesce(stall_cycles, memory_stall_cycles, 0), cycles)"
 _PARTS = {
     Kind.MEMORY: f"least(coalesce(memory_stall_cycles, 0), {_STALLED})",
@@ -135,16 +135,16 @@ _VIEWS = {
     "frames": f"SELECT * FROM {PREFIX}frames",
 }
 TABLES = ("recordings", "clocks", *_VIEWS)
-"""What can be queried."""
+"""The tables that can be queried."""
 _FILES = ("transitions", "threads", "open", "losses", "samples", "stacks", "frames")
 
 
 _NAMES = {"open": "open_states"}
-"""Tables of the files that have another name for users."""
+"""Tables that have another name for users than in the files."""
 
 
 class Tables:
-    """The tables of some recordings on an engine, all or those that are ``wanted``. A context manager."""
+    """The tables of some recordings on an engine, all of them or those ``wanted``. It is a context manager."""
 
     def __init__(self, catalogue: Catalogue, engine: Engine, wanted: Collection[str] = TABLES) -> None:
         self._wanted = frozenset(wanted)
@@ -214,7 +214,7 @@ class Tables:
         return pa.table(columns)
 
     def unclosed(self) -> list[str]:
-        """Of each recording that was not closed, that it was not and until when it is known."""
+        """Return a sentence for each recording that was not closed: that it was not, and for how long it is known."""
         found = []
         for run in self.catalogue.runs:
             if not run.closed:
@@ -226,7 +226,7 @@ class Tables:
         return found
 
     def _trying(self, do: Callable[[], Any]) -> Any:
-        """Do it; where the files of the recording stand in its way, do it without those that are damaged."""
+        """Call ``do``. If damaged files prevent it, call it again without them."""
         try:
             return do()
         except DamagedError as error:
@@ -246,7 +246,7 @@ class Tables:
         return self.catalogue.runs[0].words if len(self.catalogue.runs) == 1 else "one of the recordings"
 
     def _sift(self) -> bool:
-        """Whether there was something to leave out."""
+        """Leave out damaged parts. Return whether there were any."""
         if self._sifted:
             return False
         self._sifted = True
@@ -260,21 +260,21 @@ class Tables:
         return True
 
     def ask(self, query: str, *, translate: bool = True) -> Answer:
-        """The answer to one question, without the parts of the recording that are damaged (see `left_out`).
+        """Return the answer to a query, without the damaged parts of the recording (see `left_out`).
 
-        Raises HeadwayError where the question is wrong, or the answer takes more room than there is.
+        Raises HeadwayError if the query is wrong, or if the answer exceeds memory and disk.
         """
 
         def begin() -> Answer:
             answer = self.engine.ask(query, translate=translate)
-            first = list(islice(answer.rows, 1))  # most damage shows before anything was answered
+            first = list(islice(answer.rows, 1))  # most damage shows before the first row
             return Answer(answer.columns, chain(first, answer.rows))
 
         answer: Answer = self._trying(begin)
         return Answer(answer.columns, self._rest(answer.rows))
 
     def arrow(self, query: str) -> pa.Table:
-        """As `ask`, all at once, for what is to be computed with."""
+        """Return the whole answer as a table; otherwise as `ask`."""
         found: pa.Table = self._trying(lambda: self.engine.arrow(query))
         return found
 
@@ -285,7 +285,7 @@ class Tables:
             raise self._said(error) from None
 
     def ask_user(self, query: str) -> Answer:
-        """The answer to what a user wrote, in the engine's own dialect: one question that changes nothing."""
+        """Return the answer to a user's query in the engine's own dialect. It must be one query that changes nothing."""
         self.engine.check(query)
         return self.ask(query, translate=False)
 
@@ -295,18 +295,18 @@ def _long(time: int, run: Run) -> str:
 
 
 def _summed(run: Run) -> bool:
-    """Whether the ledger that the source kept is in the recording: it is once it was closed."""
+    """Return whether the recording has the source's own ledger, which a closed recording has."""
     return run.closed and bool(run.files["states"])
 
 
 def open_tables(path: str, engine: str | None = None) -> Tables:
-    """The tables of what a path names, on DuckDB or on the engine that a URL names. Raises HeadwayError."""
+    """Return the tables of what a path names, on DuckDB or on the engine that a URL names. Raises HeadwayError."""
     catalogue = find(path)
     return Tables(catalogue, open_engine(engine, catalogue))
 
 
 def open_engine(url: str | None, catalogue: Catalogue) -> Engine:
-    """DuckDB, or the engine that a URL names. Raises HeadwayError."""
+    """Return DuckDB, or the engine that a URL names. Raises HeadwayError."""
     if url is None or url.startswith("duckdb://"):
         if not all(run.local for run in catalogue.runs):
             raise HeadwayError(

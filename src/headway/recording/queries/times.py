@@ -1,4 +1,4 @@
-"""Instants of a recording, as users write them: since its start, or as a time of day."""
+"""Instants of a recording as users write them: time since its start, or a time of day."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ _DAY = re.compile(
 
 
 class Clocked(Protocol):
-    """What must be known of a recording."""
+    """What must be known of a recording to find an instant in it."""
 
     @property
     def words(self) -> str:
-        """What it is called in a sentence."""
+        """The recording's name in a sentence."""
 
     @property
     def start(self) -> int:
-        """When it began, in its time unit."""
+        """The start, in its time unit."""
 
     @property
     def time_unit(self) -> str:
@@ -49,12 +49,12 @@ class Clocked(Protocol):
 
     @property
     def anchors(self) -> Sequence[Anchor]:
-        """What time of day it was."""
+        """The clock anchors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """The same, where nothing else has it."""
+    """A plain implementation of `Clocked`."""
 
     words: str
     start: int
@@ -63,9 +63,11 @@ class Timeline:
 
 
 def instant_of(text: str, run: Clocked) -> int:
-    """The time in the recording that a user means: since its start (``3.2s``, ``150ms``), or a time of day.
+    """Return the time in the recording that ``text`` means: time since its start (``3.2s``, ``150ms``), or a time of
+    day.
 
-    A time of day without an offset is this machine's. Cycles on the machine are plain numbers. Raises HeadwayError.
+    A time of day without an offset is in this machine's time zone. Cycles of the reference machine are plain numbers.
+    Raises HeadwayError.
     """
     day = _DAY.fullmatch(text.strip())
     if day:
@@ -74,10 +76,10 @@ def instant_of(text: str, run: Clocked) -> int:
     if run.time_unit == "cycles":
         if length and not length[2] and length[3].lower() in ("", "cycles"):
             return run.start + int(length[1])
-        raise HeadwayError(f"{text[:60]!a} is no instant of a run of the machine: give the cycle as a number")
+        raise HeadwayError(f"{text[:60]!a} is not an instant of a run of the machine: give the cycle as a number")
     if not length or length[3].lower() not in _UNITS:
         raise HeadwayError(
-            f"{text[:60]!a} is no instant: give the time since the recording's start, as 3.2s or 150ms, "
+            f"{text[:60]!a} is not an instant: give the time since the recording's start, as 3.2s or 150ms, "
             "or a time of day, as 2026-11-21T12:00:03.2"
         )
     unit = _UNITS[length[3].lower()]
@@ -95,7 +97,7 @@ def _at_day(text: str, found: re.Match[str], run: Clocked) -> int:
     try:
         moment = datetime.fromisoformat(found[1].replace(" ", "T") + zone).astimezone(UTC)
     except (ValueError, OverflowError):
-        raise HeadwayError(f"{text[:60]!a} is no time of day: write it as 2026-11-21T12:00:03.2") from None
+        raise HeadwayError(f"{text[:60]!a} is not a time of day: write it as 2026-11-21T12:00:03.2") from None
     realtime = int(moment.timestamp()) * 10**9 + int((found[2] or "").ljust(9, "0") or 0)
     for line in pieces:
         monotonic = line.monotonic(realtime)

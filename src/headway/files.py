@@ -37,7 +37,7 @@ def open_file(path: File, what: str) -> BinaryIO:
 
 
 def read_file(path: File, what: str, most: int) -> bytes:
-    """Return the content of a regular file of at most ``most`` bytes. Raises HeadwayError; ``what`` as in `open_file`."""
+    """Return the content of a regular file of up to ``most`` bytes. Raises HeadwayError; ``what``: see `open_file`."""
     words = ascii(os.fspath(path))
     with open_file(path, what) as stream:
         try:

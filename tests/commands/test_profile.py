@@ -103,7 +103,7 @@ def test_what_is_no_profile_is_refused_in_a_sentence(recorded: Path, tmp_path: P
 
 
 def test_a_part_that_there_is_nothing_of_says_so(recorded: Path) -> None:
-    assert "nothing was seen of that" in run("report", recorded, "--index", "poll").stdout
+    assert "nothing of that was seen" in run("report", recorded, "--index", "poll").stdout
     assert run("export", recorded, "--to", "folded", "--index", "poll").stdout == ""
 
 

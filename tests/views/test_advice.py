@@ -101,9 +101,9 @@ def test_it_names_the_index_the_value_the_reference_the_cause_and_a_command() ->
 EXPECTED = """\
 what would help
   worker 4712: ready is 30 % of the time it could run, reference 10 %
-    30% of the time it could run, it waited for a processor: others want the
-    same ones; keep 1 for this process alone (the command shows its plan, and
-    asks)
+    30% of the time it could run, it waited for a processor: other processes
+    want the same ones; keep 1 for this process alone (the command shows its
+    plan, and asks)
     $ sudo headway advise --apply -a -p 4711
     to undo: $ sudo headway advise --undo
   worker 4712: IOPI is 100 % of the lost time (Td), reference 25 %

@@ -58,7 +58,7 @@ def test_samples_have_their_mark_and_their_error() -> None:
 
 
 def test_a_part_of_which_there_is_nothing_says_so() -> None:
-    assert "nothing was seen of that" in shown(small(), part="poll")
+    assert "nothing of that was seen" in shown(small(), part="poll")
 
 
 @given(profiles(), st.sampled_from([None, *PARTS]), st.none() | st.integers(1, 9))

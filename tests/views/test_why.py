@@ -118,7 +118,7 @@ def test_a_source_that_records_nothing_says_why_in_one_sentence() -> None:
     bare = replace(LEDGER, source="proc", threads=(replace(WAITER, causes=()),))
     found = lines(bare, "wait", width=100)
     assert [line for line in found if "/proc" in line] == [
-        "what is behind that cannot be seen in /proc; headway doctor says what the eBPF source needs"
+        "/proc does not show the causes; headway doctor says what the eBPF source needs"
     ]
     assert "not known" not in " ".join(found)
     assert not [line for line in lines(LEDGER, "wait") if "/proc" in line]

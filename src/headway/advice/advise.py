@@ -285,7 +285,10 @@ def _ready(finding: _Finding, contentions: Contentions, processors: int) -> _Hel
         )
     elif shared.remedy is not None:
         needs = shared.remedy.processors
-        text = f"others want the same ones; keep {needs} for this process alone (the command shows its plan, and asks)"
+        text = (
+            f"other processes want the same ones; keep {needs} for this process alone (the command shows its plan, "
+            "and asks)"
+        )
         return _Helps(
             found, text, "sudo headway advise --apply -a -p {pid}", "sudo headway advise --undo", shared.remedy
         )

@@ -148,7 +148,7 @@ class Ledger:
         return amounts_of(thread.states, cycles=self.unit == "cycles")
 
     def times(self, thread: Thread) -> Mapping[Kind, int]:
-        """Return the time of each kind. The time of user code is divided like its cycles, where hardware counted them."""
+        """Return the time of each kind. That of user code is divided like its cycles, where hardware counted them."""
         return amounts_of(thread.states, cycles=False).by_kind if self.counted else thread.times()
 
     def indices(self, thread: Thread) -> Indices:

@@ -64,7 +64,7 @@ class Transitions:
 
 @dataclass(frozen=True, slots=True)
 class ThreadSeen:
-    """What is known of a thread now. The last one with the same number is valid (exec, rename and exit make new ones)."""
+    """What is known of a thread now. The last one with the same number is valid (exec, rename, exit make new ones)."""
 
     thread: int
     """Its number in this recording, from 0."""

@@ -174,7 +174,7 @@ def _mean(known: Sequence[tuple[int, float]]) -> float:
 
 
 class _Together(Mapping[str, Cell]):
-    """The states of several mappings added up. Cells are added only when a cell is read; most readers need only times."""
+    """The states of several mappings added up. Cells are added only when one is read; most readers need only times."""
 
     def __init__(self, parts: Sequence[States]) -> None:
         self._parts = parts

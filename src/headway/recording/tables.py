@@ -28,7 +28,7 @@ Integers = NDArray[Any]
 
 
 def transitions_table(batches: Sequence[Transitions]) -> tuple[pa.Table, int]:
-    """Return the rows of the batches as a table in the format's order, and the number of short rows, which are first."""
+    """Return the rows of the batches in the format's order, and the number of short rows, which are first."""
     columns: dict[str, Integers] = {
         field.name: np.concatenate([np.empty(0, _numpy_type(field.type)), *(getattr(b, field.name) for b in batches)])
         for field in TRANSITIONS

@@ -78,7 +78,7 @@ class Machine:
 
 
 def _processor() -> str:
-    """Return the processor's name from /proc/cpuinfo: on x86 its model name, on Arm its implementer and part numbers."""
+    """Return the processor's name from /proc/cpuinfo: on x86 the model name, on Arm implementer and part numbers."""
     found: dict[str, str] = {}
     with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
         for line in file:

@@ -54,7 +54,7 @@ class Span:
 
 
 class Meter:
-    """Measures this process from `begin` on. ``prefer`` is ``bpf`` or ``proc`` to use only that source; None: the best."""
+    """Measures this process from `begin` on. ``prefer``: use only this source, ``bpf`` or ``proc``; None: the best."""
 
     def __init__(self, prefer: str | None = None) -> None:
         self.source = ""

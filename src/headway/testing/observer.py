@@ -58,7 +58,7 @@ class Observer:
         return lap_of(self._read(), self._belongs)
 
     def test(self, tid: int) -> Lap:
-        """Return the same as `lap`, and begin a new test, which thread ``tid`` runs. All other live threads are older."""
+        """Return the same as `lap`, and begin a test, which thread ``tid`` runs. All other live threads are older."""
         ledger = self._read()
         lap = lap_of(ledger, self._belongs)
         self._runner = tid

@@ -213,7 +213,7 @@ class Phases:
         return span.progress
 
     def enter_block(self, name: str) -> Span | None:
-        """Begin a block. Return None if nothing is measured, or within a block of the same name, which has all figures."""
+        """Begin a block. Return None if nothing is measured, or within a block of the same name."""
         if name in self._within:
             return None
         span = self.open()

@@ -17,7 +17,7 @@ __all__ = ["run_time", "with_run_time"]
 
 
 def run_time(pid: int, tid: int) -> int | None:
-    """Return the run time of a thread so far, in ns (schedstat, CONFIG_SCHED_INFO); None if the kernel does not tell."""
+    """Return the run time of a thread so far, in ns (schedstat, CONFIG_SCHED_INFO); None if it is not known."""
     try:
         with open(f"/proc/{pid}/task/{tid}/schedstat", "rb", buffering=0) as file:
             time = int(file.read(256).split()[0])

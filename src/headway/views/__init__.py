@@ -1,1 +1,1 @@
-"""How a ledger is shown. Views know the model and nothing of sources."""
+"""Views: they show a ledger. They know the model and nothing of sources."""

@@ -1,13 +1,13 @@
-"""What becomes of rows of transitions, for views that show them in time."""
+"""Declarations of `_course`: rows of transitions turned into slices, for views that show them in time."""
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint64_t
 
 cdef struct Row:
     int32_t taken, count
-    int32_t state          # its place among the piece's states
-    int32_t waker          # the place of the thread that woke, -1: none that is known; its tid, 0: none
+    int32_t state  # index among the batch's states
+    int32_t waker  # index of the waking thread, -1: unknown; waker_tid: its tid, 0: none
     int32_t waker_tid
-    int32_t waker_state    # as of state; -1: none
+    int32_t waker_state  # index like state; -1: none
 
 
 cdef class Sink:

@@ -1,4 +1,4 @@
-"""Types of the compiled part; the text is in ``_course.pyx``."""
+"""The types of the compiled part in ``_course.pyx``."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,7 +1,7 @@
-"""Rows of transitions in the order of time: as slices of threads and processors, wake-ups and amounts, for a sink.
+"""Rows of transitions in the order of time, turned into slices of threads and processors, wake-ups and amounts.
 
-Slices of a track do not overlap, whatever the rows say. A wake-up's flow leads to the slice that the woken thread goes
-on with at that moment. Memory does not grow with the rows.
+The slices of a track do not overlap, whatever the rows say. The flow of a wake-up leads to the slice with which the
+woken thread continues at that moment. Memory does not grow with the rows.
 """
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
@@ -15,38 +15,41 @@ CPUS = 1 << 15
 
 
 cdef class Sink:
-    """What shows it. ``flow``: the number of the wake-up with which a slice begins; 0: none."""
+    """The receiver of slices. ``flow``: the number of the wake-up with which a slice begins; 0: none."""
 
     cdef int slice(self, int32_t who, int64_t begin, int64_t end, const Row* row, uint64_t flow) except -1:
-        """What a thread did."""
+        """Take a span of a thread."""
         raise NotImplementedError
 
     cdef int wake(self, int32_t waker, int64_t time, int32_t state, uint64_t flow) except -1:
-        """A thread ended the wait of another, that was in this state; the slice to which it leads comes later."""
+        """Take a wake-up: a thread ended the wait of another, which was in this state. The slice it leads to comes
+        later.
+        """
         raise NotImplementedError
 
     cdef int amount(self, int32_t who, int16_t cpu, int64_t time, const Row* row) except -1:
-        """An amount that has no place within what it is part of; of a processor (``who`` -1), or a thread."""
+        """Take an amount that has no place within what it is part of, of a processor (``who`` is -1) or of a thread."""
         raise NotImplementedError
 
     cdef int run(self, int16_t cpu, int64_t begin, int64_t end, int32_t who, int32_t state) except -1:
-        """What a processor did: it had a thread, or (``who`` -1) was in a state that is no thread's."""
+        """Take a span of a processor: it ran a thread or, if ``who`` is -1, was in a state that belongs to no thread.
+        """
         raise NotImplementedError
 
 
 cdef class Course:
-    """The rows of threads with these ``tids``, which are known by their place, made slices for ``sink``.
+    """Turns rows into slices for ``sink``. ``tids`` are those of the threads, by index.
 
-    ``progress``, shape (threads, steps): how much of each step of ``width`` from ``start`` on was effective.
+    ``progress``, shape (threads, steps), is the effective time in each step of ``width`` from ``start`` on.
     """
 
     cdef Sink _sink
     cdef readonly uint64_t passed
-    """Stretches of a time that was already shown for their thread or processor; they were cut."""
+    """The number of spans that overlapped one shown before for their thread or processor; they were cut."""
     cdef readonly uint64_t flows
     cdef readonly object progress
     cdef readonly object reached
-    """Until when the slices of each thread reach; -1: there are none."""
+    """The end of each thread's slices, shape (threads,); -1: there are none."""
     cdef int64_t[:, ::1] _progress
     cdef int64_t _start, _width
     cdef const int32_t[::1] _tids
@@ -79,10 +82,10 @@ cdef class Course:
         const int32_t[::1] waker_state,
         const uint8_t[::1] effective,
     ):
-        """Rows, in an order in which those of each thread and of each processor are in the order of time.
+        """Add rows, in an order in which those of each thread and of each processor are in the order of time.
 
-        Columns as of `headway.model.Transitions`, with threads by place and -1 for no state; ``effective``: by state,
-        whether that is progress.
+        The columns are those of `headway.model.transitions.Transitions`, with threads by index and -1 for no state.
+        ``effective`` tells for each state whether it is progress.
         """
         cdef Py_ssize_t n, i
         cdef int64_t end
@@ -106,13 +109,13 @@ cdef class Course:
                 self._run(cpu[i], time[i], end, who, row.state)
 
     def finish(self):
-        """All rows have been put."""
+        """Emit the slices that are still open, after all rows have been put."""
         cdef int cpu
         for cpu in range(CPUS):
             self._leave(<int16_t>cpu)
 
     cdef int _slice(self, int32_t who, int64_t begin, int64_t end, const Row* row) except -1:
-        """What a thread did, and who woke it at its end."""
+        """Emit what a thread did, and who woke it at its end."""
         cdef uint64_t flow
         if begin < self._reached[who]:
             self.passed += 1
@@ -129,7 +132,9 @@ cdef class Course:
         return 0
 
     cdef int _run(self, int16_t cpu, int64_t begin, int64_t end, int32_t who, int32_t state) except -1:
-        """What a processor did: one slice for as long as it has one thread, or one row of what is no thread's."""
+        """Emit what a processor did: one slice for as long as it runs one thread, or for one row that belongs to no
+        thread.
+        """
         if begin < self._until[cpu]:
             self.passed += 1
             begin = self._until[cpu]
@@ -144,14 +149,14 @@ cdef class Course:
         return 0
 
     cdef int _leave(self, int16_t cpu) except -1:
-        """Show the thread that a processor has had."""
+        """Emit the span of the thread that leaves a processor."""
         if self._holders[cpu] >= 0:
             self._sink.run(cpu, self._since[cpu], self._until[cpu], self._holders[cpu], -1)
             self._holders[cpu] = -1
         return 0
 
     cdef void _add(self, int32_t who, int64_t begin, int64_t end, int64_t amount) noexcept:
-        """Spread an amount of progress evenly over its steps; their sum is the amount."""
+        """Spread an amount of progress evenly over its steps. The sum over the steps is the amount."""
         cdef int64_t last = self._progress.shape[1] - 1
         cdef int64_t step, edge, done, now
         if last < 0:

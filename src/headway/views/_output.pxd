@@ -1,4 +1,4 @@
-"""Bytes that are gathered before they are written."""
+"""A buffer for bytes before they are written."""
 
 from libc.stdint cimport uint8_t
 

@@ -1,4 +1,4 @@
-"""Bytes that are gathered, and written in pieces of about a megabyte."""
+"""A buffer that writes bytes in blocks of about a megabyte."""
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t
@@ -10,7 +10,7 @@ cdef enum:
 
 
 cdef class Output:
-    """Bytes for ``write``."""
+    """A buffer in front of ``write``."""
 
     def __cinit__(self, write):
         self._write = write
@@ -23,17 +23,17 @@ cdef class Output:
         free(self._data)
 
     cdef uint8_t* room(self, size_t length) except NULL:
-        """Where so many bytes (a thousand at most) can be put; `took` is to be told where they end."""
+        """Return a place for ``length`` bytes, at most a thousand. `took` must be called with their end."""
         if length > ROOM - self._size:
             self.flush()
         return self._data + self._size
 
     cdef void took(self, const uint8_t* end) noexcept:
-        """They end here."""
+        """Mark the end of the bytes put at `room`."""
         self._size = end - self._data
 
     cdef int add(self, const void* data, size_t length) except -1:
-        """Any number of bytes."""
+        """Add any number of bytes."""
         if length > ROOM - self._size:
             self.flush()
             if length > ROOM:
@@ -44,7 +44,7 @@ cdef class Output:
         return 0
 
     cpdef flush(self):
-        """Write what was gathered."""
+        """Write what is in the buffer."""
         if self._size:
             data = PyBytes_FromStringAndSize(<char*>self._data, self._size)
             self._size = 0

@@ -1,4 +1,4 @@
-"""Types of the compiled writer; the text is in ``_trace_events.pyx``."""
+"""The types of the compiled writer in ``_trace_events.pyx``."""
 
 from collections.abc import Callable
 

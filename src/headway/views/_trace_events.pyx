@@ -1,4 +1,4 @@
-"""Rows of transitions as trace events in JSON: each a line, as bytes.
+"""Rows of transitions as trace events in JSON, one event a line, as bytes.
 
 Source: Trace Event Format (Google).
 """
@@ -14,7 +14,7 @@ cdef enum:
 
 
 cdef inline uint8_t* number(uint8_t* at, int64_t value) noexcept nogil:
-    """An integer in decimal."""
+    """Write an integer in decimal."""
     cdef uint8_t digits[DIGITS]
     cdef int n = DIGITS
     cdef uint64_t rest = <uint64_t>value
@@ -33,10 +33,11 @@ cdef inline uint8_t* number(uint8_t* at, int64_t value) noexcept nogil:
 
 
 cdef class Lines(Sink):
-    """Events of recordings. Words are JSON: of a thread its ids and the name it has on processors, of a state its name
-    and kind, and its name alone; they are added to `threads` and replaced in `states` and `words` by who knows them.
+    """Writes the events of a recording. Times are relative to ``start``.
 
-    Times are from ``start``.
+    The caller provides words as JSON. `threads` and `names` have the ids of each thread and its name on processors; the
+    caller fills them in. `states` has the name and kind of each state and `words` its name alone; the caller replaces
+    them.
     """
 
     cdef Output _out
@@ -51,12 +52,12 @@ cdef class Lines(Sink):
         self.states, self.words = [], []
 
     def event(self, bytes event):
-        """Any event, as JSON."""
+        """Write any event, given as JSON."""
         self._begin(b"")
         self._add(event)
 
     def flush(self):
-        """Write what was gathered."""
+        """Write what is in the buffer."""
         self._out.flush()
 
     cdef int _add(self, bytes text) except -1:
@@ -68,7 +69,7 @@ cdef class Lines(Sink):
         return 0
 
     cdef int _microseconds(self, int64_t time) except -1:
-        """ns as microseconds with three decimals."""
+        """Write ns as microseconds with three decimals."""
         cdef uint8_t* at = self._out.room(DIGITS + 8)
         cdef uint64_t size = <uint64_t>time
         cdef int part
@@ -86,7 +87,7 @@ cdef class Lines(Sink):
         return self._out.add(text, strlen(text))
 
     cdef int _begin(self, const char* head) except -1:
-        """The beginning of an event, behind the one before it."""
+        """Begin an event, after a comma if it is not the first."""
         if self._any:
             self._text(b",\n")
         self._any = True
@@ -97,7 +98,7 @@ cdef class Lines(Sink):
         return self._microseconds(time - self._start)
 
     cdef int _place(self, int32_t who, int16_t cpu) except -1:
-        """Whose event it is: a thread's, or a processor's."""
+        """Write whose event it is: a thread's or a processor's."""
         if who >= 0:
             return self._add(<bytes>self.threads[who])
         self._text(b'"pid":0,"tid":')

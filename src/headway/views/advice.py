@@ -1,4 +1,4 @@
-"""What would help, in words: below the table of threads, or alone with every figure and its reference."""
+"""Advice in words: below the table of threads, or on its own with each figure and its threshold."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _INTERRUPTS = ("interrupts", "of the processor's time")
 
 
 def what_would_help(ledger: Ledger, advice: Sequence[Advice], width: int, *, figures: bool = False) -> Iterator[Line]:
-    """The advice in lines of at most ``width`` columns; ``figures``: with the index, its value and its reference."""
+    """Yield the advice in lines of at most ``width`` columns. ``figures``: add the index, its value and its threshold."""
     threads = {thread.tid: thread for thread in ledger.threads}
     yield from ([(line, _HEAD)] for line in indented("what would help", width, "", ""))
     for piece in advice:

@@ -1,8 +1,9 @@
 """A recording as trace events in JSON, which chrome://tracing, Perfetto and many other tools read.
 
-The same slices as in a Perfetto trace: of every thread by state, with what its row says in ``args``; amounts without a
-place as instants; wake-ups as flows; processors as threads of a process 0, each by the threads that it had. Times are
-microseconds since the start of the window, to the nanosecond; where that was, and the clock, is in ``otherData``.
+It has the same slices as a Perfetto trace. Each thread has slices by state, with what the row says in ``args``. Amounts
+without a place are instants, and wake-ups are flows. Processors are threads of a process 0, each with slices of the
+threads that it ran. Times are microseconds since the start of the window, with nanosecond resolution. ``otherData`` has
+that start, and its clock.
 
 Source: Trace Event Format (Google).
 """
@@ -26,13 +27,13 @@ from .exported import Exported, Shown, labels
 __all__ = ["write"]
 
 _PROCESSORS = 0
-"""The process that has processors as its threads."""
+"""The process id that has the processors as its threads."""
 
 
 def write(
     exported: Exported, batches: Iterable[Batch], stream: BinaryIO, shown: Shown = lambda rows: None
 ) -> list[str]:
-    """Write the document; what has to be said of it."""
+    """Write the document, and return notes for the user."""
     stream.write(b'{"displayTimeUnit":"ns","traceEvents":[\n')
     view = _View(exported, stream)
     notes = play(exported, batches, view, shown)
@@ -93,7 +94,7 @@ class _View:
         self.lost = losses
 
     def progress(self, place: int, name: str, rates: Sequence[tuple[int, float]]) -> None:
-        # Counters of a process differ by name.
+        # Counters of a process are distinguished by name.
         head = f'{{"ph":"C",{self.sink.threads[place].decode()},"name":{_json(f"{name} {self._names[place]}")}'
         for time, rate in rates:
             passed = time - self._start

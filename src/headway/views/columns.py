@@ -1,4 +1,4 @@
-"""The rows of a recording as one table that stands alone, CSV or Parquet: threads by their names and ids.
+"""The rows of a recording as one self-contained table, CSV or Parquet, with names and ids of threads.
 
 Over the rows of one ``thread`` and ``state``, sum(duration - taken) is the ledger's time, and sum(count) its count.
 """
@@ -43,19 +43,19 @@ SCHEMA = pa.schema(
         pa.field("waker_state", _WORD),
     ]
 )
-"""The columns; docs/export.md has what they mean."""
+"""The columns. docs/export.md describes them."""
 _GROUP = 1 << 18
-"""Rows of a row group."""
+"""The number of rows of a row group."""
 _LINES = 1 << 16
-"""Rows that are made text at once."""
+"""The number of rows that are converted to text at once."""
 _WORDS = [field.name for field in SCHEMA if pa.types.is_dictionary(field.type)] + ["cpu", "thread", "tid", "pid"]
-"""Columns that repeat themselves."""
+"""The columns whose values repeat."""
 
 
 def write_parquet(
     exported: Exported, batches: Iterable[Batch], stream: BinaryIO, shown: Shown = lambda rows: None
 ) -> None:
-    """One Parquet file."""
+    """Write the rows as one Parquet file."""
     facts = {"host": exported.host, "time unit": exported.time_unit, **exported.facts}
     known = {f"headway.{name}": valid(str(value)) for name, value in facts.items()}
     schema = SCHEMA.with_metadata(known)
@@ -70,7 +70,7 @@ def write_parquet(
 
 
 def write_csv(exported: Exported, batches: Iterable[Batch], stream: BinaryIO, shown: Shown = lambda rows: None) -> None:
-    """CSV (RFC 4180) with a line of names first; what is not known is empty."""
+    """Write the rows as CSV (RFC 4180), with a header line. Unknown values are empty."""
     plain = pa.schema(
         [
             pa.field(f.name, pa.string() if pa.types.is_dictionary(f.type) or f.name == "realtime" else f.type)
@@ -88,7 +88,7 @@ def write_csv(exported: Exported, batches: Iterable[Batch], stream: BinaryIO, sh
 
 
 def _plain(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Words instead of numbers of words, and days as ISO 8601 has them."""
+    """Return the table with dictionaries decoded, and times of day in ISO 8601."""
     at = table.schema.get_field_index("realtime")
     naive = table.column(at).cast(pa.timestamp("ns")).cast(pa.string())
     return table.set_column(at, "realtime", pc.binary_join_element_wise(naive, "Z", "")).cast(schema)
@@ -102,7 +102,7 @@ def _tables(exported: Exported, batches: Iterable[Batch]) -> Iterable[pa.Table]:
 
 
 class _Threads:
-    """Columns of what is known of threads, by their place; the last is of none."""
+    """What is known of threads, as columns by index. The last element has only nulls."""
 
     def __init__(self, exported: Exported) -> None:
         numbers = sorted(exported.threads)
@@ -116,14 +116,14 @@ class _Threads:
         self._words = pa.array(list(names), pa.string())
 
     def places(self, numbers: NDArray[np.int32]) -> pa.Array:
-        """Of threads by their numbers."""
+        """Return the indices of threads with these numbers."""
         last = len(self._numbers)
         place = np.minimum(np.searchsorted(self._numbers, numbers), max(last - 1, 0))
         known = self._numbers[place] == numbers if last else np.zeros(len(numbers), np.bool_)
         return pa.array(np.where(known, place, last))
 
     def names(self, places: pa.Array) -> pa.Array:
-        """What they are called."""
+        """Return the names of threads with these indices."""
         return pa.DictionaryArray.from_arrays(self._names.take(places), self._words)
 
 

@@ -1,7 +1,7 @@
-"""The course of things in a recording, shown in time: its batches go through here to whatever writes them.
+"""The course of a recording in time: its batches are turned into slices and handed to a view that writes them.
 
-A view says how threads, processors, states and losses are written; which slices, wake-ups and amounts there are is the
-same for all of them, and found in compiled code (`_course`).
+A view defines how threads, processors, states and losses are written. The slices, wake-ups and amounts are the same for
+all views, and are found by compiled code (`_course`).
 """
 
 from __future__ import annotations
@@ -20,38 +20,40 @@ from .exported import Exported, Shown
 __all__ = ["CPUS", "View", "play"]
 
 _STEPS = 1000
-"""Steps in which progress is summed, at most, ..."""
+"""The largest number of steps in which progress is summed."""
 _MIN_STEP = 1_000_000
-"""... none of which is shorter than this, ..."""
+"""The shortest step, in ns."""
 _MAX_VALUES = 1 << 22
-"""... and of all threads together."""
+"""The largest number of steps of all threads together."""
 
 
 class View(Protocol):
-    """What writes them. Everything is described before it appears in a slice."""
+    """The receiver of a recording's course. Everything is described before it appears in a slice."""
 
     @property
     def sink(self) -> Sink:
-        """What slices are given to."""
+        """The receiver of slices."""
 
     def thread(self, place: int, thread: ThreadSeen) -> None:
-        """A thread; in slices it is called by its place among all threads, in the order of their numbers."""
+        """Describe a thread. Slices refer to it by its index among all threads, in the order of their numbers."""
 
     def processor(self, cpu: int) -> None:
-        """A processor, from 0 to `CPUS` - 1."""
+        """Describe a processor, from 0 to `CPUS` - 1."""
 
     def states(self, names: Sequence[str], used: NDArray[np.intp], wakers: NDArray[np.intp]) -> None:
-        """What the states of the next rows are called; which of them are a row's, and which a waker's."""
+        """Name the states of the next rows. ``used`` are the indices of rows' states, ``wakers`` those of wakers'
+        states.
+        """
 
     def losses(self, losses: Mapping[str, int], time: int) -> None:
-        """What was lost until then, in all."""
+        """Take all losses until ``time``."""
 
     def progress(self, place: int, name: str, rates: Sequence[tuple[int, float]]) -> None:
-        """A thread's counter: from when on it was at so many per cent."""
+        """Take a thread's counter: pairs of a time and the per cent of progress from that time on."""
 
 
 def play(exported: Exported, batches: Iterable[Batch], view: View, shown: Shown) -> list[str]:
-    """Show all batches, and then how each thread's progress went; what has to be said of what was shown."""
+    """Pass all batches and then each thread's progress to the view. Return notes for the user."""
     width, steps = _steps(exported)
     numbers = sorted(exported.threads)
     known = np.array(numbers, np.int64)
@@ -77,7 +79,7 @@ def play(exported: Exported, batches: Iterable[Batch], view: View, shown: Shown)
         wakers = np.flatnonzero(np.bincount(rows.waker_state, minlength=1)[:NO_STATE])
         view.states(rows.states, used, wakers)
         order = np.argsort(rows.time, kind="stable")
-        if not named.all():  # threads that have no name are in no ledger either
+        if not named.all():  # threads without a name are in no ledger either
             order = order[named[order]]
             unnamed += int(np.count_nonzero(~named))
         course.put(
@@ -104,14 +106,14 @@ def play(exported: Exported, batches: Iterable[Batch], view: View, shown: Shown)
             view.progress(place, f"EPI rate{' ≤' if exported.bound else ''}", rates)
     notes = []
     if course.passed:
-        notes.append(f"{course.passed:,} stretches lie over others of their thread or processor and are cut")
+        notes.append(f"{course.passed:,} spans overlap others of their thread or processor and were cut")
     if unnamed:
         notes.append(f"{unnamed:,} rows are left out, as nothing is known of their threads")
     return notes
 
 
 def _steps(exported: Exported) -> tuple[int, int]:
-    """How long the steps are in which progress is summed, and how many."""
+    """Return the width and the number of the steps in which progress is summed."""
     duration = exported.window.duration
     most = min(_STEPS, max(_MAX_VALUES // max(len(exported.threads), 1), 1))
     width = max(-(-duration // most), _MIN_STEP if exported.time_unit == "ns" else 1)
@@ -121,7 +123,9 @@ def _steps(exported: Exported) -> tuple[int, int]:
 def _rates(
     window: Window, thread: ThreadSeen, amounts: NDArray[np.int64], reached: int, width: int
 ) -> list[tuple[int, float]]:
-    """From when on how many per cent of the time were progress; 0 where the thread ends. Nothing if none ever was."""
+    """Return (time, per cent of progress from then on), ending with 0 where the thread ends; empty without any
+    progress.
+    """
     first, last = max(thread.start, window.start), min(reached, window.end)
     if first >= last or not amounts.any():
         return []
@@ -134,7 +138,7 @@ def _rates(
 
 
 def _places(known: NDArray[np.int64], numbers: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """Threads by their place among those that are known, -1 where there is none; and whether it is as it should be."""
+    """Return the index of each thread number, -1 if it is unknown, and whether it is known or negative."""
     if not len(known):
         return np.full(len(numbers), -1, np.int32), numbers < 0
     place = np.minimum(np.searchsorted(known, numbers), len(known) - 1)

@@ -1,4 +1,4 @@
-"""What views of slices on tracks are given: where one begins, and where the innermost one ends."""
+"""The input of views of slices on tracks: where a slice begins, and where the innermost one ends."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ __all__ = ["Edge"]
 
 
 class Edge(Protocol):
-    """At a time (ns) a slice of a track begins, or (name None) the innermost one ends."""
+    """At a time (ns) a slice of a track begins or, if ``name`` is None, the innermost one ends."""
 
     @property
     def track(self) -> int:
-        """Its number, not 0."""
+        """The number of the track, not 0."""
 
     @property
     def time(self) -> int:
@@ -20,20 +20,20 @@ class Edge(Protocol):
 
     @property
     def name(self) -> str | None:
-        """Of the slice; None: one ends."""
+        """The name of the slice that begins; None: one ends."""
 
     @property
     def category(self) -> str:
-        """What kind of slice it is."""
+        """The kind of slice."""
 
     @property
     def address(self) -> int | None:
-        """In the program."""
+        """The address in the program."""
 
     @property
     def line(self) -> str:
-        """``file:line`` of its source, or nothing."""
+        """``file:line`` in the source, or empty."""
 
     @property
     def thread(self) -> int | None:
-        """The software thread whose it is."""
+        """The software thread that the slice belongs to."""

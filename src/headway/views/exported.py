@@ -1,4 +1,4 @@
-"""What a recording is of, for views of its rows: they take this and then its batches, one after the other."""
+"""The description of a recording for views of its rows. A view takes it first, and then the batches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headway.model import ThreadSeen, Window
 __all__ = ["Exported", "Shown", "labels"]
 
 Shown = Callable[[int], object]
-"""Told how many rows have been written."""
+"""Called with the number of rows written so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,22 +22,22 @@ class Exported:
 
     window: Window
     threads: Mapping[int, ThreadSeen]
-    """By their number in the recording, as they were last seen."""
+    """The threads by their number in the recording, as they were last seen."""
     time_unit: str = "ns"
     """``ns`` (of CLOCK_MONOTONIC) or ``cycles``."""
     host: str = ""
     anchors: Sequence[tuple[int, int]] = ()
     """Instants in CLOCK_MONOTONIC and CLOCK_REALTIME, both in ns, in the order of time."""
     realtime: Callable[[NDArray[np.int64]], NDArray[np.int64]] | None = None
-    """Makes ns since 1970 of times; None: it is not known."""
+    """Converts times, shape (n,), to ns since 1970; None: it is not known."""
     bound: bool = True
-    """Whether time of progress is only known to be at most what rows say."""
+    """Whether the time of progress is an upper bound."""
     facts: Mapping[str, str | int] = field(default_factory=dict)
-    """Whatever else is known of it, for people."""
+    """Other properties, for people."""
 
 
 def labels(threads: Mapping[int, ThreadSeen]) -> dict[int, str]:
-    """What processes are called, by pid: after their first thread, or where that is not known after another."""
+    """Return the name of each process by pid: that of its first thread or, if that is unknown, of another."""
     found: dict[int, tuple[bool, int, str]] = {}
     for number, thread in threads.items():
         place = thread.tid != thread.pid, number, thread.name

@@ -1,4 +1,4 @@
-"""Figures in few columns, always the same number of them: three or four digits that count, and their unit."""
+"""Figures in a fixed small number of columns: three or four significant digits and the unit."""
 
 from __future__ import annotations
 
@@ -9,23 +9,22 @@ from headway.model import Quality
 __all__ = ["MARKS", "NOTHING", "share", "with_unit"]
 
 MARKS = {Quality.EXACT: "", Quality.BOUND: "≤", Quality.SAMPLED: "~", Quality.UNAVAILABLE: ""}
-"""What stands before a figure of each quality."""
+"""The mark before a figure of each quality."""
 
 NOTHING = "·"
-"""Exactly zero. Most cells of a good table are, and should not catch the eye."""
+"""The sign for exactly zero. Most cells of a table are zero and should not attract attention."""
 
 _TIMES = (("ns", 1), ("µs", 10**3), ("ms", 10**6), ("s", 10**9), ("h", 3600 * 10**9))
 _NUMBERS = (("", 1), ("k", 10**3), ("M", 10**6), ("G", 10**9), ("T", 10**12))
 _LARGEST_OF = {"s": 10_000, "h": float("inf"), "": 1_000_000, "T": float("inf")}
-"""A unit is used below this; the next one from there. 1,000 for the others."""
+"""A unit is used for values below this; the next unit from there on. It is 1,000 for units not listed."""
 
 
 @lru_cache(maxsize=65536)
 def with_unit(value: int, unit: str, width: int, gap: str = "") -> str:
-    """A time (``unit`` is "ns") or a number of anything else, in at most ``width`` columns (5 at least).
+    """Return a time (``unit`` is "ns") or any other number, in at most ``width`` columns (at least 5).
 
-    ``gap`` stands between a time and its unit.
-
+    ``gap`` separates a time from its unit.
 
     >>> with_unit(75_123_000, "ns", 5), with_unit(75_123_000, "ns", 7, " "), with_unit(0, "ns", 5)
     ('75ms', '75.1 ms', '·')
@@ -49,5 +48,5 @@ def with_unit(value: int, unit: str, width: int, gap: str = "") -> str:
 
 
 def share(part: float | None) -> str:
-    """A share of one as per cent, in five columns at most."""
+    """Return a share of one as per cent, in at most five columns."""
     return "–" if part is None else f"{part * 100:.0f} %"

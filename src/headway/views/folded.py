@@ -1,6 +1,7 @@
-"""A profile as folded stacks: one line a stack, ``thread;outermost;…;innermost;[state] NS``.
+"""A profile as folded stacks: one line for each stack, ``thread;outermost;…;innermost;[state] NS``.
 
-The format of Brendan Gregg's stackcollapse scripts, which flamegraph.pl, inferno and others read; the number is ns.
+This is the format of Brendan Gregg's stackcollapse scripts, which flamegraph.pl, inferno and others read. The number is
+ns.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ __all__ = ["folded"]
 
 
 def folded(profile: Profile) -> Iterator[str]:
-    """The lines, without their ends, most time first. What would end a frame's name is written otherwise."""
+    """Yield the lines without their ends, most time first. Characters that separate frames are replaced in names."""
     threads = [_name(thread.name) or "?" for thread in profile.ledger.threads]
     names = [_name(frame.name) or "?" for frame in profile.frames]
     total: Counter[str] = Counter()
@@ -29,5 +30,5 @@ def folded(profile: Profile) -> Iterator[str]:
 
 
 def _name(text: str) -> str:
-    """Without the semicolon, which ends it, and with nothing that could end the line."""
+    """Return the name without semicolons, which separate frames, and without characters that end a line."""
     return clean(text, 1000).replace(";", ":")

@@ -1,7 +1,7 @@
-"""The report of a profile: where the time went that is not progress, state by state, with functions and stacks.
+"""The report of a profile: where the time that is not progress went, by state, with functions and stacks.
 
-What a state's time is comes from the ledger and is exact as that is; which functions it was spent in is exact off the
-processor, and a sampled share with its error on it.
+A state's time comes from the ledger and has its quality. The functions in which it was spent are exact for time off the
+processor, and a sampled share with its error for time on it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _NAME = 24
 def print_profile(
     console: Console, profile: Profile, *, part: str | None = None, state: str | None = None, limit: int = 8
 ) -> None:
-    """Print it; ``part``, ``state``: only these, ``limit``: so many states, functions and stacks at most."""
+    """Print the report: only ``part`` and ``state``, at most ``limit`` states, functions and stacks."""
     show(console, profile_lines(profile, console.width, part=part, state=state, limit=limit))
 
 
 def profile_lines(
     profile: Profile, width: int, *, part: str | None = None, state: str | None = None, limit: int = 8
 ) -> Iterator[Line]:
-    """The lines, of no more than ``width`` columns."""
+    """Yield the lines of the report, at most ``width`` columns wide."""
     everything = summaries(profile)
     whole = sum(thread.span for thread in profile.ledger.threads) or sum(one.time for one in everything)
     yield from _overview(profile, everything, whole, width)
@@ -57,7 +57,7 @@ def profile_lines(
     if not kept and not without:
         yield []
         yield from _wrapped(
-            "nothing was seen of that: headway report without --index and --state shows what there is", width
+            "nothing of that was seen: headway report without --index and --state shows everything", width
         )
     yield []
     yield from _notes(profile, everything, width)
@@ -110,7 +110,7 @@ def _state(one: StateSummary, whole: int, width: int, limit: int) -> Iterator[Li
 
 
 def _in_words(frames: Sequence[Frame]) -> str:
-    """A stack in a line; a function that calls itself is there once, with how often."""
+    """Return a stack as one line. A function that calls itself is named once, with the number of times."""
     if not frames:
         return "stack not known"
     parts: list[tuple[str, int]] = []

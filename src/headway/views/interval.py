@@ -1,4 +1,4 @@
-"""What separates the reports of one interval from those of the next."""
+"""The line that separates the report of one interval from that of the next."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["heading"]
 
 
 def heading(ledger: Ledger, began: int, width: int = 80) -> Line:
-    """A line that says how long after ``began`` the interval ended, and how long it was; in the ledger's time unit."""
+    """Return a line with the time from ``began`` to the interval's end, and the interval's length."""
     after = with_unit(ledger.window.end - began, ledger.time_unit, 7, " ")
     length = with_unit(ledger.window.duration, ledger.time_unit, 7, " ")
     text = f"after {after}, an interval of {length} "

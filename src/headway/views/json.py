@@ -1,6 +1,6 @@
 """A ledger as JSON: the document that ``headway stat --json`` prints (headway.stat/1).
 
-What each field means and in which unit it is stands in the schema beside this file (``headway schema``).
+The schema beside this file says what each field means and its unit (``headway schema``).
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def to_document(
     exit_status: int | None = None,
     advice: Iterable[Advice] = (),
 ) -> dict[str, Any]:
-    """The ledger as plain dicts and lists, in the order of the schema.
+    """Return the ledger as plain dicts and lists, in the order of the schema.
 
-    ``exit_status`` is None while the command runs, and where there is none.
+    ``exit_status`` is None while the command runs, and if there is no command.
     """
     window, cost = ledger.window, ledger.overhead
     return {
@@ -54,7 +54,7 @@ def to_document(
 
 
 def advice_document(advice: Advice) -> dict[str, Any]:
-    """One piece of advice as it stands in the document."""
+    """Return one piece of advice as it is in the document."""
     found = {**asdict(advice), "text": valid(advice.text)}
     if advice.remedy is not None:
         found["remedy"]["neighbours"] = list(advice.remedy.neighbours)
@@ -62,7 +62,7 @@ def advice_document(advice: Advice) -> dict[str, Any]:
 
 
 def dumps(document: Mapping[str, Any]) -> str:
-    """The document as one line of ASCII, without a newline at its end."""
+    """Return the document as one line of ASCII, without a newline at its end."""
     return _dumps(document)
 
 
@@ -77,7 +77,7 @@ def write(
     exit_status: int | None = None,
     advice: Iterable[Advice] = (),
 ) -> Iterator[str]:
-    """What `dumps` makes of `to_document`, in pieces: for thousands of threads every second, or a hundred thousand."""
+    """Yield the text of `dumps(to_document(...))` in parts. It is fast enough for thousands of threads every second."""
     frame = to_document(
         replace(ledger, threads=(), processors=()), command=command, exit_status=exit_status, advice=advice
     )
@@ -100,7 +100,7 @@ def write(
 
 
 def _between(texts: Iterable[str]) -> Iterator[str]:
-    """The texts with commas between them."""
+    """Yield the texts with commas between them."""
     comma = ""
     for text in texts:
         yield comma + text
@@ -108,7 +108,7 @@ def _between(texts: Iterable[str]) -> Iterator[str]:
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of the document."""
+    """Return the JSON Schema (draft 2020-12) of the document."""
     return schema_of("stat")
 
 
@@ -138,7 +138,7 @@ def _cause(cause: Cause) -> dict[str, Any]:
 
 
 def _apart(indices: Indices) -> tuple[str, ...]:
-    """The parts of MPI, where they are known apart."""
+    """Return the names of the parts of MPI, if they are known."""
     return () if indices.mpi_external is None else ("mpi_internal", "mpi_external")
 
 
@@ -159,7 +159,7 @@ def _states(ledger: Ledger, states: Mapping[str, Cell]) -> list[dict[str, Any]]:
 
 
 def _more(ledger: Ledger, cell: Cell) -> dict[str, Any]:
-    """What a state has beside that only where something was counted, or asked for."""
+    """Return the fields that a state has only if hardware counted, or if events were asked for."""
     more: dict[str, Any] = {}
     if ledger.counted:
         more["external_stall_cycles"] = cell.external_stall_cycles
@@ -175,7 +175,7 @@ def _state(state: str) -> dict[str, str]:
 
 
 def _quality_text(known: dict[tuple[Quality, ...], str], indices: Indices) -> str:
-    """The qualities as text; few combinations are in one ledger, so that each is made once."""
+    """Return the qualities as text. A ledger has few combinations, so each is made only once."""
     key = tuple(indices.quality.values())
     if key not in known:
         known[key] = dumps({name: worth.value for name, worth in indices.quality.items()})

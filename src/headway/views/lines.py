@@ -1,7 +1,7 @@
-"""Lines that are laid out already, on their way to a console.
+"""Lines that are already laid out, on their way to a console.
 
-rich's own tables measure and wrap every cell, several times; a screen of threads once a second must not cost that. So a
-view makes lines of exactly the width there is, and rich only colours them.
+rich's own tables measure and wrap every cell several times, which costs too much for a screen of threads every second.
+So a view makes lines of exactly the available width, and rich only colours them.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from .printable import clean, fit, width_of, wrap
 __all__ = ["Line", "cut", "encodable", "indented", "show", "text_of"]
 
 Line = list[tuple[str, str]]
-"""Pieces of clean text with their styles; "" is plain."""
+"""Parts of clean text with their styles; "" is plain."""
 
 _SIMPLER = str.maketrans("≤…·–│×µ─", "<~.-|xu-")
 
 
 def indented(text: str, width: int, first: str, others: str, end: str = "") -> Iterable[str]:
-    """Text in lines with an indent, which is left out where there is hardly any room."""
+    """Yield text in lines with an indent, which is left out if there is hardly any room."""
     if width < len(others) + 20:
         first = others = ""
     room = width - max(len(first), len(others))
@@ -34,7 +34,7 @@ def indented(text: str, width: int, first: str, others: str, end: str = "") -> I
 
 
 def cut(line: Line, width: int) -> Line:
-    """The line in no more than so many columns."""
+    """Return the line cut to at most ``width`` columns."""
     kept: Line = []
     for text, style in line:
         size = width_of(text)
@@ -44,12 +44,12 @@ def cut(line: Line, width: int) -> Line:
 
 
 def text_of(line: Line) -> str:
-    """The line without its styles."""
+    """Return the line without its styles."""
     return "".join(text for text, _ in line).rstrip()
 
 
 def show(console: Console, lines: Iterable[Line]) -> None:
-    """Print the lines: coloured where the console is a terminal and NO_COLOR is not set, else not a byte of styling."""
+    """Print the lines: in colour if the console is a terminal and NO_COLOR is not set, else without any styling."""
     coloured = console.is_terminal and not console.no_color
     segments = []
     for line in lines:
@@ -65,7 +65,7 @@ def _style(name: str) -> Style | None:
 
 
 def encodable(text: str, encoding: str) -> str:
-    """The text with what the encoding does not have in plainer characters."""
+    """Return the text with characters that the encoding lacks replaced by plainer ones."""
     if encoding.lower().startswith("utf"):
         return text
     text = text.translate(_SIMPLER)

@@ -1,4 +1,4 @@
-"""What was lost, in words: counts as they are, times with their unit."""
+"""Losses in words: counts as they are, times with their unit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["explained_losses", "is_time", "named_losses", "without_unit"]
 
 
 def named_losses(losses: Mapping[str, int]) -> str:
-    """Everything that was lost, by name; an empty string if nothing was."""
+    """Return everything that was lost, by name; an empty string if nothing was."""
     words = []
     for name, amount in losses.items():
         if not amount:
@@ -23,16 +23,16 @@ def named_losses(losses: Mapping[str, int]) -> str:
 
 
 def explained_losses(losses: Mapping[str, int]) -> list[str]:
-    """What each loss counts, a line each, of what was lost."""
+    """Return a line for each loss that occurred, with what it counts."""
     return [f"{name}: {KNOWN_LOSSES[name].what}" for name, amount in losses.items() if amount and name in KNOWN_LOSSES]
 
 
 def is_time(name: str) -> bool:
-    """Whether the loss is a time in ns. Of a name that this headway does not know, the name says it."""
+    """Return whether the loss is a time in ns. For an unknown name, the word ``ns`` in it decides."""
     loss = KNOWN_LOSSES.get(name)
     return loss.unit == "ns" if loss is not None else "ns" in name.split("_")
 
 
 def without_unit(name: str) -> str:
-    """The name of a loss without the ``ns`` that says that it is a time."""
+    """Return the name of a loss without the word ``ns``."""
     return "_".join(word for word in name.split("_") if word != "ns")

@@ -1,9 +1,9 @@
-"""The colours and signs of the kinds: one place for all views.
+"""The colours and letters of the kinds, for all views.
 
-The hues are those of Okabe and Ito ("Color Universal Design", 2008), moved a little so that ten kinds can be told apart
-by everybody: in OKLab, times 100, any two of one ground are 10 or more apart, for eyes with all three cones and for
+The hues are those of Okabe and Ito ("Color Universal Design", 2008), changed slightly so that everybody can tell ten
+kinds apart: in OKLab, times 100, any two on one background are at least 10 apart, for eyes with all three cones and for
 those without one of them (Machado, Oliveira and Fernandes 2009, at full severity). Colour is never the only sign: each
-kind has a letter too, and a bar has its kinds in one order.
+kind has a letter too, and a bar has its kinds in a fixed order.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ __all__ = ["OFF_PROCESSOR", "ON_PROCESSOR", "ORDER", "PALETTE", "Look"]
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How a kind looks. Colours are ``#RRGGBB``; on either of them ink of the colour beside it can be read (4.5:1)."""
+    """The look of a kind. Colours are ``#RRGGBB``. Text in the ink beside a colour is readable on it (contrast 4.5:1)."""
 
     letter: str
-    """One ASCII character, a different one for each kind; what stands for it where there is no colour."""
+    """One ASCII character, different for each kind. It stands for the kind where there is no colour."""
     on_light: str
-    """The colour on a light ground."""
+    """The colour on a light background."""
     ink_on_light: str
     """Black or white: text on that colour."""
     on_dark: str
-    """The colour on a dark ground."""
+    """The colour on a dark background."""
     ink_on_dark: str
     """Black or white: text on that colour."""
     words: str
-    """What time of this kind is, in a few words."""
+    """A few words for time of this kind."""
 
 
 _BLACK, _WHITE = "#000000", "#FFFFFF"
@@ -47,7 +47,7 @@ PALETTE = {
     Kind.WAIT: Look("W", "#DADEE3", _BLACK, "#3D424A", _WHITE, "waiting for something"),
     Kind.UNKNOWN: Look("?", "#53575E", _WHITE, "#C7CCD2", _BLACK, "not seen"),
 }
-"""Every kind's look."""
+"""The look of every kind."""
 
 ON_PROCESSOR = (
     Kind.EFFECTIVE,
@@ -60,6 +60,6 @@ ON_PROCESSOR = (
 )
 """The kinds of a bar's first part, in their order there."""
 OFF_PROCESSOR = (Kind.READY, Kind.WAIT, Kind.UNKNOWN)
-"""Those of its second part."""
+"""The kinds of a bar's second part, in order."""
 ORDER = ON_PROCESSOR + OFF_PROCESSOR
-"""All of them."""
+"""All kinds, in order."""

@@ -1,7 +1,7 @@
-"""A profile as pprof reads it: profile.proto of github.com/google/pprof, compressed with gzip.
+"""A profile in pprof's format: profile.proto of github.com/google/pprof, compressed with gzip.
 
-The two values of a sample are how many there were, and ns; its labels are the thread, its ids, and the state.
-The message types are made from the description below when they are needed.
+The two values of a sample are its count and its time in ns. Its labels are the thread, its ids, and the state. The
+message types are made from the description below when they are needed.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ _MESSAGES: dict[str, list[tuple[str, int, str, bool]]] = {
         ("default_sample_type", 14, _INT, False),
     ],
 }
-"""Message -> fields: name, number, type, whether repeated."""
+"""Message -> fields: name, number, type, whether it is repeated."""
 
 
 @cache
 def message_types() -> dict[str, type[Any]]:
-    """The classes of the messages, by name."""
+    """Return the classes of the messages, by name."""
     field = descriptor_pb2.FieldDescriptorProto
     scalar = {_INT: field.TYPE_INT64, _UINT: field.TYPE_UINT64, _BOOL: field.TYPE_BOOL, _STRING: field.TYPE_STRING}
     file = descriptor_pb2.FileDescriptorProto(name="headway/profile.proto", package=_PACKAGE, syntax="proto3")
@@ -107,7 +107,7 @@ class _Texts:
 
 
 def pprof(profile: Profile, realtime: int | None = None) -> bytes:
-    """The file's bytes. ``realtime``: ns since 1970 at the window's start, where it is known."""
+    """Return the file's bytes. ``realtime``: ns since 1970 at the window's start, if it is known."""
     message = message_types()["Profile"]()
     text = _Texts()
     for kind, unit in (("samples", "count"), ("time", "nanoseconds")):

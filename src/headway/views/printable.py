@@ -1,7 +1,7 @@
-"""Names as they may be printed.
+"""Names in a form that may be printed.
 
-A thread can call itself anything: escape sequences, half characters, letters that reorder the line. What would act on a
-terminal, cannot be seen, or has a width on which terminals do not agree is shown by its number instead.
+A thread can have any name: with escape sequences, surrogates, letters that reorder the line. Characters that would act
+on a terminal, cannot be seen, or have a width on which terminals differ are shown as escapes.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from rich.cells import cell_len
 __all__ = ["clean", "fit", "visible", "width_of", "wrap"]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-# Variation selectors, regional indicators and skin tones join what is before them into one picture, or do not.
+# Variation selectors, regional indicators and skin tones merge with the character before them into one picture on some
+# terminals only.
 _JOINING = re.compile("[\ufe00-\ufe0f\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff\U000e0100-\U000e01ef]")
 _RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
 _MARKS = 2
-"""So many marks on a letter; more would run into the lines above and below."""
+"""The number of marks allowed on a letter; more would run into the lines above and below."""
 
 
 def _number(character: str) -> str:
     code = ord(character)
-    if 0xDC80 <= code <= 0xDCFF:  # a byte that was no text, as Python keeps it
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that was not text, as Python's surrogateescape represents it
         code -= 0xDC00
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
@@ -37,7 +38,7 @@ def clean(text: str, longest: int = 4096) -> str:
     if len(text) > longest:
         text = text[: longest - 1] + "…"
     shown: list[str] = []
-    marks = _MARKS  # a mark with nothing before it would sit on the neighbouring column
+    marks = _MARKS  # a mark without a letter would be drawn on the neighbouring column
     for character in unicodedata.normalize("NFC", text):
         if unicodedata.category(character) in ("Mn", "Me"):
             marks += 1
@@ -59,9 +60,9 @@ _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 @lru_cache(maxsize=8192)
 def visible(text: str, longest: int = 4096) -> str:
-    """The text for a page, which can show the letters of every script: only what cannot be seen is shown by its number.
+    """Return the text for a page, which can show the letters of every script. Only invisible characters become escapes.
 
-    Where it stands, the page must keep its direction from what is around it (``unicode-bidi: isolate``).
+    The page must isolate the text's direction from its surroundings (``unicode-bidi: isolate``).
     """
     if len(text) > longest:
         text = text[: longest - 1] + "…"
@@ -82,12 +83,12 @@ def visible(text: str, longest: int = 4096) -> str:
 
 
 def width_of(text: str) -> int:
-    """The columns that clean text takes."""
+    """Return the number of columns that clean text takes."""
     return len(text) if text.isascii() else sum(map(cell_len, text))
 
 
 def fit(text: str, width: int, right: bool = False) -> str:
-    """Clean text in exactly so many columns: filled up with spaces, or cut with an ellipsis."""
+    """Return clean text in exactly ``width`` columns: padded with spaces, or cut with an ellipsis."""
     taken = width_of(text)
     if taken > width:
         text = _beginning(text, width - 1) + "…" if width else ""
@@ -97,7 +98,7 @@ def fit(text: str, width: int, right: bool = False) -> str:
 
 
 def _beginning(text: str, width: int) -> str:
-    """As much of the text as there is room for."""
+    """Return the longest beginning of the text that fits."""
     taken = 0
     for at, character in enumerate(text):
         taken += cell_len(character)
@@ -107,7 +108,9 @@ def _beginning(text: str, width: int) -> str:
 
 
 def wrap(text: str, width: int, end: str = "") -> list[str]:
-    """Clean text in lines of at most so many columns, broken between words if it can be; ``end`` ends all but the last.
+    """Return clean text in lines of at most ``width`` columns, broken between words if possible.
+
+    ``end`` is added to all lines but the last.
 
     >>> wrap("hold the lock for less time", 15)
     ['hold the lock', 'for less time']

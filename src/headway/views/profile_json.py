@@ -1,4 +1,4 @@
-"""The report of a profile as JSON: ``headway.profile/1``. Times are ns, shares of one."""
+"""The report of a profile as JSON: ``headway.profile/1``. Times are in ns, shares from 0 to 1."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SCHEMA = "headway.profile/1"
 def profile_document(
     profile: Profile, *, part: str | None = None, state: str | None = None, limit: int | None = None
 ) -> dict[str, Any]:
-    """The document; ``limit``: so many functions and stacks of each state at most."""
+    """Return the document, with at most ``limit`` functions and stacks of each state."""
     window = profile.ledger.window
     return {
         "schema": SCHEMA,

@@ -1,4 +1,4 @@
-"""Rows of named columns as a table, CSV or JSON, written as they come: there may be more than memory holds."""
+"""Rows of named columns as a table, CSV or JSON. They are written as they come, because they may exceed memory."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ __all__ = ["Cell", "print_rows", "write_rows"]
 Cell = int | float | str | bool | None
 
 _SAMPLE = 200
-"""Rows by which the widths of a table's columns are chosen."""
+"""The number of rows that determine the widths of a table's columns."""
 
 
 _NARROWEST = 6
-"""A column of text is cut to no less, where a table has to fit."""
+"""The smallest width to which a column of text is cut."""
 _FIGURE = 7
-"""Columns for a figure with its unit."""
+"""The width of a figure with its unit."""
 
 
 def write_rows(
@@ -38,10 +38,10 @@ def write_rows(
     width: int | None = None,
     units: Mapping[str, str] | None = None,
 ) -> None:
-    """Writes them. ``style``: "table" (aligned), "csv" or "json" (one array of objects). None is empty, or null.
+    """Write the rows. ``style``: "table" (aligned), "csv" or "json" (one array of objects). None becomes empty or null.
 
-    Of a table: text is cut where it would be wider than ``width``, if it can be; ``units`` says of columns by name that
-    they are times ("ns"), cycles ("cycles") or shares of one ("1"), which are then shown in few digits.
+    In a table, text is cut where the row would be wider than ``width``, if possible. ``units`` gives the unit of
+    columns by name: times ("ns"), cycles ("cycles") or shares of one ("1"). Such values are shown with few digits.
     """
     if style == "csv":
         writer = csv.writer(stream, lineterminator="\n")
@@ -59,7 +59,7 @@ def write_rows(
 
 
 def _different(columns: Sequence[str]) -> list[str]:
-    """The columns' names, numbered where one was there before: an object has but the last of those of one name."""
+    """Return the columns' names, with a number added to repeated ones: a JSON object has each name only once."""
     found: dict[str, None] = {}
     for name in columns:
         words, number = name, 0
@@ -73,9 +73,9 @@ def _different(columns: Sequence[str]) -> list[str]:
 def print_rows(
     columns: Sequence[str], rows: Iterable[Sequence[Cell]], style: str, *, units: Mapping[str, str] | None = None
 ) -> None:
-    """The same to standard output; a table fits a terminal. A reader that has gone away is no error.
+    """Write the rows to standard output. A table fits the terminal. A reader that has gone away is not an error.
 
-    Raises HeadwayError where it cannot be written.
+    Raises HeadwayError if standard output cannot be written.
     """
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     try:
@@ -84,7 +84,9 @@ def print_rows(
     except BrokenPipeError:
         pass
     except OSError as error:
-        raise HeadwayError(f"the rows cannot be written to standard output ({error.strerror})") from None
+        raise HeadwayError(
+            f"the rows cannot be written to standard output ({error.strerror}): redirect it to another place"
+        ) from None
 
 
 def _table(
@@ -98,7 +100,7 @@ def _table(
     texts = ([_text(cell, unit) for cell, unit in zip(row, kinds, strict=True)] for row in rows)
     first = list(islice(texts, _SAMPLE))
     if width is not None and len(first) < _SAMPLE and _wide(columns, first) > width:
-        # Where room is short, columns of figures without a figure tell nothing.
+        # If room is short, columns of figures without any figure are left out.
         kept = [at for at, unit in enumerate(kinds) if not unit or any(row[at] != NOTHING for row in first)]
         columns, kinds = [columns[at] for at in kept], [kinds[at] for at in kept]
         first = [[row[at] for at in kept] for row in first]
@@ -116,7 +118,7 @@ def _table(
 
 
 def _wide(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
-    """How wide a table of these is."""
+    """Return the width of a table of these rows."""
     sizes = [max(width_of(clean(name)), *(width_of(row[at]) for row in rows), 0) for at, name in enumerate(columns)]
     return sum(sizes) + 2 * (len(sizes) - 1)
 
@@ -127,7 +129,7 @@ def _padded(text: str, width: int, right: bool) -> str:
 
 
 def _narrower(widths: Sequence[int], figures: Sequence[bool], width: int) -> list[int]:
-    """The columns' widths with the widest of those of text made narrower until all fit, or none can be."""
+    """Return the columns' widths after narrowing the widest text columns until all fit, or none can be narrowed."""
     found = list(widths)
     excess = sum(found) + 2 * (len(found) - 1) - width
     while excess > 0:

@@ -1,7 +1,7 @@
-"""A saved document of ``headway stat --json`` as a ledger again.
+"""Reading a saved document of ``headway stat --json`` as a ledger.
 
-The file may come from anywhere: every value is checked before it is used, and what does not keep the laws of a ledger
-is refused. Fields that are not known are passed over; a later version may have more.
+The file may come from anywhere: every value is checked before it is used, and a document that breaks the laws of a
+ledger is refused. Unknown fields are ignored, because a later version may have more.
 """
 
 from __future__ import annotations
@@ -35,19 +35,20 @@ from .json import SCHEMA
 __all__ = ["from_documents", "ledgers_of"]
 
 _LONGEST = 100_000
-"""Characters of a name; the kernel's have 15, those of marks are the program's own."""
+"""The largest number of characters of a name. Thread names have up to 15, but names of marks are the program's own."""
 _SOURCES = {"bpf", "proc", "machine", "recording"}
 
 
 def from_documents(lines: Iterable[str], name: str) -> Ledger:
-    """One ledger of all documents in ``lines``; see `ledgers_of`."""
+    """Return one ledger of all documents in ``lines``; see `ledgers_of`."""
     return reduce(merge, ledgers_of(lines, name))
 
 
 def ledgers_of(lines: Iterable[str], name: str) -> list[Ledger]:
-    """The ledgers of the documents in ``lines``, one a line or one in all, in the order of time, one at least.
+    """Return the ledgers of the documents in ``lines``, in the order of time; at least one.
 
-    ``name``: of the file, for errors. Raises HeadwayError with the line and what is wrong with it.
+    There is one document a line, or one in all lines. ``name`` is that of the file, for errors. Raises HeadwayError
+    with the line and what is wrong with it.
     """
     ledgers: list[Ledger] = []
     births: dict[tuple[int, int], int] = {}
@@ -71,7 +72,7 @@ def _documents(lines: list[str], name: str) -> Iterable[tuple[int, Any]]:
         return
     except (ValueError, RecursionError) as error:
         if len(lines) == 1:
-            raise HeadwayError(f"{name} is no JSON ({error}): give what headway stat --json has written") from None
+            raise HeadwayError(f"{name} is not JSON ({error}): give what headway stat --json has written") from None
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -79,13 +80,13 @@ def _documents(lines: list[str], name: str) -> Iterable[tuple[int, Any]]:
             found = json.loads(line, parse_constant=no_number)
         except (ValueError, RecursionError) as error:
             raise HeadwayError(
-                f"{name}, line {number} is no JSON ({error}): give what headway stat --json has written"
+                f"{name}, line {number} is not JSON ({error}): give what headway stat --json has written"
             ) from None
         yield number, found
 
 
 def _same_threads(ledger: Ledger, births: dict[tuple[int, int], int]) -> Ledger:
-    """With ``-I`` a thread starts anew in each document: the one that outlived the last window is still the same."""
+    """Give a thread that outlived the last window its old birth. With ``-I`` threads start anew in each document."""
     threads = []
     for thread in ledger.threads:
         key = thread.tid, thread.pid
@@ -194,7 +195,7 @@ def _states(row: Mapping[str, Any]) -> dict[str, Cell]:
 
 _COUNTED = ("cycles", "instructions", "stall_cycles", "memory_stall_cycles", "external_stall_cycles")
 _FINE = 1_000_000
-"""The share of time in which an event was counted is written as a number from 0 to 1: this is 1."""
+"""The value for 1. The share of time in which an event was counted is written as a number from 0 to 1."""
 
 
 def _counted(document: Mapping[str, Any]) -> dict[str, Counted]:
@@ -207,7 +208,7 @@ def _counted(document: Mapping[str, Any]) -> dict[str, Counted]:
 
 
 def _events(rows: list[Mapping[str, Any]]) -> tuple[str, ...]:
-    """The events asked for: those that every state has."""
+    """Return the events asked for, which every state has."""
     for row in rows:
         for state in items(row, "states"):
             return tuple(table(table(state, "a state").get("events", {}), "events"))
@@ -215,12 +216,12 @@ def _events(rows: list[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def _precision(rows: list[Mapping[str, Any]]) -> Precision:
-    """The worst of the threads'."""
+    """Return the worst precision of the threads."""
     precision = Precision()
     for quality in {tuple(sorted(_qualities(row).items())) for row in rows}:
         by_index = dict(quality)
         rpi, epi, mpi, kpi, iopi = (Quality(by_index[index]) for index in ("rpi", "epi", "mpi", "kpi", "iopi"))
-        # Where EPI is no bound although MPI is not known, stalls of every sort were counted together.
+        # If EPI is not a bound although MPI is not known, all stalls were counted together.
         apart = mpi is Quality.UNAVAILABLE and epi not in (Quality.BOUND, Quality.UNAVAILABLE)
         precision |= Precision(rpi, epi, mpi, kpi, iopi, stall=epi if apart else None)
     return precision

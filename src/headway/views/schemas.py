@@ -1,4 +1,4 @@
-"""The JSON Schemas (draft 2020-12) of what commands print, each in the file beside this one that is named after it."""
+"""The JSON Schemas (draft 2020-12) of the commands' output. Each is in a file beside this one with its name."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ NAMES = ("stat", "cpu", "profile", "diff")
 
 
 def schema_of(name: str) -> dict[str, Any]:
-    """The schema of one of `NAMES`."""
+    """Return the schema of one of `NAMES`."""
     found: dict[str, Any] = json.loads(files(__package__).joinpath(f"{name}.schema.json").read_text(encoding="utf-8"))
     return found

@@ -1,6 +1,6 @@
-"""A profile as speedscope reads it (https://www.speedscope.app/file-format-schema.json): one profile a thread.
+"""A profile in speedscope's format (https://www.speedscope.app/file-format-schema.json): one profile for each thread.
 
-Samples are in the order of time; what was added up comes behind them. The innermost frame is the state, in brackets.
+Samples are in the order of time, and sums follow them. The innermost frame is the state, in brackets.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
 def speedscope(profile: Profile, name: str) -> dict[str, Any]:
-    """The document, ready to be written as JSON; weights are ns. ``name``: what it is of."""
+    """Return the document for JSON, with weights in ns. ``name`` is its title."""
     frames: list[dict[str, Any]] = []
     for frame in profile.frames:
         entry: dict[str, Any] = {"name": clean(frame.name, 1000)}

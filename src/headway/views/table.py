@@ -1,8 +1,8 @@
 """The table of threads: how much progress each made, and where the rest of its time went.
 
-Left of the bar the time on a processor, right of it the time off it. The threads that had most of the processor come
-first; what does not fit is summed up, never left out. Below it stands what must be known to read the figures, and what
-would help.
+To the left of the bar is the time on a processor, to the right the time off it. The threads with most processor time
+come first. Threads without room are summed up, never left out. Below the table are notes that explain the figures, and
+advice.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ _WORDS = {
 }
 _DIM, _HEAD, _LOST, _WORST = "dim", "bold", "yellow", "bold red"
 _NOTABLE = 0.10
-"""A loss of this share of the time that a thread was able to run is worth a colour."""
+"""A loss of this share of the time in which a thread was able to run is highlighted."""
 _BEHIND = 14
-"""So far to the right stands what is behind a state."""
+"""The column in which the causes of a state begin."""
 
 
 def print_table(
@@ -62,7 +62,7 @@ def print_table(
     verbose: bool = False,
     parts: Iterable[str] = (),
 ) -> None:
-    """Print the table, as wide as the console; ``parts``: of the time, that are to be explained (`views.why`)."""
+    """Print the table, as wide as the console. ``parts`` are the parts of time to explain (`views.why`)."""
     show(console, table(ledger, advice=advice, width=console.width, limit=limit, verbose=verbose, parts=parts))
 
 
@@ -75,8 +75,8 @@ def table(
     verbose: bool = False,
     parts: Iterable[str] = (),
 ) -> list[Line]:
-    """The table in lines of at most ``width`` columns, with ``limit`` threads at most (None: all of them)."""
-    # All threads are only added up; what costs more is done for those that are shown.
+    """Return the table in lines of at most ``width`` columns, with at most ``limit`` threads (None: all)."""
+    # For all threads only sums are computed. What costs more is computed for those that are shown.
     times = [thread.times() for thread in ledger.threads]
     lines = [*_threads(ledger, times, width, limit, verbose)]
     if ledger.events and ledger.threads:
@@ -101,20 +101,20 @@ class _Row:
     times: Mapping[Kind, int]
     interrupts: int
     able: int
-    """What a loss is held against: all that the thread had or could have had of a processor, in the indices' unit."""
+    """What a loss is compared with: all processor time that the thread had or could have had, in the indices' unit."""
     indices: Indices
 
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Which columns there are, and how wide."""
+    """The columns and their widths."""
 
     figure: int
     gap: str
     name: int
     tid: int
     on: tuple[tuple[str, int], ...]
-    """Title and width of the columns of figures left of the bar, right of the name and the tid."""
+    """Title and width of the columns left of the bar, after the name and the tid."""
     off: tuple[tuple[str, int], ...]
     reason: int
     unit: str
@@ -122,13 +122,13 @@ class _Layout:
 
 
 _FIRST_TO_GO = ("pid", "memory", "poll", "reason", "stolen", "irq", "waiting", "ready", "kernel", "EPI", "RPI", "tid")
-"""What is left out first where there is no room."""
+"""The columns in the order in which they are dropped if there is no room."""
 
 _FIRST_TO_GO_COUNTED = ("pid", "irq", "stolen", "poll", *(c for c in _FIRST_TO_GO[3:] if c not in ("irq", "stolen")))
-"""The same where hardware counted: then what memory cost is worth more room than interrupts."""
+"""The same where hardware counted. Then memory is worth more room than interrupts."""
 
 _FIRST_TO_GO_MACHINE = ("stolen", "irq", "IOE", "KE", "ME", "tid", "stall", "extern", "reason", *_FIRST_TO_GO[1:-1])
-"""The same for a machine that counts every cycle: every part of RPI is known, and threads go by their names."""
+"""The same for the machine, which counts every cycle: every part of RPI is known, and threads have names."""
 
 
 def _layout(ledger: Ledger, width: int, digits: int, longest: int, polls: bool) -> _Layout:
@@ -155,7 +155,7 @@ def _layout(ledger: Ledger, width: int, digits: int, longest: int, polls: bool) 
     if quality["mpi"] is not Quality.UNAVAILABLE and ledger.counted and not _every_cycle(ledger):
         on.insert([title for title, _ in on].index("kernel"), column("memory", "mpi"))
         order = _FIRST_TO_GO_COUNTED
-    if polls and not _every_cycle(ledger):  # then it is worth more room than what interrupts and the hypervisor took
+    if polls and not _every_cycle(ledger):  # polling is then worth more room than interrupts and stolen time
         first = ("pid", "memory", "stolen", "irq")
         order = (*first, *(c for c in order if c not in (*first, "poll", "kernel")), "poll", "kernel")
     off = [column("ready"), ("waiting", figure)]
@@ -184,7 +184,7 @@ def _layout(ledger: Ledger, width: int, digits: int, longest: int, polls: bool) 
 
 
 def _every_cycle(ledger: Ledger) -> bool:
-    """Whether the figures are a machine's own, which divides its time to the last cycle."""
+    """Return whether the figures are a machine's, which divides its time to the last cycle."""
     return bool(ledger.counted) and ledger.time_unit == "cycles"
 
 
@@ -233,7 +233,7 @@ def _threads(
 
 def _row(ledger: Ledger, times: Mapping[Kind, int], interrupts: int, had: Amounts) -> _Row:
     rpi = processor_time(had.by_kind)
-    # Off the processor there are no cycles: what was not had is added in time, or not at all.
+    # There are no cycles off the processor. What was not had is added if the unit is time, else it is left out.
     waited = times[Kind.READY] + times[Kind.STOLEN] if ledger.unit == ledger.time_unit else 0
     indices = indices_of(had.by_kind, had.worth(ledger.precision), external=had.external)
     return _Row(times, interrupts, rpi + waited, indices)
@@ -244,7 +244,7 @@ def _sum(amounts: Iterable[Amounts]) -> Amounts:
 
 
 def _most(had: Sequence[int], threads: Sequence[Thread], limit: int | None) -> list[int]:
-    """The threads with most processor time, most first; those with the same in the order of their keys."""
+    """Return the indices of the threads with most processor time, most first, and with equal time by key."""
     order: Iterable[int] = range(len(had))
     if limit is not None and limit < len(had):
         least = sorted(had, reverse=True)[limit - 1]
@@ -270,7 +270,7 @@ def _heading(layout: _Layout, width: int) -> Iterator[Line]:
 
 
 def _cells(layout: _Layout, row: _Row, pid: int | None) -> Line:
-    """The figures of one line, from the first right of the name to the time waited."""
+    """Return the figures of one line, from the first after the name to the time waited."""
     i, times = row.indices, row.times
     able = processor_time(times) + times.get(Kind.READY, 0) + times.get(Kind.STOLEN, 0)
     stalls = (i.rpi or 0) - sum(part or 0 for part in (i.epi, i.mpi, i.kpi, i.iopi))
@@ -347,7 +347,7 @@ def _waits_most_for(thread: Thread, layout: _Layout) -> Line:
 
 
 def _states(ledger: Ledger, thread: Thread, width: int) -> Iterator[Line]:
-    """Every state of a thread, by kind, most time first, with what was counted in it."""
+    """Yield every state of a thread, by kind, most time first, with what was counted in it."""
     kinds = list(Kind)
     rows = sorted(thread.states.items(), key=lambda item: (kinds.index(kind_of(item[0])), -item[1].time, item[0]))
     name = max(12, min(28, width - 54))
@@ -380,7 +380,7 @@ def _states(ledger: Ledger, thread: Thread, width: int) -> Iterator[Line]:
 
 
 def _counted(cell: Cell) -> Iterator[str]:
-    """What hardware says of a state, as far as it is known: its cycles, and how many of them did nothing."""
+    """Yield what hardware counted in a state, as far as it is known: its cycles, and how many of them stalled."""
     cycles = cell.cycles
     if not cycles:
         return
@@ -400,7 +400,7 @@ def _counted(cell: Cell) -> Iterator[str]:
 
 
 def _events(ledger: Ledger, times: Sequence[Mapping[Kind, int]], width: int, limit: int | None) -> Iterator[Line]:
-    """How often each event happened to each thread: to the last one, in as many blocks of columns as are needed."""
+    """Yield a table of the count of each event in each thread, in as many blocks of columns as are needed."""
     shown = _most([processor_time(found) for found in times], ledger.threads, limit)
     every = [_events_of(ledger, [thread]) for thread in ledger.threads]
     who: list[tuple[str, str]] = [(clean(ledger.threads[i].name, 64), str(ledger.threads[i].tid)) for i in shown]
@@ -435,7 +435,7 @@ def _events(ledger: Ledger, times: Sequence[Mapping[Kind, int]], width: int, lim
 
 
 def _events_of(ledger: Ledger, threads: Iterable[Thread]) -> list[int | None]:
-    """Of each event its total over all states in which it is known; None: it is known in none."""
+    """Return the total of each event over all states in which it is known; None: it is known in none."""
     found: dict[str, int] = {}
     for thread in threads:
         for cell in thread.states.values():
@@ -446,7 +446,7 @@ def _events_of(ledger: Ledger, threads: Iterable[Thread]) -> list[int | None]:
 
 
 def _blocks(widths: Sequence[int], room: int) -> Iterator[tuple[int, int]]:
-    """Columns from .. to that fit beside each other; one at least."""
+    """Yield (first, last) of the columns that fit beside each other; at least one."""
     first, used = 0, 0
     for n, width in enumerate(widths):
         if n > first and used + width > room:
@@ -460,7 +460,7 @@ def _blocks(widths: Sequence[int], room: int) -> Iterator[tuple[int, int]]:
 
 
 def _processors(ledger: Ledger, width: int) -> Iterator[Line]:
-    """What each processor did; a line adds up to the time in which it was measured."""
+    """Yield a line for each processor. It adds up to the time in which the processor was measured."""
     figure = 7 if width >= 80 else 5
     titles = ("measured", "irq", "stolen", "overhead", "unmeasured", "idle")
     widths = [max(figure, len(title)) for title in titles]
@@ -534,7 +534,7 @@ def _cost(time: int | None) -> str:
 
 
 def _crop(line: Line, width: int) -> Line:
-    """The line as it is, or cut where it is wider than there is room."""
+    """Return the line, cut if it is wider than ``width``."""
     if sum(width_of(text) for text, _ in line) <= width:
         return line
     kept: Line = []

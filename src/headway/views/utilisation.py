@@ -1,7 +1,7 @@
 """The table of processors: how busy each was and with what, how fast it ran, and how good the reading was.
 
-Left of the bars the time that it was busy, between them the time without work, right of them its frequency and the
-reading. Columns that would be empty are left out, and so are the least important ones where there is no room for all.
+To the left of the bars is the time in which it was busy, between them its idle time, to the right its frequency and the
+reading. Empty columns are left out. If the width does not suffice, so are the least important ones.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _WORDS = {
 }
 _NOT_KNOWN = "–"
 _BUSY_FROM = 0.9
-"""A utilisation that is worth a colour."""
+"""A utilisation from this value on is highlighted."""
 _MAX_STATES = 8
-"""Columns for states of an idle processor, at most."""
+"""The largest number of columns for states of an idle processor."""
 
 
 def print_sample(
@@ -46,14 +46,14 @@ def print_sample(
     verbose: bool = False,
     notes: bool = True,
 ) -> None:
-    """Print the table, as wide as the console, with other lines above it."""
+    """Print the table, as wide as the console, below the lines ``above``."""
     table = sample_table(
         sample, width=console.width, explanations=explanations, losses=losses, verbose=verbose, notes=notes
     )
     lines = [*above, *table]
     if console.is_terminal or not console.encoding.startswith("utf"):
         show(console, lines)
-    else:  # many times a second it matters what it costs
+    else:  # this runs many times a second, so avoid the cost of rich
         console.file.write("".join(f"{text_of(line)}\n" for line in lines))
 
 
@@ -66,9 +66,10 @@ def sample_table(
     verbose: bool = False,
     notes: bool = True,
 ) -> list[Line]:
-    """The table in lines of at most ``width`` columns.
+    """Return the table in lines of at most ``width`` columns.
 
-    ``explanations``: what a reason for dropping a reading means; ``notes``: say below it what the figures are worth.
+    ``explanations`` gives the meaning of each reason for dropping a reading. ``notes``: add notes on the quality of the
+    figures.
     """
     marks = tuple([MARKS[sample.quality.get(figure, Quality.EXACT)] for figure in _MARKED])
     names = tuple(dict.fromkeys([name for row in sample.processors for name in row.idle]))
@@ -101,7 +102,7 @@ def sample_table(
 
 
 class _Row(NamedTuple):
-    """What a line shows: a processor, and what its states say of it."""
+    """The values of a line: a processor, and the sums of its states."""
 
     of: Utilisation
     utilisation: float | None
@@ -125,7 +126,7 @@ class _Column:
     rank: int = 0
     width: int = 7
     bar: bool = False
-    """A bar stands before it."""
+    """A bar is drawn before it."""
 
 
 def _row(of: Utilisation) -> _Row:
@@ -150,18 +151,18 @@ def _row(of: Utilisation) -> _Row:
 
 
 def _texts(of: Utilisation, columns: Sequence[_Column]) -> list[str]:
-    """What a processor has in each column."""
+    """Return the text of a processor in each column."""
     row = _row(of)
     return [column.text(row) for column in columns]
 
 
 _MARKED = ("utilisation", "states", "effective_hz", "actual_hz")
-"""Figures whose columns say in the title what they are worth."""
+"""The figures whose quality is marked in their columns' titles."""
 
 
 @lru_cache(maxsize=64)
 def _columns(marks: tuple[str, ...], names: tuple[str, ...]) -> tuple[_Column, ...]:
-    """All there are. ``marks``: of the figures `_MARKED`; ``names``: of the idle states."""
+    """Return all columns. ``marks`` belong to the figures `_MARKED`; ``names`` are those of the idle states."""
     share, state, effective, actual = marks
     columns = [
         _Column("cpu", lambda row: "all" if row.of.cpu == ALL else str(row.of.cpu), width=4),
@@ -191,7 +192,7 @@ def _columns(marks: tuple[str, ...], names: tuple[str, ...]) -> tuple[_Column, .
 
 
 def _wanted(column: _Column, texts: Sequence[str]) -> bool:
-    """Whether there is anything to show in it; what every table has is in any case."""
+    """Return whether the column has anything to show. Some columns are always shown."""
     if column.rank < 1 or column.title == "busy":
         return True
     return any(text not in (NOTHING, _NOT_KNOWN) for text in texts)
@@ -199,7 +200,7 @@ def _wanted(column: _Column, texts: Sequence[str]) -> bool:
 
 @lru_cache(maxsize=64)
 def _fitting(marks: tuple[str, ...], names: tuple[str, ...], wanted: tuple[bool, ...], width: int) -> tuple[int, ...]:
-    """The places among `_columns` of those for which there is room, of those that are wanted."""
+    """Return the indices into `_columns` of the wanted columns that fit."""
     every = _columns(marks, names)
     places = [place for place in range(len(every)) if wanted[place]]
     while len(places) > 2 and sum(every[p].width + 1 + 2 * every[p].bar for p in places) - 1 > width:
@@ -244,7 +245,7 @@ def _count(value: int | None) -> str:
 
 
 def hertz(value: float | None) -> str:
-    """A frequency in few columns.
+    """Return a frequency in few columns.
 
     >>> hertz(3.4123e9), hertz(25.04e6), hertz(None)
     ('3.41 GHz', '25.0 MHz', '–')
@@ -259,7 +260,7 @@ def hertz(value: float | None) -> str:
 
 
 def _states(sample: Sample, width: int) -> Iterator[Line]:
-    """What each processor did, every state of it, the longest first."""
+    """Yield every state of each processor, the longest first."""
     for row in sample.processors:
         if row.span is None:
             continue

@@ -1,7 +1,7 @@
 """Samples of processors as JSON: the document that ``headway cpu --json`` prints (headway.cpu/1).
 
-What each field means and in which unit it is stands in the schema beside this file (``headway schema cpu``). It is
-written as text at once: several times a second it matters what that costs.
+The schema beside this file says what each field means and its unit (``headway schema cpu``). The text is written
+directly, because it is written several times a second and its cost matters.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def cpu_json(
     exit_status: int | None = None,
     losses: Mapping[str, int] | None = None,
 ) -> str:
-    """Consecutive samples as one line of ASCII, in the order of the schema, without a newline at its end."""
+    """Return consecutive samples as one line of ASCII, in the order of the schema, without a newline at its end."""
     dropped: dict[str, int] = {}
     reasons: dict[str, str] = {}
     for sample in samples:
@@ -49,7 +49,7 @@ def cpu_json(
 
 
 def cpu_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of the document."""
+    """Return the JSON Schema (draft 2020-12) of the document."""
     return schema_of("cpu")
 
 
@@ -96,7 +96,7 @@ def _processor(worth: Mapping[str, str], row: Utilisation) -> str:
 
 @lru_cache(maxsize=4096)
 def _state(state: str) -> str:
-    """What of a state is always the same."""
+    """Return the part of a state's JSON that is always the same."""
     return f'{{"state":{_text(state)},"kind":"{kind_of(state).value}","count":'
 
 
@@ -110,5 +110,5 @@ def _numbers(values: Mapping[str, int | None]) -> str:
 
 @lru_cache(maxsize=4096)
 def _text(text: str | None) -> str:
-    """Text that every JSON parser takes: half characters and bytes that were no text are written as their number."""
+    """Return JSON that every parser accepts: surrogates, and bytes that were not text, are written as escapes."""
     return "null" if text is None else json.dumps(text.encode("utf-8", "backslashreplace").decode("utf-8"))

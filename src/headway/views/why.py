@@ -1,8 +1,9 @@
-"""What is behind the time that threads lost: by whom and by what, most time first.
+"""The report on causes: by whom and by what threads lost time, most time first.
 
-A section for each part of the time that is asked about. In it a block for each thread, or, where they are many, for all
-threads of one name together, and then a line for each. A share is of what the line belongs to: of a thread's life, of
-all that it waited, of one reason. Whatever is not listed is summed up, and whatever was not seen is said to be unknown.
+There is a section for each part of the time that the user asks about. It has a block for each thread or, if they are
+many, for all threads of one name, and in the block a line for each state and cause. A share is of what the line belongs
+to: a thread's life, all its waiting, or one state. What is not listed is summed up, and what was not seen is said to be
+unknown.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .printable import clean, fit, width_of, wrap
 __all__ = ["PARTS", "in_a_line", "why"]
 
 PARTS = ("kernel", "poll", "wait", "ready", "stolen")
-"""What can be asked about: words of `headway.model.Kind`."""
+"""The parts that can be asked about: values of `headway.model.kinds.Kind`."""
 
 _TITLES = {
     "kernel": "why threads were in the kernel",
@@ -38,19 +39,19 @@ _NEVER = {
     "stolen": "no time was stolen",
 }
 _REASONS = {"kernel": "kpi", "poll": "iopi"}
-"""Where a ledger says why a part is not exact."""
+"""The index under which a ledger gives the reason why a part is not exact."""
 _MANY = 8
-"""So many threads are explained one by one; more are explained by name."""
+"""The largest number of threads that are explained one by one; more are explained by name."""
 _STATES, _CAUSES = 10, 5
-"""So many states of a thread, and causes of a state, are listed."""
+"""The largest numbers of listed states of a thread, and causes of a state."""
 _NOTABLE = 0.01
-"""What has a smaller share is not listed, but summed up; what was not seen is then not mentioned."""
+"""What has a smaller share is summed up instead of listed; an unseen rest smaller than this is not mentioned."""
 _PLACE = re.compile(r"(?<=.)(0x[0-9a-f]+|\[[0-9]+\])$")
-"""The end of a name that says where a thing is: an offset, an address, an inode."""
+"""The end of a name that says where an object is: an offset, an address, an inode."""
 _HEAD, _DIM, _UNKNOWN = "bold", "dim", "yellow"
 _UNSEEN = "not known"
 _IDLE = "nobody: the processor was idle"
-"""It takes a while to wake up, or to find that there is work."""
+"""A processor takes a while to wake up, or to find that there is work."""
 _RELATIONS = {Behind.OBJECT: "for ", Behind.WAKER: "by  ", Behind.HOLDER: ""}
 
 
@@ -64,10 +65,10 @@ class _Row:
     whole: int
     count: int | None = None
     detail: str = ""
-    """Beside the label, dim."""
+    """Printed dim after the label."""
     style: str = ""
     note: str = ""
-    """Right of the figures, where there is room."""
+    """Printed to the right of the figures, if there is room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ class _Subject:
     states: Mapping[str, Cell]
     causes: Sequence[Cause]
     time: int = 0
-    """Of the part that is asked about."""
+    """The time of the part that is asked about."""
 
 
 @dataclass(slots=True)
@@ -101,10 +102,10 @@ def why(
     verbose: bool = False,
     only: Sequence[Thread] | None = None,
 ) -> Iterator[Line]:
-    """A section for each of `parts` in lines of at most ``width`` columns.
+    """Yield a section for each of ``parts`` (see `PARTS`), in lines of at most ``width`` columns.
 
-    At most ``limit`` threads, or names of threads, have a line of their own (None: all); ``verbose``: each of these
-    threads is explained, however many they are. ``only``: of the ledger's threads, those that are asked about.
+    At most ``limit`` threads, or names of threads, have a line of their own (None: all). ``verbose``: each of these
+    threads is explained, however many they are. ``only``: the threads of the ledger that are asked about.
     """
     pids = {thread.tid: thread.pid for thread in ledger.threads}
     asked = ledger.threads if only is None else only
@@ -124,7 +125,7 @@ def why(
 
 
 def in_a_line(thread: Thread, state: str, room: int) -> str:
-    """What is behind one state of a thread, the most of it, in at most so many columns; empty if that is not known."""
+    """Return the largest causes of one state of a thread, in at most ``room`` columns; empty if they are not known."""
     time = thread.states[state].time
     text = ""
     for most in (3, 2, 1):
@@ -177,7 +178,7 @@ def _of_thread(thread: Thread) -> _Subject:
 
 
 def _by_name(threads: Iterable[Thread]) -> Iterable[_Members]:
-    """Threads whose names differ only in numbers, such as those of a pool, together."""
+    """Group threads whose names differ only in numbers, such as those of a pool."""
     groups: dict[str, _Members] = {}
     for thread in threads:
         members = groups.setdefault(_pattern(thread.name), _Members())
@@ -244,7 +245,7 @@ def _block(subject: _Subject, kind: Kind, pids: Mapping[int, int]) -> Iterator[_
 
 
 def _how_many(times: Sequence[int], whole: int, most: int) -> int:
-    """Of these times, descending, so many are listed: the notable ones; a single one is not worth summing up."""
+    """Return how many of these times, which descend, are listed: the notable ones. A single rest is listed too."""
     number = min(max(sum(time >= _NOTABLE * whole for time in times), 1), most)
     return len(times) if len(times) - number == 1 else number
 
@@ -255,7 +256,7 @@ def _count(cells: Iterable[Cell]) -> int | None:
 
 
 def _causes(causes: Sequence[Cause], behind: Behind, whole: int, depth: int, unseen: bool = True) -> Iterator[_Row]:
-    """The causes that make most of it; where they are many, those that are alike are one."""
+    """Yield the largest causes. If there are many, similar ones are merged."""
     rows = [(*_label(cause), cause.time, cause.count) for cause in causes if cause.time or cause.count]
     if len(rows) > _CAUSES:
         rows = _together(rows, whole)
@@ -274,11 +275,11 @@ def _causes(causes: Sequence[Cause], behind: Behind, whole: int, depth: int, uns
 
 
 _Told = tuple[str, str, int, int]
-"""Label, detail, time, count."""
+"""(label, detail, time, count)."""
 
 
 def _together(rows: Iterable[_Told], whole: int) -> list[_Told]:
-    """Threads whose names differ only in numbers, and small things that differ only in where they are, as one each."""
+    """Merge threads whose names differ only in numbers, and small objects whose names differ only in their place."""
     groups: dict[tuple[str, bool], list[_Told]] = {}
     for row in rows:
         label, detail, time, _ = row
@@ -296,7 +297,7 @@ def _together(rows: Iterable[_Told], whole: int) -> list[_Told]:
 
 
 def _holders(subject: _Subject, whole: int, pids: Mapping[int, int]) -> Iterator[_Row]:
-    """Who had the processor: threads of the same process, measured ones of others, others, nobody."""
+    """Yield who had the processor: threads of the same process, measured threads of others, other threads, nobody."""
     holders = [c for c in subject.causes if c.behind is Behind.HOLDER and c.time]
     if not holders:
         return
@@ -319,7 +320,7 @@ def _holders(subject: _Subject, whole: int, pids: Mapping[int, int]) -> Iterator
 
 
 def _one_line(thread: Thread, kind: Kind, pids: Mapping[int, int]) -> _Row:
-    """A thread among many: its time, and what most of it was."""
+    """Return the line of one thread among many: its time, and its largest state and causes."""
     states = {s: c for s, c in thread.states.items() if kind_of(s) is kind and c.time}
     time, count = sum([c.time for c in states.values()]), _count(states.values())
     most = max(states, key=lambda state: (states[state].time, state))
@@ -356,8 +357,8 @@ def _as_far_as_known(ledger: Ledger, part: str) -> str:
 
 def _not_recorded(ledger: Ledger) -> str:
     if ledger.source == "proc":
-        return "what is behind that cannot be seen in /proc; headway doctor says what the eBPF source needs"
-    return "nothing behind that was recorded: it is when a wait has ended, or a thread has got its processor"
+        return "/proc does not show the causes; headway doctor says what the eBPF source needs"
+    return "no cause was recorded: one is recorded when a wait ends, or when a thread gets its processor"
 
 
 def _sentence(text: str, width: int) -> Iterator[Line]:
@@ -423,13 +424,13 @@ def _line(row: _Row, layout: _Layout, unit: str) -> Line:
 
 
 def _share(part: int, whole: int) -> str:
-    if part > whole:  # a ledger that is not what it should be
+    if part > whole:  # such a ledger breaks the law of conservation
         return "> all"
     return "< 1 %" if part * 200 < whole else share(part / whole)
 
 
 def _cut(text: str, row: _Row, width: int) -> Line:
-    """Label and detail in so many columns; of a name that is too long the middle goes, its detail stays."""
+    """Return label and detail in ``width`` columns. A label that is too long is shortened, its detail stays."""
     detail = _with(row.detail)
     room = width - width_of(detail)
     if not detail or room < _MIN_LABEL:

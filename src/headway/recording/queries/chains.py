@@ -210,7 +210,7 @@ def chains(tables: Tables, run: Run, depth: int) -> list[Chain]:
 
 
 def _slices(tables: Tables, run: Run, one: str) -> Iterator[list[str]]:
-    """Yield, slice by slice, the SQL conditions for the rows that ended in it: one for short rows, one for long ones."""
+    """Yield, slice by slice, the SQL conditions for the rows that ended in it: first of short rows, then of long."""
     rows = next(iter(tables.ask(f"SELECT count(*) FROM transitions WHERE {one}").rows))[0]
     number = max(-(-rows // _SLICE), 1)
     end = end_of(run) or run.start

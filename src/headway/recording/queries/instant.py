@@ -75,7 +75,7 @@ class Instant:
 
 
 def at(run: Run, text: str) -> Instant:
-    """Return every thread at the instant that ``text`` names. Raises HeadwayError if the recording does not cover it."""
+    """Return every thread at the instant that ``text`` names. Raises HeadwayError if it is not recorded."""
     time = instant_of(text, run)
     end = end_of(run)
     if time < run.begin:

@@ -285,7 +285,7 @@ class Tables:
             raise self._said(error) from None
 
     def ask_user(self, query: str) -> Answer:
-        """Return the answer to a user's query in the engine's own dialect. It must be one query that changes nothing."""
+        """Return the answer to a user's query in the engine's own dialect. It must be one query that only reads."""
         self.engine.check(query)
         return self.ask(query, translate=False)
 

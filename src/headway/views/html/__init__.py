@@ -1,1 +1,1 @@
-"""The report as one HTML file that opens without a network: what is in it, and how it is packed. docs/html.md."""
+"""The report as one HTML file that opens without a network: its content and its packing. See docs/html.md."""

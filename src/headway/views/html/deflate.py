@@ -1,4 +1,4 @@
-"""How bytes are compressed for the page, which undoes it with what every browser has (DecompressionStream)."""
+"""Compression of bytes for the page. Every browser can undo it (DecompressionStream)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ __all__ = ["deflate"]
 
 
 def deflate(data: bytes) -> bytes:
-    """Raw deflate (RFC 1951)."""
+    """Return the data in raw deflate (RFC 1951)."""
     packer = zlib.compressobj(6, zlib.DEFLATED, -15)
     return packer.compress(data) + packer.flush()

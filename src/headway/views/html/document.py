@@ -1,6 +1,7 @@
-"""What a page says, as plain values: the ledger with its indices as the model has them, and what must be known of it.
+"""The content of a page as plain values: the ledger with its indices from the model, and the notes on it.
 
-The page computes no figure of the ledger; it only writes them. Numbers that a browser could not hold exactly are texts.
+The page computes none of the ledger's figures; it only shows them. Numbers that a browser cannot hold exactly are
+strings.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _NAME = 300
 _TEXT = 4000
 _MAX_CHAINS = 300
 _CAUSES = 6
-"""Causes of one state and thread that are listed."""
+"""The number of causes listed for each state and thread."""
 _INDICES = {
     "rpi": ("RPI", "all the processor time that they had"),
     "epi": ("EPI", "of that, progress"),
@@ -45,48 +46,48 @@ _SHARES = frozenset({"te", "me", "ke", "ioe"})
 
 
 class Chain(Protocol):
-    """Who waited for whom: as `headway.recording.queries.chains.Chain`."""
+    """A wait chain, as `headway.recording.queries.chains.Chain`."""
 
     @property
     def links(self) -> Sequence[tuple[str, str]]:
-        """(thread name, state of its wait), from the one that waited on."""
+        """(thread name, state of its wait), beginning with the thread whose wait is counted."""
 
     @property
     def end(self) -> str:
-        """What ended the last one's wait."""
+        """What ended the last link's wait."""
 
     @property
     def count(self) -> int:
-        """How many waits went this way."""
+        """The number of waits that followed this chain."""
 
     @property
     def time(self) -> int:
-        """How long they took together."""
+        """Their total time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What the page is about, beside the figures."""
+    """What the page is about, besides the figures."""
 
     title: str
     host: str = ""
     when: str = ""
-    """The day and the time of day of its beginning, for people."""
+    """The date and time of the beginning, for people."""
     command: Sequence[str] | None = None
     exit_status: int | None = None
     advice: Sequence[Advice] = ()
     chains: Sequence[Chain] | None = None
-    """None: they are not known, for this reason."""
+    """The wait chains; None: they are not known, for the reason `no_chains`."""
     no_chains: str = ""
     no_timeline: str = ""
-    """Why there is no timeline, where there is none."""
+    """Why there is no timeline, if there is none."""
     no_profile: str = ""
     remarks: Sequence[str] = field(default_factory=tuple)
-    """What was left out, and why; a clause each."""
+    """What was left out, and why; one clause each."""
 
 
 def document(ledger: Ledger, subject: Subject, timeline: PackedTimeline | None) -> Mapping[str, Any]:
-    """All that the page says, but for the rows, the buckets and the profile."""
+    """Return the content of the page, except the rows, the buckets and the profile."""
     states = _Words()
     threads = _threads(ledger, states)
     processors = [
@@ -141,7 +142,7 @@ def document(ledger: Ledger, subject: Subject, timeline: PackedTimeline | None) 
 
 
 class _Words:
-    """Names by number, in the order in which they came."""
+    """Names by number, in the order in which they were first used."""
 
     def __init__(self) -> None:
         self.known: dict[str, int] = {}
@@ -170,7 +171,7 @@ def _index(ledger: Ledger, indices: Indices, name: str) -> Mapping[str, Any]:
 
 
 def _threads(ledger: Ledger, states: _Words) -> Mapping[str, Any]:
-    """The threads column by column, in the order of the ledger; ``times``: of each kind, in the order of the kinds."""
+    """Return the threads as columns, in the order of the ledger. ``times`` has one value for each kind, in `ORDER`."""
     columns: dict[str, list[Any]] = {name: [] for name in ("tid", "pid", "name", "start", "end", "span", *_INDICES)}
     columns |= {name: [] for name in ("quality", "times", "states", "causes")}
     for thread in ledger.threads:
@@ -191,13 +192,13 @@ def _threads(ledger: Ledger, states: _Words) -> Mapping[str, Any]:
 
 
 def _cells(cells: Mapping[str, Cell], states: _Words) -> list[list[Any]]:
-    """State, time, occurrences, most time first."""
+    """Return [state, time, occurrences] of each state, most time first."""
     rows = sorted(cells.items(), key=lambda item: (-item[1].time, item[0]))
     return [[states.number(state), _number(cell.time), _number(cell.count)] for state, cell in rows if not cell.empty]
 
 
 def _causes(thread: Thread, states: _Words) -> list[list[Any]]:
-    """State, how it stands behind it, name, tid, time, occurrences; the most of each state."""
+    """Return [state, relation, name, tid, time, occurrences] of the largest causes of each state."""
     listed: dict[tuple[str, str], int] = {}
     found = []
     for cause in thread.causes:

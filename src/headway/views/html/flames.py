@@ -1,4 +1,4 @@
-"""A profile for the page: what stacks there are, and how much time of each state each thread spent in them."""
+"""A profile for the page: the stacks, and the time that each thread spent in them, by state."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from headway.views.printable import visible
 __all__ = ["MAX_STACKS", "flames_document"]
 
 MAX_STACKS = 100_000
-"""Rows of a thread, a state and a stack, at most; of more, those with most time."""
+"""The largest number of rows (thread, state, stack). The rows with least time are left out."""
 _NAME = 500
 
 
 def flames_document(profile: Profile) -> Mapping[str, Any]:
-    """The profile as plain values; the same stacks in the same state of the same thread are one row. Times are ns."""
+    """Return the profile as plain values. Samples of one thread, state and stack are one row. Times are in ns."""
     s = profile.samples
     keys = np.stack([s.thread.astype(np.int64), s.state.astype(np.int64), s.stack.astype(np.int64)])
     rows, place = np.unique(keys, axis=1, return_inverse=True)
@@ -55,6 +55,6 @@ def flames_document(profile: Profile) -> Mapping[str, Any]:
 
 
 def _frame(frame: Frame) -> list[Any]:
-    """Its name, where that is, and what kind of frame it is."""
+    """Return the frame's name, its place in the source or its module, and its kind."""
     where = "" if frame.file is None else frame.file if frame.line is None else f"{frame.file}:{frame.line}"
     return [visible(frame.name, _NAME), visible(where or frame.module or "", _NAME), frame.kind]

@@ -1,7 +1,7 @@
-"""How much of each kind of time each lane had, in buckets of time: what the page shows where stretches are too fine.
+"""The time of each kind that each lane had, in buckets of time. The page shows it where single spans are too fine.
 
-A lane is a thread, for as long as it lived, or a processor. A cell is a lane's time of one kind in one bucket; all
-buckets are equally wide. The page adds them up as wide as its pixels are (web/src/levels.ts).
+A lane is a thread for the time that it lived, or a processor. A cell is a lane's time of one kind in one bucket. All
+buckets are equally wide. The page adds them up to the width of its pixels (web/src/levels.ts).
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from .deflate import deflate
 __all__ = ["FINEST", "WHOLE", "Levels"]
 
 FINEST = 1 << 19
-"""Buckets at most."""
+"""The largest number of buckets."""
 WHOLE = 255
-"""What a cell is where all its bucket was of its kind."""
+"""The value of a cell whose kind fills the whole bucket."""
 
 Ints = NDArray[np.int64]
 
 
 class Levels:
-    """Adds up stretches. ``lanes``: from when to when each one is, from the timeline's start; ``most``: cells."""
+    """Adds up spans. ``lanes``: start and end of each lane, from the timeline's start; ``most``: number of cells."""
 
     def __init__(self, length: int, lanes: Sequence[tuple[int, int]], most: int) -> None:
         self._length = max(length, 1)
@@ -33,23 +33,23 @@ class Levels:
         buckets = FINEST
         while True:
             self.width = -(-self._length // buckets)
-            """Of a bucket, in the time unit."""
+            """The width of a bucket, in the time unit."""
             self.first, self.until = lives[:, 0] // self.width, -(-lives[:, 1] // self.width)
-            """Each lane's first bucket, and the one after its last."""
+            """Each lane's first bucket, and the bucket after its last."""
             sizes = np.maximum(self.until - self.first, 0)
             if int(sizes.sum()) <= most or buckets == 1:
                 break
             buckets //= 2
         self.until = self.first + sizes
         self.offset = np.append(0, np.cumsum(sizes))
-        """Where its cells are among those of all lanes, and how many these are."""
+        """The index of each lane's first cell among the cells of all lanes; the last element is their number."""
         kind: Any = np.int64 if self.width >= 1 << 31 else np.int32
         self._kind = kind
         self._cells: dict[int, NDArray[Any]] = {}
         self._whole: dict[int, NDArray[np.int32]] = {}
 
     def add(self, lane: Ints, start: Ints, end: Ints, kind: NDArray[Any]) -> None:
-        """Stretches of some lanes; ``kind``: the place of each one's kind."""
+        """Add spans. All arrays have shape (n,); ``kind`` is the index of each span's kind."""
         for number in np.flatnonzero(np.bincount(kind)).tolist():
             some = kind == number
             self._add(lane[some], start[some], end[some], number)
@@ -59,7 +59,7 @@ class Levels:
             self._cells[kind] = np.zeros(int(self.offset[-1]), self._kind)
             self._whole[kind] = np.zeros(int(self.offset[-1]) + 1, np.int32)
         cells, whole = self._cells[kind], self._whole[kind]
-        # What is outside its lane's life is not shown there.
+        # Cut what is outside the lane's life; the page does not show it.
         start = np.maximum(start, self.first[lane] * self.width)
         end = np.minimum(end, self.until[lane] * self.width)
         some = end > start
@@ -75,9 +75,9 @@ class Levels:
         np.add.at(whole, base + last, -1)
 
     def packed(self, most: int) -> tuple[list[int], bytes]:
-        """The kinds that there are, by their places, and for each of them a byte a cell: its share of the bucket.
+        """Return the indices of the kinds that occur, and for each of them one byte a cell: its share of the bucket.
 
-        Buckets are made wider until it is no more than ``most`` bytes.
+        Buckets are merged until the result has at most ``most`` bytes.
         """
         kinds = sorted(self._cells)
         shares = [self._cells[kind] / self.width + np.cumsum(self._whole[kind])[:-1] for kind in kinds]
@@ -89,7 +89,7 @@ class Levels:
             shares = self._halved(shares)
 
     def _halved(self, shares: list[NDArray[np.float64]]) -> list[NDArray[np.float64]]:
-        """Each two buckets as one."""
+        """Merge each pair of buckets."""
         sizes = self.until - self.first
         lane = np.repeat(np.arange(len(sizes)), sizes)
         bucket = np.arange(int(self.offset[-1])) - self.offset[lane] + self.first[lane]

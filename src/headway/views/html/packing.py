@@ -1,7 +1,7 @@
-"""How numbers are packed for the page: as varints and planes of bytes, to be deflated.
+"""Packing of numbers for the page: varints and planes of bytes, which are then deflated.
 
-The page undoes it with a few lines of its own (web/src/packing.ts). What is like what came before it should be 0, and
-what is of one sort should stand together: then deflate has little left to say.
+The page unpacks them with a few lines of its own (web/src/packing.ts). Deflate works best if values that repeat the
+previous one become 0 and values of one sort are together.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Numbers = NDArray[Any]
 
 
 def varints(values: Numbers) -> bytes:
-    """Numbers from 0 to 2^63 - 1: seven bits a byte, the lowest first, the highest bit where more follow (LEB128)."""
+    """Return numbers from 0 to 2^63 - 1 as LEB128: seven bits a byte, lowest first, highest bit set if more follow."""
     if not len(values):
         return b""
     values = values.astype(np.uint64)
@@ -37,16 +37,16 @@ def varints(values: Numbers) -> bytes:
 
 
 def zigzag(values: Numbers) -> Numbers:
-    """Numbers of either sign as ones that are not negative: 0, -1, 1, -2 … become 0, 1, 2, 3 …"""
+    """Map signed numbers to unsigned ones: 0, -1, 1, -2 … become 0, 1, 2, 3 …"""
     values = values.astype(np.int64)
     return (values << 1) ^ (values >> 63)
 
 
 def low_and_high(values: Numbers) -> bytes:
-    """The lowest byte of each number, then varints of the rest: noise apart from what is mostly alike."""
+    """Return the lowest byte of each number, then varints of the rest. This separates noise from what repeats."""
     return (values & 0xFF).astype(np.uint8).tobytes() + varints(values >> 8)
 
 
 def length(*values: int) -> bytes:
-    """A few numbers as varints."""
+    """Return a few numbers as varints."""
     return varints(np.array(values, np.int64))

@@ -1,8 +1,8 @@
-"""One HTML file with everything in it: the front end as it was built, and what it is to show.
+"""A page: one HTML file with everything in it, the built front end and the data that it shows.
 
-The front end is one file, ``front.html`` (made of web/ by ``make web``), with a place for the title and one for the
-data. Only scripts with the digest that its own policy names are run, and nothing is loaded: names in the data can be
-whatever they want. The data are sections, each deflated and in base64, so that the page unpacks what it needs when it
+The front end is one file, ``front.html`` (built from web/ by ``make web``), with a place for the title and one for the
+data. Its content security policy names the digests of the scripts that may run, and nothing is loaded, so names in the
+data can do no harm. The data are sections, each deflated and in base64, so that the page unpacks a section only when it
 needs it.
 """
 
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 __all__ = ["MAX_BYTES", "front", "room_for_timeline", "write_page"]
 
 MAX_BYTES = 20_000_000
-"""Of a page, unless told."""
+"""The default size limit of a page, in bytes."""
 _TITLE, _DATA = "<!--headway:title-->", "<!--headway:data-->"
 
 
 def front() -> str:
-    """The front end, as it ships."""
+    """Return the front end as it is installed."""
     return files(__package__).joinpath("front.html").read_text(encoding="utf-8")
 
 
 def room_for_timeline(most: int, ledger: Ledger) -> int:
-    """How many bytes, deflated, a page that is to have ``most`` has left for its timeline."""
+    """Return how many deflated bytes a page of at most ``most`` bytes has left for its timeline."""
     beside = len(front()) + 200 * len(ledger.threads) + 300_000
     return max((most - beside) * 3 // 4, 100_000)
 
@@ -50,7 +50,7 @@ def write_page(
     timeline: PackedTimeline | None = None,
     profile: Profile | None = None,
 ) -> None:
-    """Write the page. Raises OSError as the stream does."""
+    """Write the page. Raises OSError if the stream does."""
     before, rest = front().split(_TITLE)
     between, after = rest.split(_DATA)
     sections: dict[str, bytes] = {"document": _json(document(ledger, subject, timeline))}
@@ -92,6 +92,6 @@ def _json(value: Mapping[str, Any]) -> bytes:
 
 
 def _harmless(value: Mapping[str, Any]) -> str:
-    """JSON that ends no script: what HTML would see as its own is escaped."""
+    """Return JSON that is safe within a script element: <, > and & are escaped."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

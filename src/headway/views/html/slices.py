@@ -1,12 +1,13 @@
-"""Every transition, packed in slices of time: the page unpacks those that are looked at, and no others.
+"""Every transition, packed in slices of time. The page unpacks only the slices that are looked at.
 
-A slice is [a, b): it has the rows that begin and end within it, about `A_SLICE` of all threads together, sorted by
-thread and time. Rows that reach over the edge of a slice are few, at most one a thread and edge, and stand together in
-a table of their own, which the page always has at hand. So what was at an instant is found in one slice and that table.
+A slice covers the time [a, b) and has the rows that begin and end within it, about `A_SLICE` of all threads together,
+sorted by thread and time. Rows that cross the edge of a slice are few, at most one for each thread and edge. They are
+in a table of their own, which the page always has unpacked. So the state at an instant is found in one slice and that
+table.
 
-Of a row in a slice its thread and begin are mostly known from the row before; its state mostly repeats a pattern; its
-processor mostly stays. What is left is its duration, and the durations of one state stand together. The page's side of
-this is web/src/slices.ts.
+Within a slice, the thread and start of a row mostly follow from the row before, its state mostly repeats a pattern, and
+its processor mostly stays. What remains is its duration; the durations of one state are stored together. The page's
+counterpart is web/src/slices.ts.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from .packing import length, low_and_high, varints, zigzag
 __all__ = ["A_SLICE", "Packed", "Rows", "Slices"]
 
 A_SLICE = 1 << 16
-"""Rows of a slice, about: unpacked in a few milliseconds."""
+"""The approximate number of rows of a slice, which are unpacked in a few milliseconds."""
 _HELD = 1 << 18
-"""Rows that are gathered before slices are cut of them."""
+"""The number of rows that are collected before they are divided into slices."""
 
 Ints = NDArray[np.int64]
 _Which = Callable[[Ints], NDArray[np.bool_]]
@@ -34,25 +35,25 @@ _Which = Callable[[Ints], NDArray[np.bool_]]
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Stretches of time, column by column; arrays of one length. Times are from the timeline's start."""
+    """Rows with a duration, column by column; arrays of shape (n,). Times are from the timeline's start."""
 
     lane: Ints
-    """Whose it is: of a thread its place among the threads; of a processor that ran none of these, -1 - its place."""
+    """The index of the thread; for a processor that ran none of these threads, -1 - its index."""
     start: Ints
     end: Ints
     state: Ints
-    """The place of the state's name."""
+    """The index of the state's name."""
     cpu: Ints
-    """The place of the processor; -1: none."""
+    """The index of the processor; -1: none."""
     waker: Ints
-    """0: none; else 3 x n + 1, 2 or 3, where n is the place of a thread, a tid, or the place of a state's name."""
+    """0: none; otherwise 3 x n + 1, 2 or 3, where n is the index of a thread, a tid, or the index of a state's name."""
 
     def __len__(self) -> int:
-        """Rows."""
+        """Return the number of rows."""
         return len(self.start)
 
     def select(self, rows: NDArray[np.bool_] | Ints | slice) -> Rows:
-        """Some of them."""
+        """Return some of the rows."""
         return Rows(*(getattr(self, name)[rows] for name in self.__slots__))
 
     @classmethod
@@ -67,17 +68,17 @@ class Packed:
     """All slices, ready for the page."""
 
     edges: tuple[int, ...]
-    """Where each begins, and where the last one ends."""
+    """The start of each slice, and the end of the last one."""
     slices: tuple[bytes, ...]
     over_edges: bytes
     rows: int
 
 
 class Slices:
-    """Takes rows in the order in which they ended, more or less, and packs them as they come.
+    """Takes rows roughly in the order in which they ended, and packs them as they come.
 
-    ``waits``: whether a state, by its place, is one that somebody ends; ``off``: whether a thread in it is off the
-    processor. As soon as they take more than ``most`` bytes they are given up, and only counted.
+    ``waits`` tells of state indices whether somebody else ends the state, ``off`` whether a thread in it is off the
+    processor. When the slices exceed ``most`` bytes they are discarded, and rows are only counted.
     """
 
     def __init__(
@@ -94,12 +95,12 @@ class Slices:
         self._edges = [0]
         self._size = 0
         self.rows = 0
-        """So many have come."""
+        """The number of rows added."""
         self.given_up = False
-        """Whether they are too many."""
+        """Whether the slices were too large and were discarded."""
 
     def add(self, rows: Rows) -> None:
-        """The next ones; all of them last some time."""
+        """Add the next rows. All of them have a duration."""
         self.rows += len(rows)
         if self.given_up or not len(rows):
             return
@@ -108,18 +109,18 @@ class Slices:
             self._cut(last=False)
 
     def expected(self, rows: int) -> int:
-        """About how many bytes so many rows come to, from those that are packed by now."""
+        """Return an estimate of the bytes that ``rows`` rows take, from those packed so far."""
         packed = sum(len(part) for part in self._slices)
         done = self.rows - sum(len(part) for part in self._held)
         return packed * rows // done if done else 0
 
     def give_up(self) -> None:
-        """Keep no rows from now on."""
+        """Discard all rows, and keep none from now on."""
         self.given_up = True
         self._held, self._over, self._slices = [], [], []
 
     def packed(self) -> Packed | None:
-        """All of them; None: they are too many."""
+        """Return all slices, or None if they are too large."""
         if self.given_up:
             return None
         self._cut(last=True)
@@ -177,13 +178,15 @@ class Slices:
         return deflate(length(len(heads), len(used)) + b"".join(streams))
 
     def _processors(self, rows: Rows, heads: Ints, counts: Ints) -> Ints:
-        """0 where the processor is the one to be expected: the thread's last, or none in a state off the processor."""
+        """Return 0 for each row on the expected processor: the thread's last one, or none for a state off the
+        processor.
+        """
         if not len(rows):
             return rows.cpu
         places = np.arange(len(rows))
         known = np.maximum.accumulate(np.where(rows.cpu >= 0, places, -1))
         before = np.append(-1, known[:-1])
-        before = np.where(before >= np.repeat(heads, counts), before, -1)  # not another thread's
+        before = np.where(before >= np.repeat(heads, counts), before, -1)  # it may belong to another thread
         last = np.where(before >= 0, rows.cpu[before], -1)
         expected = np.where(rows.lane < 0, -1 - rows.lane, np.where(self._off(rows.state), -1, last))
         return np.where(rows.cpu == expected, 0, rows.cpu + 2)

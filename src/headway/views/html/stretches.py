@@ -1,7 +1,7 @@
-"""Nested slices on tracks as a page: what instruction traces are exported as, of whatever dialect.
+"""Nested slices on tracks as a page; the export of instruction traces uses it.
 
-A track is a lane; at each moment it is in the state of its innermost slice: a function executes (``user.NAME``), stalls
-(``stall.…``), sleeps, or nothing is known. The figures are sums over the slices, as good as these are.
+A track is a lane. At each moment it is in the state of its innermost slice: a function executes (``user.NAME``), stalls
+(``stall.…``), sleeps, or is not known. The figures are sums over the slices and as reliable as the slices are.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .timeline import Lanes, PackedTimeline, Timeline
 __all__ = ["Stretches"]
 
 _AT_ONCE = 1 << 15
-"""Rows handed over at once: they have no more states than can be numbered."""
+"""The number of rows handed over at once; so many rows have no more states than can be numbered."""
 _EXECUTES, _TRAP = "function", "trap"
 _PRECISION = Precision(
     effective=Quality.BOUND, memory=Quality.UNAVAILABLE, kernel=Quality.UNAVAILABLE, poll=Quality.UNAVAILABLE
@@ -38,7 +38,7 @@ Ints = NDArray[np.int64]
 
 
 class Stretches:
-    """Takes tracks and their edges, each track's in order, and writes the page. Held in memory: 24 bytes a stretch."""
+    """Takes tracks and their edges, those of each track in order, and writes the page. It keeps 24 bytes a span."""
 
     def __init__(self) -> None:
         self._names: dict[int, tuple[str, int]] = {}
@@ -48,11 +48,11 @@ class Stretches:
         self._columns = array("q"), array("q"), array("q"), array("q")
 
     def describe(self, track: int, name: str, parent: int | None = None) -> None:
-        """A track, before its edges."""
+        """Name a track. Must be called before its edges."""
         self._names[track] = name, track if parent is None else parent
 
     def put(self, edge: Edge) -> None:
-        """One more."""
+        """Add an edge."""
         open_ = self._open.setdefault(edge.track, [])
         if open_ and edge.time > self._since[edge.track]:
             row = edge.track, self._since[edge.track], edge.time, open_[-1]
@@ -65,7 +65,7 @@ class Stretches:
             open_.pop()
 
     def write(self, stream: TextIO, subject: Subject, times: str) -> None:
-        """Write the page; ``times``: what a unit of time is, in words. Raises OSError as the stream does."""
+        """Write the page. ``times`` says in words what a unit of time is. Raises OSError if the stream does."""
         track, start, end, state = (np.frombuffer(column, np.int64) for column in self._columns)
         ledger = self._ledger(track, start, end, state, times)
         write_page(stream, ledger, subject, timeline=self._timeline(ledger, track, start, end, state))

@@ -1,7 +1,7 @@
-"""The timeline of a page: its lanes, and what they did, as finely as there is room for.
+"""The timeline of a page: its lanes and their states, in as much detail as there is room for.
 
-Where every transition fits, the page has every one; where they do not, it has buckets of time, as narrow as fit, and
-says how wide they are and how many transitions stand behind them.
+If all transitions fit, the page has every one. Otherwise it has buckets of time, as narrow as fit, and says how wide
+they are and how many transitions they stand for.
 """
 
 from __future__ import annotations
@@ -22,51 +22,51 @@ from .slices import Packed, Rows, Slices
 __all__ = ["Lanes", "PackedTimeline", "Timeline"]
 
 _AT_ONCE = 1 << 18
-"""Rows that are worked on at once."""
+"""The number of rows processed at once."""
 _CELLS_BESIDE_ROWS = 1 << 20
 _CELLS_ALONE = 1 << 22
 _OF_LEVELS = 0.22
-"""Of all the room, what the buckets may take beside rows."""
+"""The share of the room that the buckets may take beside rows."""
 
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """Whose time it is."""
+    """The lanes of a timeline: threads and processors."""
 
     window: Window
     threads: Mapping[int, int]
-    """Number of a thread in the transitions -> its place in the ledger."""
+    """Number of a thread in the transitions -> its index in the ledger."""
     lives: Sequence[tuple[int, int]]
-    """From when to when each thread of the ledger was measured."""
+    """The start and end of the measurement of each thread of the ledger."""
     cpus: Sequence[int]
-    """The processors, in their order."""
+    """The processors, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class PackedTimeline:
-    """What the page gets."""
+    """A timeline as the page gets it."""
 
     length: int
     states: tuple[str, ...]
     """The names that rows refer to."""
     rows: int
-    """Stretches that there were."""
+    """The number of spans in the recording."""
     amounts: int
-    """Rows without a duration: they are in the ledger, and have no place on the timeline."""
+    """The number of rows without a duration. They are in the ledger, but have no place on the timeline."""
     unplaced: int
-    """Rows that belong to no lane."""
+    """The number of rows that belong to no lane."""
     levels: Levels
     kinds: tuple[int, ...]
-    """Of which kinds the levels are, by their places in `ORDER`, plane by plane."""
+    """The kinds of the levels' planes, as indices into `ORDER`."""
     cells: bytes
     slices: Packed | None
     """None: there was no room."""
 
 
 class Timeline:
-    """Takes transitions batch by batch, in the order of time. ``rows``: about how many will come, ``most``: bytes."""
+    """Takes transitions, batch by batch, in the order of time. ``rows``: their expected number; ``most``: bytes."""
 
     def __init__(self, lanes: Lanes, rows: int, most: int) -> None:
         self._lanes, self._rows, self._most = lanes, rows, most
@@ -92,7 +92,7 @@ class Timeline:
         self._amounts = self._unplaced = 0
 
     def add(self, batch: Transitions) -> None:
-        """The next rows."""
+        """Add the next rows."""
         names = self._numbered(batch.states)
         placed = batch.duration > 0
         self._amounts += len(batch) - int(np.count_nonzero(placed))
@@ -102,7 +102,7 @@ class Timeline:
             self._take(self._rows_of(batch, names, order[first : first + _AT_ONCE]))
 
     def packed(self) -> PackedTimeline:
-        """All of it."""
+        """Return the complete timeline."""
         levels = self._decide()
         slices = self._slices.packed()
         room = round(self._most * _OF_LEVELS) if slices is not None else self._most
@@ -120,7 +120,7 @@ class Timeline:
         )
 
     def _numbered(self, names: Sequence[str]) -> Ints:
-        """The numbers of some states' names."""
+        """Return the numbers of the states with these names."""
         numbers = [self._states.setdefault(name, len(self._states)) for name in names]
         if len(self._states) > len(self._kinds):
             kinds = [kind_of(name) for name in self._states]
@@ -164,7 +164,7 @@ class Timeline:
             self._add_up(self._levels, rows)
 
     def _decide(self) -> Levels:
-        """How fine the buckets are to be: that follows from whether all rows will fit beside them."""
+        """Choose the width of the buckets, which depends on whether all rows will fit beside them."""
         if self._levels is None:
             if self._slices.expected(self._rows) > self._most * (1 - _OF_LEVELS):
                 self._slices.give_up()
@@ -186,6 +186,6 @@ class Timeline:
 
 
 def _places(table: Ints, numbers: NDArray[Any]) -> Ints:
-    """Each number's place; -1: it has none. The table's last is that of -1, and of what is beyond it."""
+    """Return each number's index; -1: it has none. The table's last element serves -1 and numbers beyond the table."""
     last = len(table) - 1
     return table[np.where((numbers < 0) | (numbers > last), last, numbers)]

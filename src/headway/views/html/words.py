@@ -1,4 +1,4 @@
-"""What the figures say, in sentences: the first thing that a reader of the page sees."""
+"""The sentences that summarise a ledger at the top of a page."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ QUALITIES = {
     Quality.SAMPLED: "sampled",
     Quality.UNAVAILABLE: "not known",
 }
-"""What is said of a figure of each quality."""
+"""The words for each quality of a figure."""
 _NOTABLE = 0.01
-"""A part of less than this share is not spoken of."""
+"""A part with a smaller share than this is not mentioned."""
 _STATES = 3
 _NAME = 64
 
 
 def overall(ledger: Ledger) -> Indices:
-    """The indices of all threads together."""
+    """Return the indices of all threads together."""
     had = reduce(add, map(ledger.amounts, ledger.threads), Amounts({}, 0))
     return indices_of(had.by_kind, had.worth(ledger.precision), external=had.external)
 
 
 def sentences(ledger: Ledger) -> Iterator[str]:
-    """What the ledger says of all its threads, the most important first."""
+    """Yield sentences about all threads of the ledger, the most important first."""
     threads = ledger.threads
     if not threads:
         damaged = ledger.losses.get("files_damaged", 0)
@@ -111,7 +111,7 @@ def _mostly(states: dict[str, int], kind: Kind) -> str:
 
 
 def _who(threads: Iterable[Thread], kind: Kind) -> str:
-    """Whose most of it was, where that is one thread's."""
+    """Return a clause that names the thread with most of the time, if it has at least half."""
     if kind is not Kind.READY:
         return ""
     times = [(thread.times()[kind], thread) for thread in threads]

@@ -1,5 +1,5 @@
-"""What is measured now, for others to fetch: totals in a bounded number of series, OpenMetrics, OTLP and a live page.
+"""Live measurements for others to fetch: totals in a bounded number of series, OpenMetrics, OTLP and a live page.
 
-`totals` adds the ledgers of intervals up and makes a `Snapshot` of them; `families` says which metrics that is, and
-`openmetrics` and `otlp` write those; `live` is what the page shows. `site` answers requests, which `server` receives.
+`totals` adds up the ledgers of intervals and makes a `Snapshot` of them. `families` defines the metrics; `openmetrics`
+and `otlp` write them. `live` has the page's data. `server` receives requests, and `site` answers them.
 """

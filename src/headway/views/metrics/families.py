@@ -1,7 +1,7 @@
-"""Which metrics a snapshot of totals is: their names, units and meanings, and their samples.
+"""The metrics made of a snapshot of totals: their names, units, meanings and samples.
 
-The names are those of OpenMetrics: a family's name ends with its unit, and a counter's sample has ``_total`` behind it.
-Shares such as TE are no metrics of their own, because shares cannot be added up: they are the quotient of two rates.
+The names follow OpenMetrics: a family's name ends with its unit, and a counter's sample has the suffix ``_total``.
+Shares such as TE are not metrics, because shares cannot be added up; they are the quotient of two rates.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ __all__ = ["Family", "Labels", "Sort", "families"]
 
 Labels = tuple[tuple[str, str], ...]
 Sample = tuple[Labels, Labels, float]
-"""Labels that many samples in a row share, this one's own, and the value."""
+"""The labels that consecutive samples share, the sample's own labels, and the value."""
 
 _INDICES = ("rpi", "epi", "mpi", "kpi", "iopi", "td")
 
 
 class Sort(Enum):
-    """What a family's values are."""
+    """The type of a family's values."""
 
     COUNTER = "counter"
     """They only grow, from `Family.since` on."""
     GAUGE = "gauge"
     INFO = "info"
-    """Always 1: what is said is in the labels."""
+    """Always 1; the information is in the labels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +41,16 @@ class Family:
     """Samples of one meaning."""
 
     name: str
-    """With its unit at the end, without what a sample of its sort has behind that."""
+    """The name with its unit, without the suffix of its sort."""
     sort: Sort
     unit: str
-    """``seconds``, ``bytes``, or none."""
+    """``seconds``, ``bytes``, or empty."""
     help: str
     samples: Iterable[Sample]
 
 
 def families(snapshot: Snapshot, *, counts: bool = False, serving: Cost | None = None) -> Iterator[Family]:
-    """All metrics; ``counts``: how often each state was entered, too. ``serving``: what serving costs."""
+    """Yield all metrics. ``counts``: also how often each state was entered. ``serving``: the cost of serving."""
     yield from _of_threads(snapshot, counts)
     yield from _of_processors(snapshot, counts)
     yield from _of_measuring(snapshot)
@@ -107,7 +107,7 @@ def _of_threads(snapshot: Snapshot, counts: bool) -> Iterator[Family]:
         "headway_thread_state_seconds",
         Sort.COUNTER,
         "seconds",
-        "Time that threads spent in each state. Series with other=true: what there was no room for.",
+        "Time that threads spent in each state. The series with other=true has what had no room.",
         _state_times(_all(snapshot)),
     )
     if counts:
@@ -225,9 +225,13 @@ def _of_measuring(snapshot: Snapshot) -> Iterator[Family]:
         )
     if snapshot.events is not None:
         yield Family(
-            "headway_observed_events", Sort.COUNTER, "", "Changes of state seen, or looks taken.", _one(snapshot.events)
+            "headway_observed_events",
+            Sort.COUNTER,
+            "",
+            "Changes of state seen, or readings taken.",
+            _one(snapshot.events),
         )
-    yield Family("headway_threads_seen", Sort.COUNTER, "", "Threads that came under observation.", _one(snapshot.seen))
+    yield Family("headway_threads_seen", Sort.COUNTER, "", "Threads that were measured.", _one(snapshot.seen))
     yield Family("headway_threads_ended", Sort.COUNTER, "", "Of these, those that ended.", _one(snapshot.ended))
     yield Family(
         "headway_processes_unplaced",

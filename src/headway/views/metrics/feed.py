@@ -1,9 +1,10 @@
-"""The readings, as they come from the process that measures.
+"""The readings that the serving process gets from the measuring process.
 
-What listens to the network has no privileges and cannot measure; what measures listens to nobody. Between them is a
-pair of sockets: one byte asks for a reading, a memory file (memfd_create(2)) brings it. Readings are shared by all who
-ask within a period, and nobody gets one that is older than two. A period is the interval that was asked for, or longer
-where readings are large: reading and writing them down takes no more than a small share of a processor.
+The process that listens to the network has no privileges and cannot measure. The process that measures listens to
+nobody. A pair of sockets connects them: one byte asks for a reading, and a memory file (memfd_create(2)) brings it. All
+requests within a period share a reading, and no request gets a reading older than two periods. A period is the interval
+that the user asked for. It becomes longer if readings are large, so that reading and writing them takes only a small
+share of a processor.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from .totals import Snapshot
 __all__ = ["Feed", "hand_over"]
 
 PATIENCE = 10.0
-"""Seconds to wait for a reading before saying that there is none."""
+"""Seconds to wait for a reading before answering that there is none."""
 SHARE = 0.02
-"""Of a processor, that reading and writing down may take."""
+"""The share of a processor that reading and writing may take."""
 LONGEST = 10.0
-"""Seconds, that a period may be on account of that."""
+"""The longest period in seconds that results from `SHARE`."""
 _ASK = b"?"
 
 
 def hand_over(channel: socket.socket, snapshot: Snapshot) -> bool:
-    """Give a reading to the other side of the channel. False: it is not there any more, or takes none now."""
+    """Send a reading through the channel. Return False if the other side is gone, or takes none now."""
     memory = os.memfd_create("headway-reading")
     try:
         with open(memory, "wb", closefd=False) as stream:
@@ -42,7 +43,7 @@ def hand_over(channel: socket.socket, snapshot: Snapshot) -> bool:
 
 
 class Feed:
-    """The newest reading and the one before it. Used by one asyncio loop."""
+    """The newest reading and the one before it. It is used by one asyncio loop."""
 
     def __init__(self, channel: socket.socket, interval: float) -> None:
         """``interval``: seconds."""
@@ -55,9 +56,9 @@ class Feed:
         self._news = asyncio.Event()
         self._spent = 0.0
         self.period = interval
-        """Seconds within which all who ask get the same reading."""
+        """Seconds within which all requests get the same reading."""
         self.ended = asyncio.Event()
-        """Set when the process that measures is gone."""
+        """Set when the measuring process is gone."""
 
     def open(self) -> None:
         """Begin to listen to the other side, and ask it for the first reading."""
@@ -65,11 +66,11 @@ class Feed:
         self._ask()
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         asyncio.get_running_loop().remove_reader(self._channel)
 
     def spend(self, seconds: float) -> None:
-        """Somebody used the processor for so long to write down the newest reading."""
+        """Add the processor time that writing the newest reading took."""
         self._spent += seconds
         self._pace()
 
@@ -80,7 +81,7 @@ class Feed:
         self.period = max(self._interval, min(took / SHARE, LONGEST))
 
     async def latest(self) -> tuple[Snapshot, Snapshot | None] | None:
-        """A reading not older than two periods, and the one before it; None: there is none to be had."""
+        """Return a reading not older than two periods, and the one before it; None if there is none."""
         age = time.monotonic() - self._received
         if self.ended.is_set():
             return None if self._now is None else (self._now, self._before)

@@ -1,6 +1,7 @@
-"""What the page shows: what happened between two readings, as JSON.
+"""The data of the live page: what happened between two readings, as JSON.
 
-Shares are of one processor, or of the thread's time; names are free of what could deceive (`views.printable`).
+Shares are of one processor, or of the thread's time. Names are free of characters that could deceive
+(`views.printable`).
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from .totals import Series, Snapshot, State
 __all__ = ["MAX_ROWS", "live", "stylesheet"]
 
 MAX_ROWS = 200
-"""Rows of threads; what is in no row is added up in one."""
+"""The largest number of rows of threads. All others are added up in one row."""
 MAX_STATES = 6
-"""States named in a row."""
+"""The number of states named in a row."""
 
 
 def live(now: Snapshot, before: Snapshot | None) -> str:
-    """What happened since ``before``, or since measuring began."""
+    """Return what happened since ``before``, or since measuring began, as JSON."""
     span = max(now.at - (before.at if before is not None else now.began), 1)
     earlier = {series.labels: series for series in before.series} if before is not None else {}
     rows = [_Row(series, earlier.get(series.labels)) for series in now.series]
@@ -93,7 +94,7 @@ def _figures(times: dict[Kind, int], spent: int, snapshot: Snapshot, span: int) 
 
 
 def _others(rows: list[_Row], snapshot: Snapshot, span: int) -> dict[str, Any] | None:
-    """All rows that are not shown, together."""
+    """Return the sum of all rows that are not shown."""
     living = sum(row.series.living for row in rows)
     spent = sum(row.spent for row in rows)
     if not living and not spent:
@@ -103,7 +104,7 @@ def _others(rows: list[_Row], snapshot: Snapshot, span: int) -> dict[str, Any] |
 
 
 def _states(now: Iterable[State], before: Iterable[State]) -> list[list[Any]]:
-    """The states with most time in them: name, kind, share."""
+    """Return [name, kind, share] of the states with most time."""
     then = {name: time for name, time, _, _ in before}
     found = [(time - then.get(name, 0), name) for name, time, _, _ in now]
     total = sum(time for time, _ in found if time > 0)
@@ -124,7 +125,7 @@ def _processors(now: Snapshot, before: Snapshot | None, span: int) -> list[dict[
 
 
 def stylesheet() -> str:
-    """The kinds' colours in CSS, for a light and a dark ground."""
+    """Return the CSS of the kinds' colours, for a light and a dark background."""
     light = "".join(_rule(kind.value, look.on_light, look.ink_on_light) for kind, look in PALETTE.items())
     dark = "".join(_rule(kind.value, look.on_dark, look.ink_on_dark) for kind, look in PALETTE.items())
     return f"{light}@media (prefers-color-scheme: dark) {{\n{dark}}}\n"

@@ -1,7 +1,7 @@
-"""Metrics as text: OpenMetrics 1.0, and the text format 0.0.4 that was before it.
+"""Metrics as text: OpenMetrics 1.0, and the earlier text format 0.0.4.
 
-Written here because it is written ten times a second for thousands of series that hardly change their labels: see
-`benchmarks/serve.py` for what that is worth beside prometheus_client, whose parser is what the tests read it with.
+headway writes the text itself, because it is written up to ten times a second for thousands of series whose labels
+hardly change. `benchmarks/serve.py` compares it with prometheus_client, whose parser the tests use to read it.
 
 https://prometheus.io/docs/specs/om/open_metrics_spec/
 """
@@ -23,7 +23,7 @@ _PLAIN_SORT = {Sort.COUNTER: "counter", Sort.GAUGE: "gauge", Sort.INFO: "gauge"}
 
 
 def write(families: Iterable[Family], *, plain: bool = False) -> str:
-    """All families; ``plain``: in the text format 0.0.4. Values have 15 digits or more, as many as a float has."""
+    """Return all families as text. ``plain``: in the text format 0.0.4. Values have all digits of a float."""
     lines: list[str] = []
     for family in families:
         lines += _family(family, plain)
@@ -41,7 +41,7 @@ def _family(family: Family, plain: bool) -> list[str]:
     last: Labels | None = None
     shared = ""
     for common, own, value in family.samples:
-        if common is not last:  # many samples in a row have the same ones
+        if common is not last:  # many consecutive samples share the same labels object
             shared, last = _text(common), common
         labels = shared + _cached_text(own) if own else shared
         lines.append(f"{sample}{{{labels[1:]}}} {value!r}\n" if labels else f"{sample} {value!r}\n")
@@ -49,7 +49,7 @@ def _family(family: Family, plain: bool) -> list[str]:
 
 
 def _text(labels: Labels) -> str:
-    """Each label with a comma before it."""
+    """Return the labels, each with a comma before it."""
     return "".join([f',{name}="{_escaped(value)}"' for name, value in labels])
 
 

@@ -1,9 +1,9 @@
-"""Metrics pushed by the OpenTelemetry protocol, with OpenTelemetry's SDK (the extra ``otlp``).
+"""Metrics sent by the OpenTelemetry protocol, with OpenTelemetry's SDK (the extra ``otlp``).
 
-The SDK's instruments keep every set of attributes for ever; so its data classes are filled from a snapshot, whose
-series are bounded, and its exporter sends them. Names are OpenTelemetry's: ``headway.thread.state`` with the unit ``s``
-is what becomes ``headway_thread_state_seconds_total`` in Prometheus. So are those of attributes for which
-OpenTelemetry has one: ``k8s.pod.uid`` is the label ``k8s_pod_uid``.
+The SDK's instruments keep every set of attributes for ever. So its data classes are filled from a snapshot, whose
+number of series is bounded, and its exporter sends them. Names are OpenTelemetry's: ``headway.thread.state`` with the
+unit ``s`` becomes ``headway_thread_state_seconds_total`` in Prometheus. The names of attributes are OpenTelemetry's
+too, where it has one: ``k8s.pod.uid`` is the label ``k8s_pod_uid``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MIN_INTERVAL = 0.1
 
 
 def interval_seconds() -> float:
-    """Seconds between two pushes: OTEL_METRIC_EXPORT_INTERVAL, in ms, or 60. Raises HeadwayError."""
+    """Return the seconds between two pushes: OTEL_METRIC_EXPORT_INTERVAL (in ms), or 60. Raises HeadwayError."""
     text = os.environ.get("OTEL_METRIC_EXPORT_INTERVAL", "")
     if not text.strip():
         return _DEFAULT_INTERVAL
@@ -55,16 +55,16 @@ class PushExporter:
     """Sends metrics to one address."""
 
     def __init__(self, address: str) -> None:
-        """``address``: of a collector, ``http://HOST:PORT``. Raises HeadwayError where the SDK is not installed."""
+        """``address``: that of a collector, ``http://HOST:PORT``. Raises HeadwayError if the SDK is not installed."""
         if not address.startswith(("http://", "https://")) or len(address.split("://", 1)[1]) < 1:
-            raise HeadwayError(f"{address!a} is no address of a collector: give one like http://localhost:4318")
+            raise HeadwayError(f"{address!a} is not the address of a collector: give one like http://localhost:4318")
         need("otlp")
         from opentelemetry.exporter.otlp.proto.http import metric_exporter
         from opentelemetry.sdk.metrics import export
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
-        logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # what fails is said once, by who calls
+        logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # the caller reports a failure once
         address = address.rstrip("/")
         if not address.endswith("/v1/metrics"):
             address += "/v1/metrics"
@@ -75,10 +75,10 @@ class PushExporter:
         )
         self._scope = InstrumentationScope("headway", __version__)
         self.address = address
-        """Where it sends to."""
+        """The address with its path."""
 
     def push(self, snapshot: Snapshot, families: Iterable[Family]) -> bool:
-        """Send them; whether they arrived. Blocks until then, as the SDK's settings say."""
+        """Send the families and return whether they arrived. Blocks until then, limited by the SDK's settings."""
         starts = {one.labels: one.since for one in snapshot.series}
         metrics = [self._metric(family, snapshot, starts) for family in families]
         export = self._types
@@ -88,7 +88,7 @@ class PushExporter:
         return bool(result is export.MetricExportResult.SUCCESS)
 
     def close(self) -> None:
-        """Send no more; whoever is sending gives up."""
+        """Stop sending. A push in progress gives up."""
         self._exporter.shutdown()
 
     def _metric(self, family: Family, snapshot: Snapshot, starts: dict[Any, int]) -> Any:

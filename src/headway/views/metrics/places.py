@@ -1,13 +1,13 @@
-"""Labels that tell where each process belongs: its pod, its container, its systemd unit.
+"""Labels that tell where a process belongs: its pod, its container, its systemd unit.
 
-Reading a control group takes a system call or more, so it is read once for each process. It is read again when
+Reading a control group takes at least one system call, so it is read once for each process. It is read again when
 
-- the process has a new name: it has executed a program, and container engines move a process before it does that;
+- the process has a new name: it has executed a program, and container engines move a process before that;
 - the process's id belongs to another process;
-- a minute has passed: a process can be moved at any time.
+- a minute has passed, because a process can be moved at any time.
 
 A thread that has ended keeps the labels that its process had before. The control group of a process that has ended
-cannot be read; such a process has no labels, and is counted.
+cannot be read; such a process has no labels and is counted.
 """
 
 from __future__ import annotations
@@ -24,34 +24,36 @@ __all__ = ["AGAIN_NS", "LONGEST", "Labels", "Places"]
 Labels = tuple[tuple[str, str], ...]
 
 AGAIN_NS = 60_000_000_000
-"""How long the labels of a process are used without reading its control group again."""
+"""How long the labels of a process are used without reading its control group again, in ns."""
 LONGEST = 128
-"""Characters of a label's value at most. A pod's UID has 36, a container's id 64, a unit's name up to 255."""
+"""The largest number of characters of a label's value. A pod's UID has 36, a container's id 64, a unit's name up to
+255.
+"""
 _PRIME = 2_654_435_761
 
 
 class _Place(NamedTuple):
     birth: int | None
-    """Birth of the process's first thread; None: that thread is not measured."""
+    """The birth of the process's first thread; None: that thread is not measured."""
     name: str
     labels: Labels
     since: int
-    """When the labels were read, ns of the ledger's clock."""
+    """When the labels were read, in ns of the ledger's clock."""
 
 
 class Places:
-    """Keeps the labels of the processes that live."""
+    """The labels of the living processes."""
 
     def __init__(self, ask: Callable[[int], Labels | None], *, again: int = AGAIN_NS) -> None:
-        """``ask`` reads the labels of a process by its id; None: they cannot be read. ``again``: as `AGAIN_NS`."""
+        """``ask`` reads the labels of a process by its id; None: they cannot be read. ``again``: see `AGAIN_NS`."""
         self._ask, self._again = ask, again
         self._now: dict[int, _Place] = {}
         self._before: dict[int, _Place] = {}
         self.missed = 0
-        """Processes whose labels could not be read."""
+        """The number of processes whose labels could not be read."""
 
     def look(self, threads: Iterable[Thread], name_of: Callable[[int], str], at: int) -> None:
-        """Take in the threads of one more interval, which ends at this moment; ``name_of``: the name of a process."""
+        """Take in the threads of the next interval, which ends at ``at``. ``name_of`` returns the name of a process."""
         births: dict[int, int | None] = {}
         ended: set[int] = set()
         for thread in threads:
@@ -74,7 +76,8 @@ class Places:
             if labels is None:
                 self.missed += not known
                 labels = was.labels if was is not None and known else ()
-            # The first period is of any length, so that processes that came together are not read together again.
+            # The first period has a different length for each process, so that processes that started together are not
+            # read together again.
             since = at if known else at - pid * _PRIME % max(self._again, 1)
             now[pid] = _Place(birth, name, _clean(labels), since)
         self.missed += len(ended - births.keys() - before.keys())

@@ -1,8 +1,8 @@
-"""HTTP/1.1 for what is only to be looked at: GET and HEAD, small requests, many patient readers.
+"""An HTTP/1.1 server for GET and HEAD: small requests, and many clients that keep their connection.
 
-The protocol is h11's; this decides how long and how much. There are so many connections at most; when there is one
-more, the one that has kept us waiting longest is closed, so that nobody can lock others out by being slow. A request
-has to be there within so many seconds and be no larger than so much; an answer has to be taken within so many.
+h11 implements the protocol; this module limits time and size. The number of connections has a limit. When one more
+arrives, the connection that has been waited for longest is closed, so that slow clients cannot lock others out. A
+request must arrive within a time limit and a size limit; an answer must be read within a time limit.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ __all__ = ["Answer", "Limits", "Request", "Server"]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long, and how much."""
+    """The limits of time and size."""
 
     connections: int = 64
     head: int = 16_384
-    """Bytes of a request's line and headers: so many are too many, half as many never are."""
+    """Bytes of a request's line and headers. A request of this size is refused, one of half this size is accepted."""
     request_seconds: float = 10.0
-    """From a request's first byte, or the connection's beginning, to its last."""
+    """From a request's first byte, or the connection's beginning, to the request's last byte."""
     idle_seconds: float = 120.0
     """Between two requests."""
     answer_seconds: float = 30.0
@@ -46,13 +46,13 @@ class Request:
     """Names in lower case."""
 
     def header(self, name: str) -> str:
-        """A header's values, joined by commas as RFC 9110 (5.3) has it; empty: there is none."""
+        """Return a header's values, joined by commas (RFC 9110, 5.3); empty if there is none."""
         return ", ".join(value for other, value in self.headers if other == name)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is sent back."""
+    """The answer to a request."""
 
     status: HTTPStatus
     body: bytes = b""
@@ -62,29 +62,30 @@ class Answer:
 Respond = Callable[[Request], Awaitable[Answer]]
 _CHUNK = 65_536
 _MAX_KNOWN = 64
-"""Requests remembered, each no larger than one may be."""
+"""The largest number of remembered requests, each within the size limit."""
 
 
 class Server:
-    """Answers requests on sockets that listen, until it is closed."""
+    """Answers requests on listening sockets until it is closed."""
 
     def __init__(self, listening: Sequence[socket.socket], respond: Respond, limits: Limits = Limits()) -> None:
         self._listening, self._respond, self._limits = listening, respond, limits
         self._servers: list[asyncio.Server] = []
         self._open: set[asyncio.StreamWriter] = set()
         self._waiting: dict[asyncio.StreamWriter, None] = {}
-        """Those that we wait for, the longest first."""
+        """The connections whose request is awaited, the longest waiting first."""
         self._known: dict[bytes, Request] = {}
-        """What h11 made of requests: who asks again and again asks in the same words."""
+        """What h11 parsed of a request, by its bytes: a client that asks repeatedly sends the same bytes."""
 
     async def open(self) -> None:
         """Begin to accept connections."""
         for one in self._listening:
-            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio does not know that this is TCP
+            # asyncio sets it only if it recognises the socket as TCP
+            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._servers.append(await asyncio.start_server(self._converse, sock=one, limit=_CHUNK))
 
     async def close(self) -> None:
-        """Accept no more; close those that wait, and give the others a moment."""
+        """Stop accepting, close the connections that wait, and give the others up to a second."""
         for server in self._servers:
             server.close()
         for writer in list(self._waiting):
@@ -107,7 +108,7 @@ class Server:
                     connection.start_next_cycle()
                 first = False
         except (OSError, TimeoutError, asyncio.IncompleteReadError, h11.ProtocolError):
-            pass  # the other side is gone, or too slow
+            pass  # the other side is gone or too slow
         finally:
             self._open.discard(writer)
             self._waiting.pop(writer, None)
@@ -115,7 +116,7 @@ class Server:
                 writer.close()
 
     def _drop_one(self) -> bool:
-        """Close the connection that has kept us waiting longest; False: none does."""
+        """Close the connection that has been waited for longest. Return False if none is waiting."""
         oldest = next(iter(self._waiting), None)
         if oldest is None:
             return False
@@ -127,7 +128,7 @@ class Server:
     async def _exchange(
         self, connection: h11.Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: bool
     ) -> bool:
-        """One request and its answer; whether another may follow."""
+        """Serve one request. Return whether another may follow."""
         self._waiting[writer] = None
         try:
             request: Request | Answer | None = await self._request(connection, reader, first)
@@ -135,7 +136,11 @@ class Server:
             request = _plain(HTTPStatus.REQUEST_TIMEOUT, "the request took too long")
         except h11.RemoteProtocolError as error:
             status = HTTPStatus(error.error_status_hint or 400)
-            words = "the request is too large" if status == 431 else f"this is no request: {ascii(str(error))[1:-1]}"
+            words = (
+                "the request is too large"
+                if status == 431
+                else f"this is not a valid request: {ascii(str(error))[1:-1]}"
+            )
             request = _plain(status, words)
         finally:
             self._waiting.pop(writer, None)
@@ -144,7 +149,7 @@ class Server:
         if isinstance(request, Answer):
             await self._send(connection, writer, request, close=True)
             return False
-        if connection.their_state is h11.IDLE:  # it was known
+        if connection.their_state is h11.IDLE:  # the request was found in the table of known ones
             await self._send_again(writer, await self._respond(request), head=request.method == "HEAD")
             return True
         await self._send(connection, writer, await self._respond(request), head=request.method == "HEAD")
@@ -153,15 +158,15 @@ class Server:
     async def _request(
         self, connection: h11.Connection, reader: asyncio.StreamReader, first: bool
     ) -> Request | Answer | None:
-        """The next request, or what is to be answered without looking at it; None: the other side says nothing more.
+        """Return the next request, or an answer that refuses it; None: the other side sends nothing more.
 
-        Raises TimeoutError where it began and did not end in time, and h11.RemoteProtocolError.
+        Raises TimeoutError if a request began and did not end in time, and h11.RemoteProtocolError.
         """
         limits, begun, whole = self._limits, False, b""
         try:
             async with asyncio.timeout(limits.request_seconds if first else limits.idle_seconds) as deadline:
                 while (event := connection.next_event()) is h11.NEED_DATA:
-                    data = await reader.read(limits.head // 2)  # h11 looks at the size when something is missing
+                    data = await reader.read(limits.head // 2)  # h11 checks the size when data is missing
                     if data and not begun and not first:
                         deadline.reschedule(asyncio.get_running_loop().time() + limits.request_seconds)
                     if not begun and data in self._known and not connection.trailing_data[0]:
@@ -176,7 +181,7 @@ class Server:
         if not isinstance(event, h11.Request):
             return None
         if not isinstance(connection.next_event(), h11.EndOfMessage):
-            return _plain(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "requests have no body here")
+            return _plain(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "requests must not have a body")
         request = Request(
             event.method.decode("ascii"),
             event.target.decode("ascii", "replace"),
@@ -188,7 +193,7 @@ class Server:
         return request
 
     async def _send_again(self, writer: asyncio.StreamWriter, answer: Answer, *, head: bool) -> None:
-        """The answer to a request that was known."""
+        """Send the answer to a known request."""
         data = _head_bytes(answer.status, int(time.time()), len(answer.body), answer.headers)
         body = memoryview(b"" if head else answer.body)
         writer.write(data + bytes(body[:_CHUNK]))
@@ -225,7 +230,7 @@ class Server:
 
 @lru_cache(maxsize=64)
 def _head(status: HTTPStatus, second: int, length: int, headers: tuple[tuple[str, str], ...]) -> h11.Response:
-    """The status and the headers; the same for all who ask for the same within a second."""
+    """Return the status and headers, which are the same for all answers within a second."""
     all_headers = [("Date", formatdate(second, usegmt=True)), ("Content-Length", str(length)), *headers]
     return h11.Response(status_code=status, headers=all_headers, reason=status.phrase.encode())
 
@@ -240,6 +245,6 @@ def _head_bytes(status: HTTPStatus, second: int, length: int, headers: tuple[tup
 
 
 def _plain(status: HTTPStatus, words: str) -> Answer:
-    """A status with a sentence."""
+    """Return a plain text answer."""
     headers = ("Content-Type", "text/plain; charset=utf-8"), ("X-Content-Type-Options", "nosniff")
     return Answer(status, f"{words}\n".encode(), headers)

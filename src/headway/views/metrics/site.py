@@ -1,9 +1,10 @@
-"""What there is to be seen, and by whom: metrics, the page, and what the page asks for. Nothing here changes anything.
+"""What ``headway serve`` answers and to whom: metrics, the page, and the page's data. No request changes anything.
 
-Who may look. On loopback everybody who can reach it; then a request must be meant for this machine by name, so that no
-page from elsewhere can have a browser fetch the figures (DNS rebinding). Anywhere else, and wherever one was given,
-only who has the token: as ``Authorization: Bearer TOKEN``, as Prometheus sends it, or as the password of any user, as
-browsers do. ``/-/healthy`` answers everybody with one word: a kubelet, for example, has no token and asks by address.
+Access. On loopback, everybody who can connect may look. A request must then address this machine by a local name, so
+that a page from elsewhere cannot make a browser fetch the figures (DNS rebinding). On other addresses, and wherever a
+token was given, only those with the token may look: as ``Authorization: Bearer TOKEN``, as Prometheus sends it, or as
+the password of any user, as browsers do. ``/-/healthy`` answers everybody with one word, because a kubelet, for
+example, has no token and asks by address.
 """
 
 from __future__ import annotations
@@ -59,11 +60,11 @@ _PORT = re.compile(r":\d{1,5}$", re.ASCII)
 _GZIP = b"\x1f\x8b"
 _MIN_COMPRESSED = 1024
 _LEVEL = 1
-"""Of gzip: text like this is a thirtieth with it, and a fortieth with the slowest."""
+"""The gzip level. It reduces such text to a thirtieth; the slowest level reduces it to a fortieth."""
 
 
 def _files_of_the_page() -> Mapping[str, tuple[bytes, str]]:
-    """Path -> what is there, and which sort of text it is."""
+    """Return path -> (content, content type) of the page's files."""
     folder = files(__package__) / "page"
     found = {path: ((folder / name).read_bytes(), sort) for path, (name, sort) in _PAGE.items()}
     styles, sort = found["/page.css"]
@@ -71,10 +72,10 @@ def _files_of_the_page() -> Mapping[str, tuple[bytes, str]]:
 
 
 _FILES = _files_of_the_page()
-"""Read now: who serves them may not be able to read Python's own folder any more."""
+"""Read at import, because the serving process may later be unable to read Python's folders."""
 
 _Form = tuple[str, bool]
-"""What is written, and whether it is compressed."""
+"""The format, and whether it is compressed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +88,16 @@ class _Written:
 
 
 def cost_of_ourselves() -> Cost:
-    """What this process took so far."""
+    """Return what this process has used so far."""
     pages = Path("/proc/self/statm").read_text().split()[1]
     return Cost(time.process_time_ns(), int(pages) * resource.getpagesize())
 
 
 class Site:
-    """Answers requests from the readings that a feed has."""
+    """Answers requests from the readings of a feed."""
 
     def __init__(self, feed: Feed, *, token: bytes | None = None, counts: bool = False) -> None:
-        """``token``: what only those have who may look; None: everybody on this machine may."""
+        """``token``: required from everybody who looks; None: everybody on this machine may look."""
         self._feed, self._counts = feed, counts
         self._token = None if token is None else hashlib.sha256(token).digest()
         self._written: dict[_Form, _Written] = {}
@@ -104,7 +105,7 @@ class Site:
         self._writer = ThreadPoolExecutor(1)
 
     async def respond(self, request: Request) -> Answer:
-        """The answer to a request."""
+        """Return the answer to a request."""
         path = request.target.partition("?")[0]
         if path == HEALTH and request.method in ("GET", "HEAD"):
             return await self._health()
@@ -115,7 +116,7 @@ class Site:
             body, sort = _FILES[path]
             return Answer(HTTPStatus.OK, body, (("Content-Type", sort), *_ALWAYS, *_OF_PAGES))
         if path not in ("/metrics", "/live.json"):
-            return _said(HTTPStatus.NOT_FOUND, "there are / and /metrics")
+            return _said(HTTPStatus.NOT_FOUND, "there is nothing here: try / or /metrics")
         readings = await self._feed.latest()
         if readings is None:
             return _NO_READING
@@ -133,15 +134,15 @@ class Site:
         return Answer(HTTPStatus.OK, body, (("Content-Type", sort), varies, *encoding, *_ALWAYS))
 
     async def _health(self) -> Answer:
-        """Answer 200 if there is a reading that is not too old: then both processes work."""
+        """Answer 200 if there is a reading that is not too old, which shows that both processes work."""
         if self._feed.ended.is_set() or await self._feed.latest() is None:
             return _NO_READING
         return _said(HTTPStatus.OK, "healthy")
 
     async def _body(self, now: Snapshot, before: Snapshot | None, form: _Form) -> bytes:
-        """Written once for all who ask for the same reading.
+        """Return the body for a reading, which is written once for all who ask for it.
 
-        While it is being written, beside answering, those who ask get the one before, unless that is too old.
+        While it is being written in another thread, requests get the previous body, unless that is too old.
         """
         written = self._written.get(form)
         if written is not None and written.of is now:
@@ -165,7 +166,7 @@ class Site:
             del self._writing[form]
 
     def _text(self, now: Snapshot, before: Snapshot | None, form: _Form) -> tuple[bytes, float]:
-        """The body, and for how long that took a processor, s."""
+        """Return the body, and the processor time in s that it took."""
         start = time.thread_time()
         name, packed = form
         if name == "live":
@@ -178,10 +179,10 @@ class Site:
         return body, time.thread_time() - start
 
     def _refusal(self, request: Request) -> Answer | None:
-        """Why the request is not answered; None: it is."""
+        """Return the answer that refuses the request, or None if it is allowed."""
         if self._token is None:
             if not _means_this_machine(request.header("host")):
-                return _said(HTTPStatus.MISDIRECTED_REQUEST, "this answers to localhost, 127.0.0.1 and [::1] only")
+                return _said(HTTPStatus.MISDIRECTED_REQUEST, "only localhost, 127.0.0.1 and [::1] are answered")
         elif not hmac.compare_digest(hashlib.sha256(_token_of(request.header("authorization"))).digest(), self._token):
             return _said(
                 HTTPStatus.UNAUTHORIZED,
@@ -190,9 +191,7 @@ class Site:
                 ("WWW-Authenticate", 'Basic realm="headway", charset="UTF-8"'),
             )
         if request.method not in ("GET", "HEAD"):
-            return _said(
-                HTTPStatus.METHOD_NOT_ALLOWED, "there is only something to look at here", ("Allow", "GET, HEAD")
-            )
+            return _said(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD are allowed here", ("Allow", "GET, HEAD"))
         return None
 
 
@@ -200,11 +199,11 @@ def _said(status: HTTPStatus, words: str, *headers: tuple[str, str]) -> Answer:
     return Answer(status, f"{words}\n".encode(), (("Content-Type", "text/plain; charset=utf-8"), *headers, *_ALWAYS))
 
 
-_NO_READING = _said(HTTPStatus.SERVICE_UNAVAILABLE, "there is no reading yet, or none any more", ("Retry-After", "1"))
+_NO_READING = _said(HTTPStatus.SERVICE_UNAVAILABLE, "there is no reading, yet or any more", ("Retry-After", "1"))
 
 
 def _means_this_machine(host: str) -> bool:
-    """Whether a Host header names this machine as seen from itself; any port, which may be forwarded."""
+    """Return whether a Host header names this machine from its own view. Any port is accepted; it may be forwarded."""
     name = _PORT.sub("", host.strip()).lower().rstrip(".")
     if name == "localhost" or name.endswith(".localhost"):  # RFC 6761, 6.3
         return True
@@ -215,7 +214,7 @@ def _means_this_machine(host: str) -> bool:
 
 
 def _token_of(authorization: str) -> bytes:
-    """The token in an Authorization header; empty: there is none."""
+    """Return the token in an Authorization header; empty if there is none."""
     scheme, _, rest = authorization.strip().partition(" ")
     rest = rest.strip()
     if scheme.lower() == "bearer":
@@ -229,7 +228,7 @@ def _token_of(authorization: str) -> bytes:
 
 
 def _accepts_gzip(header: str) -> bool:
-    """Whether an Accept-Encoding header takes gzip (RFC 9110, 12.5.3)."""
+    """Return whether an Accept-Encoding header accepts gzip (RFC 9110, 12.5.3)."""
     for part in header.lower().split(","):
         name, _, parameters = part.partition(";")
         if name.strip() in ("gzip", "*"):

@@ -1,12 +1,12 @@
-"""Totals of all that was measured, in a bounded number of series.
+"""Totals of everything measured, in a bounded number of series.
 
 A monitoring system keeps every series that it has ever seen, and threads come and go by the thousand. So threads are
-added up by process and name, or as was asked for, and there are never more than so many series. Nothing is lost without
-being counted: what there is no room for goes to the *rest*, which has every state and no name; threads that have been
-gone for a while leave, and what they did is added to the *departed*. All series, the rest and the departed together are
-always all that was measured, to the nanosecond.
+added up by process and name, or as the user asks, and the number of series has a limit. Nothing is lost without being
+counted. What has no room goes to the *rest*, which has every state and no name. Threads that ended a while ago leave,
+and their time is added to the *departed*. All series, the rest and the departed together are always everything that was
+measured, to the nanosecond.
 
-No counter ever goes backwards: should a source take something back, it is held against what comes next.
+No counter ever decreases. If a source takes time back, the amount is deducted from what comes next.
 """
 
 from __future__ import annotations
@@ -25,48 +25,48 @@ from .places import Labels, Places
 __all__ = ["EXPIRE_NS", "MAX_SERIES", "By", "Cost", "Series", "Snapshot", "State", "Totals"]
 
 EXPIRE_NS = 300_000_000_000
-"""So long what has ended is still there, as long as Prometheus takes a series for alive that it does not see."""
+"""How long ended threads stay, in ns: as long as Prometheus treats a series as alive without seeing it."""
 MAX_SERIES = 20_000
-"""Series of threads' states, those of all names together."""
+"""The default limit of series of threads' states, over all names."""
 MAX_STATES = 1024
-"""States that the rest and the departed tell apart; others share one for each first word."""
+"""The number of states that the rest and the departed tell apart. Further ones share one state for each first word."""
 LONGEST_NAME = 64
-"""Characters of a name; the kernel's have 15."""
+"""The largest number of characters of a name. Thread names have up to 15."""
 
 
 class By(Enum):
-    """What threads are added up by."""
+    """By what threads are added up."""
 
     NAME = "name"
-    """The names of the process and the thread: the same series again and again, whatever comes and goes."""
+    """By the names of the process and the thread. The series stay the same, whatever processes come and go."""
     PROCESS = "process"
-    """The process and the thread's name."""
+    """By the process and the thread's name."""
     CONTAINER = "container"
-    """The labels of the process's control group (`places`), and the names of the process and the thread."""
+    """By the labels of the process's control group (`places`) and the names of the process and the thread."""
     THREAD = "thread"
-    """Nothing: each by itself."""
+    """Not at all: each thread has its own series."""
 
 
 _OF_ONE_PROCESS = frozenset({By.PROCESS, By.THREAD})
 
 State = tuple[str, int, int | None, tuple[tuple[str, int], ...]]
-"""What was gathered in one state: its name, time in ns, occurrences (None: not known), and events with their names."""
+"""One state's name, time in ns, occurrences (None: not known), and events with their names."""
 
 
 class Series(NamedTuple):
-    """Threads that go under one set of labels, and all that they did."""
+    """The threads with one set of labels, and all that they did."""
 
     labels: tuple[tuple[str, str], ...]
     since: int
-    """When the first of them came under observation, ns of the ledger's clock."""
+    """When the first of them was first measured, in ns of the ledger's clock."""
     living: int
-    """How many of them live."""
+    """The number of living threads."""
     states: tuple[State, ...]
     divided: dict[str, int]
-    """Time by kind, ns, where hardware counted what user code did; empty: as the states' kinds say."""
+    """Time by kind in ns, where hardware counted user code; empty: the states' kinds give it."""
 
     def times(self) -> dict[Kind, int]:
-        """Time of each kind, ns."""
+        """Return the time of each kind, in ns."""
         if self.divided:
             return {Kind(kind): time for kind, time in self.divided.items()}
         found = dict.fromkeys(Kind, 0)
@@ -77,56 +77,56 @@ class Series(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a process of ours took so far."""
+    """What one of headway's processes has used so far."""
 
     cpu: int = 0
-    """Processor time, ns."""
+    """Processor time in ns."""
     memory: int = 0
-    """Resident, bytes."""
+    """Resident memory in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All totals at one moment, plain enough to be handed from one process to another."""
+    """All totals at one moment, as plain values that can be sent to another process."""
 
     source: str
     began: int
-    """When measuring began, ns of the ledger's clock."""
+    """When measuring began, in ns of the ledger's clock."""
     at: int
-    """The moment of the reading, likewise."""
+    """The time of the reading, in ns of the ledger's clock."""
     epoch: int
-    """ns to be added to that clock for time since 1970."""
+    """What must be added to that clock for the time since 1970, in ns."""
     series: tuple[Series, ...]
     rest: Series
-    """What there was no room for."""
+    """What had no room."""
     departed: Series
     """What has left."""
     processors: tuple[tuple[int, tuple[State, ...]], ...]
     losses: dict[str, int]
     overhead: int | None
-    """Time that measuring took from the threads, ns."""
+    """Time that measuring took from the threads, in ns."""
     events: int | None
-    """Changes of state seen, or looks taken."""
+    """Changes of state seen, or readings taken."""
     living: int
     seen: int
-    """Threads that came under observation."""
+    """The number of threads measured so far."""
     ended: int
     unplaced: int
-    """Processes whose control group could not be read (`places.Places.missed`)."""
+    """The number of processes whose control group could not be read (`places.Places.missed`)."""
     room: int
-    """Series that there may be."""
+    """The limit of the number of series."""
     taken: int
-    """Series that there are."""
+    """The number of series."""
     left: int
-    """Sets of labels whose series have left."""
+    """The number of label sets whose series have left."""
     reasons: dict[str, str]
     """Why a figure is not exact."""
     precision: Precision
     cost: Cost
-    """Of the process that measures."""
+    """The cost of the measuring process."""
 
     def pack(self) -> bytes:
-        """As bytes, for `unpack` in another process of the same program."""
+        """Return the snapshot as bytes, for `unpack` in another process of the same program."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
         plain["series"] = tuple(map(tuple, self.series))
         plain["rest"], plain["departed"] = tuple(self.rest), tuple(self.departed)
@@ -136,7 +136,7 @@ class Snapshot:
 
     @staticmethod
     def unpack(data: bytes) -> Snapshot:
-        """What `pack` packed."""
+        """Return the snapshot that `pack` packed."""
         plain = marshal.loads(data)
         plain["series"] = tuple(map(Series._make, plain["series"]))
         plain["rest"], plain["departed"] = Series(*plain["rest"]), Series(*plain["departed"])
@@ -146,7 +146,7 @@ class Snapshot:
 
 
 class _Tally:
-    """Time and occurrences of one state; both only grow."""
+    """Time and occurrences of one state. Both only grow."""
 
     __slots__ = ("count", "events", "owed", "owed_count", "time")
 
@@ -170,12 +170,12 @@ class _Tally:
 
     def add_events(self, events: Mapping[str, int | None]) -> None:
         for name, number in events.items():
-            if number is not None:  # what was counted is not known in every state
+            if number is not None:  # an event may be unknown in some states
                 self.events[name] = self.events.get(name, 0) + max(number, 0)
 
 
 class _Group:
-    """Threads of one set of labels."""
+    """The threads of one set of labels."""
 
     __slots__ = ("divided", "labels", "living", "since", "states")
 
@@ -192,7 +192,7 @@ class _Group:
             self.divided[kind].add(time, 0)
 
     def bounded(self, state: str) -> _Tally:
-        """The tally of a state, or where there are too many of them, of those that begin like it."""
+        """Return the tally of a state or, if there are too many, of the states with the same first word."""
         if state not in self.states and len(self.states) >= MAX_STATES:
             state = state.partition(".")[0]
             state = f"{state}.other" if state in KINDS else "unknown"
@@ -220,7 +220,7 @@ def _states(tallies: Mapping[str, _Tally]) -> tuple[State, ...]:
 
 
 def _name(text: str) -> str:
-    """A name as it stands in a label: what is hostile in it by its number, not too long."""
+    """Return a name for a label: harmful characters as escapes, and not too long."""
     return clean(text, LONGEST_NAME)
 
 
@@ -228,7 +228,7 @@ _Key = tuple[int, int, str, str, Labels]
 
 
 class Totals:
-    """Adds up ledgers, each of the interval after the one before, in ns."""
+    """Adds up ledgers of consecutive intervals, in ns."""
 
     def __init__(
         self,
@@ -239,16 +239,16 @@ class Totals:
         process_name: Callable[[int], str] = lambda pid: "",
         place_of: Callable[[int], Labels | None] = lambda pid: (),
     ) -> None:
-        """``most`` series of threads' states; ``expire``: how long what has ended stays, ns.
+        """Set the limits: ``most`` series of threads' states; ``expire``, how long ended threads stay, in ns.
 
-        ``process_name`` is asked for the name of a process whose first thread is not among those measured.
-        ``place_of`` reads the labels of a process's control group (`places.Places`); with `By.NAME` it is not called.
+        ``process_name`` is called for the name of a process whose first thread is not measured. ``place_of`` reads the
+        labels of a process's control group (`places.Places`); with `By.NAME` it is not called.
         """
         self._by, self._most, self._expire, self._process_name = by, most, expire, process_name
         self._places = None if by is By.NAME else Places(place_of)
         self._groups: dict[_Key, _Group] = {}
         self._gone: dict[_Key, int] = {}
-        """Groups of which no thread lives any more, and since when, the first to go first."""
+        """Groups without a living thread, and since when. The first is the first to leave."""
         self._rest = _Group((("other", "true"),), 0)
         self._departed = _Group((), 0)
         self._taken = self._left = 0
@@ -262,7 +262,7 @@ class Totals:
         self._last: Ledger | None = None
 
     def add(self, ledger: Ledger) -> None:
-        """What happened in one more interval."""
+        """Add the ledger of the next interval. Raises ValueError if it is not in ns."""
         if ledger.time_unit != "ns":
             raise ValueError(f"totals are in ns, this ledger is in {ledger.time_unit}")
         at = ledger.window.end
@@ -276,7 +276,7 @@ class Totals:
         counting = bool(ledger.counted or ledger.events)
         ended = 0
         keys = [self._key(thread) for thread in ledger.threads]
-        for key in keys:  # what is still needed does not leave to make room
+        for key in keys:  # groups that are needed again must not leave to make room
             self._gone.pop(key, None)
         for thread, key in zip(ledger.threads, keys, strict=True):
             group = self._group(key, thread)
@@ -304,7 +304,10 @@ class Totals:
         self._last = replace(ledger, threads=(), processors=())
 
     def snapshot(self, *, epoch: int = 0, cost: Cost = Cost()) -> Snapshot:
-        """The totals as of the last ledger; ``epoch``: what its clock lacks to the time since 1970, ns."""
+        """Return the totals as of the last ledger. ``epoch``: its clock plus this is the time since 1970, in ns.
+
+        Raises ValueError before the first ledger.
+        """
         last = self._last
         if self._began is None or last is None:
             raise ValueError("there is nothing yet")
@@ -333,7 +336,7 @@ class Totals:
         )
 
     def _learn_names(self, threads: Iterable[Thread]) -> None:
-        """The names of the processes, as their first threads have them now."""
+        """Take the names of the processes from their first threads."""
         before, self._names = self._names, {}
         for thread in threads:
             pid = thread.pid
@@ -399,7 +402,7 @@ class Totals:
                 tally.add_events(found)
 
     def _tally(self, group: _Group, state: str) -> _Tally:
-        """For a state that is new to the group."""
+        """Return a tally for a state that is new to the group."""
         if group is self._rest or not self._make_room():
             return self._rest.bounded(state)
         self._taken += 1
@@ -407,7 +410,7 @@ class Totals:
         return tally
 
     def _make_room(self) -> bool:
-        """For one more series; where there is none, what has ended leaves early."""
+        """Return whether there is room for one more series. To make room, ended threads leave early."""
         while self._taken >= self._most and self._gone:
             self._fold(next(iter(self._gone)))
         return self._taken < self._most
@@ -430,7 +433,7 @@ class Totals:
 
 
 def _add_known(tally: _Tally | None, more: int | None) -> _Tally | None:
-    """The sum; of which one part is not known is not known."""
+    """Return the sum, or None if a part is not known."""
     if tally is None or more is None:
         return None
     tally.add(more, 0)

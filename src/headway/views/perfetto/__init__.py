@@ -1,1 +1,1 @@
-"""Traces for Perfetto (ui.perfetto.dev): what tracks did as slices, of recordings and of instruction traces."""
+"""Traces for Perfetto (ui.perfetto.dev): recordings and instruction traces as slices on tracks."""

@@ -1,4 +1,4 @@
-"""Types of the compiled writer; the text is in ``_events.pyx``."""
+"""The types of the compiled writer in ``_events.pyx``."""
 
 from collections.abc import Callable
 

@@ -1,6 +1,7 @@
-"""Perfetto's packets as bytes, many a second: begins and ends of slices, instants, counters, and rows of transitions.
+"""The writer of Perfetto's frequent packets: begins and ends of slices, instants, counters, rows of transitions.
 
-A trace is a series of TracePackets; all of ours are of one sequence, whose defaults and names `packets` has written.
+A trace is a series of TracePackets. All packets of headway belong to one sequence, whose defaults and names `packets`
+writes.
 
 Source: Perfetto, protos/perfetto/trace/trace_packet.proto, track_event/track_event.proto and debug_annotation.proto.
 """
@@ -12,7 +13,7 @@ from headway.views._course cimport Row, Sink
 from headway.views._output cimport Output
 
 cdef enum:
-    MAX_EVENT_BYTES = 256          # bytes of an event with what a row has in it, at most
+    MAX_EVENT_BYTES = 256  # the largest size of an event with everything that a row has
     SEQUENCE = 1
 
 cdef enum Type:
@@ -21,7 +22,7 @@ cdef enum Type:
     INSTANT = 3
     COUNTER = 4
 
-cdef enum Note:         # the names of a row's annotations, in the order in which NOTES are interned
+cdef enum Note:  # the names of a row's annotations, in the order in which NOTES are interned
     TAKEN = 1
     COUNT = 2
     WAKER_TID = 3
@@ -41,13 +42,13 @@ cdef inline uint8_t* varint(uint8_t* at, uint64_t value) noexcept nogil:
 
 
 cdef inline uint8_t* field(uint8_t* at, uint8_t number, uint64_t value) noexcept nogil:
-    """An integer in a field whose number is below 16."""
+    """Write an integer in a field whose number is below 16."""
     at[0] = number << 3
     return varint(at + 1, value)
 
 
 cdef inline uint8_t* long_field(uint8_t* at, uint32_t number, uint64_t value) noexcept nogil:
-    """The same for any number."""
+    """Write an integer in a field with any number."""
     return varint(varint(at, number << 3), value)
 
 
@@ -58,7 +59,7 @@ cdef inline uint8_t* fixed64(uint8_t* at, uint32_t number, const void* value) no
 
 
 cdef inline uint8_t* note(uint8_t* at, Note name, int64_t value) noexcept nogil:
-    """A debug annotation with a number."""
+    """Write a debug annotation with a number."""
     cdef uint8_t* inside = at + 2
     inside = field(inside, 1, name)
     inside = field(inside, 4, <uint64_t>value)
@@ -68,7 +69,7 @@ cdef inline uint8_t* note(uint8_t* at, Note name, int64_t value) noexcept nogil:
 
 
 cdef inline uint8_t* word_note(uint8_t* at, Note name, uint32_t word) noexcept nogil:
-    """A debug annotation with a text that is interned."""
+    """Write a debug annotation with an interned text."""
     cdef uint8_t* inside = at + 2
     inside = field(inside, 1, name)
     inside = long_field(inside, 17, word)
@@ -88,7 +89,7 @@ cdef inline uint8_t* named(uint8_t* at, uint32_t category, uint32_t name) noexce
 
 
 cdef class Events:
-    """Packets for ``write``."""
+    """Writes packets to ``write``."""
 
     cdef Output _out
     cdef readonly uint64_t slices
@@ -97,11 +98,11 @@ cdef class Events:
         self._out = Output(write)
 
     def flush(self):
-        """Write what was gathered."""
+        """Write what is in the buffer."""
         self._out.flush()
 
     def packet(self, bytes packet):
-        """A whole packet."""
+        """Write a whole packet."""
         cdef size_t length = len(packet)
         cdef uint8_t head[16]
         head[0] = 1 << 3 | 2
@@ -110,13 +111,13 @@ cdef class Events:
 
     cdef int put(self, uint64_t time, const uint8_t* event, size_t length, const char* more=NULL,
                  size_t more_length=0) except -1:
-        """A packet with a track event, whose bytes are in two pieces, of which the first has MAX_EVENT_BYTES at most."""
+        """Write a packet with a track event, given in two parts. The first has at most MAX_EVENT_BYTES."""
         cdef uint8_t inner[64]
         cdef uint8_t* at = inner
         cdef size_t size
         at = field(at, 8, time)
         at = field(at, 10, SEQUENCE)
-        at = field(at, 13, 2)  # it needs what was interned
+        at = field(at, 13, 2)  # it needs the interned names
         at[0] = 11 << 3 | 2
         at = varint(at + 1, length + more_length)
         size = at - inner
@@ -132,7 +133,7 @@ cdef class Events:
         return 0
 
     def begin(self, uint64_t track, uint64_t time, uint32_t category, uint32_t name, bytes more=b""):
-        """A slice begins; ``more``: fields of its event, as bytes. ``name`` 0: it is among them."""
+        """Begin a slice. ``more``: further fields of its event, as bytes. If ``name`` is 0, the name is among them."""
         cdef uint8_t event[64]
         cdef uint8_t* at = begun(event, SLICE_BEGIN, track)
         at = field(at, 3, category)
@@ -142,7 +143,7 @@ cdef class Events:
         self.put(time, event, at - event, <const char*>more, len(more))
 
     def end(self, uint64_t track, uint64_t time):
-        """The innermost slice of a track ends."""
+        """End the innermost slice of a track."""
         self.over(track, time)
 
     cdef int over(self, uint64_t track, uint64_t time) except -1:
@@ -150,23 +151,24 @@ cdef class Events:
         return self.put(time, event, begun(event, SLICE_END, track) - event)
 
     def instant(self, uint64_t track, uint64_t time, uint32_t category, uint32_t name, bytes more=b""):
-        """Something happened; ``more`` as of `begin`."""
+        """Write an instant; ``more`` as in `begin`."""
         cdef uint8_t event[64]
         cdef uint8_t* at = named(begun(event, INSTANT, track), category, name)
         self.put(time, event, at - event, <const char*>more, len(more))
 
     def counter(self, uint64_t track, uint64_t time, double value):
-        """From then on a counter has this value."""
+        """Set a counter's value from ``time`` on."""
         cdef uint8_t event[64]
         cdef uint8_t* at = fixed64(begun(event, COUNTER, track), 44, &value)
         self.put(time, event, at - event)
 
 
 cdef class Tracks(Sink):
-    """Rows of transitions as events.
+    """Writes rows of transitions as events.
 
-    Who describes tracks sets them: of threads by their place, with what each is interned as, and of processors.
-    ``wakes``, ``on_processor``: what a wake-up and the category of threads on processors are interned as.
+    The caller describes the tracks and fills in their numbers: those of threads by index, with the interned name of
+    each, and those of processors. ``wakes`` and ``on_processor`` are the interned name of a wake-up and the interned
+    category of threads on processors.
     """
 
     cdef Events _events
@@ -180,7 +182,8 @@ cdef class Tracks(Sink):
         self._threads, self._thread_names, self._cpus = thread_tracks, thread_names, cpu_tracks
 
     def states(self, const uint32_t[::1] names, const uint32_t[::1] categories, const uint32_t[::1] words):
-        """What the states of the next rows are interned as: as names of slices, their kinds, and in annotations."""
+        """Set the interned names of the states of the next rows: as slice names, categories, and texts in annotations.
+        """
         self._names, self._categories, self._words = names, categories, words
 
     cdef int slice(self, int32_t who, int64_t begin, int64_t end, const Row* row, uint64_t flow) except -1:
@@ -203,7 +206,7 @@ cdef class Tracks(Sink):
         return self._events.over(track, end)
 
     cdef int wake(self, int32_t waker, int64_t time, int32_t state, uint64_t flow) except -1:
-        # In the file it comes before the slice that it leads to, as a flow must.
+        # In the file a flow must begin before the slice that it leads to.
         cdef uint8_t event[MAX_EVENT_BYTES]
         cdef uint8_t* at = begun(event, INSTANT, self._threads[waker])
         at = fixed64(named(at, self._categories[state], self._wakes), 47, &flow)

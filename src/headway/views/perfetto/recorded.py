@@ -1,12 +1,12 @@
-"""A recording as a Perfetto trace: what every thread did as slices, who woke whom as flows, progress as counters.
+"""A recording as a Perfetto trace: states of threads as slices, wake-ups as flows, progress as counters.
 
-Every row of a thread that has a duration is a slice of its track, named after the state, in the category of its kind;
-its annotations are what the row says besides: ``taken``, ``count`` where it is not 1, ``waker_tid``, ``waker_state``.
-An amount without a place is an instant with its ``amount``. So slices, instants and annotations have all of the ledger:
-over a thread's slices of a state, sum(duration - taken) plus the instants' amounts is its time.
+Every row of a thread with a duration is a slice of its track. The slice is named after the state, and its category is
+the kind. Its annotations have the rest of the row: ``taken``, ``count`` if it is not 1, ``waker_tid``, ``waker_state``.
+An amount without a place is an instant with its ``amount``. So slices, instants and annotations contain all of the
+ledger: over a thread's slices of a state, sum(duration - taken) plus the instants' amounts is its time.
 
-A processor's track has a slice for as long as it had one thread, and rows that are no thread's by their state. Memory
-does not grow with the recording: rows go through batch by batch.
+A processor's track has one slice for the time that it ran one thread, and slices by state for rows that belong to no
+thread. Memory does not grow with the recording, because the rows are written batch by batch.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ __all__ = ["write"]
 
 _ABOUT, _LOSSES, _PROCESSORS = 1, 2, 3
 _FIRST_CPU = 1 << 32
-"""Numbers of tracks: small ones take fewer bytes, so threads have those."""
+"""The first number of processors' tracks. Small numbers take fewer bytes, so threads have those."""
 
 
 def write(
     exported: Exported, batches: Iterable[Batch], stream: BinaryIO, shown: Shown = lambda rows: None
 ) -> list[str]:
-    """Write the trace; what has to be said of it."""
+    """Write the trace, and return notes for the user."""
     view = _View(exported, stream)
     notes = play(exported, batches, view, shown)
     view.flush()
@@ -63,7 +63,7 @@ class _View:
         self._say_about(in_ns)
 
     def _say_about(self, in_ns: bool) -> None:
-        """What the trace is of; the time of day, where it is known."""
+        """Write what was recorded and, if it is known, the time of day."""
         trace, exported = self._trace, self._exported
         if in_ns:
             for monotonic, realtime in exported.anchors:
@@ -85,13 +85,13 @@ class _View:
             name = self._processes[thread.pid]
             if thread.pid > 0:
                 trace.process(process, thread.pid, name)
-            else:  # Perfetto's process 0 is the idle task
+            else:  # in Perfetto, process 0 is the idle task
                 trace.track(process, f"{name} {thread.pid}")
         track = self._new_track()
         ids = thread.pid, thread.tid
         if min(ids) > 0 and ids not in self._ids:
             trace.thread(track, *ids, thread.name)
-        else:  # an id that is used again would be the same thread to Perfetto
+        else:  # Perfetto would take a reused id for the same thread
             trace.track(track, f"{thread.name} {thread.tid}, another of this id", parent=process)
         self._ids.add(ids)
         self._thread_tracks[place] = track

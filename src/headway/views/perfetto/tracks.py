@@ -1,4 +1,4 @@
-"""Tracks of slices as a Perfetto trace, whatever they are of: who tells of edges describes the tracks before."""
+"""Tracks of slices as a Perfetto trace. The caller describes each track before its edges."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["File"]
 
 
 class File:
-    """The file that Perfetto reads. To be closed."""
+    """The Perfetto file. Call `close` when done."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._trace = Trace(stream.write)
@@ -23,17 +23,17 @@ class File:
 
     @property
     def slices(self) -> int:
-        """How many have been written."""
+        """The number of slices written."""
         return self._events.slices
 
     def describe(self, track: int, name: str, parent: int | None = None) -> None:
-        """A track, before its edges."""
+        """Describe a track. Must come before its edges."""
         self._trace.track(track, name, parent=parent)
 
     def put(self, edge: Edge) -> None:
-        """One more. Raises HeadwayError for a time that Perfetto cannot hold."""
+        """Write an edge. Raises HeadwayError for a time that Perfetto cannot hold."""
         if not 0 <= edge.time < 1 << 63:
-            raise HeadwayError(f"a time of this trace, {edge.time} ns, is none that Perfetto can show")
+            raise HeadwayError(f"a time of this trace, {edge.time} ns, is too large for Perfetto: export a part of it")
         if edge.name is None:
             self._events.end(edge.track, edge.time)
             return
@@ -48,5 +48,5 @@ class File:
         self._events.begin(edge.track, edge.time, self._trace.category(edge.category), name, more)
 
     def close(self) -> None:
-        """Write what has not been written yet."""
+        """Write what is still in the buffer."""
         self._events.flush()

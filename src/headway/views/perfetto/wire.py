@@ -1,4 +1,4 @@
-"""Fields of protobuf messages as bytes: for the few packets that name things; the many are written by `_events`.
+"""Protobuf fields as bytes, for the few packets with names. `_events` writes the many others.
 
 Source: protobuf.dev, Encoding.
 """
@@ -16,7 +16,7 @@ _LARGEST = (1 << 64) - 1
 
 def _varint(value: int) -> bytes:
     found = bytearray()
-    value &= _LARGEST  # a negative number has all ten bytes
+    value &= _LARGEST  # a negative number takes all ten bytes
     while value >= 0x80:
         found.append(value & 0x7F | 0x80)
         value >>= 7
@@ -25,21 +25,21 @@ def _varint(value: int) -> bytes:
 
 
 def integer(number: int, value: int) -> bytes:
-    """A field with an integer (int32, int64, uint32, uint64, bool, enum) below 2^64."""
+    """Return a field with an integer (int32, int64, uint32, uint64, bool, enum) below 2^64."""
     return _varint(number << 3) + _varint(value)
 
 
 def bits64(number: int, value: float) -> bytes:
-    """A field with a double."""
+    """Return a field with a double."""
     return _varint(number << 3 | 1) + struct.pack("<d", value)
 
 
 def message(number: int, *fields: bytes) -> bytes:
-    """A field with a message of these fields, or with bytes."""
+    """Return a field with a message made of these fields, or with bytes."""
     data = b"".join(fields)
     return _varint(number << 3 | 2) + _varint(len(data)) + data
 
 
 def text(number: int, value: str) -> bytes:
-    """A field with text; what UTF-8 cannot hold is written as its number."""
+    """Return a field with text. Characters that UTF-8 cannot hold become escapes."""
     return message(number, valid(value).encode())

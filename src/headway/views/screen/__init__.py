@@ -1,1 +1,1 @@
-"""The live screen, drawn with Textual: what `headway top` shows, whatever its ledgers come from."""
+"""The live screen of ``headway top``, drawn with Textual. It works with ledgers from any source."""

@@ -1,7 +1,7 @@
-"""The live screen: the list of threads with what stands above and below it, and a panel for the chosen one.
+"""The live screen: the list of threads, the lines above and below it, and a panel for the chosen thread.
 
-A screen shows pictures (`roster.Picture`), one an interval. Where they come from it is given (`feed`); what a ledger
-means is the model's to say.
+A screen shows pictures (`roster.Picture`), one for each interval. A `feed` provides them, and the model gives a ledger
+its meaning.
 """
 
 from __future__ import annotations
@@ -45,34 +45,34 @@ from .widgets import Lines, Scroll, ThreadList
 __all__ = ["MIN_SIZE", "TopApp"]
 
 MIN_SIZE = (40, 10)
-"""Columns and lines of a terminal in which there is room for it."""
+"""The smallest terminal that has room for the screen, in columns and lines."""
 _WIDE = 130
-"""From so many columns on the panel is beside the list, not below it."""
+"""The width from which on the panel is beside the list and not below it."""
 _PLAYING = 0.5
-"""Seconds for an interval, going through time."""
+"""Seconds that an interval is shown when playing through time."""
 _WATCHED = 0.5
-"""Seconds between two looks whether the terminal is still there."""
+"""Seconds between two checks whether the terminal is still there."""
 _MAX_WORDS = 64
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TEXTUAL_S = (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
-"""Signals that Textual takes and does not give back."""
+"""Signals that Textual handles and does not restore."""
 
 
 def _lenient_decoder(encoding: str) -> Callable[[], codecs.IncrementalDecoder]:
-    """What is typed may be bytes of any encoding; Textual's driver would end at the first that is not UTF-8."""
+    """Return a decoder for the keyboard that ignores invalid bytes. Textual's own would end at the first of them."""
     return partial(codecs.getincrementaldecoder(encoding), errors="ignore")
 
 
 class _NoColour(LineFilter):
-    """Takes all colour out of what Textual draws itself (NO_COLOR): not grey instead, none."""
+    """Removes all colour from what Textual draws itself (NO_COLOR). Textual's own filter would make it grey."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """The same text, in bold or reversed where it was."""
+        """Return the same text, with bold and reverse kept."""
         return [Segment(text, style and style.without_color, control) for text, style, control in segments]
 
 
 class _Help(ModalScreen[None]):
-    """What the keys do and the signs mean."""
+    """The window with the help."""
 
     BINDINGS = [Binding("escape,q,h,question_mark,f1,enter", "dismiss", show=False)]  # noqa: RUF012
 
@@ -81,16 +81,16 @@ class _Help(ModalScreen[None]):
         self._lines, self._paint = lines, paint
 
     def compose(self) -> ComposeResult:
-        """A window."""
+        """Yield the widget of the window."""
         yield Scroll(self._paint, id="help")
 
     def on_mount(self) -> None:
-        """Fill it."""
+        """Show the help."""
         self.query_one(Scroll).focus()
         self.call_after_refresh(self._fill)
 
     def on_resize(self) -> None:
-        """Fill it for the width there is."""
+        """Show the help for the new width."""
         self.call_after_refresh(self._fill)
 
     def _fill(self) -> None:
@@ -99,10 +99,10 @@ class _Help(ModalScreen[None]):
 
 
 class TopApp(App[None]):
-    """The screen of `headway top`: `show` it.
+    """The screen of ``headway top``. Call `show` to run it.
 
-    ``advise`` gives advice on a ledger. ``coloured``: with colour; ``unicode``: the terminal knows more than ASCII;
-    ``leave``: end when the feed does.
+    ``advise`` returns advice on a ledger. ``coloured``: use colour. ``unicode``: the terminal has more than ASCII.
+    ``leave``: end when the feed ends.
     """
 
     ENABLE_COMMAND_PALETTE = False
@@ -179,7 +179,7 @@ class TopApp(App[None]):
         self._paused = False
         self._going = False
         self._place = 0
-        self._heading = 0  # where it will be when all is read
+        self._heading = 0  # the interval to be shown when all reads are done
         self._wanted: int | None = None
         self._reading = False
         self._note = ""
@@ -187,14 +187,14 @@ class TopApp(App[None]):
         self._listed = 0
         self._events: asyncio.AbstractEventLoop | None = None
         self.failure: BaseException | None = None
-        """What ended it that should not have; None: a key or a signal did."""
+        """The error that ended the screen; None: a key or a signal did."""
         self.received: list[int] = []
         """The signals that ended it."""
 
     # --- what there is on the screen ----------------------------------------------------------------------------------
 
     def compose(self) -> ComposeResult:
-        """Summary, list and panel, keys; or a sentence where there is no room for them."""
+        """Yield summary, list and panel, and keys; and the sentence shown if there is no room for them."""
         yield Lines(self._summary, self._painter, id="summary")
         with Container(id="body"):
             with Container(id="left"):
@@ -206,7 +206,7 @@ class TopApp(App[None]):
         yield Lines(self._too_small, self._painter, id="small")
 
     def on_mount(self) -> None:
-        """Begin to follow what is to be shown."""
+        """Begin to follow the feed."""
         self._set_ground()
         self._list.focus()
         self._events = asyncio.get_running_loop()
@@ -220,7 +220,7 @@ class TopApp(App[None]):
             self.run_worker(self._follow(self._feed))
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """None: all colours are colours, none is dim; without colour there is none at all."""
+        """Return no filters with colour, so that Textual does not dim; without colour, one that removes all of it."""
         return [] if self._coloured else [_NoColour()]
 
     def _painter(self) -> Paint:
@@ -235,7 +235,7 @@ class TopApp(App[None]):
         return self.query_one("#panel", Scroll)
 
     def show(self) -> None:
-        """Run it until a key, a signal or a failure ends it, which leaves the terminal as it was."""
+        """Run the screen until a key, a signal or a failure ends it. The terminal is left as it was."""
         linux_driver.getincrementaldecoder = _lenient_decoder  # type: ignore[assignment, attr-defined]
         old = {number: signal.getsignal(number) for number in (*_ENDING, *_TEXTUAL_S)}
         for number in _ENDING:
@@ -248,10 +248,10 @@ class TopApp(App[None]):
                 if handler is not None:
                     signal.signal(number, handler)
         if self.return_code and self.failure is None:
-            self.failure = HeadwayError("the screen has failed, as is said above: headway stat -I shows the same")
+            self.failure = HeadwayError("the screen has failed, see the error above: headway stat -I shows the same")
 
     def _watch_terminal(self) -> None:
-        """End where the terminal has gone away: who was not told so by a signal would wait for it for ever."""
+        """End if the terminal has gone away. No signal may have come, and the screen would wait for ever."""
         stdin = sys.__stdin__
         try:
             termios.tcgetattr(-1 if stdin is None else stdin.fileno())
@@ -264,7 +264,7 @@ class TopApp(App[None]):
             self._events.call_soon_threadsafe(self.exit)
 
     def on_resize(self, event: Resize) -> None:
-        """Other columns, another place for the panel, or no room at all."""
+        """Adapt the columns and the panel to the new size, or show that it is too small."""
         screen = self.screen_stack[0]
         screen.set_class(event.size.width < MIN_SIZE[0] or event.size.height < MIN_SIZE[1], "-small")
         screen.set_class(event.size.width >= _WIDE, "-wide")
@@ -280,7 +280,7 @@ class TopApp(App[None]):
                 self.exit()
             self._note = feed.last_words()
             self._renew()
-        except Exception as error:  # it is shown when the terminal is itself again
+        except Exception as error:  # shown when the terminal is restored
             self.failure = error
             self.exit()
 
@@ -293,7 +293,7 @@ class TopApp(App[None]):
             self._renew()
 
     def _go(self, place: int) -> None:
-        """Show this interval of a timeline, when it has been read; only the last wish counts."""
+        """Show this interval of a timeline when it has been read. A later call replaces an earlier one."""
         assert isinstance(self._feed, Timeline)
         self._wanted = self._heading = min(max(place, 0), self._feed.number - 1)
         if not self._reading:
@@ -315,7 +315,7 @@ class TopApp(App[None]):
             self._reading = False
 
     def _recalled(self, feed: Timeline, place: int) -> Picture:
-        if self._shown is not None and place == self._place + 1:  # what was before is remembered
+        if self._shown is not None and place == self._place + 1:  # the history is known
             return self._roster.take(feed.ledgers(place, 1)[-1])
         picture = self._roster.recall(feed.ledgers(place, KEPT))
         if picture is None:
@@ -323,7 +323,7 @@ class TopApp(App[None]):
         return picture
 
     def _renew(self) -> None:
-        """Draw what may have changed."""
+        """Redraw everything that may have changed."""
         picture = self._shown
         if picture is None or not self.is_running or self.screen_stack[0].has_class("-small"):
             return
@@ -409,7 +409,7 @@ class TopApp(App[None]):
         return [[(line, "bad")] for line in wrap(text, max(width, 1))]
 
     def on_lines_clicked(self, message: Lines.Clicked) -> None:
-        """A title was clicked on, or a key."""
+        """Order by the clicked title, or run the clicked key."""
         if message.widget.id == "titles" and self._columns is not None:
             name = self._columns.at(message.x)
             if name is not None:
@@ -440,7 +440,7 @@ class TopApp(App[None]):
         self._renew()
 
     def action_order(self, by: int) -> None:
-        """By the next column, or the one before."""
+        """Order by the next column, or the previous one."""
         names = [column.name for column in self._columns.columns if column.name in ORDERS] if self._columns else []
         if names:
             at = names.index(self._order.column) if self._order.column in names else 0
@@ -448,17 +448,17 @@ class TopApp(App[None]):
             self._renew()
 
     def action_backwards(self) -> None:
-        """The other way round."""
+        """Reverse the order."""
         self._order = replace(self._order, backwards=not self._order.backwards)
         self._renew()
 
     def action_busy(self) -> None:
-        """Only those that had a processor, or all."""
+        """Show only threads that had a processor, or all."""
         self._order = replace(self._order, busy=not self._order.busy)
         self._renew()
 
     def action_tree(self) -> None:
-        """By process, or all together."""
+        """Show threads by process, or all together."""
         self._order = replace(self._order, tree=not self._order.tree)
         self._renew()
 
@@ -476,7 +476,7 @@ class TopApp(App[None]):
         self._renew()
 
     def action_pause(self) -> None:
-        """Stop the picture, or go on; in a timeline go through it, or stop."""
+        """Pause or continue the picture. In a timeline, play through it or stop."""
         if isinstance(self._feed, Timeline):
             self._going = not self._going
             if self._going:
@@ -503,28 +503,28 @@ class TopApp(App[None]):
             self._go(self._heading + by)
 
     def action_earlier(self, by: int) -> None:
-        """So many intervals back."""
+        """Go back by ``by`` intervals."""
         self._move(-by)
 
     def action_later(self, by: int) -> None:
-        """So many intervals on."""
+        """Go forward by ``by`` intervals."""
         self._move(by)
 
     def action_to_end(self, way: int) -> None:
-        """To the beginning or the end of time."""
+        """Go to the beginning or the end of the timeline."""
         if isinstance(self._feed, Timeline):
             self._go(0 if way < 0 else self._feed.number - 1)
 
     def action_rescale(self, halve: bool) -> None:
-        """Intervals of half the length, or twice."""
+        """Make intervals half or twice as long."""
         if isinstance(self._feed, Timeline) and not self._reading:
             place = self._feed.rescaled(halve, self._place)
             if place is not None:
-                self._shown = None  # what was before is of another length
+                self._shown = None  # the history has another interval length
                 self._go(place)
 
     def action_panel(self) -> None:
-        """Show the panel, or hide it."""
+        """Show or hide the panel."""
         screen = self.screen_stack[0]
         screen.toggle_class("-panel")
         if not screen.has_class("-panel"):
@@ -533,7 +533,7 @@ class TopApp(App[None]):
         self.call_after_refresh(self._renew)
 
     def action_other_side(self) -> None:
-        """From the list to the panel, and back."""
+        """Move the focus between the list and the panel."""
         if len(self.screen_stack) > 1:
             return
         if self._list.has_focus and self.screen.has_class("-panel"):
@@ -542,13 +542,13 @@ class TopApp(App[None]):
             self._list.focus()
 
     def action_help(self) -> None:
-        """What the keys do and the signs mean."""
+        """Show the help."""
         if len(self.screen_stack) == 1 and self._shown is not None:
             ledger, time = self._shown.ledger, isinstance(self._feed, Timeline)
             self.push_screen(_Help(lambda width: help_lines(ledger, width, time=time), self._painter))
 
     def action_ground(self) -> None:
-        """Light or dark."""
+        """Switch between light and dark."""
         ground = "light" if self._paint.ground == "dark" else "dark"
         self._paint = Paint(ground, coloured=self._coloured, unicode=self._unicode)
         self._set_ground()
@@ -558,7 +558,7 @@ class TopApp(App[None]):
         self.theme = f"textual-{self._paint.ground}"
 
     def on_thread_list_chosen(self, message: ThreadList.Chosen) -> None:
-        """Another thread, or the same again."""
+        """Show another thread in the panel; on a second click on the same one, show or hide the panel."""
         row = self._list.row
         if message.fold and row is not None:
             self._fold(row, not row.folded)
@@ -571,13 +571,13 @@ class TopApp(App[None]):
     # --- words --------------------------------------------------------------------------------------------------------
 
     def action_words(self) -> None:
-        """Ask for words that names must have."""
+        """Let the user type words that names must contain."""
         words = self.query_one("#words", Input)
         words.display, self.query_one("#keys").display = True, False
         words.focus()
 
     def action_all_words(self) -> None:
-        """All threads again."""
+        """Show all threads again."""
         words = self.query_one("#words", Input)
         words.value = ""
         self._hide_words()
@@ -585,12 +585,12 @@ class TopApp(App[None]):
         self._renew()
 
     def on_input_changed(self, message: Input.Changed) -> None:
-        """What is typed is in force at once."""
+        """Apply the words while they are typed."""
         self._order = replace(self._order, words=message.value)
         self._renew()
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
-        """Back to the list."""
+        """Return to the list."""
         self._hide_words()
 
     def _hide_words(self) -> None:

@@ -1,7 +1,7 @@
-"""A thread's time in one line: a bar of kinds, and what came before it as a sparkline.
+"""A thread's time in one line: a bar of kinds, and a sparkline of its history.
 
-Pieces of text with the name of a style, as all lines are; ``on effective`` is the ground of a kind's colour,
-``effective`` its colour as ink.
+Like all lines, they are parts of text with the name of a style. ``on effective`` is the background in a kind's colour,
+``effective`` its colour for text.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from headway.views.palette import OFF_PROCESSOR, ON_PROCESSOR, ORDER, PALETTE
 __all__ = ["NEVER", "bar", "cells_of", "divided", "ground", "spark"]
 
 NEVER = 255
-"""In a history: the thread was not there, or nothing is known of it."""
+"""The value in a history for an interval in which the thread did not exist or was not seen."""
 _LEVELS = "▁▂▃▄▅▆▇█"
 _ZERO = "·"
 _DIVIDER = "│"
 
 
 def ground(kind: Kind) -> str:
-    """The style of a bar's piece of this kind."""
+    """Return the style of the part of a bar for this kind."""
     return f"on {kind.value}"
 
 
 def divided(amounts: Sequence[int], cells: int) -> list[int]:
-    """So many cells in the proportions of the amounts, to less than a cell each: by largest remainders."""
+    """Divide ``cells`` cells in the proportion of the amounts, by largest remainders: each is off by less than a cell."""
     whole = sum(amounts)
     if whole <= 0:
         return [0] * len(amounts)
@@ -39,14 +39,14 @@ def divided(amounts: Sequence[int], cells: int) -> list[int]:
 
 
 def cells_of(times: Mapping[Kind, int], cells: int) -> dict[Kind, int]:
-    """How many of so many cells each kind has."""
+    """Return how many of ``cells`` cells each kind gets."""
     return dict(zip(ORDER, divided([max(times.get(kind, 0), 0) for kind in ORDER], cells), strict=True))
 
 
 def bar(times: Mapping[Kind, int], width: int, *, letters: bool = False) -> Line:
-    """The bar in exactly ``width`` columns: the kinds on the processor, a line, those off it.
+    """Return the bar in exactly ``width`` columns: the kinds on the processor, a line, the kinds off it.
 
-    Every piece begins with the letter of its kind; ``letters``: it consists of it, for screens without colour.
+    Every part begins with the letter of its kind. ``letters``: it consists of the letter, for screens without colour.
     """
     cells = cells_of(times, max(width - 1, 0))
     if width < 1 or not any(cells.values()):
@@ -61,13 +61,13 @@ def bar(times: Mapping[Kind, int], width: int, *, letters: bool = False) -> Line
 
 def _piece(kind: Kind, cells: int, letters: bool) -> str:
     letter = PALETTE[kind].letter
-    if letters:  # what a thread mostly does is wait: that is not to be what the eye sees first
+    if letters:  # threads mostly wait, so waiting must not dominate the picture
         return letter + "." * (cells - 1) if kind is Kind.WAIT else letter * cells
     return letter.ljust(cells)
 
 
 def spark(history: Sequence[int], width: int) -> str:
-    """The last values of a history, per cent or `NEVER`, one a column, the newest at the right end."""
+    """Return the last values of a history (per cent or `NEVER`), one for each column, the newest at the right."""
     last = history[-width:] if width > 0 else ()
     return "".join([_SPARK[value] for value in last]).rjust(max(width, 0))
 

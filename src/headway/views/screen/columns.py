@@ -1,7 +1,7 @@
-"""The columns of the screen's list, and what a row shows in each.
+"""The columns of the screen's list, and the text of a row in each.
 
-Figures are shares of the time in which the thread was measured in this interval. In a narrow terminal there are few
-columns, with more room come more; the bar, the history and the reason grow with it.
+Figures are shares of the time in which the thread was measured in this interval. A narrow terminal shows few columns, a
+wider one more; the bar, the history and the reason of waiting grow with it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ __all__ = ["Column", "Layout", "line_of", "per_cent", "titles"]
 
 _MARKS = {Quality.EXACT: "", Quality.BOUND: "≤", Quality.SAMPLED: "~", Quality.UNAVAILABLE: ""}
 _NOTABLE = 0.10
-"""A loss of this share of the time that a thread was able to run is worth a colour."""
+"""A loss of this share of the time in which a thread was able to run is highlighted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: what it is called here and in `roster.ORDERS`, its title, and its columns on the screen."""
+    """A column: its name here and in `roster.ORDERS`, its title, and its width."""
 
     name: str
     title: str
@@ -45,7 +45,7 @@ _FIGURES: Mapping[str, tuple[str, str]] = {
     "ready": ("ready", ""),
     "wait": ("wait", ""),
 }
-"""Title, and the index whose quality it has."""
+"""The title, and the index whose quality the column has."""
 _ORDER = ("name", "tid", "pid", *_FIGURES, "bar", "history", "for")
 _MORE = (
     ("kernel", 96),
@@ -57,27 +57,27 @@ _MORE = (
     ("stolen", 144),
     ("stall", 160),
 )
-"""Columns that come with more room, and from how many columns of the screen on."""
+"""Columns that need a wide screen, and the width from which on they are shown."""
 _LESS = (("te", 64), ("for", 72), ("history", 56), ("rpi", 48), ("tid", 40))
-"""Columns that go where there is less."""
+"""Columns that are dropped on a narrow screen, and the width below which."""
 _WORDS = {"name": "thread", "tid": "tid", "pid": "pid", "bar": "", "history": "history", "for": "waits for"}
 _STRETCH = (("bar", 16, 48, 4), ("history", 7, KEPT, 3), ("for", 9, 22, 1), ("name", 15, 28, 1))
-"""Name, columns at least and at most, and parts of what is left over."""
+"""Name, smallest and largest width, and the part of the remaining room that the column gets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The columns in their order, for one width and one sort of ledger."""
+    """The columns in their order, for one width and one type of ledger."""
 
     columns: tuple[Column, ...]
     marks: Mapping[str, str]
-    """What stands before the figures of a column: ≤, ~ or nothing."""
+    """The mark before the figures of a column: ≤, ~ or nothing."""
     hidden: frozenset[str]
-    """Columns whose figures cannot be had."""
+    """The columns whose figures are not available."""
     letters: bool = False
-    """For screens without colour."""
+    """Draw bars with letters, for screens without colour."""
     depth: int = 0
-    """How far threads are indented: 1 below processes."""
+    """The indent of threads: 1 below processes."""
 
     @staticmethod
     def of(ledger: Ledger, width: int, *, digits: int = 7, letters: bool = False, depth: int = 0) -> Layout:
@@ -87,7 +87,7 @@ class Layout:
         hidden = frozenset(name for name, worth in of_column.items() if worth is Quality.UNAVAILABLE)
         names = [name for name in _ORDER if name not in {more for more, least in _MORE if width < least}]
         names = [name for name in names if name not in {less for less, least in _LESS if width < least}]
-        # On this machine or with this kernel some can never have a figure: their room is for others.
+        # columns that can never have a figure on this machine or kernel leave their room to others
         names = [name for name in names if name not in hidden or name in ("rpi", "epi", "te")]
         widths = {name: least for name, least, _, _ in _STRETCH if name in names}
         for name in names:
@@ -100,7 +100,7 @@ class Layout:
         return Layout(columns, {name: _MARKS[worth] for name, worth in of_column.items()}, hidden, letters, depth)
 
     def at(self, x: int) -> str | None:
-        """The column at this place of the screen; None: there is none."""
+        """Return the column at position ``x`` of the screen, or None."""
         end = 0
         for column in self.columns:
             end += column.width + 1
@@ -114,7 +114,7 @@ def _title(name: str) -> str:
 
 
 def _stretch(widths: dict[str, int], room: int) -> None:
-    """Give what is left over to the columns that can use it, or take what is missing from them."""
+    """Distribute the remaining room to the columns that can use it, or take from them what is missing."""
     missing = sum(widths.values()) - room
     for name, _, _, _ in _STRETCH:
         if missing > 0 and name in widths:
@@ -133,7 +133,7 @@ def _stretch(widths: dict[str, int], room: int) -> None:
 
 
 def titles(layout: Layout, order: Order, width: int) -> Line:
-    """The line above the list; the column that it is ordered by is marked."""
+    """Return the line above the list. The column that orders it is marked."""
     line: Line = []
     for column in layout.columns:
         title = layout.marks.get(column.name, "") + column.title
@@ -147,7 +147,7 @@ def titles(layout: Layout, order: Order, width: int) -> Line:
 
 
 def line_of(row: Row, layout: Layout, width: int) -> Line:
-    """A row in exactly ``width`` columns."""
+    """Return a row in exactly ``width`` columns."""
     line: Line = []
     for column in layout.columns:
         line += _CELLS[column.name](row, column, layout) if column.name in _CELLS else _figure(row, column, layout)
@@ -156,14 +156,14 @@ def line_of(row: Row, layout: Layout, width: int) -> Line:
 
 
 def _padded(line: Line, width: int, style: str) -> Line:
-    """Without the space after the last column, and filled up; what is too wide is cut where the screen ends."""
+    """Replace the space after the last column by padding. What is too wide is cut at the edge of the screen."""
     line.pop()
     line.append((" " * width, style))
     return line
 
 
 def per_cent(part: float) -> str:
-    """A share of one in five columns at most; what is exactly nothing is a dot.
+    """Return a share of one in at most five columns. Exactly zero is a dot.
 
     >>> per_cent(1.0), per_cent(0.431), per_cent(0.0042), per_cent(0.00001), per_cent(0.0)
     ('100%', '43%', '0.4%', '<.1%', '·')

@@ -1,4 +1,4 @@
-"""Where a screen's ledgers come from: from something that goes on, or from what is there already."""
+"""The sources of a screen's ledgers: a running measurement, or a finished recording."""
 
 from __future__ import annotations
 
@@ -12,41 +12,42 @@ __all__ = ["Live", "Timeline"]
 
 @runtime_checkable
 class Live(Protocol):
-    """Measuring goes on: each interval comes once, in the order of time."""
+    """A running measurement. Each interval comes once, in the order of time."""
 
     title: str
-    """What is measured, in words; not clean."""
+    """What is measured, in words; not sanitised for a terminal."""
 
     def ledgers(self) -> AsyncIterator[Ledger]:
-        """The ledger of each interval, when it is over, until measuring ends."""
+        """Yield the ledger of each interval at its end, until measuring ends."""
 
     def last_words(self) -> str:
-        """Why it ended, for the screen that stays."""
+        """Return why measuring ended, for the screen that stays."""
 
 
 @runtime_checkable
 class Timeline(Protocol):
-    """Intervals of equal length that are all there, one after the other; one can move among them."""
+    """Consecutive intervals of equal length that are all available, so that the user can move among them."""
 
     title: str
-    """What was measured, in words; not clean."""
+    """What was measured, in words; not sanitised for a terminal."""
 
     @property
     def number(self) -> int:
-        """How many there are; 1 at least."""
+        """The number of intervals, at least 1."""
 
     @property
     def began(self) -> int:
-        """When the first began, in the ledgers' time unit."""
+        """The start of the first interval, in the ledgers' time unit."""
 
     def ledgers(self, last: int, most: int) -> list[Ledger]:
-        """The ledger of interval ``last``, from 0, with up to ``most`` - 1 before it; it may take a while.
+        """Return the ledgers of up to ``most`` intervals, of which the last is number ``last`` (from 0). It may take a
+        while.
 
-        Raises HeadwayError where it cannot be read.
+        Raises HeadwayError if they cannot be read.
         """
 
     def rescaled(self, halve: bool, at: int) -> int | None:
-        """Make the intervals half or twice as long: the number of the one that has the beginning of ``at``.
+        """Make the intervals half or twice as long, and return the number of the one that contains the start of ``at``.
 
-        None: they stay as they are.
+        Returns None, and changes nothing, if that is not possible.
         """

@@ -1,4 +1,4 @@
-"""What the keys do and what the signs mean, in lines."""
+"""The help: what the keys do and what the signs mean."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ KEYS: Sequence[tuple[str, str]] = (
     ("Ctrl-Z", "stop for a while, as a shell does; fg goes on"),
     ("q", "leave; a command that runs goes on"),
 )
-"""Keys that there always are."""
+"""The keys that are always available."""
 TIME_KEYS: Sequence[tuple[str, str]] = (
     ("← →", "one interval back, forth; [ ]: ten"),
     ("g G", "to the beginning, to the end"),
     ("z Z", "intervals half as long, twice as long"),
     ("Space", "go through time, stop"),
 )
-"""Those where one can move through time."""
+"""The keys for moving through time."""
 _COLUMNS = (
     ("RPI", "processor time that the thread had, in per cent of the time measured"),
     ("EPI", "of it in its own code: progress; ≤: at most, ~: sampled, –: not to be had here"),
@@ -48,7 +48,7 @@ _COLUMNS = (
 
 
 def help_lines(ledger: Ledger, width: int, *, time: bool) -> list[Line]:
-    """The lines, of at most ``width`` columns; ``time``: one can move through it."""
+    """Return the help in lines of at most ``width`` columns. ``time``: the user can move through time."""
     keys = [(key, words) for key, words in KEYS if not (time and key == "Space")]
     lines: list[Line] = [[("keys", "title")]]
     lines += _pairs([*keys[:-1], *(TIME_KEYS if time else ()), keys[-1]], width)

@@ -1,6 +1,6 @@
-"""Lines to Textual's strips: the styles that lines name, as colours of a dark or a light screen, or as none.
+"""Conversion of lines to Textual's strips: the styles become colours of a dark or light screen, or no colours.
 
-What a terminal cannot show is replaced by ASCII here, last of all.
+Characters that the terminal cannot show are replaced by ASCII here, as the last step.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LIGHT = {
     "key": "bold #000000 on #dadee3",
 }
 _GROUNDS = {"dark": ("#121212", "#2b3340", "#1c1f24"), "light": ("#ffffff", "#cfe0f5", "#eef0f3")}
-"""Of everything, of the chosen row, of the lines that frame the list."""
+"""The colours of the background, of the chosen row, and of the lines around the list."""
 _PLAIN = {
     "": "",
     "dim": "",
@@ -51,7 +51,7 @@ _PLAIN = {
     "key": "reverse",
 }
 _BARE = frozenset({*_DARK, *(kind.value for kind in PALETTE)} - {"key"})
-"""Styles in which a space looks like any other."""
+"""The styles in which spaces look alike."""
 _ALIASES = {
     "sorted": "title",
     "yellow": "fair",
@@ -61,12 +61,12 @@ _ALIASES = {
     "bold yellow": "fair",
     "bold green": "good",
 }
-"""Styles of other views' lines."""
+"""The styles of other views' lines."""
 _SIMPLER = str.maketrans("≤…·–│×µ─▴▾▸▁▂▃▄▅▆▇█±←", "<~.-|xu-^v>_.-:=+*#+<")
 
 
 class Paint:
-    """How a screen's lines look: ``ground`` is "dark" or "light"; ``coloured``: or without any colour at all."""
+    """The look of a screen's lines. ``ground`` is "dark" or "light"; ``coloured``: use colour."""
 
     def __init__(self, ground: str = "dark", *, coloured: bool = True, unicode: bool = True) -> None:
         self.ground, self.coloured, self.unicode = ground, coloured, unicode
@@ -77,7 +77,7 @@ class Paint:
         self._style = lru_cache(self._made)
 
     def strip(self, line: Line, width: int, back: Style | None = None) -> Strip:
-        """The line in exactly ``width`` columns, on a ground of its own."""
+        """Return the line in exactly ``width`` columns, on the background ``back``."""
         back = back or self.back
         segments: list[Segment] = []
         held, named = "", ""
@@ -88,7 +88,7 @@ class Paint:
             if size > left:
                 text, size = (text[:left] if text.isspace() else fit(text, left)), left
             left -= size
-            # Every piece costs, here and on its way to the terminal: what looks alike is one.
+            # Every segment costs time, here and in the terminal, so segments that look alike are joined.
             if name == named or (name in _BARE and named in _BARE and text.isspace()):
                 held += text
                 continue

@@ -1,4 +1,4 @@
-"""The panel: everything that is known of one thread, or of one process, in this interval."""
+"""The panel: everything that is known of one thread or one process in this interval."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["panel"]
 
 _MARKS = {Quality.EXACT: "", Quality.BOUND: "≤", Quality.SAMPLED: "~", Quality.UNAVAILABLE: ""}
 _CALLS = 8
-"""So many system calls are listed beside all states."""
+"""The number of system calls listed in the section before all states."""
 _INDICES = (
     ("RPI", "rpi"),
     ("EPI", "epi"),
@@ -37,7 +37,7 @@ _EFFICIENCIES = (("TE", "te"), ("ME", "me"), ("KE", "ke"), ("IOE", "ioe"))
 def panel(
     picture: Picture, row: Row, width: int, *, advice: Sequence[Advice] = (), letters: bool = False
 ) -> list[Line]:
-    """The panel of a row in lines of at most ``width`` columns; ``advice``: that was given for the whole ledger."""
+    """Return the panel of a row in lines of at most ``width`` columns. ``advice`` is that for the whole ledger."""
     ledger = picture.ledger
     chosen = picture.threads_of(row)
     states = chosen[0].states if len(chosen) == 1 else add_states(*(thread.states for thread in chosen))
@@ -83,7 +83,7 @@ def _head(ledger: Ledger, row: Row, width: int, letters: bool) -> Iterator[Line]
 
 
 def _indices(ledger: Ledger, row: Row, chosen: Sequence[Thread], width: int) -> Iterator[Line]:
-    """The indices of a thread, as the model has them; of a process each thread has its own."""
+    """Yield the indices of a thread. A process has none, because each of its threads has its own."""
     if len(chosen) != 1:
         return
     indices = ledger.indices(chosen[0])
@@ -104,7 +104,7 @@ def _indices(ledger: Ledger, row: Row, chosen: Sequence[Thread], width: int) -> 
 
 
 def _calls(ledger: Ledger, states: Mapping[str, Cell], span: int, width: int) -> Iterator[Line]:
-    """The system calls with most time in the kernel, waits not counted."""
+    """Yield the system calls with most time in the kernel, not counting waits."""
     calls = [(cell, name.partition(".")[2]) for name, cell in states.items() if name.startswith("kernel.")]
     calls = sorted((row for row in calls if row[0].time or row[0].count), key=lambda row: (-row[0].time, row[1]))
     if not calls:
@@ -117,7 +117,7 @@ def _calls(ledger: Ledger, states: Mapping[str, Cell], span: int, width: int) ->
 
 
 def _waits(ledger: Ledger, chosen: Sequence[Thread], width: int) -> Iterator[Line]:
-    """What it waits for and who ends the waits; who has the processor while it is ready."""
+    """Yield what the threads wait for, who ends their waits, and who has the processor while they are ready."""
     if not any(thread.causes for thread in chosen):
         if ledger.source == "bpf":
             text = "who ends its waits, and has the processor meanwhile, is recorded with --why wait"
@@ -130,7 +130,7 @@ def _waits(ledger: Ledger, chosen: Sequence[Thread], width: int) -> Iterator[Lin
 
 
 def _states(ledger: Ledger, states: Mapping[str, Cell], span: int, width: int) -> Iterator[Line]:
-    """Every state, by kind, most time first."""
+    """Yield every state, by kind, most time first."""
     yield _title(_columns("all states", width))
     rows = sorted(states.items(), key=lambda item: (ORDER.index(kind_of(item[0])), -item[1].time, item[0]))
     for name, cell in rows:
@@ -144,7 +144,7 @@ _MIN_NAME = 16
 
 
 def _shown(width: int) -> tuple[tuple[str, int], ...]:
-    """The columns of figures that there is room for, beside the name."""
+    """Return the columns of figures that fit beside the name."""
     shown: tuple[tuple[str, int], ...] = _FIGURES
     while shown and width - sum([w for _, w in shown]) < _MIN_NAME:
         shown = shown[:-1]
@@ -175,6 +175,6 @@ def _advice(ledger: Ledger, chosen: Sequence[Thread], advice: Sequence[Advice], 
 
 
 def _notes(ledger: Ledger, width: int) -> Iterator[Line]:
-    """Why figures are not exact."""
+    """Yield why figures are not exact."""
     for name, reason in ledger.reasons.items():
         yield from ([(line, "dim")] for line in indented(f"{name}: {reason}", width, "", "  "))

@@ -1,6 +1,6 @@
-"""The threads of a screen: their times and their history, in the order that was asked for, those that were asked for.
+"""The threads of a screen: their times and history, filtered and ordered as the user asks.
 
-All threads are only added up and put in order here; what costs more is done for those that can be seen.
+For all threads only what is needed to filter and order them is computed. The rest is computed for visible ones.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from .bar import NEVER
 __all__ = ["KEPT", "Key", "Order", "Picture", "Process", "Roster", "Row", "waits_most_for"]
 
 KEPT = 60
-"""So many intervals of a thread's history are kept."""
+"""The number of intervals of a thread's history that are kept."""
 
 Key = tuple[int, int]
 """(tid, birth) of a thread; (pid, -1) of a process."""
 
 
 class Row:
-    """A thread on the screen. There are thousands, each second: no more is worked out of one than is asked for."""
+    """A thread on the screen. There are thousands every second, so nothing is computed before it is asked for."""
 
     __slots__ = ("history", "thread", "times")
     members, folded = 1, False
@@ -32,16 +32,17 @@ class Row:
     def __init__(self, thread: Thread, times: Mapping[Kind, int], history: bytes) -> None:
         self.thread, self.times = thread, times
         self.history = history
-        """EPI in per cent of the time measured, interval by interval, the newest last; `bar.NEVER`: not known."""
+        """EPI in per cent of the time measured, one value for each interval, the newest last; `bar.NEVER`: not known.
+        """
 
     @property
     def key(self) -> Key:
-        """What tells it from every other row."""
+        """The key that identifies the row."""
         return self.thread.key
 
     @property
     def tid(self) -> int:
-        """Its id; of a process the process's."""
+        """The thread's id; for a process its pid."""
         return self.thread.tid
 
     @property
@@ -51,7 +52,7 @@ class Row:
 
     @property
     def name(self) -> str:
-        """As the thread calls itself: not clean."""
+        """The thread's name; not sanitised for a terminal."""
         return self.thread.name
 
     @property
@@ -61,17 +62,17 @@ class Row:
 
     @property
     def rpi(self) -> int:
-        """Processor time."""
+        """Processor time, in the ledger's time unit."""
         return processor_time(self.times)
 
     def share(self, kind: Kind) -> float:
-        """The part of the time measured that was of this kind, from 0 to 1."""
+        """Return the share of this kind in the time measured, from 0 to 1."""
         span = self.span
         return self.times.get(kind, 0) / span if span else 0.0
 
 
 class Process(Row):
-    """A process with its threads added up; ``folded``: these are not shown. ``thread``: its first."""
+    """A process with its threads added up. ``folded``: the threads are not shown. ``thread`` is its first thread."""
 
     __slots__ = ("_span", "folded", "members")
 
@@ -87,7 +88,7 @@ class Process(Row):
 
     @property
     def key(self) -> Key:
-        """What tells it from every other row."""
+        """The key that identifies the row."""
         return self.pid, -1
 
     @property
@@ -103,20 +104,20 @@ class Process(Row):
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is shown, and in which order."""
+    """Which rows are shown, and in which order."""
 
     column: str = "epi"
     """One of `ORDERS`."""
     backwards: bool = False
-    """The other way round than the column begins with: figures with the largest, words with the first."""
+    """Reverse the column's usual order, which is the largest figure first, or the alphabet."""
     words: str = ""
-    """Only threads that have all of these words in their name, or whose tid or pid begins so."""
+    """Show only threads whose name contains all these words, or whose tid or pid begins with them."""
     busy: bool = False
-    """Only threads that had a processor in this interval."""
+    """Show only threads that had a processor in this interval."""
     tree: bool = False
-    """By process."""
+    """Group by process."""
     folded: Set[int] = frozenset()
-    """Processes whose threads are not shown, by pid."""
+    """The pids of processes whose threads are not shown."""
 
 
 @dataclass(frozen=True)
@@ -131,18 +132,18 @@ class Picture:
 
     @cached_property
     def busy(self) -> int:
-        """How many had a processor."""
+        """The number of threads that had a processor."""
         first, *others = (kind for kind in Kind if kind.in_rpi)
         return sum([1 for row in self.every if row.times[first] or any(row.times[kind] for kind in others)])
 
     def threads_of(self, row: Row) -> tuple[Thread, ...]:
-        """The thread of a row, or the threads of the process that it is."""
+        """Return the thread of a row, or all threads if the row is a process."""
         if not isinstance(row, Process):
             return (row.thread,)
         return tuple([other.thread for other in self.every if other.pid == row.pid])
 
     def rows(self, order: Order) -> list[Row]:
-        """The rows to be shown. Those that are equal in the order stay as they were, so that none jumps about."""
+        """Return the rows to show. The sort is stable, so that rows that compare equal do not jump."""
         kept: Iterable[Row] = self.every
         if order.busy or order.words:
             kept = [row for row in self.every if _wanted(row, order)]
@@ -203,11 +204,11 @@ ORDERS: Mapping[str, tuple[Callable[[Row], float | str], bool]] = {
     "history": (_history, True),
     "for": (lambda row: waits_most_for(row) or "\U0010ffff", False),
 }
-"""What rows can be ordered by: the figure of a row, and whether the largest comes first."""
+"""The column names by which rows can be ordered: the row's figure, and whether the largest comes first."""
 
 
 def waits_most_for(row: Row) -> str:
-    """The state of kind wait that had most of its time; "" if it did not wait, or is a process."""
+    """Return the wait with most time, without ``wait.``; "" if there was none, or if the row is a process."""
     if isinstance(row, Process) or not row.times.get(Kind.WAIT, 0):
         return ""
     waits = [(cell.time, state) for state, cell in row.thread.states.items() if kind_of(state) is Kind.WAIT]
@@ -225,7 +226,7 @@ class Roster:
     _histories: dict[Key, bytes] = field(default_factory=dict)
 
     def take(self, ledger: Ledger) -> Picture:
-        """The picture of the next interval. What has ended, and been shown once, is forgotten."""
+        """Return the picture of the next interval. Threads that have ended are shown once and then forgotten."""
         before, now = self._histories, {}
         rows = []
         largest, effective = 0, Kind.EFFECTIVE
@@ -235,7 +236,7 @@ class Roster:
             tid, span = thread.tid, thread.span
             key = tid, thread.birth
             value = 100 * times[effective]
-            if value:  # most have none
+            if value:  # most have 0
                 value = min(max(-(-value // span), 0), 100) if span > 0 else NEVER
             history = (before.get(key, b"") + _BYTES[value])[-KEPT:]
             now[key] = history
@@ -246,7 +247,7 @@ class Roster:
         return Picture(ledger, rows, max(largest, max([thread.pid for thread in ledger.threads], default=0)))
 
     def recall(self, ledgers: Iterable[Ledger]) -> Picture | None:
-        """The picture of the last of these, with the others as its history."""
+        """Return the picture of the last ledger, with the earlier ones as history."""
         self._histories = {}
         picture = None
         for ledger in ledgers:

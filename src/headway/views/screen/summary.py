@@ -1,4 +1,4 @@
-"""The lines above the list: what is measured, since when, how much of the processors' time was of which kind."""
+"""The lines above the list: what is measured, since when, and the processors' time by kind."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .roster import Picture
 __all__ = ["HEIGHT", "moment_of", "summary"]
 
 HEIGHT = 3
-"""Lines."""
+"""The number of lines."""
 
 
 def summary(
     picture: Picture, title: str, moment: str, width: int, *, note: str = "", letters: bool = False
 ) -> list[Line]:
-    """Three lines of at most ``width`` columns: what and when; threads, quality, losses; kinds of time."""
+    """Return three lines of at most ``width`` columns: what and when; threads, quality and losses; kinds of time."""
     lines = [
         _beside(
             [("headway top ", "title"), (clean(title, 400), "")], [(note, "bad" if note else ""), (moment, "")], width
@@ -36,7 +36,7 @@ def summary(
 
 
 def _beside(left: Line, right: Line, width: int) -> Line:
-    """One at the left end and one at the right, which is cut last."""
+    """Return ``left`` and ``right`` at the two ends of a line. ``left`` is cut first."""
     right = [(text + " ", style) for text, style in right if text]
     taken = sum(width_of(text) for text, _ in right)
     room = max(width - taken - 1, 0)
@@ -59,24 +59,24 @@ def _threads(picture: Picture, width: int) -> Line:
     lost = named_losses(ledger.losses)
     left: Line = [(text, "dim"), (" · ", "dim"), (f"lost {lost}" if lost else "lost 0", "bad" if lost else "dim")]
     quality = _quality(ledger)
-    # What was lost comes first, where there is no room for both.
+    # If there is not room for both, the losses are shown.
     fits = sum(width_of(text) for text, _ in left) + width_of(quality) + 2 <= width
     return _beside(left, [(quality, "dim")] if fits or not lost else [], width)
 
 
 def _quality(ledger: Ledger) -> str:
-    """In few words how good the figures are; help says it in sentences."""
+    """Return in few words how good the figures are. The help has it in sentences."""
     worth = indices_of({}, ledger.precision).quality["epi"]
     words = {Quality.EXACT: "exact", Quality.BOUND: "EPI at most (≤)", Quality.SAMPLED: "sampled (~)"}
     return f"{words.get(worth, 'EPI unavailable')}, {ledger.source}"
 
 
 _OF_PROCESSORS = {Kind.WAIT: "idle", Kind.UNKNOWN: "others"}
-"""What a processor does that no thread is in that is measured: nothing, or threads that are not."""
+"""Names for what a processor does besides measured threads: nothing, or threads that are not measured."""
 
 
 def _kinds(picture: Picture, width: int, letters: bool) -> Line:
-    """A bar of all processors' time, or where that is not known of what the threads had, and its shares in words."""
+    """Return a bar of all processors' time and its shares in words. If that is not known, use the threads' time."""
     times, what = _whole(picture)
     whole = sum(times.values())
     room = max(width // 4, 10)
@@ -103,7 +103,7 @@ def _whole(picture: Picture) -> tuple[Mapping[Kind, int], str]:
 
 
 def moment_of(ledger: Ledger, began: int) -> str:
-    """When an interval was, and how long."""
+    """Return when an interval was, and how long."""
     if ledger.time_unit == "cycles":
         return f"until cycle {ledger.window.end - began:,} · {ledger.window.duration:,} cycles"
     after = with_unit(ledger.window.end - began, ledger.time_unit, 7, " ")

@@ -1,7 +1,7 @@
-"""What the screen is made of: lines that stand, lines that scroll, and the list of threads.
+"""The widgets of the screen: fixed lines, scrolling lines, and the list of threads.
 
-All of them draw single lines (Textual's line API): of thousands of threads only those that can be seen cost anything,
-and none of their names is ever taken for markup.
+All of them draw single lines (Textual's line API). So only the visible ones of thousands of threads cost anything, and
+no name is ever interpreted as markup.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ __all__ = ["Lines", "Scroll", "ThreadList"]
 
 
 class Lines(Widget):
-    """Lines that are made anew, for the width there is, when they are to change."""
+    """Fixed lines, which are made for the available width when they change."""
 
     class Clicked(Message):
-        """Somebody clicked on a place of it."""
+        """The user clicked on the widget at column ``x``."""
 
         def __init__(self, widget: Lines, x: int) -> None:
             super().__init__()
@@ -43,12 +43,12 @@ class Lines(Widget):
         self._width = -1
 
     def renew(self) -> None:
-        """What it shows has changed."""
+        """Make the lines again, because what they show has changed."""
         self._width = -1
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """One of its lines."""
+        """Return one of its lines."""
         width = self.size.width
         if width != self._width:
             paint = self._paint()
@@ -57,7 +57,7 @@ class Lines(Widget):
         return self._strips[y] if y < len(self._strips) else Strip.blank(width, self._paint().frame)
 
     def on_click(self, event: events.Click) -> None:
-        """Say where."""
+        """Post `Clicked`."""
         self.post_message(self.Clicked(self, event.x))
 
 
@@ -70,25 +70,25 @@ class Scroll(ScrollView, can_focus=True):
         self._lines: Sequence[Line] = ()
 
     def show(self, lines: Sequence[Line]) -> None:
-        """Show these."""
+        """Show these lines."""
         self._lines = lines
         _resize(self, len(lines))
         self.refresh()
 
     @property
     def room(self) -> int:
-        """Columns that a line has."""
+        """The width of a line."""
         return max(self.scrollable_content_region.width - 1, 1)
 
     def render_line(self, y: int) -> Strip:
-        """One of the lines that can be seen."""
+        """Return one of the visible lines."""
         width, at, paint = self.size.width, y + self.scroll_offset.y, self._paint()
         line = self._lines[at] if at < len(self._lines) else []
         return paint.strip([(" ", ""), *line], width, paint.frame)
 
 
 class ThreadList(ScrollView, can_focus=True):
-    """The threads, one a line; the chosen one stays chosen wherever it goes."""
+    """The list of threads, one a line. The chosen one stays chosen wherever it moves."""
 
     BINDINGS = [  # noqa: RUF012
         Binding("up,k", "move(-1)", show=False),
@@ -102,7 +102,7 @@ class ThreadList(ScrollView, can_focus=True):
     ]
 
     class Chosen(Message):
-        """Another row was chosen; ``again``: the chosen one was, by a click; ``fold``: on the sign before it."""
+        """The user chose a row. ``again``: a click on the chosen one. ``fold``: a click on the sign before it."""
 
         def __init__(self, key: Key, *, again: bool = False, fold: bool = False) -> None:
             super().__init__()
@@ -114,21 +114,21 @@ class ThreadList(ScrollView, can_focus=True):
         self._rows: Sequence[Row] = ()
         self._layout_of_columns: Layout | None = None
         self.chosen: Key | None = None
-        """The key of the row that is marked; None: the first one, whichever that is."""
+        """The key of the marked row; None: the first row, whichever that is."""
         self._place = 0
 
     @property
     def room(self) -> int:
-        """Columns that a row has."""
+        """The width of a row."""
         return max(self.scrollable_content_region.width, 1)
 
     @property
     def row(self) -> Row | None:
-        """The row that is marked."""
+        """The marked row."""
         return self._rows[self._place] if self._place < len(self._rows) else None
 
     def show(self, rows: Sequence[Row], layout: Layout) -> None:
-        """Show these; the chosen one is followed if it could be seen before."""
+        """Show these rows. If the chosen one was visible before, it is followed."""
         top, height = self.scroll_offset.y, max(self.size.height, 1)
         was_seen = top <= self._place < top + height
         self._rows, self._layout_of_columns = rows, layout
@@ -139,7 +139,7 @@ class ThreadList(ScrollView, can_focus=True):
         self.refresh()
 
     def choose(self, key: Key | None) -> None:
-        """Mark this row."""
+        """Mark the row with this key."""
         self.chosen = key
         self._find()
         self._see()
@@ -150,14 +150,14 @@ class ThreadList(ScrollView, can_focus=True):
             self._place = 0
             return
         found = next((at for at, row in enumerate(self._rows) if row.key == self.chosen), None)
-        if found is None:  # it is not there any more: what is in its place is marked, and followed
+        if found is None:  # the row is gone: mark the one in its place, and follow that
             self._place = min(self._place, max(len(self._rows) - 1, 0))
             self.chosen = self._rows[self._place].key if self._rows else None
         else:
             self._place = found
 
     def _see(self) -> None:
-        """Scroll as little as is needed for the marked row to be seen."""
+        """Scroll by the smallest amount that makes the marked row visible."""
         top, height = self.scroll_offset.y, max(self.size.height, 1)
         if self._place < top:
             self.scroll_to(y=self._place, animate=False, immediate=True)
@@ -171,19 +171,19 @@ class ThreadList(ScrollView, can_focus=True):
             self.post_message(self.Chosen(self.chosen))
 
     def action_move(self, by: int) -> None:
-        """One up or down."""
+        """Move the mark by ``by`` rows."""
         self._go(self._place + by)
 
     def action_page(self, by: int) -> None:
-        """As many as can be seen."""
+        """Move the mark by ``by`` pages."""
         self._go(self._place + by * max(self.size.height - 1, 1))
 
     def action_end(self, way: int) -> None:
-        """To the first or the last."""
+        """Move the mark to the first or last row."""
         self._go(0 if way < 0 else len(self._rows))
 
     def on_click(self, event: events.Click) -> None:
-        """Choose what is there."""
+        """Choose the row at the click."""
         place = event.y + self.scroll_offset.y
         if not 0 <= place < len(self._rows):
             return
@@ -193,7 +193,7 @@ class ThreadList(ScrollView, can_focus=True):
         self.post_message(self.Chosen(row.key, again=again, fold=isinstance(row, Process) and event.x < 2))
 
     def render_line(self, y: int) -> Strip:
-        """One of the rows that can be seen."""
+        """Return one of the visible rows."""
         width, at, paint = self.size.width, y + self.scroll_offset.y, self._paint()
         if at >= len(self._rows) or self._layout_of_columns is None:
             return Strip.blank(width, paint.back)
@@ -202,6 +202,6 @@ class ThreadList(ScrollView, can_focus=True):
 
 
 def _resize(view: ScrollView, lines: int) -> None:
-    """Tell a view how many lines it has; only where that changes something, because all is laid out again then."""
+    """Set the number of lines of a view, if it has changed: setting it causes a new layout."""
     if view.virtual_size.height != lines:
         view.virtual_size = Size(0, lines)

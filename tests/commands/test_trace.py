@@ -160,9 +160,9 @@ def test_rows_that_cannot_be_written_are_one_sentence(tmp_path: Path, style: str
     with open("/dev/full", "w") as full:
         done = subprocess.run(arguments, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
     assert done.returncode == 125
-    assert (
-        done.stderr
-        == "headway: the rows cannot be written to standard output (No space left on device): redirect it to another place\n"
+    assert done.stderr == (
+        "headway: the rows cannot be written to standard output (No space left on device): "
+        "redirect it to another place\n"
     )
 
 
@@ -171,9 +171,8 @@ def test_rows_for_a_standard_output_that_is_closed_are_one_sentence(tmp_path: Pa
     script = f'exec "{sys.executable}" -c "{run}" trace decode "{write(tmp_path)}" >&-'
     done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 125
-    assert (
-        done.stderr
-        == "headway: the rows cannot be written to standard output (Bad file descriptor): redirect it to another place\n"
+    assert done.stderr == (
+        "headway: the rows cannot be written to standard output (Bad file descriptor): redirect it to another place\n"
     )
 
 

@@ -26,7 +26,7 @@ _INTERRUPTS = ("interrupts", "of the processor's time")
 
 
 def what_would_help(ledger: Ledger, advice: Sequence[Advice], width: int, *, figures: bool = False) -> Iterator[Line]:
-    """Yield the advice in lines of at most ``width`` columns. ``figures``: add the index, its value and its threshold."""
+    """Yield the advice in lines of at most ``width`` columns. ``figures``: add the index, value and threshold."""
     threads = {thread.tid: thread for thread in ledger.threads}
     yield from ([(line, _HEAD)] for line in indented("what would help", width, "", ""))
     for piece in advice:

@@ -17,7 +17,7 @@ __all__ = ["OFF_PROCESSOR", "ON_PROCESSOR", "ORDER", "PALETTE", "Look"]
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The look of a kind. Colours are ``#RRGGBB``. Text in the ink beside a colour is readable on it (contrast 4.5:1)."""
+    """The look of a kind. Colours are ``#RRGGBB``. The ink beside a colour can be read on it (contrast 4.5:1)."""
 
     letter: str
     """One ASCII character, different for each kind. It stands for the kind where there is no colour."""

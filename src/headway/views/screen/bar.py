@@ -27,7 +27,7 @@ def ground(kind: Kind) -> str:
 
 
 def divided(amounts: Sequence[int], cells: int) -> list[int]:
-    """Divide ``cells`` cells in the proportion of the amounts, by largest remainders: each is off by less than a cell."""
+    """Divide ``cells`` cells in the proportion of the amounts, by largest remainders; errors are below a cell."""
     whole = sum(amounts)
     if whole <= 0:
         return [0] * len(amounts)

@@ -419,10 +419,10 @@ def test_rows_that_lie_over_each_other_are_cut_and_counted() -> None:
         twice = [batch for batch in recording.batches() for _ in range(2)]
         stream = io.BytesIO()
         (note,) = recorded.write(exported(recording), twice, stream)
-        assert "lie over others" in note
+        assert "overlap others" in note
         slices: list[Slice] = read(stream.getvalue()).slices
         assert slices
-        assert "lie over others" in chrome.write(exported(recording), twice, io.BytesIO())[0]
+        assert "overlap others" in chrome.write(exported(recording), twice, io.BytesIO())[0]
 
 
 numbers = st.sampled_from([0, 1, 2, 3, 7, 2**31 - 1])

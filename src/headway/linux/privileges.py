@@ -1,7 +1,7 @@
-"""Giving up privileges, for good: another user, no capabilities but those named, and none by way of a program either.
+"""Giving up privileges for good: another user, and no capabilities but the named ones, not even through a program.
 
-capabilities(7), setresuid(2), and PR_SET_NO_NEW_PRIVS of prctl(2). Linux has these by thread: they are given up before
-a process has a second one.
+See capabilities(7), setresuid(2), and PR_SET_NO_NEW_PRIVS in prctl(2). On Linux these belong to a thread, so they are
+given up while the process has only one.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ __all__ = ["Capability", "User", "give_up", "permitted", "user_named", "without"
 
 
 class Capability(IntEnum):
-    """Those that some part of headway has a use for (include/uapi/linux/capability.h)."""
+    """The capabilities that some part of headway uses (include/uapi/linux/capability.h)."""
 
     DAC_READ_SEARCH = 2
-    """Read files whatever their owner: /proc/PID/mem and /proc/PID/syscall of others' processes."""
+    """Read files whatever their owner: /proc/PID/mem and /proc/PID/syscall of other users' processes."""
     KILL = 5
-    """Send signals to others' processes."""
+    """Send signals to other users' processes."""
     SETGID = 6
-    """Become another group's."""
+    """Change the group ids."""
     SETUID = 7
-    """Become another user."""
+    """Change the user ids."""
     SYS_PTRACE = 19
-    """Look into others' processes."""
+    """Look into other users' processes."""
     SYS_ADMIN = 21
     PERFMON = 38
-    """perf_event_open(2) for whole processors."""
+    """Use perf_event_open(2) for whole processors."""
     BPF = 39
 
 
@@ -53,7 +53,7 @@ class _Sets(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Whom a process can become."""
+    """A user that a process can become."""
 
     name: str
     uid: int
@@ -61,7 +61,7 @@ class User:
 
 
 def user_named(name: str) -> User:
-    """A user by name. Raises HeadwayError."""
+    """Return a user by name. Raises HeadwayError."""
     try:
         found = pwd.getpwnam(name)
     except (KeyError, ValueError, UnicodeError):
@@ -86,7 +86,7 @@ def _prctl(option: int, *arguments: int) -> int:
 
 
 def _get() -> tuple[int, int]:
-    """What is effective, and what is permitted, a bit each."""
+    """Return the bit masks of effective and permitted capabilities."""
     header, sets = _Header(_VERSION, 0), (_Sets * 2)()
     _check(_libc().capget(ctypes.byref(header), sets), "capget")
     return sets[0].effective | sets[1].effective << 32, sets[0].permitted | sets[1].permitted << 32
@@ -101,14 +101,14 @@ def _set(effective: int, permitted: int) -> None:
 
 
 def permitted() -> frozenset[Capability]:
-    """Of the capabilities named here, those that this thread may have in effect."""
+    """Return the capabilities named here that are permitted to this thread."""
     mask = _get()[1]
     return frozenset(one for one in Capability if mask >> one & 1)
 
 
 @contextmanager
 def without(capabilities: Collection[Capability]) -> Iterator[None]:
-    """Have these not in effect meanwhile, in this thread."""
+    """Make these capabilities ineffective meanwhile, in this thread."""
     effective, allowed = _get()
     _set(effective & ~_mask(capabilities), allowed)
     try:
@@ -122,15 +122,15 @@ def _mask(capabilities: Collection[Capability]) -> int:
 
 
 def give_up(user: User | None, keep: Collection[Capability] = ()) -> frozenset[Capability]:
-    """Become this user (None: stay who we are) and keep only these capabilities, if we have them, for good.
+    """Become this user (None: stay) and keep only these capabilities, as far as they are permitted, for good.
 
-    Returns those that are left. Raises OSError; then the process must not go on.
+    Returns the remaining capabilities. Raises OSError; then the process must not continue.
     """
     left = frozenset(keep) & permitted()
     mask = _mask(left)
     for number in range(64):
         if _prctl(_CAPBSET_READ, number) == 1:
-            _prctl(_CAPBSET_DROP, number)  # not allowed without CAP_SETPCAP, and not needed then
+            _prctl(_CAPBSET_DROP, number)  # fails without CAP_SETPCAP, and then is not needed
     _prctl(_CAP_AMBIENT, _CAP_AMBIENT_CLEAR_ALL)
     if user is not None:
         _check(_prctl(_SET_KEEPCAPS, 1), "keeping capabilities")

@@ -181,13 +181,13 @@ class _Together(Mapping[str, Cell]):
 
     @property
     def time_by_kind(self) -> Mapping[Kind, int]:
-        """As `headway.model.indices.time_by_kind`."""
+        """See `headway.model.indices.time_by_kind`."""
         times = [time_by_kind(part) for part in self._parts]
         return {kind: sum([each[kind] for each in times]) for kind in times[0]}
 
     @property
     def interrupt_time(self) -> int:
-        """As `headway.model.indices.interrupt_time`."""
+        """See `headway.model.indices.interrupt_time`."""
         return sum([interrupt_time(part) for part in self._parts])
 
     @cached_property

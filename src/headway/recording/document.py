@@ -32,7 +32,7 @@ _LONGEST = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What ``recording.json`` says."""
+    """The content of ``recording.json``."""
 
     ledger: Ledger
     """The ledger without threads and processors: source, window (its end equals its start until the recording is

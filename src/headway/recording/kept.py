@@ -17,7 +17,7 @@ __all__ = ["KeptPart", "KeptParts"]
 
 @dataclass(frozen=True, slots=True)
 class KeptPart:
-    """A part that has been written, as far as it matters for what comes after it."""
+    """What later parts need to know of a part that has been written."""
 
     number: int
     start: int

@@ -42,7 +42,7 @@ class Damage(ValueError):  # noqa: N818
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a part of ``transitions`` says of itself."""
+    """What a part of ``transitions`` says in its metadata."""
 
     number: int
     start: int

@@ -46,7 +46,7 @@ _TABLES = ("transitions", "threads", "open", "losses")
 
 @dataclass(slots=True)
 class _Part:
-    """What is gathered for one part."""
+    """What is collected for one part."""
 
     number: int
     start: int

@@ -20,7 +20,7 @@ __all__ = ["Verdict", "compare"]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the comparison says of a test, or of a block."""
+    """The result of comparing a test or a block."""
 
     figure: str = ""
     """What was compared: ``epi`` or ``rpi``; empty: nothing."""

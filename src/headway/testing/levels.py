@@ -14,7 +14,7 @@ SCALE = 1.4826
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A figure over rounds, in the figure's unit."""
+    """A figure over all rounds, in the figure's unit."""
 
     median: int
     spread: int | None

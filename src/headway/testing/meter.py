@@ -33,7 +33,7 @@ _LAP = b"lap\n"
 
 @dataclass(slots=True, eq=False)
 class Span:
-    """What is measured, while it is."""
+    """A span that is being measured, or has been."""
 
     answers: list[bytes] = field(default_factory=list)
     since: int = 0

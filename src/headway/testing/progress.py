@@ -33,7 +33,7 @@ _NONE: Mapping[Kind, int] = dict.fromkeys(Kind, 0)
 
 @dataclass(frozen=True, slots=True)
 class Lap:
-    """What the threads of a test had between two readings, all together."""
+    """The figures of all threads of a test between two readings."""
 
     time: Mapping[Kind, int] = field(default_factory=lambda: dict(_NONE))
     """By kind, in ns."""

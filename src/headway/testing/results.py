@@ -65,7 +65,7 @@ class _Test:
 
 
 class Results:
-    """The plugin that shows. Raises HeadwayError where the baseline cannot be read, used or written."""
+    """The plugin that shows. Raises HeadwayError if the baseline cannot be read, used or written."""
 
     def __init__(self, config: pytest.Config, phases: Phases) -> None:
         self._config = config

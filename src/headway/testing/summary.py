@@ -28,7 +28,7 @@ MAX_ROWS = 20
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A test, or with ``indent`` a part of it."""
+    """A test, or a part of it."""
 
     name: str
     rounds: Sequence[Progress]

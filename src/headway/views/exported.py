@@ -18,7 +18,7 @@ Shown = Callable[[int], object]
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What is exported, but for its rows. Times are in ``time_unit``."""
+    """The description of what is exported, without its rows. Times are in ``time_unit``."""
 
     window: Window
     threads: Mapping[int, ThreadSeen]

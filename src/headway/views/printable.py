@@ -32,7 +32,7 @@ def _number(character: str) -> str:
 
 @lru_cache(maxsize=8192)
 def clean(text: str, longest: int = 4096) -> str:
-    """The text with everything that could do harm shown by its number; what is longer than ``longest`` is cut."""
+    """Return the text with harmful characters as escapes. Text longer than ``longest`` is cut."""
     if text.isascii() and text.isprintable():
         return text if len(text) <= longest else text[: longest - 1] + "…"
     if len(text) > longest:

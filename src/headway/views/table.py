@@ -96,7 +96,7 @@ def table(
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """What a line shows: of a thread, or of many together."""
+    """The values of a line, for one thread or for several together."""
 
     times: Mapping[Kind, int]
     interrupts: int

@@ -57,7 +57,7 @@ _RELATIONS = {Behind.OBJECT: "for ", Behind.WAKER: "by  ", Behind.HOLDER: ""}
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A line before it is laid out: what it says, and of what whole it is a part."""
+    """A line before layout: what it says, and the whole that its time is a part of."""
 
     depth: int
     label: str
@@ -73,7 +73,7 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """A thread, or threads of one name."""
+    """A thread, or the threads of one name."""
 
     name: str
     detail: str
@@ -87,7 +87,7 @@ class _Subject:
 
 @dataclass(slots=True)
 class _Members:
-    """Threads of one name."""
+    """The threads of one name."""
 
     names: set[str] = field(default_factory=set)
     threads: list[Thread] = field(default_factory=list)

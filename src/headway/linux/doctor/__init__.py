@@ -1,1 +1,1 @@
-"""What this machine and this user can measure, found by trying."""
+"""What this machine and this user can measure, found out by trying."""

@@ -1,8 +1,8 @@
 """What this machine and this user can measure, what not, why, and what would change it.
 
-Each capability is probed by itself: by reading a file below `System.root`, or by asking the kernel for a thing and
-giving it back at once. No probe raises, changes anything or leaves anything open. Versions of the kernel are not asked
-for where the feature itself can be.
+Each capability is probed on its own: by reading a file below `System.root`, or by asking the kernel for something and
+returning it at once. No probe raises, changes anything or leaves anything open. A probe looks for the feature itself,
+not for a version of the kernel.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ TRACEPOINTS = (
     "softirq_entry",
     "softirq_exit",
 )
-"""Tracepoints without which the eBPF source cannot account for all time."""
+"""The tracepoints that the eBPF source needs to account for all time."""
 
 OPTIONAL_TRACEPOINTS: Mapping[str, Sequence[str]] = {
     "x86_64": ("page_fault_user", "page_fault_kernel", "local_timer_entry", "reschedule_entry", "cpu_idle"),
     "aarch64": ("ipi_entry", "ipi_exit", "cpu_idle"),
 }
-"""Tracepoints that tell more states apart, by architecture."""
+"""The tracepoints that distinguish further states, by architecture."""
 
 BPF_NEEDS = (
     "kernel",
@@ -78,7 +78,7 @@ BPF_NEEDS = (
     "task storage",
     "eBPF programs",
 )
-"""Capabilities that the eBPF source needs, in the order in which lacking them is worth mentioning."""
+"""The capabilities that the eBPF source needs, in the order in which a missing one is reported."""
 
 ARCHITECTURES = ("x86_64", "aarch64")
 
@@ -92,29 +92,32 @@ _PROC_PID_INIT_INO = 0xEFFFFFFC
 
 @dataclass(frozen=True, slots=True)
 class Capability:
-    """One thing that can be measured, or is needed for it."""
+    """Something that can be measured, or that measuring needs."""
 
     name: str
     available: bool
     why: str
-    """What was found: one clause."""
+    """What was found, in one clause."""
     remedy: str | None = None
-    """A command or a step that would make it available; None: nothing needs to or can be done."""
+    """A command or step that would make it available; None: nothing needs to be done, or nothing can."""
 
 
 class Kernel:
-    """The questions that only the running kernel answers. Tests put their own answers in its place."""
+    """The questions that only the running kernel can answer. Tests replace this class."""
 
     def release(self) -> str:
-        """The kernel's release, as in ``uname -r``."""
+        """Return the kernel's release, as ``uname -r`` prints it."""
         return platform.release()
 
     def machine(self) -> str:
-        """The architecture, as in ``uname -m``."""
+        """Return the architecture, as ``uname -m`` prints it."""
         return platform.machine()
 
     def libbpf(self) -> tuple[int, int] | None:
-        """Version of the libbpf that would be loaded; None: there is none. Older than 0.6 tells none: (0, 0)."""
+        """Return the version of the libbpf that would be loaded.
+
+        None: there is no libbpf. (0, 0): it is older than 0.6, which has no function for its version.
+        """
         for name in (find_library(), "libbpf.so.0"):
             try:
                 library = ctypes.CDLL(name)
@@ -129,8 +132,8 @@ class Kernel:
     def load_programs(self, told: Callable[[str], None]) -> dict[str, str | None]:
         """Load the eBPF programs in each shape that a command needs, and unload them.
 
-        ``told`` gets the name of each shape before it is tried. Returns, by their names, why each is refused, or None.
-        Raises HeadwayError where none can be tried.
+        ``told`` is called with the name of each shape before it is tried. Returns, by shape, why it is refused, or
+        None. Raises HeadwayError if no shape can be tried.
         """
         from headway.linux.bpf.libbpf import Library
         from headway.linux.bpf.loading import SHAPES, Features, RefusedError, files_as_allowed, trial
@@ -151,11 +154,11 @@ class Kernel:
         return found
 
     def libbpf_is_bundled(self) -> bool:
-        """Whether the libbpf that would be loaded is the one inside the package, not the system's."""
+        """Return whether the libbpf that would be loaded is the one inside the package, and not the system's."""
         return bundled() is not None
 
     def open_counter(self, event: perf.Event, pid: int, cpu: int) -> int:
-        """Open a perf event and close it again: 0, or the errno that says why not."""
+        """Open a perf event and close it again. Return 0, or the errno of the failure."""
         try:
             os.close(perf.open_counter(event, pid=pid, cpu=cpu))
         except OSError as error:
@@ -163,7 +166,7 @@ class Kernel:
         return 0
 
     def create_map(self) -> int:
-        """Create an eBPF map of one element and close it again: 0, or the errno that says why not."""
+        """Create an eBPF map of one element and close it again. Return 0, or the errno of the failure."""
         number = _BPF_CALLS.get(self.machine())
         if number is None:
             return errno.ENOSYS
@@ -184,28 +187,28 @@ def _packaged_object() -> Path | None:
 
 @dataclass(frozen=True)
 class System:
-    """The machine that is probed: its file tree, and its kernel."""
+    """The machine to probe: its file tree and its kernel."""
 
     root: Path = Path("/")
     kernel: Kernel = field(default_factory=Kernel)
     object: Path | None = field(default_factory=_packaged_object)
     """The eBPF object of the package; None: it is not there."""
     told: Callable[[str], None] = lambda _: None
-    """What is being tried, for whoever waits for it."""
+    """Called with what is being tried, for progress messages."""
 
     def path(self, name: str) -> Path:
-        """Where a file of the machine is."""
+        """Return the path of a file of the machine."""
         return self.root / name.lstrip("/")
 
     def text(self, name: str) -> str | None:
-        """What a file says, without the final newline; None where it cannot be read."""
+        """Return the text of a file without the final newline; None if it cannot be read."""
         try:
             return self.path(name).read_text(errors="replace").strip()
         except OSError:
             return None
 
     def number(self, name: str) -> int | None:
-        """The number in a file; None where there is none."""
+        """Return the number in a file; None if there is none."""
         try:
             return int(self.text(name) or "")
         except ValueError:
@@ -217,13 +220,13 @@ class System:
         return status(self.path("/proc/self"))
 
     def capable(self, *numbers: int) -> bool:
-        """Whether all these capabilities(7) are effective."""
+        """Return whether all these capabilities(7) are effective."""
         effective = int(self.status.get("CapEff", "0"), 16)
         return all(effective >> number & 1 for number in numbers)
 
     @cached_property
     def configuration(self) -> str | None:
-        """The configuration that the kernel was built with; None where it is not to be found."""
+        """The configuration with which the kernel was built; None if it cannot be found."""
         try:
             return gzip.decompress(self.path("/proc/config.gz").read_bytes()).decode(errors="replace")
         except (OSError, EOFError):
@@ -231,26 +234,26 @@ class System:
             return self.text(f"/boot/config-{release}") or self.text(f"/lib/modules/{release}/config")
 
     def configured(self, option: str) -> bool | None:
-        """Whether the kernel was built with this option (without CONFIG_); None where that is not known."""
+        """Return whether the kernel was built with this option (without CONFIG_); None if that is not known."""
         if self.configuration is None:
             return None
         return re.search(rf"^CONFIG_{option}=[ym]", self.configuration, re.MULTILINE) is not None
 
     @cached_property
     def btf(self) -> bytes:
-        """The kernel's type information; empty where it cannot be read."""
+        """The kernel's type information (BTF); empty if it cannot be read."""
         try:
             return self.path("/sys/kernel/btf/vmlinux").read_bytes()
         except OSError:
             return b""
 
     def typed(self, name: str) -> bool:
-        """Whether the kernel's type information knows this name."""
+        """Return whether the kernel's type information contains this name."""
         return b"\0" + name.encode() + b"\0" in self.btf
 
     @cached_property
     def virtual(self) -> str | None:
-        """What says that this is a virtual machine; None where nothing does."""
+        """What shows that this is a virtual machine; None if nothing does."""
         if re.search(r"^flags\s*:.*\bhypervisor\b", self.text("/proc/cpuinfo") or "", re.MULTILINE):
             return "processor flag hypervisor"
         kind = self.text("/sys/hypervisor/type")
@@ -273,7 +276,7 @@ def _probe(name: str) -> Callable[[Callable[[System], Capability]], Callable[[Sy
 
 
 def capabilities(system: System | None = None) -> list[Capability]:
-    """Probe everything, in the order in which it is worth reading. Never raises."""
+    """Probe everything and return the findings in the order in which they are best read. Never raises."""
     system = System() if system is None else system
     found = []
     for name, probe in _PROBES:
@@ -285,14 +288,14 @@ def capabilities(system: System | None = None) -> list[Capability]:
 
 
 def bpf_verdict(found: Sequence[Capability]) -> Capability | None:
-    """The first capability that the eBPF source lacks here; None: it can measure."""
+    """Return the first capability that the eBPF source lacks here; None: it can measure."""
     by_name = {capability.name: capability for capability in found}
     return next((by_name[name] for name in BPF_NEEDS if name in by_name and not by_name[name].available), None)
 
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Let SIGINT wait: an exception in the function to which libbpf gives its messages would be swallowed."""
+    """Block SIGINT meanwhile: an exception in the function that libbpf calls with its messages would be swallowed."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
     try:
         yield
@@ -308,7 +311,9 @@ def _configured(system: System, name: str, option: str, there: str, missing: str
     built = system.configured(option)
     if built is None:
         remedy = f"make /boot/config-{system.kernel.release()} readable"
-        return Capability(name, False, f"not known: no configuration of the kernel to read CONFIG_{option} in", remedy)
+        return Capability(
+            name, False, f"not known: the kernel's configuration, which has CONFIG_{option}, cannot be read", remedy
+        )
     return Capability(name, built, there, None) if built else Capability(name, False, missing, _rebuild(option))
 
 
@@ -340,7 +345,7 @@ def _privileges(system: System) -> Capability:
         restraints.append("a seccomp filter is active")
     hint = "".join(f"; {restraint}" for restraint in restraints)
     if in_user_namespace(system.path("/proc/self/uid_map")):
-        words = "this is a user namespace, whose capabilities count for nothing where eBPF is loaded"
+        words = "this is a user namespace, whose capabilities do not permit eBPF"
         return Capability(name, False, words + hint, "root of the machine: run a rootless container as root instead")
     if system.capable(_CAP_BPF, _CAP_PERFMON):
         return Capability(name, True, f"CAP_BPF and CAP_PERFMON are effective{hint}")
@@ -373,7 +378,7 @@ def _bpf_call(system: System) -> Capability:
 def _lockdown(system: System) -> Capability:
     text = system.text("/sys/kernel/security/lockdown")
     if text is None:
-        return Capability("lockdown", True, "no sign of it (/sys/kernel/security/lockdown is not there)")
+        return Capability("lockdown", True, "not in use (there is no /sys/kernel/security/lockdown)")
     mode = (re.search(r"\[(\w+)\]", text) or [text, text])[1]
     if mode == "confidentiality":
         why = "lockdown is in mode confidentiality: eBPF may not read the kernel's memory"
@@ -411,7 +416,7 @@ def _missing_tracepoints(system: System, names: Sequence[str]) -> list[str]:
 
 @_probe("eBPF programs")
 def _programs(system: System) -> Capability:
-    """Load what would be loaded: only that shows whether this kernel's verifier takes it."""
+    """Load the eBPF programs: only that shows whether this kernel's verifier accepts them."""
     name = "eBPF programs"
     if not (system.capable(_CAP_BPF, _CAP_PERFMON) or system.capable(_CAP_SYS_ADMIN)):
         return Capability(name, False, "not tried: loading them needs CAP_BPF and CAP_PERFMON", _SUDO)
@@ -423,14 +428,14 @@ def _programs(system: System) -> Capability:
         return Capability(name, False, str(error))
     refused = {shape: why for shape, why in found.items() if why is not None}
     if not refused:
-        return Capability(name, True, f"the kernel loads them in each of the {len(found)} shapes that commands need")
+        return Capability(name, True, f"the kernel loads them in all {len(found)} shapes that commands need")
     by_reason: dict[str, list[str]] = {}
     for shape, why in refused.items():
         by_reason.setdefault(why, []).append(shape)
     reasons = "; ".join(f"for {', '.join(shapes)} ({why})" for why, shapes in by_reason.items())
     all_of_them = "all" if len(refused) == len(found) else f"{len(refused)} of {len(found)}"
     words = f"the kernel refuses {all_of_them} shapes of them: {reasons}"
-    if "stat -p" not in refused:  # what the others need is the exception
+    if "stat -p" not in refused:  # the shapes of other commands are exceptions
         return Capability(name, True, words)
     return Capability(
         name,
@@ -458,7 +463,7 @@ def _more_tracepoints(system: System) -> Capability:
         return Capability(name, False, "not known without BTF")
     missing = _missing_tracepoints(system, wanted)
     if missing:
-        why = f"the kernel has no {', '.join(missing)}: that time is in the state around it"
+        why = f"the kernel has no {', '.join(missing)}: its time is in the surrounding state"
         return Capability(name, False, why)
     return Capability(name, True, ", ".join(wanted) or "none wanted on this architecture")
 
@@ -515,7 +520,7 @@ def _hardware_counters(system: System) -> Capability:
 
 @_probe("counters of progress")
 def _counters_of_progress(system: System) -> Capability:
-    """What is counted on this processor, by which entry of counters.toml, and why not the rest."""
+    """Return what is counted on this processor, by which entry of counters.toml, and why the rest is not."""
     name = "counters of progress"
     found = default_set(system.root)
     if isinstance(found, str):
@@ -582,10 +587,10 @@ def _paranoid(system: System) -> Capability:
 def _steal(system: System) -> Capability:
     name = "steal accounting"
     if not system.virtual:
-        return Capability(name, True, "no hypervisor that could steal")
+        return Capability(name, True, "there is no hypervisor that could steal time")
     if system.typed("prev_steal_time_rq") or system.configured("PARAVIRT_TIME_ACCOUNTING"):
-        return Capability(name, True, "a thread's run time leaves stolen time out")
-    missing = "stolen time is known per processor only, and hides in the threads' run time"
+        return Capability(name, True, "stolen time is not part of a thread's run time")
+    missing = "stolen time is known per processor only, and is part of the threads' run time"
     return Capability(name, False, missing, _rebuild("PARAVIRT_TIME_ACCOUNTING"))
 
 
@@ -595,8 +600,8 @@ def _irq_time(system: System) -> Capability:
         system,
         "IRQ time accounting",
         "IRQ_TIME_ACCOUNTING",
-        "/proc tells interrupts from the threads that they hit",
-        "/proc counts interrupts as the thread that they hit (eBPF tells them apart)",
+        "/proc separates interrupts from the threads that they hit",
+        "/proc counts interrupts as time of the thread that they hit (eBPF separates them)",
     )
 
 
@@ -612,7 +617,7 @@ def _split(system: System) -> Capability:
             return Capability(name, False, why, "boot with nohz_full=CPUS (eBPF needs none of it)")
     if system.configured("TICK_CPU_ACCOUNTING"):
         return Capability(name, False, "/proc samples it at the tick; only the sum is exact (eBPF needs none of it)")
-    return Capability(name, False, "not known: no configuration of the kernel to read")
+    return Capability(name, False, "not known: the kernel's configuration cannot be read")
 
 
 @_probe("/proc schedstat")
@@ -680,7 +685,7 @@ def _cgroup(system: System) -> Capability:
     if where:
         return Capability("cgroup v2", True, f"mounted at {where}")
     remedy = "sudo mount -t cgroup2 none /sys/fs/cgroup"
-    return Capability("cgroup v2", False, "not mounted: --cgroup has nothing to choose from", remedy)
+    return Capability("cgroup v2", False, "not mounted, so --cgroup cannot be used", remedy)
 
 
 @_probe("ptrace scope")
@@ -734,8 +739,8 @@ def _pid_namespace(system: System) -> Capability:
     except (OSError, ValueError):
         return Capability(name, False, "not known: /proc/self/ns/pid cannot be read")
     if inode == _PROC_PID_INIT_INO:
-        return Capability(name, True, "the initial one: all threads of the machine are in sight")
-    return Capability(name, False, "not the initial one: only threads in it are in sight", "docker run --pid=host …")
+        return Capability(name, True, "the initial one: all threads of the machine can be seen")
+    return Capability(name, False, "not the initial one: only threads in it can be seen", "docker run --pid=host …")
 
 
 @_probe("no container")
@@ -749,7 +754,7 @@ def _container(system: System) -> Capability:
     if groups:
         signs.append(f"cgroup {groups[0]}")
     if not signs:
-        return Capability(name, True, "no sign of one")
+        return Capability(name, True, "nothing shows that this is a container")
     remedy = "docker run --privileged --pid=host …"
     return Capability(name, False, f"it seems to be one ({signs[0]}): privileges and /proc may be limited", remedy)
 
@@ -767,4 +772,4 @@ def _clock(system: System) -> Capability:
         remedy = f"echo tsc | sudo tee {base}/current_clocksource"
     else:
         remedy = "boot with tsc=reliable, if the processor's clock can be trusted (dmesg says why it was not)"
-    return Capability("clock", False, f"{current}: slow to read, so every transition costs more", remedy)
+    return Capability("clock", False, f"{current}: it is slow to read, so every transition costs more", remedy)

@@ -1,10 +1,9 @@
-"""Try the counters: measure loops of which it is known what their cycles are, and judge whether the figures show it.
+"""Verification of the counters: measure loops whose cycles are known, and judge whether the figures show them.
 
-An arithmetic loop in registers makes progress in nearly every cycle. A chase of pointers through a buffer larger than
-the last cache waits for memory nearly all the time. A neighbour that chases pointers on a processor beside it, which
-shares caches and perhaps the core, takes time from the arithmetic loop, but changes nothing of what a step of it needs.
-So the figures of these four runs say whether EPI and MPI can be believed on this machine. The loops are those of the
-demo program.
+An arithmetic loop in registers makes progress in nearly every cycle. A pointer chase through a buffer larger than the
+last cache waits for memory nearly all the time. A neighbour that chases pointers on a processor nearby, which shares
+caches and perhaps the core, takes time from the arithmetic loop but does not change what one step of it needs. So the
+figures of four runs show whether EPI and MPI can be believed on this machine. The loops are those of the demo program.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ from headway.model import Kind, Ledger, Quality, Thread, kind_of
 __all__ = ["LOOPS", "Answer", "Finding", "Run", "Verification", "judge", "run_of", "verify"]
 
 LOOPS = {"compute": "arithmetic loop", "memory": "pointer chase"}
-"""The demo program's threads that are measured, and what they are called."""
+"""The measured threads of the demo program, and their names for people."""
 MAX_MEMORY = 0.05
-"""The largest part of the arithmetic loop's own code that may be waiting for memory."""
+"""The largest part of the arithmetic loop's own code that may wait for memory."""
 MIN_PROGRESS = 0.90
-"""The smallest part of it that has to be progress."""
+"""The smallest part of it that must be progress."""
 MIN_CHASED = 0.50
-"""The smallest part of the pointer chase's own code that has to be waiting for memory."""
+"""The smallest part of the pointer chase's own code that must wait for memory."""
 MAX_CHANGE = 0.10
-"""By how much the progress per instruction of the arithmetic loop may change when there is a neighbour."""
+"""The largest relative change that a neighbour may cause in the arithmetic loop's progress per instruction."""
 MAX_NEIGHBOURS = 4
 _PINNED = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])}); os.execv(sys.argv[2], sys.argv[2:])"
 
@@ -50,12 +49,12 @@ class Answer(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What was measured of one loop: the parts of its own code, in ``unit``."""
+    """The figures of one loop: the parts of its own code, in ``unit``."""
 
     loop: str
-    """As in `LOOPS`."""
+    """A key of `LOOPS`."""
     neighbours: int
-    """How many pointer chases ran beside it."""
+    """The number of pointer chases that ran beside it."""
     unit: str
     """``cycles`` or ``ns``."""
     epi: int
@@ -65,54 +64,54 @@ class Run:
     """Other stalls; None: they are not counted here."""
     instructions: int | None
     quality: Mapping[str, Quality]
-    """Of EPI and MPI."""
+    """The quality of EPI and MPI."""
     counted: Mapping[str, float]
-    """The share of the time in which each counter had hardware, where that is less than all."""
+    """The share of the time in which each counter had hardware, if it is less than 1."""
 
     @property
     def own(self) -> int:
-        """All that its own code took."""
+        """Everything that its own code took."""
         return self.epi + (self.mpi or 0) + (self.stall or 0)
 
     @property
     def progress(self) -> float | None:
-        """The part of its own code that is progress; None where stalls are not counted."""
+        """The part of its own code that is progress; None if stalls are not counted."""
         return None if self.stall is None or not self.own else self.epi / self.own
 
     @property
     def memory(self) -> float | None:
-        """The part of its own code that waits for memory."""
+        """The part of its own code that waits for memory; None if that is not counted."""
         return None if self.mpi is None or not self.own else self.mpi / self.own
 
     @property
     def per_instruction(self) -> float | None:
-        """EPI for each instruction."""
+        """EPI for each instruction; None if instructions are not counted."""
         return self.epi / self.instructions if self.instructions else None
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What the runs say of one expectation."""
+    """The result of comparing the runs with one expectation."""
 
     index: str
     """``epi`` or ``mpi``."""
     expected: str
     found: str
     kept: bool | None
-    """None: it could not be checked, and ``found`` says why."""
+    """Whether the expectation was met; None: it could not be checked, and ``found`` says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The runs, what they say, and whether EPI and MPI can be believed."""
+    """The runs, the findings, and whether EPI and MPI can be believed."""
 
     runs: tuple[Run, ...]
     findings: tuple[Finding, ...]
     reasons: Mapping[str, str]
-    """Why figures are missing or not exact, as the measurement said it."""
+    """Why figures are missing or not exact, according to the measurement."""
 
     def answer(self, index: str) -> Answer:
-        """Whether ``epi`` or ``mpi`` can be believed here."""
+        """Return whether ``epi`` or ``mpi`` can be believed here."""
         kept = [finding.kept for finding in self.findings if finding.index == index]
         if False in kept:
             return Answer.NO
@@ -120,10 +119,10 @@ class Verification:
 
 
 def verify(measure: Callable[[Sequence[str]], Ledger], seconds: float = 1.0) -> Verification:
-    """Run the loops, each alone and beside neighbours, and judge.
+    """Run the loops, each alone and beside neighbours, and judge the figures.
 
-    ``measure`` measures a command from its beginning to its end with the default counters. ``seconds``: for how long
-    each of the four runs. Raises HeadwayError where a loop cannot be run or measured.
+    ``measure`` measures a command from its beginning to its end with the default counters. ``seconds`` is the duration
+    of each of the four runs. Raises HeadwayError if a loop cannot be run or measured.
     """
     allowed = sorted(os.sched_getaffinity(0))
     home, beside = allowed[0], neighbours_of(allowed[0], allowed)
@@ -139,9 +138,9 @@ def verify(measure: Callable[[Sequence[str]], Ledger], seconds: float = 1.0) -> 
 
 
 def neighbours_of(cpu: int, allowed: Sequence[int], folder: Path = Path("/sys/devices/system/cpu")) -> tuple[int, ...]:
-    """Processors for neighbours: first those of the same core, then those that share a cache, then others.
+    """Return processors for neighbours: first of the same core, then those that share a cache, then others.
 
-    With one processor the neighbour takes turns with what is measured.
+    If there is only one processor, the neighbour takes turns with the measured loop on it.
     """
     near: list[int] = []
     caches = sorted((folder / f"cpu{cpu}/cache").glob("index*/shared_cpu_list"))
@@ -155,7 +154,7 @@ def neighbours_of(cpu: int, allowed: Sequence[int], folder: Path = Path("/sys/de
 
 
 def run_of(ledger: Ledger, loop: str, neighbours: int) -> Run:
-    """What a ledger says of a loop's own code. Raises HeadwayError where the loop did not run."""
+    """Return the figures of a loop's own code from a ledger. Raises HeadwayError if the loop did not run."""
     threads = [thread for thread in ledger.threads if thread.name == loop]
     if not threads:
         raise HeadwayError(
@@ -227,14 +226,14 @@ def _same(alone: Run, noisy: Run) -> Finding:
 
 
 def _command(cpu: int, loop: str, seconds: float) -> list[str]:
-    """The command that runs a loop on one processor."""
+    """Return the command that runs a loop on one processor."""
     program = str(demo.program())
     return [sys.executable, "-I", "-S", "-c", _PINNED, str(cpu), program, "--only", loop, "--seconds", f"{seconds:g}"]
 
 
 @contextmanager
 def _noise(cpus: Sequence[int], seconds: float) -> Iterator[None]:
-    """Have a pointer chase on each of these processors. They end by themselves if we are killed."""
+    """Run a pointer chase on each of these processors meanwhile. The chases end by themselves if headway is killed."""
     running: list[subprocess.Popen[bytes]] = []
     try:
         for cpu in cpus:

@@ -1,1 +1,1 @@
-"""perf_event_open(2): events and counters by name, and the ring buffers of samples."""
+"""perf_event_open(2): events by name, counters, and the ring buffers of samples."""

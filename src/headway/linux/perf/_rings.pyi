@@ -1,4 +1,4 @@
-"""Types of the compiled reader; the text is in ``_rings.pyx``."""
+"""The types of the compiled reader in ``_rings.pyx``."""
 
 from typing import NamedTuple
 

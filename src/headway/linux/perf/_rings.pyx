@@ -1,9 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, embedsignature=True
-"""The kernel's ring buffers of perf events, read without a Python object per record.
+"""The kernel's ring buffers of perf events, read without a Python object for each record.
 
 The layout is that of perf_event_open(2) and include/uapi/linux/perf_event.h: a page that says how far the kernel has
-written (``data_head``) and how far we have read (``data_tail``), then the data. The kernel writes the data before the
-head, and overwrites nothing beyond the tail: so the head is read with acquire, and the tail written with release.
+written (``data_head``) and how far we have read (``data_tail``), followed by the data. The kernel writes the data
+before the head, and overwrites nothing beyond the tail. So the head is read with acquire, and the tail is written with
+release ordering.
 """
 
 import os
@@ -69,38 +70,39 @@ FIELDS = {
     "ip": IP, "tid": TID, "time": TIME, "addr": ADDR, "callchain": CALLCHAIN, "id": ID, "cpu": CPU, "period": PERIOD,
     "stream_id": STREAM_ID, "identifier": IDENTIFIER,
 }
-"""PERF_SAMPLE_* that `Tray.samples` can read, by name."""
+"""The PERF_SAMPLE_* that `Tray.samples` can read, by name."""
 
 
 class Samples(NamedTuple):
-    """Samples, column by column; a column that was not asked of the kernel is of zeros. All arrays have one length, n."""
+    """Samples, column by column, all arrays of shape (n,). A column that was not requested from the kernel has zeros.
+    """
 
     time: numpy.ndarray
-    """int64, ns of the clock that was asked for."""
+    """int64, ns of the requested clock."""
     pid: numpy.ndarray
     tid: numpy.ndarray
-    """int32: the process and the thread; -1: none."""
+    """int32, process and thread; -1: none."""
     cpu: numpy.ndarray
     """int32."""
     kernel: numpy.ndarray
     """bool: whether the processor was in the kernel (PERF_RECORD_MISC_CPUMODE)."""
     period: numpy.ndarray
-    """int64: for how many events the sample stands: ns, of a clock."""
+    """int64: the number of events that the sample stands for; ns for a clock."""
     ip: numpy.ndarray
-    """uint64: where it was."""
+    """uint64: the instruction's address."""
     first: numpy.ndarray
-    """int64, n + 1 of them: the frames of sample i are ``frames[first[i]:first[i + 1]]``."""
+    """int64, shape (n + 1,): the frames of sample i are ``frames[first[i]:first[i + 1]]``."""
     frames: numpy.ndarray
-    """uint64, innermost first, with the kernel's marks in between (PERF_CONTEXT_*: above 2^64 - 4096)."""
+    """uint64, innermost first, with the kernel's markers in between (PERF_CONTEXT_*, above 2^64 - 4096)."""
 
 
 cdef class Tray:
-    """What was drained from any number of rings: whole records, one behind the other."""
+    """Whole records drained from any number of rings, one after the other."""
 
     cdef uint8_t *bytes
     cdef size_t room
     cdef readonly size_t used
-    """Bytes in it."""
+    """The number of bytes in it."""
 
     def __dealloc__(self):
         free(self.bytes)
@@ -109,15 +111,15 @@ cdef class Tray:
         return self.used
 
     def clear(self):
-        """Forget what is in it; the memory is kept."""
+        """Forget the content and keep the memory."""
         self.used = 0
 
     def tobytes(self):
-        """All records as they came: struct perf_event_header, and what its type says."""
+        """Return all records as they came: struct perf_event_header, followed by what its type says."""
         return self.bytes[:self.used]
 
     def put(self, const uint8_t[::1] records):
-        """Append records that came another way, a file's; raises ValueError if they are not whole ones."""
+        """Append records from elsewhere, such as a file. Raises ValueError if they are not whole records."""
         cdef size_t n = records.shape[0], at = 0
         cdef uint16_t size
         while n - at >= HEADER:
@@ -144,7 +146,7 @@ cdef class Tray:
         return self.bytes + self.used
 
     def others(self):
-        """The records that are no samples, and rare, in order: (type, misc, the bytes behind the header)."""
+        """Return the records that are not samples, in order: (type, misc, the bytes after the header)."""
         cdef size_t at = 0
         cdef uint32_t type
         cdef uint16_t misc, size
@@ -159,9 +161,9 @@ cdef class Tray:
         return found
 
     def samples(self, uint64_t fields):
-        """Its samples as `Samples`; ``fields``: the sample_type that was asked of the kernel, of `FIELDS`.
+        """Return the samples. ``fields`` is the sample_type that was requested from the kernel, of `FIELDS`.
 
-        A sample that is shorter than its fields is left out. Raises ValueError for fields that are not known here.
+        A sample that is shorter than its fields is left out. Raises ValueError for fields that are not in `FIELDS`.
         """
         if fields & ~<uint64_t>(IP | TID | TIME | ADDR | CALLCHAIN | ID | CPU | PERIOD | STREAM_ID | IDENTIFIER):
             raise ValueError(f"sample_type {fields:#x} has fields that are not known here")
@@ -170,7 +172,7 @@ cdef class Tray:
         cdef uint32_t type
         cdef uint16_t misc, size
         cdef uint64_t depth
-        # How much there is.
+        # Count samples and frames first.
         while at < self.used:
             memcpy(&type, self.bytes + at, 4)
             memcpy(&size, self.bytes + at + 6, 2)
@@ -226,7 +228,7 @@ cdef class Tray:
         return Samples(time_, pid_, tid_, cpu_, kernel_.view(numpy.bool_), period_, ip_, first_, frames_)
 
     cdef bint depth(self, size_t at, size_t size, size_t fixed, uint64_t fields, uint64_t *depth) noexcept:
-        """How many frames a sample has; False: it is shorter than it claims to be."""
+        """Set the number of frames of a sample. Return False if it is shorter than it claims."""
         depth[0] = 0
         if not fields & CALLCHAIN:
             return size >= fixed
@@ -237,9 +239,9 @@ cdef class Tray:
 
 
 cdef class Ring:
-    """The ring buffer of one perf event, or of several that were told to share it.
+    """The ring buffer of one perf event, or of several that were set to share it.
 
-    It belongs to who opened the event: closing the file leaves the ring readable.
+    The file belongs to the caller that opened the event. After it is closed, the ring can still be read.
     """
 
     cdef perf_event_mmap_page *page
@@ -247,18 +249,19 @@ cdef class Ring:
     cdef size_t length
     cdef uint64_t tail
     cdef readonly uint64_t size
-    """Bytes of records that it holds at most."""
+    """The capacity in bytes."""
     cdef readonly uint64_t samples, lost, throttled, damaged
-    """Found so far: samples; records that the kernel says it could not store; times it stopped the event because of its
-    rate; and looks that found no whole record where one must be."""
+    """The numbers so far of: samples; records that the kernel says it could not store; times that the kernel stopped
+    the event because of its rate; and readings that found no whole record where there must be one.
+    """
 
     cdef readonly uint64_t time, dropped
-    """As of the last `ask`: ns for which the thread had a processor; samples that found no room (since Linux 6.0)."""
+    """As of the last `ask`: ns for which the thread had a processor, and samples without room (since Linux 6.0)."""
     cdef uint64_t dispatched
     cdef bint still
 
     def __cinit__(self, int fd, int pages):
-        """``pages``: of data, a power of two. Raises OSError with mmap's errno: EPERM, more than may be locked."""
+        """``pages``: of data, a power of two. Raises OSError with mmap's errno; EPERM: more than may be locked."""
         if pages < 1 or pages & (pages - 1):
             raise ValueError(f"{pages} pages: not a power of two")
         cdef size_t page = PAGE
@@ -285,10 +288,10 @@ cdef class Ring:
         return headway_head(self.page) - self.tail if self.page != NULL else 0
 
     def ask(self, int fd):
-        """Read the event (PERF_FORMAT_TOTAL_TIME_ENABLED, PERF_FORMAT_LOST); returns `time`.
+        """Read the event (PERF_FORMAT_TOTAL_TIME_ENABLED, PERF_FORMAT_LOST) and return `time`.
 
-        The page has the time as of the thread's last dispatch. While that stays the same after two readings that
-        agreed, the thread has not run, and there is nothing to read.
+        The page has the time as of the thread's last dispatch. If that is unchanged after two readings that agreed, the
+        thread has not run, and nothing needs to be read.
         """
         cdef uint64_t words[3]
         cdef uint64_t dispatched
@@ -299,7 +302,7 @@ cdef class Ring:
         if self.still and dispatched == self.dispatched:
             return self.time
         n = headway_read(fd, words, 24)
-        if n < 16:  # it was taken out of service
+        if n < 16:  # the event was taken out of service
             return self.time
         self.still = words[1] == self.time and dispatched == self.dispatched
         self.dispatched = dispatched
@@ -309,11 +312,11 @@ cdef class Ring:
         return self.time
 
     def stood_still(self):
-        """Whether the thread has certainly not run since the last two times that `ask` was called."""
+        """Return whether the thread has certainly not run since the last two calls of `ask`."""
         return self.page != NULL and self.still and headway_dispatched(self.page) == self.dispatched
 
     def drain(self, Tray into):
-        """Move all records to the end of the tray; returns how many bytes they are."""
+        """Move all records to the end of the tray. Return their size in bytes."""
         if self.page == NULL:
             return 0
         cdef uint64_t head = headway_head(self.page)

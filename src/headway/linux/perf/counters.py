@@ -1,8 +1,8 @@
-"""What is counted beside time: the hardware events that say how far a processor's cycles were progress, and the user's.
+"""The counted events: those that show how far a processor's cycles were progress, and the user's.
 
-Which events these are depends on the processor. counters.toml has them, with the document that each comes from; here
-the processor is found out, the table's codes become events, and it is tried which of them can really be counted. What
-cannot be is left out, with the reason; only an event that the user asked for by name must be there.
+Which events these are depends on the processor. counters.toml lists them, with the document that each comes from. This
+module identifies the processor, turns the table's codes into events, and tries which of them can be counted. What
+cannot be counted is left out, with the reason; only an event that the user asked for by name must be available.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from .perf_event import SOFTWARE, TRACEPOINT, Event, Reading, open_counter, open
 __all__ = ["FIELDS", "MAX_EVENTS", "CounterSet", "Entry", "Plan", "default_set", "plan", "remarks", "sharpen", "table"]
 
 FIELDS = ("cycles", "instructions", "stall_cycles", "memory_stall_cycles", "external_stall_cycles")
-"""What hardware can say of a state, by the names that `headway.model.Cell` has for them."""
+"""The figures that hardware can count in a state, by their names in `headway.model.cell.Cell`."""
 MAX_EVENTS = 8
-"""How many events are counted at once, the default ones and the user's together."""
+"""The largest number of events counted at once, the default ones and the user's together."""
 
 _CLOCKS = frozenset({0, 1})
-"""cpu-clock and task-clock run whatever the mode is."""
+"""cpu-clock and task-clock, which run in every mode."""
 _KERNEL_ONLY = frozenset({3, 4, 11})
-"""Software events that only happen in the kernel: of context switches, migrations, cgroup switches."""
+"""Software events that happen only in the kernel: context switches, migrations, cgroup switches."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What the table says of some processors."""
+    """The table's entry for some processors."""
 
     name: str
     units: tuple[str, ...]
-    """Names of the units that it speaks of, where a processor has several types of core; empty: any."""
+    """The names of the units that it applies to, if a processor has several types of core; empty: any."""
     vendor: str | None
     family: int | None
     models: frozenset[int]
@@ -53,14 +53,14 @@ class Entry:
     parts: frozenset[int]
     document: str
     codes: Mapping[str, tuple[Mapping[str, Any], ...]]
-    """Of each figure that can be counted, the codes whose counts add up to it."""
+    """Figure -> the codes of the events whose counts add up to it."""
     unavailable: Mapping[str, str]
-    """Why the others cannot."""
+    """Why the other figures cannot be counted."""
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What a processor says that it is."""
+    """How a processor identifies itself."""
 
     vendor: str | None = None
     family: int | None = None
@@ -76,7 +76,7 @@ class Identity:
         return "a processor that does not say what it is"
 
     def matches(self, entry: Entry, unit: str) -> bool:
-        """Whether the entry speaks of this processor's unit."""
+        """Return whether the entry applies to this processor's unit."""
         if entry.units and unit not in entry.units:
             return False
         if entry.implementer is not None:
@@ -90,7 +90,7 @@ class Identity:
 
 @cache
 def table() -> tuple[Entry, ...]:
-    """All of counters.toml."""
+    """Return the content of counters.toml."""
     content = tomllib.loads(files(__package__).joinpath("counters.toml").read_text(encoding="utf-8"))
     return tuple(_entry(raw, content["documents"]) for raw in content["processor"])
 
@@ -117,19 +117,19 @@ def _entry(raw: Mapping[str, Any], documents: Mapping[str, str]) -> Entry:
 
 @dataclass(frozen=True)
 class CounterSet:
-    """The events that tell, on this machine, what a thread's cycles were."""
+    """The events that show, on this machine, what a thread's cycles were."""
 
     processors: tuple[str, ...]
-    """The table's names of its types of core."""
+    """The table's names for the machine's types of core."""
     documents: tuple[str, ...]
     fields: Mapping[str, tuple[Event, ...]]
-    """Of each figure of a cell, the events whose counts add up to it."""
+    """Figure of a cell -> the events whose counts add up to it."""
     unavailable: Mapping[str, str]
-    """Why the others cannot be counted: one clause each."""
+    """Why the other figures cannot be counted: one clause each."""
 
 
 def identity(cpu: int, root: Path = Path("/")) -> Identity:
-    """What a processor is, from MIDR_EL1 (arm64) or /proc/cpuinfo (x86)."""
+    """Return what a processor is, from MIDR_EL1 (arm64) or /proc/cpuinfo (x86)."""
     try:
         register = root / f"sys/devices/system/cpu/cpu{cpu}/regs/identification/midr_el1"
         midr = int(register.read_bytes()[:64], 16)
@@ -153,9 +153,9 @@ def identity(cpu: int, root: Path = Path("/")) -> Identity:
 
 
 def default_set(root: Path = Path("/"), events: Events | None = None) -> CounterSet | str:
-    """The events for this machine's processors, or why there are none, in one clause.
+    """Return the events for this machine's processors, or one clause that says why there are none.
 
-    With several types of core a figure is there only if each of them has it: a thread runs on all of them.
+    With several types of core, a figure is available only if each of them has it, because a thread runs on all of them.
     """
     events = events or Events(root / "sys")
     units = events.cores
@@ -188,7 +188,7 @@ def default_set(root: Path = Path("/"), events: Events | None = None) -> Counter
 
 
 def _entry_of(unit: Pmu, root: Path) -> Entry:
-    """The table's entry for a unit; where it has none, what every processor can count."""
+    """Return the table's entry for a unit, or else an entry with what every processor can count."""
     who = identity(min(unit.cpus or (0,)), root)
     for entry in table():
         if who.matches(entry, unit.name):
@@ -227,24 +227,28 @@ class Plan:
 
     events: tuple[Event, ...] = ()
     fields: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """Figure of a cell -> which of the events add up to it."""
+    """Figure of a cell -> the indices of the events that add up to it."""
     named: Mapping[str, int] = field(default_factory=dict)
-    """The user's events, in the order asked for -> which of the events it is."""
+    """The user's events, in the order asked for -> the index of the event."""
     reasons: Mapping[str, str] = field(default_factory=dict)
-    """Why a figure is not counted, or what must be known of one that is: name -> one clause."""
+    """Why a figure is not counted, or what a reader must know of one that is: name -> one clause."""
     processors: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What is counted: figures of cells first, then the user's events."""
+        """The names of what is counted: figures of cells first, then the user's events."""
         return (*self.fields, *self.named)
 
     def open(self, cpus: Iterable[int]) -> dict[int, list[int]]:
-        """Counters on these processors: cpu -> one file descriptor an event (`perf_event.open_per_cpu`)."""
+        """Open counters on these processors. Return cpu -> one file descriptor for each event
+        (`perf_event.open_per_cpu`).
+        """
         return open_per_cpu(self.events, cpus)
 
     def figures(self, values: Sequence[int | None]) -> dict[str, Any]:
-        """A cell's figures (keyword arguments of `Cell`) from one value an event; None: it was not counted."""
+        """Return a cell's figures (keyword arguments of `Cell`) from one value for each event; None: it was not
+        counted.
+        """
         found: dict[str, Any] = {}
         for name, places in self.fields.items():
             parts = [values[place] for place in places]
@@ -254,7 +258,7 @@ class Plan:
         return found
 
     def counted_on(self, opened: Mapping[int, Sequence[int]]) -> dict[str, Counted]:
-        """How much of the time each name was counted, as the counters that `open` gave say now."""
+        """Return how much of the time each name was counted, by the counters that `open` returned."""
         total = [Reading(0, 0, 0)] * len(self.events)
         for fds in opened.values():
             for place, fd in enumerate(fds):
@@ -265,7 +269,7 @@ class Plan:
         return self.counted(total)
 
     def counted(self, readings: Sequence[Reading]) -> dict[str, Counted]:
-        """How much of the time each name was counted, from one reading (of times) an event."""
+        """Return how much of the time each name was counted, from one reading (of times) for each event."""
         each = [Counted(reading.enabled, reading.running) for reading in readings]
         found = {name: sum((each[place] for place in places), Counted()) for name, places in self.fields.items()}
         return {**found, **{name: each[place] for name, place in self.named.items()}}
@@ -279,11 +283,11 @@ def plan(
     events: Events | None = None,
     opens: Callable[[Event, bool], int] | None = None,
 ) -> Plan:
-    """What to count: the default set where there is hardware for it, and the user's events (`-e`, raw).
+    """Return what to count: the default set, where there is hardware for it, and the user's events (`-e`, raw).
 
-    ``user_only``: of single threads, and only what their user code does; else of whole processors. ``opens`` tries an
-    event and returns 0 or an errno. Raises EventError (final) for a name that is none, HeadwayError for an event of the
-    user's that cannot be counted, or for too many of them: one sentence, and nothing is left open.
+    ``user_only``: count in single threads, and only their user code; otherwise on whole processors. ``opens`` tries an
+    event and returns 0 or an errno. Raises EventError (final) for a name that is not an event, and HeadwayError for an
+    event of the user's that cannot be counted, or for too many of them. Nothing is left open.
     """
     events = events or Events(root / "sys")
     opens = opens or _try
@@ -331,14 +335,14 @@ def plan(
         named[event.name] = place(event)
     if len(chosen) > MAX_EVENTS:
         raise EventError(
-            f"{len(chosen) - own} events are asked for with -e, beside {own} that the indices are made of: "
-            f"together {MAX_EVENTS} at most, so leave {len(chosen) - MAX_EVENTS} out"
+            f"{len(chosen) - own} events are asked for with -e, in addition to {own} for the indices: "
+            f"at most {MAX_EVENTS} are possible in all, so leave {len(chosen) - MAX_EVENTS} out"
         )
     return Plan(tuple(chosen), fields, named, reasons, who)
 
 
 def _same(a: Event, b: Event) -> bool:
-    """Whether both are one event, whatever they are called."""
+    """Return whether both are the same event, whatever they are called."""
     bare = [replace(e, name="", alternatives=()) for e in (a, *a.alternatives)]
     return bare == [replace(e, name="", alternatives=()) for e in (b, *b.alternatives)]
 
@@ -348,7 +352,7 @@ def _like(event: Event, other: Event) -> Event:
 
 
 def _of_user_code(event: Event) -> tuple[Event, str]:
-    """The event as it is counted in user code, and what must be known of it. Raises EventError if it cannot be."""
+    """Return the event restricted to user code, and a remark on it. Raises EventError if that is impossible."""
     kernel_only = event.type == TRACEPOINT or (event.type == SOFTWARE and event.config in _KERNEL_ONLY)
     if kernel_only or event.exclude_user:
         raise EventError(
@@ -362,7 +366,7 @@ def _of_user_code(event: Event) -> tuple[Event, str]:
 
 
 def _try(event: Event, of_thread: bool) -> int:
-    """Open an event in all its forms and close it again: 0, or the errno that says why not."""
+    """Open an event in all its forms and close it again. Return 0, or the errno of the failure."""
     for form in (event, *event.alternatives):
         cpu = -1 if of_thread else _one_of(form)
         if cpu is None:
@@ -375,16 +379,16 @@ def _try(event: Event, of_thread: bool) -> int:
 
 
 def _one_of(event: Event) -> int | None:
-    """A processor on which it can be counted; None: none of these is on."""
+    """Return a processor on which the event can be counted; None: none of these is online."""
     on = processors.online()
     return next((cpu for cpu in on if event.cpus is None or cpu in event.cpus), None)
 
 
 def sharpen(base: Precision, counted: Mapping[str, Counted], *, in_cycles: bool) -> Precision:
-    """A source's precision, better for what hardware counted.
+    """Return a source's precision, improved by what hardware counted.
 
-    ``base`` is what the source has without; ``in_cycles``: whether the indices are in cycles, or in time that is
-    divided as the cycles were, which is right only where the clock did not change, so that it is not exact.
+    ``base`` is the source's precision without hardware. ``in_cycles``: whether the indices are in cycles, or in time
+    that is divided like the cycles. The latter is right only where the clock rate did not change, so it is not exact.
     """
 
     def quality(name: str) -> Quality:
@@ -407,7 +411,7 @@ def sharpen(base: Precision, counted: Mapping[str, Counted], *, in_cycles: bool)
 
 
 def remarks(plan: Plan, *, in_cycles: bool) -> dict[str, str]:
-    """`Ledger.reasons` of what is counted: where MPI comes from, why a figure is null, what to know of an event."""
+    """Return the reasons for the ledger: where MPI comes from, why a figure is null, what to know of an event."""
     found = dict(plan.reasons)
     why = found.pop("memory_stall_cycles", None) or found.get("counters")
     found.pop("counters", None)

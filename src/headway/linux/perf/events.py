@@ -1,9 +1,9 @@
-"""Events by the names that perf has for them.
+"""Events by the names that perf uses.
 
 A name is a software event, a generic hardware or cache event, ``rNNN`` (the processor's raw code), a tracepoint
-(``sched:sched_switch``), or a term list of a performance monitoring unit (``cpu/event=0x3c,umask=0x0/``), whose
-format and ready-made events the kernel describes in sysfs. ``:u``, ``:k`` and ``:h`` say in which mode to count.
-Sources: perf-list(1), tools/perf/util/parse-events.c, Documentation/ABI/testing/sysfs-bus-event_source-devices-*.
+(``sched:sched_switch``), or a term list of a performance monitoring unit (``cpu/event=0x3c,umask=0x0/``), whose format
+and ready-made events the kernel describes in sysfs. ``:u``, ``:k`` and ``:h`` select the modes to count in. Sources:
+perf-list(1), tools/perf/util/parse-events.c, Documentation/ABI/testing/sysfs-bus-event_source-devices-*.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["EventError", "Events", "Pmu", "split_events"]
 
 
 class EventError(HeadwayError):
-    """An event's name that cannot be made sense of; no other source could."""
+    """The name of an event is not valid; no other source could count it."""
 
     final = True
 
@@ -46,7 +46,7 @@ _SOFTWARE = {
     "dummy": 9,
     "cgroup-switches": 11,
 }
-"""PERF_COUNT_SW_*; bpf-output (10) counts nothing by itself."""
+"""PERF_COUNT_SW_*. bpf-output (10) is left out: it counts nothing by itself."""
 
 _HARDWARE = {
     "cpu-cycles": 0,
@@ -82,11 +82,11 @@ _OPERATIONS = (
 )
 _RESULTS = (("refs", "reference", "ops", "access"), ("misses", "miss"))
 _HAS = ((0, 1, 2), (0, 2), (0, 1, 2), (0, 1, 2), (0,), (0,), (0, 1, 2))
-"""Which operations each cache has (evsel__hw_cache_stat in tools/perf/util/evsel.c)."""
+"""The operations that each cache has (evsel__hw_cache_stat in tools/perf/util/evsel.c)."""
 
 
 def _cache_events() -> dict[str, int]:
-    """Every spelling of a cache event, in lower case: CACHE-OPERATION[-RESULT], PERF_COUNT_HW_CACHE_*."""
+    """Return every spelling of a cache event, in lower case: CACHE-OPERATION[-RESULT], PERF_COUNT_HW_CACHE_*."""
     found = {}
     for cache, names in enumerate(_CACHES):
         for operation in _HAS[cache]:
@@ -109,19 +109,19 @@ _LISTED = [
 """The spellings that perf list shows."""
 
 _EXTENDED_TYPE = 32
-"""PERF_PMU_TYPE_SHIFT: on machines with several types of core, generic events carry the unit's type above this bit."""
+"""PERF_PMU_TYPE_SHIFT: on machines with several types of core, generic events have the unit's type above this bit."""
 _CONFIGS = ("config", "config1", "config2", "config3")
 _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 _MODIFIERS = "ukh"
 _SAMPLING = frozenset("pPSDeGHIWbR")
 _LONGEST = 4096
-"""Of a file that describes a unit; the kernel's are a page at most."""
+"""The largest size of a file that describes a unit; the kernel's have at most a page."""
 
 
 def split_events(texts: Iterable[str]) -> tuple[str, ...]:
-    """The events in lists separated by commas, in order, each once; a comma between slashes does not separate.
+    """Return the events of comma-separated lists, in order, each once. A comma between slashes does not separate.
 
-    Raises EventError where a list has an empty part, a slash without its partner, or a group.
+    Raises EventError if a list has an empty part, an unpaired slash, or a group.
     """
     found: dict[str, None] = {}
     for text in texts:
@@ -144,7 +144,7 @@ def split_events(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def _read(path: Path) -> str | None:
-    """A small file's text without what is around it; None where it cannot be read, or is no text."""
+    """Return a small file's text, stripped; None if it cannot be read, or is not ASCII text."""
     try:
         with path.open("rb") as file:
             data = file.read(_LONGEST + 1)
@@ -154,7 +154,7 @@ def _read(path: Path) -> str | None:
 
 
 def _number(text: str) -> int | None:
-    """A number, decimal or hexadecimal, up to 64 bits; None: it is none."""
+    """Return a number, decimal or hexadecimal, of at most 64 bits; None: it is not one."""
     if not re.fullmatch(r"0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20}", text):
         return None
     value = int(text, 16 if text[1:2] in ("x", "X") else 10)
@@ -163,26 +163,26 @@ def _number(text: str) -> int | None:
 
 @dataclass(frozen=True)
 class Pmu:
-    """A performance monitoring unit as sysfs describes it. Nothing in its files is believed unseen."""
+    """A performance monitoring unit as sysfs describes it. Its files are not trusted."""
 
     folder: Path
 
     @property
     def name(self) -> str:
-        """As in ``cpu/.../``."""
+        """The name, as in ``cpu/.../``."""
         return self.folder.name
 
     @cached_property
     def type(self) -> int:
-        """Its number in perf_event_attr. Raises EventError where the kernel does not tell."""
+        """The unit's number in perf_event_attr. Raises EventError if the kernel does not tell."""
         value = _number(_read(self.folder / "type") or "")
         if value is None or value >= 1 << 32:
-            raise EventError(f"{self.folder}/type is no number, so {self.name} cannot be used")
+            raise EventError(f"{self.folder}/type is not a number, so {self.name} cannot be used")
         return value
 
     @cached_property
     def cpus(self) -> frozenset[int] | None:
-        """The processors of its type of core; None: it is of all, or of no core."""
+        """The processors of its type of core; None: it belongs to all cores, or to none."""
         return self._list("cpus")
 
     @cached_property
@@ -200,10 +200,12 @@ class Pmu:
         try:
             return frozenset(parse_list(text)) if text else None
         except SelectionError:
-            raise EventError(f"{self.folder}/{name} is no list of processors, so {self.name} cannot be used") from None
+            raise EventError(
+                f"{self.folder}/{name} is not a list of processors, so {self.name} cannot be used"
+            ) from None
 
     def names(self, kind: str) -> list[str]:
-        """The ready-made ``events``, or the terms of its ``format``."""
+        """Return the names of the ready-made ``events``, or of the terms of its ``format``."""
         try:
             found = os.listdir(self.folder / kind)
         except OSError:
@@ -211,11 +213,13 @@ class Pmu:
         return sorted(n for n in found if _SAFE.fullmatch(n) and not n.endswith((".scale", ".unit", ".snapshot")))
 
     def alias(self, name: str) -> str | None:
-        """The terms that a ready-made event stands for; None: there is no such event."""
+        """Return the terms that a ready-made event stands for; None: there is no such event."""
         return _read(self.folder / "events" / name) if _SAFE.fullmatch(name) else None
 
     def bits(self, term: str) -> tuple[str, tuple[tuple[int, int], ...]] | None:
-        """Which bits of which config a term fills, the lowest first: ``config:0-7,32-35``. None: no such term."""
+        """Return the bits of which config a term fills, lowest first: ``config:0-7,32-35``. None: there is no such
+        term.
+        """
         text = _read(self.folder / "format" / term) if _SAFE.fullmatch(term) else None
         if text is None:
             return None
@@ -231,7 +235,9 @@ class Pmu:
 
 
 class Events:
-    """Finds events by name, on this machine. ``sysfs`` and ``tracefs`` are where the kernel describes it."""
+    """Finds events of this machine by name. ``sysfs`` and ``tracefs`` are the folders in which the kernel describes
+    them.
+    """
 
     def __init__(self, sysfs: Path = Path("/sys"), tracefs: Sequence[Path] | None = None) -> None:
         self._devices = sysfs / "bus/event_source/devices"
@@ -252,7 +258,7 @@ class Events:
         return tuple(pmu for pmu in self.pmus.values() if pmu.core)
 
     def known(self) -> list[str]:
-        """Every name that stands for itself, as in ``perf list``: without raw codes, terms and tracepoints."""
+        """Return every plain name, as ``perf list`` shows them, without raw codes, terms and tracepoints."""
         return [
             *_SOFTWARE,
             *_HARDWARE,
@@ -261,11 +267,11 @@ class Events:
         ]
 
     def find_all(self, texts: Iterable[str]) -> tuple[Event, ...]:
-        """The events in these comma-separated lists. Raises EventError at the first that is not to be had."""
+        """Return the events in these comma-separated lists. Raises EventError at the first that is not available."""
         return tuple(self.find(name) for name in split_events(texts))
 
     def find(self, text: str) -> Event:
-        """The event of this name. Raises EventError: one sentence, with the names that are near."""
+        """Return the event of this name. Raises EventError: one sentence, with similar names."""
         unit, slash, rest = text.partition("/")
         if slash:
             terms, slash, tail = rest.rpartition("/")
@@ -302,7 +308,7 @@ class Events:
         return None
 
     def _generic(self, text: str, kind: int, config: int) -> Event:
-        """On one type of core as it is, on several one for each."""
+        """Return a generic event; with several types of core, one event for each."""
         if not any(pmu.cpus for pmu in self.cores) or len(self.cores) < 2:
             return Event(text, kind, config)
         return _together([Event(text, kind, pmu.type << _EXTENDED_TYPE | config, cpus=pmu.cpus) for pmu in self.cores])
@@ -368,7 +374,7 @@ class Events:
         roots = [root / "events" for root in self._tracefs if os.access(root / "events", os.R_OK | os.X_OK)]
         if not roots:
             how = "use sudo" if os.geteuid() else "mount -t tracefs nodev /sys/kernel/tracing"
-            raise EventError(f"{text!r}: the tracepoints in /sys/kernel/tracing are not to be seen: {how}")
+            raise EventError(f"{text!r}: the tracepoints in /sys/kernel/tracing cannot be read: {how}")
         number = _number(_read(roots[0] / system / name / "id") or "")
         if number is None:
             try:
@@ -382,7 +388,7 @@ class Events:
     # ---- what follows the name ----
 
     def _with_mode(self, event: Event, text: str, modes: str) -> Event:
-        """``:u``, ``:k``, ``:h``: in these modes only; none: in all."""
+        """Restrict the event to the modes ``:u``, ``:k``, ``:h``; without any it is counted in all."""
         if not modes:
             return event
         for letter in modes:
@@ -409,6 +415,6 @@ class Events:
 
 
 def _together(events: Sequence[Event]) -> Event:
-    """One event of several, each for another type of core."""
+    """Return one event made of several, each for another type of core."""
     first, *others = events
     return replace(first, alternatives=tuple(others))

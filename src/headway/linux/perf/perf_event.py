@@ -1,4 +1,4 @@
-"""perf_event_open(2), as far as it is needed: what an event is, counting it, and why it cannot be counted."""
+"""perf_event_open(2), as far as headway needs it: describing an event, counting it, and why it cannot be counted."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ _EXCLUDE_USER, _EXCLUDE_KERNEL, _EXCLUDE_HV = 1 << 4, 1 << 5, 1 << 6
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that the kernel can count, as perf_event_attr says it."""
+    """An event that the kernel can count, as in perf_event_attr."""
 
     name: str
-    """As the user wrote it."""
+    """The name as the user wrote it."""
     type: int
     config: int
     config1: int = 0
@@ -57,14 +57,14 @@ class Event:
     exclude_kernel: bool = False
     exclude_hv: bool = False
     period: int = 0
-    """An eBPF program that is attached to it runs each time it has happened so often; 0: it is only counted."""
+    """An attached eBPF program runs once for this number of events; 0: they are only counted."""
     cpus: frozenset[int] | None = None
-    """The processors that can count it, where not all can: those of one type of core."""
+    """The processors that can count it, if not all can: those of one type of core."""
     alternatives: tuple[Event, ...] = ()
-    """The same for the other types of core, each with its own processors."""
+    """The same event for the other types of core, each with its own processors."""
 
     def on(self, cpu: int) -> Event | None:
-        """What counts it on this processor; None: nothing does."""
+        """Return the form that counts it on this processor; None: there is none."""
         return next((e for e in (self, *self.alternatives) if e.cpus is None or cpu in e.cpus), None)
 
     @property
@@ -74,14 +74,14 @@ class Event:
 
 
 FAULT = Event("page-faults", SOFTWARE, 2, period=1)
-"""PERF_COUNT_SW_PAGE_FAULTS: it happens when the architecture's handler hands a fault to the memory manager."""
+"""PERF_COUNT_SW_PAGE_FAULTS. It happens when the architecture's handler passes a fault to the memory manager."""
 FAULTS = Event("minor-faults", SOFTWARE, 5, period=1), Event("major-faults", SOFTWARE, 6, period=1)
-"""PERF_COUNT_SW_PAGE_FAULTS_MIN and _MAJ: they happen when the memory manager is done with a fault."""
+"""PERF_COUNT_SW_PAGE_FAULTS_MIN and _MAJ. They happen when the memory manager is done with a fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A counter as it was read: for ``enabled`` ns it was wanted, and for ``running`` of these it had hardware."""
+    """A reading of a counter: it was wanted for ``enabled`` ns, and had hardware for ``running`` of these."""
 
     value: int
     enabled: int
@@ -89,7 +89,7 @@ class Reading:
 
     @property
     def scaled(self) -> int | None:
-        """The value for all of the time, in proportion where the counter was shared; None: it never had hardware."""
+        """The value for all of the time, in proportion if the counter was shared; None: it never had hardware."""
         if self.running >= self.enabled:
             return self.value
         return self.value * self.enabled // self.running if self.running > 0 else None
@@ -101,9 +101,10 @@ def _libc() -> ctypes.CDLL:
 
 
 def open_counter(event: Event, *, pid: int = -1, cpu: int = -1) -> int:
-    """A file descriptor that counts the event from now on: of one thread (``pid``), or of one processor (``cpu``).
+    """Return a file descriptor that counts the event from now on, in one thread (``pid``) or on one processor
+    (``cpu``).
 
-    What the thread creates is not counted with it. Raises OSError with perf_event_open's errno.
+    Threads that the thread creates are not counted with it. Raises OSError with perf_event_open's errno.
     """
     attributes = bytearray(_SIZE if event.config3 else _SIZE_WITHOUT_CONFIG3)
     flags = event.exclude_user * _EXCLUDE_USER | event.exclude_kernel * _EXCLUDE_KERNEL | event.exclude_hv * _EXCLUDE_HV
@@ -117,9 +118,9 @@ def open_counter(event: Event, *, pid: int = -1, cpu: int = -1) -> int:
 
 
 def open_event(attributes: bytearray, *, pid: int, cpu: int) -> int:
-    """perf_event_open(2) of these attributes, of a thread on any processor (``cpu`` -1) or of all there (``pid`` -1).
+    """Call perf_event_open(2), for a thread on any processor (``cpu`` -1) or all threads on a processor (``pid`` -1).
 
-    ``attributes``: struct perf_event_attr, its size in bytes 4 to 7. Raises OSError with its errno.
+    ``attributes``: struct perf_event_attr, with its size in bytes 4 to 7. Raises OSError with the errno.
     """
     buffer = (ctypes.c_char * len(attributes)).from_buffer(attributes)
     number = _CALLS.get(platform.machine())
@@ -134,7 +135,7 @@ def open_event(attributes: bytearray, *, pid: int, cpu: int) -> int:
 
 
 def read_counter(fd: int) -> Reading | None:
-    """What a counter says; None: the kernel has taken it out of service (it could not be counted at all)."""
+    """Read a counter; None: the kernel has taken it out of service (it could not be counted at all)."""
     try:
         data = os.read(fd, 24)
     except OSError:
@@ -143,11 +144,11 @@ def read_counter(fd: int) -> Reading | None:
 
 
 def open_per_cpu(events: Sequence[Event], cpus: Iterable[int]) -> dict[int, list[int]]:
-    """Counters of everything that happens on these processors: cpu -> one file descriptor an event, in their order.
+    """Open counters of everything on these processors. Return cpu -> one file descriptor for each event, in order.
 
     The events are not a group: a group that does not fit into the counters together would never count, single events
-    take turns. -1 stands for an event that this type of core does not have: it does not happen there. Raises
-    HeadwayError, with nothing left open, where one cannot be counted; OSError (EMFILE, ENFILE) for too many files.
+    take turns. -1 stands for an event that this type of core does not have and which does not happen there. Raises
+    HeadwayError if one cannot be counted, and OSError (EMFILE, ENFILE) for too many files; nothing is left open.
     """
     opened: dict[int, list[int]] = {}
     try:
@@ -168,7 +169,7 @@ def open_per_cpu(events: Sequence[Event], cpus: Iterable[int]) -> dict[int, list
 
 
 def close_all(fds: Iterable[int]) -> None:
-    """Close file descriptors; negative ones stand for none."""
+    """Close file descriptors. Negative ones are ignored."""
     for fd in fds:
         if fd >= 0:
             with suppress(OSError):
@@ -176,7 +177,9 @@ def close_all(fds: Iterable[int]) -> None:
 
 
 def why_not(event: Event, number: int, *, cpu: int | None = None) -> str:
-    """Why the kernel does not count an event of a thread (``cpu`` None) or on a processor, in one sentence."""
+    """Return one sentence that says why the kernel does not count an event in a thread (``cpu`` None) or on a
+    processor.
+    """
     where = "of a thread" if cpu is None else f"on processor {cpu}"
     if number in (errno.EACCES, errno.EPERM):
         if event.type == TRACEPOINT:
@@ -191,11 +194,11 @@ def why_not(event: Event, number: int, *, cpu: int | None = None) -> str:
             return (
                 f"{event.name} cannot be counted: no performance monitoring unit here has it (headway doctor says more)"
             )
-        return f"{event.name} cannot be counted {where}: this kernel does not offer that"
+        return f"{event.name} cannot be counted {where}: this kernel does not offer it"
     if number == errno.EINVAL:
-        return f"{event.name} cannot be counted {where}: the kernel takes it for no event that it can count there"
+        return f"{event.name} cannot be counted {where}: the kernel does not accept it as an event to count there"
     if number == errno.EBUSY:
-        return f"{event.name} cannot be counted {where}: somebody else holds the counters"
+        return f"{event.name} cannot be counted {where}: another program uses the counters"
     if number in (errno.EMFILE, errno.ENFILE):
         return f"{event.name} cannot be counted {where}: too many files are open, raise the limit (ulimit -n)"
     return f"{event.name} cannot be counted {where}: {os.strerror(number)}"

@@ -1,10 +1,10 @@
-"""The kernel's ring buffers of samples, one a thread: opening them, and what they hold.
+"""The kernel's ring buffers of samples, one for each thread: opening them, and their content.
 
-A sampling event that is bound to a thread on any processor cannot be inherited by the threads it creates: the kernel
-refuses to map such an event (perf_mmap: ``cpu == -1 && inherit``). So each thread gets its own event and ring, and
-`headway.linux.perf.thread_buffers` finds the new ones. Nothing is overwritten: when a ring is full the kernel drops
-what comes, counts it, and says so in a PERF_RECORD_LOST when there is room again, and in ``read(2)`` (PERF_FORMAT_LOST)
-at once.
+A sampling event that is bound to a thread on any processor cannot be inherited by the threads that it creates: the
+kernel refuses to map such an event (perf_mmap: ``cpu == -1 && inherit``). So each thread gets its own event and ring,
+and `headway.linux.perf.thread_buffers` finds new threads. Nothing is overwritten: when a ring is full, the kernel drops
+new samples and counts them. It reports them in a PERF_RECORD_LOST when there is room again, and at once in ``read(2)``
+(PERF_FORMAT_LOST).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .perf_event import SOFTWARE, Event, open_event, why_not
 __all__ = ["CPU_CLOCK", "DEFAULT_FIELDS", "FIELDS", "PerfBuffer", "Samples", "Sampling", "Tray", "attributes"]
 
 CPU_CLOCK = Event("cpu-clock", SOFTWARE, 0)
-"""PERF_COUNT_SW_CPU_CLOCK: a timer, so it is everywhere; it runs while the thread does."""
+"""PERF_COUNT_SW_CPU_CLOCK: a timer, so it is available everywhere. It runs while the thread does."""
 DEFAULT_FIELDS = sum(FIELDS[name] for name in ("ip", "tid", "time", "cpu", "period", "callchain"))
 _SIZE = 136  # PERF_ATTR_SIZE_VER8
 _SIZE_WITHOUT_CONFIG3 = 112  # PERF_ATTR_SIZE_VER5
@@ -42,17 +42,17 @@ class Sampling:
 
     event: Event = CPU_CLOCK
     frequency: int = 99
-    """Samples a second of the thread's processor time; 0: as ``period`` says."""
+    """Samples for each second of the thread's processor time; 0: ``period`` is used."""
     period: int = 0
-    """Events from one sample to the next (ns, of a clock)."""
+    """Events from one sample to the next; ns for a clock."""
     fields: int = DEFAULT_FIELDS
     """PERF_SAMPLE_*, of `FIELDS`."""
     pages: int = 16
-    """Of a thread's ring, a power of two."""
+    """Pages of a thread's ring, a power of two."""
     watermark: int = 0
-    """Bytes at which the kernel wakes who polls the file; 0: half the ring."""
+    """Bytes at which the kernel wakes a poll of the file; 0: half the ring."""
     max_stack: int = 0
-    """Frames kept of a stack; 0: kernel.perf_event_max_stack."""
+    """The number of frames kept of a stack; 0: kernel.perf_event_max_stack."""
     kernel_stacks: bool = True
     user_stacks: bool = True
     enable_on_exec: bool = False
@@ -60,7 +60,7 @@ class Sampling:
 
     @property
     def capacity(self) -> int:
-        """Bytes of a ring."""
+        """The size of a ring in bytes."""
         return self.pages * PAGE
 
 
@@ -74,7 +74,7 @@ def attributes(
     watermark: int = 0,
     max_stack: int = 0,
 ) -> bytearray:
-    """struct perf_event_attr of an event whose records are stamped with CLOCK_MONOTONIC."""
+    """Return struct perf_event_attr of an event whose records have timestamps of CLOCK_MONOTONIC."""
     flags |= (
         event.exclude_user * _EXCLUDE_USER | event.exclude_kernel * _EXCLUDE_KERNEL | event.exclude_hv * _EXCLUDE_HV
     )
@@ -104,10 +104,10 @@ class PerfBuffer:
     """The ring of one thread's samples (a `headway.buffers.buffer.Buffer`)."""
 
     def __init__(self, tid: int, sampling: Sampling, *, pid: int = 0) -> None:
-        """Begin to sample a thread. Raises ProcessLookupError where it has ended, HeadwayError where it cannot be."""
+        """Begin to sample a thread. Raises ProcessLookupError if it has ended, HeadwayError if it cannot be sampled."""
         self.tid = tid
         self.pid = pid
-        """Its process; 0: not known."""
+        """The process; 0: not known."""
         self.capacity = sampling.capacity
         self._moved = 0
         self.fd = _open(tid, sampling)
@@ -121,39 +121,39 @@ class PerfBuffer:
             raise
 
     def cpu_time(self) -> int:
-        """ns of processor time that the thread has used since sampling began; a call only if it has run."""
+        """Return the ns of processor time since sampling began. It makes a system call only if the thread has run."""
         return self._ring.ask(self.fd)
 
     def stood_still(self) -> bool:
-        """Whether its thread has certainly not run since `cpu_time` was last asked: two loads."""
+        """Return whether the thread has certainly not run since the last `cpu_time`. It costs two loads."""
         return self._ring.stood_still()
 
     def look(self) -> int:
-        """Bytes that wait in it."""
+        """Return the number of bytes that wait in the ring."""
         filled = self._ring.filled
         if filled > self.capacity * 3 // 4:
             self._ring.ask(self.fd)
         return filled
 
     def drain(self, tray: Tray) -> int:
-        """Move all its records to the end of the tray; returns how many bytes they are."""
+        """Move all records to the end of the tray. Return their size in bytes."""
         moved = self._ring.drain(tray)
         self._moved += moved
         return moved
 
     @property
     def samples(self) -> int:
-        """How many samples were drained."""
+        """The number of samples drained."""
         return self._ring.samples
 
     @property
     def lost(self) -> int:
-        """Samples that found no room, as of the last look; on kernels before 6.0 as of the last drain but one."""
+        """The number of samples without room, as of the last look; before Linux 6.0, as of the last drain but one."""
         return max(self._ring.dropped, self._ring.lost)
 
     @property
     def lost_bytes(self) -> int:
-        """What they would have taken, if they were like the others."""
+        """An estimate of their size in bytes, if they were like the others."""
         return self.lost * self._moved // self._ring.samples if self._ring.samples else self.lost * _LIKELY_SIZE
 
     @property
@@ -163,11 +163,11 @@ class PerfBuffer:
 
     @property
     def damaged(self) -> int:
-        """Looks that found no whole record where one must be."""
+        """The number of readings that found no whole record where there must be one."""
         return self._ring.damaged
 
     def close(self, tray: Tray | None = None) -> None:
-        """End the sampling; what is still there goes to the tray."""
+        """End the sampling. Remaining records go to the tray."""
         if self.fd < 0:
             return
         self._ring.ask(self.fd)
@@ -179,7 +179,7 @@ class PerfBuffer:
 
 
 def _open(tid: int, sampling: Sampling) -> int:
-    """The event's file; reading it says its count, its time, and since Linux 6.0 how many samples were lost."""
+    """Open the event. Reading the file gives its count, its time, and since Linux 6.0 the number of lost samples."""
     flags = (
         (_FREQUENCY if sampling.frequency else 0)
         | (0 if sampling.kernel_stacks else _NO_KERNEL_STACK)
@@ -211,7 +211,7 @@ def _why_not_mapped(number: int, sampling: Sampling) -> str:
     size = (sampling.capacity + PAGE) // 1024
     if number in (errno.EPERM, errno.ENOMEM):
         return (
-            f"the next thread's buffer of {size} KiB cannot be had: raise kernel.perf_event_mlock_kb "
+            f"there is no memory for the next thread's buffer of {size} KiB: raise kernel.perf_event_mlock_kb "
             "or the limit of locked memory (ulimit -l), or choose smaller buffers"
         )
     return f"a thread's buffer of {size} KiB cannot be mapped: {os.strerror(number)}"

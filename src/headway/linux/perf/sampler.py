@@ -1,4 +1,4 @@
-"""Samples of all threads of some processes, collected by one loop under one policy."""
+"""The sampler of all threads of some processes: one loop collects the samples under one policy."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .thread_buffers import SampledThreads
 __all__ = ["POLICIES", "Policies", "SampleLosses", "Sampler"]
 
 LIKELY_SIZE = 150
-"""Bytes of a sample with its stack, until there are some to go by."""
+"""The assumed size of a sample with its stack in bytes, until there are samples."""
 
 
 Policies = Callable[[Sampling], Callable[[], Policy]]
-"""What is told how the threads are sampled, and gives what makes the policy of each buffer."""
+"""Takes how the threads are sampled, and returns a function that makes the policy of each buffer."""
 
 
 def _cpu_time(sampling: Sampling) -> Callable[[], Policy]:
@@ -36,7 +36,7 @@ POLICIES: dict[str, Policies] = {
     "watermark": lambda sampling: Watermark,
     "fixed": lambda sampling: lambda: Fixed(sampling.capacity),
 }
-"""By name."""
+"""The policies by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,23 +44,23 @@ class SampleLosses:
     """What is missing, and why."""
 
     samples: int
-    """They found no room in their thread's buffer."""
+    """Samples that had no room in their thread's buffer."""
     throttled: int
-    """Times the kernel stopped a thread's sampling for a while, because of its rate."""
+    """Times that the kernel stopped a thread's sampling for a while, because of its rate."""
     unseen_threads: int
     """Threads that had ended before they could be sampled."""
     late_ns: int
-    """Processor time of new threads before their sampling began."""
+    """Processor time of new threads before their sampling began, in ns."""
     damaged: int
-    """Looks that found no whole record where one must be."""
+    """Readings that found no whole record where there must be one."""
     tasks: int
-    """Records about new threads and programs that were lost; the threads were found in /proc instead."""
+    """Lost records about new threads and programs. Their threads were found in /proc instead."""
 
 
 class Sampler:
-    """Samples the threads of processes, of those that come later too, until it is closed.
+    """Samples the threads of processes, including later ones, until it is closed.
 
-    The owner takes what is in ``tray`` and in ``told`` (records about tasks) after each step, and clears them.
+    After each step the owner takes the content of ``tray`` and of ``told`` (records about tasks), and clears them.
     """
 
     def __init__(
@@ -72,9 +72,9 @@ class Sampler:
         policy: Policies = _cpu_time,
         opened: Callable[[PerfBuffer], None] = lambda buffer: None,
     ) -> None:
-        """Raises SelectionError where there is nothing to sample, HeadwayError where it cannot be.
+        """Begin to sample. Raises SelectionError if there is nothing to sample, HeadwayError if it is not possible.
 
-        ``opened`` is called with each thread's buffer, at the beginning and when one comes.
+        ``opened`` is called with each thread's buffer, at the beginning and when a new one is opened.
         """
         self.sampling = sampling or Sampling()
         self.tray = Tray()
@@ -89,22 +89,22 @@ class Sampler:
 
     @property
     def told(self) -> Tray:
-        """What the kernel tells of tasks (`thread_buffers`): new ones, their names, ends and mappings."""
+        """The kernel's records about tasks (`thread_buffers`): new ones, their names, ends and mappings."""
         return self._threads.tray
 
     @property
     def threads(self) -> int:
-        """How many are sampled now."""
+        """The number of threads that are being sampled."""
         return len(self._threads.buffers)
 
     @property
     def fds(self) -> list[int]:
-        """Files that become readable when there is a new thread, or one has ended."""
+        """Files that become readable when a thread begins or ends."""
         return self._threads.fds
 
     @property
     def figures(self) -> Figures:
-        """What collecting came to."""
+        """The figures of the collector."""
         return self._collector.figures
 
     @property
@@ -126,20 +126,20 @@ class Sampler:
         self._collector.step(until)
 
     def finish(self) -> None:
-        """End the sampling, and take what is still there."""
+        """End the sampling, and take the remaining samples."""
         self.update()
         for buffer in list(self._threads.buffers.values()):
             self._end(buffer)
 
     def close(self) -> None:
-        """Give everything back."""
+        """Release everything."""
         self._collector.close()
         self._threads.close()
 
     def update(self) -> None:
-        """Take in the threads that have come and gone: for an owner who waits for `fds` itself, with other things.
+        """Take in the threads that have begun and ended, for an owner who polls `fds` together with other files.
 
-        A poll of them says only once that there is something, to whoever asks first.
+        A poll reports that there is something only once, to the first caller.
         """
         new, ended = self._threads.update()
         for buffer in new:

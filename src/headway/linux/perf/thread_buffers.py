@@ -1,8 +1,8 @@
-"""The sample buffers of all threads of some processes, of those that come later too.
+"""The sample buffers of all threads of some processes, including later threads.
 
-A thread's sampling event cannot be inherited (see `headway.linux.perf.sample_buffer`), so new threads are found by a
-second event, one a processor, that counts nothing and tells of tasks: PERF_RECORD_FORK, EXIT, COMM and MMAP2. It may be
-opened for the whole machine where the user has CAP_PERFMON; otherwise it is opened for each thread, and inherited. The
+A thread's sampling event cannot be inherited (see `headway.linux.perf.sample_buffer`). So new threads are found by a
+second event for each processor, which counts nothing and reports tasks: PERF_RECORD_FORK, EXIT, COMM and MMAP2. It is
+opened for the whole machine if the user has CAP_PERFMON; otherwise it is opened for each thread, and inherited. The
 kernel wakes us at its first record. What a thread did before its own event was opened is not sampled: its processor
 time until then is read and added up (`SampledThreads.late_ns`).
 """
@@ -30,8 +30,9 @@ from .sample_buffer import PerfBuffer, Sampling
 __all__ = ["COMM", "EXIT", "FORK", "MMAP2", "SampledThreads", "threads_of"]
 
 COMM, EXIT, FORK, MMAP2 = 3, 4, 7, 10
-"""PERF_RECORD_*. Behind the header: COMM pid, tid, name; EXIT and FORK pid, ppid, tid, ptid, time; MMAP2 pid, tid,
-address, length, offset, maj, min, inode, generation, protection, flags, name. Each ends with pid, tid, time."""
+"""PERF_RECORD_*. After the header they have: COMM pid, tid, name; EXIT and FORK pid, ppid, tid, ptid, time; MMAP2 pid,
+tid, address, length, offset, maj, min, inode, generation, protection, flags, name. Each ends with pid, tid, time.
+"""
 _DUMMY = Event("dummy", SOFTWARE, 9)
 _SET_OUTPUT = 0x2405  # PERF_EVENT_IOC_SET_OUTPUT
 _TELLS = perf._MMAP | perf._MMAP2 | perf._COMM | perf._COMM_EXEC | perf._TASK | perf._SAMPLE_ID_ALL
@@ -39,7 +40,7 @@ _PAGES = 32
 
 
 def threads_of(pid: int) -> list[int]:
-    """The threads of a process now; none where it has ended."""
+    """Return the threads of a process now; [] if it has ended."""
     try:
         return [int(name) for name in os.listdir(f"/proc/{pid}/task")]
     except (FileNotFoundError, ProcessLookupError):
@@ -47,22 +48,25 @@ def threads_of(pid: int) -> list[int]:
 
 
 class SampledThreads:
-    """A buffer for each thread of the processes, and of their children."""
+    """A buffer for each thread of the processes and of their children."""
 
     def __init__(self, pids: Iterable[int], sampling: Sampling, *, tids: Iterable[int] = ()) -> None:
-        """``tids``: single threads, besides; what they create is sampled too. Raises SelectionError, HeadwayError."""
+        """Begin to sample. ``tids``: additional single threads; threads that they create are sampled too.
+
+        Raises SelectionError if there is nothing to sample, HeadwayError if it is not possible.
+        """
         self.sampling = sampling
         self.buffers: dict[int, PerfBuffer] = {}
-        """By thread."""
+        """By tid."""
         self.late_ns = 0
-        """Processor time of new threads before their sampling began."""
+        """Processor time of new threads before their sampling began, in ns."""
         self.unseen = 0
-        """Threads that had ended before their sampling could begin."""
+        """The number of threads that had ended before their sampling could begin."""
         self.damaged = 0
         self.lost = 0
-        """Records about tasks that were lost: threads may be missing, so /proc was read again."""
+        """The number of lost records about tasks. Threads may be missing, so /proc was read again."""
         self.tray = Tray()
-        """What the kernel tells of these processes, as it comes; the owner reads and clears it."""
+        """The kernel's records about these processes. The owner reads and clears it."""
         self._fds: list[int] = []
         self._rings: list[Ring] = []
         self._pids = set(pids)
@@ -80,11 +84,11 @@ class SampledThreads:
 
     @property
     def fds(self) -> list[int]:
-        """Files that become readable when the kernel has told of a task: one a processor."""
+        """Files that become readable when the kernel has reported a task, one for each processor."""
         return self._fds[: len(self._rings)]
 
     def update(self) -> tuple[list[PerfBuffer], list[PerfBuffer]]:
-        """Take in what the kernel has told: the buffers of new threads, and of those that have ended.
+        """Process the kernel's reports. Return the buffers of new threads, and of threads that have ended.
 
         The latter may still hold samples: drain them, and close them with `drop`.
         """
@@ -97,7 +101,7 @@ class SampledThreads:
             for kind, _, body in told.others()
             if kind in (FORK, EXIT) and len(body) >= 24
         ]
-        for _, creator, tid, parent, pid, exits in sorted(tasks):  # by time: each ring has its own order
+        for _, creator, tid, parent, pid, exits in sorted(tasks):  # sorted by time, because each ring has its own order
             if exits:
                 self._tids.discard(tid)
                 if tid in self.buffers:
@@ -118,7 +122,7 @@ class SampledThreads:
         return new, ended
 
     def drop(self, buffer: PerfBuffer, tray: Tray | None = None) -> None:
-        """The thread has ended, or is not wanted any more; what its buffer still holds goes to the tray."""
+        """Close the buffer of a thread that has ended or is no longer wanted. Its remaining records go to the tray."""
         buffer.close(tray)
         if self.buffers.get(buffer.tid) is buffer:
             del self.buffers[buffer.tid]
@@ -134,7 +138,7 @@ class SampledThreads:
         self._fds = []
 
     def _add_present(self) -> list[PerfBuffer]:
-        """Every thread that is there; until a pass finds no new one, so that none escapes that was being created."""
+        """Add every existing thread, until a pass finds no new one, so that no thread being created is missed."""
         found: list[PerfBuffer] = []
         while True:
             there = {tid: pid for pid in self._pids for tid in threads_of(pid)} | dict.fromkeys(self._tids, 0)
@@ -162,7 +166,7 @@ class SampledThreads:
         return [buffer]
 
     def _tell(self) -> None:
-        """Open what tells of tasks: for the whole machine, or else for each thread that there is."""
+        """Open the events that report tasks: for the whole machine, or else for each existing thread."""
         cpus = list(processors.online())
         fields = FIELDS["tid"] | FIELDS["time"]
         try:
@@ -179,7 +183,7 @@ class SampledThreads:
             self._rings = [Ring(fd, _PAGES) for fd in self._fds[: len(cpus)]]
         except OSError as error:
             raise HeadwayError(
-                f"what the kernel tells of new threads cannot be mapped: {os.strerror(error.errno or 0)}; "
+                f"the buffer for reports on new threads cannot be mapped ({os.strerror(error.errno or 0)}): "
                 "raise kernel.perf_event_mlock_kb"
             ) from None
 
@@ -210,7 +214,7 @@ class SampledThreads:
 
 
 def _raise_file_limit() -> None:
-    """A file a thread: as many as the hard limit allows."""
+    """Raise the soft limit of open files to the hard limit, because each thread needs a file."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         with suppress(ValueError, OSError):

@@ -1,9 +1,9 @@
-"""Counters of single threads: what their user code does, for users who may not count whole processors.
+"""Counters of single threads: what their user code does, for users who may not count on whole processors.
 
-perf_event_open(2) lets everybody count the user code of his own threads (perf_event_paranoid 2 or less). A counter is
-opened when a thread is first seen and read when figures are wanted; it keeps its last value when the thread ends. What
-a thread ran before its counters were there is not in them, and is told: the kernel says for how much of the thread's
-processor time it counted (time_enabled), and the rest is a loss.
+perf_event_open(2) lets every user count the user code of their own threads (perf_event_paranoid 2 or less). A counter
+is opened when a thread is first seen, and read when figures are wanted. It keeps its last value when the thread ends.
+What a thread ran before its counters were opened is not counted, and is reported: the kernel says for how much of the
+thread's processor time it counted (time_enabled), and the rest is a loss.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Readings = list["Reading | None"]
 
 @dataclass(slots=True)
 class _Counters:
-    """Of one thread: for each event the descriptors of its forms, one a type of core."""
+    """The counters of one thread: for each event the descriptors of its forms, one for each type of core."""
 
     fds: list[list[int]]
 
@@ -41,10 +41,10 @@ class _Counters:
 
 
 def _together(event: Event, readings: list[Reading | None]) -> Reading | None:
-    """One reading of an event that has a counter on each type of core.
+    """Return one reading of an event that has a counter on each type of core.
 
-    A counter of one type of core runs only while the thread is there. Where every type has one, together they should
-    have run all the time; where not, the time elsewhere is nothing that was missed.
+    A counter of one type of core runs only while the thread is there. If every type has one, together they should have
+    run all the time. If not, the time elsewhere was not missed.
     """
     known = [reading for reading in readings if reading is not None]
     if not known or len(known) < len(readings):
@@ -55,10 +55,10 @@ def _together(event: Event, readings: list[Reading | None]) -> Reading | None:
 
 
 class ThreadCounters:
-    """The counters of the threads that are measured; a thread is (tid, birth).
+    """The counters of the measured threads. A thread is (tid, birth).
 
-    ``budget``: file descriptors that may be used; ``tick``: how old the run time of a thread on a processor may be,
-    ns: what was missed is told beyond that.
+    ``budget``: the number of file descriptors that may be used. ``tick``: how old the run time of a running thread may
+    be, in ns; time that was missed is reported only beyond that.
     """
 
     def __init__(self, plan: Plan, budget: int, tick: int = 0) -> None:
@@ -69,9 +69,9 @@ class ThreadCounters:
         self._open: dict[Key, _Counters] = {}
         self._refused: set[Key] = set()
         self.uncounted = 0
-        """Threads that no counter could be opened for."""
+        """The number of threads for which no counter could be opened."""
         self.missed = 0
-        """Processor time of ended threads in which their counters were not there, ns."""
+        """Processor time of ended threads without counters, in ns."""
         self._ended = [Counted() for _ in plan.events]
         self._missed_now: dict[Key, int] = {}
         self._times_now: dict[Key, Readings] = {}
@@ -82,7 +82,7 @@ class ThreadCounters:
         return bool(self.plan.events)
 
     def follow(self, threads: Collection[Key]) -> None:
-        """Open counters for threads that have none yet, as far as there are descriptors."""
+        """Open counters for threads without any, as long as there are descriptors."""
         if not self.active:
             return
         for key in threads:
@@ -112,7 +112,7 @@ class ThreadCounters:
         return _Counters(fds)
 
     def charge(self, key: Key, states: Mapping[str, Cell], *, ended: bool) -> dict[str, Cell]:
-        """The states with the counts so far in the cell of user code; of a thread that has ended, for the last time."""
+        """Return the states with the counts so far in the cell of user code. For an ended thread, call it once."""
         counted = dict(states)
         if not self.active:
             return counted
@@ -123,10 +123,10 @@ class ThreadCounters:
         if counters is None:
             self._refused.discard(key) if ended else None
             return counted
-        # time_enabled of a thread's counter stands still while the thread is on no processor, so it says for how much
-        # of the thread's processor time there was a counter.
+        # time_enabled of a thread's counter does not advance while the thread is on no processor, so it says for how
+        # much of the thread's processor time there was a counter.
         ran = sum(cell.time for state, cell in states.items() if kind_of(state).in_rpi)
-        # The run time that is compared may be a tick old, so a later look may find less: what was missed once stays so.
+        # The compared run time may be a tick old, so a later reading may give less. What was missed once stays missed.
         missed = ran - max((r.enabled for r in readings if r is not None), default=0) - self._tick
         missed = max(missed, self._missed_now.get(key, 0))
         if ended:
@@ -141,20 +141,20 @@ class ThreadCounters:
         return counted
 
     def counted(self) -> dict[str, Counted]:
-        """How much of the threads' time each event was counted, as of the last charges."""
+        """Return how much of the threads' time each event was counted, as of the last charges."""
         total = list(self._ended)
         for readings in self._times_now.values():
             total = [a + b for a, b in zip(total, _times(readings), strict=True)]
         return self.plan.counted([Reading(0, c.enabled, c.running) for c in total])
 
     def losses(self) -> dict[str, int]:
-        """What was not counted, by name; empty where nothing is counted at all."""
+        """Return what was not counted, by name; empty if nothing is counted at all."""
         if not self.active:
             return {}
         return {"uncounted_threads": self.uncounted, "uncounted_ns": self.missed + sum(self._missed_now.values())}
 
     def close(self) -> None:
-        """Close all counters; may be called more than once."""
+        """Close all counters. It may be called more than once."""
         for counters in self._open.values():
             counters.close()
         self._open.clear()

@@ -1,1 +1,1 @@
-"""What the kernel tells by files: /proc of processes and threads, their namespaces and control groups, processors."""
+"""What the kernel tells through files: /proc of processes and threads, namespaces, control groups, processors."""

@@ -1,4 +1,4 @@
-"""Types of the compiled reading loop; the text is in ``_procfs.pyx``."""
+"""The types of the compiled reading loop in ``_procfs.pyx``."""
 
 from collections.abc import Callable
 

@@ -1,19 +1,19 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Looking at threads through /proc, thousands of times a second: reading, parsing and the arithmetic, without Python.
+"""Reading of threads through /proc, thousands of times a second: reading, parsing and arithmetic without Python.
 
-What is read, and what the kernel says about it:
+These files are read. The kernel says of them:
 
 - ``schedstat`` of a thread (Documentation/scheduler/sched-stats.rst): time on the processor in ns, time in a run queue
-  in ns, number of times it was put on a processor. The first is brought up to date at the scheduler's tick and when the
-  thread leaves the processor, the second when it gets there.
+  in ns, number of times it was put on a processor. The kernel updates the first at the scheduler's tick and when the
+  thread leaves the processor, the second when the thread gets the processor.
 - ``stat`` (proc_pid_stat(5)): name, state, user and system time in clock ticks (sampled at the tick, scaled by the
   kernel to the exact run time), CPU time of the children that were waited for, start time in ticks since boot.
 - ``syscall``, ``wchan``, ``fd/N`` (proc_pid_syscall(5), proc_pid_wchan(5), proc_pid_fd(5)): what a sleeping thread
   waits for.
-- the process's CPU clock (clock_getcpuclockid(3)): the CPU time of all its threads, of those that have ended too.
+- the process's CPU clock (clock_getcpuclockid(3)): the CPU time of all its threads, including those that have ended.
 
-A file that is kept open costs 0.5 to 2.7 microseconds a reading, one that is opened each time 3 more. So files are kept
-open as long as there are descriptors to spare; a kept file also stays tied to its thread when the id is used again.
+A reading of a file that is kept open costs 0.5 to 2.7 microseconds; opening it each time costs 3 more. So files are
+kept open as long as descriptors are available. A kept file also stays tied to its thread when the id is reused.
 """
 
 from libc.errno cimport EACCES, ENOENT, EPERM, ESRCH, errno
@@ -114,7 +114,7 @@ RUNNABLE = _RUNNABLE
 WAITING = _WAITING
 UNREADABLE = _UNREADABLE
 
-# Reasons for waiting, by number; the scanner appends those it meets.
+# The reasons for waiting, by number. The scanner appends further ones when it meets them.
 cdef enum:
     _WAIT = 0
     _STOPPED = 1
@@ -128,7 +128,7 @@ WAIT = _WAIT
 FIRST_REASONS = ("wait", "stopped", "wait.disk", "wait.net", "wait.pipe", "wait.fault", "wait.file", "wait.work")
 
 WHOLE_SHARE = 1 << 16
-"""A share of 1 in the fixed-point arithmetic of shares."""
+"""The value of a share of 1 in the fixed-point arithmetic of shares."""
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ cdef struct Stat:
 
 
 cdef bint _number(const char **at, const char *end, int64_t *value) noexcept nogil:
-    """A decimal number after blanks; too large a one becomes the largest."""
+    """Parse a decimal number after blanks. A number that is too large becomes the largest."""
     cdef const char *p = at[0]
     cdef bint negative = False
     cdef int64_t n = 0
@@ -167,7 +167,9 @@ cdef bint _number(const char **at, const char *end, int64_t *value) noexcept nog
 
 
 cdef bint _parse_stat(const char *text, Py_ssize_t length, Stat *into) noexcept nogil:
-    """proc_pid_stat(5), up to field 22. The name may hold blanks, parentheses, newlines: it ends at the last ``)``."""
+    """Parse proc_pid_stat(5) up to field 22. The name may contain blanks, parentheses and newlines; it ends at the last
+    ``)``.
+    """
     cdef const char *end = text + length
     cdef const char *first = text
     cdef const char *last = end - 1
@@ -206,7 +208,7 @@ cdef bint _parse_stat(const char *text, Py_ssize_t length, Stat *into) noexcept 
 
 
 cdef bint _parse_schedstat(const char *text, Py_ssize_t length, int64_t *figures) noexcept nogil:
-    """Three numbers: ns on a processor, ns in a run queue, times put on a processor."""
+    """Parse three numbers: ns on a processor, ns in a run queue, times put on a processor."""
     cdef const char *p = text
     cdef int i
     for i in range(3):
@@ -240,10 +242,11 @@ cdef bint _hexadecimal(const char **at, const char *end, uint64_t *value) noexce
 
 
 cdef int64_t _parse_syscall(const char *text, Py_ssize_t length, uint64_t *first) noexcept nogil:
-    """proc_pid_syscall(5): the system call's number and first argument; -1 none (a fault, say); -2 not to be told.
+    """Return the number and first argument of a system call (proc_pid_syscall(5)).
 
-    Numbers of 32-bit programs mean other calls. They cannot be told by the number, but by a stack and a program counter
-    that both lie below 4 GiB.
+    -1: the thread is in no call (in a fault, for example); -2: the call is not known. The numbers of 32-bit programs
+    mean other calls. Such a program is not recognised by the number, but by a stack and a program counter that both lie
+    below 4 GiB.
     """
     cdef const char *p = text
     cdef const char *end = text + length
@@ -267,7 +270,9 @@ cdef int64_t _parse_syscall(const char *text, Py_ssize_t length, uint64_t *first
 
 
 def parse_stat(bytes text):
-    """(name, state, ppid, flags, user ticks, system ticks, waited-for children's ticks, birth in ticks), or None."""
+    """Return (name, state, ppid, flags, user ticks, system ticks, waited-for children's ticks, birth in ticks), or
+    None.
+    """
     cdef Stat s
     if not _parse_stat(text, len(text), &s):
         return None
@@ -275,7 +280,7 @@ def parse_stat(bytes text):
 
 
 def parse_schedstat(bytes text):
-    """(ns on a processor, ns in a run queue, times put on a processor), or None."""
+    """Return (ns on a processor, ns in a run queue, times put on a processor), or None."""
     cdef int64_t figures[3]
     if not _parse_schedstat(text, len(text), figures):
         return None
@@ -283,7 +288,7 @@ def parse_schedstat(bytes text):
 
 
 def parse_syscall(bytes text):
-    """(number, first argument); number -1: in no system call, -2: cannot be told."""
+    """Return (number, first argument); number -1: in no system call, -2: not known."""
     cdef uint64_t first = 0
     cdef int64_t number = _parse_syscall(text, len(text), &first)
     return number, first
@@ -298,17 +303,18 @@ cdef struct Wait:
 
 
 cdef class Account:
-    """What one thread did, from successive readings; every nanosecond since ``start`` is in exactly one cell.
+    """What one thread did, from successive readings. Every nanosecond since ``start`` is in exactly one cell.
 
-    The readings are not all of one moment: the run time is as old as the scheduler's last update (a tick at most while
-    the thread runs), the queue time appears when the stay in the queue is over. Cells never go back, so
+    The figures of a reading are not all of one moment: the run time is as old as the scheduler's last update (at most a
+    tick while the thread runs), and the queue time appears only when the stay in the queue is over. Cells never
+    decrease, so
 
-    - what a reading tells beyond the time that has passed is *due*, and given as soon as there is time to give it;
-    - a thread that is seen able to run, twice in a row, is held to have run since the scheduler's last update, a tick
-      at most; if it was not on a processor anew in between, the rest to have been in the queue. Both are *lent*: what
-      later readings tell pays back the loan first.
+    - time that a reading reports beyond the time that has passed is *due*, and is added as soon as there is room for it;
+    - a thread that is found able to run in two readings is assumed to have run since the scheduler's last update, at
+      most a tick; if it was not put on a processor again in between, the rest is assumed to be time in the queue. Both
+      are *lent*: what later readings report repays the loan first.
 
-    So the run time never differs from what the kernel said by more than a tick, and is equal to it once ``settled``.
+    So the run time never differs from the kernel's by more than a tick, and is equal to it once ``settled``.
     """
 
     cdef int64_t begin, now, tick
@@ -325,7 +331,9 @@ cdef class Account:
 
     def __cinit__(self, int64_t start, int64_t run=0, int64_t ready=0, int64_t switches=0, int64_t user=0,
                   int64_t system=0, int64_t tick=4_000_000, bint runnable=True):
-        """Figures are those of the thread at ``start``, in ns and clock ticks: zero for one that is being born."""
+        """The figures are those of the thread at ``start``, in ns and clock ticks; zero for a thread that is being
+        born.
+        """
         self.begin = self.now = start
         self.run = run
         self.ready = ready
@@ -350,7 +358,7 @@ cdef class Account:
                 return
         if self.waits % 4 == 0:
             grown = <Wait *>realloc(self.wait, (self.waits + 4) * sizeof(Wait))
-            if grown == NULL:  # no memory: still in one place, if not in the best
+            if grown == NULL:  # no memory: the time is in one cell at least, if not in the right one
                 self.unknown_time += time
                 return
             self.wait = grown
@@ -359,7 +367,7 @@ cdef class Account:
         self.waits += 1
 
     cdef void _add_run(self, int64_t time, int64_t user, int64_t system, int64_t share) noexcept:
-        """Split processor time as the ticks are split; where the thread has none, as its process's are."""
+        """Divide processor time like the thread's ticks; if it has none, like its process's."""
         cdef int64_t own_user = user - self.first_user
         cdef int64_t own_system = system - self.first_system
         cdef int64_t total, target
@@ -375,10 +383,11 @@ cdef class Account:
 
     cpdef void advance(self, int64_t now, int64_t run, int64_t ready, int64_t switches, int64_t user, int64_t system,
                        int64_t share, int condition, int reason):
-        """At ``now`` the thread's figures were these, and it was RUNNABLE, WAITING for ``reason``, or UNREADABLE.
+        """Take a reading: the thread's figures at ``now``, and whether it was RUNNABLE, WAITING for ``reason``, or
+        UNREADABLE.
 
-        ``run`` and ``ready`` in ns, ``user`` and ``system`` in clock ticks, ``share`` of user time in the process's
-        sampled CPU time, of WHOLE_SHARE.
+        ``run`` and ``ready`` are in ns, ``user`` and ``system`` in clock ticks. ``share`` is the share of user time in
+        the process's sampled CPU time, as a part of WHOLE_SHARE.
         """
         cdef int64_t room = now - self.now
         cdef int64_t paid, given_run, given_ready
@@ -422,7 +431,7 @@ cdef class Account:
         self._add_run(given_run, user, system, share)
         self.ready_time += given_ready
         if condition == _WAITING:
-            if self.was_waiting and self.reason != reason:  # it changed somewhere in between
+            if self.was_waiting and self.reason != reason:  # the reason changed somewhere in between
                 self._add_wait(self.reason, room // 2)
                 room -= room // 2
             self._add_wait(reason, room)
@@ -433,7 +442,7 @@ cdef class Account:
         self.was_waiting = condition == _WAITING
 
     cpdef void restart(self, int64_t run, int64_t ready, int64_t switches, int64_t user, int64_t system):
-        """Figures from now on go on from these, whatever they were: what lies in between is not this thread's.
+        """Continue from these figures, whatever they were: the time in between does not belong to this thread.
 
         ``user`` and ``system``: by how many clock ticks theirs jumped.
         """
@@ -444,7 +453,7 @@ cdef class Account:
         self.switches = switches
 
     cpdef void close(self, int64_t limit):
-        """The thread is gone: what is still due was before its end, but no later than ``limit``."""
+        """Close the account of a thread that is gone. What is still due was before its end, and before ``limit``."""
         cdef int64_t room = max(limit - self.now, 0)
         cdef int64_t given = min(self.run_due, room)
         self.run_due -= given
@@ -467,16 +476,16 @@ cdef class Account:
 
     @property
     def span(self) -> int:
-        """Time accounted for, in ns."""
+        """The time accounted for, in ns."""
         return self.now - self.begin
 
     @property
     def settled(self) -> bool:
-        """Whether the processor time given is exactly what the kernel said."""
+        """Whether the processor time given equals what the kernel reported."""
         return self.run_due == 0 and self.run_lent == 0
 
     def states(self, list names):
-        """State -> ns, states without time left out; ``names`` are those of the reasons."""
+        """Return state -> ns, without states that have no time. ``names`` are the names of the reasons."""
         cdef dict times = {}
         cdef int i
         if self.user_time:
@@ -496,14 +505,14 @@ cdef class Account:
 # Threads, processes, and looking at all of them.
 
 cdef class Task:
-    """A thread under observation."""
+    """A measured thread."""
 
     cdef readonly Account account
     cdef readonly int tid, pid
     cdef readonly int64_t birth
     """Clock ticks since boot."""
     cdef readonly bint ended
-    """Seen dead, or not there any more."""
+    """Whether it was found dead, or is not there any more."""
     cdef bint looked, fresh, first_fresh, no_call, no_children
     cdef bint undead                             # a zombie whose id is still in use, see _is_over
     cdef int64_t run, ready, switches, user, system
@@ -540,17 +549,17 @@ cdef class Task:
 
     @property
     def name(self) -> str:
-        """The name that the thread had at the last look; bytes that are not UTF-8 as ``\\xNN``."""
+        """The name at the last reading; bytes that are not UTF-8 as ``\\xNN``."""
         return self.raw_name[: self.name_length].decode("utf-8", "backslashreplace")
 
     @property
     def exact(self) -> bool:
-        """Whether its processor time is exactly the kernel's, and that up to date at the first look and the last."""
+        """Whether its processor time equals the kernel's, which was up to date at the first and the last reading."""
         return self.first_fresh and self.fresh and self.account.settled
 
 
 cdef class Process:
-    """A process under observation, or some threads of it (not ``whole``)."""
+    """A measured process, or some measured threads of it (not ``whole``)."""
 
     cdef readonly int pid, ppid
     cdef readonly bint whole, gone
@@ -577,7 +586,7 @@ cdef class Process:
 
     @property
     def accounted(self) -> int:
-        """CPU time in ns of its whole life that its parent will be told of and that is in the books already."""
+        """The CPU time of its whole life in ns that its parent will be told of and that is accounted for already."""
         cdef Task task
         cdef int64_t total = self.ended_run + self.before + self.unseen
         total += max(self.children, self.children_before + self.children_seen)
@@ -587,40 +596,40 @@ cdef class Process:
 
 
 cdef class Scanner:
-    """Looks at all threads under observation, again and again."""
+    """Reads all measured threads, again and again."""
 
     cdef int root, budget, gone_now
     cdef int64_t tick, clock_tick, boot_offset, start
-    cdef int64_t began_before, began             # when the scan before this one and this one began, whatever `now` says
+    cdef int64_t began_before, began  # when the previous scan and this one began, whatever `now` says
     cdef bint schedstat
     cdef bint follow_single
     cdef object reason_of_call, reason_of_wchan
     cdef dict calls, channels, numbers
     cdef readonly list names
-    """Names of the reasons for waiting, by number."""
+    """The names of the reasons for waiting, by number."""
     cdef readonly dict processes
-    """Those that are there, by pid."""
+    """The existing measured processes, by pid."""
     cdef readonly dict tasks
-    """Threads that are there, by tid."""
+    """The existing measured threads, by tid."""
     cdef readonly list ended
-    """Threads that have ended since `take_ended`."""
+    """The threads that have ended since `take_ended`."""
     cdef readonly list children
-    """Processes that single threads were seen to have, since `take_children`."""
+    """The child processes of single threads found since `take_children`."""
     cdef readonly list finished
-    """Processes that ended since `take_finished`."""
+    """The processes that have ended since `take_finished`."""
     cdef readonly int64_t looks
     cdef readonly int64_t ends_unseen
-    """Threads that ended between two looks."""
+    """The number of threads that ended between two readings."""
     cdef readonly set hidden
-    """Ids of processes and threads that are there and not to be read."""
+    """The ids of processes and threads that exist but may not be read."""
     cdef int64_t unseen_of_finished
 
     def __cinit__(self, int root, *, int64_t tick, int64_t clock_tick, int64_t boot_offset, int64_t start, int budget,
                   bint schedstat, bint follow_single, reason_of_call, reason_of_wchan):
-        """``root``: /proc, open. In ns: the scheduler's tick, the unit of ``stat``, boot time less monotonic time.
+        """``root``: /proc, opened. In ns: the scheduler's tick, the unit of ``stat``, boot time minus monotonic time.
 
-        ``reason_of_call(number)`` and ``reason_of_wchan(bytes)`` name a state. None from the first: it depends on the
-        file that the call is about; from the second: by the thread's state letter.
+        ``reason_of_call(number)`` and ``reason_of_wchan(bytes)`` return a state. None from the first means that it
+        depends on the file that the call uses; from the second, that the thread's state letter decides.
         """
         self.root = root
         self.tick = tick
@@ -647,7 +656,8 @@ cdef class Scanner:
     # -- reading ------------------------------------------------------------------------------------------------------
 
     cdef Py_ssize_t _read(self, Task task, const char *what, int *kept, char *into) noexcept:
-        """A file of the thread, from the descriptor that is kept for it if there is one; -1: errno says why not."""
+        """Read a file of the thread, through its kept descriptor if there is one. Return -1 on failure; errno says why.
+        """
         cdef char path[96]
         cdef int fd
         if kept[0] >= 0:
@@ -671,7 +681,7 @@ cdef class Scanner:
         return number
 
     cdef int32_t _reason(self, Task task, Stat *stat, char *into):
-        """What a sleeping thread waits for, as far as /proc tells this user."""
+        """Return what a sleeping thread waits for, as far as /proc tells this user."""
         cdef Py_ssize_t n
         cdef uint64_t argument = 0
         cdef int64_t number = -2
@@ -713,7 +723,9 @@ cdef class Scanner:
         return headway_read_once(self.root, path, into, 128)
 
     cdef int32_t _reason_of_file(self, Task task, Stat *stat, uint64_t fd, char *into) noexcept:
-        """By what the descriptor leads to. The link is read, not followed: following may wait for a file server."""
+        """Return the reason by the descriptor's target. The link is read and not followed, which could wait for a file
+        server.
+        """
         cdef char path[96]
         cdef Py_ssize_t n = -1
         if fd <= 0x7FFFFFFF:
@@ -726,7 +738,8 @@ cdef class Scanner:
         return _DISK if stat.state == c'D' else _FILE
 
     cdef int64_t _share_of(self, Process process, int64_t now) noexcept:
-        """User time's share of the process's CPU time, as the tick samples it (CPUCLOCK_VIRT and CPUCLOCK_PROF)."""
+        """Return user time's share of the process's CPU time, as sampled at the tick (CPUCLOCK_VIRT and CPUCLOCK_PROF).
+        """
         cdef int64_t both, user
         if process.share_at != now:
             process.share_at = now
@@ -737,7 +750,7 @@ cdef class Scanner:
         return process.share
 
     cdef int _look(self, Process process, Task task, int64_t now) except -1:
-        """One look at one thread."""
+        """Read one thread."""
         cdef char text[_ROOM]
         cdef int64_t figures[3]
         cdef int64_t again[3]
@@ -756,7 +769,7 @@ cdef class Scanner:
                 return _SAME
             if (task.looked and not task.undead and task.condition == _WAITING and figures[0] == task.run
                     and figures[1] == task.ready and figures[2] == task.switches):
-                # It was on no processor since the last look, so it waits for what it waited for then.
+                # It was on no processor since the last reading, so it still waits for the same thing.
                 task.account.advance(now, task.run, task.ready, task.switches, task.user, task.system,
                                      process.share, _WAITING, task.reason)
                 return _SAME
@@ -785,7 +798,7 @@ cdef class Scanner:
         if not self.schedstat:
             figures[0] = min((stat.user + stat.system) * self.clock_tick, _LARGEST)
         elif condition == _WAITING:
-            # It is off the processor now: read again, and the figures are complete.
+            # It is off the processor now, so a second reading has complete figures.
             n = self._read(task, "schedstat", &task.fd, text)
             if n > 0 and _parse_schedstat(text, n, again):
                 consistent = task.ended or (again[0] == figures[0] and again[2] == figures[2])
@@ -814,29 +827,29 @@ cdef class Scanner:
         return _CHANGED
 
     cdef bint _is_over(self, Task task, Stat *stat, char *into) noexcept:
-        """Whether a process is over whose first thread is a zombie.
+        """Return whether a process is over whose first thread is a zombie.
 
-        Not as long as it has other threads: one of them may execute a program, and go on under the first one's id.
+        It is not while it has other threads: one of them may execute a program, and continue under the first one's id.
         """
         cdef char path[32]
         cdef Py_ssize_t n
         snprintf(path, sizeof(path), "%d/task", task.pid)
         if headway_links(self.root, path) > 3:  # two, and one for each thread
             return False
-        n = self._read(task, "stat", &task.fd_stat, into)  # again: it may have happened in between
+        n = self._read(task, "stat", &task.fd_stat, into)  # read again, because it may have happened in between
         return n < 0 or not _parse_stat(into, n, stat) or stat.state == c'Z' or stat.state == c'X'
 
     cdef bint _taken_over(self, Process process, Task task, int64_t run) noexcept:
-        """Whether another thread took over this one's id: the first thread's goes to the one that executes a program.
+        """Return whether another thread took over this one's id: a thread that executes a program gets the first one's.
 
-        The others vanish then (here perhaps only after they were looked at), and the figures jump by what the other had,
-        which is in the books under its old id: by more than a thread can run.
+        The other threads vanish then (perhaps only after they were read here), and the figures jump by those of the
+        other thread, which are accounted for under its old id: by more than a thread can run.
         """
         return ((self.gone_now > 0 or len(process.tasks) > 1) and task.tid == process.pid
                 and run - task.run > headway_now() - self.began_before + 2 * self.tick)
 
     cdef int _missed(self, Task task, int64_t now, Py_ssize_t n) noexcept:
-        """A file could not be read, or made no sense: the thread is gone, or hidden."""
+        """Handle a file that could not be read or made no sense: the thread is gone, or hidden."""
         if n < 0 and (errno == ESRCH or errno == ENOENT):
             return _GONE
         if task.account is not None and not task.ended:
@@ -860,10 +873,10 @@ cdef class Scanner:
     # -- what is there ------------------------------------------------------------------------------------------------
 
     cdef Task _add(self, Process process, int tid, int64_t now, bint opening, int64_t absent):
-        """Take a thread under observation; None if it is gone, hidden, or had ended before the beginning.
+        """Begin to measure a thread. Return None if it is gone, hidden, or had ended before the beginning.
 
-        ``opening``: it is there at the beginning, and measured from now on. Else it is measured from its birth, if that
-        is within the window; birth is known to the clock tick, and it was not there yet at ``absent``.
+        ``opening``: it exists at the beginning and is measured from now on. Otherwise it is measured from its birth, if
+        that is within the window. Its birth is known to the clock tick, and it did not exist yet at ``absent``.
         """
         cdef Task task = Task(process.pid, tid)
         cdef int64_t birth, start
@@ -909,12 +922,12 @@ cdef class Scanner:
             task.account.close(now)
             self.ends_unseen += 1
             self.ended.append(task)
-        # What was lent to it is in its cells, what it is still due is not.
+        # What was lent to it is in its cells; what is still due is not.
         process.ended_run += task.run + task.account.run_lent - task.account.run_due
         return 0
 
     cdef int _list(self, Process process, int64_t now, bint opening, int64_t absent) except -1:
-        """Take the threads of a process under observation that are not yet."""
+        """Begin to measure the threads of a process that are not measured yet."""
         cdef char path[32]
         cdef DIR *directory
         cdef long tid
@@ -937,9 +950,9 @@ cdef class Scanner:
         return 0
 
     def add_process(self, int pid, int64_t now, *, bint opening, int64_t absent=0, bint all_children=False):
-        """Take a whole process under observation; whether there is something of it to observe.
+        """Begin to measure a whole process. Return whether there is anything to measure.
 
-        ``all_children``: whatever it waits for will have been under observation, too.
+        ``all_children``: every child that it waits for will have been measured too.
         """
         cdef Process process = self.processes.get(pid)
         if process is None:
@@ -957,7 +970,7 @@ cdef class Scanner:
         return True
 
     def add_thread(self, int pid, int tid, int64_t now, *, bint opening):
-        """Take a single thread under observation; whether there is something of it to observe."""
+        """Begin to measure a single thread. Return whether there is anything to measure."""
         cdef Process process = self.processes.get(pid)
         if process is not None and tid in process.by_tid:
             return True
@@ -969,7 +982,7 @@ cdef class Scanner:
         return True
 
     def stat(self, int pid):
-        """`parse_stat` of a process, or None: it is gone, or hidden (and noted as that)."""
+        """Return `parse_stat` of a process; None: it is gone, or hidden (and noted as such)."""
         cdef char text[_ROOM]
         cdef char path[32]
         cdef Py_ssize_t n
@@ -982,7 +995,7 @@ cdef class Scanner:
         return parse_stat(text[:n])
 
     def ids(self, int pid=0):
-        """Ids of all processes that /proc lists, or of the threads of one."""
+        """Return the ids of all processes that /proc lists, or of the threads of one."""
         cdef char path[32]
         cdef DIR *directory
         cdef long number
@@ -1002,7 +1015,7 @@ cdef class Scanner:
         return found
 
     def named(self, int pid, bytes name, bint prefix):
-        """Ids of the threads of a process that have this name, or one that begins so (proc_pid_comm(5))."""
+        """Return the ids of a process's threads with this name, or with a name that begins so (proc_pid_comm(5))."""
         cdef char path[96]
         cdef char text[64]
         cdef Py_ssize_t n
@@ -1035,13 +1048,13 @@ cdef class Scanner:
         cdef int living = 0
         cdef bint ended
         cdef long links
-        # The process's clock is read before its threads are looked at: so what it has more than they is never theirs.
+        # The process's clock is read before its threads, so that what it has beyond them is never theirs.
         cdef int64_t clock = -1
         if process.whole and process.dirty:
             clock = headway_process_clock(process.pid, 2)
         process.dirty = False
         self.gone_now = 0
-        for i in range(len(process.tasks) - 1, -1, -1):  # the first thread last, see _taken_over
+        for i in range(len(process.tasks) - 1, -1, -1):  # the first thread is the last one read, see _taken_over
             task = process.tasks[i]
             ended = task.ended
             result = self._look(process, task, now)
@@ -1071,7 +1084,7 @@ cdef class Scanner:
         return 0
 
     cdef int _finish(self, Process process) except -1:
-        """The process is gone: its parent, if that waited for it, is told the time that it used."""
+        """Finish a process that is gone. If its parent waited for it, the parent is told the time that it used."""
         cdef Process parent = self.processes.get(process.ppid)
         cdef Process orphan
         cdef tuple known
@@ -1089,12 +1102,13 @@ cdef class Scanner:
         return 0
 
     def scan(self, int64_t now, *, bint created):
-        """Look at every thread under observation; ``created``: since the last scan there may be new ones anywhere."""
+        """Read every measured thread. ``created``: there may be new threads anywhere since the last scan."""
         cdef Process process
         cdef list processes = list(self.processes.values())
         self.began_before = self.began
         self.began = headway_now()
-        # Parents first: a child that a parent's figures tell of is gone then when it is looked at, and known to be.
+        # Parents come first: a child that a parent's figures include is then gone, and known to be gone, when it is
+        # read.
         for process in processes:
             self._scan_process(process, now, created)
         for process in reversed(processes):
@@ -1108,7 +1122,7 @@ cdef class Scanner:
 
     @property
     def unseen(self) -> int:
-        """CPU time in ns that is known to have been used unseen: at least this."""
+        """The CPU time in ns that is known to have been used unseen; a lower bound."""
         cdef Process process
         cdef int64_t total = self.unseen_of_finished
         for process in self.processes.values():
@@ -1116,22 +1130,22 @@ cdef class Scanner:
         return total
 
     def take_ended(self):
-        """The threads that ended since the last call."""
+        """Return the threads that ended since the last call."""
         taken, self.ended = self.ended, []
         return taken
 
     def take_children(self):
-        """The processes that single threads were seen to have since the last call."""
+        """Return the child processes of single threads found since the last call."""
         taken, self.children = self.children, []
         return taken
 
     def take_finished(self):
-        """The processes that ended since the last call."""
+        """Return the processes that ended since the last call."""
         taken, self.finished = self.finished, []
         return taken
 
     def close(self):
-        """Let go of everything."""
+        """Close all files and forget everything."""
         cdef Task task
         for task in self.tasks.values():
             task._release()

@@ -1,4 +1,4 @@
-"""Ids of processes, threads and their namespaces."""
+"""The ids of processes, threads and their namespaces."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ __all__ = ["ids_inwards", "in_user_namespace", "pid_namespace", "process_of"]
 
 
 def process_of(tid: int, *, proc: str | os.PathLike[str] = "/proc", dir_fd: int | None = None) -> int | None:
-    """The process that a thread belongs to; None: there is no such thread, or it is hidden.
+    """Return the process that a thread belongs to; None: there is no such thread, or it is hidden.
 
-    ``dir_fd``: ``proc``, open; then ``proc`` is relative to it.
+    ``dir_fd``: an open directory that ``proc`` is relative to.
     """
     ids = _numbers(status(os.path.join(proc, str(tid)), dir_fd=dir_fd).get("Tgid", ""))
     return ids[0] if ids else None
 
 
 def ids_inwards(folder: str) -> list[int]:
-    """The ids of a process or thread in all pid namespaces, from that of /proc to its own; none where it has ended."""
+    """Return the ids of a process or thread in all pid namespaces, from that of /proc to its own; [] if it ended."""
     return _numbers(status(folder).get("NSpid", ""))
 
 
 def pid_namespace() -> int:
-    """Inode number of our pid namespace; 0 if it is the initial one (0xeffffffc, PROC_PID_INIT_INO)."""
+    """Return the inode number of our pid namespace; 0 for the initial one (0xeffffffc, PROC_PID_INIT_INO)."""
     inum = os.stat("/proc/self/ns/pid").st_ino
     return 0 if inum == 0xEFFFFFFC else inum
 
@@ -35,7 +35,9 @@ def _numbers(text: str) -> list[int]:
 
 
 def in_user_namespace(uid_map: str | os.PathLike[str] = "/proc/self/uid_map") -> bool:
-    """Whether this process is in a user namespace of its own (user_namespaces(7)), in which root is nobody outside."""
+    """Return whether this process is in a user namespace of its own (user_namespaces(7)), whose root has no rights
+    outside.
+    """
     try:
         with open(uid_map, encoding="ascii") as file:
             return file.read(4096).split() != ["0", "0", str((1 << 32) - 1)]

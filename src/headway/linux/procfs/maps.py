@@ -1,4 +1,4 @@
-"""What a process has mapped where, and the file behind it: also in a container, also after it was deleted."""
+"""The mappings of a process, and the files behind them, also in a container or after they were deleted."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ class Mapping:
     permissions: str
     """As in ``r-xp``."""
     offset: int
-    """Of the first byte, in the file."""
+    """The offset of the first byte in the file."""
     inode: int
-    """0: there is no file behind it."""
+    """0: there is no file behind the mapping."""
     path: str
-    """In the process's own file system; or a name like ``[heap]``; or nothing."""
+    """The path in the process's own file system, or a name such as ``[heap]``, or empty."""
     deleted: bool
 
 
 def mappings(pid: int) -> list[Mapping]:
-    """All of a process's, ascending. Raises OSError where it is gone, or may not be looked at."""
+    """Return all mappings of a process, ascending. Raises OSError if it is gone, or may not be read."""
     with open(f"/proc/{pid}/maps", "rb") as file:
         return list(parse(file.read(_MAX_BYTES)))
 
 
 def parse(text: bytes, containing: bytes = b"") -> Iterator[Mapping]:
-    """The lines of /proc/PID/maps that make sense, with these bytes in them; it is fast where that is few.
+    """Yield the valid lines of /proc/PID/maps, only those that contain ``containing``, which is fast if they are few.
 
-    A path can have any byte in it, but the kernel hides newlines, so nothing else ends a line.
+    A path can contain any byte, but the kernel escapes newlines, so only a newline ends a line.
     """
     for line in _lines(text, containing) if containing else text.split(b"\n"):
         fields = line.split(None, 5)
@@ -65,10 +65,10 @@ def _lines(text: bytes, containing: bytes) -> Iterator[bytes]:
 
 
 def file_of(pid: int, mapping: Mapping) -> str | None:
-    """A path by which this process, not only that one, can open the file of a mapping; None: there is none.
+    """Return a path by which this process can open the file of another's mapping; None: there is none.
 
-    It is the file's own path where that leads to the same file here, else the path in the process's root, else (the
-    file was deleted or replaced) the kernel's link, which only root may follow.
+    It is the file's own path if that leads to the same file here, else the path in the process's root, else (for a
+    deleted or replaced file) the kernel's link, which only root may follow.
     """
     if not mapping.inode or not mapping.path.startswith("/"):
         return None
@@ -76,7 +76,7 @@ def file_of(pid: int, mapping: Mapping) -> str | None:
     link = f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}"
     try:
         found = os.stat(inside)
-        # Not the device: file systems with many volumes show another one in maps than stat(2) does.
+        # The device is not compared: file systems with many volumes show another one in maps than in stat(2).
         if found.st_ino == mapping.inode:
             return mapping.path if _is(mapping.path, found) else inside
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""The processors of this machine: which exist, which are on, which one may run on."""
+"""The processors of this machine: which exist, which are online, which are isolated."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ _FOLDER = Path("/sys/devices/system/cpu")
 
 
 def parse_list(text: str) -> tuple[int, ...]:
-    """Processors from a list in the kernel's notation (``0-3,8``), ascending. Raises SelectionError on another."""
+    """Return the processors of a list in the kernel's notation (``0-3,8``), ascending. Raises SelectionError."""
     cpus: set[int] = set()
     for part in text.strip().split(","):
         first, dash, last = part.strip().partition("-")
         if not (first.isascii() and first.isdigit() and (not dash or (last.isascii() and last.isdigit()))):
-            raise SelectionError(f"{text!r} is no list of processors: write it like 0,2 or 0-3,8")
+            raise SelectionError(f"{text!r} is not a list of processors: write it like 0,2 or 0-3,8")
         low, high = int(first), int(last) if dash else int(first)
         if low > high or high > 65535:
-            raise SelectionError(f"{part!r} is no range of processors: write it like 0-3")
+            raise SelectionError(f"{part!r} is not a range of processors: write it like 0-3")
         cpus.update(range(low, high + 1))
     return tuple(sorted(cpus))
 
 
 def possible(folder: Path = _FOLDER) -> int:
-    """How many processors there can ever be: one more than the highest number."""
+    """Return how many processors there can ever be: the highest number plus one."""
     return parse_list((folder / "possible").read_text())[-1] + 1
 
 
 def online(folder: Path = _FOLDER) -> tuple[int, ...]:
-    """Those that are on."""
+    """Return the processors that are online."""
     try:
         return parse_list((folder / "online").read_text())
     except OSError:
@@ -42,7 +42,7 @@ def online(folder: Path = _FOLDER) -> tuple[int, ...]:
 
 
 def isolated(folder: Path = _FOLDER) -> frozenset[int]:
-    """Those that the kernel keeps other work off (isolcpus, nohz_full, partitions); none where it does not say."""
+    """Return the processors that the kernel keeps other work off (isolcpus, nohz_full, partitions)."""
     found: set[int] = set()
     for name in ("isolated", "nohz_full"):
         with suppress(OSError, SelectionError):
@@ -51,7 +51,7 @@ def isolated(folder: Path = _FOLDER) -> frozenset[int]:
 
 
 def timer_line(table: Path = Path("/proc/interrupts")) -> int:
-    """The number of the interrupt line that the processors' own timers share, as on arm64; 0: they have none.
+    """Return the number of the interrupt line that the processors' own timers share, as on arm64; 0: there is none.
 
     Source: drivers/clocksource/arm_arch_timer.c, which requests it as ``arch_timer``.
     """
@@ -64,7 +64,7 @@ def timer_line(table: Path = Path("/proc/interrupts")) -> int:
 
 
 def as_list(cpus: Iterable[int]) -> str:
-    """Processors in the kernel's notation: what `parse_list` reads."""
+    """Return processors in the kernel's notation, which `parse_list` reads."""
     runs: list[list[int]] = []
     for cpu in sorted(set(cpus)):
         if runs and cpu == runs[-1][1] + 1:

@@ -1,7 +1,7 @@
-"""What /proc tells of a process or thread by name: its ``status`` file (proc_pid_status(5)).
+"""The ``status`` file of a process or thread (proc_pid_status(5)).
 
-The first field is the name that the thread has given itself. The kernel hides a newline in it, but no other character,
-so only a newline ends a line here: a thread that is called ``x\\rTgid:\\t1`` is no other process's.
+Its first field is the name that the thread has given itself. The kernel escapes a newline in it but no other character,
+so only a newline ends a line here: a thread named ``x\\rTgid:\\t1`` is not taken for a thread of another process.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _MAX_BYTES = 1 << 16
 
 
 def status(folder: str | os.PathLike[str], *, dir_fd: int | None = None) -> Mapping[str, str]:
-    """The fields of a process or thread by name, by its directory, which may be relative to ``dir_fd``.
+    """Return the fields of a process or thread by name. ``folder`` is its directory, relative to ``dir_fd`` if given.
 
-    None at all where it has ended, or may not be looked at.
+    Returns no fields if it has ended, or may not be read.
     """
     try:
         fd = os.open(os.path.join(folder, "status"), os.O_RDONLY | os.O_CLOEXEC, dir_fd=dir_fd)

@@ -1,1 +1,1 @@
-"""System calls: their numbers and names, and what a thread waits for in one."""
+"""System calls: their numbers and names, and what a thread waits for in each."""

@@ -1,8 +1,8 @@
-"""List an architecture's system calls: ``list_calls.py OUTPUT CC... [-- CC32...]``, run by meson at build time.
+"""List an architecture's system calls: ``list_calls.py OUTPUT CC... [-- CC32...]``. Meson runs it at build time.
 
 The numbers come from the kernel's own headers as the C compiler finds them, so a cross compiler gives those of its
-target. CC32 compiles for the 32-bit programs that the target's kernel runs, where CC has not their headers too. Calls
-newer than the headers are added: from 424 on a number means the same call on every architecture (commit 1aa1ffe3c6ba).
+target. CC32 compiles for the 32-bit programs that the target's kernel runs, if CC does not have their headers. Calls
+newer than the headers are added: from 424 on, a number means the same call on every architecture (commit 1aa1ffe3c6ba).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FIRST_NEWER = 451
 
 
 NO_CALLS = {"syscalls", "arch_specific_syscall", "SYSCALL_BASE", "OABI_SYSCALL_BASE"}
-"""Macros with the prefix of system calls that are none."""
+"""Macros with the prefix of system calls that are not system calls."""
 
 
 def _preprocessed(compiler: list[str], text: str, *flags: str) -> str:
@@ -50,7 +50,7 @@ def _preprocessed(compiler: list[str], text: str, *flags: str) -> str:
 
 
 def _numbers(compiler: list[str], *headers: str) -> dict[int, str]:
-    """The calls of the first of these headers that there is. Some are defined by way of others, or as a sum."""
+    """Return the calls of the first header that exists. Some are defined through others, or as a sum."""
     for header in headers:
         include = f"#include <{header}>\n"
         macros = re.findall(r"^#define __NR_(\w+) ", _preprocessed(compiler, include, "-dM"), re.MULTILINE)

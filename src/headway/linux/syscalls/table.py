@@ -1,6 +1,6 @@
-"""System calls: their names, and what a thread waits for that sleeps in one.
+"""The table of system calls: their names, and what a thread that sleeps in one waits for.
 
-The numbers are those of the architecture headway was built for (`_calls`, generated from the kernel's headers).
+The numbers are those of the architecture that headway was built for (`_calls`, generated from the kernel's headers).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from ._calls import COMPAT, NATIVE
 __all__ = ["BY_FILE", "WAITS", "compat_numbers", "name_of", "numbers"]
 
 BY_FILE = "file"
-"""In `WAITS`: the file that the call is about tells the reason (a pipe, a socket, a disk file)."""
+"""A value in `WAITS`: the file that the call uses gives the reason (a pipe, a socket, a disk file)."""
 
 WAITS: dict[str, str] = {
     **dict.fromkeys(("futex", "futex_waitv", "futex_wait", "futex_time64"), "futex"),
@@ -48,16 +48,16 @@ WAITS: dict[str, str] = {
         BY_FILE,
     ),
 }
-"""System call -> what a thread waits for that sleeps in it (``wait.<reason>``); the others: ``wait.<call>``."""
+"""System call -> the reason for which a thread sleeps in it (``wait.<reason>``). Other calls: ``wait.<call>``."""
 
 
 def name_of(number: int) -> str:
-    """The name of a system call; ``call_<number>`` if the headers at build time did not know it."""
+    """Return the name of a system call; ``call_<number>`` if the headers at build time did not have it."""
     return NATIVE.get(number, f"call_{number}")
 
 
 def numbers() -> dict[str, int]:
-    """Number by name."""
+    """Return number by name."""
     return {name: number for number, name in NATIVE.items()}
 
 
@@ -65,7 +65,7 @@ _SAME_AS = {"mmap2": "mmap", "_llseek": "lseek", "_newselect": "select", "ugetrl
 
 
 def compat_numbers() -> dict[int, int]:
-    """For each system call of 32-bit programs the native one of the same name, or of the same meaning (``stat64``)."""
+    """Return, for each system call of 32-bit programs, the native call of the same name or meaning (``stat64``)."""
     native = numbers()
     same = {}
     for number, name in COMPAT.items():

@@ -34,7 +34,7 @@ _WHAT = "the folder of a recording (headway record -o NAME.hw)"
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One recording: what it is called among the others, its window, its clock, and the files of its tables."""
+    """One recording: its name among the others, its window, its clock, and the files of its tables."""
 
     host: str
     run: str
@@ -61,7 +61,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """The recordings that were named."""
+    """The recordings that a path names."""
 
     runs: tuple[Run, ...]
     left_out: tuple[str, ...] = ()

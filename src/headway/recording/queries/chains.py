@@ -38,7 +38,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Threads of one name that waited in one state, and what for, and what that was for."""
+    """A chain of waits, with the threads of one name taken together."""
 
     links: tuple[tuple[str, str], ...]
     """(thread name, state of its wait), beginning with the thread whose wait is charged."""

@@ -34,7 +34,7 @@ TENTHS = 10
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """One run in pieces. Arrays have a place for each cell that is not empty: its piece, who it is of, its amount."""
+    """One run in pieces. The arrays have one element for each cell that is not empty: its piece, its key, its amount."""
 
     run: Run
     length: int
@@ -84,7 +84,7 @@ def _sums(where: NDArray[np.int64], amounts: NDArray[np.int64], size: int) -> ND
 
 @dataclass(frozen=True, slots=True)
 class Tenth:
-    """A tenth of the progress in one run: how long it took, and the time that all threads had of each kind."""
+    """A tenth of the progress in one run: how long it took, and the time of all threads by kind."""
 
     time: int
     kinds: Mapping[Kind, int]
@@ -92,7 +92,7 @@ class Tenth:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What threads of one name had of one state, in both runs, until the progress that both made."""
+    """The time of threads of one name in one state, in both runs, until the progress that both made."""
 
     name: str
     state: str

@@ -27,7 +27,7 @@ _ROWS_BACK = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """The wake-up that ends a wait."""
+    """The wake-up that ended a wait."""
 
     time: int
     thread: str | None
@@ -39,7 +39,7 @@ class Wake:
 
 @dataclass(frozen=True, slots=True)
 class Doing:
-    """What one thread was doing. Times as in the recording."""
+    """What one thread was doing. Times are in the recording's time unit."""
 
     tid: int
     pid: int
@@ -55,7 +55,7 @@ class Doing:
 
     @property
     def kind(self) -> Kind:
-        """What the state means for progress."""
+        """The kind of the state."""
         return kind_of(self.state)
 
 

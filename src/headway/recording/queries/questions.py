@@ -21,7 +21,7 @@ DEPTH = 3
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question with a name. Host and run are columns of the answer where there are several runs."""
+    """A question with a name. If there are several runs, host and run are columns of the answer."""
 
     name: str
     what: str

@@ -58,7 +58,7 @@ class Rows:
 
     @classmethod
     def together(cls, parts: list[Rows]) -> Rows:
-        """Several one after the other."""
+        """Return the concatenation of several parts."""
         none = np.zeros(0, np.int64)
         return cls(*(np.concatenate([none, *(getattr(part, name) for part in parts)]) for name in cls.__slots__))
 

@@ -38,7 +38,7 @@ class Sort(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Samples of one meaning."""
+    """Samples with one meaning."""
 
     name: str
     """The name with its unit, without the suffix of its sort."""

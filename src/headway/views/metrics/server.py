@@ -237,7 +237,7 @@ def _head(status: HTTPStatus, second: int, length: int, headers: tuple[tuple[str
 
 @lru_cache(maxsize=64)
 def _head_bytes(status: HTTPStatus, second: int, length: int, headers: tuple[tuple[str, str], ...]) -> bytes:
-    """The same as h11 sends it on a connection that is kept."""
+    """Return the bytes that h11 sends for them on a connection that is kept open."""
     connection = h11.Connection(h11.SERVER)
     connection.receive_data(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
     connection.next_event()

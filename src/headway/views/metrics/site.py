@@ -80,7 +80,7 @@ _Form = tuple[str, bool]
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """A body, of which reading, and since when there is that (s, monotonic)."""
+    """A response body, the reading that it shows, and when it was made (s, monotonic)."""
 
     of: Snapshot
     since: float

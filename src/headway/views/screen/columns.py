@@ -81,7 +81,7 @@ class Layout:
 
     @staticmethod
     def of(ledger: Ledger, width: int, *, digits: int = 7, letters: bool = False, depth: int = 0) -> Layout:
-        """The layout for a screen of so many columns; ``digits``: of the largest id."""
+        """Return the layout for a screen of ``width`` columns. ``digits`` is the length of the largest id."""
         quality = indices_of({}, ledger.precision).quality
         of_column = {name: quality[index] if index else Quality.EXACT for name, (_, index) in _FIGURES.items()}
         hidden = frozenset(name for name, worth in of_column.items() if worth is Quality.UNAVAILABLE)

@@ -126,7 +126,7 @@ def test_a_command_is_measured_and_its_exit_status_kept() -> None:
         (("--apply", "--", "true"), "processes that go on"),
         (("--apply", "-a", "--yes"), "that you name"),
         (("--apply", "-p", "1"), "no terminal to ask on: add --yes"),
-        (("--undo", "../../etc/passwd"), "no plan's name"),
+        (("--undo", "../../etc/passwd"), "not the name of a plan"),
         (("--undo", "ffffff"), "no plan ffffff"),
         (("--references", "/nonexistent", "--", "true"), "cannot be read"),
     ],

@@ -88,7 +88,7 @@ HYBRID = V1 + MOUNTS
         (HYBRID, {"cgroup.controllers": "hugetlb"}, "belongs to cgroup v1 here (/cg/cpuset)"),
         (MOUNTS, {"cgroup.controllers": "cpu"}, "has no cpuset controller"),
         (MOUNTS.replace("rw,nosuid", "ro,nosuid"), {}, "read-only"),
-        (MOUNTS, {"cgroup.type": "domain"}, "ruled from outside"),
+        (MOUNTS, {"cgroup.type": "domain"}, "controlled from outside"),
         ("garbage\n\n - \n1 2 3 - cgroup2\n", {}, "no cgroup v2"),
     ],
 )

@@ -237,7 +237,7 @@ def test_the_journal_is_for_its_owners_eyes_and_hands(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../x", "", "a/b", "A", "a" * 50, ".x"])
 def test_a_name_that_is_none_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(HeadwayError, match="no plan's name"):
+    with pytest.raises(HeadwayError, match="not the name of a plan"):
         Journal(tmp_path, kernel()).undo(name)
 
 
@@ -263,7 +263,7 @@ def test_a_journal_that_lies_is_refused(tmp_path: Path, change: object) -> None:
     document = {"schema": "headway.undo/1", "id": "x", "boot": "this-boot", "begun": 1, "changes": [change]}
     (tmp_path / "x.json").write_text(json.dumps(document))
     (tmp_path / "x.json").chmod(0o600)
-    with pytest.raises(HeadwayError, match="no undo journal"):
+    with pytest.raises(HeadwayError, match="not an undo journal"):
         Journal(tmp_path, kernel()).undo("x")
 
 
@@ -271,7 +271,7 @@ def test_a_journal_that_lies_is_refused(tmp_path: Path, change: object) -> None:
 def test_a_journal_that_is_none_is_refused(tmp_path: Path, raw: bytes) -> None:
     (tmp_path / "x.json").write_bytes(raw)
     (tmp_path / "x.json").chmod(0o600)
-    with pytest.raises(HeadwayError, match="no undo journal"):
+    with pytest.raises(HeadwayError, match="not an undo journal"):
         Journal(tmp_path, kernel()).undo("x")
 
 

@@ -15,7 +15,7 @@ from .workshop import Workshop
 
 
 def main() -> int:
-    """Build the wheels that were asked for. Returns the exit status."""
+    """Build the requested wheels. Return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tools.wheels", description="Build headway's wheels.")
     parser.add_argument("machines", nargs="*", choices=[*TARGETS, []], default=[], help="unless told: all")
     parser.add_argument("-o", "--output", type=Path, default=Path("dist"), help="the folder for the wheels (dist)")

@@ -34,7 +34,7 @@ exec chroot "$root" python3 /check/inside.py "/check/$2" /opt/headway
 
 
 def unable() -> str | None:
-    """Why the check cannot be done on this machine, in one clause; None: it can."""
+    """Return why the check cannot be done on this machine, in one clause; None: it can."""
     if os.geteuid() != 0:
         return "it needs root, to make and enter systems of their own"
     for program, package in (("mmdebstrap", "mmdebstrap"), ("unshare", "util-linux")):
@@ -44,7 +44,7 @@ def unable() -> str | None:
 
 
 def reachable(workshop: Workshop) -> bool:
-    """Whether pip reaches PyPI from here: it gets the smallest of headway's dependencies."""
+    """Return whether pip reaches PyPI: it downloads the smallest of headway's dependencies."""
     with tempfile.TemporaryDirectory(prefix="headway-pip-") as scratch:
         download = ["-m", "pip", "download", "--quiet", "--no-deps", "--no-cache-dir", "--timeout=10", "--retries=0"]
         try:
@@ -56,7 +56,7 @@ def reachable(workshop: Workshop) -> bool:
 
 
 def bare_system(workshop: Workshop, debian: Debian, release: str) -> Path:
-    """The archive of a bare system; made once. Raises ToolError without network."""
+    """Return the archive of a bare system, which is made once. Raises ToolError without network."""
     archive = workshop.path / "systems" / f"{release}.tar"
     if not archive.is_file():
         archive.parent.mkdir(parents=True, exist_ok=True)

@@ -31,7 +31,7 @@ class Debian:
         self._ready = False
 
     def source(self, name: str) -> Path:
-        """The folder with a source package's files as Debian has them (.dsc and archives). Downloads once."""
+        """Return the folder with a source package's files (.dsc and archives). Downloads them once."""
         kept = self._folder / "sources" / name
         if not list(kept.glob("*.dsc")):
             with_network = f"downloading the source package {name} of Debian {SOURCES}"
@@ -52,7 +52,7 @@ class Debian:
         return found[1]
 
     def unpack(self, name: str, target: Target) -> Path:
-        """The files of a binary package for an architecture, unpacked into a folder of their own. Downloads once."""
+        """Return the folder with the unpacked files of a binary package for an architecture. Downloads it once."""
         kept = self._folder / "packages" / f"{name}_{target.debian}"
         unpacked = kept / "files"
         if not unpacked.is_dir():
@@ -84,7 +84,7 @@ class Debian:
         partial.rename(target)
 
     def _configure(self) -> Path:
-        """A configuration for apt that names nothing outside the folder but the mirror, the keys and the proxy."""
+        """Return a configuration for apt that uses nothing outside the folder except mirror, keys and proxy."""
         if not KEYRING.is_file():
             raise ToolError(f"there is no {KEYRING} to verify Debian's packages with: install debian-archive-keyring")
         apt = self._folder / "apt"
@@ -117,7 +117,7 @@ class Debian:
         return configuration
 
     def mirror(self) -> str:
-        """The mirror of Debian that this system uses."""
+        """Return the mirror of Debian that this system uses."""
         if given := os.environ.get("HEADWAY_DEBIAN_MIRROR"):
             return given
         command = ["apt-get", "indextargets", "--format", "$(ORIGIN)|$(RELEASE)|$(REPO_URI)", "Created-By: Packages"]

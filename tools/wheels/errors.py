@@ -10,7 +10,7 @@ __all__ = ["ToolError", "run"]
 
 
 class ToolError(Exception):
-    """Something that whoever runs this can change: one sentence that says what, where and what to do."""
+    """An error that the user can correct: one sentence that says what, where and what to do."""
 
 
 def run(

@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Any
 
 USER = 65534
-"""An ordinary user: nobody."""
+"""The uid of an ordinary user, nobody."""
 
 NOT_NEEDED = ("cc", "gcc", "clang", "ld", "bpftool", "git")
-"""Programs that a bare system lacks; one that is there would prove less."""
+"""Programs that a bare system lacks. The check proves less on a system that has one of them."""
 
 
 def installed(wheel: Path, folder: Path) -> tuple[float, float]:
-    """Install a wheel into a new virtual environment. Returns how long that took and its processor time, s."""
+    """Install a wheel into a new virtual environment. Return the time that took and its processor time, in s."""
     began = time.monotonic()
     subprocess.run([sys.executable, "-m", "venv", folder], check=True, stdout=sys.stderr)
     pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
@@ -35,7 +35,7 @@ def installed(wheel: Path, folder: Path) -> tuple[float, float]:
 
 
 def first_line(command: list[str]) -> tuple[float, str, int]:
-    """How long until a command gives its first line, in seconds; all that it printed; its exit status."""
+    """Return the seconds until a command printed its first line, its whole output, and its exit status."""
     began = time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -46,7 +46,7 @@ def first_line(command: list[str]) -> tuple[float, str, int]:
 
 
 def measured(headway: str, folder: Path, user: int | None) -> dict[str, Any]:
-    """What ``headway stat`` says of a program, run by root or by an ordinary user: its document, in short."""
+    """Return a summary of the document of ``headway stat`` for a program, run by root or by an ordinary user."""
     report = folder / f"report-{user}.json"
     report.touch()
     if user is not None:
@@ -77,7 +77,7 @@ def measured(headway: str, folder: Path, user: int | None) -> dict[str, Any]:
 
 
 def faults_of(run: dict[str, Any], source: str) -> list[str]:
-    """What a run of ``headway stat`` got wrong, in words."""
+    """Return what is wrong with a run of ``headway stat``, in words."""
     if run["status"] or run["output"] != "499999500000\n":
         return [f"the measured program ended with status {run['status']} and printed {run['output']!r}: {run['said']}"]
     found = []
@@ -91,7 +91,7 @@ def faults_of(run: dict[str, Any], source: str) -> list[str]:
 
 
 def main() -> int:
-    """Do it all. Returns the exit status."""
+    """Run the whole check. Return the exit status."""
     wheel, folder = Path(sys.argv[1]), Path(sys.argv[2])
     superfluous = [name for name in NOT_NEEDED if shutil.which(name)]
     libbpf = [str(path) for path in Path("/usr").glob("lib*/**/libbpf.so*")]

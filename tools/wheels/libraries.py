@@ -1,4 +1,4 @@
-"""Build libbpf, and the libelf and zlib that it needs, for a wheel; and say in the wheel whose they are."""
+"""Building libbpf, and the libelf and zlib that it needs, for a wheel, with a notice of their licences."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LICENCES = {
     "elfutils": ("LGPL-3.0-or-later or GPL-2.0-or-later; here: LGPL-3.0-or-later", ["COPYING-LGPLV3", "COPYING"]),
     "zlib": ("Zlib", ["LICENSE"]),
 }
-"""Of each source package: the licence, and the files of its sources that have the text."""
+"""Source package -> its licence, and the files of its sources that have the text."""
 
 USES = {
     "libbpf": "libbpf.so.1 loads headway's eBPF programs. It is libbpf, whose licence is",
@@ -64,7 +64,7 @@ def build_libraries(workshop: Workshop, debian: Debian, target: Target) -> Path:
 
 
 def copy_sources(debian: Debian, folder: Path) -> None:
-    """Put the source package of the library under the LGPL beside the wheels, for whoever passes the wheels on."""
+    """Copy the source package of the LGPL library beside the wheels, for those who distribute the wheels."""
     folder.mkdir(parents=True, exist_ok=True)
     for path in debian.source("elfutils").iterdir():
         shutil.copy(path, folder / path.name)
@@ -83,7 +83,7 @@ def _compile(workshop: Workshop, target: Target, sources: dict[str, Path], work:
 
 
 def notice(versions: dict[str, str], sources: dict[str, Path]) -> str:
-    """What the wheel says of the libraries in it: which they are, where their sources are, and their licences."""
+    """Return the wheel's notice: the libraries in it, where their sources are, and their licences."""
     parts = [
         "The libraries in this folder are not headway's own. headway's build (tools/wheels in its sources) makes them "
         f"from the\nsource packages of Debian {SOURCES}, unchanged:\n\n"

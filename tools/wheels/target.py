@@ -1,4 +1,4 @@
-"""What is built for: a processor architecture and the oldest C library."""
+"""The targets of the wheels: processor architectures, and the oldest C library."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GLIBC = (2, 17)
 
 
 def _words(words: Sequence[str]) -> str:
-    """An array of strings as meson's machine files have it."""
+    """Return an array of strings in the syntax of meson's machine files."""
     escaped = [word.replace("\\", "\\\\").replace("'", "\\'") for word in words]
     return "[" + ", ".join(f"'{word}'" for word in escaped) + "]"
 
@@ -81,4 +81,4 @@ TARGETS = {
     target.machine: target
     for target in (Target("x86_64", "amd64"), Target("aarch64", "arm64", compat="arm-linux-gnueabi"))
 }
-"""By machine."""
+"""The targets by machine."""

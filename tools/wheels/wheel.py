@@ -1,4 +1,4 @@
-"""Build one wheel for one architecture, and make sure that its tags tell the truth."""
+"""Building one wheel for one architecture, and checking that its tags are correct."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def build_wheel(workshop: Workshop, debian: Debian, target: Target, output: Path
 
 
 def _date() -> str:
-    """When the sources were committed, else 1980: seconds since 1970."""
+    """Return the date of the last commit of the sources, else of 1980, in seconds since 1970."""
     try:
         return run(["git", "-C", PROJECT, "log", "-1", "--format=%ct"], "asking git for the date").strip()
     except ToolError:
@@ -64,7 +64,7 @@ def _date() -> str:
 
 
 def _finish(workshop: Workshop, target: Target, wheel: Path, output: Path) -> Path:
-    """Check a wheel, give it the platform tag that it has earned, and put it into a folder."""
+    """Check a wheel, give it the platform tag that it qualifies for, and put it into a folder."""
     missing = [name for name in INSIDE if name not in zipfile.ZipFile(wheel).namelist()]
     if missing:
         raise ToolError(

@@ -1,4 +1,4 @@
-"""The folder that is kept between runs: programs, downloads and what has been built of them."""
+"""The folder that is kept between runs: programs, downloads and what has been built from them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Workshop:
 
     @property
     def programs(self) -> Path:
-        """Where the programs of `install` are."""
+        """The folder of the programs that `install` installs."""
         return self.path / "programs" / "bin"
 
     @property
@@ -47,13 +47,13 @@ class Workshop:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment to run the programs in; zig keeps what it has compiled of glibc in the folder too."""
+        """The environment to run the programs in. zig keeps the parts of glibc that it compiled in the folder too."""
         kept = str(self.path / "zig")
         path = f"{self.programs}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
         return {**os.environ, "PATH": path, "ZIG_GLOBAL_CACHE_DIR": kept, "ZIG_LOCAL_CACHE_DIR": kept}
 
     def install(self) -> None:
-        """Install what requirements.txt lists, where that has not been done. Raises ToolError without network."""
+        """Install the packages of requirements.txt, if that has not been done. Raises ToolError without network."""
         wanted = hashlib.sha256(REQUIREMENTS.read_bytes() + sys.version.encode()).hexdigest()
         stamp = self.path / "programs" / "installed"
         if stamp.is_file() and stamp.read_text() == wanted:

@@ -1,7 +1,7 @@
-"""Changes to where processes run, as values: each says what it does, does it, and can take it back.
+"""Changes to where processes run, as values: each can describe itself, do its change, and take it back.
 
-Taking back looks at what is there, not at what was meant: it may be asked of a step that was never done, half done, or
-taken back already, and leaves alone what somebody else has changed since.
+Taking back looks at the actual state, not at the intended one. It may be called for a step that was never done, half
+done, or taken back already, and it leaves alone what somebody else has changed since.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from .controls import Controls
 __all__ = ["Bind", "Bound", "Change", "Enable", "MakeGroup", "Move", "Partition", "change_of", "document_of"]
 
 PREFIX = "headway-"
-"""What the names of our groups begin with."""
+"""The prefix of the names of headway's groups."""
 _ROUNDS = 100
-"""So often a group is emptied while its processes make new ones."""
+"""How often a group is emptied while its processes create new ones."""
 
 
 class Change(Protocol):
-    """One step."""
+    """One step of a plan."""
 
     def words(self) -> str:
-        """What is written where."""
+        """Return what is written where."""
 
     def back(self) -> str:
-        """How it is taken back."""
+        """Return how it is taken back."""
 
     def do(self, controls: Controls) -> None:
-        """Do it. Raises HeadwayError, or the OSError of what failed."""
+        """Make the change. Raises HeadwayError, or the OSError of what failed."""
 
     def undo(self, controls: Controls) -> list[str]:
-        """Take it back as far as it was done: sentences on what had to be left as it is, and why."""
+        """Take the change back as far as it was done. Return sentences on what had to be left as it is, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +52,19 @@ class Enable:
         return f"{self.root}/cgroup.subtree_control"
 
     def words(self) -> str:
-        """What is written where."""
+        """Return what is written where."""
         return f"write +cpuset to {self._file}"
 
     def back(self) -> str:
-        """How it is taken back."""
+        """Return how it is taken back."""
         return f"write -cpuset to {self._file}, unless others use it by then"
 
     def do(self, controls: Controls) -> None:
-        """Do it."""
+        """Make the change."""
         controls.write(self._file, "+cpuset")
 
     def undo(self, controls: Controls) -> list[str]:
-        """Take it back."""
+        """Take the change back."""
         if "cpuset" not in (controls.read(self._file) or "").split():
             return []
         for group in controls.groups(self.root):
@@ -79,24 +79,24 @@ class Enable:
 
 @dataclass(frozen=True, slots=True)
 class MakeGroup:
-    """Make a control group."""
+    """Create a control group."""
 
     group: str
 
     def words(self) -> str:
-        """What is written where."""
+        """Return what is written where."""
         return f"make the group {self.group}"
 
     def back(self) -> str:
-        """How it is taken back."""
+        """Return how it is taken back."""
         return "remove it"
 
     def do(self, controls: Controls) -> None:
-        """Do it."""
+        """Make the change."""
         controls.make(self.group)
 
     def undo(self, controls: Controls) -> list[str]:
-        """Take it back."""
+        """Take the change back."""
         try:
             controls.remove(self.group)
         except FileNotFoundError:
@@ -108,31 +108,31 @@ class MakeGroup:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Give a group processors that nobody else may use (a partition root: cgroup-v2.rst of the kernel)."""
+    """Give a group processors that nobody else may use (a partition root; the kernel's cgroup-v2.rst)."""
 
     group: str
     cpus: tuple[int, ...]
 
     def words(self) -> str:
-        """What is written where."""
+        """Return what is written where."""
         return f"write {as_list(self.cpus)} to {self.group}/cpuset.cpus and root to {self.group}/cpuset.cpus.partition"
 
     def back(self) -> str:
-        """How it is taken back."""
+        """Return how it is taken back."""
         return f"write member to {self.group}/cpuset.cpus.partition"
 
     def do(self, controls: Controls) -> None:
-        """Do it."""
+        """Make the change."""
         file = f"{self.group}/cpuset.cpus.partition"
         controls.write(f"{self.group}/cpuset.cpus", as_list(self.cpus))
         controls.write(file, "root")
-        # The kernel takes the word, and says afterwards whether it could be done.
+        # The kernel accepts the word, and reports afterwards whether it could be done.
         state = controls.read(file) or "nothing"
         if state != "root":
-            raise HeadwayError(f"the kernel does not keep processors {as_list(self.cpus)} apart ({file}: {state})")
+            raise HeadwayError(f"the kernel makes no partition of processors {as_list(self.cpus)} ({file}: {state})")
 
     def undo(self, controls: Controls) -> list[str]:
-        """Take it back."""
+        """Take the change back."""
         file = f"{self.group}/cpuset.cpus.partition"
         if controls.read(file) not in (None, "", "member"):
             controls.write(file, "member")
@@ -150,42 +150,43 @@ class Move:
     root: str
 
     def words(self) -> str:
-        """What is written where."""
+        """Return what is written where."""
         return f"write {self.pid} to {self.group}/cgroup.procs"
 
     def back(self) -> str:
-        """How it is taken back."""
+        """Return how it is taken back."""
         return f"write it, and every process that it has started since, to {self.former}/cgroup.procs"
 
     def do(self, controls: Controls) -> None:
-        """Do it."""
+        """Make the change."""
         if controls.birth(self.pid) != self.birth:
             raise HeadwayError(f"process {self.pid} has ended")
         controls.write(f"{self.group}/cgroup.procs", str(self.pid))
 
     def undo(self, controls: Controls) -> list[str]:
-        """Take it back."""
-        # Who is in the group is the process or descends from it; who has left it was moved by somebody else.
+        """Take the change back."""
+        # A process in the group is the moved one or descends from it. One that has left it was moved by somebody else.
         notes: dict[str, None] = {}
         for _ in range(_ROUNDS):
-            # 0 is a process that cannot be seen from here; to the kernel it would mean ourselves.
+            # 0 stands for a process that cannot be seen from here. Written to cgroup.procs it would mean headway
+            # itself.
             present = [pid for pid in (controls.read(f"{self.group}/cgroup.procs") or "").split() if pid != "0"]
             if not present:
                 break
             for pid in present:
                 home = self._return(controls, pid)
                 if home != self.former:
-                    notes[f"{self.former} is gone or takes no process: {pid} went to {home}"] = None
+                    notes[f"{self.former} is gone or accepts no process: {pid} was moved to {home}"] = None
         return list(notes)
 
     def _return(self, controls: Controls, pid: str) -> str:
-        """To its former group, or the nearest above it that takes it."""
+        """Move a process to its former group, or to the nearest group above that accepts it. Return that group."""
         home = self.former
         while True:
             try:
                 controls.write(f"{home}/cgroup.procs", pid)
             except ProcessLookupError:
-                return self.former  # it has ended meanwhile
+                return self.former  # it has ended in the meantime
             except OSError as error:
                 if home == self.root or error.errno not in (errno.ENOENT, errno.EBUSY, errno.EOPNOTSUPP, errno.ENODEV):
                     raise HeadwayError(f"{pid} cannot be moved to {home} ({error.strerror})") from None
@@ -198,7 +199,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A thread and the processors that it may run on."""
+    """A thread and the processors that it may run on, before and after."""
 
     tid: int
     birth: int
@@ -215,24 +216,24 @@ class Bind:
     threads: tuple[Bound, ...]
 
     def words(self) -> str:
-        """What is written where."""
+        """Return what is written where."""
         sets = sorted({(t.before, t.after) for t in self.threads})
         how = "; ".join(f"{as_list(after)} instead of {as_list(before)}" for before, after in sets)
         many = f"{len(self.threads)} threads" if len(self.threads) > 1 else "the one thread"
         return f"bind {many} of process {self.pid} ({self.name}) to processors {how}"
 
     def back(self) -> str:
-        """How it is taken back."""
+        """Return how it is taken back."""
         return "let each run where it might before"
 
     def do(self, controls: Controls) -> None:
-        """Do it."""
+        """Make the change."""
         leader = self.threads[0]
         if controls.birth(leader.tid) != leader.birth:
             raise HeadwayError(f"process {self.pid} has ended")
         known = {t.tid: t for t in self.threads}
         for _ in range(_ROUNDS):
-            # A thread made meanwhile has the affinity that its maker had.
+            # A thread created in the meantime has the affinity of its creator.
             now = {tid: known.get(tid, leader) for tid in controls.threads(self.pid)}
             left = [tid for tid, bound in now.items() if controls.affinity(tid) == frozenset(bound.before)]
             for tid in left:
@@ -241,7 +242,7 @@ class Bind:
                 return
 
     def undo(self, controls: Controls) -> list[str]:
-        """Take it back."""
+        """Take the change back."""
         leader = self.threads[0]
         known = {(t.tid, t.birth): t for t in self.threads}
         if controls.birth(leader.tid) != leader.birth:
@@ -260,7 +261,7 @@ class Bind:
 
 
 def _descendants(controls: Controls, pid: int) -> Iterable[int]:
-    """Its children, their children, and so on; not those whose parent has ended."""
+    """Return its children, their children, and so on, except those whose parent has ended."""
     of: dict[int, list[int]] = {}
     for other in controls.processes():
         parent = controls.parent(other)
@@ -278,13 +279,13 @@ _KINDS = {"enable": Enable, "make": MakeGroup, "partition": Partition, "move": M
 
 
 def document_of(change: Change) -> dict[str, Any]:
-    """The change as plain values, for a file."""
+    """Return the change as plain values, for a file."""
     (kind,) = (name for name, known in _KINDS.items() if type(change) is known)
     return {"change": kind, **asdict(change)}  # type: ignore[call-overload]
 
 
 def change_of(found: object) -> Change:
-    """The change that a file speaks of. Raises ValueError where it speaks of none that we would have made."""
+    """Return the change that a file describes. Raises ValueError if headway would not have made such a change."""
     if not isinstance(found, dict):
         raise ValueError("a change is no table")
     kind = found.get("change")

@@ -1,7 +1,7 @@
-"""The files and calls by which Linux says, and is told, on which processors a process runs.
+"""The files and calls by which processes are placed on processors.
 
-Everything that places processes goes through an object of this class, so that what it does can be watched, and tried
-on a machine that is not there.
+Everything that places processes uses an object of this class, so that tests can observe what it does, and try it on a
+machine that does not exist.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _KERNEL_THREAD = 0x0020_0000
 
 
 class Controls:
-    """This machine's. OSError comes through where it is not caught here; None: there is no such process or file."""
+    """The controls of this machine. Methods raise OSError unless they say otherwise; None: no such process or file."""
 
     def __init__(self, proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> None:
         self._proc, self._sys = proc, sys
@@ -29,7 +29,7 @@ class Controls:
     # --- control groups -----------------------------------------------------------------------------------------------
 
     def read(self, file: str) -> str | None:
-        """What stands in a control file, without white space around it."""
+        """Return the content of a control file, stripped. Raises HeadwayError if it cannot be read."""
         try:
             return Path(file).read_text(errors="surrogateescape").strip()
         except (FileNotFoundError, NotADirectoryError, ProcessLookupError):
@@ -38,7 +38,7 @@ class Controls:
             raise HeadwayError(f"{file} cannot be read ({error.strerror})") from None
 
     def write(self, file: str, text: str) -> None:
-        """Write a control file, which must exist, in one piece."""
+        """Write an existing control file in one call."""
         fd = os.open(file, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
             os.write(fd, text.encode())
@@ -46,11 +46,11 @@ class Controls:
             os.close(fd)
 
     def may_write(self, file: str) -> bool:
-        """Whether this user may write the file, as far as can be told beforehand."""
+        """Return whether this user may write the file, as far as can be told beforehand."""
         return os.access(file, os.W_OK)
 
     def make(self, folder: str) -> None:
-        """Make a group."""
+        """Create a group."""
         os.mkdir(folder, 0o755)
 
     def remove(self, folder: str) -> None:
@@ -58,7 +58,7 @@ class Controls:
         os.rmdir(folder)
 
     def groups(self, folder: str) -> list[str]:
-        """The groups in a group; none where it is not there."""
+        """Return the groups in a group; empty if it does not exist."""
         try:
             with os.scandir(folder) as entries:
                 return sorted(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
@@ -66,11 +66,11 @@ class Controls:
             return []
 
     def mounts(self) -> str:
-        """/proc/self/mountinfo."""
+        """Return /proc/self/mountinfo."""
         return (self._proc / "self/mountinfo").read_text(errors="surrogateescape")
 
     def group_of(self, pid: int) -> str | None:
-        """The path of a process's group in the cgroup v2 hierarchy, from its root."""
+        """Return the path of a process's group in the cgroup v2 hierarchy, from its root."""
         for line in (self.read(f"{self._proc}/{pid}/cgroup") or "").splitlines():
             if line.startswith("0::"):
                 return line[3:]
@@ -79,71 +79,71 @@ class Controls:
     # --- processes ----------------------------------------------------------------------------------------------------
 
     def boot(self) -> str:
-        """What tells this start of the machine from every other."""
+        """Return the id of this boot of the machine."""
         return self.read(f"{self._proc}/sys/kernel/random/boot_id") or ""
 
     def birth(self, tid: int) -> int | None:
-        """When a process or thread was started, in ticks since the machine was; with its id it tells it from others."""
+        """Return when a process or thread was started, in ticks since boot. With its id it identifies the thread."""
         stat = self._stat(tid)
         return int(stat[19]) if stat else None
 
     def is_kernel_thread(self, pid: int) -> bool:
-        """Whether it is a thread of the kernel itself."""
+        """Return whether it is a thread of the kernel."""
         stat = self._stat(pid)
         return bool(stat and int(stat[6]) & _KERNEL_THREAD)
 
     def parent(self, pid: int) -> int | None:
-        """The process's parent."""
+        """Return the process's parent."""
         stat = self._stat(pid)
         return int(stat[1]) if stat else None
 
     def _stat(self, tid: int) -> list[str]:
-        """The fields of proc_pid_stat(5) from the third on: after the name, which can hold anything."""
+        """Return the fields of proc_pid_stat(5) from the third on, after the name, which may contain anything."""
         with suppress(OSError):
             return (self._proc / str(tid) / "stat").read_text(errors="surrogateescape").rpartition(")")[2].split()
         return []
 
     def name(self, pid: int) -> str:
-        """What it calls itself."""
+        """Return the process's name; empty if it has ended."""
         try:
             return (self._proc / str(pid) / "comm").read_text(errors="surrogateescape").rstrip("\n")
         except OSError:
             return ""
 
     def process_of(self, tid: int) -> int | None:
-        """The process that a thread belongs to."""
+        """Return the process that a thread belongs to."""
         return process_of(tid, proc=self._proc)
 
     def threads(self, pid: int) -> list[int]:
-        """The threads of a process that there are now."""
+        """Return the threads of a process now."""
         with suppress(OSError):
             return sorted(int(entry) for entry in os.listdir(self._proc / str(pid) / "task"))
         return []
 
     def processes(self) -> list[int]:
-        """All processes that can be seen."""
+        """Return all processes that can be seen."""
         return sorted(int(entry) for entry in os.listdir(self._proc) if entry.isascii() and entry.isdigit())
 
     def affinity(self, tid: int) -> frozenset[int] | None:
-        """The processors that a thread may run on."""
+        """Return the processors that a thread may run on."""
         try:
             return frozenset(os.sched_getaffinity(tid))
         except ProcessLookupError:
             return None
 
     def bind(self, tid: int, cpus: frozenset[int]) -> None:
-        """Let a thread run on these processors only; nothing where it has ended."""
+        """Let a thread run on these processors only. Does nothing if it has ended."""
         with suppress(ProcessLookupError):
             os.sched_setaffinity(tid, cpus)
 
     # --- processors ---------------------------------------------------------------------------------------------------
 
     def online(self) -> frozenset[int]:
-        """The processors that are on."""
+        """Return the processors that are online."""
         return frozenset(online(self._sys / "devices/system/cpu"))
 
     def cores(self) -> list[tuple[int, ...]]:
-        """The processors of each core, cores that share a cache next to each other."""
+        """Return the processors of each core. Cores that share a cache are next to each other."""
         found: dict[tuple[int, ...], int] = {}
         for cpu in sorted(self.online()):
             folder = f"{self._sys}/devices/system/cpu/cpu{cpu}"

@@ -1,8 +1,8 @@
-"""From a remedy to a plan: which processors a process gets, by which changes, and what stands against it.
+"""From a remedy to a plan: the processors that a process gets, the changes needed, and what prevents it.
 
-Where control groups (v2) can, the process gets a partition: processors that the kernel keeps everybody else off. Where
-they cannot, processor affinity: the process is bound to some, and those that it was seen to wait for to the others;
-that is only worth something where these are known.
+Where control groups (v2) permit it, the process gets a partition: processors that the kernel keeps everybody else off.
+Elsewhere processor affinity is used: the process is bound to some processors, and the processes that it was seen to
+wait for to the others. That helps only if these are known.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from .controls import Controls
 __all__ = ["Plan", "choose", "plan"]
 
 _LIMITS = ("memory.max", "memory.high", "cpu.max", "io.max")
-"""What a process would escape by leaving its group."""
+"""The limits that a process would escape by leaving its group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What will be done, in order, and what was asked for but will not."""
+    """What will be done, in order, and what was asked for but will not be done."""
 
     id: str
     changes: tuple[Change, ...] = ()
     notes: tuple[str, ...] = ()
-    """What to know before saying yes."""
+    """What the user should know before agreeing."""
     refused: tuple[str, ...] = ()
-    """Why a remedy is not in it, one sentence each."""
+    """Why a remedy is not in the plan, one sentence each."""
 
 
 class _Refused(Exception):  # noqa: N818 - not an error: an answer
@@ -41,21 +41,21 @@ class _Refused(Exception):  # noqa: N818 - not an error: an answer
 
 @dataclass(slots=True)
 class _Draft:
-    """A plan in the making."""
+    """A plan being made."""
 
     id: str
     controls: Controls
     free: frozenset[int]
-    """Processors that no part of the plan has taken yet."""
+    """The processors that no part of the plan has taken yet."""
     changes: list[Change] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
 
 
 def plan(remedies: Sequence[Remedy], controls: Controls, myself: Iterable[int] = ()) -> Plan:
-    """What can be done of the remedies on this machine, one for each process. Nothing is changed.
+    """Return what can be done of the remedies on this machine, one for each process. Nothing is changed.
 
-    ``myself``: processes that must be left alone (headway, and what it was started from).
+    ``myself``: processes that must be left alone (headway, and the processes that it was started from).
     """
     draft = _Draft(secrets.token_hex(3), controls, controls.online())
     untouched = frozenset(myself)
@@ -82,9 +82,10 @@ def plan(remedies: Sequence[Remedy], controls: Controls, myself: Iterable[int] =
 
 
 def choose(free: frozenset[int], wanted: int, cores: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
-    """Processors for a process alone: whole cores where that is possible, from the last on; None: none would be left.
+    """Return processors for a process of its own, whole cores if possible, from the last on; None: none would be left.
 
-    The first ones are left to the others: there the kernel does most of its own work. ``cores``: as `Controls.cores`.
+    The first ones are left to the others, because the kernel does most of its own work there. ``cores`` is that of
+    `Controls.cores`.
     """
     there = [tuple(cpu for cpu in core if cpu in free) for core in cores]
     there = [core for core in there if core]
@@ -103,7 +104,7 @@ def _movable(pid: int, controls: Controls, untouched: frozenset[int]) -> int:
     if birth is None:
         raise _Refused("it has ended")
     if pid == 1 or pid in untouched:
-        raise _Refused("it is what everything here runs under")
+        raise _Refused("it is the process that everything here runs under")
     if controls.is_kernel_thread(pid):
         raise _Refused("it belongs to the kernel")
     return birth
@@ -113,7 +114,7 @@ def _movable(pid: int, controls: Controls, untouched: frozenset[int]) -> int:
 
 
 def _cpuset_root(controls: Controls) -> str:
-    """The root of the cgroup v2 hierarchy, if partitions can be made there."""
+    """Return the root of the cgroup v2 hierarchy, if partitions can be made there."""
     root, options, first = "", "", ""
     for line in controls.mounts().splitlines():
         before, _, after = line.partition(" - ")
@@ -135,14 +136,14 @@ def _cpuset_root(controls: Controls) -> str:
     if "ro" in options.split(","):
         raise _Refused(f"{root} is mounted read-only, as in containers")
     if controls.read(f"{root}/cgroup.type") is not None:
-        raise _Refused(f"{root} is part of a hierarchy that is ruled from outside, as in containers")
+        raise _Refused(f"{root} is part of a hierarchy that is controlled from outside, as in containers")
     if not controls.may_write(f"{root}/cgroup.subtree_control"):
         raise _Refused(f"only root may change {root} (sudo headway advise --apply ...)")
     return root
 
 
 def _unescaped(path: str) -> str:
-    """A path as mountinfo has it: white space and backslashes as octal numbers."""
+    """Return a path from mountinfo, which has white space and backslashes as octal numbers."""
     return path.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
 
 
@@ -185,7 +186,7 @@ def _partition(draft: _Draft, remedy: Remedy, birth: int, root: str) -> None:
 def _chosen(draft: _Draft, free: frozenset[int], wanted: int) -> tuple[int, ...]:
     if free == draft.free:
         chosen = choose(free, wanted, draft.controls.cores())
-    else:  # it is bound already: the others have what it may not use
+    else:  # it is bound already; the others have what it may not use
         chosen = choose(free | (draft.free - free), wanted, draft.controls.cores())
         if chosen is None or not frozenset(chosen) <= free:
             chosen = tuple(sorted(free)[-wanted:]) if len(free) >= wanted and draft.free - free else None
@@ -199,7 +200,7 @@ def _chosen(draft: _Draft, free: frozenset[int], wanted: int) -> tuple[int, ...]
 
 
 def _affinity(draft: _Draft, remedy: Remedy, untouched: frozenset[int], why_not: str) -> None:
-    """Bind the process and its neighbours apart; ``why_not``: why it cannot have a partition."""
+    """Bind the process and its neighbours to different processors. ``why_not``: why it cannot have a partition."""
     controls = draft.controls
     neighbours: dict[int, None] = {}
     for tid in remedy.neighbours:
@@ -224,7 +225,7 @@ def _affinity(draft: _Draft, remedy: Remedy, untouched: frozenset[int], why_not:
 
 
 def _bind(controls: Controls, pid: int, rule: Callable[[frozenset[int]], frozenset[int]]) -> Bind | None:
-    """The process on the processors that the rule leaves it; None where a thread of it would be left without any."""
+    """Bind the process to the processors that the rule leaves; None if a thread of it would have none."""
     threads = []
     for tid in controls.threads(pid):
         before, birth = controls.affinity(tid), controls.birth(tid)

@@ -1,4 +1,4 @@
-"""What this machine has that advice can draw on: processors, NUMA nodes, resctrl, devices' interrupts."""
+"""The facilities of this machine that advice can use: processors, NUMA nodes, resctrl, device interrupts."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ _ROW = re.compile(r"\s*(\d{1,6}):((?:\s+\d+)+)\s+(\S.*)", re.ASCII)
 
 
 def facilities(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> Facilities:
-    """What can be read of it; what cannot is taken as not there."""
+    """Return the facilities. What cannot be read is treated as absent."""
     try:
-        # Registered only where the processor can divide or watch its caches (arch/x86/kernel/cpu/resctrl/rdtgroup.c).
+        # It is registered only if the processor can divide or monitor its caches
+        # (arch/x86/kernel/cpu/resctrl/rdtgroup.c).
         resctrl = "\tresctrl\n" in (proc / "filesystems").read_text()
     except OSError:
         resctrl = False
@@ -29,7 +30,7 @@ def facilities(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> Faciliti
 
 
 def _interrupts(proc: Path) -> tuple[Interrupt, ...]:
-    """The numbered rows of /proc/interrupts: counts by processor, then chip, type and device."""
+    """Return the numbered rows of /proc/interrupts: counts by processor, then chip, type and device."""
     try:
         with open(proc / "interrupts", encoding="utf-8", errors="backslashreplace") as table:
             heading, *rows = table.read().splitlines()
@@ -46,7 +47,7 @@ def _interrupts(proc: Path) -> tuple[Interrupt, ...]:
             affinity = (proc / "irq" / str(number) / "smp_affinity_list").read_text().strip()
             parse_list(affinity)
         except (OSError, HeadwayError):
-            continue  # one that nobody may send elsewhere
+            continue  # an interrupt whose affinity cannot be changed
         device = match[3].split()[-1]
         found.append(Interrupt(number, device, affinity, dict(zip(cpus, counts, strict=False))))
     return tuple(found)

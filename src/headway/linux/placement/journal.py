@@ -1,8 +1,8 @@
-"""The undo journal: what is about to be changed is on disk before it is, so that it can be taken back whatever happens.
+"""The undo journal: every change is on disk before it is made, so that it can be taken back whatever happens.
 
-One file a plan: all its steps, and how many have been begun. It is replaced, never written over, before each step, so
-an undo after a kill, at any moment, finds every step that may have touched something. A plan that fails is taken back
-at once. The folder is locked while something is changed or taken back.
+There is one file for each plan: all its steps, and how many have been begun. Before each step the file is replaced,
+never overwritten. So an undo after a kill, at any moment, finds every step that may have changed something. A plan that
+fails is taken back at once. The folder is locked while something is changed or taken back.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LARGEST = 64 << 20
 
 
 def journal_folder() -> Path:
-    """Where the journals are: what is changed lasts until the machine is started again, and so does /run."""
+    """Return the folder of the journals. Changes last until the next boot, and so does /run."""
     if os.geteuid() == 0:
         return Path("/run/headway")
     state = os.environ.get("XDG_STATE_HOME", "")
@@ -46,13 +46,13 @@ class _Record:
 
 
 class Journal:
-    """The journals of one folder, and the machine that they speak of."""
+    """The journals of one folder, and the machine that they belong to."""
 
     def __init__(self, folder: Path, controls: Controls) -> None:
         self._folder, self._controls = folder, controls
 
     def ids(self) -> list[str]:
-        """The plans that can be taken back, oldest first."""
+        """Return the plans that can be taken back, oldest first."""
         try:
             found = [(os.stat(p).st_mtime_ns, p.stem) for p in self._folder.glob("*.json") if _ID.fullmatch(p.stem)]
         except OSError:
@@ -60,9 +60,9 @@ class Journal:
         return [name for _, name in sorted(found)]
 
     def apply(self, name: str, changes: Sequence[Change]) -> None:
-        """Make the changes, in order; where one fails, take back those that were made.
+        """Make the changes in order. If one fails, take back those that were made.
 
-        Raises HeadwayError that says which failed, why, and what was done about it.
+        Raises HeadwayError that says which one failed, why, and what was taken back.
         """
         with self._alone():
             record = _Record(name, self._controls.boot(), tuple(changes), 0)
@@ -86,23 +86,23 @@ class Journal:
         return "; ".join(["what was done before is taken back", *notes])
 
     def undo(self, name: str) -> list[str]:
-        """Take a plan back, last step first: sentences on what had to be left as it is.
+        """Take a plan back, the last step first. Return sentences on what had to be left as it is.
 
-        Raises HeadwayError where a step cannot be taken back; the journal stays, and it can be asked again.
+        Raises HeadwayError if a step cannot be taken back. The journal stays, and the undo can be tried again.
         """
         with self._alone():
             return self._take_back(self._read(name))
 
     def _take_back(self, record: _Record) -> list[str]:
         notes: list[str] = []
-        if record.boot == self._controls.boot():  # else nothing of it is left
+        if record.boot == self._controls.boot():  # after a boot nothing of it is left
             for change in reversed(record.changes[: record.begun]):
                 try:
                     notes += change.undo(self._controls)
                 except OSError as error:
                     raise HeadwayError(f"cannot {change.back()}: {error.strerror}") from None
         else:
-            notes.append("the machine has been started again since: nothing was left of it")
+            notes.append("the machine has been booted since, which has undone everything")
         self._file(record.id).unlink(missing_ok=True)
         return notes
 
@@ -121,7 +121,7 @@ class Journal:
         try:
             owner = os.fstat(fd)
             if owner.st_uid != os.geteuid() or stat.S_IMODE(owner.st_mode) & 0o022:
-                raise HeadwayError(f"{self._folder} can be written by others: remove it, or make it your own alone")
+                raise HeadwayError(f"{self._folder} can be written by others: remove it, or let only its owner write")
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -158,7 +158,7 @@ class Journal:
 
     def _read(self, name: str) -> _Record:
         if not _ID.fullmatch(name):
-            raise HeadwayError(f"{name!r:.60} is no plan's name: headway advise --undo lists them")
+            raise HeadwayError(f"{name!r:.60} is not the name of a plan: headway advise --undo lists them")
         file = self._file(name)
         try:
             fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -169,7 +169,7 @@ class Journal:
         with open(fd, "rb") as stream:
             found = os.fstat(fd)
             if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o022:
-                raise HeadwayError(f"{file} could have been written by others: it is not followed")
+                raise HeadwayError(f"{file} can be written by others, so it is not used")
             raw = stream.read(_LARGEST)
         try:
             document = json.loads(raw)
@@ -182,5 +182,5 @@ class Journal:
                 raise ValueError(f"begun is {begun!r:.40}")
             changes = tuple(change_of(row) for row in rows)
         except (ValueError, RecursionError) as error:
-            raise HeadwayError(f"{file} is no undo journal ({error}): what it was for is lost") from None
+            raise HeadwayError(f"{file} is not an undo journal ({error}): its plan cannot be taken back") from None
         return _Record(name, boot, changes, begun)

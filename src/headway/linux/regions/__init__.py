@@ -1,1 +1,1 @@
-"""What counts as no progress by the user's words: marked regions of a program, and marked functions."""
+"""Code that the user declares to be no progress: marked regions of a program, and marked functions."""

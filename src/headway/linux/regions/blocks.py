@@ -1,11 +1,12 @@
-"""The blocks of marked regions, read from outside: what ``headway.h`` keeps in the memory of the program that uses it.
+"""Reading the blocks of marked regions from outside: what ``headway.h`` keeps in the memory of a program that uses it.
 
-An arena is found in /proc/PID/maps by its name and read through /proc/PID/mem (proc_pid_mem(5)); the program takes no
-part in it and is not stopped. A word of a block tells how long the thread has been in a state at any moment: 2 A + n
-stands for A + n t, where t is CLOCK_MONOTONIC in ns, and n is 1 while the state is charged.
+An arena is found in /proc/PID/maps by its name and read through /proc/PID/mem (proc_pid_mem(5)). The program takes no
+part in the reading and is not stopped. A word of a block gives, for any moment, how long the thread has been in a
+state: 2 A + n stands for A + n t, where t is CLOCK_MONOTONIC in ns, and n is 1 while the state is charged.
 
-All of it is the program's own writing, and may be anything. So there is a limit to how much is read, names are those of
-regions or not used, and a time is no less than 0 and no more than the age of its block; what had to be bent is counted.
+The program writes all of this, so it may contain anything. Therefore the amount read is limited, names that are not
+names of regions are not used, and a time is limited to the range from 0 to the age of its block. Values that had to be
+changed are counted.
 """
 
 from __future__ import annotations
@@ -30,11 +31,12 @@ N_TAGS = 32
 NAME_SIZE = 32
 BLOCKS_AT = 4096
 MAX_ARENAS = 16
-"""In one process; there is one, or a few if shared objects made them at the same moment."""
+"""The largest number of arenas in one process. There is one, or a few if shared objects made them at the same moment.
+"""
 MAX_BLOCKS = 65536
-"""In one arena, as in ``headway.h``."""
+"""The largest number of blocks in one arena, as in ``headway.h``."""
 AT_ONCE = 1024
-"""Blocks read in one go."""
+"""The number of blocks read in one call."""
 
 _ARENA = struct.Struct(f"=Q6I{N_TAGS * NAME_SIZE}s2IQ")
 _BLOCK = struct.Struct("=QIIQQ4I16s")
@@ -43,15 +45,15 @@ BLOCK_SIZE = _BLOCK.size + _WORDS.size
 
 _STATE = re.compile(rb"(?:noneffective|poll)(?:\.[A-Za-z0-9_.-]+)?")
 OTHER = "noneffective.other"
-"""The state of a tag whose name makes no sense."""
+"""The state of a tag whose name is not valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """In one state, since the block's thread took it."""
+    """Time and entries of one state, since the thread took its block."""
 
     time: int
-    """ns."""
+    """In ns."""
     entries: int
 
 
@@ -60,16 +62,16 @@ class Block:
     """The regions of one thread."""
 
     tid: int
-    """As the observer knows it."""
+    """The tid in the observer's pid namespace."""
     address: int
-    """In the program's memory."""
+    """The address in the program's memory."""
     since: int
-    """When the thread took the block; ns of CLOCK_MONOTONIC."""
+    """When the thread took the block, in ns of CLOCK_MONOTONIC."""
     open: str | None
-    """The state that is charged."""
+    """The state that is being charged; None: none."""
     depth: int
     errors: int
-    """Regions that were ended without having begun, or that began deeper than can be kept."""
+    """The number of regions that ended without having begun, or were nested too deep."""
     times: Mapping[str, Spent] = field(default_factory=dict)
 
 
@@ -78,21 +80,21 @@ class Reading:
     """All blocks of one process at one moment."""
 
     at: int
-    """ns of CLOCK_MONOTONIC, right after the memory was read."""
+    """The time right after the memory was read, in ns of CLOCK_MONOTONIC."""
     blocks: Mapping[int, Block] = field(default_factory=dict)
     """By tid."""
     refused_threads: int = 0
-    """For which there was no room."""
+    """The number of threads for which there was no room."""
     refused_tags: int = 0
-    """For which there was no room: their time is in `OTHER`."""
+    """The number of tags for which there was no room. Their time is in `OTHER`."""
     lies: int = 0
-    """Values that cannot be true."""
+    """The number of values that cannot be true."""
     reason: str | None = None
-    """Why there is nothing to be told; None: there is, or there are no regions."""
+    """Why nothing could be read; None: something was, or there are no regions."""
 
 
 def arenas_in(maps: bytes) -> list[tuple[int, int]]:
-    """Address and size in bytes of what may be arenas, from the text of /proc/PID/maps."""
+    """Return (address, size in bytes) of possible arenas, from the text of /proc/PID/maps."""
     found: list[tuple[int, int]] = []
     for mapping in parse(maps, ARENA_NAME):
         start, size = mapping.start, mapping.end - mapping.start
@@ -106,7 +108,7 @@ def arenas_in(maps: bytes) -> list[tuple[int, int]]:
 
 @dataclass(slots=True)
 class _Found:
-    """What one reading gathers."""
+    """What one reading collects."""
 
     blocks: dict[int, Block] = field(default_factory=dict)
     refused_threads: int = 0
@@ -118,7 +120,7 @@ class Blocks:
     """The blocks of one process."""
 
     def __init__(self, pid: int, *, proc: str = "/proc", clock: Callable[[], int] = time.monotonic_ns) -> None:
-        """``pid`` as in ``proc``; ``clock`` gives ns of CLOCK_MONOTONIC."""
+        """``pid`` as in ``proc``. ``clock`` returns ns of CLOCK_MONOTONIC."""
         self._pid = pid
         self._path = f"{proc}/{pid}"
         self._clock = clock
@@ -127,10 +129,10 @@ class Blocks:
         self._own_tids: dict[int, int] | None = None
         self._listed = False
         self.reason: str | None = None
-        """Why `find` could not tell."""
+        """Why `find` could not tell whether there are arenas."""
 
     def find(self) -> bool:
-        """Whether the process is seen to have arenas now. Costs one reading of its maps."""
+        """Look for arenas and return whether there are any. It costs one reading of the process's maps."""
         self.reason = None
         try:
             self._arenas = arenas_in(_contents(f"{self._path}/maps"))
@@ -146,9 +148,10 @@ class Blocks:
         return bool(self._arenas)
 
     def read(self, tids: Collection[int] | None = None) -> Reading:
-        """Every block that belongs to one of these threads (None: the process's), by what `find` found last.
+        """Read every block that belongs to one of these threads (None: the process's) in the arenas that `find` found
+        last.
 
-        Of a process that has executed another program, or ended, there are none.
+        There are no blocks if the process has executed another program since, or has ended.
         """
         if not self._arenas:
             return Reading(self._clock(), reason=self.reason)
@@ -183,7 +186,7 @@ class Blocks:
             return
         magic, version, pid, capacity, n_tags, threads, tags, text, used, _, _ = _ARENA.unpack(head)
         if magic != ARENA_MAGIC or version != VERSION or pid != self._own_pid:
-            return  # nothing yet, or of another version, or a copy that nobody has taken over after a fork
+            return  # not ready yet, of another version, or a copy that nobody has taken over after a fork
         room = min((size - BLOCKS_AT) // BLOCK_SIZE, MAX_BLOCKS)
         found.refused_threads += threads
         found.refused_tags += tags
@@ -206,10 +209,10 @@ class Blocks:
     ) -> Block | None:
         magic, own_tid, n_tags, _, since, depth, opened, errors, _, _ = _BLOCK.unpack_from(piece, at)
         if not own_tid or magic != BLOCK_MAGIC:
-            return None  # free, or just being taken
+            return None  # free, or being taken
         tid = self._tid(own_tid, tids)
         if tid not in tids:
-            return None  # of a thread that has ended, or of another process
+            return None  # the thread has ended, or belongs to another process
         lies = (n_tags > N_TAGS) + (opened > N_TAGS) + (since > now)
         age = max(now - since, 0)
         words = _WORDS.unpack_from(piece, at + _BLOCK.size)
@@ -222,7 +225,7 @@ class Blocks:
             charged += word & 1
             passed = time_of(word, now)
             lies += not 0 <= passed <= left
-            lies += entries > age + 1  # each takes a nanosecond at least
+            lies += entries > age + 1  # each entry takes at least a nanosecond
             passed = min(max(passed, 0), left)
             left -= passed
             state = names[tag] if tag < len(names) else OTHER
@@ -237,7 +240,7 @@ class Blocks:
     # -- ids ----------------------------------------------------------------------------------------------------------
 
     def _has_no_memory(self) -> bool:
-        """Whether the process is ending: one without memory has files that are root's (proc(5))."""
+        """Return whether the process is ending: the files of a process without memory belong to root (proc(5))."""
         try:
             return _contents(f"{self._path}/statm").startswith(b"0 ")
         except OSError:
@@ -250,7 +253,7 @@ class Blocks:
             return set()
 
     def _tid(self, own: int, tids: Collection[int]) -> int:
-        """The observer's id of the thread that has this id in its own, innermost pid namespace."""
+        """Return the tid in the observer's namespace for a thread's id in its own, innermost pid namespace."""
         if self._own_tids is None:
             return own
         if self._own_tids.get(own, 0) not in tids and not self._listed:
@@ -261,7 +264,7 @@ class Blocks:
 
 
 def time_of(word: int, now: int) -> int:
-    """What a word says that was spent until ``now``; anything, if it lies."""
+    """Return the time that a word claims until ``now``. It is not checked."""
     signed = word - (1 << 64) if word >> 63 else word
     charged = word & 1
     return (signed - charged) // 2 + charged * now
@@ -278,7 +281,7 @@ def _names(text: bytes, n: int, found: _Found) -> list[str]:
 
 
 def _read(fd: int, address: int, size: int) -> bytes:
-    """Of a memory, what can be read."""
+    """Return the part of the memory that can be read."""
     try:
         return os.pread(fd, size, address)
     except (OSError, OverflowError):

@@ -1,8 +1,8 @@
-"""Marked functions: from the user's words to the places in files where probes go.
+"""Marked functions: from the user's words to the places in files where probes are attached.
 
-``LIB:FUNCTION`` names a function of a library or of the program; a bare name is a ready-made set (functions.toml). What
-comes out is, for each function, a file and the offset of its first instruction in it: a uprobe belongs to a file, not
-to a process, so one probe serves every process that maps the file, now or later.
+``LIB:FUNCTION`` names a function of a library or of the program. A bare name is a ready-made set (functions.toml). The
+result is, for each function, a file and the offset of the function's first instruction in it. A uprobe belongs to a
+file and not to a process, so one probe serves every process that maps the file, now or later.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from .libraries import cached, loaded_by, program_of, search
 __all__ = ["MAX_FUNCTIONS", "MAX_PROBES", "Probe", "Set", "resolve", "sets"]
 
 MAX_FUNCTIONS = 64
-"""Different functions that can be marked at once: each is a state of its own."""
+"""The largest number of functions that can be marked at once. Each is a state of its own."""
 MAX_PROBES = 1024
-"""Places in files: a function of a library of which containers have their own copies has several."""
+"""The largest number of places in files. A function of a library of which containers have own copies has several."""
 _GLOB = re.compile(r"[*?\[]")
 _NEAR = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Where a marked function begins."""
+    """The place where a marked function begins."""
 
     path: str
-    """Of the file, as this process can open it."""
+    """The path by which this process can open the file."""
     offset: int
-    """Of the function's first instruction in the file, bytes."""
+    """The offset of the function's first instruction in the file, in bytes."""
     name: str
     """The function's symbol, without its version."""
     state: str
-    """What a thread in it is doing: ``noneffective.<function>``."""
+    """The state of a thread in the function: ``noneffective.<function>``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Set:
 
 @cache
 def sets() -> Mapping[str, Set]:
-    """The ready-made sets by name, from functions.toml of this package."""
+    """Return the ready-made sets by name, from functions.toml in this package."""
     text = resources.files(__package__).joinpath("functions.toml").read_text()
     return {
         name: Set(table["about"], tuple(table["libraries"]), tuple(table["functions"]))
@@ -74,12 +74,12 @@ class _File:
         self.names = {os.path.basename(self.shown), *names}
 
     def image(self) -> Image:
-        """Opened, to be closed by the caller."""
+        """Open the file. The caller must close it."""
         return Image(self.path, self.shown, self.root)
 
     @property
     def soname(self) -> str | None:
-        """DT_SONAME, where the file can be read."""
+        """DT_SONAME; None if the file cannot be read."""
         try:
             with self.image() as image:
                 return image.soname
@@ -101,7 +101,7 @@ class _Scope:
             some = f"process {pids[0]} has" if len(pids) == 1 else f"{len(pids)} processes have"
             self.words = f"{some} loaded"
         self.open = not pids
-        """Whether libraries that are not in sight may be searched for on the machine."""
+        """Whether libraries that no known program uses may be searched for on the machine."""
         program = program_of(command, environment) if command else None
         if program is not None:
             words = {os.path.basename(command[0])} if _same(command[0], program, environment) else set()
@@ -118,9 +118,9 @@ class _Scope:
             with open(f"/proc/{pid}/cmdline", "rb") as file:
                 called = os.path.basename(os.fsdecode(file.read(4096).partition(b"\0")[0]))
         except (FileNotFoundError, ProcessLookupError):
-            return  # it has ended meanwhile
+            return  # it has ended in the meantime
         except OSError as error:
-            words = f"the libraries of process {pid} cannot be seen ({error.strerror}), so none of its functions can be"
+            words = f"the libraries of process {pid} cannot be read ({error.strerror}), so none of its functions can be"
             raise SelectionError(f"{words} marked: run headway as root") from None
         for mapping in found:
             key = mapping.path, mapping.inode
@@ -138,7 +138,7 @@ class _Scope:
                 self.program.append(file_)
 
     def named(self, library: str) -> list[_File]:
-        """The files that a user may mean by a name or a path. Raises SelectionError where there are none."""
+        """Return the files that a name or path may mean. Raises SelectionError if there are none."""
         if "/" in library:
             return self._at(library)
         found = self._matching(library, exact=True) or self._matching(library, exact=False)
@@ -168,14 +168,14 @@ class _Scope:
         return [_File(absolute)]
 
     def _matching(self, library: str, *, exact: bool) -> list[_File]:
-        if not exact:  # libc for libc.so.6
+        if not exact:  # for example libc for libc.so.6
             return [file for file in self.files if any(name.startswith(f"{library}.so") for name in file.names)]
         found = [file for file in self.files if any(fnmatchcase(name, library) for name in file.names)]
         return found or [file for file in self.files if fnmatchcase(file.soname or "", library)]
 
 
 def _same(called: str, program: str, environment: Mapping[str, str]) -> bool:
-    """Whether a command is the program itself, not a script that it runs."""
+    """Return whether a command is the program itself, and not a script that it runs."""
     path = program_of([called], environment)
     return path == program and os.path.basename(called) != "env"
 
@@ -196,7 +196,7 @@ def _installed(library: str) -> list[_File]:
 
 
 def _near(name: str, known: Iterable[str]) -> str:
-    """The known names that are like one that is not, as the end of a sentence; nothing where none is."""
+    """Return the known names that are similar, as the end of a sentence; empty if there are none."""
     close = difflib.get_close_matches(name, sorted(set(known))[:200_000], _NEAR, 0.6)
     return f"did you mean {', '.join(close)}?" if close else ""
 
@@ -207,12 +207,12 @@ def resolve(
     command: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
 ) -> tuple[Probe, ...]:
-    """The probes for what a user marked, each place once.
+    """Return the probes for what a user marked, each place once.
 
     ``marked``: ``LIB:FUNCTION`` texts, or names of sets. ``pids``: processes whose loaded files are meant. ``command``:
-    arguments of a program that is to be started with ``environment`` (None: ours); its files are those it will load.
-    With neither, and for a library that a command does not name, files are searched for as the dynamic linker does.
-    Raises SelectionError, in one sentence, where a text, a library or a function is not what it should be.
+    arguments of a program that will be started with ``environment`` (None: ours); its files are those that it will
+    load. Without both, and for a library that a command does not name, files are searched for as the dynamic linker
+    does. Raises SelectionError with one sentence if a text, a library or a function is wrong.
     """
     if not marked:
         return ()
@@ -282,7 +282,7 @@ def _probes_of_set(name: str, scope: _Scope) -> Iterator[tuple[tuple[int, int, i
         try:
             image = file.image()
         except ElfError:
-            if file in scope.program:  # a program that may only be executed: its libraries do
+            if file in scope.program:  # a program that may be executed but not read: use its libraries
                 continue
             raise
         with image:
@@ -300,7 +300,7 @@ def _probes_of_set(name: str, scope: _Scope) -> Iterator[tuple[tuple[int, int, i
 
 
 def _functions(image: Image) -> Iterator[Symbol]:
-    """What can be probed. An assembler's function may lack its type: being in the code is enough then."""
+    """Yield the symbols that can be probed. An assembler function may lack its type; lying in code is then enough."""
     for symbol in image.symbols():
         if (
             symbol.defined
@@ -329,7 +329,7 @@ def _exact(image: Image, function: str) -> list[Symbol]:
     if any(symbol.kind is Kind.CHOOSER for symbol in right):
         raise SelectionError(
             f"--noneffective: {name} of {image.shown} stands for several functions of which one is chosen when the "
-            "program starts (IFUNC), and a probe would hit the choosing only: name the one that is used, or a caller"
+            "program starts (IFUNC), and a probe would only see that choice: name the function used, or a caller"
         )
     code = [s for s in right if image.file_offset(s.address) is not None and s.kind is not Kind.DATA]
     if not code:
@@ -337,7 +337,7 @@ def _exact(image: Image, function: str) -> list[Symbol]:
             f"--noneffective: {name} of {image.shown} is not a function: its symbol is not in the code"
         )
     _refuse_go(image)
-    # Static functions of one name in several files of the program are all meant; versions are not.
+    # Static functions with one name in several source files are all meant; versions of a function are not.
     return code if not any(symbol.version for symbol in code) else code[:1]
 
 
@@ -382,5 +382,5 @@ def _places(image: Image, symbols: Iterable[Symbol]) -> Iterator[tuple[tuple[int
 
 
 def _word(name: str) -> str:
-    """A symbol as part of a state's name."""
+    """Return a symbol as part of a state's name."""
     return re.sub(r"[^\w.$~]", "?", name, flags=re.ASCII)[:80]

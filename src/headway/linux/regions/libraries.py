@@ -1,8 +1,8 @@
-"""Which libraries a program will load, found without running anything: what the dynamic linker would look at.
+"""The libraries that a program will load, found like the dynamic linker does but without running anything.
 
-DT_NEEDED, from program to library to library; each looked for as ld.so(8) does: LD_PRELOAD, DT_RUNPATH or DT_RPATH,
-LD_LIBRARY_PATH, /etc/ld.so.cache, the default directories. Libraries that a program opens later (dlopen(3)) do not
-show here.
+It follows DT_NEEDED from program to library to library. Each library is searched as in ld.so(8): LD_PRELOAD, DT_RUNPATH
+or DT_RPATH, LD_LIBRARY_PATH, /etc/ld.so.cache, the default directories. Libraries that a program opens later
+(dlopen(3)) are not found.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CACHE_MAGIC = b"glibc-ld.so.cache1.1"
 _MAX_CACHE = 16 << 20
 _MAX_LIBRARIES = 512
 _MAX_SCRIPTS = 5
-"""How often a script's interpreter may be a script (BINPRM_MAX_RECURSION, fs/exec.c)."""
+"""How often a script's interpreter may itself be a script (BINPRM_MAX_RECURSION, fs/exec.c)."""
 _DIRECTORIES = (
     f"/lib/{platform.machine()}-linux-gnu",
     f"/usr/lib/{platform.machine()}-linux-gnu",
@@ -38,13 +38,13 @@ _DIRECTORIES = (
 
 @cache
 def cached(path: Path = _CACHE) -> dict[str, tuple[str, ...]]:
-    """The files by the names in ld.so's cache (glibc, sysdeps/generic/dl-cache.h); nothing where there is none."""
+    """Return name -> files of ld.so's cache (glibc, sysdeps/generic/dl-cache.h); empty if there is no cache."""
     try:
         with open(path, "rb") as file:
             data = file.read(_MAX_CACHE)
     except OSError:
         return {}
-    base = data.find(_CACHE_MAGIC)  # an old format may come before it
+    base = data.find(_CACHE_MAGIC)  # an old format may precede it
     found: dict[str, list[str]] = {}
     if base < 0 or len(data) < base + 48:
         return {}
@@ -68,7 +68,7 @@ def _string(data: bytes, at: int) -> str:
 
 
 def search(name: str, directories: Sequence[str] = ()) -> Iterator[str]:
-    """Files by the name of a library: in these directories, in the cache, in the default directories."""
+    """Yield the files that a library's name may mean: in these directories, the cache, and the default directories."""
     for directory in directories:
         yield os.path.join(directory, name)
     yield from cached().get(name, ())
@@ -77,7 +77,7 @@ def search(name: str, directories: Sequence[str] = ()) -> Iterator[str]:
 
 
 def program_of(command: Sequence[str], environment: Mapping[str, str]) -> str | None:
-    """The ELF file that executing a command will run first, through scripts and env(1); None: not to be found."""
+    """Return the ELF file that a command executes first, through scripts and env(1); None: it cannot be found."""
     arguments = list(command)
     for _ in range(_MAX_SCRIPTS):
         path = shutil.which(arguments[0], path=environment.get("PATH", os.defpath)) if arguments else None
@@ -105,7 +105,9 @@ def _interpreter(path: str) -> list[str]:
 
 
 def loaded_by(program: str, environment: Mapping[str, str]) -> list[str]:
-    """The program and every library that it will have loaded when it starts, each once, as far as they can be read."""
+    """Return the program and every library that it will have loaded at its start, each once, as far as they can be
+    read.
+    """
     around = [part for part in environment.get("LD_LIBRARY_PATH", "").replace(";", ":").split(":") if part]
     wanted: list[tuple[str, tuple[str, ...]]] = [(program, ())]
     wanted += [(name, ()) for name in environment.get("LD_PRELOAD", "").replace(":", " ").split()]
@@ -118,7 +120,7 @@ def loaded_by(program: str, environment: Mapping[str, str]) -> list[str]:
             try:
                 image = Image(path)
             except ElfError:
-                continue  # as the dynamic linker goes on to the next directory
+                continue  # the dynamic linker goes on to the next directory too
             with image:
                 if image.identity not in seen:
                     seen.add(image.identity)

@@ -1,10 +1,10 @@
-"""Charging marked regions out of user time, for a source that sees threads only now and then.
+"""Charging marked regions out of user time, for a source that reads threads only now and then.
 
-The time W that a thread was in regions between two looks is exact, but it is time on the wall. What of it was off the
-processor, or in the kernel, is not known; all of the thread's time of these kinds may have been. So of W only what is
-left for certain, max(0, W - time that was not user), moves from ``user`` to the regions, divided among them as W is.
-The user time that remains is at least the progress made, a bound, and the sum is what it was. The shorter the time
-between two looks, the closer.
+The time W that a thread was in regions between two readings is exact, but it is wall time. How much of it was off the
+processor, or in the kernel, is not known; all of the thread's time of these kinds may have been. So only the part of W
+that is certain to be user time, max(0, W - time that was not user), moves from ``user`` to the regions, divided among
+them like W. The remaining user time is an upper bound of the progress, and the sum of the states does not change. The
+shorter the time between two readings, the closer the bound.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from .blocks import OTHER, Block, Blocks
 __all__ = ["Marked"]
 
 FIND_SHARE = 0.01
-"""Of one processor, that looking for arenas may take."""
+"""The share of one processor that looking for arenas may take."""
 FIND_LONGEST = 1_000_000_000
-"""Between two searches of one process, in ns, if that does not cost more than `FIND_SHARE`."""
+"""The longest time between two searches of one process in ns, if `FIND_SHARE` permits it."""
 
 MAX_STATES = 64
-"""Regions of one thread that are told apart: a program may change their names, and execute others."""
+"""The number of regions of one thread that are told apart. A program may change their names, and execute others."""
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class _Process:
 
 @dataclass(slots=True)
 class _Thread:
-    """What was found at the last look, and what has been charged."""
+    """What the last reading found, and what has been charged."""
 
     span: int = 0
     user: int = 0
@@ -55,7 +55,7 @@ class _Thread:
     cells: dict[str, Cell] = field(default_factory=dict)
 
     def add(self, state: str, cell: Cell) -> None:
-        """Charge a region, under its name as long as there are not too many."""
+        """Charge a region, under its own name as long as there are not too many."""
         if not cell.time and not cell.count:
             return
         if state not in self.cells and len(self.cells) >= MAX_STATES:
@@ -64,10 +64,10 @@ class _Thread:
 
 
 class Marked:
-    """The marked regions of all threads under observation."""
+    """The marked regions of all measured threads."""
 
     def __init__(self, proc: str, clock: Callable[[], int]) -> None:
-        """``clock`` gives ns of CLOCK_MONOTONIC."""
+        """``clock`` returns ns of CLOCK_MONOTONIC."""
         self._proc = proc
         self._clock = clock
         self._processes: dict[int, _Process] = {}
@@ -77,10 +77,10 @@ class Marked:
         self.seen = False
         """Whether there were any."""
         self.reason: str | None = None
-        """Why those of some process could not be read; of the last such process."""
+        """Why the regions of some process could not be read; the reason of the last such process."""
 
     def look(self, scanner: Scanner, now: int) -> None:
-        """Charge what happened since the last look; the scanner has just looked, at ``now``."""
+        """Charge what happened since the last call. The scanner must just have read the threads, at ``now``."""
         if self._processes.keys() - scanner.processes.keys():
             for pid in [pid for pid in self._processes if pid not in scanner.processes]:
                 self._forget(self._processes.pop(pid))
@@ -94,7 +94,9 @@ class Marked:
                 self._look(process, pid, scanner)
 
     def split(self, task: Task, states: dict[str, Cell]) -> dict[str, Cell]:
-        """The thread's states with its regions apart from ``user``; of a thread that has ended, for the last time."""
+        """Return the thread's states with its regions separated from ``user``. For an ended thread this is the last
+        call.
+        """
         thread = self._threads.pop(task, None) if task.ended else self._threads.get(task)
         if thread is None or not thread.cells:
             return states
@@ -118,7 +120,7 @@ class Marked:
             self._gone[i] += number
 
     def _find(self, process: _Process, now: int) -> None:
-        """Look for arenas: soon again in a young process, later in one that is known; never too often in all."""
+        """Look for arenas: soon again in a young process, later in one that is known, but never too often in total."""
         before = time.thread_time_ns()
         process.has_arenas = process.blocks.find()
         self.reason = process.blocks.reason or self.reason
@@ -150,25 +152,26 @@ class Marked:
             thread = self._threads[task] = _Thread()
         if (block.address, block.since) != (thread.address, thread.since):
             thread.address, thread.since = block.address, block.since
-            # It began at 0 when the thread took it. If that was before the last look, part of it is not ours.
+            # The word began at 0 when the thread took the block. If that was before the last reading, part of it is not
+            # ours.
             known = block.since >= task.account.start + thread.span
             thread.seen = {} if known else {state: spent.time for state, spent in block.times.items()}
             thread.entered = {} if known else {state: spent.entries for state, spent in block.times.items()}
         passed = {state: max(spent.time - thread.seen.get(state, 0), 0) for state, spent in block.times.items()}
         for state, spent in block.times.items():
             thread.add(state, Cell(0, max(spent.entries - thread.entered.get(state, 0), 0)))
-        # Never less than before, whatever is told, and of no more states than a block has.
+        # The values never decrease, whatever the program writes, and there are no more states than a block has.
         thread.seen = {state: max(spent.time, thread.seen.get(state, 0)) for state, spent in block.times.items()}
         thread.entered = {
             state: max(spent.entries, thread.entered.get(state, 0)) for state, spent in block.times.items()
         }
         gained, total = user - thread.user, sum(passed.values())
-        # The kernel's division of run time can make user time jump by more than the thread has run; and the block was
-        # read a little later than its times: what passed since is not of this look.
+        # The kernel's division of run time can make user time jump by more than the thread has run. The block was read
+        # a little later than the thread's times; what passed since does not belong to this reading.
         in_user = min(gained, run - thread.run)
         late = max(at - (task.account.start + span), 0)
         certain = min(max(total - late - (span - thread.span - in_user), 0), gained)
-        for state, part in passed.items():  # exactly: what is left over is given out of what is left
+        for state, part in passed.items():  # exact division: each share is taken from what remains
             if total:
                 share = certain * part // total
                 certain, total = certain - share, total - part

@@ -1,1 +1,1 @@
-"""From addresses in a running process to names: functions, lines of source, locks."""
+"""From addresses in a running process to names: functions, source lines, locks."""

@@ -1,8 +1,8 @@
-"""From return addresses to frames with names, and whether a stack is whole.
+"""From return addresses to frames with names, and whether a stack is complete.
 
-The kernel walks a stack by frame pointers. A function that sets up none leaves its caller's in place, so the walk skips
-that caller, or ends for want of a frame pointer. Neither is passed over in silence: a frame says where callers were
-skipped, and a stack that does not end where threads begin gets a last frame that says so, and why.
+The kernel walks a stack by frame pointers. A function that sets up no frame pointer leaves its caller's in place, so
+the walk skips that caller, or ends early. Both are shown: a frame says where callers were skipped, and a stack that
+does not end where threads begin gets a last frame that says so, and why.
 """
 
 from __future__ import annotations
@@ -46,10 +46,12 @@ _STARTS = frozenset(
         "runtime.systemstack.abi0",
     }
 )
-"""Where threads begin: of the C libraries, and of Go."""
+"""The functions in which threads begin: of the C libraries, and of Go."""
 _C_LIBRARY = re.compile(r"(libc|ld|libpthread|ld-linux[^/]*|ld-musl[^/]*|libc\.musl[^/]*)(-[0-9.]+)?\.so(\.\d+)*")
 _LAST = 3
-"""The beginning is among the last frames: behind it may be what was no frame pointer."""
+"""The number of last frames among which the beginning is searched. What follows it may come from values that are not
+frame pointers.
+"""
 _SWITCH = "__schedule"
 _SKIPPED = Frame("[skipped callers]", None, None, None, None, "none")
 _PYTHON = re.compile(r"py::(.+?):(.*)", re.DOTALL)
@@ -58,7 +60,7 @@ _Key = tuple[Space | None, tuple[int, ...], tuple[int, ...], bool]
 
 
 class Stacks:
-    """Stacks as they come, each different one once; `resolve` gives them names."""
+    """Stacks in the order in which they come, each once; `resolve` gives them names."""
 
     def __init__(self, modules: Modules, kernel: KernelSymbols | None = None) -> None:
         self.modules = modules
@@ -74,16 +76,17 @@ class Stacks:
         self._most = 0
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of stacks."""
         return len(self._numbers)
 
     def add(
         self, space: Space | None, user: Sequence[int], kernel: Sequence[int], *, most: int, left: bool = False
     ) -> int:
-        """The number of a stack; return addresses innermost first, of which the kernel gives no more than ``most``.
+        """Return the number of a stack. Return addresses are innermost first; the kernel gives at most ``most``.
 
-        ``space``: the process's; None: a kernel thread's. ``left``: it was taken as the thread left its processor, so
-        the innermost frames are the scheduler's and ours. The code is found now, while its process lives.
+        ``space``: the process's; None: a kernel thread's. ``left``: the stack was taken when the thread left its
+        processor, so the innermost frames are the scheduler's and headway's. The modules are looked up now, while the
+        process lives.
         """
         key = space, tuple(user), tuple(kernel), left
         number = self._numbers.get(key)
@@ -97,7 +100,7 @@ class Stacks:
         return number
 
     def know(self, pid: int) -> None:
-        """Remember whose process this is, while it lives."""
+        """Remember the owner of this process while it lives."""
         if pid not in self._users:
             with suppress(OSError, KeyError, ValueError, IndexError):
                 said = status(f"/proc/{pid}")
@@ -105,7 +108,7 @@ class Stacks:
                 self._users[pid] = int(said["Uid"].split()[1]), int(inner[-1]) if inner else None
 
     def resolve(self) -> tuple[tuple[tuple[int, ...], ...], tuple[Frame, ...]]:
-        """All stacks as numbers of frames, innermost first; and the frames."""
+        """Return all stacks as numbers of frames, innermost first, and the frames."""
         stacks: list[tuple[int, ...]] = []
         for number, (space, user, kernel, left) in enumerate(self._numbers):
             frames = [self._kernel_frame(address - (i > 0)) for i, address in enumerate(kernel)]
@@ -130,7 +133,7 @@ class Stacks:
         return Frame(found[0], None, None, found[1], address, "kernel")
 
     def _user_frames(self, space: Space | None, user: tuple[int, ...]) -> tuple[list[Frame], str, str]:
-        """The frames, and why they are not all; and the module whose code the walk did not get beyond."""
+        """Return the frames, why they are incomplete, and the module at which the walk ended."""
         if space is None or not user:
             return [], "", ""
         frames: list[Frame] = []
@@ -140,7 +143,7 @@ class Stacks:
             at = address - (i > 0)
             place = self._places.get((space, at))
             if place is None and i:
-                break  # no frame pointer that was followed: the walk ends where nothing is
+                break  # no frame pointer was followed: the walk ends where nothing is mapped
             module, inside = place if place is not None else (None, at)
             frames.append(self._frame(space, module, inside, at))
             modules.append(module)
@@ -169,7 +172,7 @@ class Stacks:
         return Frame(function, file, number, module.path, inside, "user")
 
     def _made_frame(self, space: Space, address: int) -> Frame:
-        """Code that no file holds: a just-in-time compiler's."""
+        """Return the frame of code that no file holds: code of a just-in-time compiler."""
         if space.pid not in self._maps:
             uid, inner = self._users.get(space.pid, (0, None))
             self._maps[space.pid], problem = read(space.pid, uid, inner=inner, root=f"/proc/{space.pid}/root")
@@ -188,7 +191,7 @@ class Stacks:
         return Frame(name, None, None, f"[perf-{space.pid}.map]", start, "user")
 
     def describe(self, weights: Counter[int]) -> list[str]:
-        """What must be known of the names and the stacks, in sentences; ``weights``: how much time each stack has."""
+        """Return sentences on the names and stacks that a reader must know. ``weights``: the time of each stack."""
         notes = list(dict.fromkeys(self.notes))
         advice = "build with -fno-omit-frame-pointer"
         for stacks, what, cure in (
@@ -229,7 +232,7 @@ def _behind_the_switch(frames: list[Frame]) -> list[Frame]:
 def _is_whole(frames: list[Frame], modules: list[Module | None]) -> bool:
     if any(frame.function in _STARTS for frame in frames[-_LAST:]):
         return True
-    # A C library without its .symtab does not name its beginnings: called from there is begun there.
+    # A C library without .symtab does not name its start functions: a call from there is the beginning.
     last = modules[-1]
     return (
         len(frames) > 1

@@ -1,20 +1,20 @@
-"""What a futex is: from an address in a process to the name of the lock.
+"""Names of futexes: from an address in a process to the name of the lock.
 
 A futex in a program's or library's data has a symbol. Memory from malloc, of a stack or of a file has none, and is
-named as what it is. One lock is named for what it means: CPython's global interpreter lock (GIL).
+named as what it is. One lock is named by its meaning: CPython's global interpreter lock (GIL).
 
 **Which futexes are the GIL's.** CPython keeps its runtime in one exported object, ``_PyRuntime`` (3.7 and later; its
 size is in .dynsym even of stripped builds). The GIL (``struct _gil_runtime_state``: two condition variables and two
 mutexes) lies in it by value: in ``ceval`` up to 3.11, from 3.12 on in the main interpreter's state, which is a member.
 Nothing else in it is waited on by a futex at its own address: all other locks of the runtime are pointers to semaphores
 on the heap (``PyThread_type_lock``), and from 3.13 on one-byte ``PyMutex``es, whose waiters sleep on semaphores on
-their own stacks (Python/parking_lot.c). So up to 3.12 an address in ``_PyRuntime`` is the GIL. From 3.13 on
-the runtime begins with a table of offsets made for observers (``_Py_DebugOffsets``, pycore_debug_offsets.h), and
-with it the GILs of all interpreters are found exactly, also of those in memory of their own; only what lies in one is
-called so. A GIL that a 3.12 sub-interpreter has for itself (PEP 684) is memory like any other here.
+their own stacks (Python/parking_lot.c). So up to 3.12 an address in ``_PyRuntime`` is the GIL. From 3.13 on the runtime
+begins with a table of offsets made for observers (``_Py_DebugOffsets``, pycore_debug_offsets.h). With it the GILs of
+all interpreters are found exactly, also those in memory of their own, and only addresses in one of them are called the
+GIL. A GIL that a 3.12 sub-interpreter has for itself (PEP 684) is treated like any other memory here.
 
-**Builds without a GIL** (PEP 703) say so in the same table. Their per-object locks are such PyMutexes: the address that
-a thread waits at is on its own stack and tells nothing of the object. That is said, not guessed at.
+**Builds without a GIL** (PEP 703) say so in the same table. Their per-object locks are such PyMutexes: the address at
+which a thread waits is on its own stack and does not identify the object. The name says that, and does not guess.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ _MAX_IMAGES = 256
 _MAX_THREADS = 1024
 _MAX_INTERPRETERS = 256
 _MAX_NESTED = 16
-"""How many symbols that begin before an address are looked at for one that contains it."""
+"""The number of symbols beginning before an address among which one that contains it is searched."""
 _COOKIE = b"xdebugpy"
 _OFFSETS_BYTES = 512
 _MUTEX_BYTES = 48 if platform.machine() == "aarch64" else 40  # sizeof(pthread_mutex_t), glibc and musl
 _CONDITION_BYTES = 48
 _RWLOCK_BYTES, _RWLOCK_WORDS = 56, (8, 12)
-"""Its size, and where its readers and its writers wait (struct __pthread_rwlock_arch_t, glibc)."""
+"""The size of a rwlock, and where its readers and writers wait (struct __pthread_rwlock_arch_t, glibc)."""
 _PYTHON = re.compile(r"(?:lib)?python(\d)\.(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
 class LockName:
-    """A lock, in words for people."""
+    """The name of a lock, for people."""
 
     text: str
     """``libfoo.so: symbol``, ``libfoo.so: table+0x10``, ``heap 0x55d0…``, ``Python's GIL``."""
@@ -62,41 +62,41 @@ class Interpreter:
     """A CPython that a process runs."""
 
     path: str
-    """Of the program or library that it is in, as the process sees it."""
+    """The path of the program or library that contains it, as the process sees it."""
     version: tuple[int, int] | None
     free_threaded: bool
     """Built without a GIL (PEP 703)."""
     has_gil: bool | None
-    """Whether its threads need a GIL now; a free-threaded build may switch it on. None: could not be read."""
+    """Whether its threads need a GIL now; a free-threaded build may enable it. None: it could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Runtime:
-    """The object ``_PyRuntime``: addresses as linked."""
+    """The object ``_PyRuntime``; addresses are as linked."""
 
     address: int
     size: int
     version: tuple[int, int] | None
     head: bytes
-    """Its beginning, where the offsets for observers are (3.13 and later)."""
+    """Its beginning, which has the offsets for observers (3.13 and later)."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Data:
-    """The data symbols of a file, and what else naming needs of it. Addresses as linked."""
+    """The data symbols of a file, and what else is needed for naming. Addresses are as linked."""
 
     starts: Sequence[int]
     symbols: Sequence[tuple[int, int, str]]
     """(start, end, name), ascending."""
     runtime: _Runtime | None
     image: Image
-    """Closed; where its segments are is known."""
+    """Closed; the places of its segments are known."""
 
     def name(self, address: int) -> str | None:
-        """``symbol`` or ``symbol+0x10``; the smallest that contains the address.
+        """Return ``symbol`` or ``symbol+0x10`` for the smallest symbol that contains the address.
 
-        What is no larger than a condition variable, the largest lock but one, is one lock, at whichever of its words a
-        thread waits. In anything larger the words are kept apart: it may be a table of locks.
+        A symbol that is no larger than a condition variable, the largest lock but one, is one lock, at whichever of its
+        words a thread waits. In a larger symbol the words are kept apart, because it may be a table of locks.
         """
         at = bisect.bisect_right(self.starts, address)
         around = [s for s in self.symbols[max(0, at - _MAX_NESTED) : at] if s[0] <= address < s[1]]
@@ -110,7 +110,7 @@ class _Data:
 
 @dataclass(frozen=True, slots=True)
 class _Offsets:
-    """Of ``_Py_DebugOffsets``, what leads to the GILs; bytes."""
+    """The part of ``_Py_DebugOffsets`` that leads to the GILs; in bytes."""
 
     free_threaded: bool
     interpreters: int
@@ -119,7 +119,8 @@ class _Offsets:
     """In an interpreter: the next one."""
     gil_pointer: int
     gil: int
-    """In an interpreter: its own GIL, which `gil_pointer` need not lead to (a shared one is the main one's)."""
+    """In an interpreter: its own GIL. `gil_pointer` may lead to another one (a shared GIL is the main interpreter's).
+    """
     locked: int
     enabled: int
 
@@ -130,7 +131,7 @@ class _Offsets:
 
 
 _MAX_GILS = 4096
-"""Processes of which it is remembered where they had their GIL."""
+"""The number of processes for which the place of the GIL is remembered."""
 
 
 class Locks:
@@ -141,11 +142,11 @@ class Locks:
         self._gils: OrderedDict[int, tuple[int, int]] = OrderedDict()
 
     def name(self, pid: int, address: int) -> LockName | None:
-        """The lock of a process at an address; None: it is gone, may not be looked at, or has nothing there."""
+        """Return the lock at an address of a process; None: it is gone, may not be read, or has nothing there."""
         return self.names(pid, (address,)).get(address)
 
     def names(self, pid: int, addresses: Iterable[int]) -> dict[int, LockName]:
-        """Like `name`, of several addresses at the cost of one look at the process."""
+        """Return the locks at several addresses, at the cost of one look at the process. See `name`."""
         try:
             process = _Process(pid, self)
         except OSError:
@@ -162,15 +163,18 @@ class Locks:
         return found
 
     def was_gil(self, pid: int, address: int) -> bool:
-        """Whether the address is in the memory in which a process that may be gone by now had its GIL.
+        """Return whether the address is in the memory in which a process, which may have ended, had its GIL.
 
-        A condition variable has several futexes, and some of them are waited for first when nobody looks any more.
+        A condition variable has several futexes, and some of them may be waited for only after the last look at the
+        process.
         """
         start, end = self._gils.get(pid, (0, 0))
         return start <= address < end
 
     def interpreter(self, pid: int) -> Interpreter | None:
-        """The CPython of a process; None: it has none that exports ``_PyRuntime``, or is gone or out of sight."""
+        """Return the CPython of a process; None: none exports ``_PyRuntime``, or the process is gone or may not be
+        read.
+        """
         try:
             process = _Process(pid, self)
         except OSError:
@@ -178,7 +182,7 @@ class Locks:
         return process.interpreter()
 
     def _data(self, path: str) -> _Data | None:
-        """What the file says; None where it is not an ELF file that can be read."""
+        """Return the data of a file; None if it is not a readable ELF file."""
         try:
             status = os.stat(path)
         except OSError:
@@ -198,7 +202,7 @@ class Locks:
 
 
 def _read_data(image: Image) -> _Data:
-    image.holds(0)  # its segments are read while it is open
+    image.holds(0)  # reads its segments while it is open
     symbols: set[tuple[int, int, str]] = set()
     runtime: tuple[int, int] | None = None
     version: tuple[int, int] | None = None
@@ -220,11 +224,11 @@ def _read_data(image: Image) -> _Data:
 
 
 def _offsets(head: bytes) -> _Offsets | None:
-    """From the beginning of ``_PyRuntime``; None where it is no such table, or one that cannot be right.
+    """Return the offsets from the beginning of ``_PyRuntime``; None if it is not such a table, or not a valid one.
 
-    The table grew between releases, so the GIL's part is known by its form: the offsets of the struct, ``enabled``,
-    ``locked`` and ``last_holder``, which is the word before ``locked`` and the second of the struct, or the third
-    where ``enabled`` comes first.
+    The table grew between releases, so the GIL's part is found by its form: the offsets of the struct, ``enabled``,
+    ``locked`` and ``last_holder``, which is the word before ``locked`` and the second word of the struct, or the third
+    if ``enabled`` comes first.
     """
     if not head.startswith(_COOKIE) or len(head) < 256:
         return None
@@ -247,7 +251,7 @@ def _offsets(head: bytes) -> _Offsets | None:
 
 
 class _Process:
-    """A process as it is now. Raises OSError where it cannot be looked at."""
+    """A process as it is now. Raises OSError if it may not be read."""
 
     def __init__(self, pid: int, locks: Locks) -> None:
         self._pid, self._locks = pid, locks
@@ -256,7 +260,7 @@ class _Process:
         self._gils: list[tuple[int, int]] | None = None
 
     def name(self, address: int) -> LockName | None:
-        """The lock at an address, or None."""
+        """Return the lock at an address, or None."""
         index = bisect.bisect_right(self._starts, address) - 1
         if index < 0 or not self._maps[index].start <= address < self._maps[index].end:
             return None
@@ -270,7 +274,7 @@ class _Process:
         return LockName(self._in_memory(address, mapping), False)
 
     def gil_around(self, address: int) -> tuple[int, int]:
-        """Begin and end of the memory that is all GIL, of which the address is one."""
+        """Return begin and end of the memory of the GIL that contains the address."""
         for start, end in self._gil_ranges():
             if start <= address < end:
                 return start, end
@@ -281,7 +285,9 @@ class _Process:
         return start, start + found[2].runtime.size
 
     def _image_at(self, index: int, address: int) -> tuple[Mapping, int, _Data] | None:
-        """The mapped file whose data an address is in. The end of .bss is mapped without a file, right after it."""
+        """Return the mapped file whose data contains an address. The end of .bss is mapped without a file, right after
+        it.
+        """
         while self._maps[index].inode == 0:
             if index == 0 or self._maps[index].path or self._maps[index - 1].end != self._maps[index].start:
                 return None
@@ -326,7 +332,9 @@ class _Process:
         return f"{words} {address:#x}"
 
     def _thread_on(self, mapping: Mapping) -> int | None:
-        """The thread whose stack pointer is in a mapping: told by the kernel of threads that are in a system call."""
+        """Return the thread whose stack pointer is in a mapping. The kernel tells it for threads that are in a system
+        call.
+        """
         folder = f"/proc/{self._pid}/task"
         with suppress(OSError):
             for tid in os.listdir(folder)[:_MAX_THREADS]:
@@ -338,7 +346,7 @@ class _Process:
     # ---- CPython ----
 
     def interpreter(self) -> Interpreter | None:
-        """The CPython that is here, or None."""
+        """Return the CPython of this process, or None."""
         found = self._runtime()
         if found is None:
             return None
@@ -354,7 +362,7 @@ class _Process:
         return Interpreter(mapping.path, runtime.version, True, any(raw) if len(raw) == 4 else None)
 
     def _runtime(self) -> tuple[Mapping, _Runtime, int] | None:
-        """The file that has ``_PyRuntime``: the program, or a library called libpython."""
+        """Return the file with ``_PyRuntime``: the program, or a library called libpython."""
         with suppress(OSError):
             program = os.readlink(f"/proc/{self._pid}/exe").removesuffix(" (deleted)")
             seen = set()
@@ -372,11 +380,11 @@ class _Process:
         return None
 
     def _observed(self, runtime: _Runtime, bias: int) -> _Offsets | None:
-        """The offsets for observers; the running program's, else the file's."""
+        """Return the offsets for observers, of the running program or else of the file."""
         return _offsets(self._memory(bias + runtime.address, _OFFSETS_BYTES)) or _offsets(runtime.head)
 
     def _gil_ranges(self) -> list[tuple[int, int]]:
-        """Begin and end of every interpreter's GIL, the main one's last; empty where they are not told."""
+        """Begin and end of every interpreter's GIL, the main one's last; empty if they are not known."""
         if self._gils is None:
             self._gils = self._find_gils()
         return self._gils
@@ -405,7 +413,7 @@ class _Process:
         return int.from_bytes(raw, "little") if len(raw) == 8 else 0
 
     def _memory(self, address: int, size: int) -> bytes:
-        """The process's memory; less than asked for, or nothing, where it may not be read."""
+        """Return the process's memory; less than requested, or nothing, where it may not be read."""
         if not 0 < address < 1 << 63:
             return b""
         try:

@@ -1,7 +1,7 @@
-"""The code that processes have mapped: which function and line of which file an address is, of any process.
+"""The code that processes have mapped: the file, function and line of an address.
 
-A file is opened while a process that has it mapped lives, because afterwards its path may lead nowhere, or elsewhere;
-its symbols are read when they are asked for.
+A file is opened while a process that has it mapped lives, because afterwards its path may lead nowhere, or elsewhere.
+Its symbols are read when they are needed.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ __all__ = ["Module", "Modules", "Space", "vdso"]
 
 _MAX_LINES_BYTES = 1 << 29
 _LOOKED_AT = 400
-"""Functions of a module whose beginnings are looked at for frame pointers."""
+"""The number of functions of a module whose beginnings are checked for frame pointers."""
 _MIN_SYMBOL_BYTES = 64
-"""Bytes of a function that is more than a leaf."""
+"""The smallest size in bytes of a function that is more than a leaf."""
 _BEGINNING = 32
 _FAR = 4096
-"""Bytes of a function in which it sets up its frame, if it does."""
+"""The number of bytes of a function in which it sets up its frame, if it does."""
 _FEW = 0.25
-"""Less than this share of its functions that set up a frame pointer: the module was built without."""
+"""A module of whose functions a smaller share sets up a frame pointer was built without frame pointers."""
 _PROLOGUES = {
     "x86_64": re.compile(rb"\x55(\x48\x89\xe5|\x48\x8b\xec)", re.DOTALL),  # push rbp; mov rbp, rsp
     # stp x29, x30, [sp, #...]! ; or after sub sp: stp x29, x30, [sp, #...]
@@ -41,10 +41,10 @@ _PROLOGUES = {
 
 
 class Module:
-    """A file with code. Nothing about it fails: what cannot be read has no names, and ``problem`` says why."""
+    """A file with code. No method raises: what cannot be read has no names, and ``problem`` says why."""
 
     def __init__(self, path: str) -> None:
-        """``path``: as the process calls it."""
+        """``path``: the file's path in the process."""
         self.path = path
         self.problem = ""
         self._opening: Callable[[], Image] | None = None
@@ -63,7 +63,7 @@ class Module:
         return self.path.rpartition("/")[2]
 
     def hold(self, pid: int, mapping: Mapping) -> None:
-        """Open the file, of which this is a mapping in this process; it is read when it is needed."""
+        """Open the file of a mapping in a process. It is read when it is needed."""
         if self._tried:
             return
         self._tried = True
@@ -74,7 +74,7 @@ class Module:
                 if os.stat(mapping.path).st_ino == mapping.inode:
                     path = mapping.path
         if path is None:
-            self.problem = f"{self.path} is not there any more, or is another file now: its functions are not named"
+            self.problem = f"{self.path} does not exist any more, or is another file now: its functions are not named"
             return
         try:
             self._fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -85,7 +85,7 @@ class Module:
         self.use(lambda: self._of_held(path, root))
 
     def _of_held(self, path: str, root: str) -> Image:
-        """The image of the file that is held; by its path while that leads to it, for the sake of its debug file."""
+        """Open the held file, by its path as long as that leads to it, so that its debug file can be found."""
         held = f"/proc/self/fd/{self._fd}"
         with suppress(OSError):
             if os.path.samestat(os.stat(path), os.fstat(self._fd)):
@@ -93,7 +93,7 @@ class Module:
         return Image(held, shown=self.path, root=root)
 
     def use(self, opening: Callable[[], Image]) -> None:
-        """Use an image that this function opens, when it is needed."""
+        """Use an image that this function opens when it is needed."""
         self._tried, self._opening = True, opening
 
     @property
@@ -107,14 +107,14 @@ class Module:
         return self._opened
 
     def bias(self, start: int, offset: int) -> int | None:
-        """Loaded minus linked addresses of a mapping."""
+        """Return the difference of loaded and linked addresses of a mapping; None: not known."""
         try:
             return self._image.bias(start, offset) if self._image is not None else None
         except HeadwayError:
             return None
 
     def function(self, address: int) -> str | None:
-        """The function that an address, as linked, is in."""
+        """Return the function that contains an address, as linked."""
         if self._starts is None:
             self._read_symbols()
         assert self._starts is not None
@@ -138,7 +138,7 @@ class Module:
         self._symbols = [found[address] for address in self._starts]
 
     def line(self, address: int) -> tuple[str, int] | None:
-        """The source file, without its folders, and the line of an address as linked."""
+        """Return the source file, without its folders, and the line of an address, as linked."""
         if self._lines is None:
             data = b""
             with suppress(HeadwayError, OSError):
@@ -150,7 +150,7 @@ class Module:
 
     @property
     def keeps_frame_pointers(self) -> bool | None:
-        """Whether its functions set up a frame pointer, by how they begin; None: not known."""
+        """Whether its functions set up a frame pointer, judged by how they begin; None: not known."""
         if self._frame_pointers is None:
             shares = self._prologues()
             if shares is None:
@@ -159,7 +159,7 @@ class Module:
         return self._frame_pointers
 
     def sets_frame(self, address: int) -> bool | None:
-        """Whether the function has set up a frame pointer before it comes to an address, as linked; None: not known.
+        """Return whether the function has set up a frame pointer before an address, as linked; None: not known.
 
         If not, the frame pointer is still its caller's, and a walk by frame pointers does not see who called it.
         """
@@ -215,7 +215,7 @@ class Module:
 
 
 def _rank(size: int, name: str) -> tuple[bool, int, str]:
-    """Of several names of one function: one with a size, with the fewest leading underscores."""
+    """Return the sort key of several names of one function: those with a size, and few leading underscores, first."""
     return not size, len(name) - len(name.lstrip("_")), name
 
 
@@ -229,7 +229,7 @@ class _Mapped:
 
 
 class Space:
-    """The address space of one process, as far as it holds code."""
+    """The address space of one process, as far as it contains code."""
 
     def __init__(self, pid: int, modules: Modules) -> None:
         self.pid = pid
@@ -238,13 +238,13 @@ class Space:
         self._mapped: list[_Mapped] = []
 
     def copy(self, pid: int) -> Space:
-        """That of a process that was forked from it."""
+        """Return a copy for a process that was forked from it."""
         other = Space(pid, self._modules)
         other._starts, other._mapped = self._starts.copy(), self._mapped.copy()
         return other
 
     def replaces(self, mapping: Mapping) -> bool:
-        """Whether a mapping lies over code of another file."""
+        """Return whether a mapping overlaps code of another file."""
         return any(
             old.module is not None and (old.mapping.path, old.mapping.inode) != (mapping.path, mapping.inode)
             for old in self._mapped
@@ -252,7 +252,7 @@ class Space:
         )
 
     def add(self, mapping: Mapping) -> None:
-        """Something was mapped there; what was there before no longer is. Its file is opened, while it can be."""
+        """Add a mapping, which replaces what was mapped there before. Its file is opened while that is possible."""
         module = self._modules.of(mapping)
         if module is not None:
             module.hold(self.pid, mapping)
@@ -262,9 +262,10 @@ class Space:
         self._mapped, self._starts = kept, [one.start for one in kept]
 
     def at(self, address: int) -> tuple[Module | None, int] | None:
-        """The module that an address is in, and where in it, as linked; None: nothing is mapped there.
+        """Return the module that contains an address, and the address in it as linked; None: nothing is mapped there.
 
-        Without a module, or where its file cannot be read, the second is the address, or that in the file.
+        If there is no module, the second is the address itself; if its file cannot be read, it is the offset in the
+        file.
         """
         place = bisect_right(self._starts, address) - 1
         if place < 0 or address >= self._mapped[place].end:
@@ -277,14 +278,14 @@ class Space:
 
 
 class Modules:
-    """All files with code that were seen, each once, whoever has it mapped."""
+    """All files with code that were seen, each once, whichever processes have it mapped."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int], Module] = {}
         self._vdso = vdso()
 
     def of(self, mapping: Mapping) -> Module | None:
-        """The module of a mapping; None: no file is behind it."""
+        """Return the module of a mapping; None: it has no file."""
         if mapping.path == "[vdso]":
             return self._vdso
         if not mapping.inode or not mapping.path.startswith("/"):
@@ -295,7 +296,7 @@ class Modules:
         return self._known[key]
 
     def space(self, pid: int) -> Space:
-        """What a process has mapped now; nothing where it has ended, or may not be looked at."""
+        """Return what a process has mapped now; empty if it has ended, or may not be read."""
         found = Space(pid, self)
         with suppress(OSError):
             for mapping in mappings(pid):
@@ -304,7 +305,7 @@ class Modules:
         return found
 
     def problems(self) -> list[str]:
-        """Why some modules have no names."""
+        """Return why some modules have no names."""
         return [module.problem for module in self._known.values() if module.problem]
 
     def close(self) -> None:
@@ -314,7 +315,7 @@ class Modules:
 
 
 def vdso() -> Module:
-    """The code that the kernel maps into every process, from our own memory."""
+    """Return the code that the kernel maps into every process, from our own memory."""
     module = Module("[vdso]")
     module.use(lambda: Image.of_bytes(_own_vdso(), "[vdso]"))
     return module

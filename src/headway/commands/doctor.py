@@ -38,8 +38,8 @@ def command(as_json: bool, verify: bool) -> None:
         sudo headway doctor
         sudo headway doctor --verify
 
-    With the privileges for it, the eBPF programs are loaded in every shape that a command needs, and unloaded: some
-    seconds, in which nothing is attached.
+    With the privileges for it, doctor loads the eBPF programs in every shape that a command needs, and unloads them.
+    This takes 10 to 20 seconds. Nothing is attached meanwhile.
     """
     if verify:
         from .verify import run_verification  # measuring is loaded by those who measure

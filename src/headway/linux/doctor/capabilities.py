@@ -425,7 +425,7 @@ def _programs(system: System) -> Capability:
     try:
         found = system.kernel.load_programs(system.told)
     except HeadwayError as error:
-        return Capability(name, False, str(error))
+        return Capability(name, False, _without_advice(error))
     refused = {shape: why for shape, why in found.items() if why is not None}
     if not refused:
         return Capability(name, True, f"the kernel loads them in all {len(found)} shapes that commands need")
@@ -443,6 +443,11 @@ def _programs(system: System) -> Capability:
         words,
         "--source proc for these, and a report with this output and that of uname -a",
     )
+
+
+def _without_advice(error: HeadwayError) -> str:
+    """Return what is wrong, without the advice to use --source proc: the verdict says that /proc is used."""
+    return re.split(r"[:,;]? (?:or )?use --source proc\b", str(error), maxsplit=1)[0]
 
 
 @_probe("tracepoints")

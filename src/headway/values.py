@@ -70,7 +70,7 @@ def integers(found: Mapping[str, Any], name: str) -> dict[str, int]:
 
 def no_number(text: str) -> NoReturn:
     """Reject NaN and infinities; for ``parse_constant`` of json.loads. JSON has no such numbers (RFC 8259, 6)."""
-    raise ValueError(f"{text} is no number of JSON")
+    raise ValueError(f"{text} is not a JSON number")
 
 
 def shown(found: object) -> str:

@@ -374,7 +374,7 @@ def test_what_it_cannot_show_is_refused_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "empty.hw").mkdir()
     refused(run(str(tmp_path / "empty.hw")), "recording.json")
     (tmp_path / "bad.json").write_text("{")
-    refused(run(str(tmp_path / "bad.json")), "no JSON")
+    refused(run(str(tmp_path / "bad.json")), "not JSON")
     document = str(saved(tmp_path / "out.json"))
     refused(run(document, "-I", "100"), "intervals of its own")
     refused(run(document, "-p", "1"), "was measured before")

@@ -98,22 +98,22 @@ def refused(path: Path, *words: str) -> None:
 
 def test_a_frame_that_is_not_there_is_damage(recorded: Path) -> None:
     change(recorded, "stacks", frames=[[2, 1, 0], [1, 0], [2, 1, 99, 0], [4, 3, 0]])
-    refused(recorded, "damaged", "a frame that is not there")
+    refused(recorded, "damaged", "a frame that does not exist")
 
 
 def test_a_stack_that_is_not_there_is_damage(recorded: Path) -> None:
     change(recorded, "samples", stack=[77] * 1002)
-    refused(recorded, "damaged", "a stack that is not there")
+    refused(recorded, "damaged", "a stack that does not exist")
 
 
 def test_a_thread_that_is_not_there_is_damage(recorded: Path) -> None:
     change(recorded, "samples", thread=[5] * 1002)
-    refused(recorded, "damaged", "thread that is not there")
+    refused(recorded, "damaged", "thread that does not exist")
 
 
 def test_more_time_than_there_is_is_damage(recorded: Path) -> None:
     change(recorded, "samples", weight=[1 << 61] * 1002)
-    refused(recorded, "damaged", "more time than there is")
+    refused(recorded, "damaged", "the times of its samples are too large")
 
 
 def test_a_kind_of_frame_that_is_none_is_damage(recorded: Path) -> None:

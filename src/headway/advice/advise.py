@@ -304,8 +304,8 @@ def _of_the_machine(ledger: Ledger, rows: _Rows, r: References, where: Facilitie
         could += able(times)
     if stolen > r.stolen * could:
         text = (
-            f"the hypervisor took {stolen / could:.0%} of the time that the threads could run: the host has more to do "
-            "than it can; ask for processors of your own, or for another host"
+            f"the hypervisor took {stolen / could:.0%} of the time that the threads could run: the host is overloaded; "
+            "ask for dedicated processors, or for another host"
         )
         yield stolen, _without_linux(ledger, Advice(None, "stolen", stolen / could, r.stolen, text, "vmstat -w 1 5"))
     for processor in ledger.processors:

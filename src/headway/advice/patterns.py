@@ -56,7 +56,7 @@ _CALLS = (
         "futex futex_wait futex_wake futex_waitv futex_requeue",
     ),
     Pattern(
-        "memory is touched for the first time over and over: keep it (GLIBC_TUNABLES=glibc.malloc.trim_threshold=…), "
+        "new memory is touched over and over: keep it (GLIBC_TUNABLES=glibc.malloc.trim_threshold=…), "
         "fault it in at once (MAP_POPULATE), or use huge pages (glibc.malloc.hugetlb=1)",
         _stacks("page-faults"),
         "fault",
@@ -79,7 +79,7 @@ _CALLS = (
         "sendto sendmsg sendmmsg",
     ),
     Pattern(
-        "it spins and gives way instead of waiting: use a lock or a condition that blocks",
+        "it spins and yields instead of waiting: use a lock or a condition that blocks",
         _stacks("syscalls:sys_enter_sched_yield"),
         "sched_yield",
     ),
@@ -123,7 +123,7 @@ _POLLS = (
         "accept accept4",
     ),
     Pattern(
-        "it spins and gives way until another thread is done: wait with a futex or a condition variable, after a few "
+        "it spins and yields until another thread is done: wait with a futex or a condition variable, after a few "
         "rounds of spinning at most",
         _stacks("syscalls:sys_enter_sched_yield"),
         "sched_yield",
@@ -146,7 +146,7 @@ _POLLS = (
 )
 _BY_POLL = {call: pattern for pattern in _POLLS for call in pattern.calls.split()}
 OTHER_POLL = Pattern(
-    "block until it is there (poll with a timeout, epoll_wait with -1, io_uring), or ask less often",
+    "block until there is something (poll with a timeout, epoll_wait with -1, io_uring), or ask less often",
     "sudo timeout 2 strace -r -p {tid}",
 )
 

@@ -42,15 +42,15 @@ _LOSSES = (
     ),
     Loss(
         "handlers_skipped",
-        "interrupts that met two handlers at work, and programs that the kernel skipped: charged to the state before",
+        "interrupts that hit two running handlers, and programs that the kernel skipped: charged to the state before",
         constant="LOST_SKIPPED",
     ),
     Loss("interrupt_ends_unmatched", "ends of interrupts whose beginning was not seen", constant="LOST_UNMATCHED"),
     Loss("stolen_ns_unplaced", "stolen time for which no state was found", unit="ns", constant="LOST_STEAL"),
-    Loss("switches_unseen", "switches from a measured thread that did not show", constant="LOST_SWITCHES"),
+    Loss("switches_unseen", "switches from a measured thread that were not seen", constant="LOST_SWITCHES"),
     Loss(
         "wakeups_unseen",
-        "wake-ups that did not show where the kernel counts no ready time: the wait seems to last until it runs",
+        "wake-ups not seen where the kernel counts no ready time: the wait seems to last until the thread runs",
         constant="LOST_WAKES",
     ),
     Loss(
@@ -60,7 +60,7 @@ _LOSSES = (
     ),
     Loss(
         "region_times_impossible",
-        "times that a block of marked regions claimed and that cannot be: cut to what can",
+        "impossible times in a block of marked regions: reduced to what is possible",
         constant="LOST_LIES",
     ),
     Loss("tags_sharing_a_state", "tags beyond the room for names: they are noneffective.other", constant="LOST_TAGS"),
@@ -86,28 +86,28 @@ _LOSSES = (
     ),
     Loss(
         "sample_states_lost",
-        "samples whose state is not known because the ring had no room to say it",
+        "samples whose state is not known because the ring had no room for it",
         constant="LOST_SAMPLE_EVENTS",
     ),
-    Loss("records_damaged", "records of ended threads that contradict themselves: 0 unless there is a bug"),
+    Loss("records_damaged", "records of ended threads that are inconsistent: 0 unless there is a bug"),
     Loss(
         "readings_torn", "readings of a thread or processor that changed while they were read: 0 unless there is a bug"
     ),
-    Loss("ended_threads_added_up", "ended threads that are in a row with others of their process and name"),
+    Loss("ended_threads_added_up", "ended threads that share a row with others of their process and name"),
     Loss("transitions_lost", "transitions that did not fit the rings: their time is unknown in a recording"),
     Loss(
         "transition_rings_damaged",
-        "rings of transitions with something on them that cannot be: 0 unless there is a bug",
+        "rings of transitions with impossible content: 0 unless there is a bug",
     ),
     Loss("transitions_of_unknown_threads", "transitions whose thread is not known"),
     Loss("files_damaged", "files of a recording that are missing or cannot be used"),
-    Loss("threads_unnamed", "threads of a recording of which nothing but their transitions is known"),
+    Loss("threads_unnamed", "threads of a recording of which only the transitions are known"),
     Loss(
         "unseen_ns",
         "processor time of threads, or of parts of their lives, that was not seen: at least this",
         unit="ns",
     ),
-    Loss("unseen_ends", "threads whose end was not seen: they count until the look that no longer found them"),
+    Loss("unseen_ends", "threads whose end was not seen: they count until the reading that no longer found them"),
     Loss("hidden", "threads and processes whose files in /proc this user may not read"),
     Loss("unmarked_threads", "threads for which a program that marks regions had no room"),
     Loss("unnamed_regions", "names of regions for which a program had no room: their time is in noneffective.other"),
@@ -116,7 +116,7 @@ _LOSSES = (
     Loss("uncounted_ns", "processor time in which a thread's events were not counted", unit="ns"),
     Loss("samples_lost", "samples that did not fit a thread's ring buffer"),
     Loss("samplings_throttled", "times that the kernel stopped a thread's sampling for a while, because of its rate"),
-    Loss("buffers_damaged", "looks into a ring buffer of samples that found no whole record"),
+    Loss("buffers_damaged", "readings of a ring buffer of samples that found no whole record"),
     Loss("threads_not_sampled", "threads that had ended before they could be sampled"),
     Loss("ns_before_sampling_began", "processor time of threads before their own sampling began", unit="ns"),
     Loss("samples_outside_the_window", "samples from outside the window, or of a command before it was executed"),
@@ -125,7 +125,7 @@ _LOSSES = (
     Loss("missed", "states that were entered or left unseen (the executable law: headway.model.accounting)"),
     Loss(
         "reordered",
-        "transitions told with an earlier time than the one before: taken to happen with it (headway.model.accounting)",
+        "transitions with an earlier time than the one before: moved to that time (headway.model.accounting)",
     ),
     Loss(
         "threads_unplaced",

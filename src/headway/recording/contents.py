@@ -76,7 +76,7 @@ class Contents:
             try:
                 part = self._folder.part(part_name(number), number)
                 if part.start < latest and (part.start, part.end) != (latest, latest):
-                    raise Damage(f"it is of {part.start} to {part.end}, and the one before it reaches until {latest}")
+                    raise Damage(f"it covers {part.start} to {part.end}, but the one before it ends at {latest}")
             except FileNotFoundError:
                 continue  # the recorder has dropped the part since the folder was listed
             except Damage as error:

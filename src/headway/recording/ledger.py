@@ -242,6 +242,6 @@ def _lawful(ledger: Ledger, recording: Contents) -> Ledger:
     if broken:
         text = ascii(broken[0])[1:-1]
         raise HeadwayError(
-            f"{os.fspath(recording.path)!a} does not add up ({text[:200]}): it is damaged, or not of headway"
+            f"{os.fspath(recording.path)!a} does not add up ({text[:200]}): it is damaged, or was not made by headway"
         )
     return ledger

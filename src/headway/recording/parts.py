@@ -107,7 +107,7 @@ class Folder:
             if values[PART] != number:
                 raise Damage(f"it says that it is part {values[PART]}")
             if not 0 <= values[FROM] <= values[UNTIL] < _LATEST:
-                raise Damage(f"it says that it is of {values[FROM]} to {values[UNTIL]}")
+                raise Damage(f"it says that it covers {values[FROM]} to {values[UNTIL]}")
             if values[ROWS] != file.rows:
                 raise Damage(f"it says that it has {values[ROWS]} rows and has {file.rows}")
             beside = tuple(name for name in file.text(BESIDE).split(",") if name in SCHEMAS)

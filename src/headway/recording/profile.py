@@ -111,7 +111,7 @@ def open_profile(path: str | os.PathLike[str]) -> tuple[Profile, Document]:
         try:
             return _profile(recording), recording.document
         except Damage as error:
-            raise HeadwayError(f"the profile in {where} is damaged: {error}: take it again") from None
+            raise HeadwayError(f"the profile in {where} is damaged: {error}: make a new one") from None
 
 
 def _only(recording: Recording, name: str) -> pa.Table:
@@ -131,13 +131,13 @@ def _profile(recording: Recording) -> Profile:
     ]
     lists = [tuple(row["frames"]) for row in _in_order(stacks, "stack")]
     if any(not 0 <= number < len(places) for stack in lists for number in stack):
-        raise Damage("a stack has a frame that is not there")
+        raise Damage("a stack refers to a frame that does not exist")
     ledger = recording.kept_ledger()
     if ledger is None:
-        raise Damage(next((f"{file}: {why}" for file, why in recording.damaged.items()), "it did not come to its end"))
+        raise Damage(next((f"{file}: {why}" for file, why in recording.damaged.items()), "it was not finished"))
     columns, states = _columns(samples, _threads(recording, ledger))
     if len(columns) and columns.stack.max() >= len(lists):
-        raise Damage("a sample has a stack that is not there")
+        raise Damage("a sample refers to a stack that does not exist")
     settings = recording.document.settings.get("profile")
     period = settings.get("period") if isinstance(settings, dict) else None
     notes = [reason for name, reason in ledger.reasons.items() if name.partition(" ")[0] == _NOTE]
@@ -190,9 +190,9 @@ def _columns(table: pa.Table, threads: NDArray[np.int32]) -> tuple[SampleColumns
         states = states.chunk(0) if states.num_chunks else empty
     weight, thread = numbers("weight", np.int64, 0), numbers("thread", np.int32, -1)
     if len(weight) and float(weight.sum(dtype=np.float64)) >= 2.0**62:
-        raise Damage("its samples have more time than there is")
+        raise Damage("the times of its samples are too large")
     if len(thread) and thread.max() >= len(threads) - 1:
-        raise Damage("a sample is of a thread that is not there")
+        raise Damage("a sample refers to a thread that does not exist")
     return SampleColumns(
         time=numbers("time", np.int64, 0),
         thread=threads[thread],

@@ -43,7 +43,7 @@ class Target:
                 why = f"cannot be made ({error.strerror}): give another name with -o"
             raise HeadwayError(f"the recording {words} {why}") from None
         except ValueError:
-            raise HeadwayError(f"{words} is no file name: give another name with -o") from None
+            raise HeadwayError(f"{words} is not a file name: give another name with -o") from None
 
     def _appear(self, document: str) -> None:
         """Make the folder under a temporary name and rename it, so that it appears with its document in it."""

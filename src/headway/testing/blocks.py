@@ -51,4 +51,4 @@ class Block:
         if self._phases is not None:
             self.progress = self._phases.leave_block(self.name, self._span)
             if self.progress is None:
-                self.why_not = self._phases.why_not or "it is within a block of the same name, which has it all"
+                self.why_not = self._phases.why_not or "it is within a block of the same name, which has its figures"

@@ -164,7 +164,7 @@ class Meter:
             try:
                 if not self._poll.poll(PATIENCE):
                     self._process.kill()
-                    raise HeadwayError(f"the process that measures the tests said nothing for {PATIENCE // 1000} s")
+                    raise HeadwayError(f"the process that measures the tests did not answer for {PATIENCE // 1000} s")
                 more = os.read(self._from, 65536)
             except OSError:
                 more = b""

@@ -192,7 +192,7 @@ class Phases:
         if meter is None or self.why_not:
             return None
         if not meter.here:
-            self.why_not = "it ran in a process that is a copy of the one that is measured (fork)"
+            self.why_not = "it ran in a process that was forked from the measured one"
             return None
         try:
             return meter.open(test=test)

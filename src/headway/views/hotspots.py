@@ -136,7 +136,7 @@ def _notes(profile: Profile, every: Sequence[StateSummary], width: int) -> Itera
     had = sum(one.time for one in sampled if not part_of(one.state, "overhead"))
     if sampled:
         yield from _wrapped(
-            f"~: sampled, ±: in 19 of 20 cases off by no more; the samples stand for {with_unit(stood, 'ns', 7, ' ')}"
+            f"~: sampled, ±: its error in 19 of 20 cases; the samples stand for {with_unit(stood, 'ns', 7, ' ')}"
             f" of {with_unit(had, 'ns', 7, ' ')}",
             width,
         )

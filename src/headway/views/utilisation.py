@@ -119,7 +119,7 @@ class _Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """One column: its title, its text, and its rank. If there is no room, the column with the highest rank goes first."""
+    """One column: its title, text and rank. If there is no room, the column with the highest rank goes first."""
 
     title: str
     text: Callable[[_Row], str]

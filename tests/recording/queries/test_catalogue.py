@@ -107,7 +107,7 @@ def test_a_bad_run_among_good_ones_is_left_out_and_said(tmp_path: Path) -> None:
     assert [run.run for run in found.runs] == ["good"]
     assert "use a newer headway" in found.left_out[0]
     change(write(lawful(Random(2)), tmp_path / "cycles.hw"), time_unit="cycles")
-    with pytest.raises(HeadwayError, match="which do not add up"):
+    with pytest.raises(HeadwayError, match="which cannot be combined"):
         find(str(tmp_path))
 
 

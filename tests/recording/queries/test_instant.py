@@ -77,7 +77,7 @@ def test_what_is_outside_of_a_recording_is_said(tmp_path: Path) -> None:
     recorded = lawful(Random(5))
     (run,) = find(str(write(recorded, tmp_path / "run.hw"))).runs
     length = recorded.end - recorded.start
-    with pytest.raises(HeadwayError, match=rf"ends before that: it is of 0 to {length / 1e9:.9g} s$"):
+    with pytest.raises(HeadwayError, match=rf"ends before that: it covers 0 to {length / 1e9:.9g} s$"):
         at(run, f"{length}ns")
     recorded.cuts = [recorded.start + length // 2]
     (open_,) = find(str(write(recorded, tmp_path / "open.hw", parts=1))).runs

@@ -338,7 +338,7 @@ def test_any_size_shows_the_list_and_the_panel(size: tuple[int, int]) -> None:
 def test_where_there_is_no_room_a_sentence_says_so_until_there_is() -> None:
     async def look(app: TopApp, pilot: Pilot[None]) -> None:
         text = " ".join(" ".join(shown(app)).split())
-        assert text == f"30 × 8 is too small: {MIN_SIZE[0]} × {MIN_SIZE[1]} is the least; q leaves"
+        assert text == f"30 × 8 is too small: {MIN_SIZE[0]} × {MIN_SIZE[1]} is the minimum; q quits"
         await press(pilot, "t", "enter", "enter", "space", "space", "t")
         await pilot.resize_terminal(80, 24)
         await settled(pilot)

@@ -441,7 +441,7 @@ def _programs(system: System) -> Capability:
         name,
         False,
         words,
-        "--source proc for these, and a report with this output and that of uname -a",
+        "use --source proc for these, and report this output and that of uname -a",
     )
 
 
@@ -488,14 +488,12 @@ def _ring_buffer(system: System) -> Capability:
 
 @_probe("task storage")
 def _task_storage(system: System) -> Capability:
-    return _btf_feature(system, "task storage", "BPF_MAP_TYPE_TASK_STORAGE", "cells can follow their thread")
+    return _btf_feature(system, "task storage", "BPF_MAP_TYPE_TASK_STORAGE", "a thread's cells can be kept with it")
 
 
 @_probe("task iterator")
 def _task_iterator(system: System) -> Capability:
-    return _btf_feature(
-        system, "task iterator", "bpf_iter__task", "threads that are there already can be opened exactly"
-    )
+    return _btf_feature(system, "task iterator", "bpf_iter__task", "existing threads can be measured exactly")
 
 
 @_probe("hardware counters")
@@ -511,7 +509,7 @@ def _hardware_counters(system: System) -> Capability:
             return Capability(
                 name, False, why, "on the host: let the guest have one, e.g. qemu-system -cpu host,pmu=on"
             )
-        return Capability(name, False, f"the kernel drives no performance monitoring unit ({os.strerror(own)})")
+        return Capability(name, False, f"the kernel has no driver for performance counters ({os.strerror(own)})")
     level = system.number("/proc/sys/kernel/perf_event_paranoid")
     if not own:
         why = f"only a thread's own, not per processor (perf_event_paranoid is {level})"
@@ -619,9 +617,9 @@ def _split(system: System) -> Capability:
             if native:
                 return Capability(name, True, f"/proc accounts at each transition (CONFIG_{option})")
             why = "/proc samples it at the tick (CONFIG_VIRT_CPU_ACCOUNTING_GEN is off without nohz_full)"
-            return Capability(name, False, why, "boot with nohz_full=CPUS (eBPF needs none of it)")
+            return Capability(name, False, why, "boot with nohz_full=CPUS (eBPF does not need it)")
     if system.configured("TICK_CPU_ACCOUNTING"):
-        return Capability(name, False, "/proc samples it at the tick; only the sum is exact (eBPF needs none of it)")
+        return Capability(name, False, "/proc samples it at the tick; only the sum is exact (eBPF does not need it)")
     return Capability(name, False, "not known: the kernel's configuration cannot be read")
 
 
@@ -679,7 +677,7 @@ def _delays(system: System) -> Capability:
     if switch == "1" or (switch is None and "delayacct" in (system.text("/proc/cmdline") or "").split()):
         return Capability(name, True, "time waited for disks, swap and memory, by the kernel")
     if switch is None:
-        return Capability(name, False, "not in this kernel, or off", "boot with the parameter delayacct")
+        return Capability(name, False, "not built into this kernel, or disabled", "boot with the parameter delayacct")
     return Capability(name, False, "it is switched off", "sudo sysctl kernel.task_delayacct=1")
 
 
@@ -732,7 +730,7 @@ def _smi(system: System) -> Capability:
     if vendor and vendor[1] == "GenuineIntel" and not system.virtual:
         return Capability(name, False, "the kernel offers no perf event msr/smi/", _rebuild("PERF_EVENTS"))
     return Capability(
-        name, False, "only Intel processors have one, outside of virtual machines; gaps are watched instead"
+        name, False, "only Intel processors have one, outside of virtual machines; gaps in time are watched instead"
     )
 
 

@@ -345,7 +345,7 @@ class Events:
         value = _number(written) if equals else 1
         if name in _CONFIGS:
             if value is None or not equals:
-                raise EventError(f"{text!r}: {name} wants a number of up to 64 bits")
+                raise EventError(f"{text!r}: {name} needs a number of at most 64 bits")
             configs[name] = value
             return
         place = pmu.bits(name)
@@ -355,7 +355,7 @@ class Events:
             hint = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(known[:12])}"
             raise EventError(f"{text!r}: {pmu.name} has no term or event {name!r}; {hint}")
         if value is None:
-            raise EventError(f"{text!r}: {name} wants a number, not {written!r}")
+            raise EventError(f"{text!r}: {name} needs a number, not {written!r}")
         config, spans = place
         room = sum(high - low + 1 for low, high in spans)
         if value >> room:

@@ -224,7 +224,7 @@ class Bind:
 
     def back(self) -> str:
         """Return how it is taken back."""
-        return "let each run where it might before"
+        return "let each thread run where it could before"
 
     def do(self, controls: Controls) -> None:
         """Make the change."""

@@ -195,7 +195,7 @@ class Stacks:
         notes = list(dict.fromkeys(self.notes))
         advice = "build with -fno-omit-frame-pointer"
         for stacks, what, cure in (
-            (self._cut, "are cut off, for want of frame pointers in", advice),
+            (self._cut, "are cut off because of missing frame pointers in", advice),
             (
                 self._skipped,
                 "lack a caller of functions without a frame pointer in",

@@ -190,7 +190,7 @@ def find(path: str, tables: Sequence[str] | None = None) -> Catalogue:
         why = left_out[0] if left_out else _nothing(path, bool(roots), remote)
         raise HeadwayError(why)
     if len({run.time_unit for run in runs}) > 1:
-        raise HeadwayError(f"{path!a} has recordings in ns and in cycles, which do not add up: name those of one kind")
+        raise HeadwayError(f"{path!a} has recordings in ns and in cycles, which cannot be combined: name one kind")
     return Catalogue(tuple(_named(runs)), tuple(left_out))
 
 

@@ -34,7 +34,7 @@ TENTHS = 10
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """One run in pieces. The arrays have one element for each cell that is not empty: its piece, its key, its amount."""
+    """One run in pieces. The arrays have one element for each non-empty cell: its piece, its key, its amount."""
 
     run: Run
     length: int

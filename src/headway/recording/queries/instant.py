@@ -79,13 +79,13 @@ def at(run: Run, text: str) -> Instant:
     time = instant_of(text, run)
     end = end_of(run)
     if time < run.begin:
-        why = "begins later" if time < run.start else "has dropped what was then, to stay within its limit"
-        raise HeadwayError(f"{run.words} {why}: it is of {_span(run, end)}")
+        why = "begins later" if time < run.start else "has dropped that part to stay within its limit"
+        raise HeadwayError(f"{run.words} {why}: it covers {_span(run, end)}")
     if end is None or time >= end:
         if run.closed:
-            raise HeadwayError(f"{run.words} ends before that: it is of {_span(run, end)}")
+            raise HeadwayError(f"{run.words} ends before that: it covers {_span(run, end)}")
         raise HeadwayError(
-            f"{run.words} is not closed and its complete parts end before that: it is of {_span(run, end)}"
+            f"{run.words} is not closed and its complete parts end before that: it covers {_span(run, end)}"
         )
     catalogue = Catalogue((run,))
     with Tables(catalogue, open_engine(None, catalogue), ("transitions", "threads", "open_states")) as tables:

@@ -232,7 +232,7 @@ def _of_measuring(snapshot: Snapshot) -> Iterator[Family]:
             _one(snapshot.events),
         )
     yield Family("headway_threads_seen", Sort.COUNTER, "", "Threads that were measured.", _one(snapshot.seen))
-    yield Family("headway_threads_ended", Sort.COUNTER, "", "Of these, those that ended.", _one(snapshot.ended))
+    yield Family("headway_threads_ended", Sort.COUNTER, "", "Measured threads that have ended.", _one(snapshot.ended))
     yield Family(
         "headway_processes_unplaced",
         Sort.COUNTER,
@@ -260,7 +260,7 @@ def _of_ourselves(snapshot: Snapshot, serving: Cost | None) -> Iterator[Family]:
     yield Family(
         "headway_series", Sort.GAUGE, "", "Series of threads' states, and sets of labels.", _one(snapshot.taken)
     )
-    yield Family("headway_series_limit", Sort.GAUGE, "", "How many there may be.", _one(snapshot.room))
+    yield Family("headway_series_limit", Sort.GAUGE, "", "The largest number of series.", _one(snapshot.room))
     yield Family(
         "headway_series_departed",
         Sort.COUNTER,

@@ -405,7 +405,7 @@ class TopApp(App[None]):
 
     def _too_small(self, width: int) -> Sequence[Line]:
         size = self.size
-        text = f"{size.width} × {size.height} is too small: {MIN_SIZE[0]} × {MIN_SIZE[1]} is the least; q leaves"
+        text = f"{size.width} × {size.height} is too small: {MIN_SIZE[0]} × {MIN_SIZE[1]} is the minimum; q quits"
         return [[(line, "bad")] for line in wrap(text, max(width, 1))]
 
     def on_lines_clicked(self, message: Lines.Clicked) -> None:

@@ -16,16 +16,16 @@ KEYS: Sequence[tuple[str, str]] = (
     ("↑ ↓ PgUp PgDn Home End", "choose a thread; so does a click"),
     ("Enter", "the chosen thread: all states, system calls, waits, advice"),
     ("Tab", "to the panel and back, to scroll it"),
-    ("< >", "order by the column before, after; so does a click on its title"),
+    ("< >", "order by the previous or next column; so does a click on its title"),
     ("r", "order the other way round"),
     ("/", "only threads with these words in their name, tid or pid; Esc: all again"),
     ("i", "only threads that had a processor, or all"),
     ("t", "by process; - folds the chosen one, + unfolds it, so does a click on ▾"),
-    ("Space", "pause: the picture stays, measuring goes on"),
+    ("Space", "pause the picture; measuring continues"),
     ("l", "light or dark"),
     ("? h", "this"),
     ("Ctrl-Z", "stop for a while, as a shell does; fg goes on"),
-    ("q", "leave; a command that runs goes on"),
+    ("q", "quit; a running command continues"),
 )
 """The keys that are always available."""
 TIME_KEYS: Sequence[tuple[str, str]] = (
@@ -37,7 +37,7 @@ TIME_KEYS: Sequence[tuple[str, str]] = (
 """The keys for moving through time."""
 _COLUMNS = (
     ("RPI", "processor time that the thread had, in per cent of the time measured"),
-    ("EPI", "of it in its own code: progress; ≤: at most, ~: sampled, –: not to be had here"),
+    ("EPI", "of it in its own code: progress; ≤: at most, ~: sampled, –: not available here"),
     ("TE", "EPI / RPI"),
     ("mem kern poll stall", "what it lost on the processor: to memory, kernel, polling, other stalls"),
     ("stoln ready wait", "stolen by the hypervisor; able to run, without a processor; waiting"),

@@ -53,10 +53,10 @@ cdef class Course:
     cdef int64_t[:, ::1] _progress
     cdef int64_t _start, _width
     cdef const int32_t[::1] _tids
-    cdef uint64_t[::1] _pending          # the flow that ends at a thread's next slice, if that begins when ...
-    cdef int64_t[::1] _woken, _reached   # ... it was woken
-    cdef int32_t[::1] _holders           # which thread a processor has, -1: none, since when, and
-    cdef int64_t[::1] _since, _until     # until when its slices reach
+    cdef uint64_t[::1] _pending          # the flow that ends at a thread's next slice, if the slice begins when ...
+    cdef int64_t[::1] _woken, _reached   # ... the thread was woken
+    cdef int32_t[::1] _holders           # the thread that a processor runs (-1: none), since when, ...
+    cdef int64_t[::1] _since, _until     # ... and the end of the processor's slices
 
     def __init__(self, Sink sink, tids, int64_t start, int64_t width, Py_ssize_t steps):
         count = len(tids)

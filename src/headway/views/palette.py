@@ -58,7 +58,7 @@ ON_PROCESSOR = (
     Kind.STOLEN,
     Kind.OVERHEAD,
 )
-"""The kinds of a bar's first part, in their order there."""
+"""The kinds of a bar's first part, in order."""
 OFF_PROCESSOR = (Kind.READY, Kind.WAIT, Kind.UNKNOWN)
 """The kinds of a bar's second part, in order."""
 ORDER = ON_PROCESSOR + OFF_PROCESSOR

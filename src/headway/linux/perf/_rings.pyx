@@ -277,14 +277,14 @@ cdef class Ring:
             headway_unmap(self.page, self.length)
 
     def close(self):
-        """Give the memory back; what is still in it is gone."""
+        """Unmap the ring. Records still in it are lost."""
         if self.page != NULL:
             headway_unmap(self.page, self.length)
             self.page = NULL
 
     @property
     def filled(self):
-        """Bytes that were written and not yet read."""
+        """The number of bytes that were written and not yet read."""
         return headway_head(self.page) - self.tail if self.page != NULL else 0
 
     def ask(self, int fd):

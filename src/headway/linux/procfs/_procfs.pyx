@@ -132,7 +132,7 @@ WHOLE_SHARE = 1 << 16
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Parsing. Each takes a buffer and its length, trusts nothing in it, and says whether it made sense.
+# Parsing. Each function takes a buffer and its length, trusts nothing in it, and returns whether it is valid.
 
 cdef struct Stat:
     const char *name
@@ -295,7 +295,7 @@ def parse_syscall(bytes text):
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The arithmetic of one thread, apart from all reading.
+# The arithmetic of one thread, without any reading.
 
 cdef struct Wait:
     int32_t reason
@@ -502,7 +502,7 @@ cdef class Account:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Threads, processes, and looking at all of them.
+# Threads, processes, and the reading of all of them.
 
 cdef class Task:
     """A measured thread."""
@@ -566,14 +566,14 @@ cdef class Process:
     cdef list tasks
     cdef dict by_tid
     cdef bint dirty
-    cdef bint all_children                       # measured, all that it had and will have
-    cdef int64_t listed                          # when its threads were last known to be all
+    cdef bint all_children                       # whether all its children are and will be measured
+    cdef int64_t listed                          # when its list of threads was last known to be complete
     cdef int64_t share, share_at
-    cdef int64_t ended_run                       # of threads that ended: what is in their cells, and before those
-    cdef int64_t before                          # of threads that had ended before the beginning
-    cdef int64_t unseen                          # of threads, or parts of their lives, that were not seen
+    cdef int64_t ended_run                       # run time of ended threads: in their cells and before
+    cdef int64_t before                          # run time of threads that ended before the beginning
+    cdef int64_t unseen                          # run time of threads, or parts of their lives, not seen
     cdef int64_t children, children_before       # CPU time of waited-for children
-    cdef int64_t children_seen                   # of that, what was seen while they lived
+    cdef int64_t children_seen                   # the part of it that was seen while they lived
     cdef int64_t children_unseen
 
     def __cinit__(self, int pid, bint whole):

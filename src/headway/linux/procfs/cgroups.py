@@ -1,4 +1,4 @@
-"""Tell the pod, the container and the systemd unit of a process from the path of its control group.
+"""The pod, the container and the systemd unit of a process, from the path of its control group.
 
 Kubernetes, the container engines and systemd name the control groups that they create, so /proc/PID/cgroup
 (cgroups(7)) tells to whom a process belongs. `parse` takes the text of that file and never fails. The names are:
@@ -29,7 +29,7 @@ from functools import lru_cache
 __all__ = ["Origin", "parse", "parse_path", "read_origin"]
 
 _MAX_BYTES = 1 << 16
-"""Bytes of the file at most. A path has 4,096 bytes at most, and cgroup v1 has a dozen paths."""
+"""The largest size of the file. A path has at most 4,096 bytes, and cgroup v1 has a dozen paths."""
 _HEX_UUID = r"[0-9a-f]{8}%s[0-9a-f]{4}%s[0-9a-f]{4}%s[0-9a-f]{4}%s[0-9a-f]{12}"
 _UUID = "|".join(_HEX_UUID.replace("%s", separator) for separator in "-_") + "|[0-9a-f]{32}"
 _POD = re.compile(rf"(?:[a-z][a-z0-9_.-]*-)?pod({_UUID})(?:\.slice)?", re.ASCII)
@@ -52,7 +52,7 @@ class Origin:
     """64 hexadecimal digits."""
     unit: str = ""
     """The systemd unit (sd_pid_get_unit(3)). Inside a container: the unit of the container's own systemd. The scope
-    that an engine creates for a container is no unit here."""
+    that an engine creates for a container does not count as a unit here."""
     user_unit: str = ""
     """The unit of a user's service manager (sd_pid_get_user_unit(3))."""
     slice: str = ""

@@ -1,5 +1,6 @@
-"""How much of the time an event was counted. A processor has fewer counters than events, so the kernel multiplexes
-them.
+"""How much of the time an event was counted.
+
+A processor has fewer counters than events, so the kernel multiplexes them.
 """
 
 from __future__ import annotations

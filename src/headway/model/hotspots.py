@@ -28,8 +28,9 @@ class Hotspot:
 
 @dataclass(frozen=True, slots=True)
 class StackShare:
-    """All stacks with the same functions, and their time in ns. ``frames`` (innermost first) are those of the stack
-    with most time.
+    """All stacks with the same functions, and their time in ns.
+
+    ``frames`` (innermost first) are those of the stack with most time.
     """
 
     frames: tuple[Frame, ...]

@@ -87,8 +87,9 @@ class Processor:
 
 @dataclass(frozen=True, slots=True)
 class Overhead:
-    """The observer's own cost: ``time``, in the ledger's time unit, over all ``events``. None: it could not be
-    measured.
+    """The observer's own cost: ``time``, in the ledger's time unit, over all ``events``.
+
+    None: it could not be measured.
     """
 
     time: int | None = None

@@ -37,8 +37,9 @@ def read_anchor(tries: int = 16) -> Anchor:
 
 
 def boot() -> str:
-    """Return the id of this boot (random(4)), or "" if it is not known. CLOCK_MONOTONIC is comparable only within one
-    boot.
+    """Return the id of this boot (random(4)), or "" if it is not known.
+
+    CLOCK_MONOTONIC is comparable only within one boot.
     """
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -26,8 +26,9 @@ class Recording(Contents):
         return counted(self)
 
     def batches(self, chosen: Chosen | None = None) -> Iterator[Batch]:
-        """Yield the rows as batches, part by part, all or only ``chosen``. The last batch has the states that were
-        open.
+        """Yield the rows as batches, part by part, all or only ``chosen``.
+
+        The last batch has the states that were open.
         """
         return batches(self, chosen)
 

@@ -166,8 +166,9 @@ class Writer:
                 self._submit()
 
     def close(self, ledger: Ledger) -> None:
-        """Write what is left, the ledger, and a document that says the recording is closed. Raises HeadwayError as
-        `add`.
+        """Write what is left, the ledger, and a document that says the recording is closed.
+
+        Raises HeadwayError as `add`.
 
         ``ledger`` is the one that the source kept. Its window becomes the recording's.
         """
@@ -201,8 +202,9 @@ class Writer:
             raise self._explained(error) from None
 
     def amend(self, exit_status: int | None) -> None:
-        """Record the exit status of the command, which may come long after the measurement has ended. Raises
-        HeadwayError.
+        """Record the exit status of the command, which may come long after the measurement has ended.
+
+        Raises HeadwayError.
         """
         self._document = replace(self._document, exit_status=exit_status)
         self._write_document()

@@ -67,8 +67,9 @@ class Observer:
         return lap
 
     def _read(self) -> Ledger:
-        """Return what happened since the last reading. The run time of the test's thread, which waits, is exact to the
-        ns.
+        """Return what happened since the last reading.
+
+        The run time of the test's thread, which waits, is exact to the ns.
         """
         ledger = self._source.interval()
         before, self._ran = self._ran, self._run_time()

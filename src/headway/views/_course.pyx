@@ -22,8 +22,9 @@ cdef class Sink:
         raise NotImplementedError
 
     cdef int wake(self, int32_t waker, int64_t time, int32_t state, uint64_t flow) except -1:
-        """Take a wake-up: a thread ended the wait of another, which was in this state. The slice it leads to comes
-        later.
+        """Take a wake-up: a thread ended the wait of another, which was in this state.
+
+        The slice it leads to comes later.
         """
         raise NotImplementedError
 

@@ -41,8 +41,9 @@ class View(Protocol):
         """Describe a processor, from 0 to `CPUS` - 1."""
 
     def states(self, names: Sequence[str], used: NDArray[np.intp], wakers: NDArray[np.intp]) -> None:
-        """Name the states of the next rows. ``used`` are the indices of rows' states, ``wakers`` those of wakers'
-        states.
+        """Name the states of the next rows.
+
+        ``used`` are the indices of rows' states, ``wakers`` those of wakers' states.
         """
 
     def losses(self, losses: Mapping[str, int], time: int) -> None:

@@ -240,8 +240,9 @@ class Plan:
         return (*self.fields, *self.named)
 
     def open(self, cpus: Iterable[int]) -> dict[int, list[int]]:
-        """Open counters on these processors. Return cpu -> one file descriptor for each event
-        (`perf_event.open_per_cpu`).
+        """Open counters on these processors.
+
+        Return cpu -> one file descriptor for each event (`perf_event.open_per_cpu`).
         """
         return open_per_cpu(self.events, cpus)
 

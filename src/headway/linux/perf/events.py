@@ -217,8 +217,9 @@ class Pmu:
         return _read(self.folder / "events" / name) if _SAFE.fullmatch(name) else None
 
     def bits(self, term: str) -> tuple[str, tuple[tuple[int, int], ...]] | None:
-        """Return the bits of which config a term fills, lowest first: ``config:0-7,32-35``. None: there is no such
-        term.
+        """Return the bits of which config a term fills, lowest first: ``config:0-7,32-35``.
+
+        None: there is no such term.
         """
         text = _read(self.folder / "format" / term) if _SAFE.fullmatch(term) else None
         if text is None:
@@ -235,8 +236,9 @@ class Pmu:
 
 
 class Events:
-    """Finds events of this machine by name. ``sysfs`` and ``tracefs`` are the folders in which the kernel describes
-    them.
+    """Finds events of this machine by name.
+
+    ``sysfs`` and ``tracefs`` are the folders in which the kernel describes them.
     """
 
     def __init__(self, sysfs: Path = Path("/sys"), tracefs: Sequence[Path] | None = None) -> None:

@@ -167,8 +167,9 @@ cdef bint _number(const char **at, const char *end, int64_t *value) noexcept nog
 
 
 cdef bint _parse_stat(const char *text, Py_ssize_t length, Stat *into) noexcept nogil:
-    """Parse proc_pid_stat(5) up to field 22. The name may contain blanks, parentheses and newlines; it ends at the last
-    ``)``.
+    """Parse proc_pid_stat(5) up to field 22.
+
+    The name may contain blanks, parentheses and newlines; it ends at the last ``)``.
     """
     cdef const char *end = text + length
     cdef const char *first = text
@@ -723,8 +724,9 @@ cdef class Scanner:
         return headway_read_once(self.root, path, into, 128)
 
     cdef int32_t _reason_of_file(self, Task task, Stat *stat, uint64_t fd, char *into) noexcept:
-        """Return the reason by the descriptor's target. The link is read and not followed, which could wait for a file
-        server.
+        """Return the reason by the descriptor's target.
+
+        The link is read and not followed, which could wait for a file server.
         """
         cdef char path[96]
         cdef Py_ssize_t n = -1

@@ -94,8 +94,9 @@ class Marked:
                 self._look(process, pid, scanner)
 
     def split(self, task: Task, states: dict[str, Cell]) -> dict[str, Cell]:
-        """Return the thread's states with its regions separated from ``user``. For an ended thread this is the last
-        call.
+        """Return the thread's states with its regions separated from ``user``.
+
+        For an ended thread this is the last call.
         """
         thread = self._threads.pop(task, None) if task.ended else self._threads.get(task)
         if thread is None or not thread.cells:

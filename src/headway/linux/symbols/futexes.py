@@ -285,8 +285,9 @@ class _Process:
         return start, start + found[2].runtime.size
 
     def _image_at(self, index: int, address: int) -> tuple[Mapping, int, _Data] | None:
-        """Return the mapped file whose data contains an address. The end of .bss is mapped without a file, right after
-        it.
+        """Return the mapped file whose data contains an address.
+
+        The end of .bss is mapped without a file, right after it.
         """
         while self._maps[index].inode == 0:
             if index == 0 or self._maps[index].path or self._maps[index - 1].end != self._maps[index].start:
@@ -332,8 +333,9 @@ class _Process:
         return f"{words} {address:#x}"
 
     def _thread_on(self, mapping: Mapping) -> int | None:
-        """Return the thread whose stack pointer is in a mapping. The kernel tells it for threads that are in a system
-        call.
+        """Return the thread whose stack pointer is in a mapping.
+
+        The kernel tells it for threads that are in a system call.
         """
         folder = f"/proc/{self._pid}/task"
         with suppress(OSError):

@@ -90,8 +90,9 @@ def lines(anchors: Sequence[Anchor]) -> tuple[Line, ...]:
 
 
 def realtimes(pieces: Sequence[Line], times: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the time of day (ns since 1970) at each time; both arrays have shape (n,). There must be at least one
-    piece.
+    """Return the time of day (ns since 1970) at each time; both arrays have shape (n,).
+
+    There must be at least one piece.
     """
     starts = np.array([piece.start for piece in pieces], np.int64)
     found = np.empty_like(times)

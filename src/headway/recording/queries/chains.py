@@ -196,8 +196,9 @@ def _parents(thread: Ints, since: Ints, until: Ints, waker: Ints) -> tuple[Ints,
 
 
 def chains(tables: Tables, run: Run, depth: int) -> list[Chain]:
-    """Return the wait chains of a run with at most ``depth`` links, those with the most time first. Raises
-    HeadwayError.
+    """Return the wait chains of a run with at most ``depth`` links, those with the most time first.
+
+    Raises HeadwayError.
     """
     one = f"host = {literal(run.host)} AND run = {literal(run.run)}"
     names = {row[0]: row[1] for row in tables.ask(f"SELECT thread, name FROM threads WHERE {one}").rows}

@@ -191,8 +191,9 @@ def _column(values: Iterable[int]) -> NDArray[np.int64]:
 def _divided(
     name: str, state: str, start: int, duration: int, amount: int, piece: int
 ) -> Sequence[tuple[str, str, int, int]]:
-    """Divide a row that crosses boundaries into cells. What was taken from the row is divided evenly, without
-    remainder.
+    """Divide a row that crosses boundaries into cells.
+
+    What was taken from the row is divided evenly, without remainder.
     """
     first = min(max(start // piece, 0), PIECES - 1)
     last = min(max((start + duration - 1) // piece, first), PIECES - 1)

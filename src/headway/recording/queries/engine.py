@@ -32,8 +32,9 @@ class DamagedError(Exception):
 
 
 class UnanswerableError(DamagedError):
-    """A value did not have the type or range that the query or the recording's format requires. The message is the
-    engine's.
+    """A value did not have the type or range that the query or the recording's format requires.
+
+    The message is the engine's.
     """
 
 

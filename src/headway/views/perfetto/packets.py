@@ -46,8 +46,9 @@ class Trace:
         return self._number(_NAMES, name)
 
     def name_if_room(self, name: str) -> int:
-        """Return the number of a slice's name, or 0 if too many are interned. Then each slice must have the name
-        itself.
+        """Return the number of a slice's name, or 0 if too many are interned.
+
+        Then each slice must have the name itself.
         """
         known = self._known[_NAMES]
         return self._number(_NAMES, name) if len(known) < _MAX_NAMES or name in known else 0

@@ -40,8 +40,9 @@ class Timeline(Protocol):
         """The start of the first interval, in the ledgers' time unit."""
 
     def ledgers(self, last: int, most: int) -> list[Ledger]:
-        """Return the ledgers of up to ``most`` intervals, of which the last is number ``last`` (from 0). It may take a
-        while.
+        """Return the ledgers of up to ``most`` intervals, of which the last is number ``last`` (from 0).
+
+        It may take a while.
 
         Raises HeadwayError if they cannot be read.
         """

@@ -509,7 +509,7 @@ def _hardware_counters(system: System) -> Capability:
             return Capability(
                 name, False, why, "on the host: let the guest have one, e.g. qemu-system -cpu host,pmu=on"
             )
-        return Capability(name, False, f"the kernel has no driver for performance counters ({os.strerror(own)})")
+        return Capability(name, False, f"there is no performance monitoring unit with a driver ({os.strerror(own)})")
     level = system.number("/proc/sys/kernel/perf_event_paranoid")
     if not own:
         why = f"only a thread's own, not per processor (perf_event_paranoid is {level})"

@@ -31,12 +31,12 @@ _MAX_CHAINS = 300
 _CAUSES = 6
 """The number of causes listed for each state and thread."""
 _INDICES = {
-    "rpi": ("RPI", "all the processor time that they had"),
-    "epi": ("EPI", "of that, progress"),
+    "rpi": ("RPI", "all processor time"),
+    "epi": ("EPI", "the part that was progress"),
     "td": ("Td", "lost on the processor: RPI − EPI"),
     "mpi": ("MPI", "waiting for memory"),
     "kpi": ("KPI", "in the kernel, or in marked regions"),
-    "iopi": ("IOPI", "asking again for what is not there"),
+    "iopi": ("IOPI", "polling for what is not there yet"),
     "te": ("TE", "thread efficiency: 1 − Td/RPI"),
     "me": ("ME", "1 − MPI/Td"),
     "ke": ("KE", "1 − KPI/Td"),

@@ -80,8 +80,8 @@ def _lost(ledger: Ledger, indices: Indices) -> Iterator[str]:
     states = {state: cell.time for state, cell in add_states(*(t.states for t in ledger.threads)).items()}
     for name, value, kind, taker, words in (
         ("mpi", indices.mpi, Kind.MEMORY, "waiting for memory", "were lost waiting for memory (MPI)"),
-        ("kpi", indices.kpi, Kind.KERNEL, "the kernel", "were the kernel's, or marked regions' (KPI)"),
-        ("iopi", indices.iopi, Kind.POLL, "polling", "went into asking again for what was not there (IOPI)"),
+        ("kpi", indices.kpi, Kind.KERNEL, "the kernel", "went to the kernel or to marked regions (KPI)"),
+        ("iopi", indices.iopi, Kind.POLL, "polling", "went into polling (IOPI)"),
     ):
         if value is None:
             yield f"How much {taker} took is not known{_why(ledger, name)}."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 
 import pytest
@@ -107,18 +107,38 @@ def test_a_room_uses_only_what_is_below_it() -> None:
     assert upwards == []
 
 
-def test_no_module_imports_itself_by_way_of_others() -> None:
+def _circles(uses: Mapping[str, Set[str]]) -> list[tuple[str, ...]]:
     done: set[str] = set()
 
-    def circle(module: str, way: tuple[str, ...]) -> tuple[str, ...]:
-        if module in way:
-            return (*way[way.index(module) :], module)
-        if module in done:
+    def circle(one: str, way: tuple[str, ...]) -> tuple[str, ...]:
+        if one in way:
+            return (*way[way.index(one) :], one)
+        if one in done:
             return ()
-        for used in sorted(IMPORTS[module]):
-            if found := circle(used, (*way, module)):
+        for used in sorted(uses[one]):
+            if found := circle(used, (*way, one)):
                 return found
-        done.add(module)
+        done.add(one)
         return ()
 
-    assert [found for module in MODULES if (found := circle(module, ()))] == []
+    return [found for one in uses if (found := circle(one, ()))]
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    assert _circles(IMPORTS) == []
+
+
+@pytest.mark.parametrize("folder", ["linux/bpf", "machine/guest"])
+def test_no_header_includes_itself_by_way_of_others(folder: str) -> None:
+    headers = {path.name: path.read_text(encoding="utf-8") for path in (SOURCE / folder).glob("*.h")}
+    includes = {name: set(re.findall(r'^#include "(.+)"', text, re.MULTILINE)) for name, text in headers.items()}
+    assert set().union(*includes.values()) <= set(headers)
+    assert _circles(includes) == []
+
+
+def test_no_header_of_the_programs_declares_what_another_one_defines() -> None:
+    """Such a declaration would be an arrow that the includes do not show."""
+    for path in sorted((SOURCE / "linux/bpf").glob("*.h")):
+        text = path.read_text(encoding="utf-8")
+        declared = re.findall(r"^(?!static |const |_Static_assert)\w[\w *]*?(\w+)\([^;{]*\);$", text, re.MULTILINE)
+        assert declared == [], path.name

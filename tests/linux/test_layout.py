@@ -16,6 +16,7 @@ from headway.model import KNOWN_LOSSES
 from .bpf_building import build_text
 
 BPF = Path(__file__).parents[2] / "src/headway/linux/bpf"
+PROGRAM = 'SEC("tp_btf/sys_exit") int handle_sys_exit(u64 *ctx) { return 0; }\n'
 UNNAMED_STATES = {
     "STATE_NONE": "no state",
     "WAIT_BY_FILE": "no state: the file decides",
@@ -30,8 +31,13 @@ def test_the_compiler_of_the_programs_finds_the_same_numbers(architecture: str, 
     """The C compiler of the reader has verified them when it was built."""
     checks = Layout((BPF / "layout.h").read_text(encoding="utf-8")).checks()
     assert checks.count("_Static_assert") > len(CONSTANTS)
-    program = 'SEC("tp_btf/sys_exit") int handle_sys_exit(u64 *ctx) { return 0; }'
-    build_text(f"{checks}{program}\n", tmp_path, architecture)
+    build_text(checks + PROGRAM, tmp_path, architecture)
+
+
+@pytest.mark.parametrize("header", sorted(path.name for path in BPF.glob("*.h")))
+def test_a_header_of_the_programs_includes_what_it_needs(header: str, tmp_path: Path) -> None:
+    unused = '#pragma clang diagnostic ignored "-Wunused-function"'
+    build_text(f'{unused}\n#include "{header}"\n{PROGRAM}', tmp_path)
 
 
 def test_the_module_is_made_of_the_header_as_it_is() -> None:

@@ -12,6 +12,7 @@
 #ifndef HEADWAY_POLLING_H
 #define HEADWAY_POLLING_H
 
+#include "counts.h"
 #include "files.h"
 #include "regions.h"
 

@@ -3,9 +3,8 @@
 #ifndef HEADWAY_SNAPSHOTS_H
 #define HEADWAY_SNAPSHOTS_H
 
-#include "cells.h"
-
-/* ---- snapshots ---- */
+#include "interrupts.h"
+#include "spans.h"
 
 NOINLINE int save_thread(struct thread_record *s, u32 number, u32 snapshot)
 {

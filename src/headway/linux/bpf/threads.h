@@ -3,7 +3,7 @@
 #ifndef HEADWAY_THREADS_H
 #define HEADWAY_THREADS_H
 
-#include "snapshots.h"
+#include "cells.h"
 
 INLINE bool in_namespace(struct task_struct *task, u32 *tid, u32 *pid)
 {

@@ -4,6 +4,7 @@
 #define HEADWAY_UNSEEN_H
 
 #include "causes.h"
+#include "snapshots.h"
 
 /* When the running thread came onto this processor, on our clock: from the run queue's clock then and at our last switch. */
 INLINE u64 arrival(struct processor *p, struct task_struct *task, u64 now)

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What interrupts leave behind that meet a handler at work. */
+#ifndef HEADWAY_INTERRUPTS_H
+#define HEADWAY_INTERRUPTS_H
+
+#include "cells.h"
+
+/*
+ * A handler marks its processor busy from before it reads the clock until it is done. An interrupt that comes in between
+ * begins and ends before the handler goes on; its time is gathered apart, and the next handler takes it over: it lies
+ * after the handler's moment (or within the span that it has not charged yet), so it is in the span that is open
+ * then. Each counter has one writer: `deferred` the interrupts', `absorbed` the handlers'.
+ */
+INLINE void defer(struct processor *p, u64 now, u64 left)
+{
+	u32 i = p->deferred_state - IRQ_DEVICE;
+	u64 time = now - p->deferred_since;
+	p->deferred_since = now;
+	if (i >= N_INTERRUPTS)
+		return;
+	struct cell *cell = &p->deferred[MASKED(i, N_INTERRUPTS)];
+	cell->time += time;
+	cell->count += left;
+	p->deferred_total += time;
+}
+
+NOINLINE int deferred_begin(struct processor *p, u32 state)
+{
+	if (p->busy > 1) {
+		lose(p, LOST_SKIPPED, 1);
+		return 0;
+	}
+	p->busy = 2;
+	ORDER();
+	u64 now = bpf_ktime_get_ns();
+	if (p->deferred_depth) {
+		defer(p, now, 0);
+		p->deferred_nested[MASKED(p->deferred_depth, N_NESTED)] = p->deferred_state;
+	}
+	p->deferred_depth++;
+	p->deferred_state = state;
+	p->deferred_since = now;
+	ORDER();
+	p->busy = 1;
+	return 0;
+}
+
+NOINLINE int deferred_end(struct processor *p, u32 state)
+{
+	if (p->busy > 1)
+		return 0;
+	if (!p->deferred_depth || p->deferred_state != state) {
+		lose(p, LOST_UNMATCHED, 1);
+		return 0;
+	}
+	p->busy = 2;
+	ORDER();
+	defer(p, bpf_ktime_get_ns(), 1);
+	p->deferred_depth--;
+	p->deferred_state = p->deferred_nested[MASKED(p->deferred_depth, N_NESTED)];
+	ORDER();
+	p->busy = 1;
+	return 0;
+}
+
+struct absorption {
+	u32 number;
+	u64 room; /* from what has been charged to the end of the last of them */
+	u64 all, total;
+};
+
+u64 absorb_one(struct absorption *a, u32 number_of_interrupt)
+{
+	struct processor *p = here();
+	u64 i = MASKED(number_of_interrupt, N_INTERRUPTS);
+	if (!p || !a)
+		return 0;
+	struct cell *deferred = &p->deferred[i], *absorbed = &p->absorbed[MASKED(i, N_INTERRUPTS)];
+	u64 time = deferred->time - absorbed->time, count = deferred->count - absorbed->count;
+	if (!time && !count)
+		return 0;
+	absorbed->time += time;
+	absorbed->count += count;
+	a->all += time;
+	if (time > a->room - a->total) /* a snapshot lies in it: what was before has been read as the state's that was interrupted */
+		time = a->room - a->total;
+	struct cell *cell = &p->cells[IRQ_DEVICE + MASKED(i, N_INTERRUPTS)];
+	cell->time += time;
+	cell->count += count;
+	if (a->number)
+		add_to(a->number, IRQ_DEVICE + i, time, count);
+	if (settings.record)
+		record_any_span(a->number, p->since + a->total, p->since + a->total + time, time, IRQ_DEVICE + i | count << 16);
+	a->total += time;
+	return 0;
+}
+
+/* Takes over what interrupts left behind; none of it is charged later than `until`. */
+NOINLINE int absorb(struct processor *p, u32 number, u64 until)
+{
+	struct absorption a = {.number = number};
+	if (p->deferred_total == p->absorbed_total)
+		return 0;
+	u64 end = p->deferred_since;
+	if (end > until)
+		end = until;
+	if (end > p->since)
+		a.room = end - p->since;
+	for (u32 i = 0; i < N_INTERRUPTS; i++)
+		absorb_one(&a, i);
+	p->absorbed_total += a.all;
+	p->since += a.total;
+	return 0;
+}
+
+#endif

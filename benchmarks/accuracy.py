@@ -100,7 +100,7 @@ def run(path: Path, scenario: str, threads: int, checks: Conservation) -> list[C
             child.send(signal.SIGTERM)
             while not child.has_ended:
                 time.sleep(0.01)
-            source.settle(child.pid)
+            source.wait_until_exit_is_seen(child.pid)
             checks.check(source.end())
             child.wait()
         finally:

@@ -71,7 +71,7 @@ class Source:
         batch, self._last = self._last, None
         return self.run.batch() if batch is None else batch
 
-    def settle(self, pid: int) -> None:
+    def wait_until_exit_is_seen(self, pid: int) -> None:
         pass
 
     def read(self) -> Ledger:

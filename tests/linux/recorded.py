@@ -184,7 +184,7 @@ def record(
                 parts.append(source.read())
                 read_at = now + interval
         if child is not None:
-            source.settle(child.pid)
+            source.wait_until_exit_is_seen(child.pid)
         ledger = source.end()
         batches.append(source.take())
     finally:

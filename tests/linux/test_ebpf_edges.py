@@ -181,7 +181,7 @@ def test_threads_beyond_the_room_are_counted_and_the_others_are_complete(compile
         source.begin()
         held.release()
         held.wait()
-        source.settle(held.pid)
+        source.wait_until_exit_is_seen(held.pid)
         ledger = source.end()
     finally:
         source.close()

@@ -450,7 +450,7 @@ def test_it_is_a_source(tree: Tree) -> None:
     pause = source.service()
     assert pause is not None
     assert 0 < pause <= 1
-    source.settle(PID)
+    source.wait_until_exit_is_seen(PID)
     last = source.end()
     assert source.read() is last
     source.close()

@@ -39,7 +39,7 @@ class Source:
     def service(self) -> float | None:
         return None
 
-    def settle(self, pid: int) -> None: ...
+    def wait_until_exit_is_seen(self, pid: int) -> None: ...
     def read(self) -> Ledger:
         return self.interval()
 

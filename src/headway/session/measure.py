@@ -141,7 +141,7 @@ class Measurement:
     def last(self, *, interval: bool) -> Ledger:
         """The last ledger: of everything, or of the last interval; from now on nothing is measured."""
         if self.child is not None and self.child.has_ended:
-            self.source.settle(self.child.pid)
+            self.source.wait_until_exit_is_seen(self.child.pid)
         return self.source.end_interval() if interval else self.source.end()
 
 

@@ -194,7 +194,7 @@ class BpfSource:
                 self._costs = replace(self._costs, functions=calls)
                 self._reasons["marked functions"] = self._marking.describe(calls)
         self._memory.set_costs(self._costs.before(), self._costs.after())
-        self.settle(exerciser.pid)
+        self.wait_until_exit_is_seen(exerciser.pid)
         self.service()
         self._exits.take(self._memory.now(), self._memory)
         self._memory.reset()
@@ -491,7 +491,7 @@ class BpfSource:
                 for tid, block in blocks.read().blocks.items():
                     self._memory.mark(tid, block.address)
 
-    def settle(self, pid: int) -> None:
+    def wait_until_exit_is_seen(self, pid: int) -> None:
         """Wait until the process's threads have left their processors: it has ended a little before that."""
         deadline = time.monotonic() + _SETTLING
         while self._memory.is_measured(pid) and time.monotonic() < deadline:

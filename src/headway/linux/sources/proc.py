@@ -209,7 +209,7 @@ class ProcSource:
         self._count_cost(time.thread_time_ns() - before)
         return ledger
 
-    def settle(self, pid: int) -> None:
+    def wait_until_exit_is_seen(self, pid: int) -> None:
         """Nothing to wait for: a process that has ended is a zombie at once."""
 
     def interval(self) -> Ledger:

@@ -206,10 +206,10 @@ class ProfileSource:
                 self._spaces[pid] = self._spaces[parent].copy(pid)
                 self._stacks.know(pid)
 
-    def settle(self, pid: int) -> None:
+    def wait_until_exit_is_seen(self, pid: int) -> None:
         """Wait until a process that has ended is seen to have ended."""
         assert self._source is not None
-        self._source.settle(pid)
+        self._source.wait_until_exit_is_seen(pid)
 
     # ---- at the end ----
 

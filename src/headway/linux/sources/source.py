@@ -24,8 +24,12 @@ class LinuxSource(Protocol):
     def service(self) -> float | None:
         """Do the work that cannot wait for a reading; seconds until it wants to be called again, None: by its fds."""
 
-    def settle(self, pid: int) -> None:
-        """Wait, for a moment at most, until a process that has ended is seen to have ended."""
+    def wait_until_exit_is_seen(self, pid: int) -> None:
+        """Wait until the source has seen a process exit, a second at most.
+
+        Call it when the process has ended, before the last reading. A process can be waited for a little before its
+        threads have left their processors for the last time; what they do until then is in the reading after this.
+        """
 
     def read(self) -> Ledger:
         """Everything since `begin`, as of now."""
@@ -71,9 +75,9 @@ class SourceAround:
         """The source's."""
         return self._source.poll_fds()
 
-    def settle(self, pid: int) -> None:
+    def wait_until_exit_is_seen(self, pid: int) -> None:
         """As the source does."""
-        self._source.settle(pid)
+        self._source.wait_until_exit_is_seen(pid)
 
     def read(self) -> Ledger:
         """The source's."""

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from headway.linux.options import MeasureOptions, Selection
-from headway.linux.sources import ebpf
+from headway.linux.sources.ebpf import causes as naming
+from headway.linux.sources.ebpf import programs
 from headway.model import Behind, Cause, Thread
 
 from .measuring import measure, measure_intervals, only, python
@@ -250,7 +251,7 @@ int main(void) {
 
 @pytest.mark.skipif(sysconfig.get_config_var("Py_GIL_DISABLED") == 1, reason="this Python has no GIL")
 def test_waiting_for_the_gil_is_told_from_waiting_for_other_locks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ebpf, "NAMING_SHARE", 1)  # look as often as it takes, however slow a look is
+    monkeypatch.setattr(naming, "NAMING_SHARE", 1)  # look as often as it takes, however slow a look is
     busy = (
         "import threading,time\n"
         "def f():\n"
@@ -291,7 +292,7 @@ int main(int argc, char **argv) {
 
 
 def test_causes_for_which_there_is_no_room_are_counted(compile_c: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ebpf, "CAUSES", 256)
+    monkeypatch.setattr(programs, "CAUSES", 256)
     ledger, _ = measure(compile_c("why-addresses", ADDRESSES), "3000", options=WHY, allowed=[NO_ROOM])
     assert ledger.losses["causes_without_room"] > 2_000
     (thread,) = ledger.threads
@@ -302,7 +303,7 @@ def test_causes_for_which_there_is_no_room_are_counted(compile_c: Compiler, monk
 def test_a_lock_of_a_process_that_has_ended_unseen_shows_its_address(
     compile_c: Compiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ebpf, "NAMING_SECONDS", (60.0, 60.0))
+    monkeypatch.setattr(naming, "NAMING_SECONDS", (60.0, 60.0))
     ledger, _ = measure(compile_c("why-mutex", MUTEX), options=WHY)
     waiter = only(ledger, "waiter")
     (lock,) = behind(waiter, "wait.futex", Behind.OBJECT).values()

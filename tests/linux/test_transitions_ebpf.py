@@ -17,8 +17,7 @@ import pytest
 
 from headway.linux.bpf.transitions import NICE
 from headway.linux.options import MeasureOptions, Selection
-from headway.linux.sources import ebpf
-from headway.linux.sources.ebpf import BpfSource
+from headway.linux.sources.ebpf import BpfSource, programs
 from headway.model import Kind, kind_of, violations
 
 from .measuring import SPINNER_AND_SLEEPERS, python, time_in
@@ -350,7 +349,7 @@ def test_many_threads_and_little_room_lose_rows_but_no_thread(compile_c: Compile
 
 
 def test_threads_whose_end_is_lost_leave_rows_of_nobody(compile_c: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ebpf, "RING_BYTES", 4096)
+    monkeypatch.setattr(programs, "RING_BYTES", 4096)
     allowed = ["exits_lost", "transitions_of_unknown_threads"]
     recorded = record(compile_c("threads", THREADS), "1000", allowed=allowed, lawful=False)
     assert recorded.ledger.losses["exits_lost"] > 100

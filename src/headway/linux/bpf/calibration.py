@@ -17,14 +17,19 @@ from dataclasses import dataclass, field, fields
 from types import TracebackType
 
 from . import _exercise
+from .attaching import Attachments
 from .layout import EVENTS
+from .libbpf import Object
 
-__all__ = ["BEFORE", "Costs", "Exercise", "ExercisingProcess", "costs"]
+__all__ = ["BEFORE", "Costs", "Exercise", "ExercisingProcess", "compare", "costs"]
 
 BEFORE = 0.4
 """The part of an event's cost that lies before the handler reads its clock, and so in the state that ends; the rest
 lies in the state that begins. Entry, clock and work weigh about the same; how they are divided moves some nanoseconds
 from one state of a thread to the next, and changes no sum."""
+
+COMPARISONS = 1
+"""How often the programs are detached and attached again to find what events cost; each time takes 30 ms."""
 
 _ROUNDS = 9
 _CALLS, _READS, _POLLS, _LOOKS, _FAULTS, _HANDOVERS, _FUNCTION_CALLS = 400, 300, 300, 300, 64, 120, 400
@@ -125,6 +130,29 @@ def costs(without: Exercise, observed: Exercise, handlers: Mapping[str, float]) 
             "interrupt_end": interrupt_end,
         }
     )
+
+
+def compare(programs: Object, attachments: Attachments, exerciser: ExercisingProcess) -> Costs:
+    """Return what events cost, from how long the process takes with the programs attached and without them.
+
+    The process is measured meanwhile. Raises HeadwayError where a program cannot be attached again.
+    """
+    handlers = _run_times(programs, exerciser)
+    observed, without = [exerciser.exercise()], []
+    for _ in range(COMPARISONS):
+        with attachments.detached():
+            without.append(exerciser.exercise())
+        observed.append(exerciser.exercise())
+    ends = Exercise.mean((observed[0], observed[-1]))
+    return costs(Exercise.mean(without), Exercise.mean((*observed[1:-1], ends)), handlers)
+
+
+def _run_times(programs: Object, exerciser: ExercisingProcess) -> dict[str, float]:
+    """Return the mean time of a run of each program, ns, as far as the kernel tells."""
+    with programs.statistics():
+        exerciser.exercise()
+    times = {p.name: p.run_time() for p in programs.programs.values() if p.wanted}
+    return {name: time / count for name, (time, count) in times.items() if count}
 
 
 FUNCTIONS = ("function", "function_endbr", "function_other")

@@ -1,0 +1,35 @@
+"""Calibrating: what events cost here and now, found by measuring a process of ours before anything is reported."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from headway.linux.bpf.attaching import Attachments
+from headway.linux.bpf.calibration import Costs, ExercisingProcess, compare
+
+from .programs import LoadedPrograms
+
+if TYPE_CHECKING:
+    from headway.linux.bpf.marking import Marking
+
+__all__ = ["calibrate"]
+
+
+def calibrate(
+    programs: LoadedPrograms, attachments: Attachments, marking: Marking | None, exerciser: ExercisingProcess
+) -> Costs:
+    """Return what events cost, calls of marked functions among them.
+
+    From now on the exercising process is the only one that is measured (`Memory.measure_only`), and what was measured
+    of it is still to be discarded.
+    """
+    memory = programs.memory
+    memory.measure_only(exerciser.pid)
+    memory.begin()
+    programs.visit_threads()
+    memory.look_around()
+    costs = compare(programs.object, attachments, exerciser)
+    if marking is None:
+        return costs
+    return replace(costs, functions=marking.calibrate(programs.object, memory, exerciser))

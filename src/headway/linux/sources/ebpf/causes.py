@@ -1,0 +1,61 @@
+"""Causes: what threads wait for is named while their processes live, and the threads of a ledger get their causes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from headway.model import Cell, Thread, within
+from headway.model.ledger import States
+
+if TYPE_CHECKING:
+    from headway.linux.bpf.causes import CauseReader, Causes
+
+__all__ = ["CauseNaming", "with_causes"]
+
+NAMING_SECONDS = 0.01, 0.25
+"""Between two looks at what threads wait for: at first, and later."""
+NAMING_SHARE = 20
+"""So many times as long as a look took is the pause after it, at least."""
+
+
+class CauseNaming:
+    """Looks at what threads wait for: soon, because a program may be short, and then more and more seldom."""
+
+    def __init__(self, causes: CauseReader) -> None:
+        self._causes = causes
+        self._pause, self._next = NAMING_SECONDS[0], 0.0
+
+    def look_if_due(self) -> float:
+        """Name what is new if it is time to. Return the seconds after which to call again."""
+        now = time.monotonic()
+        if now >= self._next:
+            self._causes.look()
+            # Where there is much to name it takes its time: a small part of all of it, at most.
+            self._next = now + max(self._pause, NAMING_SHARE * (time.monotonic() - now))
+            self._pause = min(2 * self._pause, NAMING_SECONDS[1])
+        return self._pause
+
+
+def with_causes(threads: Sequence[Thread], causes: Causes, before: Causes | None = None) -> list[Thread]:
+    """Return the threads with what is behind their states; waits for Python's GIL become a state of their own.
+
+    With ``before``, the causes until the beginning of the window, only what came since is told.
+    """
+    from headway.linux.bpf.causes import GIL
+
+    found = []
+    for thread in threads:
+        states: States = thread.states
+        time, count = causes.gil_of(thread.key, before)
+        futex = states.get("wait.futex")
+        if time and futex is not None:
+            time, count = min(time, futex.time), min(count, futex.count or 0)
+            rest = futex - Cell(time, count)
+            states = {**states, "wait.futex": rest, GIL: Cell(time, count)}
+            if not rest.time:
+                del states["wait.futex"]
+        found.append(replace(thread, states=states, causes=within(states, causes.listed(thread.key, before))))
+    return found

@@ -1,0 +1,86 @@
+"""Threads that have ended: their totals as the eBPF programs send them, kept for the ledgers to come."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from headway.linux.bpf._memory import Exits
+from headway.linux.bpf.libbpf import RingReader
+from headway.model import Thread
+
+from .programs import LoadedPrograms
+
+__all__ = ["EndedThreads"]
+
+MAX_LISTED = 1 << 17
+"""Ended threads listed one by one; later ones are added up by process and name."""
+
+
+class EndedThreads:
+    """The threads that have ended since the beginning; `close` frees the ring that they come by.
+
+    ``forget``: they are kept only until `take_new` has returned them. ``intervals``: `take_new` will be called.
+    """
+
+    def __init__(self, programs: LoadedPrograms, *, forget: bool, intervals: bool) -> None:
+        self._memory = programs.memory
+        self._forget, self._intervals = forget, intervals
+        self.exits = Exits()
+        """The records that have come, those that are not taken yet among them."""
+        self._ring = RingReader(programs.library, programs.object.map("exits"), self.exits.function, self.exits.context)
+        self._listed: list[Thread] = []
+        self._new: list[Thread] = []
+        self._by_name: dict[tuple[int, str], Thread] = {}
+        self.added_up = 0
+        """How many are not listed one by one."""
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable when many threads have ended."""
+        return self._ring.fileno()
+
+    def consume(self) -> None:
+        """Take over what the programs have sent."""
+        self._ring.consume()
+
+    def take(self, at: int) -> None:
+        """Add the threads that had ended by the snapshot at this moment."""
+        for tid, pid, name, birth, end, _, cells in self.exits.take(at, self._memory):
+            thread = Thread(tid, pid, name, birth, birth, end, end, end - birth, cells)
+            if self._intervals:
+                self._new.append(thread)
+            if self._forget:
+                continue
+            if len(self._listed) < MAX_LISTED:
+                self._listed.append(thread)
+            else:
+                self._add_up(thread)
+
+    def discard(self, at: int) -> None:
+        """Leave out the threads that had ended by this moment."""
+        self.consume()
+        self.exits.take(at, self._memory)
+
+    def all(self) -> list[Thread]:
+        """Return those that ended since the beginning, with all that they did."""
+        return [*self._listed, *self._by_name.values()]
+
+    def take_new(self) -> list[Thread]:
+        """Return those that ended since the last call, with all that they did since they were born."""
+        new, self._new = self._new, []
+        return new
+
+    def close(self) -> None:
+        """Free the ring; may be called again."""
+        self._ring.close()
+
+    def _add_up(self, thread: Thread) -> None:
+        self.added_up += 1
+        key = thread.pid, thread.name
+        old = self._by_name.get(key)
+        if old is None:
+            self._by_name[key] = replace(thread, states=dict(thread.states))
+            return
+        total = dict(old.states)
+        for state, cell in thread.states.items():
+            total[state] = total[state] + cell if state in total else cell
+        self._by_name[key] = replace(old, end=thread.end, until=thread.until, span=old.span + thread.span, states=total)

@@ -1,0 +1,105 @@
+"""Intervals: the differences between one snapshot and the next, as ledgers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from headway.linux.bpf._memory import Cells
+from headway.model import Ledger, Processor, Thread, Window
+
+from .causes import with_causes
+from .ended import EndedThreads
+from .ledgers import LedgerMaker
+from .snapshots import Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from headway.linux.bpf.causes import Causes
+
+__all__ = ["Intervals"]
+
+_Key = tuple[int, int]
+"""A thread: (tid, birth)."""
+
+
+class Intervals:
+    """The ledgers of intervals that follow each other from ``start`` on, ns of CLOCK_MONOTONIC.
+
+    No ledger takes back what an earlier one has told. Where a snapshot has less of a state than earlier ledgers told
+    (`Cells.less` says why), the state gets nothing until the snapshots have as much again.
+    """
+
+    def __init__(self, ledgers: LedgerMaker, ended: EndedThreads, start: int) -> None:
+        self._ledgers, self._ended = ledgers, ended
+        self._start = start
+        self._threads: dict[_Key, Cells] = {}
+        self._processors: dict[int, Cells] = {}
+        self._causes: Causes | None = None
+        self._losses: Mapping[str, int] = {}
+        self._events = 0
+
+    def ledger(self, snapshot: Snapshot) -> Ledger:
+        """Return what happened between the last snapshot that was given, or the start, and this one."""
+        start, at = self._start, snapshot.at
+        threads = [*self._ended_threads(), *self._living_threads(snapshot)]
+        processors = self._processor_rows(snapshot)
+        if snapshot.causes is not None:
+            threads = with_causes(threads, snapshot.causes, self._causes)
+        ledger = self._ledgers.make(
+            Window(start, at),
+            threads,
+            processors,
+            losses={name: n - self._losses.get(name, 0) for name, n in snapshot.losses.items()},
+            events=snapshot.events - self._events,
+            counted=snapshot.counted,
+        )
+        self._start, self._causes = at, snapshot.causes
+        self._losses, self._events = snapshot.losses, snapshot.events
+        return ledger
+
+    def _ended_threads(self) -> list[Thread]:
+        threads = []
+        for thread in self._ended.take_new():
+            before = self._take_earlier(thread.tid, thread.birth)
+            if before is not None:
+                since = max(self._start, thread.birth)
+                cells = thread.states.less(before)  # type: ignore[attr-defined]
+                thread = replace(thread, start=since, span=thread.until - since, states=cells)
+            threads.append(thread)
+        return threads
+
+    def _living_threads(self, snapshot: Snapshot) -> list[Thread]:
+        threads, told, at = [], {}, snapshot.at
+        for tid, pid, name, birth, _, _, cells in snapshot.living:
+            before = self._take_earlier(tid, birth)
+            new, told[tid, birth] = _since(before, cells)
+            since = max(self._start, birth)
+            threads.append(Thread(tid, pid, name, birth, since, None, at, at - since, new))
+        self._threads = told
+        return threads
+
+    def _processor_rows(self, snapshot: Snapshot) -> list[Processor]:
+        rows = []
+        for cpu, cells in snapshot.processors:
+            new, self._processors[cpu] = _since(self._processors.get(cpu), cells)
+            rows.append(Processor(cpu, snapshot.at - self._start, new))
+        return rows
+
+    def _take_earlier(self, tid: int, birth: int) -> Cells | None:
+        """Return what was told of a thread until the start of this interval; None: it is new."""
+        key = tid, birth
+        if (
+            key not in self._threads and birth < self._start
+        ):  # it has executed a program: its leader's id is now its own
+            key = next((other for other in self._threads if other[1] == birth), key)
+        return self._threads.pop(key, None)
+
+
+def _since(before: Cells | None, now: Cells) -> tuple[Cells, Cells]:
+    """Return what came since an earlier reading (None: there is none), and what has been told with that."""
+    if before is None:
+        return now, now
+    new = now.less(before)
+    return new, before.plus(new) if new.settled else now

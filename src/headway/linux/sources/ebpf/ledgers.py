@@ -1,0 +1,90 @@
+"""Ledgers: what all ledgers of one measurement have in common, and what must be said of their figures."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from headway.linux.bpf.loading import Features
+from headway.linux.perf import counters
+from headway.model import Counted, Ledger, Overhead, Precision, Processor, Quality, Thread, Window, unit_of
+from headway.model.ledger import States
+
+__all__ = ["LedgerMaker"]
+
+
+class LedgerMaker:
+    """Makes the ledgers of a measurement that begins now.
+
+    ``notes``: what a reader must know of figures beside what follows from the kernel's features.
+    """
+
+    def __init__(self, source: str, plan: counters.Plan, features: Features, notes: Mapping[str, str]) -> None:
+        self._source, self._plan = source, plan
+        self._kernel = Quality.EXACT if features.faults else Quality.UNAVAILABLE
+        self._reasons = {
+            "epi": "waiting for memory and other stalls are in it: they need hardware counters",
+            "overhead": "taken out at prices found when measuring began, so RPI and its parts are exact together with "
+            "it, not alone",
+        }
+        if not features.faults:
+            self._reasons["kpi"] = "page faults are in EPI: this kernel lets no software event be counted"
+        if not features.steal:
+            self._reasons["stolen"] = "this kernel does not say which thread it hit"
+        self._reasons |= notes
+        self._steal_before = None if features.steal else _steal_of_all()
+
+    def make(
+        self,
+        window: Window,
+        threads: Sequence[Thread] = (),
+        processors: Sequence[Processor] = (),
+        *,
+        losses: Mapping[str, int] | None = None,
+        events: int = 0,
+        counted: Mapping[str, Counted] | None = None,
+    ) -> Ledger:
+        """Return a ledger of these figures; without any, it says only how those of others are to be read."""
+        counted = counted or {}
+        unit = unit_of(threads) if "cycles" in self._plan.fields else "ns"
+        in_cycles = unit == "cycles"
+        return Ledger(
+            counted=counted,
+            events=tuple(self._plan.named),
+            unit=unit,
+            source=self._source,
+            window=window,
+            threads=tuple(threads),
+            processors=tuple(processors),
+            precision=counters.sharpen(
+                Precision(effective=Quality.BOUND, memory=Quality.UNAVAILABLE, kernel=self._kernel),
+                counted,
+                in_cycles=in_cycles,
+            ),
+            reasons={**self._reasons, **self._stolen(), **counters.remarks(self._plan, in_cycles=in_cycles)},
+            losses=losses or {},
+            overhead=Overhead(sum(_overhead_of(row.states) for row in processors), events),
+        )
+
+    def _stolen(self) -> dict[str, str]:
+        """Return what is known of stolen time where the kernel does not say whose it was."""
+        if self._steal_before is None:
+            return {}
+        stolen = (_steal_of_all() or self._steal_before) - self._steal_before
+        words = f"from all processors together /proc/stat says {stolen / 1e9:.2f} s"
+        return {"stolen": f"{self._reasons['stolen']}; {words}"}
+
+
+def _overhead_of(states: States) -> int:
+    cell = states.get("overhead")
+    return cell.time if cell is not None else 0
+
+
+def _steal_of_all() -> int | None:
+    """Return the time stolen from all processors together since boot by /proc/stat, ns, in steps of 10 ms."""
+    try:
+        first = Path("/proc/stat").read_text().split("\n", 1)[0].split()
+        return int(first[8]) * (1_000_000_000 // os.sysconf("SC_CLK_TCK"))
+    except (OSError, ValueError, IndexError):
+        return None

@@ -1,0 +1,248 @@
+"""A measurement by eBPF at work: the parts put together, in the order in which they depend on each other."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from contextlib import ExitStack, closing, suppress
+from typing import TYPE_CHECKING
+
+from headway.linux import privileges
+from headway.linux.bpf._memory import Cells, Memory
+from headway.linux.bpf.attaching import Attachments
+from headway.linux.bpf.calibration import ExercisingProcess
+from headway.linux.bpf.libbpf import Library
+from headway.linux.perf import counters
+from headway.model import Ledger, Window
+
+from .calibrating import calibrate
+from .causes import CauseNaming
+from .ended import EndedThreads
+from .intervals import Intervals
+from .ledgers import LedgerMaker
+from .losses import LossReader
+from .options import SourceOptions
+from .programs import LoadedPrograms
+from .regions import RegionSearch
+from .snapshots import SnapshotReader
+from .targets import check_targets
+from .totals import Totals
+
+if TYPE_CHECKING:  # what few measurements need is loaded by those
+    from headway.linux.bpf.causes import CauseReader
+    from headway.linux.bpf.marking import Marking
+    from headway.linux.bpf.stacks import StackReader
+
+    from .transitions import TransitionFeed
+
+__all__ = ["BpfMeasurement"]
+
+SERVICE_SECONDS = 0.1
+MAX_EXIT_SECONDS = 1.0
+"""Within so long the threads of an ended process have left their processors, unless a hypervisor holds those."""
+
+
+class BpfMeasurement:
+    """What was selected is measured from the moment at which this exists until `end`; `close` in any case.
+
+    Raises HeadwayError where it cannot be measured; then nothing is left attached or loaded.
+    """
+
+    def __init__(self, source: str, options: SourceOptions) -> None:
+        selection, measure = options.selection, options.measure
+        library = Library()
+        check_targets(selection)
+        plan = counters.plan(measure.events)
+        marking = _marking(options)
+        with ExitStack() as stack:
+            with ExercisingProcess() as exerciser:  # made first: nothing that is opened later is in that process too
+                programs = stack.enter_context(
+                    closing(LoadedPrograms(library, options, plan, marking.states if marking is not None else ()))
+                )
+                ended = stack.enter_context(
+                    closing(EndedThreads(programs, forget=options.forget, intervals=options.intervals))
+                )
+                causes = _causes(programs) if measure.why else None
+                stacks = stack.enter_context(closing(_stacks(programs))) if measure.stacks else None
+                attachments = stack.enter_context(closing(Attachments(programs.object)))
+                costs = calibrate(programs, attachments, marking, exerciser)
+            memory = programs.memory
+            memory.set_costs(costs.before(), costs.after())
+            _wait_until_off_processors(memory, exerciser.pid)
+            ended.discard(memory.now())
+            memory.reset()
+            memory.measure_only(0)
+            if stacks is not None:
+                stacks.forget()
+            programs.select(selection)
+            start = memory.begin(None if selection.cpus is None else set(selection.cpus))
+            notes = {} if marking is None else {"marked functions": marking.describe(costs.functions)}
+            ledgers = LedgerMaker(source, plan, programs.features, notes)
+            transitions = (
+                stack.enter_context(closing(_transitions(programs, options, ended, start))) if options.record else None
+            )
+            programs.visit_threads()
+            programs.visit_threads()  # threads created by one that the first pass came to later
+            _visit_processors(memory)
+            regions = RegionSearch(memory)
+            regions.search()
+            if marking is not None:
+                marking.attach(programs.object)
+            if selection.command is not None:
+                memory.measure_command(selection.command)
+            losses = LossReader(programs, ended, transitions)
+            self.start = start
+            """ns of CLOCK_MONOTONIC."""
+            self.stacks, self.transitions = stacks, transitions
+            self._selection = selection
+            self._programs, self._attachments, self._ended = programs, attachments, ended
+            self._causes, self._regions, self._losses = causes, regions, losses
+            self._naming = None if causes is None else CauseNaming(causes)
+            self._snapshots = SnapshotReader(programs, selection, ended, losses, causes)
+            self._ledgers = ledgers
+            self._totals, self._intervals = Totals(ledgers, ended, start), Intervals(ledgers, ended, start)
+            self._resources = stack.pop_all()
+
+    def close(self) -> None:
+        """Detach, unload and free everything; may be called again."""
+        self._resources.close()
+
+    # ---- while it runs ----
+
+    def poll_fds(self) -> Iterable[int]:
+        """Return descriptors that are readable when `service` has work to do."""
+        return (self._ended.fileno(),)
+
+    def service(self) -> float:
+        """Do what cannot wait for a reading. Return the seconds after which it is to be done again."""
+        self._ended.consume()
+        if self.stacks is not None:
+            self.stacks.consume()
+        pause = SERVICE_SECONDS if self.transitions is None else self.transitions.look()
+        self._attachments.follow_processors()
+        self._regions.search_if_due()
+        return pause if self._naming is None else min(pause, self._naming.look_if_due())
+
+    def follow_processors(self) -> None:
+        """See to processors that were off and are on again: a part of `service`."""
+        self._attachments.follow_processors()
+
+    def wait_until_exit_is_seen(self, pid: int) -> None:
+        """Wait until the threads of a process that has ended have left their processors."""
+        _wait_until_off_processors(self._programs.memory, pid)
+
+    # ---- ledgers ----
+
+    def total(self, *, last: bool) -> Ledger:
+        """Return everything since the beginning; after the ``last`` nothing is measured."""
+        return self._totals.ledger(self._snapshots.read(self._announce(last=last)))
+
+    def interval(self, *, last: bool) -> Ledger:
+        """Return what happened since the last interval, or the beginning; after the ``last`` nothing is measured."""
+        ledger = self._intervals.ledger(self._snapshots.read(self._announce(last=last)))
+        if self._causes is not None:
+            self._causes.forget({thread.key for thread in ledger.threads if thread.end is not None})
+        return ledger
+
+    def frame(self) -> Ledger:
+        """Return a ledger of nothing, which says how transitions are to be read."""
+        return self._ledgers.make(Window(self.start, self.start))
+
+    def losses(self) -> dict[str, int]:
+        """Return what could not be seen since the beginning, by name."""
+        return self._losses.read()[0]
+
+    def _announce(self, *, last: bool) -> int:
+        """Return the moment of a new snapshot, which is past, when all that belongs to it can be read."""
+        memory = self._programs.memory
+        at = memory.take_snapshot(last)
+        self.service()
+        if last and self.transitions is not None:
+            # The memory and the rings are read one after the other: until then nothing may change any more. First have
+            # handlers divide what runs across the snapshot.
+            memory.read_processors(at)
+            memory.read_threads(at)
+            self._attachments.detach()
+            memory.calm()
+            self.service()
+            self.transitions.finish(at)
+        return at
+
+    # ---- processors and threads on their own ----
+
+    def snapshot_words(self) -> tuple[int, int]:
+        """Return where a snapshot is announced: `Memory.snapshot_words`."""
+        return self._programs.memory.snapshot_words
+
+    def processors_at(self, at: int) -> dict[int, Cells]:
+        """Return what each measured processor did until the snapshot at this moment, which is past: cpu -> cells."""
+        chosen = self._selection.cpus
+        return {
+            cpu: cells for cpu, cells in self._programs.memory.read_processors(at) if chosen is None or cpu in chosen
+        }
+
+    def living(self) -> list[tuple[int, int, int]]:
+        """Return the threads that are measured now: (tid, pid, birth)."""
+        return self._programs.memory.living()
+
+    def discard_ended(self, at: int) -> None:
+        """Make room: threads that had ended by this moment are in no ledger."""
+        self._ended.discard(at)
+
+    @property
+    def knows_stolen(self) -> bool:
+        """Whether the kernel says which processor the hypervisor took, and when."""
+        return self._programs.features.steal
+
+    @property
+    def tells_without_privileges(self) -> bool:
+        """Whether the kernel says what it skipped without CAP_BPF: before 5.19 it may not (commit c8644cd0efe7)."""
+        with privileges.without((privileges.Capability.BPF, privileges.Capability.SYS_ADMIN)):
+            return self._programs.object.programs["handle_sched_switch"].tells_of_misses
+
+
+def _marking(options: SourceOptions) -> Marking | None:
+    if not options.measure.functions:
+        return None
+    from headway.linux.bpf.marking import Marking
+
+    return Marking(options.measure.functions, options.selection)
+
+
+def _causes(programs: LoadedPrograms) -> CauseReader:
+    from headway.linux.bpf.causes import CauseReader
+
+    return CauseReader(programs.object.map("causes"), programs.memory)
+
+
+def _stacks(programs: LoadedPrograms) -> StackReader:
+    from headway.linux.bpf.stacks import StackReader
+
+    return StackReader(programs.library, programs.object, programs.memory)
+
+
+def _transitions(programs: LoadedPrograms, options: SourceOptions, ended: EndedThreads, start: int) -> TransitionFeed:
+    from .transitions import TransitionFeed
+
+    return TransitionFeed(programs, options, ended, start)
+
+
+def _wait_until_off_processors(memory: Memory, pid: int) -> None:
+    """Wait until the threads of a process that has ended have left their processors: it ends a little before that."""
+    deadline = time.monotonic() + MAX_EXIT_SECONDS
+    while memory.is_measured(pid) and time.monotonic() < deadline:
+        time.sleep(0.0002)
+
+
+def _visit_processors(memory: Memory) -> None:
+    """Go to each processor once, so that each has an event and finds out what it runs."""
+    memory.look_around()
+    allowed = os.sched_getaffinity(0)
+    try:
+        for cpu in sorted(allowed):
+            with suppress(OSError):
+                os.sched_setaffinity(0, {cpu})
+    finally:
+        with suppress(OSError):
+            os.sched_setaffinity(0, allowed)

@@ -1,0 +1,62 @@
+"""What the caller of the eBPF source asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from headway.linux.options import MeasureOptions, Selection
+from headway.linux.procfs import processors
+
+__all__ = ["SourceOptions"]
+
+MIN_THREADS = 8192
+"""There is room for so many threads at least, where the caller does not say how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """The arguments of `BpfSource`, checked and completed."""
+
+    selection: Selection
+    measure: MeasureOptions
+    intervals: bool
+    """Readings are wanted while measuring goes on, not only at the end."""
+    forget: bool
+    """Threads that have ended are in the interval in which they did, and in no reading since the beginning."""
+    record: bool
+    """Every transition is kept, too."""
+    max_thread_records: int
+    """Entries of the map of thread records, of which the first is none."""
+    ring_words: tuple[int, int]
+    """Words of each processor's rings of transitions: of spans, and of absences."""
+
+    @classmethod
+    def of(
+        cls,
+        selection: Selection,
+        measure: MeasureOptions,
+        *,
+        intervals: bool,
+        forget: bool,
+        max_threads: int | None,
+        record: bool,
+        ring_words: int | None,
+    ) -> SourceOptions:
+        """Return the options that the arguments of `BpfSource` mean on this machine."""
+        max_thread_records = (max_threads or max(MIN_THREADS, _living_threads() * 3 // 2)) + 1
+        words = 1, 1
+        if record:
+            from headway.linux.bpf.transitions import MAX_THREAD_RECORDS, words_of_rings
+
+            max_thread_records = min(max_thread_records, MAX_THREAD_RECORDS)
+            words = words_of_rings(processors.possible(), ring_words)
+        return cls(selection, measure, intervals, forget, record, max_thread_records, words)
+
+
+def _living_threads() -> int:
+    """Return how many threads there are (proc_loadavg(5), fourth field); 0: that cannot be read."""
+    try:
+        return int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
+    except (OSError, ValueError, IndexError):
+        return 0

@@ -1,0 +1,162 @@
+"""Loading: the eBPF programs in the kernel, set up for one measurement, and the memory that they share with it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+from headway.linux.bpf import checks, loading
+from headway.linux.bpf._memory import Memory
+from headway.linux.bpf.layout import STATES
+from headway.linux.bpf.libbpf import Library
+from headway.linux.bpf.loading import Features, Shape
+from headway.linux.options import Selection
+from headway.linux.perf import perf_event as perf
+from headway.linux.perf.counters import Plan
+from headway.linux.procfs import processors
+from headway.linux.procfs.ids import pid_namespace
+
+from .options import SourceOptions
+from .targets import cgroup_of
+
+__all__ = ["LoadedPrograms"]
+
+RING_BYTES = 1 << 24
+"""Of the ring of ended threads: room for the totals of about 30,000 between two looks."""
+CAUSES = 1 << 16
+"""Causes that there is room for."""
+
+_SHARED = ("processors", "saved_processors", "thread_records", "saved_threads", ".bss", "tag_names")
+"""The maps that `Memory` reads, in the order in which it takes them."""
+_COUNTS = ("thread_counts", "saved_thread_counts", "processor_counts", "saved_processor_counts")
+"""Those of counted events, likewise."""
+
+
+class LoadedPrograms:
+    """The programs, loaded and not yet attached; `close` unloads them.
+
+    ``plan``: the events to be counted by state. ``function_states``: the states of marked functions, in the order of
+    their tags. Raises HeadwayError; then nothing is left loaded.
+
+    The mapped memory of the maps belongs to ``memory`` and lives as long as that.
+    """
+
+    def __init__(
+        self, library: Library, options: SourceOptions, plan: Plan, function_states: Sequence[str] = ()
+    ) -> None:
+        self.library, self.plan = library, plan
+        self.features = Features.probe(library)
+        status_checks = checks.load(options.measure.checks)
+        shape = Shape.of(
+            options.selection,
+            options.measure,
+            intervals=options.intervals,
+            record=options.record,
+            namespace=pid_namespace() != 0,
+        )
+        with ExitStack() as stack:
+            self.object = loading.load(
+                library, shape, self.features, _sizes(options, plan), _settings(options, plan), status_checks
+            )
+            stack.callback(self.object.close)
+            for tag in reversed(range(1 + len(function_states), STATES["N_TAGS"])):
+                self.object.map("free_tags").push(tag)
+            if not self.features.fetch:
+                for record in reversed(range(1, options.max_thread_records)):
+                    self.object.map("free_thread_records").push(record)
+            self.memory = Memory(
+                tuple(self.object.map(name).map_memory() for name in _SHARED),
+                processors.possible(),
+                options.max_thread_records,
+                polls=checks.state_names(status_checks),
+                functions=function_states,
+                plan=plan,
+                counts=tuple(self.object.map(name).map_memory() for name in _COUNTS) if plan.events else (),
+            )
+            if not self.features.fetch:
+                self.memory.hand_out_thread_records()
+            if plan.events:
+                self._open_counters(stack)
+            self._resources = stack.pop_all()
+
+    def _open_counters(self, stack: ExitStack) -> None:
+        """Have the programs read a counter of each event on each processor."""
+        opened = self.plan.open(processors.online())
+        stack.callback(perf.close_all, [fd for fds in opened.values() for fd in fds])
+        events = self.object.map("events")
+        for cpu, fds in opened.items():
+            for place, fd in enumerate(fds):
+                if fd >= 0:
+                    events.put(cpu * STATES["N_COUNTED"] + place, fd)
+
+    def select(self, selection: Selection) -> None:
+        """Have the processes and threads measured that were chosen by number."""
+        pids, tids = self.object.map("selected_pids"), self.object.map("selected_tids")
+        for pid in selection.pids:
+            pids.put(pid)
+        for tid in selection.tids:
+            tids.put(tid)
+
+    def visit_threads(self) -> None:
+        """Have a program look at every thread that there is, and begin with those that are to be measured."""
+        self.object.programs["dump_task"].iterate()
+
+    def skipped(self) -> int:
+        """Return how often the kernel skipped a program because it was running already on that processor."""
+        return sum(program.misses() for program in self.object.programs.values() if program.wanted)
+
+    def close(self) -> None:
+        """Detach and unload the programs, and close the counters; may be called again."""
+        self._resources.close()
+
+
+def _sizes(options: SourceOptions, plan: Plan) -> dict[str, int]:
+    """Return the entries of the maps; where a map is not needed it has one."""
+    cpus, counting, why = processors.possible(), bool(plan.events), options.measure.why
+    span_words, absence_words = options.ring_words
+    return {
+        "processors": cpus,
+        "saved_processors": cpus if options.intervals else 1,
+        "thread_records": options.max_thread_records,
+        "saved_threads": options.max_thread_records if options.intervals else 1,
+        "free_thread_records": options.max_thread_records,
+        "exits": RING_BYTES,
+        "events": cpus * STATES["N_COUNTED"],
+        "processor_counts": cpus if counting else 1,
+        "saved_processor_counts": cpus if counting and options.intervals else 1,
+        "thread_counts": options.max_thread_records if counting else 1,
+        "saved_thread_counts": options.max_thread_records if counting and options.intervals else 1,
+        "causes": CAUSES if why else 1,
+        "histories": cpus if why else 1,
+        **(_stack_sizes(cpus) if options.measure.stacks else {}),
+        "spans": cpus * span_words,
+        "absences": cpus * absence_words,
+        "tails": cpus if options.record else 1,
+        "selected_pids": len(options.selection.pids) + 1,
+        "selected_tids": len(options.selection.tids) + 1,
+    }
+
+
+def _stack_sizes(cpus: int) -> dict[str, int]:
+    from headway.linux.bpf import stacks
+
+    return stacks.sizes(cpus)
+
+
+def _settings(options: SourceOptions, plan: Plan) -> dict[str, object]:
+    """Return the settings that are numbers and names; what is switched on and off follows from the shape."""
+    selection = options.selection
+    name = os.fsencode(selection.name or "")
+    group, group_level = cgroup_of(selection.cgroup) if selection.cgroup else (0, 0)
+    return {
+        "ring_words": options.ring_words[0],
+        "absence_words": options.ring_words[1],
+        "n_counted": len(plan.events),
+        "name": name.removesuffix(b"*"),
+        "name_prefix": name.endswith(b"*"),
+        "max_thread_records": options.max_thread_records,
+        "namespace_inum": pid_namespace(),
+        "cgroup": group,
+        "cgroup_level": group_level,
+    }

@@ -1,0 +1,187 @@
+"""The eBPF source: every change of state of every measured thread, counted in the kernel.
+
+Needs Linux 5.15 or later with BTF, or an older one with the same features backported, and CAP_BPF and CAP_PERFMON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from headway.linux.bpf import loading
+from headway.linux.bpf._memory import Cells
+from headway.linux.bpf.libbpf import BpfError
+from headway.linux.options import MeasureOptions, Selection
+from headway.model import Ledger
+
+from .measurement import BpfMeasurement
+from .options import SourceOptions
+
+if TYPE_CHECKING:
+    from headway.linux.bpf.stacks import StackReader
+    from headway.model.transitions import Batch
+
+__all__ = ["BpfSource"]
+
+
+class BpfSource:
+    """Measures a selection of threads with eBPF (`LinuxSource`, `RecordingSource`).
+
+    ``intervals``: `read` and `interval` will be called, not only `end`. ``forget``: threads that have ended are in the
+    interval in which they did, and in no reading since `begin`, so that measuring may go on for ever. ``max_threads``:
+    how many threads can be measured at the same time (None: as many as live now and half as many again, at least
+    8,192); memory for so many is set aside, about 3 KiB each, and 2 more with ``intervals``.
+
+    ``record``: every transition is kept too, and handed over by `take`. Each processor has room for ``ring_words`` of
+    them (a power of two, 64 at least; None: 2,097,152, or fewer on many processors), 10 bytes each, until `service` is
+    called; what does not fit is counted. Until `close` the thread that calls `begin`, which is to be the one that calls
+    `service` too, goes before others on the processors, where it may.
+
+    What is called before `begin`, or after `close`, raises RuntimeError.
+    """
+
+    name = "bpf"
+
+    def __init__(
+        self,
+        selection: Selection,
+        options: MeasureOptions = MeasureOptions(),  # noqa: B008
+        *,
+        intervals: bool = False,
+        forget: bool = False,
+        max_threads: int | None = None,
+        record: bool = False,
+        ring_words: int | None = None,
+    ) -> None:
+        self._options = SourceOptions.of(
+            selection,
+            options,
+            intervals=intervals,
+            forget=forget,
+            max_threads=max_threads,
+            record=record,
+            ring_words=ring_words,
+        )
+        self._measurement: BpfMeasurement | None = None
+
+    def begin(self) -> None:
+        """Load, attach, calibrate and start measuring. Raises HeadwayError; then nothing is left attached."""
+        try:
+            with loading.files_as_allowed():
+                self._measurement = BpfMeasurement(self.name, self._options)
+        except BpfError as error:
+            raise loading.explain(error) from None
+
+    def close(self) -> None:
+        """Detach and free everything."""
+        if self._measurement is not None:
+            self._measurement.close()
+            self._measurement = None
+
+    @property
+    def _running(self) -> BpfMeasurement:
+        if self._measurement is None:
+            raise RuntimeError("nothing is measured: begin() comes first, and nothing after close()")
+        return self._measurement
+
+    # ---- while it runs ----
+
+    def poll_fds(self) -> Iterable[int]:
+        """The ring buffer's: readable when many threads have ended."""
+        return self._running.poll_fds()
+
+    def service(self) -> float | None:
+        """Take over the totals of threads that have ended, and see to processors that were off and are on again."""
+        return self._running.service()
+
+    def see_to_processors(self) -> None:
+        """Attach again to the perf events of processors that were off meanwhile: the kernel has let go of them."""
+        self._running.follow_processors()
+
+    def wait_until_exit_is_seen(self, pid: int) -> None:
+        """Wait until the process's threads have left their processors: it has ended a little before that."""
+        self._running.wait_until_exit_is_seen(pid)
+
+    # ---- ledgers ----
+
+    def read(self) -> Ledger:
+        """Everything since `begin`, as of now."""
+        return self._running.total(last=False)
+
+    def interval(self) -> Ledger:
+        """What happened since the last `interval`, or since `begin`."""
+        return self._running.interval(last=False)
+
+    def end(self) -> Ledger:
+        """Everything since `begin`, as of now; from now on nothing is measured."""
+        return self._running.total(last=True)
+
+    def end_interval(self) -> Ledger:
+        """Like `interval`, and from now on nothing is measured."""
+        return self._running.interval(last=True)
+
+    def losses(self) -> dict[str, int]:
+        """What could not be seen since `begin`, by name."""
+        return self._running.losses()
+
+    # ---- transitions ----
+
+    @property
+    def waiting(self) -> int:
+        """Rows that `take` would hand over."""
+        transitions = self._running.transitions
+        return len(transitions) if transitions is not None else 0
+
+    @property
+    def fullest(self) -> float:
+        """How full a ring of transitions was at most when it was read, 0 to 1."""
+        transitions = self._running.transitions
+        return transitions.fullest if transitions is not None else 0.0
+
+    def frame(self) -> Ledger:
+        """What must be known to read the rows that `take` hands over: a ledger without threads and processors."""
+        return self._running.frame()
+
+    def take(self) -> Batch:
+        """The transitions since the last call, if they are recorded; after `end`, once, the rest.
+
+        The ledger that their rows add up to is the one that `end` returns. What performance counters counted is in that
+        alone. Raises ValueError where no transitions are recorded, or all have been taken.
+        """
+        transitions = self._running.transitions
+        if transitions is None:
+            raise ValueError("no transitions are recorded, or all have been taken")
+        return transitions.take()
+
+    # ---- processors and threads on their own, for a reader that announces snapshots itself ----
+
+    @property
+    def stacks(self) -> StackReader | None:
+        """Where threads were when they left their processor, and the states of samples, if that was asked for."""
+        return self._running.stacks
+
+    def snapshot_words(self) -> tuple[int, int]:
+        """Where a snapshot is announced: `Memory.snapshot_words`."""
+        return self._running.snapshot_words()
+
+    def processors_at(self, at: int) -> dict[int, Cells]:
+        """Return what each processor has done since `begin`, as of the snapshot at this past moment: cpu -> cells."""
+        return self._running.processors_at(at)
+
+    def living(self) -> list[tuple[int, int, int]]:
+        """The threads that are measured now: (tid, pid, birth)."""
+        return self._running.living()
+
+    def forget_ended(self, at: int) -> None:
+        """Make room: threads that had ended by this moment are in no ledger any more."""
+        self._running.discard_ended(at)
+
+    @property
+    def knows_stolen(self) -> bool:
+        """Whether the kernel says which processor the hypervisor took, and when."""
+        return self._running.knows_stolen
+
+    @property
+    def tells_without_privileges(self) -> bool:
+        """Whether the kernel says what it skipped without CAP_BPF: before 5.19 it may not (commit c8644cd0efe7)."""
+        return self._running.tells_without_privileges

@@ -1,0 +1,36 @@
+"""Totals: a snapshot as a ledger of everything since the beginning."""
+
+from __future__ import annotations
+
+from headway.model import Ledger, Processor, Thread, Window
+
+from .causes import with_causes
+from .ended import EndedThreads
+from .ledgers import LedgerMaker
+from .snapshots import Snapshot
+
+__all__ = ["Totals"]
+
+
+class Totals:
+    """Ledgers from ``start`` on, ns of CLOCK_MONOTONIC."""
+
+    def __init__(self, ledgers: LedgerMaker, ended: EndedThreads, start: int) -> None:
+        self._ledgers, self._ended, self._start = ledgers, ended, start
+
+    def ledger(self, snapshot: Snapshot) -> Ledger:
+        """Return everything from the beginning until the snapshot."""
+        at, start = snapshot.at, self._start
+        threads = self._ended.all()
+        for tid, pid, name, birth, _, _, cells in snapshot.living:
+            threads.append(Thread(tid, pid, name, birth, birth, None, at, at - birth, cells))
+        if snapshot.causes is not None:
+            threads = with_causes(threads, snapshot.causes)
+        return self._ledgers.make(
+            Window(start, at),
+            threads,
+            [Processor(cpu, at - start, cells) for cpu, cells in snapshot.processors],
+            losses=snapshot.losses,
+            events=snapshot.events,
+            counted=snapshot.counted,
+        )

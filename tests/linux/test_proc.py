@@ -29,7 +29,8 @@ from headway.linux.procfs._procfs import (
     parse_stat,
     parse_syscall,
 )
-from headway.linux.sources.proc import ProcSource, reason_of_wchan
+from headway.linux.sources.proc import ProcSource
+from headway.linux.sources.proc.waits import reason_of_wchan
 from headway.linux.sources.source import LinuxSource
 from headway.linux.syscalls.table import numbers
 from headway.model import KNOWN_LOSSES, Ledger, Quality, Thread, since, violations

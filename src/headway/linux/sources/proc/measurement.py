@@ -1,0 +1,202 @@
+"""A measurement by /proc at work: the threads selected, looked at again and again, and their ledgers."""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+
+from headway.linux.options import MeasureOptions, Selection
+from headway.linux.perf import counters
+from headway.linux.perf.thread_counters import ThreadCounters
+from headway.linux.procfs._procfs import Scanner, Task
+from headway.linux.regions.marked import Marked
+from headway.model import Cell, Ledger, Overhead, Thread, Window, since
+
+from .clocks import Clocks
+from .directory import ProcDirectory
+from .discovery import Discovery
+from .ledgers import LedgerMaker
+from .pace import Pace
+from .waits import reason_of_call, reason_of_wchan
+
+__all__ = ["ProcMeasurement"]
+
+SPARE_DESCRIPTORS = 128
+"""File descriptors left for everybody else in this process."""
+
+
+class ProcMeasurement:
+    """What was selected is looked at from the moment at which this exists until `close`.
+
+    For the arguments see `ProcSource`. Raises HeadwayError where it cannot be measured; then no file is left open.
+    """
+
+    def __init__(
+        self,
+        selection: Selection,
+        options: MeasureOptions,
+        *,
+        forget: bool,
+        proc: str,
+        clock: Callable[[], int],
+        descriptors: int | None,
+    ) -> None:
+        before = time.thread_time_ns()
+        self._selection, self._forget, self._clock = selection, forget, clock
+        with ExitStack() as stack:
+            directory = stack.enter_context(closing(ProcDirectory(proc)))
+            has_schedstat = directory.has_schedstat()
+            self._clocks = clocks = Clocks.of_kernel()
+            self._waited_for = _time_of_children()
+            here = proc == "/proc"  # of another tree's threads the kernel of this machine can count nothing
+            plan = counters.plan(options.events, user_only=True) if here else counters.Plan()
+            spare = _spare_descriptors() if descriptors is None else descriptors
+            for_counters = spare // 2 if plan.events else 0
+            self._counters = stack.enter_context(closing(ThreadCounters(plan, for_counters, clocks.tick)))
+            self._start = now = clock()
+            self._scanner = stack.enter_context(
+                closing(
+                    Scanner(
+                        directory.fd,
+                        tick=clocks.tick,
+                        clock_tick=clocks.clock_tick,
+                        boot_offset=clocks.boot_offset,
+                        start=now,
+                        budget=spare - for_counters,
+                        schedstat=has_schedstat,
+                        follow_single=selection.follow,
+                        reason_of_call=reason_of_call,
+                        reason_of_wchan=reason_of_wchan,
+                    )
+                )
+            )
+            self._discovery = Discovery(self._scanner, directory, selection, clocks, now)
+            self._marked = Marked(proc, clock)
+            self._marked.look(self._scanner, now)
+            self._counters.follow(self._keys())
+            self._ledgers = LedgerMaker(
+                selection, options, clocks, self._marked, self._counters, has_schedstat=has_schedstat
+            )
+            self._ended: list[Thread] = []
+            self._reported = 0
+            """So many of them were in an interval."""
+            self._ended_exactly = True
+            self._unseen_of_command = 0
+            self._earlier: Ledger | None = None
+            """The reading at the end of the last interval, if there was one."""
+            self._pace = Pace()
+            self._pace.cost = time.thread_time_ns() - before
+            self._resources = stack.pop_all()
+
+    def close(self) -> None:
+        """Close all files; may be called again."""
+        self._resources.close()
+
+    def service(self) -> float:
+        """Look at every thread once, unless a reading did that just before. Return the seconds until the next look."""
+        rest = self._pace.rest(self._clock())
+        if rest < self._pace.period // 2:
+            self._scan()
+            rest = self._pace.period
+        return rest / 1e9
+
+    def read(self) -> Ledger:
+        """Return everything since the beginning, as of now."""
+        now = self._scan()
+        before = time.thread_time_ns()
+        ledger = self._ledger(now, [*self._ended, *self._living()])
+        self._pace.spent(time.thread_time_ns() - before)
+        return ledger
+
+    def interval(self) -> Ledger:
+        """Return what happened since the last interval, or since the beginning."""
+        now = self._scan()
+        before = time.thread_time_ns()
+        ended, self._reported = self._ended[self._reported :], len(self._ended)
+        if self._forget:
+            self._ended, self._reported = [], 0
+        later = self._ledger(now, [*ended, *self._living()])
+        between = since(later, self._earlier) if self._earlier is not None else later
+        self._earlier = later
+        self._pace.spent(time.thread_time_ns() - before)
+        return between
+
+    def _scan(self) -> int:
+        before = time.thread_time_ns()
+        created = self._discovery.created()
+        now = self._clock()
+        self._scanner.scan(now, created=created)
+        self._discovery.find(now, created=created)
+        self._marked.look(self._scanner, now)
+        self._counters.follow(self._keys())
+        self._take_ended()
+        self._pace.scanned(now, time.thread_time_ns() - before)
+        return now
+
+    def _take_ended(self) -> None:
+        for task in self._scanner.take_ended():
+            self._ended.append(self._thread(task))
+            self._ended_exactly = self._ended_exactly and task.exact
+        for process in self._scanner.take_finished():
+            if process.pid == self._selection.command and self._selection.follow:
+                # It was waited for, and with it all that it had waited for: by this process, which is told so.
+                used = _time_of_children() - self._waited_for
+                self._unseen_of_command = max(used - process.accounted, 0)
+
+    def _keys(self) -> list[tuple[int, int]]:
+        """Return what the counters know the threads by."""
+        return [(task.tid, task.birth) for task in self._scanner.tasks.values()] if self._counters.active else []
+
+    def _living(self) -> Iterator[Thread]:
+        return (self._thread(task) for task in self._scanner.tasks.values() if not task.ended)
+
+    def _thread(self, task: Task) -> Thread:
+        account = task.account
+        until = account.start + account.span
+        states = {state: Cell(t, None) for state, t in account.states(self._scanner.names).items()}
+        if self._counters.active:
+            states = self._counters.charge((task.tid, task.birth), states, ended=task.ended)
+        return Thread(
+            tid=task.tid,
+            pid=task.pid,
+            name=task.name,
+            birth=task.birth * self._clocks.clock_tick,
+            start=account.start,
+            end=until if task.ended else None,
+            until=until,
+            span=account.span,
+            states=self._marked.split(task, states),
+        )
+
+    def _ledger(self, now: int, threads: list[Thread]) -> Ledger:
+        losses = {
+            "unseen_ns": self._scanner.unseen + self._unseen_of_command,
+            "unseen_ends": self._scanner.ends_unseen,
+            "hidden": len(self._scanner.hidden),
+        }
+        return self._ledgers.make(
+            Window(self._start, now),
+            threads,
+            losses=losses,
+            exact=self._ended_exactly and all(task.exact for task in self._scanner.tasks.values() if not task.ended),
+            overhead=Overhead(time=self._pace.cost, events=self._scanner.looks),
+        )
+
+
+def _spare_descriptors() -> int:
+    """Return how many files may be kept open; the limit stays as it is, because a command would inherit another."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    try:
+        used = len(os.listdir("/proc/self/fd"))
+    except OSError:
+        used = SPARE_DESCRIPTORS
+    return max((limit if limit != resource.RLIM_INFINITY else 1 << 20) - used - SPARE_DESCRIPTORS, 0)
+
+
+def _time_of_children() -> int:
+    """Return the CPU time of all children that this process has waited for, in ns, in steps of a microsecond."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return round((usage.ru_utime + usage.ru_stime) * 1e9)

@@ -1,0 +1,99 @@
+"""A source that takes a profile beside its ledger.
+
+The ledger says how much time each thread had in each state, the profile where in the program that was. On the processor
+the kernel samples each thread every so many ns of its processor time, into a buffer of the thread's own; an eBPF
+program tells the state it was in. Off the processor the eBPF programs add up the time by stack, exactly. Without eBPF
+there are only the samples, of user code and of the kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from headway.linux.options import MeasureOptions, Selection
+from headway.model import Ledger, Profile
+
+from .assembling import FinishedProfile
+from .measurement import ProfileMeasurement
+
+__all__ = ["DEFAULT_FREQUENCY", "ProfileSource"]
+
+DEFAULT_FREQUENCY = 997
+"""Samples a second of processor time: a prime, so that no period of a program's or of the kernel's falls in step with
+it. Ten seconds of processor time are ten thousand samples, which tell a share of a half to within one per cent."""
+
+
+class ProfileSource:
+    """Measures a selection of threads, and samples them (`LinuxSource`); `profile` after `end`.
+
+    ``frequency``: samples a second of each thread's processor time.
+    """
+
+    def __init__(
+        self,
+        selection: Selection,
+        options: MeasureOptions = MeasureOptions(),  # noqa: B008
+        *,
+        prefer: str | None = None,
+        frequency: int = DEFAULT_FREQUENCY,
+    ) -> None:
+        self._selection, self._prefer = selection, prefer
+        self._options = replace(options, stacks=True)
+        self.name = "bpf"
+        self.period = max(1_000_000_000 // frequency, 1)
+        """ns of processor time from one sample to the next."""
+        self._measurement: ProfileMeasurement | None = None
+        self._finished: FinishedProfile | None = None
+
+    def begin(self) -> None:
+        """Start measuring and sampling. Raises HeadwayError; then nothing is left attached."""
+        self._measurement = ProfileMeasurement(self._selection, self._options, self._prefer, self.period)
+        self.name = self._measurement.source.name
+
+    @property
+    def _running(self) -> ProfileMeasurement:
+        if self._measurement is None:
+            raise RuntimeError("nothing is measured: begin() comes first, and nothing after close()")
+        return self._measurement
+
+    def poll_fds(self) -> Iterable[int]:
+        """Readable when the source has work, or threads have come."""
+        return self._running.poll_fds()
+
+    def service(self) -> float | None:
+        """Find new threads, and look into the buffers that are due."""
+        return self._running.service()
+
+    def wait_until_exit_is_seen(self, pid: int) -> None:
+        """As the source of the ledger does."""
+        self._running.source.wait_until_exit_is_seen(pid)
+
+    def read(self) -> Ledger:
+        """The ledger so far."""
+        return self._running.source.read()
+
+    def interval(self) -> Ledger:
+        """The ledger since the last one; the profile is of all of the time."""
+        return self._running.source.interval()
+
+    def end(self) -> Ledger:
+        """The ledger of all of the time; from now on nothing is measured, and `profile` can be had."""
+        self._finished = self._running.finish()
+        return self._finished.ledger
+
+    def end_interval(self) -> Ledger:
+        """Not of a profile: its ledger is of all of the time."""
+        return self.end()
+
+    def profile(self) -> Profile:
+        """What was sampled and added up until `end`, with names. May take seconds: symbols are read now."""
+        if self._finished is None:
+            raise RuntimeError("there is no profile yet: end() comes first")
+        return self._finished.profile()
+
+    def close(self) -> None:
+        """Detach and free everything; may be called again. A profile that has ended keeps what its names come from."""
+        if self._measurement is not None:
+            self._measurement.close()
+            self._measurement = None

@@ -1,0 +1,71 @@
+"""Address spaces: what each process that is sampled has mapped where, as the kernel tells of changes."""
+
+from __future__ import annotations
+
+import os
+import struct
+
+from headway.linux.perf.thread_buffers import COMM, FORK, MMAP2
+from headway.linux.procfs.maps import Mapping
+from headway.linux.symbols.frames import Stacks
+from headway.linux.symbols.modules import Modules, Space
+
+__all__ = ["CHANGES", "Spaces"]
+
+CHANGES = (COMM, FORK, MMAP2)
+"""The records that tell of changes (perf_event_open(2))."""
+
+_MMAP2_HEAD = struct.Struct("=IIQQQIIQQII")
+_MISC_EXEC = 1 << 13  # PERF_RECORD_MISC_COMM_EXEC
+_PROT_EXEC = 4
+
+
+class Spaces:
+    """The address spaces of processes, and the stacks with addresses in them; `close` closes the mapped files."""
+
+    def __init__(self) -> None:
+        self._modules = Modules()
+        self.stacks = Stacks(self._modules)
+        self._spaces: dict[int, Space] = {}
+
+    def of(self, pid: int) -> Space:
+        """Return what a process has mapped; one that is new is asked."""
+        if pid not in self._spaces:
+            self._know(pid, self._modules.space(pid))
+        return self._spaces[pid]
+
+    def known(self, pid: int) -> Space | None:
+        """Return what a process had mapped at last; None: it was never asked."""
+        return self._spaces.get(pid)
+
+    def change(self, kind: int, misc: int, body: bytes) -> None:
+        """Follow a record of the kernel's of one of the `CHANGES`."""
+        if kind == MMAP2 and len(body) >= _MMAP2_HEAD.size:
+            self._map(body)
+        elif kind == COMM and misc & _MISC_EXEC:
+            pid = struct.unpack_from("=I", body)[0]
+            if pid in self._spaces:
+                self._know(pid, Space(pid, self._modules))
+        elif kind == FORK:
+            pid, parent = struct.unpack_from("=II", body)
+            if pid != parent and parent in self._spaces:
+                self._know(pid, self._spaces[parent].copy(pid))
+
+    def close(self) -> None:
+        """Close all files."""
+        self._modules.close()
+
+    def _know(self, pid: int, space: Space) -> None:
+        self._spaces[pid] = space
+        self.stacks.know(pid)
+
+    def _map(self, body: bytes) -> None:
+        pid, _, start, length, offset, _, _, inode, _, protection, _ = _MMAP2_HEAD.unpack_from(body)
+        if pid not in self._spaces or not protection & _PROT_EXEC:
+            return
+        path = os.fsdecode(body[_MMAP2_HEAD.size : -16].partition(b"\0")[0])
+        mapping = Mapping(start, start + length, "r-xp", offset, inode, path, False)
+        space = self._spaces[pid]
+        if space.replaces(mapping):  # what was known of addresses there was of something else
+            space = self._spaces[pid] = space.copy(pid)
+        space.add(mapping)

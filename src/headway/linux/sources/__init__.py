@@ -1,1 +1,51 @@
-"""What yields ledgers of a running Linux: eBPF, /proc, and who chooses between them."""
+"""Sources: what yields the ledgers of a running Linux.
+
+`source` has the protocol that all of them implement, and `choose` takes the best one that works here. `ebpf` sees every
+change of state, `proc` looks at threads again and again, and `profiler` samples what one of these two measures.
+
+**The path of one context switch, from the kernel to a row of a table.** Paths are below ``linux/``.
+
+1. ``bpf/progress.bpf.c``, ``handle_sched_switch``: the kernel runs it at the tracepoint ``sched_switch``, with the
+   thread that leaves the processor and the one that comes.
+2. ``bpf/frame.h``, ``begin``, and ``bpf/cells.h``, ``charge``: the span since the last event of this processor goes to
+   the state that ends, in the cells of the processor and in those of the thread that leaves. What the event itself cost
+   goes to the state ``overhead``.
+3. ``bpf/progress.bpf.c``, ``away_state``: the state of the thread that leaves is ``ready`` if it was preempted, else a
+   wait, which ``sched_wakeup`` ends later (``woken``: from then on the thread is ``ready``).
+4. ``bpf/cells.h``, ``charge_away``: the thread that comes has its time since its own last event charged to the state
+   that it was in. This is where the ``ready`` time of a thread is counted, in its thread record.
+5. ``bpf/_memory.pyx``, ``Memory.read_threads`` and ``Memory.read_processors``: the maps with the thread records and
+   processors are mapped into this process, and are read as of one moment, the snapshot. A thread that has ended is not
+   there any more: its last switch (``close``) sent its totals through a ring buffer to ``Exits``.
+6. `ebpf.snapshots`, ``SnapshotReader.read``: all that a snapshot has, in one object.
+7. `ebpf.totals` or `ebpf.intervals`: a `headway.model.Ledger` of everything, or of the time since the last snapshot.
+8. ``session/measure.py`` gives the ledger to a command, and ``views/table.py`` makes a row of each of its threads.
+
+**The parts of the eBPF source**, in the order in which they come to be. Each is complete when its constructor returns.
+
+============================== =======================================================================================
+`ebpf.source`                  `BpfSource`, which implements the protocol
+`ebpf.measurement`             puts the parts together, and owns what must be released
+`ebpf.options`, `ebpf.targets` what the caller asks for, and what that means on this machine
+`ebpf.programs`                loading: programs and maps in the kernel, and their memory
+`ebpf.ended`                   threads that have ended
+``bpf/attaching.py``           attaching: to tracepoints, and to the page faults of each processor
+`ebpf.calibrating`             what events cost, found on a process of ours (``bpf/calibration.py``)
+`ebpf.regions`                 marked regions of processes that had some before
+`ebpf.transitions`             every transition, for recordings
+`ebpf.snapshots`               snapshots: readings of the maps
+`ebpf.losses`                  what could not be seen
+`ebpf.totals`                  a snapshot as a ledger
+`ebpf.intervals`               the difference between two snapshots as a ledger
+`ebpf.causes`                  what is behind the states, in the threads of a ledger
+`ebpf.ledgers`                 what all ledgers of a measurement have in common
+============================== =======================================================================================
+
+**The parts of the /proc source**: `proc.source` implements the protocol, and `proc.measurement` puts together the open
+tree (`proc.directory`), the steps of its times (`proc.clocks`), the threads to look at (`proc.discovery`), when to look
+(`proc.pace`), what a sleeping thread waits for (`proc.waits`) and what is said of the figures (`proc.ledgers`).
+
+**The parts of the profiler**: `profiler.source` implements the protocol, `profiler.measurement` runs a sampler beside a
+source, `profiler.samples` takes the samples, `profiler.spaces` knows what each process has mapped, and
+`profiler.assembling` makes the profile.
+"""

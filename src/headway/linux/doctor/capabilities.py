@@ -264,22 +264,51 @@ class System:
         return product if known else None
 
 
-_PROBES: list[tuple[str, Callable[[System], Capability]]] = []
-
-
-def _probe(name: str) -> Callable[[Callable[[System], Capability]], Callable[[System], Capability]]:
-    def register(probe: Callable[[System], Capability]) -> Callable[[System], Capability]:
-        _PROBES.append((name, probe))
-        return probe
-
-    return register
+def _probes() -> tuple[tuple[str, Callable[[System], Capability]], ...]:
+    """Return what probes each capability, in the order in which they are worth reading."""
+    return (
+        ("kernel", _kernel),
+        ("BTF", _btf),
+        ("privileges", _privileges),
+        ("bpf system call", _bpf_call),
+        ("lockdown", _lockdown),
+        ("libbpf", _libbpf),
+        ("eBPF object", _object),
+        ("eBPF programs", _programs),
+        ("tracepoints", _tracepoints),
+        ("more tracepoints", _more_tracepoints),
+        ("ring buffer", _ring_buffer),
+        ("task storage", _task_storage),
+        ("task iterator", _task_iterator),
+        ("hardware counters", _hardware_counters),
+        ("counters of progress", _counters_of_progress),
+        ("software counters", _software_counters),
+        ("marked functions", _uprobes),
+        ("perf_event_paranoid", _paranoid),
+        ("steal accounting", _steal),
+        ("IRQ time accounting", _irq_time),
+        ("exact user/system split", _split),
+        ("/proc schedstat", _schedstat),
+        ("/proc of others", _hidepid),
+        ("/proc syscall", _syscall),
+        ("/proc wchan", _wchan),
+        ("/proc children", _children),
+        ("delay accounting", _delays),
+        ("cgroup v2", _cgroup),
+        ("ptrace scope", _ptrace),
+        ("model-specific registers", _msr),
+        ("SMI counter", _smi),
+        ("pid namespace", _pid_namespace),
+        ("no container", _container),
+        ("clock", _clock),
+    )
 
 
 def capabilities(system: System | None = None) -> list[Capability]:
     """Probe everything and return the findings in the order in which they are best read. Never raises."""
     system = System() if system is None else system
     found = []
-    for name, probe in _PROBES:
+    for name, probe in _probes():
         try:
             found.append(probe(system))
         except (OSError, ValueError, struct.error, ctypes.ArgumentError, EventError) as error:
@@ -317,7 +346,6 @@ def _configured(system: System, name: str, option: str, there: str, missing: str
     return Capability(name, built, there, None) if built else Capability(name, False, missing, _rebuild(option))
 
 
-@_probe("kernel")
 def _kernel(system: System) -> Capability:
     release, machine = system.kernel.release(), system.kernel.machine()
     if machine in ARCHITECTURES:
@@ -325,7 +353,6 @@ def _kernel(system: System) -> Capability:
     return Capability("kernel", False, f"Linux {release} on {machine}; eBPF is supported on {', '.join(ARCHITECTURES)}")
 
 
-@_probe("BTF")
 def _btf(system: System) -> Capability:
     path = "/sys/kernel/btf/vmlinux"
     if not system.path(path).exists():
@@ -335,7 +362,6 @@ def _btf(system: System) -> Capability:
     return Capability("BTF", True, f"{path}, {len(system.btf) / 1e6:.1f} MB")
 
 
-@_probe("privileges")
 def _privileges(system: System) -> Capability:
     name = "privileges"
     restraints = []
@@ -358,7 +384,6 @@ def _privileges(system: System) -> Capability:
     return Capability(name, False, f"neither CAP_BPF with CAP_PERFMON nor CAP_SYS_ADMIN is effective{hint}", remedy)
 
 
-@_probe("bpf system call")
 def _bpf_call(system: System) -> Capability:
     name = "bpf system call"
     error = system.kernel.create_map()
@@ -374,7 +399,6 @@ def _bpf_call(system: System) -> Capability:
     return Capability(name, False, why, _SUDO)
 
 
-@_probe("lockdown")
 def _lockdown(system: System) -> Capability:
     text = system.text("/sys/kernel/security/lockdown")
     if text is None:
@@ -386,7 +410,6 @@ def _lockdown(system: System) -> Capability:
     return Capability("lockdown", True, f"mode {mode}")
 
 
-@_probe("libbpf")
 def _libbpf(system: System) -> Capability:
     version = system.kernel.libbpf()
     remedy = "sudo apt install libbpf1   (Fedora: sudo dnf install libbpf)"
@@ -402,7 +425,6 @@ def _libbpf(system: System) -> Capability:
     return Capability("libbpf", True, f"version {version[0]}.{version[1]}, {where}")
 
 
-@_probe("eBPF object")
 def _object(system: System) -> Capability:
     if system.object is not None:
         return Capability("eBPF object", True, f"in the package, {system.object.stat().st_size // 1024} KiB")
@@ -414,7 +436,6 @@ def _missing_tracepoints(system: System, names: Sequence[str]) -> list[str]:
     return [name for name in names if not system.typed(f"btf_trace_{name}")]
 
 
-@_probe("eBPF programs")
 def _programs(system: System) -> Capability:
     """Load the eBPF programs: only that shows whether this kernel's verifier accepts them."""
     name = "eBPF programs"
@@ -445,12 +466,6 @@ def _programs(system: System) -> Capability:
     )
 
 
-def _without_advice(error: HeadwayError) -> str:
-    """Return what is wrong, without the advice to use --source proc: the verdict says that /proc is used."""
-    return re.split(r"[:,;]? (?:or )?use --source proc\b", str(error), maxsplit=1)[0]
-
-
-@_probe("tracepoints")
 def _tracepoints(system: System) -> Capability:
     if not system.btf:
         return Capability("tracepoints", False, "not known without BTF")
@@ -460,7 +475,6 @@ def _tracepoints(system: System) -> Capability:
     return Capability("tracepoints", True, f"all {len(TRACEPOINTS)} that are needed")
 
 
-@_probe("more tracepoints")
 def _more_tracepoints(system: System) -> Capability:
     name = "more tracepoints"
     wanted = OPTIONAL_TRACEPOINTS.get(system.kernel.machine(), ())
@@ -481,22 +495,18 @@ def _btf_feature(system: System, name: str, symbol: str, there: str) -> Capabili
     return Capability(name, False, f"the kernel does not know {symbol}", "a newer kernel (5.15 has all of it)")
 
 
-@_probe("ring buffer")
 def _ring_buffer(system: System) -> Capability:
     return _btf_feature(system, "ring buffer", "BPF_MAP_TYPE_RINGBUF", "transitions can be recorded")
 
 
-@_probe("task storage")
 def _task_storage(system: System) -> Capability:
     return _btf_feature(system, "task storage", "BPF_MAP_TYPE_TASK_STORAGE", "a thread's cells can be kept with it")
 
 
-@_probe("task iterator")
 def _task_iterator(system: System) -> Capability:
     return _btf_feature(system, "task iterator", "bpf_iter__task", "existing threads can be measured exactly")
 
 
-@_probe("hardware counters")
 def _hardware_counters(system: System) -> Capability:
     name = "hardware counters"
     everywhere = system.kernel.open_counter(_CYCLES, -1, 0)
@@ -521,7 +531,6 @@ def _hardware_counters(system: System) -> Capability:
     return Capability(name, False, f"perf_event_open fails: {os.strerror(own)}")
 
 
-@_probe("counters of progress")
 def _counters_of_progress(system: System) -> Capability:
     """Return what is counted on this processor, by which entry of counters.toml, and why the rest is not."""
     name = "counters of progress"
@@ -545,7 +554,6 @@ def _words(figure: str) -> str:
     return figure.replace("_", " ")
 
 
-@_probe("software counters")
 def _software_counters(system: System) -> Capability:
     name = "software counters"
     errors = [system.kernel.open_counter(event, -1, 0) for event in perf.FAULTS]
@@ -556,7 +564,6 @@ def _software_counters(system: System) -> Capability:
     return Capability(name, False, f"page faults on a processor: {os.strerror(error)}", remedy)
 
 
-@_probe("marked functions")
 def _uprobes(system: System) -> Capability:
     name = "marked functions"
     if system.text("/sys/bus/event_source/devices/uprobe/type") is None:
@@ -568,7 +575,6 @@ def _uprobes(system: System) -> Capability:
     return Capability(name, True, "uprobes, at entry and return")
 
 
-@_probe("perf_event_paranoid")
 def _paranoid(system: System) -> Capability:
     name = "perf_event_paranoid"
     level = system.number("/proc/sys/kernel/perf_event_paranoid")
@@ -586,7 +592,6 @@ def _paranoid(system: System) -> Capability:
     return Capability(name, level <= 0, why, None if level <= 0 else "sudo sysctl kernel.perf_event_paranoid=0")
 
 
-@_probe("steal accounting")
 def _steal(system: System) -> Capability:
     name = "steal accounting"
     if not system.virtual:
@@ -597,7 +602,6 @@ def _steal(system: System) -> Capability:
     return Capability(name, False, missing, _rebuild("PARAVIRT_TIME_ACCOUNTING"))
 
 
-@_probe("IRQ time accounting")
 def _irq_time(system: System) -> Capability:
     return _configured(
         system,
@@ -608,7 +612,6 @@ def _irq_time(system: System) -> Capability:
     )
 
 
-@_probe("exact user/system split")
 def _split(system: System) -> Capability:
     name = "exact user/system split"
     for option in ("VIRT_CPU_ACCOUNTING_NATIVE", "VIRT_CPU_ACCOUNTING_GEN"):
@@ -623,7 +626,6 @@ def _split(system: System) -> Capability:
     return Capability(name, False, "not known: the kernel's configuration cannot be read")
 
 
-@_probe("/proc schedstat")
 def _schedstat(system: System) -> Capability:
     name = "/proc schedstat"
     fields = (system.text("/proc/self/schedstat") or "").split()
@@ -632,7 +634,6 @@ def _schedstat(system: System) -> Capability:
     return Capability(name, False, "no exact run and ready time of a thread in /proc", _rebuild("SCHED_INFO"))
 
 
-@_probe("/proc of others")
 def _hidepid(system: System) -> Capability:
     name = "/proc of others"
     mounts = [line.split() for line in (system.text("/proc/self/mounts") or "").splitlines()]
@@ -653,24 +654,20 @@ def _own_file(system: System, name: str, file: str, there: str, option: str | No
     return Capability(name, True, there)
 
 
-@_probe("/proc syscall")
 def _syscall(system: System) -> Capability:
     there = "what a thread waits in, by system call (of other users' threads: as root)"
     return _own_file(system, "/proc syscall", "syscall", there)
 
 
-@_probe("/proc wchan")
 def _wchan(system: System) -> Capability:
     return _own_file(system, "/proc wchan", "wchan", "what a thread waits in, by function of the kernel", "KALLSYMS")
 
 
-@_probe("/proc children")
 def _children(system: System) -> Capability:
     there = "children are found at once"
     return _own_file(system, "/proc children", "children", there, "PROC_CHILDREN")
 
 
-@_probe("delay accounting")
 def _delays(system: System) -> Capability:
     name = "delay accounting"
     switch = system.text("/proc/sys/kernel/task_delayacct")
@@ -681,7 +678,6 @@ def _delays(system: System) -> Capability:
     return Capability(name, False, "it is switched off", "sudo sysctl kernel.task_delayacct=1")
 
 
-@_probe("cgroup v2")
 def _cgroup(system: System) -> Capability:
     mounts = [line.split() for line in (system.text("/proc/self/mounts") or "").splitlines()]
     where = next((m[1] for m in mounts if len(m) > 2 and m[2] == "cgroup2"), None)
@@ -691,7 +687,6 @@ def _cgroup(system: System) -> Capability:
     return Capability("cgroup v2", False, "not mounted, so --cgroup cannot be used", remedy)
 
 
-@_probe("ptrace scope")
 def _ptrace(system: System) -> Capability:
     scope = system.number("/proc/sys/kernel/yama/ptrace_scope")
     if not scope:
@@ -705,7 +700,6 @@ def _ptrace(system: System) -> Capability:
     return Capability("ptrace scope", system.capable(_CAP_SYS_PTRACE), why, "sudo sysctl kernel.yama.ptrace_scope=0")
 
 
-@_probe("model-specific registers")
 def _msr(system: System) -> Capability:
     name = "model-specific registers"
     if system.kernel.machine() != "x86_64":
@@ -720,7 +714,6 @@ def _msr(system: System) -> Capability:
     return Capability(name, True, "/dev/cpu/0/msr can be read")
 
 
-@_probe("SMI counter")
 def _smi(system: System) -> Capability:
     name = "SMI counter"
     number = system.path("/sys/bus/event_source/devices/msr/events/smi")
@@ -734,7 +727,6 @@ def _smi(system: System) -> Capability:
     )
 
 
-@_probe("pid namespace")
 def _pid_namespace(system: System) -> Capability:
     name = "pid namespace"
     try:
@@ -746,7 +738,6 @@ def _pid_namespace(system: System) -> Capability:
     return Capability(name, False, "not the initial one: only threads in it can be seen", "docker run --pid=host …")
 
 
-@_probe("no container")
 def _container(system: System) -> Capability:
     name = "no container"
     signs = [path for path in ("/.dockerenv", "/run/.containerenv") if system.path(path).exists()]
@@ -762,7 +753,6 @@ def _container(system: System) -> Capability:
     return Capability(name, False, f"it seems to be one ({signs[0]}): privileges and /proc may be limited", remedy)
 
 
-@_probe("clock")
 def _clock(system: System) -> Capability:
     base = "/sys/devices/system/clocksource/clocksource0"
     current = system.text(f"{base}/current_clocksource")

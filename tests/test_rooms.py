@@ -23,7 +23,7 @@ FLOORS = (
     {"processors", "recording", "trace"},
     {"machine", "session"},
     {"views"},
-    {"testing"},
+    {"cli", "serving", "testing"},
     {"commands"},
     {"__init__", "__main__"},
 )

@@ -12,10 +12,9 @@ from contextlib import contextmanager, suppress
 import click
 
 from headway._version import __version__
+from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.extras import explained
-
-from .say import say
 
 __all__ = ["main"]
 

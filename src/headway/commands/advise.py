@@ -13,6 +13,7 @@ from typing import Any, TextIO
 import click
 
 from headway.advice import MAX_REMARKS, Advice, References, advise
+from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.linux.placement.controls import Controls
 from headway.linux.placement.cpuset import Plan, plan
@@ -26,7 +27,6 @@ from .options import Seconds, TargetOptions, measuring_options
 from .references import defaults_text, load_references, references_option
 from .report import die_of, report_to
 from .saved import saved_ledgers
-from .say import say
 
 __all__ = ["command"]
 

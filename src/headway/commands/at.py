@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.extras import need
 from headway.views.figures import with_unit
@@ -16,7 +17,6 @@ from headway.views.rows import print_rows
 
 from .display import patience
 from .report import tidy_end
-from .say import say
 
 if TYPE_CHECKING:
     from headway.recording.queries.instant import Doing, Instant

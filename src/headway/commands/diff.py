@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.extras import need
 from headway.model import Kind
@@ -17,7 +18,6 @@ from headway.views.rows import print_rows
 
 from .display import patience
 from .report import tidy_end
-from .say import say
 
 if TYPE_CHECKING:
     from headway.recording.queries.catalogue import Run

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.extras import need
 from headway.model import Quality, ThreadSeen, Window
@@ -22,7 +23,6 @@ from .display import display
 from .options import Ids
 from .output import binary_output, check_apart
 from .profiled import has_profile, narrowing_options
-from .say import say
 
 if TYPE_CHECKING:
     from headway.model import Batch, Profile

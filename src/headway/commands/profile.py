@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import click
 
+from headway.cli.say import say
 from headway.extras import need
 from headway.linux.options import Selection
 from headway.linux.sources.source import LinuxSource
@@ -15,7 +16,6 @@ from headway.session.measure import observe
 from .options import Seconds, TargetOptions, measuring_options
 from .profiled import show_profile
 from .report import die_of
-from .say import say
 
 __all__ = ["command"]
 

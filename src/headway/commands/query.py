@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from headway.cli.say import say
 from headway.extras import need
 from headway.views.printable import clean
 from headway.views.rows import Cell, print_rows
 
 from .display import patience
 from .report import tidy_end
-from .say import say
 
 if TYPE_CHECKING:
     from headway.recording.queries.tables import Tables

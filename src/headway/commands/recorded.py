@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from headway.advice import Advice, Facilities, advise
+from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.extras import need
 from headway.linux.placement.facilities import facilities
@@ -23,7 +24,6 @@ from .options import listing_options
 from .profiled import SHOWN, has_profile, narrowing_options, show_recorded_profile
 from .references import load_references
 from .report import report_to
-from .say import say
 
 if TYPE_CHECKING:
     from headway.recording.reader import Recording

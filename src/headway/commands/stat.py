@@ -8,6 +8,7 @@ from typing import TextIO
 import click
 
 from headway.advice import Advice, References, advise
+from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.linux.placement.facilities import facilities
 from headway.linux.sources.source import LinuxSource
@@ -18,7 +19,6 @@ from .html import html_option, page_if, write_ledger_page
 from .options import Milliseconds, Seconds, TargetOptions, listing_options, measuring_options
 from .references import load_references, references_option
 from .report import die_of, report_to
-from .say import say
 
 __all__ = ["command"]
 

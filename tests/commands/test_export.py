@@ -146,8 +146,9 @@ def test_a_full_disk_is_said(recorded: Path) -> None:
 
 
 _SHOWN_AT_ONCE = """
-from headway.commands import display, main
-display.LATENCY = 0.0
+from headway.cli import progress_bar
+from headway.commands import main
+progress_bar.LATENCY = 0.0
 main()
 """
 

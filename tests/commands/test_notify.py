@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.commands.notify import Notifier
+from headway.serving.notify import Notifier
 
 
 @pytest.fixture

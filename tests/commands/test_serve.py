@@ -25,9 +25,9 @@ from typing import Any
 import click
 import pytest
 
-from headway.commands.addresses import acl_lets_others, listen, parse_address, read_token
 from headway.commands.serve import command
 from headway.errors import HeadwayError
+from headway.serving.addresses import acl_lets_others, listen, parse_address, read_token
 
 parser = pytest.importorskip("prometheus_client.openmetrics.parser", reason="needs prometheus_client")
 

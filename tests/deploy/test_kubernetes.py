@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.deploy.deployed import CONTAINERFILE, DAEMONSET, UNIT, serve_options, unit_settings, unit_words
 
-from headway.commands.addresses import parse_address
+from headway.serving.addresses import parse_address
 from headway.views.metrics.site import HEALTH
 
 yaml = pytest.importorskip("yaml", reason="needs PyYAML")

@@ -217,7 +217,8 @@ def wait_until_it_sleeps(pid: int) -> None:
 
 PROGRAM_FOR_EVER = b"\x6f\x00\x00\x00"
 SHOWN_AT_ONCE = """
-from headway.commands import display, main
-display.LATENCY = 0.0
+from headway.cli import progress_bar
+from headway.commands import main
+progress_bar.LATENCY = 0.0
 main()
 """

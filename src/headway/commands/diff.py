@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from headway.cli.progress_bar import patience
 from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.extras import need
@@ -16,7 +17,6 @@ from headway.views.figures import with_unit
 from headway.views.printable import clean
 from headway.views.rows import print_rows
 
-from .display import patience
 from .report import tidy_end
 
 if TYPE_CHECKING:

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from headway.cli.progress_bar import display
 from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.extras import need
 from headway.model import Quality, ThreadSeen, Window
 from headway.views.printable import clean
 
-from .display import display
 from .options import Ids
 from .output import binary_output, check_apart
 from .profiled import has_profile, narrowing_options

@@ -18,17 +18,17 @@ from headway.linux.procfs.status import status as status_of
 from headway.linux.sources.choose import start_source
 from headway.linux.sources.source import LinuxSource, SourceAround
 from headway.model import Ledger
+from headway.serving.addresses import DEFAULT, listen, parse_address, read_token
+from headway.serving.listener import Push, start_listener
+from headway.serving.notify import Notifier
 from headway.session.measure import observe
 from headway.views.metrics.feed import hand_over
 from headway.views.metrics.otlp import PushExporter, interval_seconds
 from headway.views.metrics.site import cost_of_ourselves
 from headway.views.metrics.totals import By, Totals
 
-from .addresses import DEFAULT, listen, parse_address, read_token
-from .notify import Notifier
 from .options import Milliseconds, Seconds, TargetOptions, measuring_options
 from .report import die_of
-from .serving import Push, start_listener
 
 __all__ = ["command"]
 

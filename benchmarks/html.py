@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 
 from tests.browser import ask, browser, load, missing
 
-from headway.commands.html import write_recording_page
+from headway.cli.pages import write_recording_page
 from headway.model import Ledger, Precision, Quality, Window
 from headway.recording.document import Document
 from headway.recording.reader import Recording

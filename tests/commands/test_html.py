@@ -16,7 +16,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from headway.commands.html import write_recording_page
+from headway.cli.pages import write_recording_page
 from headway.model import NO_STATE, Ledger, kind_of
 from headway.recording.format import part_name
 from headway.recording.queries.catalogue import find

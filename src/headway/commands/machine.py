@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
 import click
 
+from headway.cli.pages import html_option, page_if, write_ledger_page
 from headway.cli.progress_bar import Display, display
 from headway.errors import HeadwayError
 from headway.machine.config import Config
 
-from .html import html_option, page_if, write_ledger_page
 from .report import report_to
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from headway.advice import Advice, Facilities, advise
+from headway.cli.pages import html_option, write_recording_page
 from headway.cli.progress_bar import patience
 from headway.cli.say import say
 from headway.errors import HeadwayError
@@ -19,7 +20,6 @@ from headway.linux.placement.facilities import facilities
 from headway.model import Ledger
 from headway.views.printable import clean
 
-from .html import html_option, write_recording_page
 from .options import listing_options
 from .profiled import SHOWN, has_profile, narrowing_options, show_recorded_profile
 from .references import load_references

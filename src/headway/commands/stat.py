@@ -8,6 +8,7 @@ from typing import TextIO
 import click
 
 from headway.advice import Advice, References, advise
+from headway.cli.pages import html_option, page_if, write_ledger_page
 from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.linux.placement.facilities import facilities
@@ -15,7 +16,6 @@ from headway.linux.sources.source import LinuxSource
 from headway.model import Ledger
 from headway.session.measure import observe
 
-from .html import html_option, page_if, write_ledger_page
 from .options import Milliseconds, Seconds, TargetOptions, listing_options, measuring_options
 from .references import load_references, references_option
 from .report import die_of, report_to

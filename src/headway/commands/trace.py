@@ -354,10 +354,9 @@ def _write_file(output: str, fill: Callable[[Tracks], list[str]], left_out: str)
 
 def _write_page(output: str, fill: Callable[[Tracks], list[str]], left_out: str, *, title: str) -> None:
     """The export as a page, and what has to be said of it."""
+    from headway.cli.pages import page_to
     from headway.views.html.document import Subject
     from headway.views.html.stretches import Stretches
-
-    from .html import page_to
 
     with page_to(output) as stream:
         tracks = Stretches()

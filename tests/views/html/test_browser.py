@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from headway.advice import Advice
-from headway.commands.html import page_to, write_ledger_page, write_recording_page
+from headway.cli.pages import page_to, write_ledger_page, write_recording_page
 from headway.model import Behind, Cause, Ledger, Thread
 from headway.recording.queries.catalogue import find
 from headway.recording.queries.instant import at

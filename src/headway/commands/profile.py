@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import click
 
+from headway.cli.profiles import show_profile
 from headway.cli.say import say
 from headway.extras import need
 from headway.linux.options import Selection
@@ -14,7 +15,6 @@ from headway.linux.sources.source import LinuxSource
 from headway.session.measure import observe
 
 from .options import Seconds, TargetOptions, measuring_options
-from .profiled import show_profile
 from .report import die_of
 
 __all__ = ["command"]

@@ -12,6 +12,7 @@ import click
 
 from headway.advice import Advice, Facilities, advise
 from headway.cli.pages import html_option, write_recording_page
+from headway.cli.profiles import SHOWN, has_profile, narrowing_options, show_recorded_profile
 from headway.cli.progress_bar import patience
 from headway.cli.say import say
 from headway.errors import HeadwayError
@@ -21,7 +22,6 @@ from headway.model import Ledger
 from headway.views.printable import clean
 
 from .options import listing_options
-from .profiled import SHOWN, has_profile, narrowing_options, show_recorded_profile
 from .references import load_references
 from .report import report_to
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from headway.advice import Advice
-from headway.commands.output import binary_output, check_apart
 from headway.errors import HeadwayError
 from headway.model import Ledger
+
+from .output import binary_output, check_apart
 
 if TYPE_CHECKING:
     from headway.model import Profile

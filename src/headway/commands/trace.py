@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from headway.cli.output import binary_output, check_apart
 from headway.extras import need
 from headway.views.rows import print_rows
 
 from . import trace_threads
-from .output import binary_output, check_apart
 
 if TYPE_CHECKING:
     from headway.trace.alignment import Fit

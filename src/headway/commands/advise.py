@@ -13,6 +13,7 @@ from typing import Any, TextIO
 import click
 
 from headway.advice import MAX_REMARKS, Advice, References, advise
+from headway.cli.report import die_of, report_to
 from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.linux.placement.controls import Controls
@@ -25,7 +26,6 @@ from headway.session.measure import observe
 
 from .options import Seconds, TargetOptions, measuring_options
 from .references import defaults_text, load_references, references_option
-from .report import die_of, report_to
 from .saved import saved_ledgers
 
 __all__ = ["command"]

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from headway.cli.progress_bar import patience
+from headway.cli.report import tidy_end
 from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.extras import need
 from headway.views.figures import with_unit
 from headway.views.printable import clean
 from headway.views.rows import print_rows
-
-from .report import tidy_end
 
 if TYPE_CHECKING:
     from headway.recording.queries.instant import Doing, Instant

@@ -12,6 +12,7 @@ from typing import TextIO
 import click
 from rich.console import Console
 
+from headway.cli.report import die_of, report_to
 from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.model import Ledger, Sample, Window
@@ -25,7 +26,6 @@ from headway.views.utilisation import print_sample
 from headway.views.utilisation_json import cpu_json
 
 from .options import Milliseconds, ProcessorList, Seconds
-from .report import die_of, report_to
 
 __all__ = ["command"]
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headway.cli.progress_bar import patience
+from headway.cli.report import tidy_end
 from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.extras import need
@@ -16,8 +17,6 @@ from headway.model import Kind
 from headway.views.figures import with_unit
 from headway.views.printable import clean
 from headway.views.rows import print_rows
-
-from .report import tidy_end
 
 if TYPE_CHECKING:
     from headway.recording.queries.catalogue import Run

@@ -15,10 +15,9 @@ import click
 
 from headway.cli.pages import html_option, page_if, write_ledger_page
 from headway.cli.progress_bar import Display, display
+from headway.cli.report import report_to
 from headway.errors import HeadwayError
 from headway.machine.config import Config
-
-from .report import report_to
 
 if TYPE_CHECKING:
     from rich.console import Console

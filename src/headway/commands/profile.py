@@ -8,6 +8,7 @@ from dataclasses import replace
 import click
 
 from headway.cli.profiles import show_profile
+from headway.cli.report import die_of
 from headway.cli.say import say
 from headway.extras import need
 from headway.linux.options import Selection
@@ -15,7 +16,6 @@ from headway.linux.sources.source import LinuxSource
 from headway.session.measure import observe
 
 from .options import Seconds, TargetOptions, measuring_options
-from .report import die_of
 
 __all__ = ["command"]
 

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headway.cli.progress_bar import patience
+from headway.cli.report import tidy_end
 from headway.cli.say import say
 from headway.extras import need
 from headway.views.printable import clean
 from headway.views.rows import Cell, print_rows
-
-from .report import tidy_end
 
 if TYPE_CHECKING:
     from headway.recording.queries.tables import Tables

@@ -14,6 +14,7 @@ from headway.advice import Advice, Facilities, advise
 from headway.cli.pages import html_option, write_recording_page
 from headway.cli.profiles import SHOWN, has_profile, narrowing_options, show_recorded_profile
 from headway.cli.progress_bar import patience
+from headway.cli.report import report_to
 from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.extras import need
@@ -23,7 +24,6 @@ from headway.views.printable import clean
 
 from .options import listing_options
 from .references import load_references
-from .report import report_to
 
 if TYPE_CHECKING:
     from headway.recording.reader import Recording

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 import click
 
+from headway.cli.report import die_of
 from headway.errors import HeadwayError
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.privileges import Capability, User, give_up, permitted, user_named
@@ -28,7 +29,6 @@ from headway.views.metrics.site import cost_of_ourselves
 from headway.views.metrics.totals import By, Totals
 
 from .options import Milliseconds, Seconds, TargetOptions, measuring_options
-from .report import die_of
 
 __all__ = ["command"]
 

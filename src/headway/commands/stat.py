@@ -9,6 +9,7 @@ import click
 
 from headway.advice import Advice, References, advise
 from headway.cli.pages import html_option, page_if, write_ledger_page
+from headway.cli.report import die_of, report_to
 from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.linux.placement.facilities import facilities
@@ -18,7 +19,6 @@ from headway.session.measure import observe
 
 from .options import Milliseconds, Seconds, TargetOptions, listing_options, measuring_options
 from .references import load_references, references_option
-from .report import die_of, report_to
 
 __all__ = ["command"]
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from headway.advice import Advice, Facilities, References, advise
+from headway.cli.report import die_of
 from headway.errors import HeadwayError
 from headway.linux.placement.facilities import facilities
 from headway.linux.sources.source import LinuxSource
@@ -23,7 +24,6 @@ from headway.session.measure import caught_signals, measuring, observe, patient_
 
 from .options import Milliseconds, Seconds, TargetOptions, measuring_options
 from .references import load_references, references_option
-from .report import die_of
 
 if TYPE_CHECKING:
     from headway.views.screen.app import TopApp

@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from headway.commands import record as command
-from headway.commands import recorded
+from headway.commands import report
 from headway.commands.record import Size
 from headway.errors import HeadwayError
 from headway.linux.options import Selection
@@ -207,7 +207,7 @@ def test_a_report_of_a_recording(tmp_path: Path) -> None:
     observation, _ = record(lambda _: source, writer, Selection(), ("true",))
     documents = []
     for option in ([], ["--recount"]):
-        found = CliRunner().invoke(recorded.command, ["--json", *option, str(tmp_path / "a.hw")])
+        found = CliRunner().invoke(report.command, ["--json", *option, str(tmp_path / "a.hw")])
         assert found.exit_code == 0, found.output
         documents.append(json.loads(found.output))
         assert documents[-1]["source"] == "recording"
@@ -217,11 +217,11 @@ def test_a_report_of_a_recording(tmp_path: Path) -> None:
     for one, other in zip(*threads, strict=True):
         assert sorted(map(str, one.pop("states"))) == sorted(map(str, other.pop("states")))
         assert one == other
-    found = CliRunner().invoke(recorded.command, ["-v", str(tmp_path / "a.hw")])
+    found = CliRunner().invoke(report.command, ["-v", str(tmp_path / "a.hw")])
     assert found.exit_code == 0
     assert "RPI" in found.output
     out = tmp_path / "report.txt"
-    assert CliRunner().invoke(recorded.command, ["-o", str(out), str(tmp_path / "a.hw")]).exit_code == 0
+    assert CliRunner().invoke(report.command, ["-o", str(out), str(tmp_path / "a.hw")]).exit_code == 0
     assert "RPI" in out.read_text()
 
 

@@ -37,8 +37,6 @@ _COMMANDS = {
     "trace": "instruction traces from a trace port: every instruction with its cycle, cores aligned",
     "schema": "the JSON Schema of what stat, cpu, report of a profile, or diff prints as JSON",
 }
-_MODULES = {"report": "recorded"}
-"""Where a subcommand's module has another name than itself."""
 _FAILED = 125
 
 
@@ -65,7 +63,7 @@ class _Group(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         with _ended_by_an_interrupt():
-            module = importlib.import_module(f"headway.commands.{_MODULES.get(cmd_name, cmd_name)}")
+            module = importlib.import_module(f"headway.commands.{cmd_name}")
         command: click.Command = module.command
         command.short_help = _COMMANDS[cmd_name]
         return command

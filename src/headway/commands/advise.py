@@ -13,6 +13,7 @@ from typing import Any, TextIO
 import click
 
 from headway.advice import MAX_REMARKS, Advice, References, advise
+from headway.cli.options import Seconds, TargetOptions, measuring_options
 from headway.cli.report import die_of, report_to
 from headway.cli.say import say
 from headway.errors import HeadwayError
@@ -24,7 +25,6 @@ from headway.linux.sources.source import LinuxSource
 from headway.model import Ledger, merge
 from headway.session.measure import observe
 
-from .options import Seconds, TargetOptions, measuring_options
 from .references import defaults_text, load_references, references_option
 from .saved import saved_ledgers
 

@@ -12,6 +12,7 @@ from typing import TextIO
 import click
 from rich.console import Console
 
+from headway.cli.options import Milliseconds, ProcessorList, Seconds
 from headway.cli.report import die_of, report_to
 from headway.cli.say import say
 from headway.errors import HeadwayError
@@ -24,8 +25,6 @@ from headway.views.interval import heading
 from headway.views.lines import Line
 from headway.views.utilisation import print_sample
 from headway.views.utilisation_json import cpu_json
-
-from .options import Milliseconds, ProcessorList, Seconds
 
 __all__ = ["command"]
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from headway.cli.options import Ids
 from headway.cli.output import binary_output, check_apart
 from headway.cli.profiles import has_profile, narrowing_options
 from headway.cli.progress_bar import display
@@ -21,8 +22,6 @@ from headway.errors import HeadwayError
 from headway.extras import need
 from headway.model import Quality, ThreadSeen, Window
 from headway.views.printable import clean
-
-from .options import Ids
 
 if TYPE_CHECKING:
     from headway.model import Batch, Profile

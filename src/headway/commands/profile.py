@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import click
 
+from headway.cli.options import Seconds, TargetOptions, measuring_options
 from headway.cli.profiles import show_profile
 from headway.cli.report import die_of
 from headway.cli.say import say
@@ -14,8 +15,6 @@ from headway.extras import need
 from headway.linux.options import Selection
 from headway.linux.sources.source import LinuxSource
 from headway.session.measure import observe
-
-from .options import Seconds, TargetOptions, measuring_options
 
 __all__ = ["command"]
 

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from headway.cli.options import Seconds, TargetOptions, measuring_options
 from headway.cli.progress_bar import Display, display
 from headway.cli.report import die_of
 from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.extras import need
 from headway.linux.sources.choose import cause, may_use_bpf
-
-from .options import Seconds, TargetOptions, measuring_options
 
 if TYPE_CHECKING:
     from headway.model import Ledger

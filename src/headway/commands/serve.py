@@ -10,6 +10,7 @@ from contextlib import suppress
 
 import click
 
+from headway.cli.options import Milliseconds, Seconds, TargetOptions, measuring_options
 from headway.cli.report import die_of
 from headway.errors import HeadwayError
 from headway.linux.options import MeasureOptions, Selection
@@ -27,8 +28,6 @@ from headway.views.metrics.feed import hand_over
 from headway.views.metrics.otlp import PushExporter, interval_seconds
 from headway.views.metrics.site import cost_of_ourselves
 from headway.views.metrics.totals import By, Totals
-
-from .options import Milliseconds, Seconds, TargetOptions, measuring_options
 
 __all__ = ["command"]
 

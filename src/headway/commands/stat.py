@@ -8,6 +8,7 @@ from typing import TextIO
 import click
 
 from headway.advice import Advice, References, advise
+from headway.cli.options import Milliseconds, Seconds, TargetOptions, listing_options, measuring_options
 from headway.cli.pages import html_option, page_if, write_ledger_page
 from headway.cli.report import die_of, report_to
 from headway.cli.say import say
@@ -17,7 +18,6 @@ from headway.linux.sources.source import LinuxSource
 from headway.model import Ledger
 from headway.session.measure import observe
 
-from .options import Milliseconds, Seconds, TargetOptions, listing_options, measuring_options
 from .references import load_references, references_option
 
 __all__ = ["command"]

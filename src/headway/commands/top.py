@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from headway.advice import Advice, Facilities, References, advise
+from headway.cli.options import Milliseconds, Seconds, TargetOptions, measuring_options
 from headway.cli.report import die_of
 from headway.errors import HeadwayError
 from headway.linux.placement.facilities import facilities
@@ -22,7 +23,6 @@ from headway.linux.sources.source import LinuxSource
 from headway.model import Ledger, merge
 from headway.session.measure import caught_signals, measuring, observe, patient_collector, wait_for
 
-from .options import Milliseconds, Seconds, TargetOptions, measuring_options
 from .references import load_references, references_option
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from headway.advice import Advice, Facilities, advise
+from headway.cli.options import listing_options
 from headway.cli.pages import html_option, write_recording_page
 from headway.cli.profiles import SHOWN, has_profile, narrowing_options, show_recorded_profile
 from headway.cli.progress_bar import patience
@@ -22,7 +23,6 @@ from headway.linux.placement.facilities import facilities
 from headway.model import Ledger
 from headway.views.printable import clean
 
-from .options import listing_options
 from .references import load_references
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from tests.ledgers import ledgers
 
-from headway.advice import Advice, Facilities, Interrupt, References, Remedy, advise
+from headway.advice import Advice, Facilities, Interrupt, Remedy, Thresholds, advise
 from headway.model import Behind, Cause, Cell, Counted, Kind, Ledger, Processor, Thread, Window
 
 SECOND = 10**9
@@ -37,10 +37,10 @@ def test_a_thread_that_makes_progress_needs_no_advice() -> None:
 
 def test_what_is_lost_is_looked_at_only_when_it_passes_its_reference() -> None:
     found = ledger(thread(user=0.8, kernel__read=0.2))
-    assert advise(found, References(td=0.21)) == ()
-    assert advise(found, References(kpi=1.0)) == ()
-    (advice,) = advise(found, References(td=0.19))
-    assert (advice.thread, advice.index, advice.value, advice.reference) == (4712, "kpi", 1.0, 0.25)
+    assert advise(found, Thresholds(td=0.21)) == ()
+    assert advise(found, Thresholds(kpi=1.0)) == ()
+    (advice,) = advise(found, Thresholds(td=0.19))
+    assert (advice.thread, advice.index, advice.value, advice.threshold) == (4712, "kpi", 1.0, 0.25)
 
 
 @pytest.mark.parametrize(
@@ -224,14 +224,14 @@ def test_the_machine_has_no_shell() -> None:
 
 @given(ledgers())
 def test_advice_is_bounded_worst_first_and_about_threads_that_are_there(found: Ledger) -> None:
-    everything = advise(found, References(most=1000))
-    assert advise(found) == everything[: References().most]
+    everything = advise(found, Thresholds(most=1000))
+    assert advise(found) == everything[: Thresholds().most]
     assert len({(a.thread, a.index, a.text) for a in everything}) == len(everything)
     by_tid = {t.tid: t for t in found.threads}
     kinds = {"mpi": Kind.MEMORY, "kpi": Kind.KERNEL, "iopi": Kind.POLL, "ready": Kind.READY}
     lost = []
     for advice in everything:
-        assert advice.value > advice.reference
+        assert advice.value > advice.threshold
         assert advice.value <= 1
         if advice.thread is None:
             continue

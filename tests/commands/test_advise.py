@@ -67,8 +67,8 @@ def test_a_saved_document_gives_advice_with_figures_and_references_in_80_columns
     done = run("advise", "--from", saved(tmp_path, user=0.5, poll__recvfrom__socket=0.3, kernel__recvfrom=0.2))
     assert done.returncode == 0
     assert done.stdout == ""
-    assert "worker 4712: IOPI is 60 % of the lost time (Td), reference 25 %" in done.stderr
-    assert "worker 4712: KPI is 40 % of the lost time (Td), reference 25 %" in done.stderr
+    assert "worker 4712: IOPI is 60 % of the lost time (Td), threshold 25 %" in done.stderr
+    assert "worker 4712: KPI is 40 % of the lost time (Td), threshold 25 %" in done.stderr
     assert "SO_BUSY_POLL" in done.stderr
     assert all(len(line) <= 80 for line in done.stderr.splitlines())
 
@@ -82,26 +82,26 @@ def test_references_count(tmp_path: Path) -> None:
     file = saved(tmp_path, user=0.5, kernel__read=0.5)
     mine = tmp_path / "mine.toml"
     mine.write_text("td = 0.6\n")
-    done = run("advise", "--from", file, "--references", mine)
-    assert done.stderr == "one thread measured: none loses more than the reference values allow\n"
+    done = run("advise", "--from", file, "--thresholds", mine)
+    assert done.stderr == "one thread measured: none loses more than the thresholds allow\n"
     mine.write_text("td = 2\n")
-    refused(run("advise", "--from", file, "--references", mine), str(mine), "td is 2", "a share from 0 to 1")
-    refused(run("stat", "--references", mine, "--", "true"), str(mine), "td is 2")
+    refused(run("advise", "--from", file, "--thresholds", mine), str(mine), "td is 2", "a share from 0 to 1")
+    refused(run("stat", "--thresholds", mine, "--", "true"), str(mine), "td is 2")
 
 
 def test_the_default_references_are_printed_to_start_from() -> None:
-    done = run("advise", "--print-references")
+    done = run("advise", "--print-thresholds")
     assert tomllib.loads(done.stdout)["td"] == 0.10
     assert done.stdout.startswith("#")
 
 
-def test_json_has_the_advice_of_the_schema_and_the_references(tmp_path: Path) -> None:
+def test_json_has_the_advice_of_the_schema_and_the_thresholds(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     done = run("advise", "--json", "-o", out, "--from", saved(tmp_path, user=0.5, ready=0.3))
     assert (done.returncode, done.stderr) == (0, "")
     document = json.loads(out.read_text())
     assert document["schema"] == "headway.advise/1"
-    assert document["references"]["ready"] == 0.10
+    assert document["thresholds"]["ready"] == 0.10
     assert document["advice"][0]["remedy"] == {"action": "partition", "pid": 4711, "processors": 1, "neighbours": []}
     jsonschema.validate(document["advice"], schema()["properties"]["advice"])
 
@@ -128,7 +128,7 @@ def test_a_command_is_measured_and_its_exit_status_kept() -> None:
         (("--apply", "-p", "1"), "no terminal to ask on: add --yes"),
         (("--undo", "../../etc/passwd"), "not the name of a plan"),
         (("--undo", "ffffff"), "no plan ffffff"),
-        (("--references", "/nonexistent", "--", "true"), "cannot be read"),
+        (("--thresholds", "/nonexistent", "--", "true"), "cannot be read"),
     ],
 )
 def test_mistakes_are_one_sentence(words: tuple[str, ...], sentence: str) -> None:
@@ -144,10 +144,10 @@ def test_a_file_that_is_no_document_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_process_without_neighbours_has_nothing_to_apply(busy: int) -> None:
-    references = "ready = 1.0\n"
-    file = Path(os.environ["XDG_CONFIG_HOME"]) / "headway/references.toml"
+    thresholds = "ready = 1.0\n"
+    file = Path(os.environ["XDG_CONFIG_HOME"]) / "headway/thresholds.toml"
     file.parent.mkdir(parents=True)
-    file.write_text(references)
+    file.write_text(thresholds)
     done = run("advise", "--apply", "--yes", "-p", str(busy), "-d", "0.3")
     assert done.returncode == 0, done.stderr
     assert "nothing to apply" in done.stderr

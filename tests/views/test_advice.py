@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from tests.ledgers import any_state_names, ledgers
 
-from headway.advice import Advice, Facilities, Interrupt, References, advise, patterns
+from headway.advice import Advice, Facilities, Interrupt, Thresholds, advise, patterns
 from headway.advice.patterns import Pattern
 from headway.model import Cell, Ledger, Thread, Window
 from headway.views.advice import what_would_help
@@ -22,7 +22,7 @@ from headway.views.lines import show, text_of
 from headway.views.printable import width_of
 
 HERE = Facilities((0, 1), 1, True, (Interrupt(24, "eth0", "0-1", {0: 5, 1: 7}),))
-EVERYTHING = References(td=0, mpi=0, kpi=0, iopi=0, ready=0, stolen=0, interrupts=0, wait=0, least_ns=0, most=1000)
+EVERYTHING = Thresholds(td=0, mpi=0, kpi=0, iopi=0, ready=0, stolen=0, interrupts=0, wait=0, least_ns=0, most=1000)
 SECOND = 10**9
 LEDGER = Ledger(
     "bpf",
@@ -100,13 +100,13 @@ def test_it_names_the_index_the_value_the_reference_the_cause_and_a_command() ->
 
 EXPECTED = """\
 what would help
-  worker 4712: ready is 30 % of the time it could run, reference 10 %
-    30% of the time it could run, it waited for a processor: other processes
-    want the same ones; keep 1 for this process alone (the command shows its
-    plan, and asks)
+  worker 4712: ready is 30 % of the time it could run, threshold 10 %
+    30% of the time it could run, it waited for a processor: others want the
+    same ones; keep 1 for this process alone (the command shows its plan, and
+    asks)
     $ sudo headway advise --apply -a -p 4711
     to undo: $ sudo headway advise --undo
-  worker 4712: IOPI is 100 % of the lost time (Td), reference 25 %
+  worker 4712: IOPI is 100 % of the lost time (Td), threshold 25 %
     100% of the lost time is polling, most in epoll_wait of epoll: with a
     timeout of 0 it comes back empty at once: give it the time until there is
     something else to do, or -1 to wait as long as it takes
@@ -129,7 +129,7 @@ def test_the_machine_is_named_where_it_is_no_threads_matter() -> None:
 
 
 def test_every_index_has_its_words() -> None:
-    assert {f.name for f in fields(Advice)} >= {"index", "value", "reference", "command", "undo", "remedy"}
+    assert {f.name for f in fields(Advice)} >= {"index", "value", "threshold", "command", "undo", "remedy"}
     for index in ("mpi", "kpi", "iopi", "ready", "stolen", "wait"):
         advice = Advice(None, index, 0.5, 0.1, "text", None)
         (_, line, *_) = what_would_help(LEDGER, [advice], 120, figures=True)

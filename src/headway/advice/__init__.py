@@ -2,7 +2,7 @@
 
 from .advise import Advice, advise
 from .facilities import Facilities, Interrupt
-from .references import MAX_REMARKS, References
 from .remedy import Remedy
+from .thresholds import MAX_REMARKS, Thresholds
 
-__all__ = ["MAX_REMARKS", "Advice", "Facilities", "Interrupt", "References", "Remedy", "advise"]
+__all__ = ["MAX_REMARKS", "Advice", "Facilities", "Interrupt", "Remedy", "Thresholds", "advise"]

@@ -1,9 +1,9 @@
 """The policy over the indices: what would help a thread to make more progress.
 
-When the time lost on the processor (Td, or its lower bound RPI - EPI) exceeds its threshold, the policy looks at MPI,
-KPI and IOPI. Where one of them exceeds its own threshold, the state with most of its time names the cause, and the
-cause names what helps. Time off the processor is not progress lost on it, but the policy reports it too: waiting for a
-processor, time stolen by the hypervisor, and what a thread mostly waits for.
+When the time lost on the processor (Td, or its lower bound RPI - EPI) passes its threshold, MPI, KPI and IOPI are
+looked at; where one of them passes its own, the state that takes most of it names the cause, and the cause what helps.
+Time off the processor is no progress lost on it, but said too: waiting for a processor, time stolen by the hypervisor,
+and what a thread mostly waits for.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from headway.model.ledger import Ledger, Thread
 from . import patterns
 from .facilities import Facilities, Interrupt
 from .patterns import Pattern
-from .references import References
 from .remedy import Contentions, Remedy, able
+from .thresholds import Thresholds
 
 __all__ = ["Advice", "advise"]
 
@@ -33,10 +33,10 @@ class Advice:
     thread: int | None
     """The tid; None: the advice is about the whole machine."""
     index: str
-    """The figure that exceeds its threshold: ``mpi``, ``kpi``, ``iopi``, ``ready``, ``stolen`` or ``wait``."""
+    """What passed its threshold: ``mpi``, ``kpi``, ``iopi``, ``ready``, ``stolen`` or ``wait``."""
     value: float
-    """The figure, a share from 0 to 1. `References` says of what."""
-    reference: float
+    """The share that it has, from 0 to 1; of what, see `Thresholds`."""
+    threshold: float
     text: str
     command: str | None
     """The command that shows the cause or changes it; None if there is none."""
@@ -63,7 +63,7 @@ class _Finding:
     thread: Thread
     index: str
     value: float
-    reference: float
+    threshold: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class _Helps:
 
 
 def advise(
-    ledger: Ledger, references: References | None = None, facilities: Facilities | None = None
+    ledger: Ledger, thresholds: Thresholds | None = None, facilities: Facilities | None = None
 ) -> tuple[Advice, ...]:
     """Return the advice for a ledger, the most time lost first, and at the end what threads mostly wait for.
 
@@ -86,7 +86,7 @@ def advise(
     most. ``facilities`` describes the machine on which the advice is to be followed. Commands for what that machine
     does not have are left out.
     """
-    r = references or References()
+    r = thresholds or Thresholds()
     where = facilities or Facilities()
     rows = [(thread, ledger.times(thread)) for thread in ledger.threads]
     losses = sorted(_losses(ledger, rows, r), key=lambda f: (-f.lost, f.thread.key, f.index))
@@ -96,7 +96,7 @@ def advise(
     return (*(advice for _, _, advice in ranked), *_of_waiting(ledger, rows, r))[: r.most]
 
 
-def _losses(ledger: Ledger, rows: _Rows, r: References) -> Iterator[_Finding]:
+def _losses(ledger: Ledger, rows: _Rows, r: Thresholds) -> Iterator[_Finding]:
     least = r.interest * ledger.window.duration
     if ledger.time_unit == "ns":
         least = max(least, r.least_ns)
@@ -111,14 +111,14 @@ def _losses(ledger: Ledger, rows: _Rows, r: References) -> Iterator[_Finding]:
         td = rpi - times[Kind.EFFECTIVE]
         if td <= r.td * rpi:
             continue
-        for index, kind, reference in (
+        for index, kind, threshold in (
             ("mpi", Kind.MEMORY, r.mpi),
             ("kpi", Kind.KERNEL, r.kpi),
             ("iopi", Kind.POLL, r.iopi),
         ):
             part = times[kind]
-            if part > reference * td:
-                yield _Finding(part, thread, index, part / td, reference)
+            if part > threshold * td:
+                yield _Finding(part, thread, index, part / td, threshold)
 
 
 def _of_threads(ledger: Ledger, losses: list[_Finding], where: Facilities) -> Iterator[tuple[_Finding, Advice]]:
@@ -143,7 +143,7 @@ def _of_threads(ledger: Ledger, losses: list[_Finding], where: Facilities) -> It
             finding.thread.tid,
             finding.index,
             finding.value,
-            finding.reference,
+            finding.threshold,
             text,
             _command(helps.command, finding.thread, living),
             helps.undo,
@@ -297,7 +297,7 @@ def _ready(finding: _Finding, contentions: Contentions, processors: int) -> _Hel
     return _Helps(found, text, "taskset -acp {pid}")
 
 
-def _of_the_machine(ledger: Ledger, rows: _Rows, r: References, where: Facilities) -> Iterator[tuple[int, Advice]]:
+def _of_the_machine(ledger: Ledger, rows: _Rows, r: Thresholds, where: Facilities) -> Iterator[tuple[int, Advice]]:
     stolen = could = 0
     for _, times in rows:
         stolen += times[Kind.STOLEN]
@@ -325,8 +325,8 @@ def _is_interrupt(state: str) -> bool:
     return state.partition(".")[0] in _INTERRUPT_WORDS
 
 
-def _of_waiting(ledger: Ledger, rows: _Rows, r: References) -> Iterator[Advice]:
-    """Yield one piece of advice for each reason of waiting, about the thread that was able to run most."""
+def _of_waiting(ledger: Ledger, rows: _Rows, r: Thresholds) -> Iterator[Advice]:
+    """One for each reason that is worth a word: the thread that did most beside waiting for it."""
     found: dict[str, tuple[int, Thread, float]] = {}
     mostly = [(t, times) for t, times in rows if t.span and times.get(Kind.WAIT, 0) > r.wait * t.span]
     mostly.sort(key=lambda row: (-able(row[1]), row[0].key))

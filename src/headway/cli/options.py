@@ -14,7 +14,16 @@ from headway.errors import HeadwayError
 from headway.linux.options import MAX_IDS, MeasureOptions, Selection
 from headway.linux.procfs import processors
 
-__all__ = ["Ids", "Milliseconds", "ProcessorList", "Seconds", "TargetOptions", "listing_options", "measuring_options"]
+__all__ = [
+    "Ids",
+    "Milliseconds",
+    "ProcessorList",
+    "Seconds",
+    "TargetOptions",
+    "listing_options",
+    "measuring_options",
+    "thresholds_option",
+]
 
 
 class Ids(click.ParamType[tuple[int, ...]]):
@@ -208,3 +217,12 @@ def listing_options(function: Callable[..., object]) -> Callable[..., object]:
         help="List the N with most time; the rest is added up.",
     )
     return most(click.option("--every-thread", is_flag=True, help="List them all.")(function))
+
+
+thresholds_option = click.option(
+    "--thresholds",
+    "thresholds_file",
+    metavar="FILE",
+    help="Thresholds of advice (TOML; headway advise --print-thresholds prints the defaults).",
+)
+"""Add ``--thresholds``; the command gets ``thresholds_file``."""

@@ -12,8 +12,9 @@ from typing import Any, TextIO
 
 import click
 
-from headway.advice import MAX_REMARKS, Advice, References, advise
-from headway.cli.options import Seconds, TargetOptions, measuring_options
+from headway.advice import MAX_REMARKS, Advice, Thresholds, advise
+from headway.advice.threshold_files import defaults_text, load_thresholds
+from headway.cli.options import Seconds, TargetOptions, measuring_options, thresholds_option
 from headway.cli.report import die_of, report_to
 from headway.cli.say import say
 from headway.errors import HeadwayError
@@ -25,7 +26,6 @@ from headway.linux.sources.source import LinuxSource
 from headway.model import Ledger, merge
 from headway.session.measure import observe
 
-from .references import defaults_text, load_references, references_option
 from .saved import saved_ledgers
 
 __all__ = ["command"]
@@ -45,7 +45,7 @@ _LAST = "-"
     metavar="SECONDS",
     help=f"Stop measuring after so long ({_SECONDS:g} s unless there is a command).",
 )
-@references_option
+@thresholds_option
 @click.option("--from", "saved", metavar="FILE", help="Advise on what headway stat --json has written.")
 @click.option("-o", "--output", metavar="FILE", help="Write the report there instead of to standard error.")
 @click.option("--json", "as_json", is_flag=True, help="JSON; each piece of advice as in headway schema.")
@@ -53,14 +53,14 @@ _LAST = "-"
 @click.option("--dry-run", is_flag=True, help="Only show the plan of --apply.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.option("--undo", metavar="[ID]", is_flag=False, flag_value=_LAST, help="Take back what --apply did.")
-@click.option("--print-references", is_flag=True, help="Print the default reference values, to start one's own from.")
+@click.option("--print-thresholds", is_flag=True, help="Print the default thresholds, to start one's own from.")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARG...]]")
 @click.pass_context
 def command(
     context: click.Context,
     /,
     duration: float | None,
-    references_file: str | None,
+    thresholds_file: str | None,
     saved: str | None,
     output: str | None,
     as_json: bool,
@@ -68,7 +68,7 @@ def command(
     dry_run: bool,
     yes: bool,
     undo: str | None,
-    print_references: bool,
+    print_thresholds: bool,
     argv: tuple[str, ...],
     wanted: TargetOptions,
 ) -> None:
@@ -78,13 +78,13 @@ def command(
     sudo headway advise --apply -a -p 4711   show a plan for this process, ask, do it
     sudo headway advise --undo               take it back
 
-    What would help, and what says so: index, value, reference, cause and a command.
+    What would help, and what says so: index, value, threshold, cause and a command.
 
     --apply gives the processes of -p that wait for a processor behind others processors of their own (a cpuset
     partition; where control groups allow none, processor affinity, which needs -a to know the others). Every file and
     value is shown before it is written.
     """
-    if print_references:
+    if print_thresholds:
         click.echo(defaults_text(), nl=False)
         return
     if undo is not None:
@@ -92,7 +92,7 @@ def command(
         return
     apply_it = apply_it or dry_run
     _check(apply_it and not dry_run and not yes, apply_it, saved, argv, wanted.pids)
-    references = load_references(references_file)
+    thresholds = load_thresholds(thresholds_file)
     status = None
     with report_to(output) as stream:
         if saved is not None:
@@ -116,15 +116,15 @@ def command(
                 started=started,
             )
             ledger, status = observation.ledger, observation.exit_status
-        advice = advise(ledger, references, facilities())
+        advice = advise(ledger, thresholds, facilities())
         try:
-            _show(stream, ledger, advice, references, as_json)
+            _show(stream, ledger, advice, thresholds, as_json)
         except OSError as error:
             if not isinstance(error, BrokenPipeError):
                 raise HeadwayError(f"the report cannot be written ({error.strerror})") from None
     if apply_it:
         # All of it: what is to be done for these processes must not be cut off by what could be said of others.
-        advice = advise(ledger, replace(references, most=MAX_REMARKS), facilities())
+        advice = advise(ledger, replace(thresholds, most=MAX_REMARKS), facilities())
         _apply(advice, wanted.pids, dry_run=dry_run, yes=yes)
     if status is not None and status < 0:
         die_of(-status)
@@ -145,14 +145,14 @@ def _check(will_ask: bool, apply_it: bool, saved: str | None, argv: Sequence[str
         raise HeadwayError("--apply asks before it changes anything, and there is no terminal to ask on: add --yes")
 
 
-def _show(stream: TextIO, ledger: Ledger, advice: Sequence[Advice], references: References, as_json: bool) -> None:
+def _show(stream: TextIO, ledger: Ledger, advice: Sequence[Advice], thresholds: Thresholds, as_json: bool) -> None:
     if as_json:
         from headway.views.json import advice_document
 
         document = {
             "schema": "headway.advise/1",
             "source": ledger.source,
-            "references": asdict(references),
+            "thresholds": asdict(thresholds),
             "advice": [advice_document(piece) for piece in advice],
         }
         stream.write(json.dumps(document) + "\n")
@@ -164,7 +164,7 @@ def _show(stream: TextIO, ledger: Ledger, advice: Sequence[Advice], references: 
         _print(stream, lambda width: what_would_help(ledger, advice, width, figures=True))
     else:
         many = f"{len(ledger.threads):,} threads" if len(ledger.threads) != 1 else "one thread"
-        _say(stream, [f"{many} measured: none loses more than the reference values allow"])
+        _say(stream, [f"{many} measured: none loses more than the thresholds allow"])
 
 
 def _print(stream: TextIO, lines_for: Any) -> None:

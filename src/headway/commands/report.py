@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from headway.advice import Advice, Facilities, advise
+from headway.advice.threshold_files import load_thresholds
 from headway.cli.options import listing_options
 from headway.cli.pages import html_option, write_recording_page
 from headway.cli.profiles import SHOWN, has_profile, narrowing_options, show_recorded_profile
@@ -22,8 +23,6 @@ from headway.extras import need
 from headway.linux.placement.facilities import facilities
 from headway.model import Ledger
 from headway.views.printable import clean
-
-from .references import load_references
 
 if TYPE_CHECKING:
     from headway.recording.reader import Recording
@@ -116,7 +115,7 @@ def _figures(recording: Recording, recount: bool) -> tuple[Ledger, tuple[Advice,
         with patience("counting the transitions"):
             ledger = recording.ledger()
     here = recording.document.boot == boot()
-    advice = advise(ledger, load_references(None), facilities() if here else Facilities())
+    advice = advise(ledger, load_thresholds(None), facilities() if here else Facilities())
     if not here:  # nothing can be done about it any more, or not by a command typed here
         advice = tuple(replace(piece, command=None, undo=None, remedy=None) for piece in advice)
     return ledger, advice

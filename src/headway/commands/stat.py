@@ -7,8 +7,16 @@ from typing import TextIO
 
 import click
 
-from headway.advice import Advice, References, advise
-from headway.cli.options import Milliseconds, Seconds, TargetOptions, listing_options, measuring_options
+from headway.advice import Advice, Thresholds, advise
+from headway.advice.threshold_files import load_thresholds
+from headway.cli.options import (
+    Milliseconds,
+    Seconds,
+    TargetOptions,
+    listing_options,
+    measuring_options,
+    thresholds_option,
+)
 from headway.cli.pages import html_option, page_if, write_ledger_page
 from headway.cli.report import die_of, report_to
 from headway.cli.say import say
@@ -17,8 +25,6 @@ from headway.linux.placement.facilities import facilities
 from headway.linux.sources.source import LinuxSource
 from headway.model import Ledger
 from headway.session.measure import observe
-
-from .references import load_references, references_option
 
 __all__ = ["command"]
 
@@ -30,7 +36,7 @@ __all__ = ["command"]
 @click.option("-o", "--output", metavar="FILE", help="Write the report there instead of to standard error.")
 @click.option("--json", "as_json", is_flag=True, help="JSON (headway schema); with -I one document a line.")
 @html_option
-@references_option
+@thresholds_option
 @click.option("-v", "--verbose", is_flag=True, help="Every state of every thread, and the processors.")
 @click.option("-q", "--quiet", is_flag=True, help="Only the figures: no advice, no hints.")
 @listing_options
@@ -48,7 +54,7 @@ def command(
     quiet: bool,
     limit: int,
     every_thread: bool,
-    references_file: str | None,
+    thresholds_file: str | None,
     argv: tuple[str, ...],
     wanted: TargetOptions,
 ) -> None:
@@ -70,7 +76,7 @@ def command(
     if html is not None and interval is not None:
         raise click.UsageError("--html is of the whole time, not of each interval: leave out one of --html and -I")
     options = wanted.options(causes=verbose or html is not None)
-    references = load_references(references_file)
+    thresholds = load_thresholds(thresholds_file)
     with report_to(output) as stream, page_if(html) as page:
         report = _Report(
             stream,
@@ -79,7 +85,7 @@ def command(
             as_json=as_json,
             verbose=verbose,
             quiet=quiet,
-            references=references,
+            thresholds=thresholds,
             limit=None if every_thread else limit,
             parts=wanted.why,
         )
@@ -123,14 +129,14 @@ class _Report:
         as_json: bool,
         verbose: bool,
         quiet: bool,
-        references: References,
+        thresholds: Thresholds,
         limit: int | None,
         parts: tuple[str, ...],
     ) -> None:
         self._stream, self._argv, self._as_json = stream, argv, as_json
         self._verbose, self._quiet, self._limit, self._parts = verbose, quiet, limit, parts
         self._interval, self._began = interval, 0
-        self._references, self._facilities = references, facilities()
+        self._thresholds, self._facilities = thresholds, facilities()
         self.error = ""
         """Why nothing more could be written; empty if all was."""
 
@@ -159,7 +165,7 @@ class _Report:
         )
 
     def _advice(self, ledger: Ledger) -> tuple[Advice, ...]:
-        return advise(ledger, self._references, self._facilities)
+        return advise(ledger, self._thresholds, self._facilities)
 
     def _show_json(self, ledger: Ledger, exit_status: int | None) -> None:
         from headway.views.json import write

@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from headway.advice import Advice, Facilities, References, advise
-from headway.cli.options import Milliseconds, Seconds, TargetOptions, measuring_options
+from headway.advice import Advice, Facilities, Thresholds, advise
+from headway.advice.threshold_files import load_thresholds
+from headway.cli.options import Milliseconds, Seconds, TargetOptions, measuring_options, thresholds_option
 from headway.cli.report import die_of
 from headway.errors import HeadwayError
 from headway.linux.placement.facilities import facilities
 from headway.linux.sources.source import LinuxSource
 from headway.model import Ledger, merge
 from headway.session.measure import caught_signals, measuring, observe, patient_collector, wait_for
-
-from .references import load_references, references_option
 
 if TYPE_CHECKING:
     from headway.views.screen.app import TopApp
@@ -53,7 +52,7 @@ _RECORDING, _DOCUMENT = ".hw", ".json"
 @click.option("--tree", is_flag=True, help="Threads by process.")
 @click.option("--light", is_flag=True, help="For a terminal with a light ground.")
 @click.option("--plain", is_flag=True, help="A table each interval instead of the screen; so too without a terminal.")
-@references_option
+@thresholds_option
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[NAME.hw | FILE.json | -- COMMAND [ARG...]]")
 @click.pass_context
 def command(
@@ -65,7 +64,7 @@ def command(
     tree: bool,
     light: bool,
     plain: bool,
-    references_file: str | None,
+    thresholds_file: str | None,
     argv: tuple[str, ...],
     wanted: TargetOptions,
 ) -> None:
@@ -82,10 +81,10 @@ def command(
     What a command would write to the terminal appears when the screen is left; it gets nothing from the keyboard.
     Without a terminal there is a table each interval, as of headway stat -I. The exit status is the command's.
     """
-    references = load_references(references_file)
+    thresholds = load_thresholds(thresholds_file)
     saved = _saved(argv)
     screen = not plain and _is_terminal(bool(argv) and not saved)
-    look = _Look(sort, tree, light, references)
+    look = _Look(sort, tree, light, thresholds)
     if saved:
         if wanted.given or duration is not None:
             raise click.UsageError(f"{argv[0]} was measured before: leave out what to measure, and for how long")
@@ -181,8 +180,8 @@ def _title(wanted: TargetOptions, argv: Sequence[str]) -> str:
 class _Look:
     """How a screen is to look at first, and what advice it gives."""
 
-    def __init__(self, column: str, tree: bool, light: bool, references: References) -> None:
-        self._column, self._tree, self._light, self._references = column, tree, light, references
+    def __init__(self, column: str, tree: bool, light: bool, thresholds: Thresholds) -> None:
+        self._column, self._tree, self._light, self._thresholds = column, tree, light, thresholds
 
     def app(self, feed: Live | Timeline, where: Facilities, *, here: bool = True, leave: bool = False) -> TopApp:
         """The screen; ``here``: what it shows is of this machine now; ``leave``: when measuring ends, it does."""
@@ -190,7 +189,7 @@ class _Look:
         from headway.views.screen.roster import Order
 
         def advice(ledger: Ledger) -> Sequence[Advice]:
-            found = advise(ledger, self._references, where)
+            found = advise(ledger, self._thresholds, where)
             # Of what was before nothing can be done any more, or not by a command typed here.
             return found if here else tuple(replace(piece, command=None, undo=None, remedy=None) for piece in found)
 

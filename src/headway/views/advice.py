@@ -1,4 +1,4 @@
-"""Advice in words: below the table of threads, or on its own with each figure and its threshold."""
+"""What would help, in words: below the table of threads, or alone with every figure and its threshold."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _INTERRUPTS = ("interrupts", "of the processor's time")
 
 
 def what_would_help(ledger: Ledger, advice: Sequence[Advice], width: int, *, figures: bool = False) -> Iterator[Line]:
-    """Yield the advice in lines of at most ``width`` columns. ``figures``: add the index, value and threshold."""
+    """The advice in lines of at most ``width`` columns; ``figures``: with the index, its value and its threshold."""
     threads = {thread.tid: thread for thread in ledger.threads}
     yield from ([(line, _HEAD)] for line in indented("what would help", width, "", ""))
     for piece in advice:
@@ -57,4 +57,4 @@ def _named(who: str, text: str, style: str, width: int) -> Iterator[Line]:
 
 def _figures(piece: Advice) -> str:
     name, of = _INTERRUPTS if piece.index == "kpi" and piece.thread is None else _OF[piece.index]
-    return f"{name} is {share(piece.value)} {of}, reference {share(piece.reference)}"
+    return f"{name} is {share(piece.value)} {of}, threshold {share(piece.threshold)}"

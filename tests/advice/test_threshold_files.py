@@ -1,4 +1,4 @@
-"""Reference values from files: every file either means what it says, or is refused in one sentence."""
+"""Thresholds from files: every file either means what it says, or is refused in one sentence."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.advice import References
-from headway.commands.references import defaults_text, load_references
+from headway.advice import Thresholds
+from headway.advice.threshold_files import defaults_text, load_thresholds
 from headway.errors import HeadwayError
 
-NAMES = [value.name for value in fields(References)]
+NAMES = [value.name for value in fields(Thresholds)]
 WHOLE = {"least_ns": 10**18, "most": 1000}
 
 
@@ -34,7 +34,7 @@ def written(folder: Path, text: str | bytes) -> str:
 
 def refused(file: str, *words: str) -> None:
     with pytest.raises(HeadwayError) as caught:
-        load_references(file)
+        load_thresholds(file)
     text = str(caught.value)
     assert text.count("\n") == 0
     for word in (file, *words):
@@ -42,15 +42,15 @@ def refused(file: str, *words: str) -> None:
 
 
 def test_the_file_that_comes_with_it_has_every_value_and_the_same_ones() -> None:
-    assert tomllib.loads(defaults_text()) == asdict(References())
-    assert load_references() == References()
+    assert tomllib.loads(defaults_text()) == asdict(Thresholds())
+    assert load_thresholds() == Thresholds()
 
 
 def test_ones_own_file_counts_and_the_one_given_counts_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     (tmp_path / "headway").mkdir()
-    (tmp_path / "headway/references.toml").write_text("td = 0.5\nkpi = 0.5\n")
-    found = load_references(written(tmp_path, "kpi = 1\nmost = 7\n"))
+    (tmp_path / "headway/thresholds.toml").write_text("td = 0.5\nkpi = 0.5\n")
+    found = load_thresholds(written(tmp_path, "kpi = 1\nmost = 7\n"))
     assert (found.td, found.kpi, found.most, found.mpi) == (0.5, 1, 7, 0.25)
 
 
@@ -58,14 +58,14 @@ def test_without_xdg_it_is_in_the_home(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.delenv("XDG_CONFIG_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / ".config/headway").mkdir(parents=True)
-    (tmp_path / ".config/headway/references.toml").write_text("wait = 0.9\n")
-    assert load_references().wait == 0.9
+    (tmp_path / ".config/headway/thresholds.toml").write_text("wait = 0.9\n")
+    assert load_thresholds().wait == 0.9
 
 
 def test_where_nobody_can_look_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in the home of another user, which $HOME names still after a change of user."""
     monkeypatch.setenv("XDG_CONFIG_HOME", "/" + "x" * 1000)
-    assert load_references() == References()
+    assert load_thresholds() == Thresholds()
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_where_nobody_can_look_there_is_none(monkeypatch: pytest.MonkeyPatch) ->
         ("x = " + "[" * 20000, ["nested too deeply"]),
         (b"td = 0.1 # \xff", ["UTF-8"]),
         ("#" * 70_000, ["64 KiB"]),
-        ("'\\u001b[31m' = 1", ["there is no reference value"]),
+        ("'\\u001b[31m' = 1", ["there is no threshold"]),
     ],
 )
 def test_what_makes_no_sense_is_refused(tmp_path: Path, text: str | bytes, words: list[str]) -> None:
@@ -113,14 +113,14 @@ def test_a_value_is_taken_exactly_where_it_is_allowed(name: str, value: Any) -> 
     else:
         allowed = type(value) in (int, float) and math.isfinite(value) and 0 <= value <= 1
     if allowed:
-        assert getattr(References(**{name: value}), name) == value
+        assert getattr(Thresholds(**{name: value}), name) == value
     else:
         with pytest.raises(ValueError, match=name):
-            References(**{name: value})
+            Thresholds(**{name: value})
 
 
 @given(st.binary(max_size=200))
 def test_no_file_brings_it_down(tmp_path_factory: pytest.TempPathFactory, raw: bytes) -> None:
     file = written(tmp_path_factory.mktemp("any"), raw)
     with suppress(HeadwayError):
-        load_references(file)
+        load_thresholds(file)

@@ -1,7 +1,7 @@
-"""The thresholds of advice: from which value on a figure is worth a word.
+"""Thresholds: from where on a figure is worth a word (T10).
 
-The command line comes with a commented ``references.toml`` that has these defaults. This module defines the meaning and
-the allowed range of each value, so that no file can give the policy a value that it was not made for.
+The defaults are those of the commented ``thresholds.toml`` that comes with the command line; here is what each value
+means and which values make sense, so that no file can bring the policy into a state that it was not made for.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-__all__ = ["MAX_REMARKS", "References"]
+__all__ = ["MAX_REMARKS", "Thresholds"]
 
 MAX_REMARKS = 1000
 """The largest number of pieces of advice that can be asked for."""
@@ -26,8 +26,8 @@ def _whole(default: int, least: int, most: int) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class References:
-    """The thresholds: the value from which on each figure is worth a word. Shares are from 0 to 1.
+class Thresholds:
+    """From where on a figure is worth a word; shares from 0 to 1.
 
     Raises ValueError for a value outside its range, with its name and what is allowed.
     """

@@ -1,7 +1,7 @@
-"""Reference values from TOML files: the defaults that come with headway, the user's own, those of one invocation.
+"""Thresholds from TOML files: the defaults that come with headway, the user's own, those of one invocation.
 
 The later ones count where they say something. A file that says what is not understood is refused as a whole: a
-misspelt reference that silently stays at its default would be worse than none.
+misspelt threshold that silently stays at its default would be worse than none.
 """
 
 from __future__ import annotations
@@ -14,45 +14,37 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import click
-
-from headway.advice import References
 from headway.errors import HeadwayError
 
-__all__ = ["defaults_text", "load_references", "references_option"]
+from .thresholds import Thresholds
+
+__all__ = ["defaults_text", "load_thresholds"]
 
 _LARGEST = 64 << 10
 """Bytes of a file at most."""
 
-references_option = click.option(
-    "--references",
-    "references_file",
-    metavar="FILE",
-    help="From where on a figure is worth a word (TOML; headway advise --print-references).",
-)
-
 
 def defaults_text() -> str:
     """The file with the defaults and what each value means."""
-    return files(__package__).joinpath("references.toml").read_text(encoding="utf-8")
+    return files(__package__).joinpath("thresholds.toml").read_text(encoding="utf-8")
 
 
-def load_references(file: str | None = None) -> References:
-    """The reference values that are in force; ``file``: those that come last, and must be there.
+def load_thresholds(file: str | None = None) -> Thresholds:
+    """The thresholds that are in force; ``file``: those that come last, and must be there.
 
     Raises HeadwayError, one sentence with the file, the key and what is allowed.
     """
     values: dict[str, Any] = {}
     for where, text in _texts(file):
         values.update(_checked(where, text))
-    return References(**values)
+    return Thresholds(**values)
 
 
 def _texts(file: str | None) -> Iterator[tuple[str, str]]:
-    yield "references.toml", defaults_text()
+    yield "thresholds.toml", defaults_text()
     folder = os.environ.get("XDG_CONFIG_HOME", "")
     try:
-        own = (Path(folder) if os.path.isabs(folder) else Path.home() / ".config") / "headway/references.toml"
+        own = (Path(folder) if os.path.isabs(folder) else Path.home() / ".config") / "headway/thresholds.toml"
     except RuntimeError:  # a user without a home
         own = None
     if own is not None and os.path.exists(own):  # False too where $HOME is another user's, who lets nobody in
@@ -67,28 +59,28 @@ def _read(file: str) -> str:
             raw = stream.read(_LARGEST + 1)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
-        raise HeadwayError(f"{file!a} cannot be read ({why}): give a file with reference values (TOML)") from None
+        raise HeadwayError(f"{file!a} cannot be read ({why}): give a file with thresholds (TOML)") from None
     if len(raw) > _LARGEST:
-        raise HeadwayError(f"{file} has more than {_LARGEST >> 10} KiB: that is no file with reference values")
+        raise HeadwayError(f"{file} has more than {_LARGEST >> 10} KiB: that is no file with thresholds")
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
-        raise HeadwayError(f"{file} is no text in UTF-8 (byte {error.start}): reference values are TOML") from None
+        raise HeadwayError(f"{file} is no text in UTF-8 (byte {error.start}): thresholds are TOML") from None
 
 
 def _checked(file: str, text: str) -> Mapping[str, Any]:
     try:
         found = tomllib.loads(text)
     except RecursionError:
-        raise HeadwayError(f"{file} is nested too deeply: reference values are plain lines of name = value") from None
+        raise HeadwayError(f"{file} is nested too deeply: thresholds are plain lines of name = value") from None
     except ValueError as error:
         raise HeadwayError(f"{file} is no TOML: {error}") from None
-    known = [value.name for value in fields(References)]
+    known = [value.name for value in fields(Thresholds)]
     for name, value in found.items():
         if name not in known:
-            raise HeadwayError(f"{file}: there is no reference value {_short(name)}; there are {', '.join(known)}")
+            raise HeadwayError(f"{file}: there is no threshold {_short(name)}; there are {', '.join(known)}")
         try:
-            References(**{name: value})
+            Thresholds(**{name: value})
         except ValueError as error:
             raise HeadwayError(f"{file}: {error}") from None
     return found

@@ -26,8 +26,6 @@ from headway.linux.sources.source import LinuxSource
 from headway.model import Ledger, merge
 from headway.session.measure import observe
 
-from .saved import saved_ledgers
-
 __all__ = ["command"]
 
 _SECONDS = 5.0
@@ -98,7 +96,9 @@ def command(
         if saved is not None:
             if wanted.given:
                 raise click.UsageError("--from takes what was measured before: leave out what to measure, and how")
-            ledger = reduce(merge, saved_ledgers(saved))
+            from headway.views.saved import read_ledgers
+
+            ledger = reduce(merge, read_ledgers(saved))
         else:
             selection = wanted.selection(argv)
             options = wanted.options(causes=True)

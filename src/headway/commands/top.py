@@ -227,9 +227,9 @@ def _show_saved(path: str, interval: float | None, look: _Look, *, screen: bool)
     if path.rstrip("/").endswith(_DOCUMENT):
         if interval is not None:
             raise click.UsageError(f"{path} has intervals of its own: leave out -I")
-        from .saved import saved_ledgers
+        from headway.views.saved import read_ledgers
 
-        ledgers = saved_ledgers(path)
+        ledgers = read_ledgers(path)
         if screen:
             _run(look.app(_Documents(path, ledgers), Facilities(), here=False))
         else:

@@ -7,10 +7,12 @@ ledger is refused. Unknown fields are ignored, because a later version may have 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import reduce
-from typing import Any
+from io import StringIO
+from typing import Any, TextIO
 
 from headway.errors import HeadwayError
 from headway.model import (
@@ -32,11 +34,42 @@ from headway.values import LARGEST, WrongValueError, integer, integers, items, n
 
 from .json import SCHEMA
 
-__all__ = ["from_documents", "ledgers_of"]
+__all__ = ["from_documents", "ledgers_of", "read_ledgers"]
 
 _LONGEST = 100_000
 """The largest number of characters of a name. Thread names have up to 15, but names of marks are the program's own."""
 _SOURCES = {"bpf", "proc", "machine", "recording"}
+_MAX_CHARACTERS = 256 << 20
+"""Characters of a file."""
+
+
+def read_ledgers(file: str) -> list[Ledger]:
+    """Return the ledgers in a file that ``headway stat --json`` has written, in the order of time, one at least.
+
+    ``file``: its path; ``-``: standard input. Raises HeadwayError.
+    """
+    try:
+        if file == "-":
+            return ledgers_of(_lines(sys.stdin, "standard input"), "standard input")
+        with open(file, encoding="utf-8") as stream:
+            return ledgers_of(_lines(stream, file), file)
+    except UnicodeDecodeError as error:
+        raise HeadwayError(
+            f"{file} is no text in UTF-8 (byte {error.start}): give what headway stat --json has written"
+        ) from None
+    except OSError as error:
+        raise HeadwayError(
+            f"{file} cannot be read ({error.strerror}): give a file that headway stat --json has written"
+        ) from None
+
+
+def _lines(stream: TextIO, name: str) -> list[str]:
+    text = stream.read(_MAX_CHARACTERS + 1)
+    if len(text) > _MAX_CHARACTERS:
+        raise HeadwayError(
+            f"{name} has more than {_MAX_CHARACTERS >> 20} MiB: give what headway stat --json has written"
+        )
+    return list(StringIO(text))
 
 
 def from_documents(lines: Iterable[str], name: str) -> Ledger:

@@ -1,27 +1,17 @@
-"""``headway doctor --verify``: whether EPI and MPI can be believed on this machine, with the figures that say so."""
+"""Whether EPI and MPI can be believed on this machine, with the figures that say so, as lines and as JSON."""
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterator, Sequence
 
-import click
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from headway.errors import HeadwayError
-from headway.linux.doctor.verifying import LOOPS, Answer, Run, Verification, verify
-from headway.linux.options import Selection
-from headway.linux.perf.counters import default_set
-from headway.model import Ledger
-from headway.session.measure import observe
+from headway.linux.doctor.verifying import LOOPS, Answer, Run, Verification
 
-__all__ = ["BELIEVED", "DOUBTED", "NOTHING_TO_VERIFY", "document", "render", "run_verification"]
+__all__ = ["SCHEMA", "answers", "document", "render"]
 
-BELIEVED, DOUBTED, NOTHING_TO_VERIFY = 0, 1, 3
-"""Exit statuses: no figure has to be doubted, one has to, there are no counters to verify."""
+SCHEMA = "headway.verify/1"
 _SAYS = {
     Answer.YES: "can be believed on this machine",
     Answer.NO: "cannot be believed on this machine",
@@ -31,44 +21,17 @@ _COLOURS = {Answer.YES: "green", Answer.NO: "red", Answer.UNKNOWN: "yellow"}
 _MARKS = {True: ("✓ ", "green"), False: ("✗ ", "red"), None: ("– ", "yellow")}
 
 
-def run_verification(*, as_json: bool, seconds: float = 1.0) -> int:
-    """Verify and print. Returns the exit status."""
-    found = default_set()
-    if isinstance(found, str):
-        why = f"EPI and MPI cannot be verified: {found}"
-        click.echo(json.dumps({"schema": "headway.verify/1", "unavailable": found}) if as_json else why)
-        return NOTHING_TO_VERIFY
-    verification = verify(_measure, seconds)
-    if as_json:
-        click.echo(json.dumps(document(verification, found.processors), indent=2))
-    else:
-        console = Console(highlight=False)
-        for part in render(verification, found.processors):
-            console.print(part)
-    return DOUBTED if Answer.NO in _answers(verification).values() else BELIEVED
-
-
-def _measure(command: Sequence[str]) -> Ledger:
-    with open(os.devnull, "wb") as nowhere:  # the loop's account of itself
-        done = observe(Selection(), command, stdout=nowhere.fileno())
-    if done.exit_status:
-        raise HeadwayError(
-            f"the loop that was to be measured ended with status {done.exit_status}: headway demo runs the same "
-            "program and shows what it says"
-        )
-    return done.ledger
-
-
-def _answers(verification: Verification) -> dict[str, Answer]:
+def answers(verification: Verification) -> dict[str, Answer]:
+    """Return whether each of EPI and MPI can be believed, by the name of the index."""
     return {index: verification.answer(index) for index in ("epi", "mpi")}
 
 
 def document(verification: Verification, processors: Sequence[str]) -> dict[str, object]:
     """The verification as plain values, for JSON (headway.verify/1)."""
     return {
-        "schema": "headway.verify/1",
+        "schema": SCHEMA,
         "processors": list(processors),
-        "believed": {index: answer.value for index, answer in _answers(verification).items()},
+        "believed": {index: answer.value for index, answer in answers(verification).items()},
         "findings": [
             {"index": f.index, "expected": f.expected, "found": f.found, "kept": f.kept} for f in verification.findings
         ],
@@ -95,7 +58,7 @@ def _run_document(run: Run) -> dict[str, object]:
 
 def render(verification: Verification, processors: Sequence[str]) -> Iterator[Text | Table]:
     """The answers, the figures of each run, and every expectation with what was found."""
-    for index, answer in _answers(verification).items():
+    for index, answer in answers(verification).items():
         yield Text.assemble((f"{index.upper()} ", "bold"), (_SAYS[answer], _COLOURS[answer]))
     yield Text(f"processor: {' and '.join(processors)}")
     yield Text()

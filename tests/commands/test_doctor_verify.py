@@ -6,10 +6,12 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from headway.commands import verify
-from headway.commands.doctor import command
+from headway.commands.doctor import BELIEVED, DOUBTED, NOTHING_TO_VERIFY, command
+from headway.linux.doctor import verifying
 from headway.linux.doctor.verifying import Answer, Run, Verification, judge
+from headway.linux.perf import counters
 from headway.linux.perf.counters import CounterSet
+from headway.views.verification import render
 
 from ..linux.test_verifying import GOOD
 
@@ -21,28 +23,28 @@ def verification(*runs: Run) -> Verification:
 
 
 def test_without_counters_one_sentence_and_a_status_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verify, "default_set", lambda: "this machine has no performance monitoring unit")
+    monkeypatch.setattr(counters, "default_set", lambda: "this machine has no performance monitoring unit")
     result = CliRunner().invoke(command, ["--verify"], catch_exceptions=False)
-    assert result.exit_code == verify.NOTHING_TO_VERIFY
+    assert result.exit_code == NOTHING_TO_VERIFY
     assert result.output == "EPI and MPI cannot be verified: this machine has no performance monitoring unit\n"
     result = CliRunner().invoke(command, ["--verify", "--json"], catch_exceptions=False)
-    assert result.exit_code == verify.NOTHING_TO_VERIFY
+    assert result.exit_code == NOTHING_TO_VERIFY
     assert "no performance monitoring unit" in json.loads(result.output)["unavailable"]
 
 
 @pytest.mark.parametrize(
     ("runs", "status", "answer"),
     [
-        (GOOD, verify.BELIEVED, Answer.YES),
-        ((GOOD[0], Run("memory", 0, "cycles", 9, 1, 0, 9, {}, {})), verify.DOUBTED, Answer.NO),
-        ((Run("compute", 0, "ns", 9, None, None, None, {}, {"cycles": 0.5}),), verify.BELIEVED, Answer.UNKNOWN),
+        (GOOD, BELIEVED, Answer.YES),
+        ((GOOD[0], Run("memory", 0, "cycles", 9, 1, 0, 9, {}, {})), DOUBTED, Answer.NO),
+        ((Run("compute", 0, "ns", 9, None, None, None, {}, {"cycles": 0.5}),), BELIEVED, Answer.UNKNOWN),
     ],
 )
 def test_the_answer_is_in_the_status_the_table_and_the_json(
     monkeypatch: pytest.MonkeyPatch, runs: tuple[Run, ...], status: int, answer: Answer
 ) -> None:
-    monkeypatch.setattr(verify, "default_set", lambda: FOUND)
-    monkeypatch.setattr(verify, "verify", lambda measure, seconds: verification(*runs))
+    monkeypatch.setattr(counters, "default_set", lambda: FOUND)
+    monkeypatch.setattr(verifying, "verify", lambda measure, seconds: verification(*runs))
     result = CliRunner().invoke(command, ["--verify"], catch_exceptions=False)
     assert result.exit_code == status
     words = {Answer.YES: "MPI can be", Answer.NO: "MPI cannot be believed", Answer.UNKNOWN: "MPI cannot be verified"}
@@ -58,7 +60,7 @@ def test_the_answer_is_in_the_status_the_table_and_the_json(
 def test_the_table_fits_a_terminal() -> None:
     console = Console(width=80, highlight=False)
     with console.capture() as shown:
-        for part in verify.render(verification(*GOOD), ["Some Core"]):
+        for part in render(verification(*GOOD), ["Some Core"]):
             console.print(part, soft_wrap=False)
     assert max(map(len, shown.get().splitlines())) <= 80
     assert "98.0%" in shown.get()

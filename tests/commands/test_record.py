@@ -17,9 +17,9 @@ from random import Random
 import pytest
 from click.testing import CliRunner
 
+from headway.cli.parameters import Size
 from headway.commands import record as command
 from headway.commands import report
-from headway.commands.record import Size
 from headway.errors import HeadwayError
 from headway.linux.options import Selection
 from headway.model import Batch, Ledger, violations

@@ -1,8 +1,7 @@
-"""Options that several commands share, and what their values may be."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
@@ -10,82 +9,16 @@ from typing import Any
 
 import click
 
-from headway.errors import HeadwayError
-from headway.linux.options import MAX_IDS, MeasureOptions, Selection
-from headway.linux.procfs import processors
+from headway.linux.options import MeasureOptions, Selection
+
+from .parameters import Ids, ProcessorList
 
 __all__ = [
-    "Ids",
-    "Milliseconds",
-    "ProcessorList",
-    "Seconds",
     "TargetOptions",
     "listing_options",
     "measuring_options",
     "thresholds_option",
 ]
-
-
-class Ids(click.ParamType[tuple[int, ...]]):
-    """Process or thread ids: ``PID[,PID...]``."""
-
-    name = "ids"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        """Text to numbers."""
-        if isinstance(value, tuple):
-            return value
-        if not re.fullmatch(r"[1-9]\d{0,9}(,[1-9]\d{0,9})*", value, re.ASCII):
-            self.fail(f"{value!r} is no list of ids: write it like 4711 or 4711,4712", param, ctx)
-        ids = tuple(dict.fromkeys(int(part) for part in value.split(",")))
-        if max(ids) > MAX_IDS:
-            self.fail(f"{max(ids)} is no id: they go up to {MAX_IDS}", param, ctx)
-        return ids
-
-
-class ProcessorList(click.ParamType[tuple[int, ...]]):
-    """Processors: ``0-3,8``."""
-
-    name = "cpus"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        """Text to numbers."""
-        if isinstance(value, tuple):
-            return value
-        try:
-            return processors.parse_list(value)
-        except HeadwayError as error:
-            self.fail(str(error), param, ctx)
-
-
-class _Duration(click.ParamType[float]):
-    """A length of time; converted to seconds."""
-
-    unit = 1.0
-    least = 0.001
-    words = "seconds"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Text to seconds."""
-        if isinstance(value, float):
-            return value
-        if not re.fullmatch(r"\d{1,9}(\.\d{1,9})?", value, re.ASCII) or float(value) * self.unit < self.least:
-            least = self.least / self.unit
-            self.fail(f"{value!r} is no length of time: give a number of {self.words}, {least:g} or more", param, ctx)
-        return float(value) * self.unit
-
-
-class Seconds(_Duration):
-    """Seconds, a millisecond or more."""
-
-    name = "seconds"
-
-
-class Milliseconds(_Duration):
-    """Milliseconds, ten or more; converted to seconds."""
-
-    name = "ms"
-    unit, least, words = 0.001, 0.010, "milliseconds"
 
 
 def _print_checks(context: click.Context, _option: click.Parameter, wanted: bool) -> None:

@@ -14,7 +14,8 @@ import click
 
 from headway.advice import MAX_REMARKS, Advice, Thresholds, advise
 from headway.advice.threshold_files import defaults_text, load_thresholds
-from headway.cli.options import Seconds, TargetOptions, measuring_options, thresholds_option
+from headway.cli.options import TargetOptions, measuring_options, thresholds_option
+from headway.cli.parameters import Seconds
 from headway.cli.report import die_of, report_to
 from headway.cli.say import say
 from headway.errors import HeadwayError

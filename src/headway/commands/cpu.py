@@ -12,7 +12,7 @@ from typing import TextIO
 import click
 from rich.console import Console
 
-from headway.cli.options import Milliseconds, ProcessorList, Seconds
+from headway.cli.parameters import Milliseconds, ProcessorList, Seconds
 from headway.cli.report import die_of, report_to
 from headway.cli.say import say
 from headway.errors import HeadwayError

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from headway.cli.options import Ids
 from headway.cli.output import binary_output, check_apart
+from headway.cli.parameters import Ids
 from headway.cli.profiles import has_profile, narrowing_options
 from headway.cli.progress_bar import display
 from headway.cli.say import say

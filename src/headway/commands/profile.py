@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import click
 
-from headway.cli.options import Seconds, TargetOptions, measuring_options
+from headway.cli.options import TargetOptions, measuring_options
+from headway.cli.parameters import Seconds
 from headway.cli.profiles import show_profile
 from headway.cli.report import die_of
 from headway.cli.say import say

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from headway.cli.options import Seconds, TargetOptions, measuring_options
+from headway.cli.options import TargetOptions, measuring_options
+from headway.cli.parameters import Seconds, Size
 from headway.cli.progress_bar import Display, display
 from headway.cli.report import die_of
 from headway.cli.say import say
@@ -23,24 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 DEFAULT = "headway.hw"
-_MIN_SIZE = 1 << 20
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-
-
-class Size(click.ParamType[int]):
-    """A size of a recording in bytes: ``500M``."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Text to bytes."""
-        if isinstance(value, int):
-            return value
-        found = re.fullmatch(r"(\d{1,15})([KMGT]?)(?:i?B)?", value, re.ASCII | re.IGNORECASE)
-        size = int(found[1]) * _UNITS[found[2].upper()] if found else 0
-        if size < _MIN_SIZE:
-            self.fail(f"{value!r} is no size of a recording: give 1M or more, as in 500M or 2G", param, ctx)
-        return size
 
 
 @click.command("record", context_settings={"allow_interspersed_args": False})

@@ -10,7 +10,8 @@ from contextlib import suppress
 
 import click
 
-from headway.cli.options import Milliseconds, Seconds, TargetOptions, measuring_options
+from headway.cli.options import TargetOptions, measuring_options
+from headway.cli.parameters import Milliseconds, Seconds
 from headway.cli.report import die_of
 from headway.errors import HeadwayError
 from headway.linux.options import MeasureOptions, Selection

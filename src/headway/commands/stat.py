@@ -9,15 +9,9 @@ import click
 
 from headway.advice import Advice, Thresholds, advise
 from headway.advice.threshold_files import load_thresholds
-from headway.cli.options import (
-    Milliseconds,
-    Seconds,
-    TargetOptions,
-    listing_options,
-    measuring_options,
-    thresholds_option,
-)
+from headway.cli.options import TargetOptions, listing_options, measuring_options, thresholds_option
 from headway.cli.pages import html_option, page_if, write_ledger_page
+from headway.cli.parameters import Milliseconds, Seconds
 from headway.cli.report import die_of, report_to
 from headway.cli.say import say
 from headway.errors import HeadwayError

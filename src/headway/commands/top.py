@@ -16,7 +16,8 @@ import click
 
 from headway.advice import Advice, Facilities, Thresholds, advise
 from headway.advice.threshold_files import load_thresholds
-from headway.cli.options import Milliseconds, Seconds, TargetOptions, measuring_options, thresholds_option
+from headway.cli.options import TargetOptions, measuring_options, thresholds_option
+from headway.cli.parameters import Milliseconds, Seconds
 from headway.cli.report import die_of
 from headway.errors import HeadwayError
 from headway.linux.placement.facilities import facilities

@@ -1,0 +1,199 @@
+"""What ``headway trace`` answers of a capture: a CoreSight snapshot folder with ETMv3 streams of a trace port."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from headway.views.rows import print_rows
+
+if TYPE_CHECKING:
+    from headway.trace.alignment import Fit
+    from headway.trace.decode import Capture, Stream
+    from headway.trace.edges import Tracks
+    from headway.trace.moments import Moment
+    from headway.trace.records import Gap, Instruction
+
+__all__ = ["align", "at", "decode", "export", "stats"]
+
+_COLUMNS = ("stream", "thread", "cycle", "cycles", "address", "size", "state", "symbol")
+
+
+def _open(path: str, images: Sequence[str], ids: Sequence[int], *, follow: bool = True) -> tuple[Capture, list[Stream]]:
+    """The capture and its chosen streams, with programs that fit them."""
+    from headway.trace.decode import Capture
+
+    capture = Capture.open(path, images)
+    streams = capture.chosen(ids)
+    for stream in streams:
+        stream.check()
+        if follow:
+            stream.check_image()
+    return capture, streams
+
+
+def _write(
+    capture: Capture, columns: Sequence[str], rows: Iterator[Sequence[Any]] | list[Sequence[Any]], style: str
+) -> None:
+    """To standard output; then says what has been left out."""
+    print_rows(columns, rows, style)
+    if capture.left_out:
+        click.echo(f"headway: {capture.left_out}", err=True)
+
+
+def _gap_state(stream: Stream, gap: Gap) -> str:
+    start, end = stream.places.span(gap.start, gap.end)
+    return f"{gap.why.state}[{start}:{end}]"
+
+
+def _row(stream: Stream, record: Instruction | Gap) -> tuple[Any, ...]:
+    from headway.trace.records import Instruction
+
+    cycle = record.cycle if record.epoch == 0 else None
+    if isinstance(record, Instruction):
+        where = f"{record.address:#010x}", record.size, record.state, stream.image.symbol(record.address)
+        return f"{stream.id:#x}", record.thread, cycle, record.cycles, *where
+    return f"{stream.id:#x}", None, cycle, record.cycles, None, 0, _gap_state(stream, record), ""
+
+
+def decode(path: str, images: Sequence[str], ids: Sequence[int], style: str) -> None:
+    """Print every instruction and every gap of the streams, each stream in order."""
+    from headway.trace.records import Gap, Instruction
+
+    capture, streams = _open(path, images, ids)
+    rows = (
+        _row(stream, record)
+        for stream in streams
+        for record in stream.records()
+        if isinstance(record, Instruction | Gap)
+    )
+    _write(capture, _COLUMNS, rows, style)
+
+
+def stats(path: str, images: Sequence[str], ids: Sequence[int], style: str) -> None:
+    """Print packets by kind, and with a program instructions, bits for each, and gaps by reason."""
+    from headway.trace.records import Gap, Instruction, Why
+
+    capture, streams = _open(path, images, ids, follow=False)
+    rows: list[Sequence[Any]] = []
+    for stream in streams:
+        name, found = f"{stream.id:#x}", stream.statistics()
+        rows.append((name, "size", "bytes", found.size))
+        unit = {0: "bytes", 1: "bytes"}
+        rows += [
+            (name, f"packet.{kind.title}", unit.get(kind, "packets"), count) for kind, count in found.packets.items()
+        ]
+        if not stream.image.spans:
+            continue
+        stream.check_image()
+        instructions, unread, gaps = 0, 0, dict[str, list[int | None]]()
+        for record in stream.records():
+            if isinstance(record, Instruction):
+                instructions += 1
+            elif isinstance(record, Gap):
+                unread += record.end - record.start if record.why is Why.UNSYNCHRONISED else 0
+                gaps.setdefault(record.why.state, []).append(record.cycles)
+        rows.append((name, "instructions", "instructions", instructions))
+        bits = (found.size - unread) * 8
+        rows.append((name, "density", "bits per instruction", round(bits / instructions, 2) if instructions else None))
+        for state, lengths in sorted(gaps.items()):
+            rows.append((name, f"gap.{state}", "gaps", len(lengths)))
+            known = [length for length in lengths if length is not None]
+            if len(known) == len(lengths):
+                rows.append((name, f"gap.{state}", "cycles", sum(known)))
+    _write(capture, ("stream", "what", "unit", "value"), rows, style)
+
+
+def _fits(streams: Sequence[Stream]) -> list[tuple[Stream, Fit]]:
+    from headway.trace.alignment import fit
+    from headway.trace.records import Timestamp
+
+    return [(stream, fit(record for record in stream.records() if isinstance(record, Timestamp))) for stream in streams]
+
+
+def align(path: str, images: Sequence[str], ids: Sequence[int], style: str, *, instructions: bool) -> None:
+    """Print how each stream's cycles lie in the ticks of the common clock, or every instruction with its time."""
+    capture, streams = _open(path, images, ids)
+    fits = _fits(streams)
+    if instructions:
+        columns = ("stream", "thread", "time", "uncertainty", "cycles", "address", "size", "state", "symbol")
+        _write(capture, columns, (row for stream, found in fits for row in _placed(stream, found)), style)
+        return
+    rows: list[Sequence[Any]] = []
+    for stream, found in fits:
+        rms = (sum(r * r for r in found.residuals) / len(found.residuals)) ** 0.5 if found.residuals else None
+        figures = found.rate, found.worst, rms
+        start, end = found.span or (None, None)
+        lines = sum(map(len, found.lines.values()))
+        rows.append((f"{stream.id:#x}", len(found.residuals), found.outliers, lines, *figures, start, end))
+    columns = (
+        "stream",
+        "timestamps",
+        "outliers",
+        "lines",
+        "cycles_per_tick",
+        "residual_max",
+        "residual_rms",
+        "start",
+        "end",
+    )
+    _write(capture, columns, rows, style)
+
+
+def _placed(stream: Stream, found: Fit) -> Iterator[Sequence[Any]]:
+    from headway.trace.alignment import Moment
+    from headway.trace.records import Gap, Instruction
+
+    for record in stream.records():
+        if isinstance(record, Instruction | Gap):
+            moment = found.moment(record.epoch, record.cycle)
+            row = _row(stream, record)
+            when = (round(moment.time, 3), round(moment.uncertainty, 3)) if isinstance(moment, Moment) else (None, None)
+            yield row[0], row[1], *when, *row[3:]
+
+
+def at(
+    path: str, images: Sequence[str], ids: Sequence[int], style: str, *, cycle: int | None, time: int | None
+) -> None:
+    """Print what every core was executing at a cycle of one stream, or at a time of the common clock, in ticks."""
+    from headway.trace.moments import Index
+
+    capture, _ = _open(path, images, ids, follow=False)
+    streams = capture.chosen(() if time is None else ids)
+    for stream in streams:
+        stream.check_image()
+    index = Index(streams)
+    if cycle is not None:
+        moments = index.at_cycle(ids[0], cycle)
+    else:
+        assert time is not None
+        moments = index.at_time(time)
+    columns = ("stream", "thread", "time", "uncertainty", "cycle", "address", "size", "state", "symbol", "line")
+    _write(capture, columns, [_moment_row(moment) for moment in moments], style)
+
+
+def _moment_row(moment: Moment) -> Sequence[Any]:
+    from headway.trace.records import Instruction
+
+    stream, record = moment.stream, moment.record
+    if record is None:
+        return f"{stream.id:#x}", None, moment.time, None, moment.cycle, None, 0, moment.why, "", ""
+    row = _row(stream, record)
+    time = None if moment.time is None else round(moment.time, 3)
+    uncertainty = None if moment.uncertainty is None else round(moment.uncertainty, 3)
+    line = stream.image.line(record.address) if isinstance(record, Instruction) else ""
+    return row[0], row[1], time, uncertainty, moment.cycle, *row[4:], line
+
+
+def export(path: str, images: Sequence[str], ids: Sequence[int]) -> tuple[Callable[[Tracks], list[str]], str]:
+    """Return what writes the slices and gives the notes about them, and what was left out of the capture.
+
+    The streams and their programs have been checked when this returns.
+    """
+    from headway.trace.slices import plan, write
+
+    capture, streams = _open(path, images, ids)
+    chosen, notes = plan(_fits(streams))
+    return lambda file: notes + write(chosen, file), capture.left_out

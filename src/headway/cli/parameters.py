@@ -1,0 +1,113 @@
+"""Types of parameters: what the values of options may be."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import click
+
+from headway.errors import HeadwayError
+from headway.linux.options import MAX_IDS
+from headway.linux.procfs import processors
+
+__all__ = ["Ids", "Milliseconds", "Number", "ProcessorList", "Seconds", "Size"]
+
+_MIN_SIZE = 1 << 20
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+class Ids(click.ParamType[tuple[int, ...]]):
+    """Process or thread ids: ``PID[,PID...]``."""
+
+    name = "ids"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        """Text to numbers."""
+        if isinstance(value, tuple):
+            return value
+        if not re.fullmatch(r"[1-9]\d{0,9}(,[1-9]\d{0,9})*", value, re.ASCII):
+            self.fail(f"{value!r} is no list of ids: write it like 4711 or 4711,4712", param, ctx)
+        ids = tuple(dict.fromkeys(int(part) for part in value.split(",")))
+        if max(ids) > MAX_IDS:
+            self.fail(f"{max(ids)} is no id: they go up to {MAX_IDS}", param, ctx)
+        return ids
+
+
+class ProcessorList(click.ParamType[tuple[int, ...]]):
+    """Processors: ``0-3,8``."""
+
+    name = "cpus"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        """Text to numbers."""
+        if isinstance(value, tuple):
+            return value
+        try:
+            return processors.parse_list(value)
+        except HeadwayError as error:
+            self.fail(str(error), param, ctx)
+
+
+class _Duration(click.ParamType[float]):
+    """A length of time; converted to seconds."""
+
+    unit = 1.0
+    least = 0.001
+    words = "seconds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Text to seconds."""
+        if isinstance(value, float):
+            return value
+        if not re.fullmatch(r"\d{1,9}(\.\d{1,9})?", value, re.ASCII) or float(value) * self.unit < self.least:
+            least = self.least / self.unit
+            self.fail(f"{value!r} is no length of time: give a number of {self.words}, {least:g} or more", param, ctx)
+        return float(value) * self.unit
+
+
+class Seconds(_Duration):
+    """Seconds, a millisecond or more."""
+
+    name = "seconds"
+
+
+class Milliseconds(_Duration):
+    """Milliseconds, ten or more; converted to seconds."""
+
+    name = "ms"
+    unit, least, words = 0.001, 0.010, "milliseconds"
+
+
+class Size(click.ParamType[int]):
+    """A size of a recording in bytes: ``500M``."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Text to bytes."""
+        if isinstance(value, int):
+            return value
+        found = re.fullmatch(r"(\d{1,15})([KMGT]?)(?:i?B)?", value, re.ASCII | re.IGNORECASE)
+        size = int(found[1]) * _UNITS[found[2].upper()] if found else 0
+        if size < _MIN_SIZE:
+            self.fail(f"{value!r} is no size of a recording: give 1M or more, as in 500M or 2G", param, ctx)
+        return size
+
+
+class Number(click.ParamType[int]):
+    """A number from 0 to 2^64 - 1, decimal or with 0x."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Text to a number."""
+        if isinstance(value, int):
+            return value
+        try:
+            number = int(value, 0)
+        except ValueError:
+            number = -1
+        if not 0 <= number < 1 << 64:
+            self.fail(f"{value[:40]!a} is not a number from 0 to 2^64 - 1", param, ctx)
+        return number

@@ -27,7 +27,8 @@ import pytest
 
 from headway.commands.serve import command
 from headway.errors import HeadwayError
-from headway.serving.addresses import acl_lets_others, listen, parse_address, read_token
+from headway.serving.addresses import listen, parse_address
+from headway.serving.token import acl_lets_others, read_token
 
 parser = pytest.importorskip("prometheus_client.openmetrics.parser", reason="needs prometheus_client")
 

@@ -1,4 +1,4 @@
-"""The file that a command writes: it is there when all of it is, and what was there before stays until then."""
+"""Where a command writes: a report, an answer, or a file that is replaced only when the new one is complete."""
 
 from __future__ import annotations
 
@@ -6,16 +6,54 @@ import gzip
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import BinaryIO, cast
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import BinaryIO, TextIO, cast
 
 from headway.errors import HeadwayError
 from headway.files import written_whole
 
-__all__ = ["binary_output", "check_apart"]
+__all__ = ["answer_to", "binary_output", "check_apart", "report_to"]
 
 _QUICK = 1
 """How hard gzip tries: a trace is large, and writing it should not wait for this."""
+
+
+@contextmanager
+def report_to(output: str | None) -> Iterator[TextIO]:
+    """Open where a report goes, before anything is measured: the file, or standard error. Raises HeadwayError."""
+    if output is None:
+        yield sys.stderr
+        return
+    try:
+        stream = open(output, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
+    except OSError as error:
+        raise HeadwayError(f"{output} cannot be written ({error.strerror}): give another file with -o") from None
+    try:
+        yield stream
+    except BaseException:
+        with suppress(OSError):
+            stream.close()
+        raise
+    stream.close()
+
+
+def answer_to(output: str | None) -> AbstractContextManager[TextIO]:
+    """Open where an answer goes: the file, or standard output. Raises HeadwayError.
+
+    It is no error if the reader of standard output goes away.
+    """
+    return _text_output() if output is None else report_to(output)
+
+
+@contextmanager
+def _text_output() -> Iterator[TextIO]:
+    try:
+        yield sys.stdout
+        sys.stdout.flush()
+    except BrokenPipeError:
+        pass
+    except OSError as error:
+        raise HeadwayError(f"the report cannot be written ({error.strerror})") from None
 
 
 def check_apart(output: str | None, read: Sequence[str], what: str = "the export") -> None:

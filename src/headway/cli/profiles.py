@@ -53,9 +53,8 @@ def show_profile(
     profile: Profile, stream: TextIO, *, part: str | None = None, state: str | None = None, limit: int = SHOWN
 ) -> None:
     """Print the table."""
-    from rich.console import Console
-
     from headway.views.hotspots import print_profile
 
-    console = Console(file=stream, highlight=False, markup=False, emoji=False)
-    print_profile(console, profile, part=part, state=state, limit=limit)
+    from .console import plain_console
+
+    print_profile(plain_console(stream), profile, part=part, state=state, limit=limit)

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import importlib
-import os
 import signal
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 import click
 
 from headway._version import __version__
-from headway.cli.say import say
-from headway.errors import HeadwayError
-from headway.extras import explained
+from headway.cli.run import run
 
 __all__ = ["main"]
 
@@ -37,7 +33,6 @@ _COMMANDS = {
     "trace": "instruction traces from a trace port: every instruction with its cycle, cores aligned",
     "schema": "the JSON Schema of what stat, cpu, report of a profile, or diff prints as JSON",
 }
-_FAILED = 125
 
 
 @contextmanager
@@ -85,52 +80,5 @@ def _headway() -> None:
 
 
 def main() -> None:
-    """Entry point. A user's mistake is one sentence on standard error, and exit status 125."""
-    try:
-        _open_standard_streams()
-        status = _headway.main(prog_name="headway", standalone_mode=False)
-    except HeadwayError as error:
-        say(str(error))
-        status = error.exit_status
-    except ModuleNotFoundError as error:
-        if (reason := explained(error)) is None:
-            raise
-        say(str(reason))
-        status = reason.exit_status
-    except click.exceptions.NoArgsIsHelpError as error:
-        with suppress(OSError):
-            click.echo(error.format_message(), err=True)
-        status = _FAILED
-    except click.ClickException as error:
-        say(error.format_message())
-        status = _FAILED
-    except (click.Abort, KeyboardInterrupt):
-        status = 130
-    except OSError as error:
-        if not isinstance(error, BrokenPipeError):  # a reader that has gone away needs no words
-            say(str(error))
-        status = _FAILED
-    _finish_writing()
-    sys.exit(status if isinstance(status, int) else 0)
-
-
-def _open_standard_streams() -> None:
-    """Where we were started with one closed, let no file of ours take its number; a command has it closed as before."""
-    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
-        pass
-    os.close(fd)
-    if sys.stdout is None:  # what is written there fails, as it does with a descriptor that is closed
-        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
-
-
-def _finish_writing() -> None:
-    """What cannot be written now must not fail again when Python ends: the exit status would be another."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except OSError:
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, stream.fileno())
-            os.close(nowhere)
+    """Run the command line and exit."""
+    run(_headway)

@@ -14,9 +14,10 @@ import click
 
 from headway.advice import MAX_REMARKS, Advice, Thresholds, advise
 from headway.advice.threshold_files import defaults_text, load_thresholds
+from headway.cli.ending import end_as
 from headway.cli.options import TargetOptions, measuring_options, thresholds_option
+from headway.cli.output import report_to
 from headway.cli.parameters import Seconds
-from headway.cli.report import die_of, report_to
 from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.linux.placement.controls import Controls
@@ -54,10 +55,7 @@ _LAST = "-"
 @click.option("--undo", metavar="[ID]", is_flag=False, flag_value=_LAST, help="Take back what --apply did.")
 @click.option("--print-thresholds", is_flag=True, help="Print the default thresholds, to start one's own from.")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARG...]]")
-@click.pass_context
 def command(
-    context: click.Context,
-    /,
     duration: float | None,
     thresholds_file: str | None,
     saved: str | None,
@@ -127,9 +125,7 @@ def command(
         # All of it: what is to be done for these processes must not be cut off by what could be said of others.
         advice = advise(ledger, replace(thresholds, most=MAX_REMARKS), facilities())
         _apply(advice, wanted.pids, dry_run=dry_run, yes=yes)
-    if status is not None and status < 0:
-        die_of(-status)
-    context.exit(status or 0)
+    end_as(status)
 
 
 def _check(will_ask: bool, apply_it: bool, saved: str | None, argv: Sequence[str], pids: Sequence[int]) -> None:
@@ -169,15 +165,10 @@ def _show(stream: TextIO, ledger: Ledger, advice: Sequence[Advice], thresholds: 
 
 
 def _print(stream: TextIO, lines_for: Any) -> None:
-    from rich.console import Console
-
+    from headway.cli.console import plain_console
     from headway.views.lines import show
 
-    class Terminal(Console):
-        def on_broken_pipe(self) -> None:
-            raise BrokenPipeError
-
-    console = Terminal(file=stream, highlight=False, markup=False, emoji=False)
+    console = plain_console(stream)
     show(console, lines_for(console.width))
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from headway.cli.ending import tidy_end
 from headway.cli.progress_bar import patience
-from headway.cli.report import tidy_end
 from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.extras import need

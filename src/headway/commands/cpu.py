@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import TextIO
 
 import click
-from rich.console import Console
 
+from headway.cli.console import plain_console
+from headway.cli.ending import end_as
+from headway.cli.output import report_to
 from headway.cli.parameters import Milliseconds, ProcessorList, Seconds
-from headway.cli.report import die_of, report_to
 from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.model import Ledger, Sample, Window
@@ -58,10 +59,7 @@ _PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
 @click.option("-v", "--verbose", is_flag=True, help="Every state of every processor.")
 @click.option("-q", "--quiet", is_flag=True, help="Only the figures.")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARG...]]")
-@click.pass_context
 def command(
-    context: click.Context,
-    /,
     cpus: tuple[int, ...] | None,
     interval: float | None,
     count: int | None,
@@ -101,9 +99,7 @@ def command(
         status = _run(observer, plan, argv, report, warn=not (quiet or alone))
         if report.error:
             raise HeadwayError(report.error)
-    if status is not None and status < 0:
-        die_of(-status)
-    context.exit(status or 0)
+    end_as(status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,11 +189,6 @@ def _samples(
             moment += (clock() - moment) // step * step + step
 
 
-class _Terminal(Console):
-    def on_broken_pipe(self) -> None:  # instead of ending this process in the midst of measuring
-        raise BrokenPipeError
-
-
 class _Report:
     """Shows samples as the options say."""
 
@@ -216,7 +207,7 @@ class _Report:
         self._losses: dict[str, int] = {}
         self._looked = 0
         self._as_json, self._verbose, self._quiet = as_json, verbose, quiet
-        self._console = _Terminal(file=stream, highlight=False, markup=False, emoji=False)
+        self._console = plain_console(stream)
         self._began: int | None = None
         self._samples: list[Sample] = []
         self._shown = 0

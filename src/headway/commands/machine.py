@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
 import click
 
+from headway.cli.output import report_to
 from headway.cli.pages import html_option, page_if, write_ledger_page
 from headway.cli.progress_bar import Display, display
-from headway.cli.report import report_to
 from headway.errors import HeadwayError
 from headway.machine.config import Config
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from headway.machine.machine import Result
 
 __all__ = ["command"]
@@ -252,11 +250,12 @@ def _report(result: Result, stream: TextIO, argv: list[str], *, as_json: bool, v
         stream.writelines(write(result.ledger, command=argv, exit_status=result.exit_status))
         stream.write("\n")
     else:
+        from headway.cli.console import plain_console
         from headway.views.table import print_table
 
         # What stalls were for is a table of its own: only where every state is asked for.
         ledger = result.ledger if verbose else replace(result.ledger, events=())
-        print_table(_table_on(stream), ledger, limit=limit, verbose=verbose)
+        print_table(plain_console(stream), ledger, limit=limit, verbose=verbose)
 
 
 def _report_processors(
@@ -275,15 +274,10 @@ def _report_processors(
         )
         stream.write(text + "\n")
     else:
+        from headway.cli.console import plain_console
         from headway.views.utilisation import print_sample
 
-        print_sample(_table_on(stream), sample, losses=losses, verbose=verbose, notes=notes)
-
-
-def _table_on(stream: TextIO) -> Console:
-    from rich.console import Console
-
-    return Console(file=stream, highlight=False, markup=False, emoji=False)
+        print_sample(plain_console(stream), sample, losses=losses, verbose=verbose, notes=notes)
 
 
 class _Output:

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import click
 
+from headway.cli.ending import end_as
 from headway.cli.options import TargetOptions, measuring_options
 from headway.cli.parameters import Seconds
 from headway.cli.profiles import show_profile
-from headway.cli.report import die_of
 from headway.cli.say import say
 from headway.extras import need
 from headway.linux.options import Selection
@@ -36,10 +36,7 @@ _MAX_HZ = 20_000
 @click.option("-o", "--output", metavar="NAME.hw", help="Write a recording (a folder) instead of a report.")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing of where the recording is.")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARG...]]")
-@click.pass_context
 def command(
-    context: click.Context,
-    /,
     duration: float | None,
     frequency: int | None,
     output: str | None,
@@ -102,7 +99,4 @@ def command(
         size = len(profile.samples)
         name = ascii(output)[1:-1]
         say(f"{size:,} samples and sums in {name}: headway report {name}")
-    status = observation.exit_status
-    if status is not None and status < 0:
-        die_of(-status)
-    context.exit(status or 0)
+    end_as(observation.exit_status)

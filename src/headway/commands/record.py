@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from headway.cli.ending import end_as
 from headway.cli.options import TargetOptions, measuring_options
 from headway.cli.parameters import Seconds, Size
 from headway.cli.progress_bar import Display, display
-from headway.cli.report import die_of
 from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.extras import need
@@ -40,10 +40,7 @@ DEFAULT = "headway.hw"
 @click.option("--max-time", type=Seconds(), metavar="SECONDS", help="Keep the newest that is about so long.")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but what goes wrong.")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARG...]]")
-@click.pass_context
 def command(
-    context: click.Context,
-    /,
     output: str,
     duration: float | None,
     max_size: int | None,
@@ -101,11 +98,8 @@ def command(
     if not quiet:
         say(_summary(writer, observation.ledger))
     if error:
-        context.exit(HeadwayError.exit_status)
-    status = observation.exit_status
-    if status is not None and status < 0:
-        die_of(-status)
-    context.exit(status or 0)
+        end_as(HeadwayError.exit_status)
+    end_as(observation.exit_status)
 
 
 def _summary(writer: Writer, ledger: Ledger) -> str:

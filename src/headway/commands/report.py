@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 import click
 
 from headway.advice import Advice, Facilities, advise
 from headway.advice.threshold_files import load_thresholds
 from headway.cli.options import listing_options
+from headway.cli.output import answer_to
 from headway.cli.pages import html_option, write_recording_page
 from headway.cli.profiles import SHOWN, has_profile, narrowing_options, show_recorded_profile
 from headway.cli.progress_bar import patience
-from headway.cli.report import report_to
 from headway.cli.say import say
-from headway.errors import HeadwayError
 from headway.extras import need
 from headway.linux.placement.facilities import facilities
 from headway.model import Ledger
@@ -82,7 +78,7 @@ def command(
         return
     if narrowed or (has_profile(path) and not (verbose or every_thread or recount)):
         given = context.get_parameter_source("limit") is not click.core.ParameterSource.DEFAULT
-        with standard_output() if output is None else report_to(output) as stream:
+        with answer_to(output) as stream:
             show_recorded_profile(
                 path, stream, part=part, state=state, as_json=as_json, limit=limit if given else SHOWN
             )
@@ -90,7 +86,7 @@ def command(
     with Recording(path) as recording:
         ledger, advice = _figures(recording, recount)
         document = recording.document
-    with standard_output() if output is None else report_to(output) as stream:
+    with answer_to(output) as stream:
         if as_json:
             from headway.views.json import write
 
@@ -98,12 +94,12 @@ def command(
             stream.writelines(write(ledger, command=document.command, exit_status=status, advice=advice))
             stream.write("\n")
         else:
-            from rich.console import Console
-
+            from headway.cli.console import plain_console
             from headway.views.table import print_table
 
-            console = Console(file=stream, highlight=False, markup=False, emoji=False)
-            print_table(console, ledger, advice=advice, limit=None if every_thread else limit, verbose=verbose)
+            print_table(
+                plain_console(stream), ledger, advice=advice, limit=None if every_thread else limit, verbose=verbose
+            )
 
 
 def _figures(recording: Recording, recount: bool) -> tuple[Ledger, tuple[Advice, ...]]:
@@ -119,15 +115,3 @@ def _figures(recording: Recording, recount: bool) -> tuple[Ledger, tuple[Advice,
     if not here:  # nothing can be done about it any more, or not by a command typed here
         advice = tuple(replace(piece, command=None, undo=None, remedy=None) for piece in advice)
     return ledger, advice
-
-
-@contextmanager
-def standard_output() -> Iterator[TextIO]:
-    """Where answers go; a reader that has gone away is no error."""
-    try:
-        yield sys.stdout
-        sys.stdout.flush()
-    except BrokenPipeError:
-        pass
-    except OSError as error:
-        raise HeadwayError(f"the report cannot be written ({error.strerror})") from None

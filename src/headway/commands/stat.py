@@ -9,10 +9,11 @@ import click
 
 from headway.advice import Advice, Thresholds, advise
 from headway.advice.threshold_files import load_thresholds
+from headway.cli.ending import end_as
 from headway.cli.options import TargetOptions, listing_options, measuring_options, thresholds_option
+from headway.cli.output import report_to
 from headway.cli.pages import html_option, page_if, write_ledger_page
 from headway.cli.parameters import Milliseconds, Seconds
-from headway.cli.report import die_of, report_to
 from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.linux.placement.facilities import facilities
@@ -35,10 +36,7 @@ __all__ = ["command"]
 @click.option("-q", "--quiet", is_flag=True, help="Only the figures: no advice, no hints.")
 @listing_options
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARG...]]")
-@click.pass_context
 def command(
-    context: click.Context,
-    /,
     interval: float | None,
     duration: float | None,
     output: str | None,
@@ -105,10 +103,7 @@ def command(
             report.write_page(page, observation.ledger, observation.exit_status)
         if report.error:
             raise HeadwayError(report.error)
-    status = observation.exit_status
-    if status is not None and status < 0:
-        die_of(-status)
-    context.exit(status or 0)
+    end_as(observation.exit_status)
 
 
 class _Report:
@@ -169,17 +164,12 @@ class _Report:
         self._stream.write("\n")
 
     def _show_table(self, ledger: Ledger) -> None:
-        from rich.console import Console
-
+        from headway.cli.console import plain_console
         from headway.views.interval import heading
         from headway.views.lines import show
         from headway.views.table import print_table
 
-        class Terminal(Console):
-            def on_broken_pipe(self) -> None:  # instead of ending this process in the midst of measuring
-                raise BrokenPipeError
-
-        console = Terminal(file=self._stream, highlight=False, markup=False, emoji=False)
+        console = plain_console(self._stream)
         if self._interval:
             self._began = self._began or ledger.window.start
             show(console, [heading(ledger, self._began, console.width)])

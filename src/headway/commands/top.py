@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import reduce
 from shutil import which
@@ -16,9 +16,10 @@ import click
 
 from headway.advice import Advice, Facilities, Thresholds, advise
 from headway.advice.threshold_files import load_thresholds
+from headway.cli.ending import end_as
 from headway.cli.options import TargetOptions, measuring_options, thresholds_option
 from headway.cli.parameters import Milliseconds, Seconds
-from headway.cli.report import die_of
+from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.linux.placement.facilities import facilities
 from headway.linux.sources.source import LinuxSource
@@ -55,10 +56,7 @@ _RECORDING, _DOCUMENT = ".hw", ".json"
 @click.option("--plain", is_flag=True, help="A table each interval instead of the screen; so too without a terminal.")
 @thresholds_option
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[NAME.hw | FILE.json | -- COMMAND [ARG...]]")
-@click.pass_context
 def command(
-    context: click.Context,
-    /,
     interval: float | None,
     duration: float | None,
     sort: str,
@@ -130,15 +128,13 @@ def command(
                     if number in (signal.SIGTERM, signal.SIGHUP):
                         child.send(number)
                 if not child.has_ended:
-                    _say(f"headway: {ascii(argv[0])[1:-1]} goes on (process {child.pid}); Ctrl-C ends it")
+                    say(f"{ascii(argv[0])[1:-1]} goes on (process {child.pid}); Ctrl-C ends it")
                 output.show()
                 status = wait_for(child, received, output.show)
                 output.show()
     if app.failure is not None:
         raise app.failure
-    if status is not None and status < 0:
-        die_of(-status)
-    context.exit(status or 0)
+    end_as(status)
 
 
 def _saved(argv: Sequence[str]) -> bool:
@@ -281,14 +277,11 @@ def _print(wanted: TargetOptions, argv: Sequence[str], interval: float, duration
             seconds=duration,
             interval=interval,
             each=each,
-            started=lambda used, reason: _say(f"headway: measuring with /proc, sampled: {reason}") if reason else None,
+            started=lambda used, reason: say(f"measuring with /proc, sampled: {reason}") if reason else None,
             enough=lambda: bool(gone) and not argv,
         )
         each(observation.ledger)
-    status = observation.exit_status
-    if status is not None and status < 0:
-        die_of(-status)
-    click.get_current_context().exit(status or 0)
+    end_as(observation.exit_status)
 
 
 def _print_once(ledger: Ledger) -> None:
@@ -299,17 +292,12 @@ def _print_once(ledger: Ledger) -> None:
 @contextmanager
 def _written(stream: TextIO) -> Iterator[Callable[[Ledger, int | None], None]]:
     """What prints a ledger's table there. A reader that has gone away is no error."""
-    from rich.console import Console
-
+    from headway.cli.console import plain_console
     from headway.views.interval import heading
     from headway.views.lines import show
     from headway.views.table import print_table
 
-    class Terminal(Console):
-        def on_broken_pipe(self) -> None:
-            raise BrokenPipeError
-
-    console = Terminal(file=stream, highlight=False, markup=False, emoji=False)
+    console = plain_console(stream)
 
     def write(ledger: Ledger, began: int | None) -> None:
         if began is not None:
@@ -325,8 +313,3 @@ def _written(stream: TextIO) -> Iterator[Callable[[Ledger, int | None], None]]:
         pass
     except OSError as error:
         raise HeadwayError(f"the table cannot be written ({error.strerror})") from None
-
-
-def _say(text: str) -> None:
-    with suppress(OSError):
-        click.echo(text, err=True)

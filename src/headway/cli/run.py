@@ -1,0 +1,71 @@
+"""Running the command line: errors become one sentence and an exit status, whatever the state of the streams."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from typing import NoReturn
+
+import click
+
+from headway.errors import HeadwayError
+from headway.extras import explained
+
+from .say import say
+
+__all__ = ["run"]
+
+_FAILED = 125
+
+
+def run(group: click.Command) -> NoReturn:
+    """Run the command line and exit. A user's mistake is one sentence on standard error, and exit status 125."""
+    try:
+        _open_standard_streams()
+        status = group.main(prog_name="headway", standalone_mode=False)
+    except HeadwayError as error:
+        say(str(error))
+        status = error.exit_status
+    except ModuleNotFoundError as error:
+        if (reason := explained(error)) is None:
+            raise
+        say(str(reason))
+        status = reason.exit_status
+    except click.exceptions.NoArgsIsHelpError as error:
+        with suppress(OSError):
+            click.echo(error.format_message(), err=True)
+        status = _FAILED
+    except click.ClickException as error:
+        say(error.format_message())
+        status = _FAILED
+    except (click.Abort, KeyboardInterrupt):
+        status = 130
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):  # a reader that has gone away needs no words
+            say(str(error))
+        status = _FAILED
+    _finish_writing()
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _open_standard_streams() -> None:
+    """Where we were started with one closed, let no file of ours take its number; a command has it closed as before."""
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(fd)
+    if sys.stdout is None:  # what is written there fails, as it does with a descriptor that is closed
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+
+
+def _finish_writing() -> None:
+    """What cannot be written now must not fail again when Python ends: the exit status would be another."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)

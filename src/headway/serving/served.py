@@ -1,0 +1,100 @@
+"""A source whose readings are handed to the process that listens."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterable
+
+from headway.linux.sources.source import LinuxSource, SourceAround
+from headway.model import Ledger
+from headway.views.metrics.feed import hand_over
+from headway.views.metrics.site import cost_of_ourselves
+from headway.views.metrics.totals import Totals
+
+from .notify import Notifier
+
+__all__ = ["Served"]
+
+IDLE_SECONDS = 10.0
+"""Between two readings when nobody asks, at most: so often what has ended is taken in."""
+AT_ONCE = 5_000
+"""Ended threads that are taken in at once, about: each takes a kilobyte until then."""
+
+
+class Served(SourceAround):
+    """A source (`LinuxSource`) of which readings are handed over when they are asked for."""
+
+    def __init__(
+        self,
+        source: LinuxSource,
+        totals: Totals,
+        channel: socket.socket,
+        interval: float,
+        manager: Notifier | None = None,
+    ) -> None:
+        """``source``: begun; ``channel``: to the process that listens; ``interval``: s between readings, at least.
+
+        ``manager``, if there is one, is told that headway is alive.
+        """
+        super().__init__(source)
+        self._totals, self._channel, self._interval, self._manager = totals, channel, interval, manager
+        self._last = float("-inf")
+        self._idle = IDLE_SECONDS
+        self._asked = False
+        self.alone = False
+        """Whether nobody is left to hand readings to."""
+
+    def begin(self) -> None:
+        """Nothing: the source has begun."""
+
+    def poll_fds(self) -> Iterable[int]:
+        """The source's, and the channel's."""
+        return (*super().poll_fds(), self._channel.fileno())
+
+    def service(self) -> float | None:
+        """Let the source do its work, and read it where somebody has asked, or nobody has for long."""
+        pause = self._source.service()
+        self._hear()
+        due = self._last + (self._interval if self._asked else self._idle)
+        if (now := time.monotonic()) >= due:
+            self._take(self._source.interval(), now - self._last)
+            self._last = now
+            due = now + (self._interval if self._asked else self._idle)
+        pauses = (pause, max(due - now, 0.0), None if self._manager is None else self._manager.alive())
+        return min(seconds for seconds in pauses if seconds is not None)
+
+    def end(self) -> Ledger:
+        """What came last is taken in, and handed over."""
+        if self._manager is not None:
+            self._manager.stopping()
+        ledger = self._source.end_interval()
+        self._asked = True
+        self._take(ledger, IDLE_SECONDS)
+        return ledger
+
+    def end_interval(self) -> Ledger:
+        """The same."""
+        return self.end()
+
+    def _hear(self) -> None:
+        """Whether a reading is wanted; what the bytes say does not matter."""
+        while not self.alone:
+            try:
+                self.alone = not self._channel.recv(16)
+            except BlockingIOError:
+                return
+            except OSError:
+                self.alone = True
+            else:
+                self._asked = True
+
+    def _take(self, ledger: Ledger, seconds: float) -> None:
+        """The interval of so many seconds."""
+        self._totals.add(ledger)
+        ended = sum(thread.end is not None for thread in ledger.threads)
+        self._idle = max(self._interval, min(IDLE_SECONDS, AT_ONCE * seconds / max(ended, 1)))
+        if self._asked and not self.alone:
+            epoch = time.time_ns() - time.monotonic_ns()
+            if hand_over(self._channel, self._totals.snapshot(epoch=epoch, cost=cost_of_ourselves())):
+                self._asked = False

@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-TOGETHER := $(addprefix tests/,advice binary machine model recording testing trace views regions/test_header.py) \
+TOGETHER := $(addprefix tests/,advice binary machine model recording serving testing trace views regions/test_header.py) \
 	tests/test_extras.py $(addprefix tests/commands/test_,advise.py export.py html.py query.py serve.py top.py trace.py)
 SOURCES := pyproject.toml meson.build meson.options $(shell find src -type f -not -path '*/__pycache__/*')
 WHOLE := test docs kernels kernels-gate lint install benchmarks $(addprefix $(VENV)/,installed kernels spark)

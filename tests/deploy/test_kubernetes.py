@@ -8,7 +8,7 @@ import pytest
 from tests.deploy.deployed import CONTAINERFILE, DAEMONSET, UNIT, serve_options, unit_settings, unit_words
 
 from headway.serving.addresses import parse_address
-from headway.views.metrics.site import HEALTH
+from headway.serving.site import HEALTH
 
 yaml = pytest.importorskip("yaml", reason="needs PyYAML")
 

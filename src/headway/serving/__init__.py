@@ -1,1 +1,1 @@
-"""Serving readings over HTTP: addresses and tokens, the process that listens, and the service manager."""
+"""Serving readings over HTTP: addresses and tokens, the process that listens, its pages, and the service manager."""

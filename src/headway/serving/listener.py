@@ -17,10 +17,11 @@ from typing import Any
 
 from headway.linux.privileges import User, give_up
 from headway.views.metrics.families import families
-from headway.views.metrics.feed import Feed
 from headway.views.metrics.otlp import PushExporter
-from headway.views.metrics.server import Server
-from headway.views.metrics.site import Site, cost_of_ourselves
+
+from .feed import Feed
+from .http import Server
+from .site import Site, cost_of_ourselves
 
 __all__ = ["Listener", "Push", "start_listener"]
 

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 
 from headway.linux.sources.source import LinuxSource, SourceAround
 from headway.model import Ledger
-from headway.views.metrics.feed import hand_over
-from headway.views.metrics.site import cost_of_ourselves
 from headway.views.metrics.totals import Totals
 
+from .feed import hand_over
 from .notify import Notifier
+from .site import cost_of_ourselves
 
 __all__ = ["Served"]
 

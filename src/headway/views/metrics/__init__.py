@@ -1,5 +1,5 @@
 """Live measurements for others to fetch: totals in a bounded number of series, OpenMetrics, OTLP and a live page.
 
-`totals` adds up the ledgers of intervals and makes a `Snapshot` of them. `families` defines the metrics; `openmetrics`
-and `otlp` write them. `live` has the page's data. `server` receives requests, and `site` answers them.
+`totals` adds up the ledgers of intervals and makes a `Snapshot` of them. `families` says which metrics a snapshot has;
+`openmetrics` and `otlp` write them. `live` is what the page shows. `headway.serving` answers requests for all of it.
 """

@@ -15,7 +15,7 @@ import socket
 import time
 from contextlib import suppress
 
-from .totals import Snapshot
+from headway.views.metrics.totals import Snapshot
 
 __all__ = ["Feed", "hand_over"]
 

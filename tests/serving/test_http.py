@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.views.metrics.server import Answer, Limits, Request, Server
+from headway.serving.http import Answer, Limits, Request, Server
 
 LONG = Limits(connections=8, request_seconds=30, idle_seconds=30, answer_seconds=30)
 Respond = Callable[[Request], Awaitable[Answer]]

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.views.metrics.readings import ledger, thread, totals_of
 
+from headway.serving.http import Answer, Request
+from headway.serving.site import Site
 from headway.views.metrics.openmetrics import CONTENT_TYPE, PLAIN_CONTENT_TYPE
-from headway.views.metrics.server import Answer, Request
-from headway.views.metrics.site import Site
 from headway.views.metrics.totals import Snapshot
 
 TOKEN = b"correct-horse-battery-staple"

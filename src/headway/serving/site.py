@@ -26,12 +26,13 @@ from http import HTTPStatus
 from importlib.resources import files
 from pathlib import Path
 
-from .families import families
+from headway.serving.http import Answer, Request
+from headway.views.metrics.families import families
+from headway.views.metrics.live import live, stylesheet
+from headway.views.metrics.openmetrics import CONTENT_TYPE, PLAIN_CONTENT_TYPE, write
+from headway.views.metrics.totals import Cost, Snapshot
+
 from .feed import Feed
-from .live import live, stylesheet
-from .openmetrics import CONTENT_TYPE, PLAIN_CONTENT_TYPE, write
-from .server import Answer, Request
-from .totals import Cost, Snapshot
 
 __all__ = ["HEALTH", "Site", "cost_of_ourselves"]
 

@@ -206,7 +206,7 @@ def test_a_report_of_a_recording(tmp_path: Path) -> None:
     source, writer = start(tmp_path / "a.hw")
     observation, _ = record(lambda _: source, writer, Selection(), ("true",))
     documents = []
-    for option in ([], ["--recount"]):
+    for option in ([], ["--from-transitions"]):
         found = CliRunner().invoke(report.command, ["--json", *option, str(tmp_path / "a.hw")])
         assert found.exit_code == 0, found.output
         documents.append(json.loads(found.output))

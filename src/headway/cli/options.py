@@ -15,6 +15,7 @@ from .parameters import Ids, ProcessorList
 
 __all__ = [
     "TargetOptions",
+    "format_option",
     "listing_options",
     "measuring_options",
     "thresholds_option",
@@ -30,45 +31,63 @@ def _print_checks(context: click.Context, _option: click.Parameter, wanted: bool
 
 
 _OPTIONS = (
-    click.option("-p", "--pid", "pids", type=Ids(), default=(), metavar="PID[,PID]", help="These processes."),
-    click.option("-t", "--tid", "tids", type=Ids(), default=(), metavar="TID[,TID]", help="These threads."),
-    click.option("-a", "--all", "everything", is_flag=True, help="Every thread of the machine."),
-    click.option("--name", metavar="NAME", help="Threads of this name; NAME* for all that begin so."),
-    click.option("--cgroup", metavar="DIR", help="Threads in this cgroup (v2) and below."),
-    click.option("-C", "--cpu", "cpus", type=ProcessorList(), metavar="CPUS", help="Only on these processors."),
-    click.option("--no-follow", is_flag=True, help="Do not measure what measured threads create."),
+    click.option("-p", "--pid", "pids", type=Ids(), default=(), metavar="PID[,PID]", help="Measure these processes."),
+    click.option("-t", "--tid", "tids", type=Ids(), default=(), metavar="TID[,TID]", help="Measure these threads."),
+    click.option("-a", "--all", "everything", is_flag=True, help="Measure every thread of the machine."),
+    click.option("--name", metavar="NAME", help="Measure threads of this name; NAME* matches a prefix."),
+    click.option("--cgroup", metavar="DIR", help="Measure threads in this cgroup (v2) and below it."),
     click.option(
-        "--source", type=click.Choice(["bpf", "proc"]), help="Where from; without it the best that is possible."
+        "-C",
+        "--cpu",
+        "cpus",
+        type=ProcessorList(),
+        metavar="CPUS",
+        help="Measure only on these processors, as in 0-3,8.",
     ),
-    click.option("--checks", metavar="FILE", help="More system calls that ask whether something is ready (TOML)."),
+    click.option("--no-follow", is_flag=True, help="Do not measure threads that measured threads create."),
     click.option(
-        "--print-checks",
+        "--source",
+        type=click.Choice(["bpf", "proc"]),
+        help="Source of the figures.  [default: bpf if possible, else proc]",
+    ),
+    click.option(
+        "--status-checks", "checks", metavar="FILE", help="TOML file with more status checks (docs/progress.md)."
+    ),
+    click.option(
+        "--print-status-checks",
         is_flag=True,
         is_eager=True,
         expose_value=False,
         callback=_print_checks,
-        help="Print those that are known, to start one's own from.",
+        help="Print the built-in status checks as TOML, and exit.",
     ),
     click.option(
         "--noneffective",
         "functions",
         multiple=True,
         metavar="LIB:FUNCTION",
-        help="Time in this function is no progress; malloc: a ready-made set. May be repeated.",
+        help="Count time in this function as no progress; malloc is a ready-made set. May be repeated.",
     ),
-    click.option("-e", "--event", "events", multiple=True, metavar="EVENT[,EVENT]", help="Count these by state."),
+    click.option(
+        "-e",
+        "--event",
+        "events",
+        multiple=True,
+        metavar="EVENT[,EVENT]",
+        help="Count these events by state; the names are those of perf.",
+    ),
     click.option(
         "--why",
         type=click.Choice(["kernel", "poll", "wait", "ready", "stolen"]),
         multiple=True,
-        help="What is behind this part of the time. May be repeated.",
+        help="Show the causes of this part of the time. May be repeated.",
     ),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class TargetOptions:
-    """What the options say that is to be measured, and how; each field is as the option of its name gave it."""
+    """What to measure, and how; each field has the value of the option of its name."""
 
     pids: tuple[int, ...]
     tids: tuple[int, ...]
@@ -85,22 +104,22 @@ class TargetOptions:
 
     @property
     def given(self) -> bool:
-        """Whether any of these options was."""
+        """Whether any of these options was given."""
         return any(getattr(self, field.name) for field in fields(self))
 
     @property
     def only_by_ebpf(self) -> bool:
-        """Whether something was asked for that no other source can tell."""
+        """Whether an option was given that only the eBPF source supports."""
         return bool(self.functions or self.checks or self.why)
 
     def options(self, *, causes: bool) -> MeasureOptions:
-        """What counts as progress and what is recorded; what is behind it too, if that was asked for or ``causes``."""
+        """Return the measure options; causes are recorded if --why asks for them, or with ``causes``."""
         return MeasureOptions(
             checks=self.checks, functions=self.functions, events=self.events, why=causes or bool(self.why)
         )
 
     def selection(self, command: Sequence[str]) -> Selection:
-        """The threads to measure. Raises UsageError where that is nothing, or contradictory."""
+        """Return the threads to measure. Raises UsageError if there are none, or if options contradict each other."""
         name = self.name
         if name is not None:
             plain = name.removesuffix("*").encode(errors="surrogateescape")
@@ -125,7 +144,7 @@ class TargetOptions:
 
 
 def measuring_options(function: Any) -> Any:
-    """Add the options that several commands have for what to measure; the command gets them as one `TargetOptions`."""
+    """Add the options that say what to measure; the command gets them as one `TargetOptions`, ``wanted``."""
 
     @wraps(function)
     def gathered(*arguments: Any, **values: Any) -> Any:
@@ -138,7 +157,7 @@ def measuring_options(function: Any) -> Any:
 
 
 def listing_options(function: Callable[..., object]) -> Callable[..., object]:
-    """How many threads a report lists: ``limit`` and ``every_thread``."""
+    """Add the options that say how many threads a report lists; the command gets ``limit`` and ``every_thread``."""
     most = click.option(
         "-n",
         "--threads",
@@ -147,15 +166,25 @@ def listing_options(function: Callable[..., object]) -> Callable[..., object]:
         default=25,
         show_default=True,
         metavar="N",
-        help="List the N with most time; the rest is added up.",
+        help="List the N threads with most time, and the sum of the others.",
     )
-    return most(click.option("--every-thread", is_flag=True, help="List them all.")(function))
+    return most(click.option("--every-thread", is_flag=True, help="List all threads.")(function))
 
+
+format_option = click.option(
+    "--format",
+    "style",
+    type=click.Choice(["table", "csv", "json"]),
+    default="table",
+    show_default=True,
+    help="Output format.",
+)
+"""Add ``--format``; the command gets ``style``."""
 
 thresholds_option = click.option(
     "--thresholds",
     "thresholds_file",
     metavar="FILE",
-    help="Thresholds of advice (TOML; headway advise --print-thresholds prints the defaults).",
+    help="TOML file with thresholds of advice (headway advise --print-thresholds).",
 )
 """Add ``--thresholds``; the command gets ``thresholds_file``."""

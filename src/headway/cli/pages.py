@@ -1,4 +1,4 @@
-"""A recording, or a ledger, as a page: what commands with ``--html`` have in common."""
+"""Writing a recording or a ledger as an HTML page, for the commands with ``--html``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["html_option", "page_if", "page_to", "write_ledger_page", "write_reco
 def html_option(function: Any) -> Any:
     """Add ``--html``; the command gets ``html``."""
     return click.option(
-        "--html", metavar="FILE", help="Write a page there, one file that any browser opens (docs/html.md)."
+        "--html", metavar="FILE", help="Write an HTML page to FILE, complete in one file (docs/html.md)."
     )(function)
 
 
@@ -39,7 +39,7 @@ _NO_TIMELINE = "it needs every transition: headway record -o NAME.hw, then headw
 
 @contextmanager
 def page_to(path: str) -> Iterator[TextIO]:
-    """Where a page goes: what is there already is replaced by a whole one, or left alone. Raises HeadwayError."""
+    """Open where a page goes. A file that exists is replaced only when the page is complete. Raises HeadwayError."""
     with binary_output(path, "the page", text=True) as data:
         stream = io.TextIOWrapper(data, encoding="utf-8", newline="\n", write_through=True)
         try:
@@ -49,7 +49,7 @@ def page_to(path: str) -> Iterator[TextIO]:
 
 
 def page_if(path: str | None) -> AbstractContextManager[TextIO | None]:
-    """The same where a page is asked for."""
+    """Open where a page goes, as `page_to` does; None: no page is asked for."""
     return nullcontext() if path is None else page_to(path)
 
 
@@ -62,7 +62,7 @@ def write_ledger_page(
     exit_status: int | None = None,
     advice: Sequence[Advice] = (),
 ) -> None:
-    """Write the page of a ledger: without a timeline, which needs a recording. Raises OSError as the stream does."""
+    """Write the page of a ledger. It has no timeline, which needs a recording. Raises OSError as the stream does."""
     from headway.views.html.document import Subject
     from headway.views.html.page import write_page
 
@@ -79,7 +79,7 @@ def write_ledger_page(
 def write_recording_page(
     path: str, recorded: str, ledger: Ledger, recording: Recording, advice: Sequence[Advice]
 ) -> str:
-    """Write the page of a recording, and say what is in it in a sentence. Raises HeadwayError."""
+    """Write the page of a recording. Return a sentence that says what is in it. Raises HeadwayError."""
     from headway.recording.profile import has_profile, open_profile
     from headway.views.html.document import Subject
     from headway.views.html.page import MAX_BYTES, room_for_timeline, write_page
@@ -114,7 +114,7 @@ def write_recording_page(
             more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
             subject = replace(subject, remarks=(*subject.remarks, f"damaged: {damaged[0]}{more}"))
         if profile is not None and timeline is None:
-            ledger = profile.ledger  # by the places of its threads the samples name them
+            ledger = profile.ledger  # the samples name threads by their places in it
         write_page(stream, ledger, subject, timeline=timeline, profile=profile)
     size = os.path.getsize(path) / 1e6
     left_out = f"; {len(damaged):,} of the recording's files cannot be read" if damaged else ""
@@ -151,7 +151,7 @@ def _timeline(recording: Recording, ledger: Ledger, room: int) -> PackedTimeline
 
 
 def _with_chains(subject: Subject, recorded: str) -> Subject:
-    """With who waited for whom; where that cannot be found out, with why."""
+    """Return the subject with who waited for whom, or with the reason why that cannot be found out."""
     from headway.recording.queries.catalogue import find
     from headway.recording.queries.chains import chains
     from headway.recording.queries.questions import DEPTH
@@ -168,7 +168,7 @@ def _with_chains(subject: Subject, recorded: str) -> Subject:
 
 
 def _when(recording: Recording) -> str:
-    """The day and time of its beginning; "" where that is not known."""
+    """Return the day and time of the recording's beginning; "" if that is not known."""
     from datetime import UTC, datetime
 
     anchors = recording.anchors
@@ -179,4 +179,4 @@ def _when(recording: Recording) -> str:
     try:
         return f"{datetime.fromtimestamp(moment / 1e9, UTC):%Y-%m-%d %H:%M:%S} UTC"
     except (OverflowError, ValueError, OSError):
-        return ""  # anchors of no day that there is
+        return ""  # the anchors are outside the range of dates

@@ -35,7 +35,7 @@ class Ids(click.ParamType[tuple[int, ...]]):
 
 
 class ProcessorList(click.ParamType[tuple[int, ...]]):
-    """Processors: ``0-3,8``."""
+    """A list of processors: ``0-3,8``."""
 
     name = "cpus"
 
@@ -50,7 +50,7 @@ class ProcessorList(click.ParamType[tuple[int, ...]]):
 
 
 class _Duration(click.ParamType[float]):
-    """A length of time; converted to seconds."""
+    """A length of time, converted to seconds."""
 
     unit = 1.0
     least = 0.001
@@ -67,13 +67,13 @@ class _Duration(click.ParamType[float]):
 
 
 class Seconds(_Duration):
-    """Seconds, a millisecond or more."""
+    """Seconds, at least 0.001."""
 
     name = "seconds"
 
 
 class Milliseconds(_Duration):
-    """Milliseconds, ten or more; converted to seconds."""
+    """Milliseconds, at least 10, converted to seconds."""
 
     name = "ms"
     unit, least, words = 0.001, 0.010, "milliseconds"

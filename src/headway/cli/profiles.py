@@ -1,4 +1,4 @@
-"""Showing a profile: what the commands that take one and that read one have in common."""
+"""Showing a profile, for the commands that take one and those that read one."""
 
 from __future__ import annotations
 
@@ -13,15 +13,23 @@ from headway.model import PARTS, Profile
 __all__ = ["SHOWN", "has_profile", "narrowing_options", "show_profile", "show_recorded_profile"]
 
 SHOWN = 8
-"""States listed, unless told; of each half as many functions."""
+"""States listed by default; half as many functions are listed of each."""
 
 
 def narrowing_options(function: Any) -> Any:
     """Add the options that choose a part of a profile; the command gets ``part`` and ``state``."""
     for option in (
-        click.option("--state", metavar="STATE", help="Of a profile: only this state (wait.futex), or these (wait)."),
         click.option(
-            "--index", "part", type=click.Choice(list(PARTS)), help="Of a profile: only this part of the time."
+            "--state",
+            metavar="STATE",
+            help="Of a profile: only this state (wait.futex), or states that begin with it (wait).",
+        ),
+        click.option(
+            "--index",
+            "part",
+            type=click.Choice(list(PARTS)),
+            metavar="PART",
+            help=f"Of a profile: only this part of the time. One of {', '.join(PARTS)}.",
         ),
     ):
         function = option(function)
@@ -29,7 +37,7 @@ def narrowing_options(function: Any) -> Any:
 
 
 def has_profile(path: str) -> bool:
-    """Whether a recording has a profile; it is not read, nor is what reads it loaded."""
+    """Return whether a recording has a profile. The profile is not read, and the code that reads it is not loaded."""
     return os.path.isdir(os.path.join(path, "samples"))
 
 

@@ -20,24 +20,24 @@ _COMMANDS = {
     "cpu": "how busy every processor is and with what, and how fast it runs",
     "record": "every transition of every thread, on disk",
     "profile": "where in the program the time of each state is spent: samples, and waits exactly",
-    "report": "what a recording says, as stat does, or where the time of a profile went",
+    "report": "a recording as stat shows it, or where the time of a profile went",
     "export": "a recording for other tools: Perfetto, trace events, Parquet, CSV, flame graphs, pprof",
-    "advise": "what would help, and on request do it, and undo it",
-    "query": "ask recordings: SQL, or ready-made questions, over one run or those of many machines",
+    "advise": "what would help; on request it is applied, or undone",
+    "query": "query recordings by SQL or ready-made questions: one run, or runs of many machines",
     "at": "what every thread was doing at one instant of a recording",
     "diff": "two recordings side by side, at equal progress",
     "serve": "what is measured now, for Prometheus, OpenTelemetry and a browser",
-    "doctor": "what can be measured here, what not, why, and what would change it",
+    "doctor": "what can be measured here, what cannot, why, and what would change it",
     "demo": "a small program with known behaviour, measured and explained",
     "machine": "run a program on the reference machine, exact to the cycle; print its configuration",
     "trace": "instruction traces from a trace port: every instruction with its cycle, cores aligned",
-    "schema": "the JSON Schema of what stat, cpu, report of a profile, or diff prints as JSON",
+    "schema": "the JSON Schema of what stat, cpu, report (of a profile) or diff writes as JSON",
 }
 
 
 @contextmanager
 def _ended_by_an_interrupt() -> Iterator[None]:
-    """Ctrl-C ends us at once: what loads modules may swallow the exception, and there is nothing to tidy up yet."""
+    """Let Ctrl-C end the process at once: code that loads modules may swallow the exception, and nothing is open."""
     ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if ours:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -49,7 +49,7 @@ def _ended_by_an_interrupt() -> Iterator[None]:
 
 
 class _Group(click.Group):
-    """Loads a subcommand when it is asked for, so that starting stays fast."""
+    """A group that loads a subcommand when it is used, so that starting stays fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -71,11 +71,11 @@ class _Group(click.Group):
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, "-V", "--version", message="headway %(version)s")
 def _headway() -> None:
-    """How much progress each thread of a real program makes, where the rest of its time goes and why.
-
-    \b
+    """\b
     headway stat -- xz -T2 -k big.tar        measure a command
     headway stat -p 4711 -d 10               a running process, for ten seconds
+
+    Show how much progress each thread of a program makes, where the rest of its time goes, and why.
     """
 
 

@@ -1,4 +1,4 @@
-"""``headway advise``: what would help, with the figures that say so; on request do it, and take it back (T10)."""
+"""``headway advise``: what would help, with the figures that say so; on request apply and undo it (T10)."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from headway.session.measure import observe
 __all__ = ["command"]
 
 _SECONDS = 5.0
-"""So long is measured where nothing says how long."""
+"""Seconds of measuring without -d and without a command."""
 _LAST = "-"
-"""What --undo without a name stands for: every plan."""
+"""The value of --undo without an ID: every plan."""
 
 
 @click.command("advise", context_settings={"allow_interspersed_args": False})
@@ -43,17 +43,26 @@ _LAST = "-"
     "--duration",
     type=Seconds(),
     metavar="SECONDS",
-    help=f"Stop measuring after so long ({_SECONDS:g} s unless there is a command).",
+    help=f"Stop after this many seconds.  [default: {_SECONDS:g} without a command]",
 )
 @thresholds_option
-@click.option("--from", "saved", metavar="FILE", help="Advise on what headway stat --json has written.")
-@click.option("-o", "--output", metavar="FILE", help="Write the report there instead of to standard error.")
-@click.option("--json", "as_json", is_flag=True, help="JSON; each piece of advice as in headway schema.")
-@click.option("--apply", "apply_it", is_flag=True, help="Do what is safe and can be undone, after showing the plan.")
-@click.option("--dry-run", is_flag=True, help="Only show the plan of --apply.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-@click.option("--undo", metavar="[ID]", is_flag=False, flag_value=_LAST, help="Take back what --apply did.")
-@click.option("--print-thresholds", is_flag=True, help="Print the default thresholds, to start one's own from.")
+@click.option(
+    "--from", "saved", metavar="FILE", help="Advise on a document of headway stat --json; - is standard input."
+)
+@click.option("-o", "--output", metavar="FILE", help="Write the report to FILE instead of standard error.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON; a piece of advice is as in headway schema.")
+@click.option(
+    "--apply",
+    "apply_it",
+    is_flag=True,
+    help="Apply the remedies that are safe and can be undone, after showing the plan.",
+)
+@click.option("--dry-run", is_flag=True, help="Show the plan of --apply, and change nothing.")
+@click.option("-y", "--yes", is_flag=True, help="Apply without asking.")
+@click.option(
+    "--undo", metavar="[ID]", is_flag=False, flag_value=_LAST, help="Undo what --apply did: the plan ID, or all plans."
+)
+@click.option("--print-thresholds", is_flag=True, help="Print the default thresholds as TOML, and exit.")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARG...]]")
 def command(
     duration: float | None,
@@ -71,15 +80,15 @@ def command(
 ) -> None:
     """\b
     headway advise -p 4711                   what would help this process
-    headway advise --from saved.json         ... those that headway stat --json saw
-    sudo headway advise --apply -a -p 4711   show a plan for this process, ask, do it
-    sudo headway advise --undo               take it back
+    headway advise --from saved.json         advice on a saved measurement
+    sudo headway advise --apply -a -p 4711   show a plan, ask, apply it
+    sudo headway advise --undo               undo it
 
-    What would help, and what says so: index, value, threshold, cause and a command.
+    Say what would help, and why: index, value, threshold, cause and a command.
 
-    --apply gives the processes of -p that wait for a processor behind others processors of their own (a cpuset
-    partition; where control groups allow none, processor affinity, which needs -a to know the others). Every file and
-    value is shown before it is written.
+    --apply is for processes of -p that wait for a processor while other threads run. It gives them processors of their
+    own: by a cpuset partition, or, where control groups allow none, by processor affinity, which needs -a to know the
+    other threads. Every file and value is shown before it is written.
     """
     if print_thresholds:
         click.echo(defaults_text(), nl=False)
@@ -129,7 +138,7 @@ def command(
 
 
 def _check(will_ask: bool, apply_it: bool, saved: str | None, argv: Sequence[str], pids: Sequence[int]) -> None:
-    """Mistakes that should not cost a measurement."""
+    """Check the options before anything is measured. Raises UsageError and HeadwayError."""
     if saved is not None and argv:
         raise click.UsageError("give a saved document (--from) or a command, not both")
     if apply_it and saved is not None:

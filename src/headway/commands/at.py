@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from headway.cli.ending import tidy_end
+from headway.cli.options import format_option
 from headway.cli.progress_bar import patience
 from headway.cli.say import say
 from headway.errors import HeadwayError
@@ -42,16 +43,18 @@ _COLUMNS = (
 @click.command("at")
 @click.argument("path", metavar="RECORDING")
 @click.argument("instant", metavar="TIME")
-@click.option("--format", "style", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True)
+@format_option
 @tidy_end()
 def command(path: str, instant: str, style: str) -> None:
     """\b
-    headway at run.hw 3.2s                             since the recording's start
-    headway at run.hw 2026-11-21T12:00:03.2            by the clock on the wall
+    headway at run.hw 3.2s                     since the recording's start
+    headway at run.hw 2026-11-21T12:00:03.2    by the time of day
     headway at 'runs/host=*/run=*/' 2026-11-21T12:00:03.2Z
 
-    What every thread was doing at that instant: its state, since when, on which processor, and who had woken it; of one
-    that waits, who was to wake it, and when.
+    Show what every thread was doing at an instant.
+
+    A row has the thread's state, since when it was in it, on which processor, and who had woken the thread; of a
+    waiting thread, who woke it later, and when.
     """
     need("recording")
     from headway.recording.queries.catalogue import find
@@ -122,7 +125,7 @@ def _woken(one: Instant, doing: Doing) -> str | None:
 
 
 def _say(one: Instant, many: bool) -> None:
-    """When it is, and how many threads do what."""
+    """Print when the instant is, and how many threads are in each kind of state."""
     run = one.run
     since = one.time - run.start
     where = f"{run.host}, {run.run}: " if many else ""
@@ -133,7 +136,7 @@ def _say(one: Instant, many: bool) -> None:
             day = f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}.{rest:09d} UTC"
             when += f" ({day} ± {with_unit(one.uncertainty or 0, 'ns', 7, ' ')})"
         except (OverflowError, ValueError, OSError):
-            pass  # anchors of no day that there is
+            pass  # the anchors are outside the range of dates
     kinds = Counter(doing.kind.value for doing in one.threads)
     some = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
     click.echo(clean(f"{where}{when}, {len(one.threads)} threads{': ' if some else ''}{some}"), err=True)

@@ -40,24 +40,30 @@ _PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
 
 
 @click.command("cpu", context_settings={"allow_interspersed_args": False})
-@click.option("-C", "--cpu", "cpus", type=ProcessorList(), metavar="CPUS", help="Only these processors.")
+@click.option(
+    "-C", "--cpu", "cpus", type=ProcessorList(), metavar="CPUS", help="Show only these processors, as in 0-3,8."
+)
 @click.option(
     "-I",
     "--interval",
     type=Milliseconds(),
     metavar="MS",
-    help="A report each MS milliseconds; else 300 between readings.",
+    help="Report every MS milliseconds.  [default: 300, for readings]",
 )
 @click.option("-n", "--reports", "count", type=click.IntRange(min=1), metavar="N", help="Stop after N reports.")
-@click.option("-d", "--duration", type=Seconds(), metavar="SECONDS", help="Stop after so long.")
-@click.option("--source", type=click.Choice(["bpf", "proc"]), help="Where from; without it the best that is possible.")
+@click.option("-d", "--duration", type=Seconds(), metavar="SECONDS", help="Stop after this many seconds.")
 @click.option(
-    "--no-frequency-probe", is_flag=True, help="Where nothing counts cycles, do not time instructions instead."
+    "--source", type=click.Choice(["bpf", "proc"]), help="Source of the figures.  [default: bpf if possible, else proc]"
 )
-@click.option("-o", "--output", metavar="FILE", help="Write the report there instead of to standard error.")
-@click.option("--json", "as_json", is_flag=True, help="JSON (headway schema cpu); with reports one document a line.")
-@click.option("-v", "--verbose", is_flag=True, help="Every state of every processor.")
-@click.option("-q", "--quiet", is_flag=True, help="Only the figures.")
+@click.option(
+    "--no-frequency-probe", is_flag=True, help="Do not time instructions on processors without a cycle counter."
+)
+@click.option("-o", "--output", metavar="FILE", help="Write the report to FILE instead of standard error.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Write JSON (headway schema cpu); with -I or -n one document a line."
+)
+@click.option("-v", "--verbose", is_flag=True, help="Show every state of every processor.")
+@click.option("-q", "--quiet", is_flag=True, help="Show only the figures.")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARG...]]")
 def command(
     cpus: tuple[int, ...] | None,
@@ -73,17 +79,18 @@ def command(
     argv: tuple[str, ...],
 ) -> None:
     """\b
-    headway cpu                          every processor, every 300 ms, until Ctrl-C
-    headway cpu -I 1000 -n 5             five reports, one a second
-    headway cpu -d 10 --json             ten seconds in readings 300 ms apart, as JSON
-    headway cpu -- make -j8              while a command runs, one report at its end
+    headway cpu                    every processor, every 300 ms, until Ctrl-C
+    headway cpu -I 1000 -n 5       five reports, one a second
+    headway cpu -d 10 --json       10 s in readings 300 ms apart, as JSON
+    headway cpu -- make -j8        while a command runs, one report at its end
 
-    How busy every processor is and with what, and its effective and actual frequency.
+    Show how busy every processor is and with what, and its effective and actual frequency.
 
-    All processors are read at the same moment. A reading that something came between (a system management interrupt,
-    the hypervisor, a more urgent thread) is dropped, counted and tried again; it never becomes a figure. Utilisation
-    is exact as root, sampled otherwise, and says so. The report goes to standard error; the exit status is
-    the command's, 125 where headway itself fails.
+    All processors are read at the same moment. A reading that was disturbed (by a system management interrupt, the
+    hypervisor or a more urgent thread) is dropped, counted and repeated; it never becomes a figure. Utilisation is
+    exact as root and sampled otherwise, and the report says which.
+
+    The report goes to standard error. The exit status is the command's; 125 if headway itself fails.
     """
     chosen = choose(cpus)
     plan = _Plan(

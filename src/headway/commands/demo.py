@@ -25,25 +25,30 @@ NEGLIGIBLE = 1_000_000
 """Nanoseconds that the switching of a few hundred waits may differ by without anybody being wrong."""
 
 
-@click.command("demo")
-@click.option("--seconds", type=click.FloatRange(0.2, 60), default=3.0, show_default=True, help="How long it runs.")
+@click.command()
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0.2, 60),
+    default=3.0,
+    show_default=True,
+    help="Run the program for this many seconds.",
+)
 @click.option(
     "--source",
     type=click.Choice(["bpf", "proc"]),
-    help="Measure with this source; unless told, the best that this user may use.",
+    help="Source of the figures.  [default: bpf if possible, else proc]",
 )
 def command(seconds: float, source: str | None) -> None:
-    """Measure a program whose threads know what they do, and explain the outcome.
+    """\b
+    headway demo
+    headway demo --source proc
 
-    \b
-    Example:
-        headway demo
-        headway demo --source proc
+    Measure a program whose threads know what they do, and explain the figures.
 
-    Its threads compute, follow pointers through memory, make system calls, wait for a lock, sleep, use the disk, poll,
-    mark regions of their own code; and one works only between the ticks at which the kernel looks who is running. Each
-    measures itself. For each you see where its time went as headway measured it, beside what the thread itself knows,
-    and how far apart the two are.
+    Its threads compute, follow pointers through memory, make system calls, wait for a lock, sleep, use the disk, poll
+    and mark regions of their own code; one works only between the ticks at which the kernel samples who is running.
+    Each thread measures itself. The report shows where its time went as headway measured it, beside what the thread
+    itself knows, and the difference.
     """
     console = Console(highlight=False)
     with tempfile.TemporaryFile() as output:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headway.cli.ending import tidy_end
+from headway.cli.options import format_option
 from headway.cli.progress_bar import patience
 from headway.cli.say import say
 from headway.errors import HeadwayError
@@ -38,16 +39,18 @@ _LISTS = (
 @click.command("diff")
 @click.argument("a", metavar="A.hw")
 @click.argument("b", metavar="B.hw")
-@click.option("--name", metavar="NAME", help="Only threads of this name: their progress, and their time.")
-@click.option("--format", "style", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True)
+@click.option("--name", metavar="NAME", help="Compare only threads of this name, their progress and their time.")
+@format_option
 @tidy_end()
 def command(a: str, b: str, name: str | None, style: str) -> None:
     """\b
     headway diff before.hw after.hw
     headway diff before.hw after.hw --name worker
 
-    Two runs at equal progress: how long each took for every tenth of the progress that both made, and in which states
-    of which threads B is slower than A. Progress is the time of all threads in effective states.
+    Compare two runs at equal progress.
+
+    The report shows how long each run took for every tenth of the progress that both made, and in which states of which
+    threads B is slower than A. Progress is the time of all threads in effective states.
     """
     need("recording")
     from headway.recording.queries.comparison import compare, course_of

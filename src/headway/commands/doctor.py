@@ -25,26 +25,25 @@ BELIEVED, DOUBTED, NOTHING_TO_VERIFY = 0, 1, 3
 """Exit statuses of --verify: no figure has to be doubted, one has to, there are no counters to verify."""
 
 
-@click.command("doctor")
-@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @click.option(
     "--verify",
     is_flag=True,
-    help="Measure loops of known behaviour with this processor's counters, alone and beside a noisy neighbour, and "
-    "say whether EPI and MPI can be believed here. Takes about 10 seconds. Exit status: 0 no figure has to be "
-    "doubted, 1 one has to, 3 there are no counters to verify.",
+    help="Check EPI and MPI: measure loops of known behaviour with this processor's counters, alone and beside a busy "
+    "neighbour. Takes about 10 s. The exit status is 0 if no figure has to be doubted, 1 if one has to be, 3 if there "
+    "are no counters to verify.",
 )
 def command(as_json: bool, verify: bool) -> None:
-    """Say what can be measured here, what not, why, and the command that would change it.
+    """\b
+    headway doctor
+    sudo headway doctor
+    sudo headway doctor --verify
 
-    \b
-    Example:
-        headway doctor
-        sudo headway doctor
-        sudo headway doctor --verify
+    Show what can be measured here, what cannot, why, and the command that would change it.
 
-    With the privileges for it, doctor loads the eBPF programs in every shape that a command needs, and unloads them.
-    This takes 10 to 20 seconds. Nothing is attached meanwhile.
+    If the user has the privileges for it, the eBPF programs are loaded in every shape that a command needs, and
+    unloaded again. This takes some seconds; nothing is attached.
     """
     if verify:
         sys.exit(_verify(as_json=as_json))

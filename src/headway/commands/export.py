@@ -43,19 +43,23 @@ _TEXT = frozenset({"chrome", "csv", "speedscope", "folded"})
     "kind",
     type=click.Choice([*_OF_ROWS, *_OF_STACKS]),
     required=True,
-    help="perfetto: for ui.perfetto.dev; chrome: trace events in JSON; csv, parquet: a table of all transitions; "
-    "speedscope, folded (flamegraph.pl), pprof: stacks of a profile, of other recordings the time of each state.",
+    help="Format. perfetto: for ui.perfetto.dev; chrome: trace events in JSON; csv, parquet: a table of transitions; "
+    "speedscope, folded (flamegraph.pl), pprof: stacks of a profile, or the time of each state of other recordings.",
 )
-@click.option("-o", "--output", metavar="FILE", help="Write it there instead of to standard output; .gz is compressed.")
-@click.option("-p", "--pid", "pids", type=Ids(), default=(), metavar="PID[,PID]", help="Only these processes.")
 @click.option(
-    "-t", "--tid", "--thread", "tids", type=Ids(), default=(), metavar="TID[,TID]", help="Only these threads."
+    "-o", "--output", metavar="FILE", help="Write to FILE instead of standard output; a name in .gz is compressed."
 )
-@click.option("--name", metavar="NAME", help="Only threads of this name; NAME* for all that begin so.")
-@click.option("--from", "since", metavar="TIME", help="Only from then on: 3.2s since the start, or a time of day.")
-@click.option("--until", metavar="TIME", help="Only until then.")
+@click.option("-p", "--pid", "pids", type=Ids(), default=(), metavar="PID[,PID]", help="Export only these processes.")
+@click.option(
+    "-t", "--tid", "--thread", "tids", type=Ids(), default=(), metavar="TID[,TID]", help="Export only these threads."
+)
+@click.option("--name", metavar="NAME", help="Export only threads of this name; NAME* matches a prefix.")
+@click.option(
+    "--from", "since", metavar="TIME", help="Export from this time on: 3.2s since the start, or a time of day."
+)
+@click.option("--until", metavar="TIME", help="Export until this time.")
 @narrowing_options
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing but what goes wrong.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only errors and warnings.")
 def command(
     recording: str,
     kind: str,
@@ -70,16 +74,17 @@ def command(
     quiet: bool,
 ) -> None:
     """\b
-    headway export run.hw --to perfetto -o run.pftrace          every thread, wake-up and processor: ui.perfetto.dev
-    headway export run.hw --to parquet -o run.parquet           all transitions in one table
+    headway export run.hw --to perfetto -o run.pftrace    for ui.perfetto.dev
+    headway export run.hw --to parquet -o run.parquet     all transitions
     headway export run.hw --to chrome --from 3s --until 3.5s -o part.json.gz
-    headway export prof.hw --to speedscope -o prof.json         a profile's stacks; or pprof, or
-    headway export prof.hw --to folded --index wait | flamegraph.pl > waits.svg
+    headway export prof.hw --to speedscope -o prof.json   a profile's stacks
+    headway export prof.hw --to folded --index wait | flamegraph.pl >waits.svg
 
-    A recording in the formats of other tools (docs/export.md).
+    Write a recording in the format of another tool (docs/export.md).
 
-    Of a profile (headway profile -o) the weights of stacks are ns, with --index or --state only what is of that part;
-    the innermost frame is the state. Of other recordings these formats have the time of every state, exactly.
+    Of a profile (headway profile -o) the formats speedscope, folded and pprof have its stacks. Weights are in ns, and
+    the innermost frame is the state; --index and --state select a part. Of other recordings these formats have the
+    exact time of every state.
     """
     need("recording")
     narrowed = part is not None or state is not None

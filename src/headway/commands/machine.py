@@ -28,19 +28,23 @@ __all__ = ["command"]
 @click.group("machine")
 def command() -> None:
     """\b
-    headway machine run prog.elf --cores 2             its threads' progress, exact to the cycle
-    headway machine show > my.toml                     a configuration to start from
+    headway machine run prog.elf --cores 2    threads' progress, to the cycle
+    headway machine show > my.toml            a configuration to start from
 
     The reference machine: a multi-threaded RISC-V processor with the progress unit in hardware (docs/machine.md).
     """
 
 
 _CONFIGURATION = (
-    click.option("--config", metavar="FILE", help="The machine (TOML; headway machine show prints one)."),
-    click.option("--cores", type=int, metavar="N", help="So many cores, from 1 to 16."),
-    click.option("--threads", type=int, metavar="N", help="So many hardware threads a core, from 1 to 8."),
-    click.option("--issue", type=click.Choice(["strict", "skip"]), help="Whose turn a cycle is."),
-    click.option("--input", "received", metavar="FILE", help="What the UART receives (uart.input)."),
+    click.option("--config", metavar="FILE", help="TOML file with the machine's configuration (headway machine show)."),
+    click.option("--cores", type=int, metavar="N", help="Number of cores, 1 to 16."),
+    click.option("--threads", type=int, metavar="N", help="Number of hardware threads per core, 1 to 8."),
+    click.option(
+        "--issue",
+        type=click.Choice(["strict", "skip"]),
+        help="Policy by which hardware threads take turns (docs/machine.md).",
+    ),
+    click.option("--input", "received", metavar="FILE", help="File that the UART receives (uart.input)."),
 )
 
 
@@ -58,28 +62,32 @@ def _config_of(config: str | None, received: str | None, **values: Any) -> Confi
     return found.with_values(**values)
 
 
-@command.command("show")
+@command.command("show", short_help="print a configuration, every key with what it means")
 @_configuration
 def _show(**chosen: Any) -> None:
     """\b
-    headway machine show                               the machine that run takes unless told otherwise
-    headway machine show --config my.toml --cores 4    another one, every key with what it means
+    headway machine show                               the default machine
+    headway machine show --config my.toml --cores 4    another one
 
-    Print a configuration; what is printed reads back as the same (--config).
+    Print a configuration, every key with what it means. --config reads it back.
     """
     click.echo(_config_of(**chosen).to_toml(), nl=False)
 
 
-@command.command("run")
+@command.command("run", short_help="run a program to its end, and show its threads' progress")
 @_configuration
-@click.option("--max-cycles", type=click.IntRange(min=0), metavar="N", help="Give up after so many cycles.")
-@click.option("-o", "--output", metavar="FILE", help="Write the report there instead of to standard error.")
-@click.option("--json", "as_json", is_flag=True, help="JSON (headway schema; --cpu: schema cpu).")
+@click.option(
+    "--max-cycles", type=click.IntRange(min=0), metavar="N", help="Stop after this many cycles, with exit status 125."
+)
+@click.option("-o", "--output", metavar="FILE", help="Write the report to FILE instead of standard error.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON (headway schema; with --cpu headway schema cpu).")
 @html_option
-@click.option("--cpu", "processors", is_flag=True, help="Its processors instead of its threads, as headway cpu.")
-@click.option("--trace", "traced", metavar="FILE", help="Write what the trace units send there (headway trace).")
-@click.option("-v", "--verbose", is_flag=True, help="Every state of every thread, and the harts.")
-@click.option("-q", "--quiet", is_flag=True, help="Only the figures: nothing that shows how far it is.")
+@click.option(
+    "--cpu", "processors", is_flag=True, help="Report the processors instead of the threads, as headway cpu does."
+)
+@click.option("--trace", "traced", metavar="FILE", help="Write the trace of every instruction to FILE (headway trace).")
+@click.option("-v", "--verbose", is_flag=True, help="Show every state of every thread, and the harts.")
+@click.option("-q", "--quiet", is_flag=True, help="Show only the figures, without a progress bar.")
 @click.option(
     "-n",
     "limit",
@@ -87,7 +95,7 @@ def _show(**chosen: Any) -> None:
     default=25,
     show_default=True,
     metavar="N",
-    help="List the N threads with most processor time; the rest is added up.",
+    help="List the N threads with most processor time, and the sum of the others.",
 )
 @click.argument("elf", metavar="ELF")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARG...]")
@@ -109,17 +117,18 @@ def _run(
     **chosen: Any,
 ) -> None:
     """\b
-    headway machine run prog.elf                       one core of six hardware threads
-    headway machine run prog.elf --cores 2 -v          every state of every thread, and the harts
-    headway machine run prog.elf --json -o out.json    the same as JSON
-    headway machine run prog.elf --cpu                 how busy its hardware threads were, and how fast
-    headway machine run prog.elf --trace prog.hwt      with a trace of every instruction
+    headway machine run prog.elf                      one core, six harts
+    headway machine run prog.elf --cores 2 -v         every state, and the harts
+    headway machine run prog.elf --json -o out.json   the same as JSON
+    headway machine run prog.elf --cpu                use and speed of the harts
+    headway machine run prog.elf --trace prog.hwt     trace every instruction
 
-    Run a RISC-V program (RV32IMAC, an ELF file) to its end and show the progress of its threads, in cycles.
+    Run a RISC-V program (RV32IMAC, an ELF file) to its end, and show the progress of its threads in cycles.
 
-    What the program writes, by the UART or by its host, goes to standard output, the report to standard error. The exit
-    status is the program's; 125 where it cannot be run, does not end within --max-cycles, or waits for ever; 130 where
-    Ctrl-C ended it, after the report.
+    What the program writes, by the UART or by its host, goes to standard output. The report goes to standard error.
+
+    The exit status is the program's; 125 if it cannot be run, does not end within --max-cycles or waits for ever; 130
+    if Ctrl-C ended it, after the report.
     """
     config = _config_of(**chosen)
     from headway.machine.machine import Machine

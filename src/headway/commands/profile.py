@@ -25,16 +25,16 @@ _MAX_HZ = 20_000
 
 @click.command("profile", context_settings={"allow_interspersed_args": False})
 @measuring_options
-@click.option("-d", "--duration", type=Seconds(), metavar="SECONDS", help="Stop after so long.")
+@click.option("-d", "--duration", type=Seconds(), metavar="SECONDS", help="Stop after this many seconds.")
 @click.option(
     "-F",
     "--frequency",
     type=click.IntRange(1, _MAX_HZ),
     metavar="HZ",
-    help="Samples a second of each thread's processor time.  [default: 997]",
+    help="Samples per second of each thread's processor time.  [default: 997]",
 )
 @click.option("-o", "--output", metavar="NAME.hw", help="Write a recording (a folder) instead of a report.")
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing of where the recording is.")
+@click.option("-q", "--quiet", is_flag=True, help="Do not print where the recording is.")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARG...]]")
 def command(
     duration: float | None,
@@ -45,18 +45,18 @@ def command(
     wanted: TargetOptions,
 ) -> None:
     """\b
-    headway profile -p 4711 -d 10 -o prof.hw      ten seconds of a process
-    headway profile -o prof.hw -- ./server        a command, from its beginning to its end
-    headway report prof.hw                        where the time went that is not progress
+    headway profile -p 4711 -d 10 -o prof.hw   ten seconds of a process
+    headway profile -o prof.hw -- ./server     a command, from start to end
+    headway report prof.hw                     where time was not progress
     headway export prof.hw --to speedscope -o prof.json
 
-    Where in the program the time of each state is spent: its own code, the kernel, polling, waits, stolen time.
+    Show where in the program the time of each state is spent: its own code, the kernel, polling, waits, stolen time.
 
-    On the processor stacks are sampled, each thread by its own processor time and into a buffer of its own. Off the
-    processor they are exact: each wait is added up under the stack that the thread left with. Stacks are walked by
-    frame pointers; what was built without them is named.
+    On the processor, stacks are sampled: each thread by its own processor time, and into a buffer of its own. Off the
+    processor, times are exact: each wait is added to the stack with which the thread left the processor. Stacks are
+    walked by frame pointers; the report names code that was built without them.
 
-    The exit status is the command's; 125 where headway itself fails.
+    The exit status is the command's; 125 if headway itself fails.
     """
     need("recording")
     if wanted.why:

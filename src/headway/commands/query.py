@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headway.cli.ending import tidy_end
+from headway.cli.options import format_option
 from headway.cli.progress_bar import patience
 from headway.cli.say import say
 from headway.extras import need
@@ -24,24 +25,28 @@ __all__ = ["command", "plain", "say_left_out"]
 @click.command("query")
 @click.argument("path", metavar="RECORDING", required=False)
 @click.argument("sql", metavar="[SQL]", required=False)
-@click.option("--question", "name", metavar="NAME", help="A ready-made question instead of SQL.")
-@click.option("--questions", "listed", is_flag=True, help="Print the ready-made questions, and what they answer.")
-@click.option("--depth", type=click.IntRange(1, 16), default=3, show_default=True, help="Links of a wait chain.")
+@click.option("--question", "name", metavar="NAME", help="Ask this ready-made question instead of SQL.")
+@click.option("--questions", "listed", is_flag=True, help="List the ready-made questions, and exit.")
 @click.option(
-    "--engine", metavar="URL", help="Answer on this engine: spark://local[2], duckdb://…, … (docs/queries.md)."
+    "--depth", type=click.IntRange(1, 16), default=3, show_default=True, help="Links of a wait chain, at most."
 )
-@click.option("--format", "style", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True)
+@click.option(
+    "--engine", metavar="URL", help="Query engine, as in spark://local[2] (docs/queries.md).  [default: DuckDB]"
+)
+@format_option
 @tidy_end()
 def command(
     path: str | None, sql: str | None, name: str | None, listed: bool, depth: int, engine: str | None, style: str
 ) -> None:
     """\b
-    headway query run.hw "SELECT name, state, sum(time) FROM states GROUP BY ALL"
+    headway query run.hw "SELECT name, sum(time) FROM states GROUP BY ALL"
     headway query run.hw --question lost-progress
-    headway query 'runs/host=*/run=*/' --engine 'spark://local[2]' --question processors
+    headway query 'runs/host=*/run=*/' --question processors
 
-    Ask recordings: of one run, of a folder of runs, or of many machines. Tables: transitions, threads, states,
-    processors, losses, samples, and more (docs/queries.md). Times are in ns, on the machine in cycles.
+    Query recordings by SQL: one run, a folder of runs, or the runs of many machines.
+
+    Tables are transitions, threads, states, processors, losses, samples and more (docs/queries.md). Times are in ns, of
+    the reference machine in cycles.
     """
     need("recording")
     from headway.recording.queries.questions import QUESTIONS, question

@@ -33,12 +33,14 @@ DEFAULT = "headway.hw"
     default=DEFAULT,
     show_default=True,
     metavar="NAME.hw",
-    help="The recording, a new folder; nothing is overwritten.",
+    help="Folder of the recording; it must not exist.",
 )
-@click.option("-d", "--duration", type=Seconds(), metavar="SECONDS", help="Stop recording after so long.")
-@click.option("--max-size", type=Size(), metavar="SIZE", help="Keep the newest that is no larger than this (500M).")
-@click.option("--max-time", type=Seconds(), metavar="SECONDS", help="Keep the newest that is about so long.")
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing but what goes wrong.")
+@click.option("-d", "--duration", type=Seconds(), metavar="SECONDS", help="Stop after this many seconds.")
+@click.option("--max-size", type=Size(), metavar="SIZE", help="Keep only the newest part, up to this size, as in 500M.")
+@click.option(
+    "--max-time", type=Seconds(), metavar="SECONDS", help="Keep only the newest part, about this many seconds."
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print only errors and warnings.")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARG...]]")
 def command(
     output: str,
@@ -50,14 +52,14 @@ def command(
     wanted: TargetOptions,
 ) -> None:
     """\b
-    headway record -o run.hw -- ./server     a command, from its beginning to its end
-    headway record -a -d 10                  the machine for ten seconds, to headway.hw
-    headway record -p 4711 --max-size 500M   a process, and only the newest 500 MiB
+    headway record -o run.hw -- ./server     a command, from start to end
+    headway record -a -d 10                  the machine for 10 s, to headway.hw
+    headway record -p 4711 --max-size 500M   a process, the newest 500 MiB
 
     Record every transition of every thread: when it was in which state, on which processor, and who ended its waits.
 
-    What was recorded can be read while it grows, and after any end; headway report shows it. The command's own output
-    is untouched, and its exit status is the command's.
+    A recording can be read while it grows, and however recording ended; headway report shows it. The command's own
+    output is untouched. The exit status is the command's.
     """
     need("recording")
     if wanted.source == "proc":

@@ -27,10 +27,12 @@ __all__ = ["command"]
 
 
 @click.command("report")
-@click.option("-o", "--output", metavar="FILE", help="Write the report there instead of to standard output.")
-@click.option("--json", "as_json", is_flag=True, help="JSON (headway schema).")
-@click.option("--recount", is_flag=True, help="Count the transitions again; without it what was counted meanwhile.")
-@click.option("-v", "--verbose", is_flag=True, help="Every state of every thread, and the processors.")
+@click.option("-o", "--output", metavar="FILE", help="Write the report to FILE instead of standard output.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON (headway schema).")
+@click.option(
+    "--from-transitions", is_flag=True, help="Add up the recorded transitions, instead of reading the recorded totals."
+)
+@click.option("-v", "--verbose", is_flag=True, help="Show every state of every thread, and the processors.")
 @listing_options
 @narrowing_options
 @html_option
@@ -43,7 +45,7 @@ def command(
     state: str | None,
     output: str | None,
     as_json: bool,
-    recount: bool,
+    from_transitions: bool,
     verbose: bool,
     limit: int,
     every_thread: bool,
@@ -51,19 +53,19 @@ def command(
 ) -> None:
     """\b
     headway report run.hw                    every thread's progress
-    headway report run.hw --html run.html    a page: timeline, who waited for whom, every figure
+    headway report run.hw --html run.html    a page with timeline and wait chains
     headway report -v run.hw                 every state too
     headway report --json run.hw             as headway stat --json
-    headway report prof.hw                   of a profile: what was not progress, by state
-    headway report prof.hw --index wait      what was waited for, and where in the program
+    headway report prof.hw                   a profile: lost time by state
+    headway report prof.hw --index wait      a profile: waits by place in the code
 
-    What a recording says of progress, and of where the rest of the time went.
+    Show what a recording says about progress, and where the rest of the time went.
 
-    Of a profile (headway profile -o) it shows each state's functions and stacks, with --index or --state only some;
-    with -v, --every-thread or --recount the threads, as of any other. A ~ stands before what was sampled, with its
-    error beside it; what was off the processor is exact.
+    Of a profile (headway profile -o) the report shows the functions and stacks of each state; --index and --state
+    select some. With -v, --every-thread or --from-transitions it shows the threads, as of other recordings. A ~ marks a
+    sampled figure, with its error beside it; times off the processor are exact.
 
-    A recording that was not closed (its recorder was killed, or still records) is counted until its last complete part.
+    A recording that was not closed (its recorder was killed, or still records) is shown up to its last complete part.
     """
     need("recording")
     from headway.recording.reader import Recording
@@ -73,10 +75,10 @@ def command(
         if narrowed or as_json or output is not None:
             raise click.UsageError("--html writes a page of everything: leave out --json, -o, --index and --state")
         with Recording(path) as recording:
-            ledger, advice = _figures(recording, recount)
+            ledger, advice = _figures(recording, from_transitions)
             say(clean(write_recording_page(html, path, ledger, recording, advice)))
         return
-    if narrowed or (has_profile(path) and not (verbose or every_thread or recount)):
+    if narrowed or (has_profile(path) and not (verbose or every_thread or from_transitions)):
         given = context.get_parameter_source("limit") is not click.core.ParameterSource.DEFAULT
         with answer_to(output) as stream:
             show_recorded_profile(
@@ -84,7 +86,7 @@ def command(
             )
         return
     with Recording(path) as recording:
-        ledger, advice = _figures(recording, recount)
+        ledger, advice = _figures(recording, from_transitions)
         document = recording.document
     with answer_to(output) as stream:
         if as_json:
@@ -102,11 +104,11 @@ def command(
             )
 
 
-def _figures(recording: Recording, recount: bool) -> tuple[Ledger, tuple[Advice, ...]]:
+def _figures(recording: Recording, from_transitions: bool) -> tuple[Ledger, tuple[Advice, ...]]:
     """The ledger, and what would help."""
     from headway.recording.clock import boot
 
-    ledger = None if recount else recording.kept_ledger()
+    ledger = None if from_transitions else recording.kept_ledger()
     if ledger is None:
         with patience("counting the transitions"):
             ledger = recording.ledger()

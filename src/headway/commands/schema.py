@@ -14,12 +14,12 @@ __all__ = ["command"]
 @click.command("schema")
 @click.argument("of", type=click.Choice(NAMES), default="stat", metavar=f"[{'|'.join(NAMES)}]")
 def command(of: str) -> None:
-    """The JSON Schema of what stat, cpu, report (of a profile) or diff prints as JSON.
-
-    \b
+    """\b
     headway schema > stat.schema.json
     headway schema cpu > cpu.schema.json
     headway schema profile > profile.schema.json
     headway schema diff > diff.schema.json
+
+    Print the JSON Schema of what stat, cpu, report (of a profile) or diff writes as JSON.
     """
     click.echo(json.dumps(schema_of(of), indent=2))

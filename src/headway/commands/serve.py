@@ -38,28 +38,34 @@ _SOURCES = {"bpf": "eBPF", "proc": "/proc"}
     default=DEFAULT,
     show_default=True,
     metavar="HOST:PORT",
-    help="Where; port 0: any that is free.",
+    help="Address to listen on; port 0 is any free port.",
 )
-@click.option("--token-file", metavar="FILE", help="Answer only who has the token in FILE.")
+@click.option("--token-file", metavar="FILE", help="Answer only requests with the token in FILE.")
 @click.option(
-    "--by",
+    "--group-by",
+    "by",
     type=click.Choice(["name", "container", "process", "thread"]),
     default="process",
     show_default=True,
-    help="Threads are added up by the names of process and thread, by container or systemd unit and names, by process "
-    "and name, or not at all.",
+    help="Group threads by process and thread name; by container or systemd unit and names; by process id and thread "
+    "name; or not at all.",
 )
-@click.option("--counts", is_flag=True, help="How often each state was entered, too.")
+@click.option("--counts", is_flag=True, help="Serve also how often each state was entered.")
 @click.option(
     "--max-series",
     type=click.IntRange(min=100, max=10_000_000),
     default=20_000,
     show_default=True,
     metavar="N",
-    help="Series of threads at most; the rest is added up.",
+    help="Serve at most N series of threads, and the sum of the others.",
 )
 @click.option(
-    "--expire", type=Seconds(), default=300.0, metavar="SECONDS", help="So long what has ended stays.  [default: 300]"
+    "--metric-expiration",
+    "expire",
+    type=Seconds(),
+    default=300.0,
+    metavar="SECONDS",
+    help="Serve the series of threads that have ended for this long.  [default: 300]",
 )
 @click.option(
     "-I",
@@ -67,12 +73,12 @@ _SOURCES = {"bpf": "eBPF", "proc": "/proc"}
     type=Milliseconds(),
     default=1.0,
     metavar="MS",
-    help="Who asks within MS gets the same reading.  [default: 1000]",
+    help="Measure at most every MS milliseconds; requests in between get the same reading.  [default: 1000]",
 )
-@click.option("-d", "--duration", type=Seconds(), metavar="SECONDS", help="Stop after so long.")
-@click.option("--otlp", metavar="URL", help="Push to this OpenTelemetry collector, too.")
-@click.option("--user", "user_name", metavar="NAME", help="Become this user.  [default: nobody, if started as root]")
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing but what goes wrong.")
+@click.option("-d", "--duration", type=Seconds(), metavar="SECONDS", help="Stop after this many seconds.")
+@click.option("--otlp", metavar="URL", help="Push to this OpenTelemetry collector as well.")
+@click.option("--user", "user_name", metavar="NAME", help="Run as this user.  [default: nobody, if started as root]")
+@click.option("-q", "--quiet", is_flag=True, help="Print only errors and warnings.")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARG...]]")
 def command(
     where: str,
@@ -90,16 +96,16 @@ def command(
     wanted: TargetOptions,
 ) -> None:
     """\b
-    headway serve -a                         the machine, on http://127.0.0.1:9777/
-    headway serve -p 4711 --by thread        a process, each thread by itself
-    headway serve --listen :9777 --token-file token -a     for other machines, with a token
-    headway serve -- ./server                a command, as long as it runs
+    headway serve -a                          on http://127.0.0.1:9777/
+    headway serve -p 4711 --group-by thread   a process, each thread by itself
+    headway serve --listen :9777 --token-file token -a    for other machines
+    headway serve -- ./server                 a command, as long as it runs
 
-    Serve what every thread and processor does: OpenMetrics for Prometheus at /metrics, and a page with a live picture.
+    Serve what every thread and processor does: OpenMetrics for Prometheus at /metrics, and a live page at /.
 
-    Only this machine is answered unless --listen says otherwise, and then only who has the token. What listens runs
-    without privileges in a process of its own; what measures keeps those that it needs. It ends with the command or the
-    processes measured, after -d, or with Ctrl-C. docs/serve.md has the metrics.
+    By default only requests from this machine are answered; on other addresses, set by --listen, a token is needed. The
+    process that listens has no privileges. The process that measures keeps those that it needs. Serving ends with the
+    command or the measured processes, after -d, or with Ctrl-C. docs/serve.md lists the metrics.
     """
     if wanted.why:
         raise click.UsageError("what is behind the states is not served: --why belongs to headway stat")

@@ -26,14 +26,14 @@ __all__ = ["command"]
 
 @click.command("stat", context_settings={"allow_interspersed_args": False})
 @measuring_options
-@click.option("-I", "--interval", type=Milliseconds(), metavar="MS", help="A report each MS milliseconds.")
-@click.option("-d", "--duration", type=Seconds(), metavar="SECONDS", help="Stop measuring after so long.")
-@click.option("-o", "--output", metavar="FILE", help="Write the report there instead of to standard error.")
-@click.option("--json", "as_json", is_flag=True, help="JSON (headway schema); with -I one document a line.")
+@click.option("-I", "--interval", type=Milliseconds(), metavar="MS", help="Report every MS milliseconds.")
+@click.option("-d", "--duration", type=Seconds(), metavar="SECONDS", help="Stop after this many seconds.")
+@click.option("-o", "--output", metavar="FILE", help="Write the report to FILE instead of standard error.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON (headway schema); with -I one document a line.")
 @html_option
 @thresholds_option
-@click.option("-v", "--verbose", is_flag=True, help="Every state of every thread, and the processors.")
-@click.option("-q", "--quiet", is_flag=True, help="Only the figures: no advice, no hints.")
+@click.option("-v", "--verbose", is_flag=True, help="Show every state of every thread, and the processors.")
+@click.option("-q", "--quiet", is_flag=True, help="Show only the figures, without advice and hints.")
 @listing_options
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARG...]]")
 def command(
@@ -51,18 +51,19 @@ def command(
     wanted: TargetOptions,
 ) -> None:
     """\b
-    headway stat -- xz -T2 -k big.tar        a command, from its beginning to its end
-    headway stat -p 4711 -d 10 -v            a process for ten seconds, every state
+    headway stat -- xz -T2 -k big.tar        a command, from start to end
+    headway stat -p 4711 -d 10 -v            a process for 10 s, every state
     headway stat -a -I 1000                  the machine, a report each second
-    headway stat -p 4711 -d 10 --why wait    what it waits for, and who ends the waits
-    headway stat --html out.html -- ./work   a page of it too
+    headway stat -p 4711 -d 10 --why wait    what it waits for, who ends waits
+    headway stat --html out.html -- ./work   the report, and a page
 
-    How much progress each thread makes, and where the rest of its time goes.
+    Show how much progress each thread makes, and where the rest of its time goes.
 
-    The report goes to standard error; the command's own output is untouched, and its exit status is the command's.
-    Effective time (EPI) is time in the program's own code, an upper bound (≤) where no hardware counter says how much
-    of it was waiting for memory. The exit status is 125 where headway itself fails, 126 where the command cannot be
-    executed, 127 where it is not found.
+    The report goes to standard error. The command's own output is untouched. Effective time (EPI) is time in the
+    program's own code; it is an upper bound (≤) where no hardware counter tells how much of it was waiting for memory.
+
+    The exit status is the command's; 125 if headway itself fails, 126 if the command cannot be executed, 127 if it is
+    not found.
     """
     selection = wanted.selection(argv)
     if html is not None and interval is not None:

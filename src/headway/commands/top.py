@@ -47,13 +47,24 @@ _RECORDING, _DOCUMENT = ".hw", ".json"
     "--interval",
     type=Milliseconds(),
     metavar="MS",
-    help="How long an interval is.  [default: 1000; of a recording, so that there are some 100 or 200]",
+    help="Length of an interval.  [default: 1000; of a recording such that there are 100 to 200 intervals]",
 )
-@click.option("-d", "--duration", type=Seconds(), metavar="SECONDS", help="Leave after so long.")
-@click.option("--sort", type=click.Choice(_COLUMNS), default="epi", show_default=True, help="The column to order by.")
-@click.option("--tree", is_flag=True, help="Threads by process.")
-@click.option("--light", is_flag=True, help="For a terminal with a light ground.")
-@click.option("--plain", is_flag=True, help="A table each interval instead of the screen; so too without a terminal.")
+@click.option("-d", "--duration", type=Seconds(), metavar="SECONDS", help="Leave after this many seconds.")
+@click.option(
+    "--sort",
+    type=click.Choice(_COLUMNS),
+    default="epi",
+    show_default=True,
+    metavar="COLUMN",
+    help=f"Column to sort by: {', '.join(_COLUMNS)}.",
+)
+@click.option("--tree", is_flag=True, help="Group threads by process.")
+@click.option("--light", is_flag=True, help="Use colours for a terminal with a light background.")
+@click.option(
+    "--plain",
+    is_flag=True,
+    help="Print a table each interval instead of the screen; this is the default without a terminal.",
+)
 @thresholds_option
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[NAME.hw | FILE.json | -- COMMAND [ARG...]]")
 def command(
@@ -70,15 +81,18 @@ def command(
     """\b
     headway top -p 4711                      a process, each second
     headway top -a                           the machine
-    headway top -- ./server --port 80        a command, from its beginning
-    headway top run.hw                       through the time of a recording
-    headway top out.json                     what headway stat --json or machine run --json has written
+    headway top -- ./server --port 80        a command, from its start
+    headway top run.hw                       a recording, interval by interval
+    headway top out.json                     a document of headway stat --json
 
-    How much progress each thread makes and where the rest of its time goes, live: a line a thread, ordered by any
-    column, with a bar of all of its time, its history, and a panel for the chosen one. ? shows the keys; q leaves.
+    Show live how much progress each thread makes, and where the rest of its time goes.
 
-    What a command would write to the terminal appears when the screen is left; it gets nothing from the keyboard.
-    Without a terminal there is a table each interval, as of headway stat -I. The exit status is the command's.
+    Each thread has a line, with a bar of all of its time and its history. Lines are sorted by any column. The selected
+    thread has a panel. Press ? for the keys and q to leave. A document of headway machine run --json can be shown too.
+
+    While the screen is shown, a command reads nothing from the keyboard, and what it writes to the terminal is kept
+    until the screen is left. Without a terminal a table is printed each interval, as by headway stat -I. The exit
+    status is the command's.
     """
     thresholds = load_thresholds(thresholds_file)
     saved = _saved(argv)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headway.cli import captures, machine_traces
+from headway.cli.options import format_option
 from headway.cli.output import binary_output, check_apart
 from headway.cli.parameters import Number
 from headway.extras import need
@@ -25,13 +26,15 @@ _TICKS = "a unit of time is a tick of the machine's clock; of a capture, a thous
 @click.group("trace")
 def command() -> None:
     """\b
-    headway trace decode capture/ --format csv         of a trace port
+    headway trace decode capture/ --format csv        a capture of a trace port
     headway trace at capture/ --time 562536985000
-    headway trace at six.hwt --image six.elf --cycle 120345    of the machine
+    headway trace at six.hwt --image six.elf --cycle 120345   of the machine
     headway trace export six.hwt --image six.elf -o six.pftrace
 
-    Instruction traces: of the machine (headway machine run --trace, docs/trace-format.md), or captured from a trace
-    port, a CoreSight snapshot folder with ETMv3 streams (docs/trace.md).
+    Read instruction traces.
+
+    A trace is one of the reference machine (headway machine run --trace, docs/trace-format.md), or one captured from a
+    trace port: a CoreSight snapshot folder with ETMv3 streams (docs/trace.md).
     """
 
 
@@ -44,12 +47,17 @@ def _shared(function: Any) -> Any:
                 "images",
                 multiple=True,
                 metavar="FILE[@ADDRESS]",
-                help="The program (ELF, memory dump at an address, System.map); unless given, the snapshot's.",
+                help="Program: ELF, memory dump at an address, System.map.  [default: that of the snapshot]",
             ),
-            click.option("--stream", "ids", multiple=True, type=Number(), metavar="ID", help="Only this trace ID."),
             click.option(
-                "--format", "style", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True
+                "--stream",
+                "ids",
+                multiple=True,
+                type=Number(),
+                metavar="ID",
+                help="Read only the stream with this trace ID, or of this core.",
             ),
+            format_option,
         )
     ):
         function = option(function)
@@ -58,16 +66,20 @@ def _shared(function: Any) -> Any:
 
 @command.command("decode", short_help="every instruction, with its cycle")
 @_shared
-@click.option("--stalls", is_flag=True, help="Of a trace of the machine: also cycles in which nothing was executed.")
+@click.option(
+    "--stalls", is_flag=True, help="Of a trace of the machine: show cycles in which nothing was executed, too."
+)
 def _decode(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str, stalls: bool) -> None:
     """\b
-    headway trace decode capture/                             every stream
-    headway trace decode capture/ --stream 0x10 --format csv  one, as CSV
-    headway trace decode capture/ --image vmlinux             another program
-    headway trace decode six.hwt --image six.elf --stalls     all cycles
+    headway trace decode capture/                              every stream
+    headway trace decode capture/ --stream 0x10 --format csv   one, as CSV
+    headway trace decode capture/ --image vmlinux              another program
+    headway trace decode six.hwt --image six.elf --stalls      all cycles
 
-    Every instruction of every stream, in order, and every gap with its reason and its bytes of the buffer. `cycle`
-    counts from the stream's first synchronisation; it is empty after a loss of time (headway trace align knows more).
+    Print every instruction of every stream, in order.
+
+    A gap has its reason and its bytes of the buffer. `cycle` counts from the stream's first synchronisation; it is
+    empty after a loss of time (headway trace align knows more).
     """
     if machine_traces.answers(path):
         machine_traces.decode(path, images, ids, style, stalls=stalls)
@@ -79,14 +91,15 @@ def _decode(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str
 
 @command.command("stats", short_help="packets, bits per instruction, losses, stalls by window")
 @_shared
-@click.option("--windows", is_flag=True, help="Of a trace of the machine: every window of its profile.")
+@click.option("--windows", is_flag=True, help="Of a trace of the machine: show every window of its profile.")
 def _stats(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str, windows: bool) -> None:
     """\b
     headway trace stats capture/
     headway trace stats six.hwt --windows    where cycles went, window by window
 
-    What is in each stream: packets by kind, instructions and bits for each, gaps by reason. Without a program (none
-    in the snapshot, no --image) packets alone.
+    Count what is in each stream: packets by kind, instructions, bits per instruction, gaps by reason.
+
+    Without a program (none in the snapshot, no --image) only packets are counted.
     """
     if machine_traces.answers(path):
         (machine_traces.windows if windows else machine_traces.stats)(path, images, ids, style)
@@ -98,15 +111,17 @@ def _stats(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str,
 
 @command.command("align", short_help="how the times of cores lie to each other")
 @_shared
-@click.option("--instructions", is_flag=True, help="Every instruction with its common time instead of the fits.")
+@click.option("--instructions", is_flag=True, help="Show every instruction with its common time, instead of the fits.")
 def _align(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str, instructions: bool) -> None:
     """\b
     headway trace align capture/                   cycles per tick, residuals
     headway trace align capture/ --instructions    each in the common time
     headway trace align six.hwt                    how each core's clock ran
 
-    Lays the cores' times over each other by the timestamps in their streams; those of the machine's cores by what
-    their trace units said of their clocks. Times are in ticks of the common clock, or of the machine's.
+    Align the times of the cores.
+
+    Cores of a capture are aligned by the timestamps in their streams, cores of the machine by what their trace units
+    recorded of their clocks. Times are in ticks of the common clock, or of the machine's.
     """
     if machine_traces.answers(path):
         machine_traces.align(path, images, ids, style, instructions=instructions)
@@ -116,8 +131,8 @@ def _align(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str,
 
 @command.command("at", short_help="what everybody was executing at one moment")
 @_shared
-@click.option("--cycle", type=Number(), metavar="N", help="A cycle of the stream that --stream names.")
-@click.option("--time", type=Number(), metavar="T", help="A time of the common clock, in ticks.")
+@click.option("--cycle", type=Number(), metavar="N", help="Cycle of the stream that --stream names.")
+@click.option("--time", type=Number(), metavar="T", help="Time of the common clock, in ticks.")
 def _at(
     path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str, cycle: int | None, time: int | None
 ) -> None:
@@ -126,8 +141,10 @@ def _at(
     headway trace at capture/ --time 562536985000            of a capture
     headway trace at capture/ --stream 0x10 --cycle 12345    at a cycle of one
 
-    What every core was executing at one moment, in which function, and at which line of its source where the program
-    has line tables; of a capture also how far the moment may be off, in ticks; or why that is not known.
+    Show what every core was executing at one moment, or why that is not known.
+
+    A row has the function, and the source line if the program has line tables; of a capture also the uncertainty of the
+    moment, in ticks.
     """
     if machine_traces.answers(path):
         if time is not None:
@@ -145,19 +162,23 @@ def _at(
 
 @command.command("export", short_help="for ui.perfetto.dev: functions, stalls, gaps")
 @click.argument("path", metavar="PATH")
-@click.option("--image", "images", multiple=True, metavar="FILE[@ADDRESS]", help="The program that ran.")
-@click.option("--stream", "ids", multiple=True, type=Number(), metavar="ID", help="Only this stream, or core.")
-@click.option("--to", "form", type=click.Choice(["perfetto", "html"]), default="perfetto", show_default=True)
-@click.option("-o", "--output", required=True, metavar="FILE", help="Write it there.")
+@click.option("--image", "images", multiple=True, metavar="FILE[@ADDRESS]", help="Program that ran.")
+@click.option("--stream", "ids", multiple=True, type=Number(), metavar="ID", help="Export only this stream, or core.")
+@click.option(
+    "--to", "form", type=click.Choice(["perfetto", "html"]), default="perfetto", show_default=True, help="Format."
+)
+@click.option("-o", "--output", required=True, metavar="FILE", help="Write to FILE.")
 def _export(path: str, images: tuple[str, ...], ids: tuple[int, ...], form: str, output: str) -> None:
     """\b
     headway trace export six.hwt --image six.elf --to perfetto -o six.pftrace
     headway trace export capture/ -o capture.pftrace
     headway trace export six.hwt --image six.elf --to html -o six.html
 
-    For ui.perfetto.dev: a track for each thread of the machine, or stream of a capture; functions as slices, stalls,
-    waiting and gaps visible, with lines of source where the program has them. One nanosecond there is one tick of the
-    machine's clock, or a thousandth of a tick of a capture's. Or a page that any browser opens (docs/html.md).
+    Write a trace for ui.perfetto.dev, or as an HTML page (docs/html.md).
+
+    Each thread of the machine, or stream of a capture, is a track. Functions are slices; stalls, waits and gaps are
+    shown, with source lines if the program has them. In Perfetto a nanosecond is one tick of the machine's clock, or a
+    thousandth of a tick of a capture's clock.
     """
     need("trace")
     check_apart(output, (path, *images, *(image.rpartition("@")[0] for image in images)))

@@ -116,7 +116,9 @@ def _read(path: str) -> dict[str, Any]:
             raise SelectionError(f"{path} has more than {_LARGEST >> 10} KiB: that is no table of status checks")
         return tomllib.loads(raw.decode())
     except OSError as error:
-        raise SelectionError(f"{path} cannot be read ({error.strerror}): give a TOML file with --checks") from None
+        raise SelectionError(
+            f"{path} cannot be read ({error.strerror}): give a TOML file with --status-checks"
+        ) from None
     except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, a number of 5,000 digits
         raise SelectionError(f"{path} is no TOML file: {error}") from None
 

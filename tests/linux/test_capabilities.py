@@ -77,6 +77,9 @@ class FakeKernel(Kernel):
         return {"stat -p": None, **self.refused}
 
 
+MOUNTS = "22 28 0:20 / /proc rw,relatime - proc proc rw\n30 23 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 none rw\n"
+
+
 class Tree:
     """A machine's files below a directory."""
 
@@ -89,7 +92,7 @@ class Tree:
         self.write("/proc/cpuinfo", "vendor_id\t: GenuineIntel\nflags\t\t: fpu tsc\n")
         self.write("/proc/sys/kernel/perf_event_paranoid", "2\n")
         self.write("/boot/config-6.1.0-test", CONFIGURATION)
-        self.write("/proc/self/mounts", "proc /proc proc rw,relatime 0 0\ncgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n")
+        self.write("/proc/self/mountinfo", MOUNTS)
 
     def write(self, name: str, text: str) -> None:
         path = self.root / name.lstrip("/")
@@ -285,7 +288,7 @@ def test_an_unknown_configuration_is_said_to_be_unknown(tree: Tree) -> None:
     ("option", "available"), [("", True), (",hidepid=0", True), (",hidepid=invisible", False), (",hidepid=2", False)]
 )
 def test_hidden_processes(tree: Tree, option: str, available: bool) -> None:
-    tree.write("/proc/self/mounts", f"proc /proc proc rw,relatime{option} 0 0\n")
+    tree.write("/proc/self/mountinfo", f"22 28 0:20 / /proc rw,relatime shared:5 - proc proc rw{option}\n")
     assert tree.probe()["/proc of others"].available is available
 
 

@@ -9,14 +9,25 @@ from __future__ import annotations
 import ctypes
 import os
 import pwd
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 
 from headway.errors import HeadwayError
 
-__all__ = ["Capability", "User", "give_up", "permitted", "user_named", "without"]
+__all__ = [
+    "Capability",
+    "User",
+    "allow_bpf",
+    "allow_perf",
+    "effective",
+    "effective_in",
+    "give_up",
+    "permitted",
+    "user_named",
+    "without",
+]
 
 
 class Capability(IntEnum):
@@ -29,7 +40,9 @@ class Capability(IntEnum):
     SETGID = 6
     """Change the group ids."""
     SETUID = 7
-    """Change the user ids."""
+    """Become another user."""
+    SYS_RAWIO = 17
+    """Read model-specific registers."""
     SYS_PTRACE = 19
     """Look into other users' processes."""
     SYS_ADMIN = 21
@@ -100,10 +113,32 @@ def _set(effective: int, permitted: int) -> None:
     _check(_libc().capset(ctypes.byref(header), sets), "capset")
 
 
+def effective() -> frozenset[Capability]:
+    """Return the capabilities named here that this thread has in effect."""
+    return _named(_get()[0])
+
+
+def effective_in(fields: Mapping[str, str]) -> frozenset[Capability]:
+    """Return the capabilities named here that a process has in effect, by its status (proc_pid_status(5)).
+
+    Raises ValueError where the status has no such mask.
+    """
+    return _named(int(fields.get("CapEff", ""), 16))
+
+
+def allow_bpf(capabilities: Collection[Capability]) -> bool:
+    """Return whether these are enough to load eBPF programs for tracing: CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN."""
+    return Capability.SYS_ADMIN in capabilities or {Capability.BPF, Capability.PERFMON} <= set(capabilities)
+
+
+def allow_perf(capabilities: Collection[Capability]) -> bool:
+    """Return whether these are enough to count events of everybody's: CAP_PERFMON or CAP_SYS_ADMIN."""
+    return Capability.SYS_ADMIN in capabilities or Capability.PERFMON in capabilities
+
+
 def permitted() -> frozenset[Capability]:
-    """Return the capabilities named here that are permitted to this thread."""
-    mask = _get()[1]
-    return frozenset(one for one in Capability if mask >> one & 1)
+    """Of the capabilities named here, those that this thread may have in effect."""
+    return _named(_get()[1])
 
 
 @contextmanager
@@ -115,6 +150,10 @@ def without(capabilities: Collection[Capability]) -> Iterator[None]:
         yield
     finally:
         _set(effective, allowed)
+
+
+def _named(mask: int) -> frozenset[Capability]:
+    return frozenset(one for one in Capability if mask >> one & 1)
 
 
 def _mask(capabilities: Collection[Capability]) -> int:

@@ -24,11 +24,13 @@ from importlib.resources import files
 from pathlib import Path
 
 from headway.errors import HeadwayError
+from headway.linux import privileges
 from headway.linux.bpf.libbpf import bundled, find_library
 from headway.linux.perf import perf_event as perf
 from headway.linux.perf.counters import default_set
 from headway.linux.perf.events import EventError
 from headway.linux.procfs.ids import in_user_namespace
+from headway.linux.procfs.mounts import Mount, parse_mounts
 from headway.linux.procfs.status import status
 
 __all__ = [
@@ -82,7 +84,6 @@ BPF_NEEDS = (
 
 ARCHITECTURES = ("x86_64", "aarch64")
 
-_CAP_SYS_RAWIO, _CAP_SYS_PTRACE, _CAP_SYS_ADMIN, _CAP_PERFMON, _CAP_BPF = 17, 19, 21, 38, 39
 _CYCLES = perf.Event("cycles", perf.HARDWARE, 0)
 _CYCLES_OF_USER_CODE = replace(_CYCLES, exclude_kernel=True, exclude_hv=True)
 _BPF_CALLS = {"x86_64": 321, "aarch64": 280}
@@ -219,10 +220,15 @@ class System:
         """The fields of /proc/self/status."""
         return status(self.path("/proc/self"))
 
-    def capable(self, *numbers: int) -> bool:
-        """Return whether all these capabilities(7) are effective."""
-        effective = int(self.status.get("CapEff", "0"), 16)
-        return all(effective >> number & 1 for number in numbers)
+    @cached_property
+    def effective(self) -> frozenset[privileges.Capability]:
+        """The capabilities(7) that this process has in effect."""
+        return privileges.effective_in(self.status) if "CapEff" in self.status else frozenset()
+
+    @cached_property
+    def mounts(self) -> list[Mount]:
+        """The mounts that this process sees."""
+        return parse_mounts(self.text("/proc/self/mountinfo") or "")
 
     @cached_property
     def configuration(self) -> str | None:
@@ -373,9 +379,9 @@ def _privileges(system: System) -> Capability:
     if in_user_namespace(system.path("/proc/self/uid_map")):
         words = "this is a user namespace, whose capabilities do not permit eBPF"
         return Capability(name, False, words + hint, "root of the machine: run a rootless container as root instead")
-    if system.capable(_CAP_BPF, _CAP_PERFMON):
+    if {privileges.Capability.BPF, privileges.Capability.PERFMON} <= system.effective:
         return Capability(name, True, f"CAP_BPF and CAP_PERFMON are effective{hint}")
-    if system.capable(_CAP_SYS_ADMIN):
+    if privileges.allow_bpf(system.effective):
         return Capability(name, True, f"CAP_SYS_ADMIN is effective{hint}")
     if restraints and "no_new_privs" in restraints[0]:
         remedy = "start from a session without no_new_privs (docker: drop --security-opt no-new-privileges)"
@@ -392,7 +398,7 @@ def _bpf_call(system: System) -> Capability:
     if error == errno.ENOSYS:
         return Capability(name, False, "the kernel has no bpf(2), or a filter hides it", _rebuild("BPF_SYSCALL"))
     why = f"bpf(2) fails: {os.strerror(error)}"
-    if error in (errno.EPERM, errno.EACCES) and system.capable(_CAP_SYS_ADMIN):
+    if error in (errno.EPERM, errno.EACCES) and privileges.Capability.SYS_ADMIN in system.effective:
         return Capability(
             name, False, f"{why}, in spite of the privileges", "docker run --security-opt seccomp=unconfined …"
         )
@@ -439,7 +445,7 @@ def _missing_tracepoints(system: System, names: Sequence[str]) -> list[str]:
 def _programs(system: System) -> Capability:
     """Load the eBPF programs: only that shows whether this kernel's verifier accepts them."""
     name = "eBPF programs"
-    if not (system.capable(_CAP_BPF, _CAP_PERFMON) or system.capable(_CAP_SYS_ADMIN)):
+    if not privileges.allow_bpf(system.effective):
         return Capability(name, False, "not tried: loading them needs CAP_BPF and CAP_PERFMON", _SUDO)
     if system.object is None or not system.btf:
         return Capability(name, False, "not tried: the eBPF object or BTF is missing")
@@ -570,7 +576,7 @@ def _uprobes(system: System) -> Capability:
         return Capability(
             name, False, "the kernel has no uprobes, which --noneffective needs", _rebuild("UPROBE_EVENTS")
         )
-    if not (system.capable(_CAP_PERFMON) or system.capable(_CAP_SYS_ADMIN)):
+    if not privileges.allow_perf(system.effective):
         return Capability(name, False, "uprobes need CAP_PERFMON or CAP_SYS_ADMIN", _SUDO)
     return Capability(name, True, "uprobes, at entry and return")
 
@@ -580,7 +586,7 @@ def _paranoid(system: System) -> Capability:
     level = system.number("/proc/sys/kernel/perf_event_paranoid")
     if level is None:
         return Capability(name, False, "the kernel has no perf events", _rebuild("PERF_EVENTS"))
-    if system.capable(_CAP_PERFMON) or system.capable(_CAP_SYS_ADMIN):
+    if privileges.allow_perf(system.effective):
         return Capability(name, True, f"{level}; does not matter with these privileges")
     allows = {
         -1: "everything",
@@ -636,13 +642,12 @@ def _schedstat(system: System) -> Capability:
 
 def _hidepid(system: System) -> Capability:
     name = "/proc of others"
-    mounts = [line.split() for line in (system.text("/proc/self/mounts") or "").splitlines()]
-    options = next((m[3] for m in mounts if len(m) > 3 and m[1] == "/proc" and m[2] == "proc"), "")
-    hidden = re.search(r"\bhidepid=(\w+)", options)
-    if not hidden or hidden[1] in ("0", "off"):
+    options = next((m.options for m in system.mounts if m.point == "/proc" and m.kind == "proc"), frozenset())
+    hidden = next((value for key, _, value in (one.partition("=") for one in options) if key == "hidepid"), "off")
+    if hidden in ("0", "off"):
         return Capability(name, True, "threads of all users can be seen")
     remedy = "sudo mount -o remount,hidepid=0 /proc"
-    return Capability(name, False, f"/proc is mounted with hidepid={hidden[1]}: only your own threads", remedy)
+    return Capability(name, False, f"/proc is mounted with hidepid={hidden}: only your own threads", remedy)
 
 
 def _own_file(system: System, name: str, file: str, there: str, option: str | None = None) -> Capability:
@@ -679,8 +684,7 @@ def _delays(system: System) -> Capability:
 
 
 def _cgroup(system: System) -> Capability:
-    mounts = [line.split() for line in (system.text("/proc/self/mounts") or "").splitlines()]
-    where = next((m[1] for m in mounts if len(m) > 2 and m[2] == "cgroup2"), None)
+    where = next((mount.point for mount in system.mounts if mount.kind == "cgroup2"), None)
     if where:
         return Capability("cgroup v2", True, f"mounted at {where}")
     remedy = "sudo mount -t cgroup2 none /sys/fs/cgroup"
@@ -697,7 +701,12 @@ def _ptrace(system: System) -> Capability:
             "ptrace scope", False, why, "remove kernel.yama.ptrace_scope from /etc/sysctl.d and boot again"
         )
     why = f"{scope}: wait reasons of processes that headway did not start need root"
-    return Capability("ptrace scope", system.capable(_CAP_SYS_PTRACE), why, "sudo sysctl kernel.yama.ptrace_scope=0")
+    return Capability(
+        "ptrace scope",
+        privileges.Capability.SYS_PTRACE in system.effective,
+        why,
+        "sudo sysctl kernel.yama.ptrace_scope=0",
+    )
 
 
 def _msr(system: System) -> Capability:
@@ -709,7 +718,7 @@ def _msr(system: System) -> Capability:
         built = system.configured("X86_MSR")
         remedy = _rebuild("X86_MSR") if built is False else "sudo modprobe msr"
         return Capability(name, False, "no /dev/cpu/0/msr", remedy)
-    if not os.access(device, os.R_OK) or not system.capable(_CAP_SYS_RAWIO):
+    if not os.access(device, os.R_OK) or privileges.Capability.SYS_RAWIO not in system.effective:
         return Capability(name, False, "/dev/cpu/0/msr may not be read", _SUDO)
     return Capability(name, True, "/dev/cpu/0/msr can be read")
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from headway.advice import Remedy
+from headway.linux.procfs.mounts import parse_mounts
 from headway.linux.procfs.processors import as_list, parse_list
 
 from .changes import PREFIX, Bind, Bound, Change, Enable, MakeGroup, Move, Partition
@@ -114,37 +115,28 @@ def _movable(pid: int, controls: Controls, untouched: frozenset[int]) -> int:
 
 
 def _cpuset_root(controls: Controls) -> str:
-    """Return the root of the cgroup v2 hierarchy, if partitions can be made there."""
-    root, options, first = "", "", ""
-    for line in controls.mounts().splitlines():
-        before, _, after = line.partition(" - ")
-        mounted, kind = before.split(), after.split()
-        if len(mounted) < 6 or len(kind) < 3:
-            continue
-        if kind[0] == "cgroup2" and not root:
-            root, options = _unescaped(mounted[4]), f"{mounted[5]},{kind[2]}"
-        elif kind[0] == "cgroup" and "cpuset" in kind[2].split(","):
-            first = _unescaped(mounted[4])
-    if not root:
+    """The root of the cgroup v2 hierarchy, if partitions can be made there."""
+    mounted = parse_mounts(controls.mounts())
+    unified = next((mount for mount in mounted if mount.kind == "cgroup2"), None)
+    first = next(
+        (mount.point for mount in reversed(mounted) if mount.kind == "cgroup" and "cpuset" in mount.options), ""
+    )
+    if unified is None:
         raise _Refused("no cgroup v2 hierarchy is mounted" + (f", only v1 ({first})" if first else ""))
+    root = unified.point
     if "cpuset" not in (controls.read(f"{root}/cgroup.controllers") or "").split():
         raise _Refused(
             f"the cpuset controller belongs to cgroup v1 here ({first}), which has no partitions"
             if first
             else f"{root} has no cpuset controller"
         )
-    if "ro" in options.split(","):
+    if "ro" in unified.options:
         raise _Refused(f"{root} is mounted read-only, as in containers")
     if controls.read(f"{root}/cgroup.type") is not None:
         raise _Refused(f"{root} is part of a hierarchy that is controlled from outside, as in containers")
     if not controls.may_write(f"{root}/cgroup.subtree_control"):
         raise _Refused(f"only root may change {root} (sudo headway advise --apply ...)")
     return root
-
-
-def _unescaped(path: str) -> str:
-    """Return a path from mountinfo, which has white space and backslashes as octal numbers."""
-    return path.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
 
 
 def _partition(draft: _Draft, remedy: Remedy, birth: int, root: str) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 from .status import status
 
-__all__ = ["ids_inwards", "in_user_namespace", "pid_namespace", "process_of"]
+__all__ = ["ids_in", "ids_inwards", "in_user_namespace", "pid_namespace", "process_of"]
 
 
 def process_of(tid: int, *, proc: str | os.PathLike[str] = "/proc", dir_fd: int | None = None) -> int | None:
@@ -19,8 +20,13 @@ def process_of(tid: int, *, proc: str | os.PathLike[str] = "/proc", dir_fd: int 
 
 
 def ids_inwards(folder: str) -> list[int]:
-    """Return the ids of a process or thread in all pid namespaces, from that of /proc to its own; [] if it ended."""
-    return _numbers(status(folder).get("NSpid", ""))
+    """The ids of a process or thread in all pid namespaces, from that of /proc to its own; none where it has ended."""
+    return ids_in(status(folder))
+
+
+def ids_in(fields: Mapping[str, str]) -> list[int]:
+    """The same, by the process's or thread's status."""
+    return _numbers(fields.get("NSpid", ""))
 
 
 def pid_namespace() -> int:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from headway.errors import HeadwayError
 from headway.linux.options import MeasureOptions, Selection
-from headway.linux.procfs.status import status
+from headway.linux.privileges import allow_bpf, effective
 
 from .source import LinuxSource
 
@@ -25,12 +24,7 @@ _Exact = TypeVar("_Exact", bound=_Begins)
 
 def may_use_bpf() -> bool:
     """Whether this process has CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN (capabilities(7)), in effect."""
-    admin, perfmon, bpf = 1 << 21, 1 << 38, 1 << 39
-    try:
-        effective = int(status("/proc/self")["CapEff"], 16)
-    except (KeyError, ValueError):
-        return os.geteuid() == 0
-    return bool(effective & admin) or effective & (bpf | perfmon) == bpf | perfmon
+    return allow_bpf(effective())
 
 
 def start_source(

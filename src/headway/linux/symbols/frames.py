@@ -15,6 +15,7 @@ from contextlib import suppress
 
 from headway.binary.kallsyms import KernelSymbols
 from headway.binary.perf_map import PerfMap, read
+from headway.linux.procfs.ids import ids_in
 from headway.linux.procfs.status import status
 from headway.model import Frame
 
@@ -104,8 +105,8 @@ class Stacks:
         if pid not in self._users:
             with suppress(OSError, KeyError, ValueError, IndexError):
                 said = status(f"/proc/{pid}")
-                inner = said.get("NSpid", "").split()
-                self._users[pid] = int(said["Uid"].split()[1]), int(inner[-1]) if inner else None
+                inner = ids_in(said)
+                self._users[pid] = int(said["Uid"].split()[1]), inner[-1] if inner else None
 
     def resolve(self) -> tuple[tuple[tuple[int, ...], ...], tuple[Frame, ...]]:
         """Return all stacks as numbers of frames, innermost first, and the frames."""

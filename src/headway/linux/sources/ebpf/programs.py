@@ -15,10 +15,10 @@ from headway.linux.options import Selection
 from headway.linux.perf import perf_event as perf
 from headway.linux.perf.counters import Plan
 from headway.linux.procfs import processors
+from headway.linux.procfs.cgroup_folders import cgroup2_id
 from headway.linux.procfs.ids import pid_namespace
 
 from .options import SourceOptions
-from .targets import cgroup_of
 
 __all__ = ["LoadedPrograms"]
 
@@ -148,7 +148,7 @@ def _settings(options: SourceOptions, plan: Plan) -> dict[str, object]:
     """Return the settings that are numbers and names; what is switched on and off follows from the shape."""
     selection = options.selection
     name = os.fsencode(selection.name or "")
-    group, group_level = cgroup_of(selection.cgroup) if selection.cgroup else (0, 0)
+    group, group_level = cgroup2_id(selection.cgroup) if selection.cgroup else (0, 0)
     return {
         "ring_words": options.ring_words[0],
         "absence_words": options.ring_words[1],

@@ -10,6 +10,7 @@ from contextlib import suppress
 from headway.errors import SelectionError
 from headway.linux.options import Selection
 from headway.linux.procfs._procfs import Scanner
+from headway.linux.procfs.cgroup_folders import cgroup_folder
 
 from .clocks import Clocks
 from .directory import ProcDirectory
@@ -41,7 +42,7 @@ class Discovery:
             pid = directory.process_of(tid)
             if pid is None or not scanner.add_thread(pid, tid, now, opening=True):
                 raise SelectionError(self._why_not(tid, "thread"))
-        self._cgroup = None if selection.cgroup is None else _cgroup_directory(selection.cgroup)
+        self._cgroup = None if selection.cgroup is None else cgroup_folder(selection.cgroup)
         self._sweep_period = SWEEP_SHORTEST
         self._swept = 0
         self._sweep(now, opening=True)
@@ -161,17 +162,6 @@ class Discovery:
                         scanner.add_thread(owner, tid, now, opening=opening)
         self._swept = now
         self._sweep_period = max(SWEEP_SHORTEST, round((time.thread_time_ns() - before) / SWEEP_SHARE))
-
-
-def _cgroup_directory(path: str) -> str:
-    """Return a cgroup's directory: as given, or below the usual mount points. Raises SelectionError."""
-    for candidate in (path, *(os.path.join(at, path.lstrip("/")) for at in _CGROUP_MOUNTS)):
-        if any(os.path.exists(os.path.join(candidate, name)) for name in ("cgroup.procs", "tasks")):
-            return candidate
-    raise SelectionError(f"there is no cgroup {path}: give its directory, for example /sys/fs/cgroup/system.slice")
-
-
-_CGROUP_MOUNTS = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")
 
 
 def _threads_of_cgroup(top: str) -> Iterator[int]:

@@ -1,0 +1,41 @@
+"""Directories of control groups: from what a user gives to a directory, and to its id and level (cgroups(7))."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from headway.errors import SelectionError
+
+from .mounts import Mount, mounts
+
+__all__ = ["cgroup2_id", "cgroup_folder"]
+
+_MEMBERS = ("cgroup.procs", "tasks")
+"""Files that every group has one of: of version 2 and 1, and of version 1."""
+
+
+def cgroup_folder(path: str, among: Iterable[Mount] | None = None) -> Path:
+    """Return the directory of a control group, of version 2 or 1.
+
+    ``path``: the directory, or its path below the root of a hierarchy. ``among``: the mounts; None: those of this
+    process. Raises SelectionError where there is no such group.
+    """
+    found = list(mounts() if among is None else among)
+    roots = [mount.point for kind in ("cgroup2", "cgroup") for mount in found if mount.kind == kind]
+    for folder in (Path(path), *(Path(root, path.lstrip("/")) for root in roots)):
+        if any((folder / name).exists() for name in _MEMBERS):
+            return folder
+    example = f"a directory below {roots[0]}" if roots else "its directory, for example /sys/fs/cgroup/system.slice"
+    raise SelectionError(f"there is no cgroup {path}: give {example}")
+
+
+def cgroup2_id(path: str) -> tuple[int, int]:
+    """Return the id of a control group of version 2, and its level: the root's is 0. Raises SelectionError."""
+    found = mounts()
+    folder = cgroup_folder(path, found).resolve()
+    roots = [mount.point for mount in found if mount.kind == "cgroup2"]
+    for root in map(Path, roots):
+        if folder.is_relative_to(root.resolve()):
+            return folder.stat().st_ino, len(folder.relative_to(root.resolve()).parts)
+    raise SelectionError(f"{folder} is not in a cgroup v2 hierarchy ({', '.join(roots) or 'none is mounted'})")

@@ -1,6 +1,5 @@
 """The vocabulary and the laws: states, cells, ledger, indices, quality. This room imports nothing else of headway."""
 
-from .accounting import Accounts, Level, Position, Step, Tally, Transition, level_of
 from .cause import Behind, Cause, CauseKey, add_causes, list_causes, subtract_causes, within
 from .cell import Cell
 from .counted import Counted
@@ -33,7 +32,6 @@ __all__ = [
     "KNOWN_LOSSES",
     "NO_STATE",
     "PARTS",
-    "Accounts",
     "Amounts",
     "Batch",
     "Behind",
@@ -46,11 +44,9 @@ __all__ = [
     "Indices",
     "Kind",
     "Ledger",
-    "Level",
     "Loss",
     "OpenState",
     "Overhead",
-    "Position",
     "Precision",
     "Processor",
     "Profile",
@@ -59,11 +55,8 @@ __all__ = [
     "SampleColumns",
     "StackShare",
     "StateSummary",
-    "Step",
-    "Tally",
     "Thread",
     "ThreadSeen",
-    "Transition",
     "Transitions",
     "Utilisation",
     "Window",
@@ -78,7 +71,6 @@ __all__ = [
     "is_exact",
     "joined",
     "kind_of",
-    "level_of",
     "list_causes",
     "listed",
     "matches",

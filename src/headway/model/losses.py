@@ -122,11 +122,6 @@ _LOSSES = (
     Loss("samples_outside_the_window", "samples from outside the window, or of a command before it was executed"),
     Loss("samples_without_their_state", "samples whose state is not known"),
     Loss("ns_without_a_stack", "time off the processor whose stack is not known", unit="ns"),
-    Loss("missed", "states that were entered or left unseen (the executable law: headway.model.accounting)"),
-    Loss(
-        "reordered",
-        "transitions with an earlier time than the one before: moved to that time (headway.model.accounting)",
-    ),
     Loss(
         "threads_unplaced",
         "threads of the machine's program that had no room, or that two harts ran at once: their time is no thread's",

@@ -164,7 +164,7 @@ class Discovery:
         self._sweep_period = max(SWEEP_SHORTEST, round((time.thread_time_ns() - before) / SWEEP_SHARE))
 
 
-def _threads_of_cgroup(top: str) -> Iterator[int]:
+def _threads_of_cgroup(top: str | os.PathLike[str]) -> Iterator[int]:
     """Yield the ids of the threads in a cgroup and below it: cgroup.threads of version 2, tasks of version 1."""
     for directory, _, _ in os.walk(top):
         for name in ("cgroup.threads", "tasks", "cgroup.procs"):

@@ -1,4 +1,4 @@
-"""The report of a profile as JSON: ``headway.profile/1``. Times are in ns, shares from 0 to 1."""
+"""The report of a profile as JSON: ``headway.profile/1``. Times are in its ``time_unit``, ns; shares are of one."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ def profile_document(
     return {
         "schema": SCHEMA,
         "source": profile.ledger.source,
+        "time_unit": profile.ledger.time_unit,
         "window": {"start": window.start, "end": window.end, "duration": window.duration},
         "period": profile.period,
         "threads": [

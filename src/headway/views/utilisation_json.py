@@ -41,9 +41,10 @@ def cpu_json(
     words = "null" if command is None else f"[{','.join([_text(word) for word in command])}]"
     return (
         f'{{"schema":"{SCHEMA}","source":{_text(last.source if last else None)},'
-        f'"counter":{_text(last.counter if last else None)},"interval_ms":{_number(interval_ms)},"command":{words},'
-        f'"exit_status":{_number(exit_status)},"samples":[{",".join([_sample(sample) for sample in samples])}],'
-        f'"dropped":{_numbers(dropped)},"losses":{_numbers(losses or {})},"reasons":{{'
+        f'"counter":{_text(last.counter if last else None)},"time_unit":"ns","interval_ms":{_number(interval_ms)},'
+        f'"command":{words},"exit_status":{_number(exit_status)},'
+        f'"samples":[{",".join([_sample(sample) for sample in samples])}],"dropped":{_numbers(dropped)},'
+        f'"losses":{_numbers(losses or {})},"reasons":{{'
         f"{','.join([f'{_text(name)}:{_text(reason)}' for name, reason in reasons.items()])}}}}}"
     )
 

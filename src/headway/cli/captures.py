@@ -22,7 +22,7 @@ _COLUMNS = ("stream", "thread", "cycle", "cycles", "address", "size", "state", "
 
 
 def _open(path: str, images: Sequence[str], ids: Sequence[int], *, follow: bool = True) -> tuple[Capture, list[Stream]]:
-    """The capture and its chosen streams, with programs that fit them."""
+    """Open the capture. Return it and its chosen streams, with programs that fit them."""
     from headway.trace.decode import Capture
 
     capture = Capture.open(path, images)
@@ -37,7 +37,7 @@ def _open(path: str, images: Sequence[str], ids: Sequence[int], *, follow: bool 
 def _write(
     capture: Capture, columns: Sequence[str], rows: Iterator[Sequence[Any]] | list[Sequence[Any]], style: str
 ) -> None:
-    """To standard output; then says what has been left out."""
+    """Print the rows to standard output, and then what was left out."""
     print_rows(columns, rows, style)
     if capture.left_out:
         click.echo(f"headway: {capture.left_out}", err=True)

@@ -1,4 +1,4 @@
-"""How a subcommand ends: as the command that it measured, or by a signal."""
+"""Ending a subcommand: with the status of the command that it measured, or by a signal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``headway trace`` of a trace that the machine wrote (``.hwt``): the same answers as of a trace port's snapshot."""
+"""What ``headway trace`` answers of a trace of the machine (``.hwt``)."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ __all__ = ["align", "answers", "at", "decode", "export", "stats", "windows"]
 _MAX_FILE = 1 << 30
 COLUMNS = ("stream", "thread", "cycle", "cycles", "address", "size", "state", "symbol")
 _NARROW = ("d_misses", "d_stalls", "i_misses", "i_stalls", "tlb_misses", "stalls")
-"""What the six counters of a window are called where a terminal's width counts."""
+"""Short names of the six counters of a window, for tables on a terminal."""
 
 
 def answers(path: str) -> bool:
-    """Whether it is one of these; False for what is no file. Raises HeadwayError for any other file."""
+    """Return whether the path is a trace of the machine; False: it is no file. Raises HeadwayError for other files."""
     from headway.files import open_file
     from headway.trace.threads.container import MAGIC
 
@@ -73,7 +73,7 @@ def _chosen(trace: Trace, ids: Sequence[int]) -> list[int]:
 
 
 def decode(path: str, images: Sequence[str], ids: Sequence[int], style: str, *, stalls: bool) -> None:
-    """Every instruction and every gap, each thread's in order; ``stalls``: what else its cycles were, too."""
+    """Print every instruction and every gap, each thread's in order; ``stalls``: its other cycles, too."""
     trace = _open(path, images)
     cores = _chosen(trace, ids)
     trace.check_program()
@@ -116,7 +116,7 @@ def _row(trace: Trace, core: int, rows: Rows, number: int) -> tuple[Any, ...]:
 
 
 def stats(path: str, images: Sequence[str], ids: Sequence[int], style: str) -> None:
-    """Packets by kind, and with a program instructions, bits for each, and gaps by reason."""
+    """Print packets by kind, and with a program instructions, bits per instruction, and gaps by reason."""
     trace = _open(path, images)
     rows: list[Sequence[Any]] = []
     for core in _chosen(trace, ids):
@@ -145,7 +145,7 @@ def stats(path: str, images: Sequence[str], ids: Sequence[int], style: str) -> N
 
 
 def windows(path: str, images: Sequence[str], ids: Sequence[int], style: str) -> None:
-    """A row for each window of the profile."""
+    """Print a row for each window of the profile."""
     from headway.trace.threads.reading import COUNTED
 
     trace = _open(path, images)
@@ -159,7 +159,7 @@ def windows(path: str, images: Sequence[str], ids: Sequence[int], style: str) ->
 
 
 def align(path: str, images: Sequence[str], ids: Sequence[int], style: str, *, instructions: bool) -> None:
-    """How each core's cycles lie in the machine's ticks, or every instruction with its tick."""
+    """Print how each core's cycles lie in the machine's ticks, or every instruction with its tick."""
     trace = _open(path, images)
     cores = _chosen(trace, ids)
     trace.check_times()
@@ -178,7 +178,7 @@ def align(path: str, images: Sequence[str], ids: Sequence[int], style: str, *, i
 
 
 def _placed(trace: Trace, core: int) -> Iterable[Sequence[Any]]:
-    """Rows as of decode, with the tick instead of the cycle, exact unless a change of the clock may be missing."""
+    """The rows of decode, with ticks for cycles. A tick is exact unless changes of the clock may be missing."""
     clock = trace.clock(core)
     uncertainty = 0 if trace.whole(core) and clock.exact else None
     for rows in trace.rows(core):
@@ -189,7 +189,7 @@ def _placed(trace: Trace, core: int) -> Iterable[Sequence[Any]]:
 
 
 def at(path: str, images: Sequence[str], ids: Sequence[int], style: str, cycle: int | None) -> None:
-    """What every thread of every core was doing in a cycle of one."""
+    """Print what every thread of every core was doing in a cycle of one core."""
     if cycle is None:
         raise click.UsageError("give --cycle: it is of the core that --stream names, else of core 0")
     if len(ids) > 1:
@@ -208,7 +208,7 @@ def at(path: str, images: Sequence[str], ids: Sequence[int], style: str, cycle: 
 
 
 def export(path: str, images: Sequence[str], ids: Sequence[int]) -> Callable[[Tracks], list[str]]:
-    """What writes its slices, and gives what has to be said of them; the trace has been checked when this returns."""
+    """Return what writes the slices and gives the notes about them. The trace has been checked when this returns."""
     from headway.trace.threads.slices import write
 
     trace = _open(path, images)

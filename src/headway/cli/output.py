@@ -15,7 +15,7 @@ from headway.files import written_whole
 __all__ = ["answer_to", "binary_output", "check_apart", "report_to"]
 
 _QUICK = 1
-"""How hard gzip tries: a trace is large, and writing it should not wait for this."""
+"""Compression level of gzip: traces are large, and writing must not wait for compression."""
 
 
 @contextmanager
@@ -57,7 +57,7 @@ def _text_output() -> Iterator[TextIO]:
 
 
 def check_apart(output: str | None, read: Sequence[str], what: str = "the export") -> None:
-    """That it is no file of what is read, and not put among them. Raises HeadwayError."""
+    """Check that the output is none of the files read, nor inside them. Raises HeadwayError."""
     if output is None:
         return
     place = os.path.realpath(output)

@@ -1,4 +1,4 @@
-"""How far long work is, in a line on the terminal that is gone when it is done."""
+"""A progress bar on the terminal, which disappears when the work is done."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-__all__ = ["LATENCY", "Display", "display", "patience"]
+__all__ = ["LATENCY", "ProgressBar", "progress_bar", "spinner"]
 
 LATENCY = 1.0
-"""Seconds that something may take without a word."""
+"""Seconds after which a progress bar is shown."""
 _REFRESH = 0.2
-"""Seconds between two looks at how far it is."""
+"""Seconds between two updates."""
 
 
-class Display:
-    """The line; not to be seen before `show`, which is for what has lasted so long that it is `due`."""
+class ProgressBar:
+    """A progress bar. It is not visible before the first `show`, which callers call once it is `due`."""
 
     def __init__(self, total: float | None = None) -> None:
-        """``total``: what is to be done, for a bar; without it there is none."""
+        """``total``: the amount of work; None: it is not known, and a spinner is shown instead of a bar."""
         from rich.console import Console
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -32,36 +32,36 @@ class Display:
 
     @property
     def seconds(self) -> float:
-        """Since the work began."""
+        """Seconds since the work began."""
         return time.monotonic() - self._began
 
     @property
     def due(self) -> bool:
-        """Whether it has lasted long enough to be shown."""
+        """Whether the work has lasted long enough for the bar to be shown."""
         return self.seconds >= LATENCY
 
     def show(self, text: str, completed: float | None = None) -> None:
-        """Say how far it is."""
+        """Show the bar with this text, and how much is done."""
         self._progress.update(self._task, completed=completed, description=text)
         if not self._visible:
             self._progress.start()
             self._visible = True
 
     def hide(self) -> None:
-        """Take it off the terminal; it may be shown again."""
+        """Remove the bar from the terminal. It may be shown again."""
         if self._visible:
             with suppress(OSError):
                 self._progress.stop()
             self._visible = False
 
 
-def display(total: float | None = None) -> Display | None:
-    """A display on standard error; None where that is no terminal."""
-    return Display(total) if sys.stderr.isatty() else None
+def progress_bar(total: float | None = None) -> ProgressBar | None:
+    """Return a progress bar on standard error; None if that is no terminal."""
+    return ProgressBar(total) if sys.stderr.isatty() else None
 
 
 @contextmanager
-def patience(text: str, share: Callable[[], float | None] = lambda: None) -> Iterator[None]:
+def spinner(text: str, share: Callable[[], float | None] = lambda: None) -> Iterator[None]:
     """Say what is done if it takes long, and how much of it is.
 
     ``share`` is asked for that, from 0 to 1, by another thread; None: not known.
@@ -74,13 +74,13 @@ def patience(text: str, share: Callable[[], float | None] = lambda: None) -> Ite
     def tell() -> None:
         if done.wait(LATENCY):
             return
-        shown = Display(None if share() is None else 1.0)
+        shown = ProgressBar(None if share() is None else 1.0)
         while not done.wait(_REFRESH):
             known = share()
             shown.show(text if known is None else f"{text}: {100 * known:.0f} %", known)
         shown.hide()
 
-    thread = threading.Thread(target=tell, name="headway-display", daemon=True)
+    thread = threading.Thread(target=tell, name="headway-progress", daemon=True)
     thread.start()
     try:
         yield

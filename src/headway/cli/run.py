@@ -50,7 +50,7 @@ def run(group: click.Command) -> NoReturn:
 
 
 def _open_standard_streams() -> None:
-    """Where we were started with one closed, let no file of ours take its number; a command has it closed as before."""
+    """Keep files from taking the numbers of standard streams that are closed. A command still has them closed."""
     while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(fd)
@@ -61,7 +61,7 @@ def _open_standard_streams() -> None:
 
 
 def _finish_writing() -> None:
-    """What cannot be written now must not fail again when Python ends: the exit status would be another."""
+    """Flush the standard streams. Redirect them after an error: Python would fail again, with another exit status."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -1,4 +1,4 @@
-"""A sentence of headway's own, on standard error."""
+"""Headway's own messages, one sentence each, on standard error."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ __all__ = ["say"]
 
 
 def say(text: str) -> None:
-    """Print ``headway: text``. That it cannot be written is no reason to fail."""
+    """Print ``headway: text``. An error in writing it is ignored."""
     with suppress(OSError):
         click.echo(f"headway: {text}", err=True)

@@ -232,7 +232,7 @@ def _undo(name: str) -> None:
 
 
 def _ourselves(controls: Controls) -> Iterator[int]:
-    """This process, and all that it descends from."""
+    """Yield the ids of this process and its ancestors."""
     pid: int | None = os.getpid()
     while pid:
         yield pid

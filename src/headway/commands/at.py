@@ -10,7 +10,7 @@ import click
 
 from headway.cli.ending import tidy_end
 from headway.cli.options import format_option
-from headway.cli.progress_bar import patience
+from headway.cli.progress_bar import spinner
 from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.extras import need
@@ -65,7 +65,7 @@ def command(path: str, instant: str, style: str) -> None:
     found: list[Instant] = []
     missing = []
     looked = 0
-    with patience("looking at each recording", lambda: looked / len(catalogue.runs) if many else None):
+    with spinner("looking at each recording", lambda: looked / len(catalogue.runs) if many else None):
         for run in catalogue.runs:
             try:
                 found.append(at(run, instant))

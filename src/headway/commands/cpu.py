@@ -32,9 +32,9 @@ __all__ = ["command"]
 INTERVAL = 0.3
 """Seconds between two readings unless told otherwise."""
 LATE_NS, LATE_SHARE = 5_000_000, 20
-"""A reading may be so late, or so small a part of the interval."""
+"""A reading may be late by this many ns, or by this fraction (1 / n) of the interval."""
 LOOK_NS = 10_000_000_000
-"""ns between two looks at what could not be seen."""
+"""ns between two readings of the losses."""
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
 """Signals that a command does not get from the terminal."""
 
@@ -111,18 +111,18 @@ def command(
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """When to read, and when to report."""
+    """When to read the processors, and when to report."""
 
     interval: float
     """Seconds."""
     seconds: float | None
     count: int | None
     reports: bool
-    """A report of each interval; else one at the end."""
+    """Whether each interval is reported; otherwise there is one report at the end."""
 
     @property
     def tolerance(self) -> int:
-        """How late a reading may be, ns."""
+        """How late a reading may be, in ns."""
         return max(LATE_NS, round(self.interval * 1e9) // LATE_SHARE)
 
 
@@ -152,7 +152,7 @@ def _run(observer: Observer, plan: _Plan, argv: Sequence[str], report: _Report, 
 
 
 def _warn(observer: Observer) -> None:
-    """Say once what is not as good as it could be."""
+    """Print once which figures are not as good as they could be, and why."""
     lines = []
     if observer.why_not_exact:
         words = {"cpuidle": "what cpuidle calls not idle", "proc": "sampled, by /proc/stat"}[observer.source]
@@ -197,7 +197,7 @@ def _samples(
 
 
 class _Report:
-    """Shows samples as the options say."""
+    """Prints samples as the options say."""
 
     def __init__(
         self,
@@ -219,17 +219,17 @@ class _Report:
         self._samples: list[Sample] = []
         self._shown = 0
         self.error = ""
-        """Why nothing more could be written; empty if all was."""
+        """Why a report could not be written; empty if all were."""
 
     def add(self, sample: Sample, status: int | None) -> None:
-        """One more sample; ``status``: the command's, if it has ended."""
+        """Add a sample; ``status``: the command's exit status, if it has ended."""
         if self._plan.reports:
             self._show([sample], status)
         if self._as_json and not self._plan.reports:
             self._samples.append(sample)
 
     def finish(self, status: int | None) -> None:
-        """All of it, where it was not shown one by one, or as the sum of what was."""
+        """Print all samples if they were not printed one by one; otherwise their sum."""
         self._looked = 0
         if self._as_json:
             if not self._plan.reports:
@@ -238,7 +238,7 @@ class _Report:
             self._show([self._observer.whole()], status, whole=self._plan.reports)
 
     def _lost(self) -> dict[str, int]:
-        """What could not be seen, looked up now and then: it takes as long as a report."""
+        """The losses. They are read only now and then, because that takes as long as a report."""
         if clock() - self._looked > LOOK_NS:
             self._losses, self._looked = dict(self._observer.losses()), clock()
         return self._losses

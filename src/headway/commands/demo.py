@@ -22,7 +22,7 @@ __all__ = ["command", "render"]
 WIDTH = 80
 SOURCES = {"bpf": "by eBPF, every transition", "proc": "by /proc"}
 NEGLIGIBLE = 1_000_000
-"""Nanoseconds that the switching of a few hundred waits may differ by without anybody being wrong."""
+"""ns by which the switches of a few hundred waits may differ without an error on either side."""
 
 
 @click.command()
@@ -63,7 +63,7 @@ def command(seconds: float, source: str | None) -> None:
 
 
 def render(ledger: Ledger, truth: Truth) -> Iterator[Text]:
-    """The explanation, line by line, each at most 80 columns wide."""
+    """Yield the explanation in lines of at most 80 columns."""
     accounts = explain(ledger, truth)
     early = ", ended early" if truth.interrupted else ""
     source = SOURCES.get(ledger.source, ledger.source)
@@ -142,7 +142,7 @@ def _colour(comparison: Comparison) -> str:
 
 
 def _sum_lines(ledger: Ledger, accounts: list[Account]) -> Iterator[Text]:
-    """All threads' processor time together, and why a single thread's may be further apart."""
+    """The processor time of all threads together, and why a single thread's may differ by more."""
     pairs = [(c.measured, c.truth) for a in accounts for c in a.comparisons if c.what == ON_THE_PROCESSOR]
     measured = [time for time, _ in pairs if time is not None]
     if not pairs or len(measured) < len(pairs):

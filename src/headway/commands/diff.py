@@ -10,7 +10,7 @@ import click
 
 from headway.cli.ending import tidy_end
 from headway.cli.options import format_option
-from headway.cli.progress_bar import patience
+from headway.cli.progress_bar import spinner
 from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.extras import need
@@ -33,7 +33,7 @@ _LISTS = (
     ("waiting, or not seen", _OFF, 10),
     ("progress, by the threads that made it", {Kind.EFFECTIVE}, 5),
 )
-"""What the table says of states: the kinds, and how many lines."""
+"""The lists of states in the table: title, kinds, and number of lines."""
 
 
 @click.command("diff")
@@ -57,7 +57,7 @@ def command(a: str, b: str, name: str | None, style: str) -> None:
 
     courses = []
     for path in (a, b):
-        with patience(f"reading {ascii(path)[1:-1]}"):
+        with spinner(f"reading {ascii(path)[1:-1]}"):
             courses.append(course_of(_one(path), name))
     found = compare(*courses)
     for why in (*found.a.left_out, *found.b.left_out):

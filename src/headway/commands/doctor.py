@@ -96,7 +96,7 @@ def _measure(command: Sequence[str]) -> Ledger:
 
 
 def document(found: Sequence[Capability]) -> dict[str, object]:
-    """The findings as plain values, for JSON."""
+    """Return the findings as plain values, for JSON."""
     return {
         "schema": "headway.doctor/1",
         "verdicts": [{"command": verb, "verdict": verdict} for verb, verdict, _good in verdicts(found)],
@@ -105,7 +105,7 @@ def document(found: Sequence[Capability]) -> dict[str, object]:
 
 
 def verdicts(found: Sequence[Capability]) -> list[tuple[str, str, bool]]:
-    """What it comes to: (command, what it can do here, whether that is all it can do anywhere)."""
+    """Return what the findings mean: (command, what it can do here, whether that is all it can do anywhere)."""
     by_name = {capability.name: capability for capability in found}
     lacking = bpf_verdict(found)
     if lacking is None:
@@ -123,7 +123,7 @@ def verdicts(found: Sequence[Capability]) -> list[tuple[str, str, bool]]:
 
 
 def render(found: Sequence[Capability]) -> Iterator[Text]:
-    """The table, line by line, each at most 80 columns wide: the verdicts first, then every capability."""
+    """Yield the table in lines of at most 80 columns: the verdicts first, then every capability."""
     for subject, verdict, good in verdicts(found):
         first, *rest = _wrap(verdict, WIDTH - 16)
         yield Text.assemble((f"{subject:<14}", "bold"), "  ", (first, "green" if good else "yellow"))

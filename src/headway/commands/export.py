@@ -16,7 +16,7 @@ import click
 from headway.cli.output import binary_output, check_apart
 from headway.cli.parameters import Ids
 from headway.cli.profiles import has_profile, narrowing_options
-from headway.cli.progress_bar import display
+from headway.cli.progress_bar import progress_bar
 from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.extras import need
@@ -107,7 +107,7 @@ def command(
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """Which rows the options choose."""
+    """The options that choose rows."""
 
     pids: tuple[int, ...]
     tids: tuple[int, ...]
@@ -120,7 +120,7 @@ class _Wanted:
         return any((self.pids, self.tids, self.name, self.since, self.until))
 
     def of(self, recording: Recording, words: str) -> Chosen:
-        """Raises HeadwayError where that is nothing."""
+        """Return the chosen rows. Raises HeadwayError if there are none."""
         from headway.recording.batches import Chosen
 
         threads = None
@@ -168,7 +168,7 @@ def _export_profile(path: str, kind: str, output: str | None, part: str | None, 
 
 
 def _stacks(kind: str, profile: Profile, name: str, realtime: int | None) -> Iterator[bytes]:
-    """The profile in one of these formats. ``realtime``: ns since 1970 at its start, where it is known."""
+    """Yield the profile in one of these formats. ``realtime``: ns since 1970 at its start, if that is known."""
     if kind == "folded":
         from headway.views.folded import folded
 
@@ -220,8 +220,8 @@ def _open(kind: str, output: str | None) -> AbstractContextManager[BinaryIO]:
 
 @contextmanager
 def _shown(rows: int, quiet: bool) -> Iterator[Callable[[int], None]]:
-    """What shows how many of the rows have been written, on a terminal, where it takes long."""
-    line = None if quiet else display(rows)
+    """Give a function that shows how many rows have been written: on a terminal, and if it takes long."""
+    line = None if quiet else progress_bar(rows)
     if line is None:
         yield lambda done: None
         return
@@ -237,7 +237,7 @@ def _shown(rows: int, quiet: bool) -> Iterator[Callable[[int], None]]:
 
 
 def _about(recording: Recording, chosen: Chosen) -> Exported:
-    """What the recording is of, for views."""
+    """Return what the recording is of, for views."""
     from headway.recording.ledger import of_times
     from headway.recording.queries.alignment import lines, realtimes
     from headway.views.exported import Exported
@@ -274,7 +274,7 @@ def _about(recording: Recording, chosen: Chosen) -> Exported:
 def _write_rows(
     kind: str, exported: Exported, batches: Iterable[Batch], stream: BinaryIO, shown: Callable[[int], None]
 ) -> list[str]:
-    """The rows in one of these formats; what has to be said of them."""
+    """Write the rows in one of these formats. Return the notes about them."""
     if kind == "perfetto":
         from headway.views.perfetto import recorded
 

@@ -15,7 +15,7 @@ import click
 
 from headway.cli.output import report_to
 from headway.cli.pages import html_option, page_if, write_ledger_page
-from headway.cli.progress_bar import Display, display
+from headway.cli.progress_bar import ProgressBar, progress_bar
 from headway.errors import HeadwayError
 from headway.machine.config import Config
 
@@ -55,7 +55,7 @@ def _configuration(function: Any) -> Any:
 
 
 def _config_of(config: str | None, received: str | None, **values: Any) -> Config:
-    """What these options ask for."""
+    """Return the configuration that the options ask for."""
     found = Config() if config is None else Config.from_toml(config)
     if received is not None:
         found = replace(found, uart=replace(found.uart, input=received))
@@ -134,7 +134,7 @@ def _run(
     from headway.machine.machine import Machine
 
     with report_to(output) as stream, page_if(html) as page, _interrupts() as interrupts, _trace_to(traced) as trace:
-        line = None if quiet else display(max_cycles)
+        line = None if quiet else progress_bar(max_cycles)
         shown = None if line is None else _Progress(line)
         console = _console(sys.stdout, shown)
         try:
@@ -171,14 +171,14 @@ def _run(
 
 
 class _Interrupts:
-    """Whether somebody asked by SIGINT that the run end, and whether the program is waiting for its input."""
+    """Whether SIGINT has come, and whether the program is waiting for its input."""
 
     asked = False
     reading = False
 
 
 class _Input:
-    """What the program reads; a SIGINT while it waits ends its input, and then the run."""
+    """The program's input. A SIGINT while the program waits for it ends the input, and then the run."""
 
     def __init__(self, stream: BinaryIO, interrupts: _Interrupts) -> None:
         self._stream, self._interrupts = stream, interrupts
@@ -195,7 +195,7 @@ class _Input:
 
 @contextmanager
 def _interrupts() -> Iterator[_Interrupts]:
-    """SIGINT ends the run, not the report; a second one ends us."""
+    """Let SIGINT end the run, but not the report; a second one ends this process."""
     received = _Interrupts()
 
     def note(number: int, frame: FrameType | None) -> None:
@@ -215,7 +215,7 @@ def _interrupts() -> Iterator[_Interrupts]:
 
 
 def _go_on(shown: _Progress | None, interrupts: _Interrupts, cycles: int, instructions: int) -> bool:
-    """Show how far it is; whether it is to stop."""
+    """Show the progress. Return whether the run is to stop."""
     if shown is not None:
         shown(cycles, instructions)
     return interrupts.asked
@@ -223,7 +223,7 @@ def _go_on(shown: _Progress | None, interrupts: _Interrupts, cycles: int, instru
 
 @contextmanager
 def _trace_to(name: str | None) -> Iterator[BinaryIO | None]:
-    """The file that the trace is written to."""
+    """Open the file that the trace is written to."""
     if name is None:
         yield None
         return
@@ -236,13 +236,13 @@ def _trace_to(name: str | None) -> Iterator[BinaryIO | None]:
 
 
 def _exit_status(status: int) -> int:
-    """In the eight bits that a process has; a failure stays one."""
+    """The exit status in eight bits; a failure stays a failure."""
     return status & 0xFF or (255 if status else 0)
 
 
 @contextmanager
 def _written() -> Iterator[None]:
-    """A report that cannot be written is said so; a reader that has gone away is no error."""
+    """Turn an error in writing the report into a HeadwayError. It is no error if the reader has gone away."""
     try:
         yield
     except BrokenPipeError:
@@ -252,7 +252,7 @@ def _written() -> Iterator[None]:
 
 
 def _report(result: Result, stream: TextIO, argv: list[str], *, as_json: bool, verbose: bool, limit: int) -> None:
-    """Its threads' progress."""
+    """Write the report of the threads."""
     if as_json:
         from headway.views.json import write
 
@@ -270,7 +270,7 @@ def _report(result: Result, stream: TextIO, argv: list[str], *, as_json: bool, v
 def _report_processors(
     result: Result, stream: TextIO, argv: list[str], *, as_json: bool, verbose: bool, notes: bool
 ) -> None:
-    """How busy its hardware threads were, and how fast."""
+    """Write the report of the processors: how busy its hardware threads were, and how fast."""
     from headway.machine.utilisation import sample_of
 
     sample = sample_of(result)
@@ -290,7 +290,7 @@ def _report_processors(
 
 
 class _Output:
-    """A standard stream for the program's bytes; the line that shows how far it is gets out of the way."""
+    """A standard stream for the program's bytes. Writing to it removes the progress bar first."""
 
     def __init__(self, stream: BinaryIO, terminal: bool, shown: _Progress) -> None:
         self._stream, self._terminal, self._shown = stream, terminal, shown
@@ -312,12 +312,12 @@ def _console(stream: TextIO, shown: _Progress | None) -> BinaryIO:
 
 
 class _Progress:
-    """How far a long run is: simulated cycles and instructions, and how fast."""
+    """The progress of a long run: simulated cycles, and instructions per second."""
 
-    def __init__(self, line: Display) -> None:
+    def __init__(self, line: ProgressBar) -> None:
         self._line = line
         self.room = True
-        """Whether the terminal is at the beginning of a line."""
+        """Whether the cursor is at the beginning of a line."""
 
     def __call__(self, cycles: int, instructions: int) -> None:
         from headway.views.figures import with_unit
@@ -328,5 +328,5 @@ class _Progress:
         self._line.show(f"{with_unit(cycles, 'cycles', 7)} cycles, {rate} instructions a second", cycles)
 
     def hide(self) -> None:
-        """Take it off the terminal."""
+        """Remove the progress bar from the terminal."""
         self._line.hide()

@@ -20,7 +20,7 @@ from headway.session.measure import observe
 __all__ = ["command"]
 
 _MAX_HZ = 20_000
-"""Samples a second of processor time: beyond, a sample costs more than the time that it stands for says."""
+"""Samples per second of processor time, at most. Above it a sample costs too much of the time that it stands for."""
 
 
 @click.command("profile", context_settings={"allow_interspersed_args": False})

@@ -10,7 +10,7 @@ import click
 
 from headway.cli.ending import tidy_end
 from headway.cli.options import format_option
-from headway.cli.progress_bar import patience
+from headway.cli.progress_bar import spinner
 from headway.cli.say import say
 from headway.extras import need
 from headway.views.printable import clean
@@ -58,12 +58,12 @@ def command(
     if path is None or (sql is None) == (name is None):
         raise click.UsageError("give a recording, and SQL or --question NAME (--questions lists them)")
     asked = question(name) if name is not None else None
-    with patience("reading what there is"):
+    with spinner("reading what there is"):
         opened = open_tables(path, engine)
     with opened as tables:
         say_left_out(tables)
         said = len(tables.left_out)
-        with patience("asking"):
+        with spinner("asking"):
             answer = tables.ask_user(sql or "") if asked is None else asked.ask(tables, depth)
         units = {} if asked is None else asked.units(tables)
         print_rows(answer.columns, _plain_rows(answer.rows), style, units=units)
@@ -71,7 +71,10 @@ def command(
 
 
 def say_left_out(tables: Tables, already: int = 0) -> None:
-    """What was not read, and of what is not closed until when it is known; after so many that have been said."""
+    """Print what was not read, and up to when recordings that are not closed are known.
+
+    ``already``: how many entries of ``left_out`` have been printed.
+    """
     for why in tables.left_out[already:]:
         say(clean(why))
     if not already:
@@ -85,7 +88,7 @@ def _plain_rows(rows: Iterator[Sequence[Any]]) -> Iterator[list[Cell]]:
 
 
 def plain(value: Any) -> Any:
-    """What an engine answers, as CSV and JSON have it: dates and all else that these have no word for are text."""
+    """Return a value of an answer as CSV and JSON have it. Dates and other types that they lack become text."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):

@@ -10,7 +10,7 @@ import click
 from headway.cli.ending import end_as
 from headway.cli.options import TargetOptions, measuring_options
 from headway.cli.parameters import Seconds, Size
-from headway.cli.progress_bar import Display, display
+from headway.cli.progress_bar import ProgressBar, progress_bar
 from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.extras import need
@@ -77,7 +77,7 @@ def command(
     longest = None if max_time is None else round(max_time * 1e9)
     writer = Writer(output, describe(selection, argv), most_bytes=max_size, longest=longest)
     # A command shares the terminal: no line of ours is to be mixed with its output.
-    line = None if argv or quiet else display()
+    line = None if argv or quiet else progress_bar()
     try:
         observation, error = record(
             lambda chosen: BpfSource(chosen, options, record=True),
@@ -105,7 +105,7 @@ def command(
 
 
 def _summary(writer: Writer, ledger: Ledger) -> str:
-    """What was recorded, in a line."""
+    """Return what was recorded, as one line."""
     from headway.views.figures import with_unit
     from headway.views.losses import named_losses
 
@@ -124,9 +124,9 @@ def _summary(writer: Writer, ledger: Ledger) -> str:
 
 
 class _Shown:
-    """How far a recording is, on the terminal."""
+    """The progress of a recording, on the terminal."""
 
-    def __init__(self, writer: Writer, display: Display) -> None:
+    def __init__(self, writer: Writer, display: ProgressBar) -> None:
         self._writer, self._display, self._last = writer, display, (time.monotonic(), 0)
 
     def __call__(self) -> None:

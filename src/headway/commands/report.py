@@ -1,4 +1,4 @@
-"""``headway report``: what a recording says, as the table or the JSON of ``headway stat``."""
+"""``headway report``: a recording as the table or the JSON of ``headway stat``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headway.cli.options import listing_options
 from headway.cli.output import answer_to
 from headway.cli.pages import html_option, write_recording_page
 from headway.cli.profiles import SHOWN, has_profile, narrowing_options, show_recorded_profile
-from headway.cli.progress_bar import patience
+from headway.cli.progress_bar import spinner
 from headway.cli.say import say
 from headway.extras import need
 from headway.linux.placement.facilities import facilities
@@ -105,12 +105,12 @@ def command(
 
 
 def _figures(recording: Recording, from_transitions: bool) -> tuple[Ledger, tuple[Advice, ...]]:
-    """The ledger, and what would help."""
+    """Return the ledger, and the advice."""
     from headway.recording.clock import boot
 
     ledger = None if from_transitions else recording.kept_ledger()
     if ledger is None:
-        with patience("counting the transitions"):
+        with spinner("counting the transitions"):
             ledger = recording.ledger()
     here = recording.document.boot == boot()
     advice = advise(ledger, load_thresholds(None), facilities() if here else Facilities())

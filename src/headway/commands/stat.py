@@ -108,7 +108,7 @@ def command(
 
 
 class _Report:
-    """Shows ledgers as the options say."""
+    """Prints ledgers as the options say."""
 
     def __init__(
         self,
@@ -128,10 +128,10 @@ class _Report:
         self._interval, self._began = interval, 0
         self._thresholds, self._facilities = thresholds, facilities()
         self.error = ""
-        """Why nothing more could be written; empty if all was."""
+        """Why a report could not be written; empty if all were."""
 
     def show(self, ledger: Ledger, exit_status: int | None = None) -> None:
-        """Write one report. That it cannot be written is no reason to leave the command alone: `error` tells."""
+        """Write one report. If it cannot be written, measuring goes on, and `error` says why."""
         try:
             if self._as_json:
                 self._show_json(ledger, exit_status)

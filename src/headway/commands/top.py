@@ -152,7 +152,7 @@ def command(
 
 
 def _saved(argv: Sequence[str]) -> bool:
-    """Whether that is something measured before, not a command."""
+    """Return whether the arguments name a recording or a document, not a command."""
     if len(argv) != 1:
         return False
     name = argv[0].rstrip("/")
@@ -164,7 +164,7 @@ def _saved(argv: Sequence[str]) -> bool:
 
 
 def _is_terminal(command: bool) -> bool:
-    """Whether there is one to draw on. A command's standard output is its own, and may go elsewhere."""
+    """Return whether there is a terminal for the screen. A measured command's standard output may go elsewhere."""
     streams = [sys.__stdin__, sys.__stderr__] if command else [sys.__stdin__, sys.__stderr__, sys.__stdout__]
     return os.environ.get("TERM", "dumb") != "dumb" and all(
         stream is not None and stream.isatty() for stream in streams
@@ -172,7 +172,7 @@ def _is_terminal(command: bool) -> bool:
 
 
 def _title(wanted: TargetOptions, argv: Sequence[str]) -> str:
-    """What is measured, as it was asked for."""
+    """Return what is measured, as the options say it."""
     words = []
     for option, value in (
         ("-p", ",".join(map(str, wanted.pids))),
@@ -189,13 +189,13 @@ def _title(wanted: TargetOptions, argv: Sequence[str]) -> str:
 
 
 class _Look:
-    """How a screen is to look at first, and what advice it gives."""
+    """How a screen looks at first, and which thresholds its advice has."""
 
     def __init__(self, column: str, tree: bool, light: bool, thresholds: Thresholds) -> None:
         self._column, self._tree, self._light, self._thresholds = column, tree, light, thresholds
 
     def app(self, feed: Live | Timeline, where: Facilities, *, here: bool = True, leave: bool = False) -> TopApp:
-        """The screen; ``here``: what it shows is of this machine now; ``leave``: when measuring ends, it does."""
+        """Return the screen. ``here``: it shows this machine, now; ``leave``: it ends when measuring ends."""
         from headway.views.screen.app import TopApp
         from headway.views.screen.roster import Order
 
@@ -227,11 +227,11 @@ class _Documents:
         self.number, self.began = len(ledgers), ledgers[0].window.start
 
     def ledgers(self, last: int, most: int) -> list[Ledger]:
-        """The ledger of one interval, with those before it."""
+        """Return the ledger of an interval, after those before it."""
         return list(self._ledgers[max(last - most + 1, 0) : last + 1])
 
     def rescaled(self, halve: bool, at: int) -> None:
-        """They are as long as they are."""
+        """Do nothing: the intervals of a document have the length that they have."""
 
 
 def _show_saved(path: str, interval: float | None, look: _Look, *, screen: bool) -> None:
@@ -271,7 +271,7 @@ def _run(app: TopApp) -> None:
 
 
 def _print(wanted: TargetOptions, argv: Sequence[str], interval: float, duration: float | None) -> None:
-    """A table each interval: on standard output, or beside a command's own on standard error."""
+    """Print a table each interval: to standard output, or to standard error if there is a command."""
     with _written(sys.stderr if argv else sys.stdout) as show:
         began: list[int] = []
         gone: list[bool] = []
@@ -305,7 +305,7 @@ def _print_once(ledger: Ledger) -> None:
 
 @contextmanager
 def _written(stream: TextIO) -> Iterator[Callable[[Ledger, int | None], None]]:
-    """What prints a ledger's table there. A reader that has gone away is no error."""
+    """Give a function that prints a ledger's table to the stream. It is no error if the reader has gone away."""
     from headway.cli.console import plain_console
     from headway.views.interval import heading
     from headway.views.lines import show

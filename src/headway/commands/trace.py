@@ -190,7 +190,7 @@ def _export(path: str, images: tuple[str, ...], ids: tuple[int, ...], form: str,
 
 
 def _write_file(output: str, fill: Callable[[Tracks], list[str]], left_out: str) -> None:
-    """The export, and what has to be said of it."""
+    """Write the export, and print the notes about it."""
     from headway.views.perfetto.tracks import File
 
     with binary_output(output) as stream:
@@ -203,7 +203,7 @@ def _write_file(output: str, fill: Callable[[Tracks], list[str]], left_out: str)
 
 
 def _write_page(output: str, fill: Callable[[Tracks], list[str]], left_out: str, *, title: str) -> None:
-    """The export as a page, and what has to be said of it."""
+    """Write the export as a page, and print the notes about it."""
     from headway.cli.pages import page_to
     from headway.views.html.document import Subject
     from headway.views.html.stretches import Stretches

@@ -22,7 +22,7 @@ _ADDRESS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A host, by name or number, and a port; 0: any that is free."""
+    """A host, by name or number, and a port; 0 is any free port."""
 
     host: str
     port: int
@@ -43,10 +43,10 @@ def parse_address(text: str) -> Address:
 
 
 def listen(address: Address, *, guarded: bool) -> list[socket.socket]:
-    """Sockets bound to all that the address stands for.
+    """Return sockets bound to all addresses that the address stands for.
 
-    ``guarded``: only who has the token is answered. Otherwise an address that other machines can reach is refused.
-    Raises HeadwayError.
+    ``guarded``: only requests with the token are answered. Otherwise an address that other machines can reach is
+    refused. Raises HeadwayError.
     """
     found = _resolve(address)
     if not guarded and (open_to_all := [host for host in found if not ipaddress.ip_address(_bare(host)).is_loopback]):

@@ -22,14 +22,14 @@ __all__ = ["Feed", "hand_over"]
 PATIENCE = 10.0
 """Seconds to wait for a reading before answering that there is none."""
 SHARE = 0.02
-"""The share of a processor that reading and writing may take."""
+"""Share of a processor that reading and formatting may take."""
 LONGEST = 10.0
-"""The longest period in seconds that results from `SHARE`."""
+"""Seconds that a period may last because of that."""
 _ASK = b"?"
 
 
 def hand_over(channel: socket.socket, snapshot: Snapshot) -> bool:
-    """Send a reading through the channel. Return False if the other side is gone, or takes none now."""
+    """Send a reading to the other side of the channel. Return False if it is gone, or takes none now."""
     memory = os.memfd_create("headway-reading")
     try:
         with open(memory, "wb", closefd=False) as stream:
@@ -70,7 +70,7 @@ class Feed:
         asyncio.get_running_loop().remove_reader(self._channel)
 
     def spend(self, seconds: float) -> None:
-        """Add the processor time that writing the newest reading took."""
+        """Add seconds of processor time that formatting the newest reading took."""
         self._spent += seconds
         self._pace()
 
@@ -81,7 +81,7 @@ class Feed:
         self.period = max(self._interval, min(took / SHARE, LONGEST))
 
     async def latest(self) -> tuple[Snapshot, Snapshot | None] | None:
-        """Return a reading not older than two periods, and the one before it; None if there is none."""
+        """Return a reading that is not older than two periods, and the one before it; None: there is none."""
         age = time.monotonic() - self._received
         if self.ended.is_set():
             return None if self._now is None else (self._now, self._before)

@@ -1,8 +1,8 @@
-"""An HTTP/1.1 server for GET and HEAD: small requests, and many clients that keep their connection.
+"""An HTTP/1.1 server for reading only: GET and HEAD, small requests, many connections.
 
-h11 implements the protocol; this module limits time and size. The number of connections has a limit. When one more
-arrives, the connection that has been waited for longest is closed, so that slow clients cannot lock others out. A
-request must arrive within a time limit and a size limit; an answer must be read within a time limit.
+h11 implements the protocol; this module sets the limits. The number of connections is limited. When there is one more,
+the connection that has kept the server waiting longest is closed, so that slow clients cannot lock others out. A
+request must arrive within a time limit and be no larger than a limit. An answer must be read within a time limit.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ __all__ = ["Answer", "Limits", "Request", "Server"]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of time and size."""
+    """The limits of time, size and number."""
 
     connections: int = 64
     head: int = 16_384
-    """Bytes of a request's line and headers. A request of this size is refused, one of half this size is accepted."""
+    """Bytes of a request's line and headers. More are refused; half as many are always accepted."""
     request_seconds: float = 10.0
-    """From a request's first byte, or the connection's beginning, to the request's last byte."""
+    """Seconds from a request's first byte, or the connection's beginning, to the request's last byte."""
     idle_seconds: float = 120.0
-    """Between two requests."""
+    """Seconds between two requests."""
     answer_seconds: float = 30.0
 
 
@@ -46,13 +46,13 @@ class Request:
     """Names in lower case."""
 
     def header(self, name: str) -> str:
-        """Return a header's values, joined by commas (RFC 9110, 5.3); empty if there is none."""
+        """Return a header's values, joined by commas (RFC 9110, 5.3); empty: there is none."""
         return ", ".join(value for other, value in self.headers if other == name)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to a request."""
+    """An answer to a request."""
 
     status: HTTPStatus
     body: bytes = b""

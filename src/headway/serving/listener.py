@@ -1,4 +1,4 @@
-"""The process that listens: it has no privileges, no eBPF and nothing to measure with, only readings handed to it."""
+"""The process that listens. It has no privileges and no eBPF; the process that measures hands readings to it."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from .site import Site, cost_of_ourselves
 __all__ = ["Listener", "Push", "start_listener"]
 
 _DESCRIPTORS = 512
-"""Files that the listener may have open; it has far fewer connections."""
+"""Limit of open files of the process that listens. It has far fewer connections."""
 
 SWITCH_SECONDS = 0.0005
-"""So soon who answers gets Python's lock from who writes a reading down (sys.setswitchinterval)."""
+"""Seconds until a thread that answers gets Python's lock from one that formats a reading (sys.setswitchinterval)."""
 LAST_PUSH_SECONDS = 10.0
 _NOT_TAKEN = "%s does not take metrics: trying on"
 
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """Metrics are sent somewhere, too."""
+    """Where metrics are pushed to, and how often."""
 
     exporter: PushExporter
     interval: float
@@ -44,16 +44,16 @@ class Push:
 
 
 class Listener:
-    """The process that listens, as the one that measures sees it."""
+    """The process that listens, as seen by the process that measures."""
 
     def __init__(self, pid: int, channel: socket.socket) -> None:
         self._pid = pid
         self.channel = channel
-        """Bytes that ask for readings come from there."""
+        """The channel on which the process asks for readings, a byte each."""
         self._ended = False
 
     def why_ended(self, seconds: float) -> str:
-        """What became of it, in a clause; empty if it goes on for so long, though it does not listen."""
+        """Return how the process ended, in a clause; empty if it has not ended after this many seconds."""
         if self._ended:
             return "it has ended"
         deadline = time.monotonic() + seconds
@@ -67,7 +67,7 @@ class Listener:
         return f"signal {-code}" if code < 0 else f"exit status {code}"
 
     def close(self) -> None:
-        """Have it answer whom it is answering, and end."""
+        """Let the process finish its answers and end."""
         self.channel.close()
         if not self._ended:
             os.waitpid(self._pid, 0)
@@ -83,9 +83,10 @@ def start_listener(
     counts: bool,
     push: Push | None,
 ) -> Listener:
-    """Start it, as this user (None: as who we are) and without capabilities; our copies of the sockets are closed.
+    """Start the process that listens, as this user (None: the present one) and without capabilities.
 
-    Call it before anything is opened that it should not have.
+    This process's copies of the sockets are closed. Call it before anything is opened that the new process should not
+    have.
     """
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     sys.stdout.flush()
@@ -110,7 +111,7 @@ def start_listener(
 
 
 def _alone(user: User | None) -> None:
-    """Nothing but what is to be served; who measures says when to end."""
+    """Reduce the process to what serving needs. The process that measures says when to end."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -146,7 +147,7 @@ async def _listen(
 
 
 async def _push(feed: Feed, push: Push, counts: bool) -> None:
-    """Send a reading each interval, and the last. That it does not arrive is said once, and when it does again."""
+    """Send a reading each interval, and the last one. A failure is reported once, and so is the next success."""
     arrives, last = True, False
     executor = ThreadPoolExecutor(1)
     while not last:
@@ -165,7 +166,7 @@ async def _push(feed: Feed, push: Push, counts: bool) -> None:
 
 
 def _failed(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """A sentence for what nobody foresaw; whoever asked sees the connection closed."""
+    """Print a sentence about an unexpected error. The client sees the connection closed."""
     error = context.get("exception")
     if not isinstance(error, ConnectionError):
         _say(f"an answer has failed ({type(error).__name__}: {error})")

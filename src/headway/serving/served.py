@@ -17,13 +17,13 @@ from .site import cost_of_ourselves
 __all__ = ["Served"]
 
 IDLE_SECONDS = 10.0
-"""Between two readings when nobody asks, at most: so often what has ended is taken in."""
+"""Seconds between two readings at most when there are no requests, so that ended threads are taken in."""
 AT_ONCE = 5_000
-"""Ended threads that are taken in at once, about: each takes a kilobyte until then."""
+"""About how many ended threads are taken in at once. Each takes a kilobyte until then."""
 
 
 class Served(SourceAround):
-    """A source (`LinuxSource`) of which readings are handed over when they are asked for."""
+    """A source (`LinuxSource`) whose readings are handed over when the listening process asks for them."""
 
     def __init__(
         self,
@@ -43,17 +43,17 @@ class Served(SourceAround):
         self._idle = IDLE_SECONDS
         self._asked = False
         self.alone = False
-        """Whether nobody is left to hand readings to."""
+        """Whether the listening process is gone."""
 
     def begin(self) -> None:
-        """Nothing: the source has begun."""
+        """Do nothing: the source has begun."""
 
     def poll_fds(self) -> Iterable[int]:
-        """The source's, and the channel's."""
+        """Return the descriptors of the source and of the channel."""
         return (*super().poll_fds(), self._channel.fileno())
 
     def service(self) -> float | None:
-        """Let the source do its work, and read it where somebody has asked, or nobody has for long."""
+        """Let the source do its work, and read it if a reading was asked for, or none was taken for long."""
         pause = self._source.service()
         self._hear()
         due = self._last + (self._interval if self._asked else self._idle)
@@ -65,7 +65,7 @@ class Served(SourceAround):
         return min(seconds for seconds in pauses if seconds is not None)
 
     def end(self) -> Ledger:
-        """What came last is taken in, and handed over."""
+        """Stop measuring, and hand over the last reading."""
         if self._manager is not None:
             self._manager.stopping()
         ledger = self._source.end_interval()
@@ -74,11 +74,11 @@ class Served(SourceAround):
         return ledger
 
     def end_interval(self) -> Ledger:
-        """The same."""
+        """Stop measuring, and hand over the last reading."""
         return self.end()
 
     def _hear(self) -> None:
-        """Whether a reading is wanted; what the bytes say does not matter."""
+        """Find out whether a reading is wanted. The bytes themselves carry no information."""
         while not self.alone:
             try:
                 self.alone = not self._channel.recv(16)
@@ -90,7 +90,7 @@ class Served(SourceAround):
                 self._asked = True
 
     def _take(self, ledger: Ledger, seconds: float) -> None:
-        """The interval of so many seconds."""
+        """Add the ledger of an interval of this many seconds."""
         self._totals.add(ledger)
         ended = sum(thread.end is not None for thread in ledger.threads)
         self._idle = max(self._interval, min(IDLE_SECONDS, AT_ONCE * seconds / max(ended, 1)))

@@ -1,10 +1,10 @@
-"""What ``headway serve`` answers and to whom: metrics, the page, and the page's data. No request changes anything.
+"""What is served, and to whom: metrics, the page, and the page's data. No request changes anything.
 
-Access. On loopback, everybody who can connect may look. A request must then address this machine by a local name, so
-that a page from elsewhere cannot make a browser fetch the figures (DNS rebinding). On other addresses, and wherever a
-token was given, only those with the token may look: as ``Authorization: Bearer TOKEN``, as Prometheus sends it, or as
-the password of any user, as browsers do. ``/-/healthy`` answers everybody with one word, because a kubelet, for
-example, has no token and asks by address.
+On loopback every client is answered. The request must name this machine, so that a page from elsewhere cannot have a
+browser fetch the figures (DNS rebinding). On other addresses, and if a token was given, only requests with the token
+are answered: as ``Authorization: Bearer TOKEN``, as Prometheus sends it, or as the password of any user, as
+browsers do. ``/-/healthy`` answers every client with one word: a kubelet, for example, has no token, and asks
+by address.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ _PORT = re.compile(r":\d{1,5}$", re.ASCII)
 _GZIP = b"\x1f\x8b"
 _MIN_COMPRESSED = 1024
 _LEVEL = 1
-"""The gzip level. It reduces such text to a thirtieth; the slowest level reduces it to a fortieth."""
+"""Level of gzip: it compresses such text to a thirtieth, the slowest level to a fortieth."""
 
 
 def _files_of_the_page() -> Mapping[str, tuple[bytes, str]]:
-    """Return path -> (content, content type) of the page's files."""
+    """Return the files of the page: path -> content, and its media type."""
     folder = files(__package__) / "page"
     found = {path: ((folder / name).read_bytes(), sort) for path, (name, sort) in _PAGE.items()}
     styles, sort = found["/page.css"]
@@ -73,7 +73,7 @@ def _files_of_the_page() -> Mapping[str, tuple[bytes, str]]:
 
 
 _FILES = _files_of_the_page()
-"""Read at import, because the serving process may later be unable to read Python's folders."""
+"""They are read at import: the serving process may not be able to read Python's folder later."""
 
 _Form = tuple[str, bool]
 """The format, and whether it is compressed."""
@@ -81,7 +81,7 @@ _Form = tuple[str, bool]
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """A response body, the reading that it shows, and when it was made (s, monotonic)."""
+    """A body, the reading that it is of, and when that reading came (s, monotonic)."""
 
     of: Snapshot
     since: float
@@ -98,7 +98,7 @@ class Site:
     """Answers requests from the readings of a feed."""
 
     def __init__(self, feed: Feed, *, token: bytes | None = None, counts: bool = False) -> None:
-        """``token``: required from everybody who looks; None: everybody on this machine may look."""
+        """``token``: requests must have it; None: every request from this machine is answered."""
         self._feed, self._counts = feed, counts
         self._token = None if token is None else hashlib.sha256(token).digest()
         self._written: dict[_Form, _Written] = {}
@@ -180,7 +180,7 @@ class Site:
         return body, time.thread_time() - start
 
     def _refusal(self, request: Request) -> Answer | None:
-        """Return the answer that refuses the request, or None if it is allowed."""
+        """Return the answer that refuses a request; None: it is not refused."""
         if self._token is None:
             if not _means_this_machine(request.header("host")):
                 return _said(HTTPStatus.MISDIRECTED_REQUEST, "only localhost, 127.0.0.1 and [::1] are answered")

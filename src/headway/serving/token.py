@@ -17,7 +17,7 @@ SHORTEST_TOKEN, LONGEST_TOKEN = 16, 4096
 
 
 def read_token(path: str) -> bytes:
-    """The token in a file that nobody else can read: a line of 16 or more visible ASCII characters.
+    """Return the token in a file that nobody else can read: a line of 16 or more visible ASCII characters.
 
     Raises HeadwayError.
     """
@@ -35,7 +35,7 @@ def read_token(path: str) -> bytes:
 
 
 def _others_may_use(fd: int) -> bool:
-    """Whether anybody but root and this user may read or write a file.
+    """Return whether anybody but root and this user may read or write a file.
 
     A file with an access control list shows the list's mask as the permissions of its group (acl(5)). systemd lets the
     user of a service read its credentials by such a list.

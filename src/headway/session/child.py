@@ -48,7 +48,7 @@ class SuspendedChild:
         self.pidfd = os.pidfd_open(self.pid)
 
     def _child(self, gate: int, failure: int, files: Sequence[int | None], mask: set[signal.Signals | int]) -> None:
-        """Never returns."""
+        """Execute the command when it is released. Never returns."""
         status = 127
         try:
             os.close(self._gate)
@@ -69,9 +69,9 @@ class SuspendedChild:
             os._exit(status)
 
     def release(self) -> None:
-        """Let it execute the command. Raises CommandFailedError where that fails: 127 not found, 126 not executable.
+        """Release the child: it executes the command. Nothing happens if a signal has ended it already.
 
-        If a signal has ended it already, nothing happens: `wait` tells.
+        Raises CommandFailedError if the command cannot be executed: 127 not found, 126 not executable.
         """
         with suppress(BrokenPipeError):
             os.write(self._gate, b"!")
@@ -97,7 +97,7 @@ class SuspendedChild:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it has exited (it stays a zombie until `wait`)."""
+        """Whether the child has exited. It stays a zombie until `wait`."""
         return (
             self._status is not None or os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
         )
@@ -108,7 +108,7 @@ class SuspendedChild:
         return 128 - self.wait() if self._gate >= 0 and self.has_ended else 0
 
     def wait(self) -> int:
-        """Wait for its end and reap it. Its exit status, or minus the number of the signal that killed it."""
+        """Wait for the child's end. Return its exit status, or minus the number of the signal that killed it."""
         if self._status is None:
             _, status = os.waitpid(self.pid, 0)
             self._status = os.waitstatus_to_exitcode(status)
@@ -116,13 +116,13 @@ class SuspendedChild:
         return self._status
 
     def send(self, number: int) -> None:
-        """Send it a signal, unless it has ended or has become another user's."""
+        """Send the child a signal, unless it has ended or belongs to another user by now."""
         if not self.has_ended:
             with suppress(PermissionError):
                 os.kill(self.pid, number)
 
     def give_up(self) -> None:
-        """End it before it was released; nothing otherwise."""
+        """End the child if it has not been released; otherwise do nothing."""
         for fd in (self._gate, self._failure):
             if fd >= 0:
                 os.close(fd)
@@ -135,4 +135,4 @@ _PASSED_OR_SHARED = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHU
 _IGNORED_BEFORE = frozenset(
     number for number in (*_PASSED_OR_SHARED, signal.SIGCHLD) if signal.getsignal(number) is signal.SIG_IGN
 )
-"""Signals that we were started with ignored (nohup, a background job): the command keeps them so."""
+"""Signals that this process was started with ignored (nohup, a background job). The command ignores them too."""

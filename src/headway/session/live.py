@@ -1,4 +1,4 @@
-"""Measuring while a screen is shown: the ledgers of the intervals, in an event loop that does other things too."""
+"""Measuring while a screen is shown: the ledgers of the intervals, in an asyncio event loop."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LiveFeed:
         self._ready: set[int] = set()
 
     async def ledgers(self) -> AsyncIterator[Ledger]:
-        """The ledger of each interval, until the command or all that was chosen has ended, or the time is over."""
+        """Yield the ledger of each interval, until the command or the selection has ended, or the time is over."""
         measurement = self._measurement
         source = measurement.source
         loop = asyncio.get_running_loop()
@@ -73,15 +73,14 @@ class LiveFeed:
         self._woken.set()
 
     def last_words(self) -> str:
-        """Why it ended."""
+        """Return why measuring ended."""
         return self._why
 
 
 class HeldBack:
-    """A command's output that would go to the terminal while a screen is on it: kept in a file, and shown afterwards.
+    """Keeps a command's output to the terminal in a file while a screen is shown. A context manager.
 
-    A file, not a pipe or a terminal of ours, so that the command goes on whatever becomes of headway. A context
-    manager.
+    It is a file, not a pipe or a terminal, so that the command goes on if headway ends.
     """
 
     def __init__(self) -> None:
@@ -91,7 +90,7 @@ class HeldBack:
         self._to = next((fd for fd in (1, 2) if os.isatty(fd)), None)
 
     def hold(self, command: Sequence[str]) -> SuspendedChild:
-        """Hold the command; of its standard files those that are the terminal are others."""
+        """Return the suspended command. Its standard streams that are the terminal are replaced."""
         out, nothing = self._file.fileno(), self._nothing
         return SuspendedChild(
             command,
@@ -101,7 +100,7 @@ class HeldBack:
         )
 
     def show(self) -> None:
-        """Write what has come since the last time to the terminal."""
+        """Write the output since the last call to the terminal."""
         if self._to is None:
             return
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""The loop that serves a source: whoever measures waits in it."""
+"""The loop that serves a source. Everything that measures waits in it."""
 
 from __future__ import annotations
 

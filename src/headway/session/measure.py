@@ -1,7 +1,7 @@
-"""Measuring from beginning to end: hold the command, start a source, serve it, wait, read, let go.
+"""Measuring from beginning to end: suspend the command, start a source, serve it, wait, read, detach.
 
-The observed program is not harmed: it gets its own signals, it is released only when the source is attached, and it
-goes on if the observer dies.
+The measured program is not harmed: it gets its own signals, it is released only when the source is attached, and it
+goes on if headway dies.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ __all__ = [
 ]
 
 GARBAGE = 100_000
-"""Objects made and not yet freed, at which Python looks for cycles among them."""
+"""Number of allocated objects at which Python's garbage collector runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What came of it: the last ledger, the command's exit status (minus the signal that killed it; None: none)."""
+    """The last ledger, and the command's exit status: minus the signal that killed it; None: there was no command."""
 
     ledger: Ledger
     exit_status: int | None
@@ -51,7 +51,7 @@ class Observation:
 
 @contextmanager
 def caught_signals() -> Iterator[tuple[int, list[int]]]:
-    """Catch what would end us: a descriptor that becomes readable, and the numbers received."""
+    """Catch the signals that would end this process. Give a descriptor that becomes readable, and their numbers."""
     received: list[int] = []
     read, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
@@ -77,7 +77,7 @@ def caught_signals() -> Iterator[tuple[int, list[int]]]:
 
 @contextmanager
 def patient_collector() -> Iterator[None]:
-    """Fewer collections: an interval of 2,000 threads is ten thousand objects, none of them in a cycle."""
+    """Collect garbage less often: an interval of 2,000 threads is ten thousand objects, none of them in a cycle."""
     before = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(GARBAGE, *before[1:])
@@ -89,7 +89,7 @@ def patient_collector() -> Iterator[None]:
 
 
 class _Targets:
-    """The processes and threads chosen by number: measuring ends when all have ended."""
+    """The processes and threads selected by id. Measuring ends when all of them have ended."""
 
     def __init__(self, selection: Selection) -> None:
         self._tids = list(selection.tids)
@@ -117,7 +117,7 @@ class _Targets:
 
 
 class Measurement:
-    """A source at work on what was chosen, and the command that is measured, if there is one."""
+    """A source that measures the selection, and the command that is measured, if there is one."""
 
     def __init__(
         self, source: LinuxSource, why_not_exact: str, child: SuspendedChild | None, targets: _Targets
@@ -125,7 +125,7 @@ class Measurement:
         self.source, self.why_not_exact, self.child, self._targets = source, why_not_exact, child, targets
 
     def fds(self) -> tuple[int, ...]:
-        """Descriptors that become readable when the source has work to do, and when something chosen has ended."""
+        """Return descriptors that become readable when the source has work to do, or when a target has ended."""
         child = (self.child.pidfd,) if self.child is not None and not self.child.has_ended else ()
         return (*self.source.poll_fds(), *self._targets.fds, *child)
 
@@ -139,7 +139,7 @@ class Measurement:
         return self._targets.all_ended(ready)
 
     def last(self, *, interval: bool) -> Ledger:
-        """The last ledger: of everything, or of the last interval; from now on nothing is measured."""
+        """Stop measuring. Return the last ledger: of everything, or of the last interval."""
         if self.child is not None and self.child.has_ended:
             self.source.wait_until_exit_is_seen(self.child.pid)
         return self.source.end_interval() if interval else self.source.end()
@@ -238,7 +238,7 @@ def observe(
 def observe_command(
     command: Sequence[str], *, prefer: str | None = None, stdout: int | None = None
 ) -> tuple[Ledger, int]:
-    """Measure a command from its beginning to its end: its ledger and its exit status."""
+    """Measure a command from its beginning to its end. Return its ledger and its exit status."""
     observation = observe(Selection(), command, prefer=prefer, stdout=stdout)
     return observation.ledger, observation.exit_status or 0
 
@@ -290,7 +290,7 @@ def _serve(
 
 
 def wait_for(child: SuspendedChild, received: list[int], meanwhile: Callable[[], None] = lambda: None) -> int:
-    """Wait for the command after measuring has ended, passing on signals; ``meanwhile`` is called now and then."""
+    """Wait for the command after measuring has ended, and pass on signals. ``meanwhile`` is called now and then."""
     passed_on = len(received)
     while not child.has_ended:
         select.select([child.pidfd], [], [], 0.2)

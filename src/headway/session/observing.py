@@ -95,7 +95,7 @@ class Observed:
         self._failed: Exception | None = None
         self._owner = os.getpid()
         self.why_not_exact = ""
-        """Why it is not measured by eBPF, in words; empty if it is."""
+        """Why eBPF is not used, in words; empty if it is."""
 
     def __enter__(self) -> Self:
         if self._source is not None or self._last is not None:
@@ -131,14 +131,14 @@ class Observed:
         return self._source.name if self._source is not None else ""
 
     def read(self) -> Ledger:
-        """Everything since the block was entered, as of now; once it is left, as of then. Times are ns."""
+        """Return the ledger since the block was entered, until now or until the block was left. Times are ns."""
         with self._locked():
             if self._last is not None:
                 return self._last
             return self._begun().read()
 
     def interval(self) -> Ledger:
-        """What happened since the last `interval`, or since the block was entered. Times are ns."""
+        """Return the ledger since the last `interval`, or since the block was entered. Times are ns."""
         with self._locked():
             return self._begun().interval()
 

@@ -1,4 +1,4 @@
-"""From a source that hands over transitions to a recording on disk, while something is measured."""
+"""Recording: the transitions of a source are written to disk while it measures."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from .measure import Observation, observe
 __all__ = ["Recorder", "describe", "record"]
 
 TAKE_SECONDS = 0.25
-"""Between two batches, at most."""
+"""Seconds between two batches, at most."""
 TAKE_ROWS = 1 << 18
-"""A batch is taken when it has so many."""
+"""A batch is taken as soon as it has this many rows."""
 
 
 class Recorder(SourceAround):
@@ -34,21 +34,21 @@ class Recorder(SourceAround):
     _source: RecordingSource
 
     def __init__(self, source: RecordingSource, writer: Writer, shown: Callable[[], None] = lambda: None) -> None:
-        """``shown`` is called now and then while it records."""
+        """``shown`` is called now and then while recording."""
         super().__init__(source)
         self.error = ""
-        """Why nothing more could be written; empty if all was."""
+        """Why a report could not be written; empty if all were."""
         self._writer, self._shown = writer, shown
         self._next = 0.0
 
     def begin(self) -> None:
-        """Start measuring, and recording. Raises HeadwayError as the source does."""
+        """Start measuring and recording. Raises HeadwayError as the source does."""
         self._source.begin()
         self._writer.begin(self._source.frame())
         self._next = time.monotonic() + TAKE_SECONDS
 
     def service(self) -> float | None:
-        """Let the source do its work, and record what there is when it is time to."""
+        """Let the source do its work, and record what it has when that is due."""
         pause = self._source.service()
         now = time.monotonic()
         if now >= self._next or self._source.waiting >= TAKE_ROWS:
@@ -59,15 +59,15 @@ class Recorder(SourceAround):
         return rest if pause is None else min(pause, rest)
 
     def end(self) -> Ledger:
-        """Measure no more, and close the recording."""
+        """Stop measuring, and close the recording."""
         return self._finish(self._source.end())
 
     def end_interval(self) -> Ledger:
-        """The source's."""
+        """Stop measuring, and close the recording. Return the ledger of the last interval."""
         return self._finish(self._source.end_interval())
 
     def close(self) -> None:
-        """Detach everything. A recording in which nothing is goes away."""
+        """Detach everything. An empty recording is removed."""
         super().close()
         self._writer.abandon()
 
@@ -142,7 +142,7 @@ def record(
 
 
 def describe(selection: Selection, command: Sequence[str]) -> Document:
-    """What a recording that begins now is of, as far as it is known before measuring begins."""
+    """Return the description of a recording that begins now, as far as it is known before measuring."""
     system, now = os.uname(), time.monotonic_ns()
     return Document(
         ledger=Ledger("bpf", Window(now, now)),

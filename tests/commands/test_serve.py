@@ -634,7 +634,7 @@ def test_if_the_listener_is_killed_it_says_so_and_the_command_goes_on(tmp_path: 
         time.sleep(0.5)
         (tmp_path / "go").touch()
         assert server.process.wait(timeout=60) == 125
-    assert "what serves has ended (signal 9)" in server.said[-1]
+    assert "the process that listens has ended (signal 9)" in server.said[-1]
 
 
 def test_if_who_measures_is_killed_the_listener_ends() -> None:

@@ -153,7 +153,9 @@ def windows(path: str, images: Sequence[str], ids: Sequence[int], style: str) ->
     rows: Iterator[Sequence[Any]] = ((f"{core:#x}", *window) for core in cores for window in trace.windows(core))
     first = next(rows, None)
     if first is None:
-        raise HeadwayError(f"{path!a} has no windows of a profile: run the machine with trace.window = 1000, say")
+        raise HeadwayError(
+            f"{path!a} has no windows of a profile: run the machine with a window, for example trace.window = 1000"
+        )
     names = _NARROW if style == "table" else COUNTED
     print_rows(("stream", "cycle", *names), chain([first], rows), style)
 

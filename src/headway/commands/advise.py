@@ -103,7 +103,9 @@ def command(
     with report_to(output) as stream:
         if saved is not None:
             if wanted.given:
-                raise click.UsageError("--from takes what was measured before: leave out what to measure, and how")
+                raise click.UsageError(
+                    "--from reads a saved measurement: leave out what to measure, and how"
+                )
             from headway.views.saved import read_ledgers
 
             ledger = reduce(merge, read_ledgers(saved))
@@ -225,10 +227,10 @@ def _undo(name: str) -> None:
     journal = Journal(journal_folder(), Controls())
     names = journal.ids()[::-1] if name == _LAST else [name]  # what was done last may rest on what was done before
     if not names:
-        raise HeadwayError(f"there is nothing to take back ({journal_folder()} holds no plan)")
+        raise HeadwayError(f"there is nothing to undo ({journal_folder()} holds no plan)")
     for each in names:
         notes = journal.undo(each)
-        _say(sys.stderr, [f"plan {each} is taken back", *notes])
+        _say(sys.stderr, [f"plan {each} is undone", *notes])
 
 
 def _ourselves(controls: Controls) -> Iterator[int]:

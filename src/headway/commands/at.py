@@ -77,7 +77,7 @@ def command(path: str, instant: str, style: str) -> None:
     for why in (*catalogue.left_out, *missing, *(why for one in found for why in one.left_out)):
         say(clean(why))
     if not found:
-        raise HeadwayError("none of the recordings knows what was then")
+        raise HeadwayError("none of the recordings covers that time: headway report says when each was made")
     if style == "table":
         for one in found:
             _say(one, many)

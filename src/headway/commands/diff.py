@@ -78,7 +78,7 @@ def _one(path: str) -> Run:
 
     runs = find(path).runs
     if len(runs) != 1:
-        raise HeadwayError(f"{path!a} has {len(runs)} recordings: name one, as two runs are compared")
+        raise HeadwayError(f"{path!a} has {len(runs)} recordings: name one of them")
     return runs[0]
 
 

@@ -98,7 +98,9 @@ def command(
     if profiled and kind in _OF_ROWS:
         raise HeadwayError(f"{recording!a} is a profile, without transitions: export it to {', '.join(_OF_STACKS)}")
     if profiled and chosen.given:
-        raise click.UsageError("a profile is exported whole, but for --index and --state")
+        raise click.UsageError(
+            "of a profile only --index and --state select a part: leave out -p, -t, --name, --from and --until"
+        )
     if profiled:
         _export_profile(recording, kind, output, part, state)
     else:
@@ -127,7 +129,7 @@ class _Wanted:
         if self.pids or self.tids or self.name is not None:
             threads = frozenset(number for number, thread in recording.threads().items() if self._is_one(thread))
             if not threads:
-                raise HeadwayError(f"no thread of {words} is one of those: headway report lists them")
+                raise HeadwayError(f"{words} has no such thread: headway report lists its threads")
         return Chosen(threads, self._window(recording, words))
 
     def _is_one(self, thread: ThreadSeen) -> bool:

@@ -166,7 +166,7 @@ def _run(
     if result.ended == "limit":
         raise HeadwayError(f"{elf} had not ended after {result.cycles} cycles: give it more with --max-cycles")
     if result.ended == "standstill":
-        raise HeadwayError(f"{elf}: every hart waits at cycle {result.cycles}, and nothing is left that would wake one")
+        raise HeadwayError(f"{elf}: every hart waits at cycle {result.cycles}, and nothing can wake one")
     context.exit(_exit_status(result.exit_status or 0))
 
 

@@ -60,7 +60,7 @@ def command(
     """
     need("recording")
     if wanted.why:
-        raise click.UsageError("a profile has the stacks of all waits without --why, which belongs to headway stat")
+        raise click.UsageError("--why is an option of headway stat: a profile has the stacks of all waits without it")
     from headway.linux.sources.profiler import DEFAULT_FREQUENCY, ProfileSource
     from headway.model import Profile
     from headway.recording.profile import profile_settings, write_profile

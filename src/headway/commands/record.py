@@ -65,7 +65,7 @@ def command(
     if wanted.source == "proc":
         raise click.UsageError("/proc has no transitions: recording needs the eBPF source (--source bpf)")
     if wanted.why:
-        raise click.UsageError("a recording has who ended each wait without --why, which belongs to headway stat")
+        raise click.UsageError("--why is an option of headway stat: a recording has who ended each wait without it")
     selection = wanted.selection(argv)
     options = wanted.options(causes=False)
     if not may_use_bpf():

@@ -108,7 +108,7 @@ def command(
     command or the measured processes, after -d, or with Ctrl-C. docs/serve.md lists the metrics.
     """
     if wanted.why:
-        raise click.UsageError("what is behind the states is not served: --why belongs to headway stat")
+        raise click.UsageError("causes are not served: --why is an option of headway stat")
     address = parse_address(where)
     selection = wanted.selection(argv)
     options = wanted.options(causes=False)
@@ -159,7 +159,7 @@ def command(
     finally:
         listener.close()
     if said:
-        raise HeadwayError(f"what serves has ended ({said}): start headway serve again")
+        raise HeadwayError(f"the process that listens has ended ({said}): start headway serve again")
     end_as(observation.exit_status)
 
 

@@ -67,7 +67,7 @@ def command(
     """
     selection = wanted.selection(argv)
     if html is not None and interval is not None:
-        raise click.UsageError("--html is of the whole time, not of each interval: leave out one of --html and -I")
+        raise click.UsageError("--html writes one page of the whole time, not of each interval: leave out --html or -I")
     options = wanted.options(causes=verbose or html is not None)
     thresholds = load_thresholds(thresholds_file)
     with report_to(output) as stream, page_if(html) as page:

@@ -100,7 +100,7 @@ def command(
     look = _Look(sort, tree, light, thresholds)
     if saved:
         if wanted.given or duration is not None:
-            raise click.UsageError(f"{argv[0]} was measured before: leave out what to measure, and for how long")
+            raise click.UsageError(f"{argv[0]} is a saved measurement: leave out what to measure, and for how long")
         _show_saved(argv[0], interval, look, screen=screen)
         return
     selection = wanted.selection(argv)

@@ -105,7 +105,7 @@ def start_listener(
         asyncio.run(_listen(listening, its, interval=interval, token=token, counts=counts, push=push))
         status = 0
     except BaseException as error:  # whatever it is, a sentence: what is above on the stack is not this process's
-        _say(f"what serves has failed ({type(error).__name__}: {error})")
+        _say(f"the process that listens has failed ({type(error).__name__}: {error})")
     finally:
         os._exit(status)
 

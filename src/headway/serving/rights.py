@@ -59,4 +59,4 @@ def rights_in_words(user: User | None, kept: Iterable[Capability]) -> str:
     """Return which user and which capabilities are left, for a message."""
     who = f"as {user.name}" if user is not None else "as this user"
     names = ", ".join(sorted(f"CAP_{one.name}" for one in kept)) or "no capabilities"
-    return f"what listens runs {who} without capabilities, what measures with {names}"
+    return f"the process that listens runs {who} without capabilities, the one that measures with {names}"

@@ -33,7 +33,7 @@ LEFT_OUT = 3
 CHAIN_NS = 1_500
 """The intended duration of a timed chain."""
 FIRST_CHAIN, MAX_CHAIN, MIN_CHAIN = 4_096, 16_384, 1_024
-CUT_AHEAD = 2_000
+SNAPSHOT_AHEAD = 2_000
 """ns from the arrival of the last reader to the snapshot of the ledger; all readers are still in the meeting then."""
 
 

@@ -472,6 +472,11 @@ def _programs(system: System) -> Capability:
     )
 
 
+def _without_advice(error: HeadwayError) -> str:
+    """Return what is wrong, without the advice to use --source proc: the verdict says that /proc is used."""
+    return re.split(r"[:,;]? (?:or )?use --source proc\b", str(error), maxsplit=1)[0]
+
+
 def _tracepoints(system: System) -> Capability:
     if not system.btf:
         return Capability("tracepoints", False, "not known without BTF")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from headway.linux.bpf import layout, states
 from headway.linux.bpf._layout import CONSTANTS, ENUMERATIONS, STRUCTURES
 from headway.linux.bpf.compile import ARCHITECTURES
 from headway.linux.bpf.list_layout import Layout
+from headway.linux.regions import blocks
 from headway.model import KNOWN_LOSSES
 
 from .bpf_building import build_text
@@ -94,3 +97,37 @@ def test_fields_are_named_in_their_order() -> None:
 def test_a_declaration_that_is_not_understood_is_refused(text: str) -> None:
     with pytest.raises((ValueError, KeyError, NameError, SyntaxError)):
         Layout(text)
+
+
+def test_the_blocks_of_marked_regions_are_as_the_header_of_the_programs_under_measurement_has_them(
+    tmp_path: Path,
+) -> None:
+    """The header is all that such a program has of headway, so it stands alone; its readers agree with it."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("needs a C compiler")
+    size, fields = STRUCTURES["block"]
+    facts = {
+        "sizeof(struct headway_block)": size,
+        **{f"offsetof(struct headway_block, {name})": at for name, (at, _) in fields.items()},
+        "sizeof(((struct headway_block *)0)->tags[0])": layout.size_of("block_tag"),
+        "HEADWAY_TAGS_": CONSTANTS["N_BLOCK_TAGS"],
+        "HEADWAY_NAME_": CONSTANTS["TAG_LENGTH"],
+        "HEADWAY_BLOCK_MAGIC_": CONSTANTS["BLOCK_MAGIC"],
+        "HEADWAY_REGISTER_": CONSTANTS["REGISTER_CALL"],
+        "sizeof(struct headway_block) + 0": blocks.BLOCK_SIZE,
+        "HEADWAY_TAGS_ + 0": blocks.N_TAGS,
+        "HEADWAY_NAME_ + 0": blocks.NAME_SIZE,
+        "HEADWAY_BLOCK_MAGIC_ + 0": blocks.BLOCK_MAGIC,
+        "HEADWAY_ARENA_MAGIC_": blocks.ARENA_MAGIC,
+        "HEADWAY_VERSION_": blocks.VERSION,
+        "HEADWAY_BLOCKS_AT_": blocks.BLOCKS_AT,
+        "HEADWAY_BLOCKS": blocks.MAX_BLOCKS,
+    }
+    source = tmp_path / "blocks.c"
+    lines = [f'_Static_assert({what} == {value}ull, "{what} differs");' for what, value in facts.items()]
+    source.write_text("\n".join(["#include <stddef.h>", '#include "headway.h"', *lines, ""]))
+    include = BPF.parents[1] / "include"
+    command = [compiler, "-std=gnu11", "-fsyntax-only", f"-I{include}", str(source)]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr

@@ -168,7 +168,7 @@ cdef class Meeting:
             meeting_expect(self.m, i, cpu in cpus)
 
     def announce_snapshots(self, uintptr_t at, uintptr_t number, uint64_t ahead, object keep):
-        """Announce a snapshot of a ledger, ``ahead`` ns later, at each meeting, in memory that ``keep`` keeps alive."""
+        """Have each meeting announce a snapshot, ``ahead`` ns later, in this memory of a ledger, kept by ``keep``."""
         self.keep = keep
         meeting_set_snapshot(self.m, <uint64_t *>at, <uint32_t *>number, ahead)
 

@@ -248,8 +248,8 @@ static void read_sources(struct reader *self, struct meeting_reading *r)
 }
 
 /*
- * Start the reading, after all readers have come: set the snapshot of the ledger to a moment in the meeting, and the phase
- * to GO, unless a reader's wait has ended meanwhile.
+ * All have come. The snapshot of the ledger is of a moment in the meeting, and then it begins, unless somebody's patience
+ * has ended meanwhile.
  */
 static void go(struct meeting *m, uint32_t number, uint32_t count)
 {

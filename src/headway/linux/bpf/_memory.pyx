@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True
 """The memory that is shared with the eBPF programs, read as ledgers.
 
-See bpf/layout.h for the layout and bpf/progress.bpf.c for who writes what. Everything a reader gets is as of one
-instant, the snapshot, and a copy is accepted only when the law of conservation holds in it; times are ns of CLOCK_MONOTONIC.
+See layout.h for the layout and progress.bpf.c for who writes what. A reader takes a snapshot: all that it gets is as of
+one moment. It accepts a copy only if the law of conservation holds in it. Times are ns of CLOCK_MONOTONIC.
 """
 
 from collections.abc import Mapping
@@ -475,17 +475,17 @@ cdef object name_of(const char *name):
 
 
 cdef class Exits:
-    """Threads that have ended: their records as they come out of the ring buffer, kept packed."""
+    """Threads that have ended: their last snapshots as they come out of the ring buffer, kept packed."""
 
     cdef char *data
     cdef size_t length, room
     cdef list news
     cdef dict counts
-    """What was counted of threads whose records come next: (tid, birth) -> values by cell."""
+    """What was counted of threads whose snapshots come next: (tid, birth) -> values by cell."""
     cdef readonly int count
-    """Records received so far."""
+    """Snapshots received so far."""
     cdef readonly int damaged
-    """Records that are not records: counted and left out."""
+    """Data that cannot be a snapshot: counted and left out."""
 
     def __cinit__(self):
         self.data = NULL
@@ -506,7 +506,7 @@ cdef class Exits:
 
     @property
     def function(self):
-        """Address of the function to hand records to (ring_buffer_sample_fn)."""
+        """Address of the function to hand snapshots to (ring_buffer_sample_fn)."""
         return <uintptr_t>&take_exit
 
     @property
@@ -599,7 +599,8 @@ cdef tuple until(uint64_t since, uint64_t at):
 cdef class Memory:
     """The maps of the eBPF programs and how to read them.
 
-    ``maps``: writable buffers over `processors`, `saved_processors`, `thread_records`, `saved_threads`, `control` and `tag_names`.
+    ``maps``: writable buffers over `processors`, `saved_processors`, `thread_records`, `saved_threads`, `control` and
+    `tag_names`.
     ``polls``: the names of the states of polling, in the order of their numbers; ``functions``: of marked functions.
     """
 
@@ -625,7 +626,9 @@ cdef class Memory:
     cdef readonly int torn
     """Readings in which a thread's or a processor's times did not add up, even after waiting: 0 unless there is a bug."""
 
-    def __cinit__(self, tuple maps, int n_cpus, uint32_t max_thread_records, polls=(), functions=(), plan=None, counts=()):
+    def __cinit__(
+        self, tuple maps, int n_cpus, uint32_t max_thread_records, polls=(), functions=(), plan=None, counts=()
+    ):
         self.buffers = maps
         self.polls = tuple(polls)
         self.functions = tuple(functions)
@@ -700,7 +703,10 @@ cdef class Memory:
         return 0
 
     def set_costs(self, before, after):
-        """What the observer's part of the events is, ns each: before the handler reads its clock, and after (`layout.EVENTS`)."""
+        """Set what the observer takes of each kind of event (`layout.EVENTS`), ns.
+
+        ``before``: before the handler reads its clock, ``after``: from then on.
+        """
         cdef int i
         for i in range(N_EVENTS):
             self.shared.before[i] = fixed_point(before[i])
@@ -792,7 +798,7 @@ cdef class Memory:
         return headway_clock()
 
     def take_snapshot(self, bint last, uint64_t ahead=30_000):
-        """Announce a snapshot a little ahead, wait until it is past, and return its moment."""
+        """Announce a snapshot a little ahead, wait until its moment is past, and return that."""
         cdef uint64_t at = 0
         self.shared.told_at = self.last_snapshot
         while headway_clock() >= at: # again if we were away meanwhile: handlers may then have gone on past it
@@ -813,11 +819,14 @@ cdef class Memory:
 
     @property
     def snapshot_words(self):
-        """Addresses of the moment (64 bits) and the number (32 bits) of the snapshot, for who announces snapshots as `take_snapshot` does."""
+        """Addresses of the snapshot's moment (64 bits) and number (32 bits).
+
+        A reader that announces snapshots itself writes both, as `take_snapshot` does.
+        """
         return <uintptr_t>&self.shared.snapshot_at, <uintptr_t>&self.shared.snapshot
 
     def losses(self):
-        """The processors' counts of what was lost (in the order of bpf/layout.h), and of all events, as of the snapshot."""
+        """Return what the processors lost (in the order of layout.h) and how many events there were, as of the snapshot."""
         cdef int cpu, i
         cdef processor *p
         cdef processor *saved
@@ -835,9 +844,11 @@ cdef class Memory:
         return lost, events
 
     cdef bint undivided(self, processor *p, uint64_t at) noexcept:
-        """Whether a span of user code runs across the snapshot of which marked regions may have a part not yet known."""
+        """Return whether marked regions may have an unknown part of a span of user code across the snapshot."""
         cdef thread_record *s
-        if not p.thread_record or p.thread_record >= self.max_thread_records or p.since >= at or not (p.state == USER or p.state >= TAG):
+        if not 0 < p.thread_record < self.max_thread_records or p.since >= at:
+            return False
+        if p.state != USER and p.state < TAG:
             return False
         s = <thread_record *>(self.thread_records + p.thread_record * self.thread_record_stride)
         return s.block != 0
@@ -978,7 +989,7 @@ cdef class Memory:
         return lost
 
     def hand_out_thread_records(self):
-        """Have the programs take thread records only from those that are free, where all are listed; before they are attached."""
+        """Have the programs take thread records from the list of free ones only, before they are attached."""
         self.shared.thread_records = self.max_thread_records - 1
 
     def thread_records_used(self):
@@ -1029,10 +1040,11 @@ cdef class Memory:
         pause(MAX_ATTEMPTS)
 
     def unfinished(self, uint64_t at, cpus):
-        """What is in the midst of something at the last snapshot: (since, duration, taken, cpu or -1, record, state, count) each.
+        """Return what is under way at the last snapshot.
 
-        What `read_threads` and `read_processors` add for it, processors given. Nothing may change any more. What was
-        charged beyond the snapshot is taken back.
+        Rows (since, duration, taken, cpu or -1, thread record, state, count): what `read_threads` and `read_processors`
+        (of these processors) add for it. The programs must be detached. What was charged beyond the snapshot is taken
+        back.
         """
         cdef uint32_t number
         cdef int cpu, i
@@ -1096,7 +1108,10 @@ cdef class Memory:
         return rows
 
     def open_stacks(self, uint64_t at):
-        """Threads off the processor, after the last snapshot: rows (birth, user, kernel, tid, pid, state, time until `at`)."""
+        """Return the threads off the processor, after the last snapshot.
+
+        Rows (birth, user, kernel, tid, pid, state, time until ``at``).
+        """
         cdef uint32_t number
         cdef thread_record *s
         cdef list rows = []

@@ -20,6 +20,24 @@ cdef extern from "bpf/layout.h" nogil:
         STATE_MASK
         WOKEN_BY_MEASURED, WOKEN_BY_TID, WOKEN_BY_STATE
 
+
+cdef inline uint32_t kind_of_record(uint64_t word) noexcept nogil:
+    return word & ((1 << RECORD_BITS) - 1)
+
+
+cdef inline uint32_t state_of_record(uint64_t word) noexcept nogil:
+    return (word >> RECORD_STATE) & STATE_MASK
+
+
+cdef inline uint32_t thread_of_absence(uint64_t word) noexcept nogil:
+    """The number of the thread record."""
+    return (word >> ABSENCE_NUMBER) & ((1 << THREAD_RECORD_BITS) - 1)
+
+
+cdef inline uint32_t kind_of_waker(uint64_t word) noexcept nogil:
+    return (word >> ABSENCE_WOKEN_BY) & ((1 << WOKEN_BY_BITS) - 1)
+
+
 cdef enum:
     NOTHING = 0xffff
     RECENT = 64 # rows of a processor among which that is sought which was found out to be another state
@@ -48,8 +66,9 @@ cdef struct life: # of a thread in its record
 cdef class Decoder:
     """Reads the rings of all processors and keeps the rows until they are taken.
 
-    ``spans`` and ``absences``: the words of the rings, one processor's after the other's, each as many as a power of two.
-    ``words``: how many in a ring of spans, and in one of absences. ``start``: when measuring began, ns; nothing is from before that.
+    ``spans`` and ``absences``: the words of the rings, one processor's after the other's. ``words``: how many words a
+    ring of spans has, and a ring of absences; both are powers of two. ``start``: when measuring began, ns; nothing on
+    the rings is from before that.
     """
 
     cdef const uint64_t[::1] spans, absences
@@ -167,7 +186,7 @@ cdef class Decoder:
                 p.time += duration
                 at += 1
                 continue
-            kind = word & ((1 << RECORD_BITS) - 1)
+            kind = kind_of_record(word)
             if kind == RECORD_THREAD:
                 if word >> RECORD_NUMBER >= self.max_thread_records:
                     return self.give_up(&p.spans, written)
@@ -178,7 +197,7 @@ cdef class Decoder:
                 return self.give_up(&p.spans, written)
             second = words[(at + 1) & mask]
             third = words[(at + 2) & mask]
-            state = (word >> RECORD_STATE) & STATE_MASK
+            state = state_of_record(word)
             count = <int64_t>word >> RECORD_COUNT
             if kind == RECORD_TIME:
                 if <int64_t>second < p.time or <int64_t>second > now:
@@ -236,7 +255,9 @@ cdef class Decoder:
             return True
         while r.at < written:
             word, since, until = words[r.at & mask], words[(r.at + 1) & mask], words[(r.at + 2) & mask]
-            if written - r.at < 3 or word & ((1 << RECORD_BITS) - 1) != RECORD_ABSENCE or not self.is_absence(word, since, until, now):
+            if written - r.at < 3 or kind_of_record(word) != RECORD_ABSENCE:
+                return self.give_up(r, written)
+            if not self.is_absence(word, since, until, now):
                 return self.give_up(r, written)
             if <int64_t>until > horizon:
                 break
@@ -245,10 +266,12 @@ cdef class Decoder:
         return False
 
     cdef bint is_absence(self, uint64_t word, uint64_t since, uint64_t until, int64_t now) noexcept:
-        cdef uint32_t state = (word >> RECORD_STATE) & STATE_MASK, by = (word >> ABSENCE_WOKEN_BY) & ((1 << WOKEN_BY_BITS) - 1)
-        if not 0 < state < N_STATES or not 0 < (word >> ABSENCE_NUMBER) & ((1 << THREAD_RECORD_BITS) - 1) < self.max_thread_records:
+        cdef uint32_t by = kind_of_waker(word)
+        if not 0 < state_of_record(word) < N_STATES or not 0 < thread_of_absence(word) < self.max_thread_records:
             return False
-        if by == WOKEN_BY_MEASURED and word >> ABSENCE_WAKER >= self.max_thread_records or by == WOKEN_BY_STATE and word >> ABSENCE_WAKER >= N_STATES:
+        if by == WOKEN_BY_MEASURED and word >> ABSENCE_WAKER >= self.max_thread_records:
+            return False
+        if by == WOKEN_BY_STATE and word >> ABSENCE_WAKER >= N_STATES:
             return False
         return <uint64_t>self.start <= since <= until <= <uint64_t>now
 
@@ -312,8 +335,8 @@ cdef class Decoder:
 
     cdef int append_absence(self, uint64_t word, uint64_t since, uint64_t until) except -1:
         cdef size_t *longer
-        cdef uint32_t by = (word >> ABSENCE_WOKEN_BY) & ((1 << WOKEN_BY_BITS) - 1)
-        self.append(-1, since, until - since, 0, (word >> ABSENCE_NUMBER) & ((1 << THREAD_RECORD_BITS) - 1), (word >> RECORD_STATE) & STATE_MASK, 1)
+        cdef uint32_t by = kind_of_waker(word)
+        self.append(-1, since, until - since, 0, thread_of_absence(word), state_of_record(word), 1)
         if by == WOKEN_BY_STATE:
             self.waker_state[self.n - 1] = word >> ABSENCE_WAKER
             self.seen[word >> ABSENCE_WAKER] = 1

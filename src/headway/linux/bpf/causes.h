@@ -64,7 +64,9 @@ NOINLINE int note_waker(struct processor *p, struct thread_record *s)
 	}
 	s->waker_record = 0;
 	if (settings.record)
-		s->waker_record = p->thread_record && p->thread_record != THREAD_UNSEEN && p->task == (u64)waker ? p->thread_record : thread_record_of(waker);
+		s->waker_record = p->thread_record && p->thread_record != THREAD_UNSEEN && p->task == (u64)waker ?
+					  p->thread_record :
+					  thread_record_of(waker);
 	if (settings.why || !s->waker_record)
 		s->waker = in_namespace(waker, &tid, &pid) ? tid : 0;
 	if (settings.why)

@@ -57,7 +57,7 @@ INLINE bool is_user(u32 state)
 	return state == USER || state >= TAG;
 }
 
-/* What was charged to one state belongs to another. Within what this processor charged since the last snapshot and switch. */
+/* Moves what was charged to one state to another. This processor has charged it since the last snapshot and switch. */
 u64 move(u32 number, u32 from, u32 to, u64 time, u64 count)
 {
 	struct processor *p = here();

@@ -90,7 +90,8 @@ INLINE bool begin(struct processor *p, struct thread_record **s, u64 *at, u32 ki
 	for (u32 tries = 0;; tries++) {
 		if (LIKELY(number != THREAD_UNSEEN && p->task == (u64)bpf_get_current_task_btf()) &&
 		    LIKELY(p->deferred_total == p->absorbed_total) &&
-		    LIKELY(p->snapshot == control.snapshot || (now < control.snapshot_at && p->snapshot == control.snapshot - 1)))
+		    LIKELY(p->snapshot == control.snapshot ||
+			   (now < control.snapshot_at && p->snapshot == control.snapshot - 1)))
 			break;
 		if (tries == 3) {
 			if (over(now))

@@ -82,7 +82,8 @@ u64 absorb_one(struct absorption *a, u32 number_of_interrupt)
 	absorbed->time += time;
 	absorbed->count += count;
 	a->all += time;
-	if (time > a->room - a->total) /* a snapshot lies in it: what was before has been read as the state's that was interrupted */
+	/* A snapshot may lie in it: then what was before it has been read as time of the state that was interrupted. */
+	if (time > a->room - a->total)
 		time = a->room - a->total;
 	struct cell *cell = &p->cells[IRQ_DEVICE + MASKED(i, N_INTERRUPTS)];
 	cell->time += time;

@@ -128,7 +128,7 @@ enum loss { /* what can be lost, each counted */
 	LOST_SWITCHES, /* switches from a measured thread that did not show */
 	LOST_STORAGE, /* threads not measured for want of kernel memory */
 	LOST_BLOCKS, /* blocks of marked regions that were refused, or could not be read when it mattered */
-	LOST_LIES, /* times of marked regions that cannot be: cut to what can */
+	LOST_LIES, /* impossible times of marked regions, limited to what is possible */
 	LOST_TAGS, /* tags beyond N_TAGS: they share noneffective.other */
 	LOST_FRAMES, /* marked functions nested too deep */
 	LOST_CAUSES, /* causes for which there was no room */
@@ -159,7 +159,7 @@ struct thread_record {
 	__u32 tid;
 	__u32 pid;
 	__u32 cpu; /* the processor that it runs on, + 1; 0: on none */
-	__u32 snapshot; /* number of the last snapshot it was saved for */
+	__u32 snapshot; /* number of the last snapshot that has it */
 	__u16 state; /* off the processor: what it does there */
 	__u16 resume; /* what it goes on with when it is dispatched */
 	__u16 depth; /* of `nested` */
@@ -193,7 +193,7 @@ struct thread_record {
 
 enum thread_flag { THREAD_NEW = 1, THREAD_KERNEL = 2, THREAD_EXECUTES = 4 /* opened while it executes a program */ };
 
-/* What of a thread record is copied for a reader: all but the index. */
+/* What a reader gets of a thread record, at a snapshot and when the thread ends: all up to the index. */
 struct thread_snapshot {
 	__u64 birth, end, since, runtime, runtime_before, overhead, block;
 	__u32 tid, pid, cpu, snapshot;
@@ -267,7 +267,8 @@ enum ring_record {
 	RECORD_LONG = 1 | 3 << 1, /* a span that does not fit: + state and count; then the duration, and taken */
 	RECORD_AMOUNT = 1 | 4 << 1, /* without a place: + state and count; then the time */
 	RECORD_MOVE = 1 | 5 << 1, /* + from, to, and count, 1 bit; then the time */
-	RECORD_ABSENCE = 1 | 6 << 1, /* + state, the thread record's number, WOKEN_BY and by what; then from when, and until when */
+	/* Off the processor. + state, the thread record's number, WOKEN_BY and by what; then from when, and until when. */
+	RECORD_ABSENCE = 1 | 6 << 1,
 };
 
 /* Widths of the parts of a word, and where each begins. What has no width goes up to the highest bit. */
@@ -311,7 +312,7 @@ struct check {
 	__u32 gap; /* ns: a longer time until the next check was for something else; 0: there is no limit */
 };
 
-/* What was counted of a thread, cell by cell as in its thread record; sent to the reader as it is when the thread ends. */
+/* What was counted of a thread, cell by cell as in its record. It is sent to the reader when the thread ends. */
 struct thread_counts {
 	__u64 zero; /* where a thread record has its birth: so that the two are told apart */
 	__u64 birth;
@@ -372,7 +373,8 @@ struct stack_key {
 };
 
 enum sample_event_kind { /* what the reader is told of at once */
-	SAMPLE_TAKEN, /* a sample was taken at `time`, in `state`; `since`: of a check that found nothing, if it may be polling */
+	/* A sample was taken at `time`, in `state`. If that may be polling, a check found nothing at `since`. */
+	SAMPLE_TAKEN,
 	SAMPLE_POLLING, /* what seemed to be user code from `since` to `time` was `state` */
 };
 
@@ -387,7 +389,8 @@ enum thread_number { THREAD_UNSEEN = 0xffffffff }; /* processor.thread_record: f
 /* The memory in which a program marks its regions: headway.h, which explains it. */
 enum block_size { N_BLOCK_TAGS = 32, TAG_LENGTH = 32 };
 #define BLOCK_MAGIC 0x316b636f6c627768ull /* "hwblock1" */
-enum block_call { REGISTER_CALL = 0x48574159 }; /* prctl(2)'s first argument; the second is the address, the third the version */
+/* prctl(2)'s first argument; the second is the address of the block, the third the version. */
+enum block_call { REGISTER_CALL = 0x48574159 };
 
 struct block_tag {
 	__u64 word; /* 2 A + n modulo 2^64: the time in it until t is A + n t, n being 1 while it is charged */
@@ -403,7 +406,7 @@ struct block {
 	__u32 depth;
 	__u32 open;
 	__u32 errors;
-	__u32 spare2;
+	__u32 spare;
 	__u8 stack[16];
 	struct block_tag tags[N_BLOCK_TAGS];
 };
@@ -445,7 +448,7 @@ struct settings {
 /* Written by user space, read by the programs. */
 struct control {
 	__u64 snapshot_at; /* all before this moment belongs to the snapshot, all after it does not */
-	__u64 told_at; /* the moment of the snapshot before, of which all has been read by now; 0: not known */
+	__u64 told_at; /* the moment of the snapshot before, which has been read completely by now; 0: not known */
 	__u32 snapshot; /* its number */
 	__u32 last; /* it is the last one: nothing after it is measured */
 	__u32 command; /* a process of ours to be measured from its exec on; 0: none */
@@ -474,13 +477,13 @@ _Static_assert(IRQ_DEVICE + N_INTERRUPTS >= SOFTIRQ + N_SOFTIRQS && IRQ_DEVICE +
 	       "interrupts are one row of states");
 _Static_assert((int)FILE_OTHER < (int)N_FILES, "there is a state for every kind of file");
 
-#define SAME_PLACE(field) __builtin_offsetof(struct thread_record, field) == __builtin_offsetof(struct thread_snapshot, field)
-_Static_assert(SAME_PLACE(birth) && SAME_PLACE(end) && SAME_PLACE(since) && SAME_PLACE(runtime) && SAME_PLACE(runtime_before) &&
-		       SAME_PLACE(overhead) && SAME_PLACE(block) && SAME_PLACE(tid) && SAME_PLACE(pid) && SAME_PLACE(cpu) &&
-		       SAME_PLACE(snapshot) && SAME_PLACE(state) && SAME_PLACE(resume) && SAME_PLACE(depth) && SAME_PLACE(used) &&
-		       SAME_PLACE(number) && SAME_PLACE(flags) && SAME_PLACE(user) && SAME_PLACE(asking) && SAME_PLACE(asked) &&
-		       SAME_PLACE(nested) && SAME_PLACE(name) && SAME_PLACE(cells),
-	       "a snapshot is how a thread record begins");
+#define SAME(field) \
+	(__builtin_offsetof(struct thread_record, field) == __builtin_offsetof(struct thread_snapshot, field))
+_Static_assert(SAME(birth) && SAME(end) && SAME(since) && SAME(runtime) && SAME(runtime_before) && SAME(overhead) &&
+		       SAME(block) && SAME(tid) && SAME(pid) && SAME(cpu) && SAME(snapshot) && SAME(state) && SAME(resume) &&
+		       SAME(depth) && SAME(used) && SAME(number) && SAME(flags) && SAME(user) && SAME(asking) && SAME(asked) &&
+		       SAME(nested) && SAME(name) && SAME(cells),
+	       "a thread record begins with what a snapshot has of it");
 _Static_assert(__builtin_offsetof(struct thread_record, state) % 4 == 0 &&
 		       __builtin_offsetof(struct thread_record, resume) == __builtin_offsetof(struct thread_record, state) + 2,
 	       "both are exchanged as one word");

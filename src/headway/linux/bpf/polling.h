@@ -41,8 +41,8 @@ INLINE bool does_not_wait(const volatile struct check *c, struct pt_regs *regs, 
 }
 
 /*
- * What a reader has been told of before it is known stands: there was a snapshot since the last check began or returned, and
- * so part of what is known now has been read, and counted once, as what it was taken for.
+ * Whether a reader has taken a snapshot since the last check began or returned. Then part of the time whose state is known
+ * only now has been read, and counted once, as the state that it was taken for. That stays as it was read.
  */
 INLINE bool was_read(struct thread_record *s)
 {

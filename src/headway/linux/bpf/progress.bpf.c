@@ -5,16 +5,17 @@
  * A processor has one current state and the moment since when it is in it. Each hook charges the span that ends to
  * that state, in the processor's cells and in those of the thread it runs, and sets the next state. States nest (a fault
  * in a system call, a soft interrupt in it, an interrupt in that): what is interrupted is kept on a small stack, which
- * goes with the thread when it leaves the processor. A thread off the processor has its state and moment in its thread record.
- * So every nanosecond of a processor, and every nanosecond of a thread, is in exactly one cell, and a context switch
+ * goes with the thread when it leaves the processor. A thread off the processor has its state and moment in its thread
+ * record. So every nanosecond of a processor, and every nanosecond of a thread, is in exactly one cell. A context switch
  * moves no counters: it changes which thread record is charged.
  *
  * Who writes what: a processor's memory only that processor; a thread's record the processor that it runs on, otherwise
  * whoever wakes or dispatches it, which the kernel's scheduler orders (on_cpu, run queue locks). The one thing that can
  * come in between is an interrupt on the same processor while a handler is at work: see `busy`.
  *
- * Readers in user space name a moment in the future, the snapshot. The first handler to come after it on a processor, or to
- * touch a thread, first copies what is there; so a reader gets everything as of one instant while it all goes on.
+ * Readers in user space announce a snapshot: a moment in the near future. The first handler after it, on each processor
+ * and for each thread, copies what is there before it changes anything. So a reader gets everything as of one moment,
+ * while the programs under measurement go on.
  */
 #include "causes.h"
 #include "frame.h"
@@ -559,8 +560,8 @@ INLINE int end_interrupt(u64 *ctx, u32 state)
 	if (UNLIKELY(p->state != state || !p->depth)) {
 		if (p->early)
 			p->early--;
-		else if (p->settled && p->thread_record != THREAD_UNSEEN && !control.last) /* else it began before or after the time for measuring */
-			lose(p, LOST_UNMATCHED, 1);
+		else if (p->settled && p->thread_record != THREAD_UNSEEN && !control.last)
+			lose(p, LOST_UNMATCHED, 1); /* it did not begin before or after the time for measuring */
 		return 0;
 	}
 	ENTER(p);
@@ -660,7 +661,8 @@ int handle_sample(void *ctx)
 {
 	struct processor *p = here();
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct sample_event event = {.time = bpf_ktime_get_ns(), .kind = SAMPLE_TAKEN, .state = UNKNOWN, .cpu = bpf_get_smp_processor_id()};
+	struct sample_event event = {
+		.time = bpf_ktime_get_ns(), .kind = SAMPLE_TAKEN, .state = UNKNOWN, .cpu = bpf_get_smp_processor_id()};
 	(void)ctx;
 	if (!p || !p->since)
 		return 1;

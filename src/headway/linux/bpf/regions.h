@@ -96,7 +96,7 @@ u64 charge_tag(u32 number, u32 tag)
 	if (time > all)
 		time = all;
 	x->unclaimed -= time < x->unclaimed ? time : x->unclaimed;
-	if (x->until != x->now && time) { /* a snapshot lies in the span: what is after it, is charged next time */
+	if (x->until != x->now && time) { /* a snapshot lies in the span: what is after it is charged next time */
 		u64 before = x->until - x->since;
 		u64 part = time == all ? before : time * (before >> 10) / ((all >> 10) + 1);
 		mark->value -= time - part;
@@ -244,7 +244,8 @@ INLINE void move_user(struct thread_record *s, u32 number, u32 to, u64 time)
 INLINE void inherit_block(struct task_struct *parent, struct task_struct *child, u32 number)
 {
 	u32 of_parent = thread_record_of(parent);
-	struct thread_record *from = of_parent ? thread_record_at(of_parent) : NULL, *to = number ? thread_record_at(number) : NULL;
+	struct thread_record *from = of_parent ? thread_record_at(of_parent) : NULL;
+	struct thread_record *to = number ? thread_record_at(number) : NULL;
 	if (!from || !to || !from->block || parent->mm == child->mm)
 		return;
 	struct marks *m = bpf_task_storage_get(&marks, parent, NULL, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Snapshots: a reader names a moment in the future; the first handler after it copies what is there. */
+/* Snapshots: a reader announces a moment in the near future; the first handler after it copies what is there. */
 #ifndef HEADWAY_SNAPSHOTS_H
 #define HEADWAY_SNAPSHOTS_H
 
@@ -28,7 +28,8 @@ NOINLINE int save_thread(struct thread_record *s, u32 number, u32 snapshot)
 	}
 	bpf_probe_read_kernel(copy, size, s);
 	if (settings.n_counted) {
-		struct thread_counts *counts = bpf_map_lookup_elem(&thread_counts, &number), *kept = bpf_map_lookup_elem(&saved_thread_counts, &number);
+		struct thread_counts *counts = bpf_map_lookup_elem(&thread_counts, &number);
+		struct thread_counts *kept = bpf_map_lookup_elem(&saved_thread_counts, &number);
 		if (counts && kept)
 			bpf_probe_read_kernel(kept, sizeof(*kept), counts);
 	}
@@ -37,7 +38,7 @@ NOINLINE int save_thread(struct thread_record *s, u32 number, u32 snapshot)
 	return 0;
 }
 
-/* What lies before a snapshot is charged as if a handler had come then. */
+/* Charges what lies before a snapshot, as if a handler had come at its moment. */
 INLINE void charge_until_snapshot(struct processor *p, u32 number, u64 at, u64 now)
 {
 	p->pending_state = 0;
@@ -45,8 +46,8 @@ INLINE void charge_until_snapshot(struct processor *p, u32 number, u64 at, u64 n
 	if (p->since >= at)
 		return;
 	/*
-	 * Interrupts that came while the last handler was at work, before the snapshot, belong before it. One may come now: what
-	 * it leaves behind ends after the snapshot, so the snapshot limits what is taken over.
+	 * Interrupts that came before the snapshot, while the last handler was at work, belong before it. One may come now:
+	 * what it leaves behind ends after the snapshot, so the snapshot limits what is taken over.
 	 */
 	if (p->deferred_since < at)
 		absorb(p, number, at);
@@ -55,13 +56,14 @@ INLINE void charge_until_snapshot(struct processor *p, u32 number, u64 at, u64 n
 }
 
 /*
- * The first handler since a snapshot was announced: false if the time for measuring is over. If it is not there yet, the one
- * before may not have been crossed here, because nothing happened: it needs no copy any more, but what a reader has been
- * told stands.
+ * Work of the first handler since a snapshot was announced. Returns false if the time for measuring is over. Before the
+ * moment of the snapshot, the one before it may not have been taken here, because nothing happened. That needs no copy
+ * any more, but its moment divides the span all the same, because the reader has counted the part before it.
  */
 NOINLINE int cross(struct processor *p, u32 number, u64 now)
 {
-	u32 snapshot = control.snapshot; /* before its moment, which is announced first: the next one may be announced meanwhile */
+	/* The number is read before the moment, which is written first: the next snapshot may be announced meanwhile. */
+	u32 snapshot = control.snapshot;
 	ORDER();
 	u64 at = control.snapshot_at;
 	bool told = now < at;
@@ -106,7 +108,7 @@ NOINLINE int cross(struct processor *p, u32 number, u64 now)
 	return true;
 }
 
-/* Until when a reader has been told, which stands: nothing that turns out later begins or ends before that. */
+/* The moment of the last snapshot that a reader has read. What is found out later begins and ends after it. */
 INLINE u64 told_until(u64 now)
 {
 	if (!settings.intervals)

@@ -136,7 +136,8 @@ INLINE void note_stolen(void *ctx, struct thread_record *s, u64 time)
 /* What was taken for user code since the last check turns out to have been polling. */
 INLINE void tell_polling(struct thread_record *s, u64 now)
 {
-	struct sample_event event = {.time = now, .since = s->asked_at, .tid = s->tid, .pid = s->pid, .kind = SAMPLE_POLLING, .state = s->asked};
+	struct sample_event event = {
+		.time = now, .since = s->asked_at, .tid = s->tid, .pid = s->pid, .kind = SAMPLE_POLLING, .state = s->asked};
 	s->sampled = 0;
 	if (bpf_ringbuf_output(&sample_events, &event, sizeof(event), RING_NO_WAKEUP))
 		lose_stack(LOST_SAMPLE_EVENTS);

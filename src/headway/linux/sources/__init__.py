@@ -26,6 +26,7 @@ change of state, `proc` looks at threads again and again, and `profiler` samples
 ============================== =======================================================================================
 `ebpf.source`                  `BpfSource`, which implements the protocol
 `ebpf.measurement`             puts the parts together, and owns what must be released
+`ebpf.prepared`                likewise, until measuring begins: loaded, attached, calibrated
 `ebpf.options`, `ebpf.targets` what the caller asks for, and what that means on this machine
 `ebpf.programs`                loading: programs and maps in the kernel, and their memory
 `ebpf.ended`                   threads that have ended

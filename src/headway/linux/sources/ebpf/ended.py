@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 from headway.linux.bpf._memory import Exits
@@ -12,6 +13,8 @@ from .programs import LoadedPrograms
 
 __all__ = ["EndedThreads"]
 
+MAX_EXIT_SECONDS = 1.0
+"""Within so long the threads of an ended process have left their processors, unless a hypervisor holds those."""
 MAX_LISTED = 1 << 17
 """Ended threads listed one by one; later ones are added up by process and name."""
 
@@ -41,6 +44,12 @@ class EndedThreads:
     def consume(self) -> None:
         """Take over what the programs have sent."""
         self._ring.consume()
+
+    def wait_for_exit(self, pid: int) -> None:
+        """Wait until the threads of a process that has ended have left their processors: they do a little later."""
+        deadline = time.monotonic() + MAX_EXIT_SECONDS
+        while self._memory.is_measured(pid) and time.monotonic() < deadline:
+            time.sleep(0.0002)
 
     def take(self, at: int) -> None:
         """Add the threads that had ended by the snapshot at this moment."""

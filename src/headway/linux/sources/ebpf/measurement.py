@@ -3,105 +3,71 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable
 from contextlib import ExitStack, closing, suppress
 from typing import TYPE_CHECKING
 
 from headway.linux import privileges
 from headway.linux.bpf._memory import Cells, Memory
-from headway.linux.bpf.attaching import Attachments
-from headway.linux.bpf.calibration import ExercisingProcess
-from headway.linux.bpf.libbpf import Library
-from headway.linux.perf import counters
 from headway.model import Ledger, Window
 
-from .calibrating import calibrate
 from .causes import CauseNaming
 from .ended import EndedThreads
 from .intervals import Intervals
 from .ledgers import LedgerMaker
 from .losses import LossReader
 from .options import SourceOptions
+from .prepared import PreparedPrograms
 from .programs import LoadedPrograms
 from .regions import RegionSearch
 from .snapshots import SnapshotReader
-from .targets import check_targets
 from .totals import Totals
 
 if TYPE_CHECKING:  # what few measurements need is loaded by those
     from headway.linux.bpf.causes import CauseReader
-    from headway.linux.bpf.marking import Marking
-    from headway.linux.bpf.stacks import StackReader
 
     from .transitions import TransitionFeed
 
 __all__ = ["BpfMeasurement"]
 
 SERVICE_SECONDS = 0.1
-MAX_EXIT_SECONDS = 1.0
-"""Within so long the threads of an ended process have left their processors, unless a hypervisor holds those."""
 
 
 class BpfMeasurement:
-    """What was selected is measured from the moment at which this exists until `end`; `close` in any case.
+    """What was selected is measured from the moment at which this exists until its last ledger; `close` in any case.
 
-    Raises HeadwayError where it cannot be measured; then nothing is left attached or loaded.
+    ``source``: the name of the source, for the ledgers. Raises HeadwayError where it cannot be measured; then nothing
+    is left attached or loaded.
     """
 
     def __init__(self, source: str, options: SourceOptions) -> None:
-        selection, measure = options.selection, options.measure
-        library = Library()
-        check_targets(selection)
-        plan = counters.plan(measure.events)
-        marking = _marking(options)
+        selection = options.selection
         with ExitStack() as stack:
-            with ExercisingProcess() as exerciser:  # made first: nothing that is opened later is in that process too
-                programs = stack.enter_context(
-                    closing(LoadedPrograms(library, options, plan, marking.states if marking is not None else ()))
-                )
-                ended = stack.enter_context(
-                    closing(EndedThreads(programs, forget=options.forget, intervals=options.intervals))
-                )
-                causes = _causes(programs) if measure.why else None
-                stacks = stack.enter_context(closing(_stacks(programs))) if measure.stacks else None
-                attachments = stack.enter_context(closing(Attachments(programs.object)))
-                costs = calibrate(programs, attachments, marking, exerciser)
-            memory = programs.memory
-            memory.set_costs(costs.before(), costs.after())
-            _wait_until_off_processors(memory, exerciser.pid)
-            ended.discard(memory.now())
-            memory.reset()
-            memory.measure_only(0)
-            if stacks is not None:
-                stacks.forget()
+            prepared = stack.enter_context(closing(PreparedPrograms(options)))
+            programs, ended, memory = prepared.programs, prepared.ended, prepared.programs.memory
+            self._causes = _causes(programs) if options.measure.why else None
             programs.select(selection)
-            start = memory.begin(None if selection.cpus is None else set(selection.cpus))
-            notes = {} if marking is None else {"marked functions": marking.describe(costs.functions)}
-            ledgers = LedgerMaker(source, plan, programs.features, notes)
-            transitions = (
+            self.start = start = memory.begin(None if selection.cpus is None else set(selection.cpus))
+            """ns of CLOCK_MONOTONIC."""
+            self._ledgers = LedgerMaker(source, programs.plan, programs.features, prepared.notes)
+            self.transitions = (
                 stack.enter_context(closing(_transitions(programs, options, ended, start))) if options.record else None
             )
             programs.visit_threads()
             programs.visit_threads()  # threads created by one that the first pass came to later
             _visit_processors(memory)
-            regions = RegionSearch(memory)
-            regions.search()
-            if marking is not None:
-                marking.attach(programs.object)
+            self._regions = RegionSearch(memory)
+            self._regions.search()
+            prepared.attach_to_functions()
             if selection.command is not None:
                 memory.measure_command(selection.command)
-            losses = LossReader(programs, ended, transitions)
-            self.start = start
-            """ns of CLOCK_MONOTONIC."""
-            self.stacks, self.transitions = stacks, transitions
+            self.stacks = prepared.stacks
             self._selection = selection
-            self._programs, self._attachments, self._ended = programs, attachments, ended
-            self._causes, self._regions, self._losses = causes, regions, losses
-            self._naming = None if causes is None else CauseNaming(causes)
-            self._snapshots = SnapshotReader(programs, selection, ended, losses, causes)
-            self._ledgers = ledgers
-            self._totals, self._intervals = Totals(ledgers, ended, start), Intervals(ledgers, ended, start)
+            self._programs, self._attachments, self._ended = programs, prepared.attachments, ended
+            self._naming = None if self._causes is None else CauseNaming(self._causes)
+            self._losses = LossReader(programs, ended, self.transitions)
+            self._snapshots = SnapshotReader(programs, selection, ended, self._losses, self._causes)
+            self._totals, self._intervals = Totals(self._ledgers, ended, start), Intervals(self._ledgers, ended, start)
             self._resources = stack.pop_all()
 
     def close(self) -> None:
@@ -130,7 +96,7 @@ class BpfMeasurement:
 
     def wait_until_exit_is_seen(self, pid: int) -> None:
         """Wait until the threads of a process that has ended have left their processors."""
-        _wait_until_off_processors(self._programs.memory, pid)
+        self._ended.wait_for_exit(pid)
 
     # ---- ledgers ----
 
@@ -202,37 +168,16 @@ class BpfMeasurement:
             return self._programs.object.programs["handle_sched_switch"].tells_of_misses
 
 
-def _marking(options: SourceOptions) -> Marking | None:
-    if not options.measure.functions:
-        return None
-    from headway.linux.bpf.marking import Marking
-
-    return Marking(options.measure.functions, options.selection)
-
-
 def _causes(programs: LoadedPrograms) -> CauseReader:
     from headway.linux.bpf.causes import CauseReader
 
     return CauseReader(programs.object.map("causes"), programs.memory)
 
 
-def _stacks(programs: LoadedPrograms) -> StackReader:
-    from headway.linux.bpf.stacks import StackReader
-
-    return StackReader(programs.library, programs.object, programs.memory)
-
-
 def _transitions(programs: LoadedPrograms, options: SourceOptions, ended: EndedThreads, start: int) -> TransitionFeed:
     from .transitions import TransitionFeed
 
     return TransitionFeed(programs, options, ended, start)
-
-
-def _wait_until_off_processors(memory: Memory, pid: int) -> None:
-    """Wait until the threads of a process that has ended have left their processors: it ends a little before that."""
-    deadline = time.monotonic() + MAX_EXIT_SECONDS
-    while memory.is_measured(pid) and time.monotonic() < deadline:
-        time.sleep(0.0002)
 
 
 def _visit_processors(memory: Memory) -> None:

@@ -1,0 +1,87 @@
+"""Everything that is needed before the time that is reported begins: programs loaded, attached and calibrated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING
+
+from headway.linux.bpf.attaching import Attachments
+from headway.linux.bpf.calibration import ExercisingProcess
+from headway.linux.bpf.libbpf import Library
+from headway.linux.perf import counters
+
+from .calibrating import calibrate
+from .ended import EndedThreads
+from .options import SourceOptions
+from .programs import LoadedPrograms
+from .targets import check_targets
+
+if TYPE_CHECKING:  # what few measurements need is loaded by those
+    from headway.linux.bpf.marking import Marking
+    from headway.linux.bpf.stacks import StackReader
+
+__all__ = ["PreparedPrograms"]
+
+
+class PreparedPrograms:
+    """The programs at work, with nothing that they measure yet; `close` detaches and unloads them.
+
+    Raises HeadwayError where what was selected cannot be measured; then nothing is left attached or loaded.
+    """
+
+    def __init__(self, options: SourceOptions) -> None:
+        library = Library()
+        check_targets(options.selection)
+        plan = counters.plan(options.measure.events)
+        self._marking = _marking(options)
+        states = () if self._marking is None else self._marking.states
+        with ExitStack() as stack:
+            with ExercisingProcess() as exerciser:  # made first: nothing that is opened later is in that process too
+                self.programs = stack.enter_context(closing(LoadedPrograms(library, options, plan, states)))
+                self.ended = stack.enter_context(
+                    closing(EndedThreads(self.programs, forget=options.forget, intervals=options.intervals))
+                )
+                self.stacks = stack.enter_context(closing(_stacks(self.programs))) if options.measure.stacks else None
+                self.attachments = stack.enter_context(closing(Attachments(self.programs.object)))
+                costs = calibrate(self.programs, self.attachments, self._marking, exerciser)
+            self.programs.memory.set_costs(costs.before(), costs.after())
+            self._discard_exercise(exerciser.pid)
+            self.notes: Mapping[str, str] = (
+                {} if self._marking is None else {"marked functions": self._marking.describe(costs.functions)}
+            )
+            """What a reader of the figures must know, by the names of `Ledger.reasons`."""
+            self._resources = stack.pop_all()
+
+    def _discard_exercise(self, pid: int) -> None:
+        """Forget what was measured of the process that calibration was done on, which has ended."""
+        memory = self.programs.memory
+        self.ended.wait_for_exit(pid)
+        self.ended.discard(memory.now())
+        memory.reset()
+        memory.measure_only(0)
+        if self.stacks is not None:
+            self.stacks.forget()
+
+    def attach_to_functions(self) -> None:
+        """Place the probes of the functions that the user marked, if there are any. Raises HeadwayError."""
+        if self._marking is not None:
+            self._marking.attach(self.programs.object)
+
+    def close(self) -> None:
+        """Detach, unload and free everything; may be called again."""
+        self._resources.close()
+
+
+def _marking(options: SourceOptions) -> Marking | None:
+    if not options.measure.functions:
+        return None
+    from headway.linux.bpf.marking import Marking
+
+    return Marking(options.measure.functions, options.selection)
+
+
+def _stacks(programs: LoadedPrograms) -> StackReader:
+    from headway.linux.bpf.stacks import StackReader
+
+    return StackReader(programs.library, programs.object, programs.memory)

@@ -1,4 +1,4 @@
-"""Which source: eBPF where it is possible, else /proc."""
+"""Choose a source: eBPF where it is possible, else /proc."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def start_source(
     forget: bool = False,
     options: MeasureOptions = MeasureOptions(),  # noqa: B008
 ) -> tuple[LinuxSource, str]:
-    """A source that measures the selection from now on, and why it is not the exact one (empty if it is).
+    """Return a source that measures the selection from now on, and why it is not the exact one (empty: it is).
 
     ``prefer``: ``bpf`` or ``proc``, and no other; None: the best that works. ``intervals``: readings are wanted while
     it runs, not only at the end; ``forget``: only of intervals, for as long as may be. Raises HeadwayError where it
@@ -62,7 +62,7 @@ def cause(error: HeadwayError) -> str:
 
 
 def begun_exact(make: Callable[[], _Exact], prefer: str | None) -> tuple[_Exact | None, str]:
-    """What measures with eBPF, begun; or why it cannot, in words (none if ``prefer`` is ``proc``).
+    """Return what measures with eBPF, begun; or why it cannot, in words (none if ``prefer`` is ``proc``).
 
     Raises HeadwayError where it cannot and nothing else will do.
     """

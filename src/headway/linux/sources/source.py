@@ -1,4 +1,4 @@
-"""What every source for a running Linux offers to the commands."""
+"""The protocols of sources: what each source for a running Linux offers to those that measure with it."""
 
 from __future__ import annotations
 
@@ -11,18 +11,23 @@ __all__ = ["LinuxSource", "RecordingSource", "SourceAround"]
 
 
 class LinuxSource(Protocol):
-    """Yields ledgers. ``begin`` once, then ``read`` as often as wanted, then ``end``, and ``close`` in any case."""
+    """Yields ledgers of the threads that it was made for.
+
+    Call `begin` once, then `read` or `interval` as often as wanted, then `end` or `end_interval`, and `close` in any
+    case. Between `begin` and the end call `service` whenever a descriptor of `poll_fds` is readable, and after the time
+    that `service` returned.
+    """
 
     name: str
 
     def begin(self) -> None:
-        """Start measuring. Raises HeadwayError where the selection cannot be measured; nothing is left attached."""
+        """Start measuring. Raises HeadwayError where that cannot be; then nothing is left attached."""
 
     def poll_fds(self) -> Iterable[int]:
-        """File descriptors that become readable when `service` has work to do."""
+        """Return file descriptors that become readable when `service` has work to do."""
 
     def service(self) -> float | None:
-        """Do the work that cannot wait for a reading; seconds until it wants to be called again, None: by its fds."""
+        """Do the work that cannot wait for a reading. Return the seconds until the next call; None: no time is set."""
 
     def wait_until_exit_is_seen(self, pid: int) -> None:
         """Wait until the source has seen a process exit, a second at most.
@@ -32,61 +37,61 @@ class LinuxSource(Protocol):
         """
 
     def read(self) -> Ledger:
-        """Everything since `begin`, as of now."""
+        """Return everything since `begin`, as of now."""
 
     def interval(self) -> Ledger:
-        """What happened since the last `interval`, or since `begin`."""
+        """Return what happened since the last `interval`, or since `begin`."""
 
     def end(self) -> Ledger:
-        """Everything since `begin`, as of now, and measure no more."""
+        """Return everything since `begin`, as of now, and measure no more."""
 
     def end_interval(self) -> Ledger:
-        """What happened since the last `interval`, and measure no more."""
+        """Return what happened since the last `interval`, and measure no more."""
 
     def close(self) -> None:
         """Detach everything; may be called at any time, more than once."""
 
 
 class RecordingSource(LinuxSource, Protocol):
-    """A source that hands over every transition too: `take` as often as wanted, and once more after `end`."""
+    """A source that hands over every transition too. Call `take` as often as wanted, and once more after `end`."""
 
     @property
     def waiting(self) -> int:
-        """Rows that `take` would hand over now."""
+        """How many rows `take` would return now."""
 
     def frame(self) -> Ledger:
-        """What must be known to read the rows: window, units, precision, reasons; no threads, no processors."""
+        """Return what must be known to read the rows: a ledger with units, precision and reasons, without threads."""
 
     def take(self) -> Batch:
-        """All rows since the last call; after `end` those that its ledger has and that are still to be taken.
+        """Return all rows since the last call; after `end`, the rest of those that make its ledger.
 
-        Their arrays are the caller's.
+        The arrays of the batch belong to the caller.
         """
 
 
 class SourceAround:
-    """A source around another: what is not done otherwise is done as that one does it."""
+    """A source around another, for subclasses: what they do not define is done by the other one."""
 
     def __init__(self, source: LinuxSource) -> None:
         self.name = source.name
         self._source = source
 
     def poll_fds(self) -> Iterable[int]:
-        """The source's."""
+        """Return the descriptors of the source."""
         return self._source.poll_fds()
 
     def wait_until_exit_is_seen(self, pid: int) -> None:
-        """As the source does."""
+        """Wait as the source does."""
         self._source.wait_until_exit_is_seen(pid)
 
     def read(self) -> Ledger:
-        """The source's."""
+        """Return the reading of the source."""
         return self._source.read()
 
     def interval(self) -> Ledger:
-        """The source's."""
+        """Return the interval of the source."""
         return self._source.interval()
 
     def close(self) -> None:
-        """Detach everything."""
+        """Close the source."""
         self._source.close()

@@ -153,7 +153,7 @@ class BpfMeasurement:
         return self._programs.memory.living()
 
     def discard_ended(self, at: int) -> None:
-        """Make room: threads that had ended by this moment are in no ledger."""
+        """Make room: leave the threads that had ended by this moment out of all ledgers."""
         self._ended.discard(at)
 
     @property

@@ -73,7 +73,7 @@ class BpfSource:
             raise loading.explain(error) from None
 
     def close(self) -> None:
-        """Detach and free everything."""
+        """Detach and free everything; may be called at any time, more than once."""
         if self._measurement is not None:
             self._measurement.close()
             self._measurement = None
@@ -87,7 +87,7 @@ class BpfSource:
     # ---- while it runs ----
 
     def poll_fds(self) -> Iterable[int]:
-        """The ring buffer's: readable when many threads have ended."""
+        """Return the descriptor of the ring of ended threads: readable when many have ended."""
         return self._running.poll_fds()
 
     def service(self) -> float | None:
@@ -99,36 +99,36 @@ class BpfSource:
         self._running.follow_processors()
 
     def wait_until_exit_is_seen(self, pid: int) -> None:
-        """Wait until the process's threads have left their processors: it has ended a little before that."""
+        """Wait until the threads of a process that has ended have left their processors: they do a little later."""
         self._running.wait_until_exit_is_seen(pid)
 
     # ---- ledgers ----
 
     def read(self) -> Ledger:
-        """Everything since `begin`, as of now."""
+        """Return everything since `begin`, as of now."""
         return self._running.total(last=False)
 
     def interval(self) -> Ledger:
-        """What happened since the last `interval`, or since `begin`."""
+        """Return what happened since the last `interval`, or since `begin`."""
         return self._running.interval(last=False)
 
     def end(self) -> Ledger:
-        """Everything since `begin`, as of now; from now on nothing is measured."""
+        """Return everything since `begin`, as of now; from now on nothing is measured."""
         return self._running.total(last=True)
 
     def end_interval(self) -> Ledger:
-        """Like `interval`, and from now on nothing is measured."""
+        """Return what happened since the last `interval`; from now on nothing is measured."""
         return self._running.interval(last=True)
 
     def losses(self) -> dict[str, int]:
-        """What could not be seen since `begin`, by name."""
+        """Return what could not be seen since `begin`, by name."""
         return self._running.losses()
 
     # ---- transitions ----
 
     @property
     def waiting(self) -> int:
-        """Rows that `take` would hand over."""
+        """How many rows `take` would return."""
         transitions = self._running.transitions
         return len(transitions) if transitions is not None else 0
 
@@ -139,14 +139,14 @@ class BpfSource:
         return transitions.fullest if transitions is not None else 0.0
 
     def frame(self) -> Ledger:
-        """What must be known to read the rows that `take` hands over: a ledger without threads and processors."""
+        """Return what must be known to read the rows of `take`: a ledger without threads and processors."""
         return self._running.frame()
 
     def take(self) -> Batch:
-        """The transitions since the last call, if they are recorded; after `end`, once, the rest.
+        """Return the transitions since the last call, if they are recorded; after `end`, once, the rest.
 
-        The ledger that their rows add up to is the one that `end` returns. What performance counters counted is in that
-        alone. Raises ValueError where no transitions are recorded, or all have been taken.
+        Their rows add up to the ledger that `end` returns. What performance counters counted is in that ledger only.
+        Raises ValueError where no transitions are recorded, or all have been taken.
         """
         transitions = self._running.transitions
         if transitions is None:
@@ -161,7 +161,7 @@ class BpfSource:
         return self._running.stacks
 
     def snapshot_words(self) -> tuple[int, int]:
-        """Where a snapshot is announced: `Memory.snapshot_words`."""
+        """Return where a snapshot is announced: `Memory.snapshot_words`."""
         return self._running.snapshot_words()
 
     def processors_at(self, at: int) -> dict[int, Cells]:
@@ -169,11 +169,11 @@ class BpfSource:
         return self._running.processors_at(at)
 
     def living(self) -> list[tuple[int, int, int]]:
-        """The threads that are measured now: (tid, pid, birth)."""
+        """Return the threads that are measured now: (tid, pid, birth)."""
         return self._running.living()
 
     def forget_ended(self, at: int) -> None:
-        """Make room: threads that had ended by this moment are in no ledger any more."""
+        """Make room: leave the threads that had ended by this moment out of all ledgers."""
         self._running.discard_ended(at)
 
     @property

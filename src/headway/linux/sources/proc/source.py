@@ -1,17 +1,17 @@
 """The source for users without privileges: what /proc tells of every thread, looked at again and again.
 
-How much of it is exact. Run time and run-queue time come from ``schedstat``, in ns, as of the scheduler's last update
-(a tick ago at most, for a thread that is on a processor; complete for every other). Time that is neither is waiting. So
-the division of a thread's life into running, ready and waiting is the kernel's own; what is sampled is the division of
-the running into user and kernel (the kernel samples it at its tick) and that of the waiting by reason (what the thread
-was found waiting for at a look). Regions that the program marks are taken out of user time
-(`headway.linux.regions.marked`).
+**How much of it is exact.** The run time and the run-queue time of a thread come from ``schedstat``, in ns. They are as
+of the scheduler's last update: a tick ago at most for a thread that is on a processor, and complete for every other.
+Time that is neither of these is waiting. So the kernel itself divides the life of a thread into running, ready and
+waiting. Two divisions are sampled: that of the running time into user and kernel, which the kernel samples at its tick,
+and that of the waiting time by reason, which is what the thread was found waiting for at a look. Regions that the
+program marks are taken out of user time (`headway.linux.regions.marked`).
 
-What cannot be seen is counted. Threads come and go between two looks, and the last slice of a thread that ends may be
-missed; but the clock of their process holds their time too, and a parent is told the time of the children that it waits
-for. What these say beyond what was seen is in the losses, not in any thread's cells.
+**What cannot be seen is counted.** Threads come and go between two looks, and the last slice of a thread that ends may
+be missed. But the clock of their process holds their time too, and a parent is told the time of the children that it
+waits for. What these say beyond what was seen is in the losses, and not in the cells of any thread.
 
-Times are ns of CLOCK_MONOTONIC; the birth of a thread is in ns since boot, in steps of a clock tick (proc_pid_stat(5),
+Times are ns of CLOCK_MONOTONIC. The birth of a thread is in ns since boot, in steps of a clock tick (proc_pid_stat(5),
 field 22), which tells apart threads that use the same id one after the other.
 """
 
@@ -77,35 +77,35 @@ class ProcSource:
         return self._measurement
 
     def poll_fds(self) -> Iterable[int]:
-        """None: /proc tells nobody that something happened."""
+        """Return none: /proc does not tell when something happens."""
         return ()
 
     def service(self) -> float | None:
-        """Look at every thread once; seconds until the next look, so that looking takes 3 % of a processor at most.
+        """Look at every thread once, unless a reading did that just before. Return the seconds until the next look.
 
-        Not if that was done just before, by a reading.
+        Looking takes 3 % of one processor at most.
         """
         return self._measurement.service() if self._measurement is not None else None
 
     def wait_until_exit_is_seen(self, pid: int) -> None:
-        """Nothing to wait for: a process that has ended is a zombie at once."""
+        """Do nothing: a process that has ended is a zombie at once."""
 
     def read(self) -> Ledger:
-        """Everything since `begin`, as of now; after `end`, as of then."""
+        """Return everything since `begin`, as of now; after `end`, as of then."""
         return self._last if self._last is not None else self._running.read()
 
     def interval(self) -> Ledger:
-        """What happened since the last `interval`, or since `begin`."""
+        """Return what happened since the last `interval`, or since `begin`."""
         return self._running.interval()
 
     def end_interval(self) -> Ledger:
-        """What happened since the last `interval`, and measure no more."""
+        """Return what happened since the last `interval`, and measure no more."""
         last = self.interval()
         self.end()
         return last
 
     def end(self) -> Ledger:
-        """Everything since `begin`, as of now, and measure no more.
+        """Return everything since `begin`, as of now, and measure no more.
 
         Of a command, call it when it has ended and before it is waited for (waitid(2) with WNOWAIT): the figures of a
         zombie are complete.
@@ -115,14 +115,14 @@ class ProcSource:
         return self._last
 
     def close(self) -> None:
-        """Let go of all files; may be called at any time, more than once."""
+        """Close all files; may be called at any time, more than once."""
         if self._measurement is not None:
             self._measurement.close()
             self._measurement = None
 
 
 def _check(options: MeasureOptions, selection: Selection) -> None:
-    """Refuse what no source could follow; what only another source can is said in the ledger. Raises SelectionError."""
+    """Raise SelectionError for options that no source can follow. Those that only eBPF can are told in the ledger."""
     from headway.linux.bpf import checks
 
     checks.load(options.checks)

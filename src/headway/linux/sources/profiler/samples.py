@@ -66,7 +66,7 @@ class SampleLog:
 
 
 def _divided(chain: list[int]) -> tuple[list[int], list[int]]:
-    """The kernel's frames and the user's of a call chain, without the marks between them."""
+    """Return the kernel's frames and the user's of a call chain, without the marks between them."""
     kernel: list[int] = []
     user: list[int] = []
     into = user

@@ -58,36 +58,36 @@ class ProfileSource:
         return self._measurement
 
     def poll_fds(self) -> Iterable[int]:
-        """Readable when the source has work, or threads have come."""
+        """Return descriptors that are readable when the source has work, or threads have come."""
         return self._running.poll_fds()
 
     def service(self) -> float | None:
-        """Find new threads, and look into the buffers that are due."""
+        """Find new threads, and look into the buffers that are due. Return the seconds until the next call."""
         return self._running.service()
 
     def wait_until_exit_is_seen(self, pid: int) -> None:
-        """As the source of the ledger does."""
+        """Wait as the source of the ledger does."""
         self._running.source.wait_until_exit_is_seen(pid)
 
     def read(self) -> Ledger:
-        """The ledger so far."""
+        """Return the ledger so far."""
         return self._running.source.read()
 
     def interval(self) -> Ledger:
-        """The ledger since the last one; the profile is of all of the time."""
+        """Return the ledger since the last one; the profile is of all of the time."""
         return self._running.source.interval()
 
     def end(self) -> Ledger:
-        """The ledger of all of the time; from now on nothing is measured, and `profile` can be had."""
+        """Return the ledger of all of the time; from now on nothing is measured, and `profile` may be called."""
         self._finished = self._running.finish()
         return self._finished.ledger
 
     def end_interval(self) -> Ledger:
-        """Not of a profile: its ledger is of all of the time."""
+        """Return the ledger of all of the time, as `end` does: a profile has no intervals."""
         return self.end()
 
     def profile(self) -> Profile:
-        """What was sampled and added up until `end`, with names. May take seconds: symbols are read now."""
+        """Return what was sampled and added up until `end`, with names. May take seconds: symbols are read now."""
         if self._finished is None:
             raise RuntimeError("there is no profile yet: end() comes first")
         return self._finished.profile()

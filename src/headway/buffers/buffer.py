@@ -10,7 +10,7 @@ Into = TypeVar("Into", contravariant=True)
 
 
 class Buffer(Protocol[Into]):
-    """The records of one thread that wait to be collected. The buffer is filled without software (P1).
+    """The records of one thread that wait to be collected. The buffer is filled without software.
 
     A full buffer loses new records. Processor time is in the unit of the collector's clock: ns of CLOCK_MONOTONIC, or
     cycles of the machine. A buffer of a processor uses that clock itself as its thread's processor time.

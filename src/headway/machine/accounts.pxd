@@ -203,7 +203,7 @@ cdef inline void look_again(Machine* m, Core* c, Hart* h, int64_t cycle, bint an
 
 
 cdef inline void correct(Machine* m, Core* c, Hart* h) noexcept nogil:
-    """Move the correction from EPC and RPC to OPC, in counters and cells, if the hart is effective now (T6).
+    """Move the correction from EPC and RPC to OPC, in counters and cells, if the hart is effective now.
 
     The last instructions of a handler are executed after the correction and are part of what it corrects. EPC and the
     cell may therefore be negative until then.
@@ -362,7 +362,7 @@ cdef inline void wake(Machine* m, uint32_t block, int64_t tick) noexcept nogil:
 
 
 cdef inline void load_block(Machine* m, Core* c, Hart* h, int64_t cycle, uint32_t block) noexcept nogil:
-    """Do hwblock: the copying unit and the loading unit act at one instant (T4)."""
+    """Do hwblock: the copying unit and the loading unit act at one instant."""
     cdef int64_t tick
     cdef uint8_t* at
     cdef uint32_t word

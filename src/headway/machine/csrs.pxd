@@ -196,7 +196,7 @@ cdef inline void clear_latch(Machine* m, Core* c, Hart* h, int64_t cycle, uint32
 
 
 cdef inline void write_signals(Machine* m, Core* c, Hart* h, int64_t cycle, uint32_t value) noexcept nogil:
-    """Write hwsw, by which a program marks its regions (T5)."""
+    """Write hwsw, by which a program marks its regions."""
     cdef uint32_t cleared = h.signals & ~value & (SWNE | KPSW)
     h.signals = value & 0xFF07u
     look_again(m, c, h, cycle, not cleared)

@@ -171,7 +171,7 @@ cdef inline void handle_events(Machine* m) noexcept nogil:
 
 
 cdef inline void check_status(Machine* m, Hart* h, uint32_t value, int state) noexcept nogil:
-    """Update the poll latch (T8): a check that finds nothing begins polling, and the first that finds something ends it."""
+    """Update the poll latch: a check that finds nothing begins polling, and the first that finds something ends it."""
     if not h.latch:
         h.polled = 0 if value else <uint32_t>state
 

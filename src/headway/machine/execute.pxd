@@ -215,7 +215,7 @@ cdef inline bint is_semihosting(Machine* m, Hart* h) noexcept nogil:
 
 
 cdef inline void record(Machine* m, Hart* h, uint32_t pc) noexcept nogil:
-    """Add a record to the profile buffer. A full buffer drops it; only the count of missed records tells (P1)."""
+    """Add a record to the profile buffer. A full buffer drops it; only the count of missed records tells."""
     cdef uint32_t at, words[4]
     if h.profile_head >= h.profile_size:
         h.profile_missed += 1

@@ -100,7 +100,7 @@ def _states(cells: Iterable[RawCell], names: Mapping[int, str]) -> dict[str, Cel
 
 
 def _given_back(cell: Cell, overhead: Cell) -> tuple[Cell, Cell]:
-    """Take back the part of an overhead correction (T6) that exceeds what the state has so far.
+    """Take back the part of an overhead correction that exceeds what the state has so far.
 
     The rest of the correction would have come out of time that the state never got before the run ended.
     """

@@ -1,4 +1,4 @@
-"""A policy that looks when the thread has used the processor time in which it half fills its buffer (P3 and P4)."""
+"""A policy that looks when the thread has used the processor time in which it half fills its buffer."""
 
 from __future__ import annotations
 

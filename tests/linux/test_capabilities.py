@@ -13,6 +13,7 @@ from types import MappingProxyType
 import pytest
 from tests.linux.machines import SKYLAKE_UNIT, cpuinfo, machine, skylake
 
+from headway.errors import HeadwayError
 from headway.linux.doctor.capabilities import (
     BPF_NEEDS,
     OPTIONAL_TRACEPOINTS,
@@ -384,6 +385,16 @@ def test_ebpf_cannot_be_had_where_the_plain_shape_is_refused(tree: Tree) -> None
     kernel = FakeKernel(refused={"stat -p": "handle_sched_switch: R2 unbounded memory access"})
     assert not tree.probe(kernel)["eBPF programs"].available
     assert tree.verdict(kernel) == "eBPF programs"
+
+
+def test_a_reason_does_not_advise_to_use_proc_which_the_verdict_says(tree: Tree) -> None:
+    class Full(FakeKernel):
+        def load_programs(self, told: Callable[[str], None]) -> dict[str, str | None]:
+            raise HeadwayError("eBPF needs 104 open files: raise the limit (ulimit -n), or use --source proc")
+
+    found = tree.probe(Full())["eBPF programs"]
+    assert not found.available
+    assert found.why == "eBPF needs 104 open files: raise the limit (ulimit -n)"
 
 
 def test_root_of_a_user_namespace_is_not_privileged(tree: Tree) -> None:

@@ -1,1 +1,1 @@
-"""Sources for a running Linux: eBPF, /proc."""
+"""Measuring a running Linux: the sources (eBPF, /proc), and what they read and use."""

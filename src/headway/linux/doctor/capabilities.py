@@ -29,7 +29,7 @@ from headway.linux.bpf.libbpf import bundled, find_library
 from headway.linux.perf import perf_event as perf
 from headway.linux.perf.counters import default_set
 from headway.linux.perf.events import EventError
-from headway.linux.procfs.ids import in_user_namespace
+from headway.linux.procfs.ids import in_user_namespace, pid_namespace
 from headway.linux.procfs.mounts import Mount, parse_mounts
 from headway.linux.procfs.status import status
 
@@ -88,7 +88,6 @@ _CYCLES = perf.Event("cycles", perf.HARDWARE, 0)
 _CYCLES_OF_USER_CODE = replace(_CYCLES, exclude_kernel=True, exclude_hv=True)
 _BPF_CALLS = {"x86_64": 321, "aarch64": 280}
 _SUDO = "sudo $(command -v headway) …"
-_PROC_PID_INIT_INO = 0xEFFFFFFC
 
 
 @dataclass(frozen=True, slots=True)
@@ -744,12 +743,12 @@ def _smi(system: System) -> Capability:
 def _pid_namespace(system: System) -> Capability:
     name = "pid namespace"
     try:
-        inode = int(re.sub(r"\D", "", os.readlink(system.path("/proc/self/ns/pid"))))
+        initial = pid_namespace(system.path("/proc/self/ns/pid")) == 0
     except (OSError, ValueError):
         return Capability(name, False, "not known: /proc/self/ns/pid cannot be read")
-    if inode == _PROC_PID_INIT_INO:
-        return Capability(name, True, "the initial one: all threads of the machine can be seen")
-    return Capability(name, False, "not the initial one: only threads in it can be seen", "docker run --pid=host …")
+    if initial:
+        return Capability(name, True, "the initial one: all threads of the machine are in sight")
+    return Capability(name, False, "not the initial one: only threads in it are in sight", "docker run --pid=host …")
 
 
 def _container(system: System) -> Capability:

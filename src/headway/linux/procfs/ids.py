@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 
 from .status import status
@@ -29,10 +30,20 @@ def ids_in(fields: Mapping[str, str]) -> list[int]:
     return _numbers(fields.get("NSpid", ""))
 
 
-def pid_namespace() -> int:
-    """Return the inode number of our pid namespace; 0 for the initial one (0xeffffffc, PROC_PID_INIT_INO)."""
-    inum = os.stat("/proc/self/ns/pid").st_ino
-    return 0 if inum == 0xEFFFFFFC else inum
+_PROC_PID_INIT_INO = 0xEFFFFFFC
+"""Inode number of the initial pid namespace (include/linux/proc_ns.h)."""
+
+
+def pid_namespace(link: str | os.PathLike[str] = "/proc/self/ns/pid") -> int:
+    """Return the inode number of the pid namespace that ``link`` names; 0: it is the initial one.
+
+    Raises OSError where the link cannot be read, ValueError where it names no namespace.
+    """
+    found = re.fullmatch(r"pid:\[(\d+)\]", os.readlink(link), re.ASCII)
+    if found is None:
+        raise ValueError(f"{link} is no link to a pid namespace")
+    number = int(found[1])
+    return 0 if number == _PROC_PID_INIT_INO else number
 
 
 def _numbers(text: str) -> list[int]:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import subprocess
-from collections.abc import Callable
-from pathlib import Path
 
 import hypothesis
 import pytest
+from tests.compiling import Compile, compiler_in
 
 from headway.linux.sources.choose import may_use_bpf
 
@@ -43,19 +40,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def compile_c(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Path]:
-    """Compile a C program: ``compile_c(name, source)`` gives its path."""
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("needs a C compiler")
-    folder = tmp_path_factory.mktemp("programs")
-
-    def build(name: str, source: str) -> Path:
-        target = folder / name
-        if not target.exists():
-            path = folder / f"{name}.c"
-            path.write_text(source)
-            subprocess.run([compiler, "-O1", "-pthread", "-o", target, path], check=True)
-        return target
-
-    return build
+def compile_c(tmp_path_factory: pytest.TempPathFactory) -> Compile:
+    """Compile a C program of ``tests/programs/``: ``compile_c(name)`` returns the path of the executable."""
+    return compiler_in(tmp_path_factory.mktemp("programs"))

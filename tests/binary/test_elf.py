@@ -10,28 +10,20 @@ import shutil
 import struct
 import subprocess
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from tests.compiling import Compile
 
 from headway.binary.elf import ElfError, Image, Kind
 from headway.linux.procfs.maps import mappings
 
-SOURCE = """
-#include <stdio.h>
-int table[100] = {1}, zero[50];
-__attribute__((noinline)) static int inner(int n) { __asm__ volatile("" : "+r"(n)); return n; }
-__attribute__((noinline)) int outer(int n) { return inner(n) + table[n & 7] + zero[n & 7]; }
-int main(void) { return outer(0) == 5; }
-"""
-
 
 @pytest.fixture(scope="module")
-def program(compile_c: Callable[[str, str], Path]) -> Path:
-    return compile_c("elf", SOURCE)
+def program(compile_c: Compile) -> Path:
+    return compile_c("elf")
 
 
 def tool(name: str) -> str:
@@ -76,8 +68,8 @@ def assert_readable_or_refused(data: bytes) -> None:
 
 
 @pytest.fixture(scope="module")
-def small(compile_c: Callable[[str, str], Path]) -> bytes:
-    return compile_c("elf", SOURCE).read_bytes()
+def small(compile_c: Compile) -> bytes:
+    return compile_c("elf").read_bytes()
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -14,24 +14,11 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.compiling import PROGRAMS
 from tests.trace.elves import END, LINE_7, at, unit
 from tests.trace.elves import elf as with_section
 
 from headway.binary.lines import Lines
-
-SOURCE = """
-int total;
-static int sum(int to) {
-  for (int i = 0; i < to; i++)
-    total += i;
-  return total;
-}
-__attribute__((noinline)) int twice(int x) {
-#line 77 "folder/other.h"
-  return 2 * x;
-}
-void _start(void) { sum(twice(total)); }
-"""
 
 
 @pytest.fixture(scope="module", params=[2, 3, 4, 5])
@@ -39,13 +26,13 @@ def elf(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     """A program for ARM, with line tables of each version."""
     pytest.importorskip("ziglang", reason="needs a compiler for ARM")
     folder: Path = tmp_path_factory.mktemp("lines")
-    (folder / "six.c").write_text(SOURCE)
     target = ["-target", "arm-freestanding-eabi", "-mcpu=cortex_a7", "-nostdlib", "-static", "-O1", "-g"]
     compiler = [sys.executable, "-m", "ziglang", "cc", *target, f"-gdwarf-{request.param}"]
-    built = subprocess.run([*compiler, "six.c", "-o", "six.elf"], cwd=folder, capture_output=True, check=False)
+    command = [*compiler, str(PROGRAMS / "lines.c"), "-o", str(folder / "lines.elf")]
+    built = subprocess.run(command, capture_output=True, check=False)
     if built.returncode:
         pytest.skip(f"the compiler does not build for ARM: {built.stderr.decode()[-200:]}")
-    return (folder / "six.elf").read_bytes()
+    return (folder / "lines.elf").read_bytes()
 
 
 def as_pyelftools_reads(elf: bytes) -> dict[int, str]:
@@ -71,7 +58,7 @@ def as_pyelftools_reads(elf: bytes) -> dict[int, str]:
 def test_lines_are_those_that_another_library_reads(elf: bytes) -> None:
     lines, wanted = Lines(elf), as_pyelftools_reads(elf)
     assert {address: lines.at(address) for address in wanted} == wanted
-    assert {name.partition(":")[0] for name in wanted.values() if name} == {"six.c", "other.h"}
+    assert {name.partition(":")[0] for name in wanted.values() if name} == {"lines.c", "other.h"}
     assert "other.h:77" in wanted.values()
     assert [lines.at(address) for address in (0, min(wanted) - 2, max(wanted) + 2, 1 << 32, -1)] == [""] * 5
 

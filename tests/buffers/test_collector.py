@@ -6,9 +6,9 @@ import os
 import select
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
+from tests.compiling import Compile
 
 from headway.buffers.collector import GRAIN, Collector
 from headway.buffers.policies.cpu_time import CpuTime, Usual
@@ -21,7 +21,7 @@ from headway.linux.perf.sampler import POLICIES, Sampler
 from headway.linux.perf.thread_buffers import EXIT
 
 from .fleet import MS, SECOND, ModelBuffer, Phase
-from .test_perf import PROGRAM, program
+from .test_perf import program
 
 
 class Clock:
@@ -172,8 +172,8 @@ def test_looks_that_are_due_together_are_taken_in_one_waking(collector: Collecto
 
 @pytest.mark.root
 @pytest.mark.parametrize("name", POLICIES)
-def test_each_policy_collects_the_same_of_a_real_program(name: str, compile_c: Callable[[str, str], Path]) -> None:
-    with program(compile_c("later", PROGRAM)) as process:
+def test_each_policy_collects_the_same_of_a_real_program(name: str, compile_c: Compile) -> None:
+    with program(compile_c("later")) as process:
         assert process.stdin is not None
         try:
             sampler = Sampler([process.pid], Sampling(frequency=2000, pages=1), policy=POLICIES[name])

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import IO
 
 import numpy
 import pytest
+from tests.compiling import Compile
 
 from headway.errors import HeadwayError, SelectionError
 from headway.linux.perf.perf_event import HARDWARE, Event
@@ -132,34 +133,6 @@ def test_what_cannot_be_sampled_is_said() -> None:
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-PROGRAM = """
-#include <pthread.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <time.h>
-#include <unistd.h>
-#include <sys/wait.h>
-
-static void burn(int ms) {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    uint64_t end = t.tv_sec * 1000000000ull + t.tv_nsec + ms * 1000000ull;
-    do clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); while (t.tv_sec * 1000000000ull + t.tv_nsec < end);
-}
-static void *work(void *unused) { burn(150); return unused; }
-int main(void) {
-    pthread_t threads[4];
-    getchar();
-    for (int i = 0; i < 4; i++) { pthread_create(&threads[i], 0, work, 0); usleep(20000); }
-    for (int i = 0; i < 4; i++) pthread_join(threads[i], 0);
-    if (!fork()) { work(0); _exit(0); }
-    wait(0);
-    getchar();
-    return 0;
-}
-"""
-
-
 @contextmanager
 def program(path: Path) -> Iterator[subprocess.Popen[bytes]]:
     process = subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
@@ -194,8 +167,8 @@ def follow(pid: int, start: IO[bytes]) -> tuple[SampledThreads, list[PerfBuffer]
 
 
 @pytest.mark.root
-def test_threads_and_processes_that_come_later_are_sampled(compile_c: Callable[[str, str], Path]) -> None:
-    with program(compile_c("later", PROGRAM)) as process:
+def test_threads_and_processes_that_come_later_are_sampled(compile_c: Compile) -> None:
+    with program(compile_c("later")) as process:
         assert process.stdin is not None
         sampled, ended, tray = follow(process.pid, process.stdin)
     check(process.pid, sampled, ended, tray)
@@ -215,14 +188,14 @@ def check(pid: int, sampled: SampledThreads, ended: list[PerfBuffer], tray: Tray
 
 
 @pytest.mark.root
-def test_without_privileges_as_well(compile_c: Callable[[str, str], Path]) -> None:
+def test_without_privileges_as_well(compile_c: Compile) -> None:
     """The same as nobody: then what tells of tasks is opened for each thread, and inherited."""
     paranoid = int(Path("/proc/sys/kernel/perf_event_paranoid").read_text())
     if paranoid > 2:
         pytest.skip("kernel.perf_event_paranoid forbids users to sample their own threads")
     with TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
-        as_nobody(Path(shutil.copy(compile_c("later", PROGRAM), folder)))
+        as_nobody(Path(shutil.copy(compile_c("later"), folder)))
 
 
 def as_nobody(path: Path) -> None:

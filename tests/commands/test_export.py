@@ -19,6 +19,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from tests.compiling import script
 from tests.perfetto import read
 from tests.recordings import Run, document
 
@@ -145,19 +146,11 @@ def test_a_full_disk_is_said(recorded: Path) -> None:
             assert "No space left" in text
 
 
-_SHOWN_AT_ONCE = """
-from headway.cli import progress_bar
-from headway.commands import main
-progress_bar.LATENCY = 0.0
-main()
-"""
-
-
 def test_a_long_export_shows_on_a_terminal_how_far_it_is(recorded: Path, tmp_path: Path) -> None:
     for quiet in ([], ["-q"]):
         ours, theirs = pty.openpty()
         words = ["export", recorded, "--to", "chrome", "-o", tmp_path / "out", *quiet]
-        command = [sys.executable, "-c", _SHOWN_AT_ONCE, *map(str, words)]
+        command = [*script("progress_shown_at_once"), *map(str, words)]
         done = subprocess.run(command, stderr=theirs, env={**os.environ, "TERM": "xterm"}, check=False)
         os.close(theirs)
         text = b""
@@ -192,21 +185,10 @@ def test_what_is_damaged_is_said_and_the_rest_exported(recorded: Path, tmp_path:
     assert read((tmp_path / "out").read_bytes()).slices
 
 
-_ECHO = """
-import queue, threading, time
-there, back = queue.Queue(), queue.Queue()
-def echo():
-    while (word := there.get()) is not None: back.put(word)
-thread = threading.Thread(target=echo); thread.start()
-for word in range(50): there.put(word); back.get()
-there.put(None); thread.join(); time.sleep(0.01)
-"""
-
-
 @pytest.mark.root
 def test_the_trace_of_a_real_program_is_what_the_kernel_counted(tmp_path: Path) -> None:
     path, out = tmp_path / "run.hw", tmp_path / "run.pftrace"
-    done = subprocess.run([*HEADWAY, "record", "-q", "-o", path, "--", sys.executable, "-c", _ECHO], check=False)
+    done = subprocess.run([*HEADWAY, "record", "-q", "-o", path, "--", *script("queue_echo")], check=False)
     assert done.returncode == 0
     assert export(path, "--to", "perfetto", "-o", out).stderr == b""
     with Recording(path) as recording:

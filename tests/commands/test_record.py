@@ -10,12 +10,13 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from random import Random
 
 import pytest
 from click.testing import CliRunner
+from tests.compiling import Compile
 
 from headway.cli.parameters import Size
 from headway.commands import record as command
@@ -241,38 +242,9 @@ def test_stat_does_not_load_what_recordings_need() -> None:
     assert done.stdout == "set()\n"
 
 
-Compiler = Callable[[str, str], Path]
-
-TWO_THREADS = r"""
-#include <pthread.h>
-#include <unistd.h>
-#include <sys/syscall.h>
-static int pipes[2][2];
-static void *answer(void *unused) {
-    char byte;
-    while (read(pipes[0][0], &byte, 1) == 1) write(pipes[1][1], &byte, 1);
-    return unused;
-}
-int main(void) {
-    pthread_t thread;
-    char byte = 0;
-    pipe(pipes[0]); pipe(pipes[1]);
-    pthread_create(&thread, 0, answer, 0);
-    for (int i = 0; i < 20000; i++) {
-        for (int j = 0; j < 10; j++) syscall(SYS_getppid);
-        write(pipes[0][1], &byte, 1);
-        read(pipes[1][0], &byte, 1);
-    }
-    close(pipes[0][1]);
-    pthread_join(thread, 0);
-    return 7;
-}
-"""
-
-
 @pytest.mark.root
-def test_a_real_program(tmp_path: Path, compile_c: Compiler) -> None:
-    program = compile_c("two-threads", TWO_THREADS)
+def test_a_real_program(tmp_path: Path, compile_c: Compile) -> None:
+    program = compile_c("two_threads")
     path = tmp_path / "run.hw"
     done = subprocess.run([*HEADWAY, "record", "-o", path, "--", program], capture_output=True, text=True)
     assert done.returncode == 7, done.stderr
@@ -295,8 +267,8 @@ def test_a_real_program(tmp_path: Path, compile_c: Compiler) -> None:
 
 
 @pytest.mark.root
-def test_the_whole_machine_within_a_limit(tmp_path: Path, compile_c: Compiler) -> None:
-    program = compile_c("two-threads", TWO_THREADS)
+def test_the_whole_machine_within_a_limit(tmp_path: Path, compile_c: Compile) -> None:
+    program = compile_c("two_threads")
     path = tmp_path / "run.hw"
     arguments = [*HEADWAY, "record", "-a", "--max-size", "1M", "-o", str(path), "--", str(program)]
     done = subprocess.run(arguments, capture_output=True, text=True)

@@ -24,6 +24,7 @@ from typing import Any
 
 import click
 import pytest
+from tests.compiling import Compile, script
 
 from headway.commands.serve import command
 from headway.errors import HeadwayError
@@ -304,16 +305,9 @@ def index(samples: Samples, name: str) -> float:
     return sum(value for labels, value in samples["headway_thread_index_seconds_total"] if labels["index"] == name)
 
 
-BUSY = """
-import threading, time
-threading.Thread(target=lambda: time.sleep(60), daemon=True).start()
-while True: sum(range(999))
-"""
-
-
 @each_source
 def test_what_a_process_does_is_served_and_only_grows(source: str) -> None:
-    with program(sys.executable, "-c", BUSY) as pid, serving("--source", source, "-p", str(pid), "-I", "50") as server:
+    with program(*script("busy")) as pid, serving("--source", source, "-p", str(pid), "-I", "50") as server:
         first = server.samples()
         before, second = times(first), first
         deadline = time.monotonic() + 60
@@ -455,22 +449,12 @@ def test_the_page_and_what_is_refused() -> None:
 
 
 BROWSER = next((name for name in ("chromium", "chromium-browser", "google-chrome") if shutil.which(name)), None)
-HOSTILE = """
-import ctypes, threading, time
-libc = ctypes.CDLL(None)
-def named(name):
-    libc.prctl(15, name)
-    time.sleep(600)
-for name in (b"<b>bold</b>", b"</script><i>", b"a&lt;b\\"'", b"\\xe2\\x80\\xaeevil", b"\\x1b[31mred", b"\\xff\\xfe"):
-    threading.Thread(target=named, args=(name,), daemon=True).start()
-time.sleep(600)
-"""
 
 
 @pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
 def test_a_browser_shows_the_page_whatever_threads_call_themselves(tmp_path: Path) -> None:
     assert BROWSER is not None
-    with program(sys.executable, "-c", HOSTILE) as pid, serving("-p", str(pid), "--group-by", "thread") as server:
+    with program(*script("hostile_thread_names")) as pid, serving("-p", str(pid), "--by", "thread") as server:
         words = ["--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}", "--dump-dom"]
         words += ["--virtual-time-budget=8000", "--enable-logging=stderr", f"http://127.0.0.1:{server.port}/"]
         shown = subprocess.run([BROWSER, *words], capture_output=True, text=True, timeout=120, check=True)
@@ -650,10 +634,10 @@ def test_if_who_measures_is_killed_the_listener_ends() -> None:
 
 @each_source
 def test_after_many_short_threads_only_some_series_are_left_and_no_time_is_lost(
-    source: str, compile_c: Callable[[str, str], Path]
+    source: str, compile_c: Compile
 ) -> None:
-    storm = compile_c("storm", STORM)
-    options = ["--source", source, "--group-by", "thread", "--max-series", "200", "-I", "20"]
+    storm = compile_c("thread_storm")
+    options = ["--source", source, "--by", "thread", "--max-series", "200", "-I", "20"]
     with serving(*options, "--", str(storm)) as server:
         seen, was = 0.0, 0.0
         deadline = time.monotonic() + 60
@@ -675,24 +659,6 @@ def test_after_many_short_threads_only_some_series_are_left_and_no_time_is_lost(
         os.kill(int(Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()[1]), 9)
         server.process.wait(timeout=60)
     assert seen > (500 if source == "bpf" else 0)
-
-
-STORM = """
-#include <pthread.h>
-#include <unistd.h>
-static void *end(void *x) { return x; }
-int main(void)
-{
-	pthread_t t[20];
-	for (;;) {
-		for (int i = 0; i < 20; i++)
-			pthread_create(&t[i], 0, end, 0);
-		for (int i = 0; i < 20; i++)
-			pthread_join(t[i], 0);
-		usleep(2000);
-	}
-}
-"""
 
 
 # ---- with the programs that it is made for ----

@@ -12,12 +12,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
+from tests.compiling import Compile
 
 from headway.linux.sources.choose import may_use_bpf
 from headway.views.json import schema
@@ -27,8 +27,6 @@ STAT = [*HEADWAY, "stat"]
 SOURCES = [pytest.param("bpf", marks=pytest.mark.root), "proc"]
 """Each test with one of them runs with both, where that is possible."""
 WITHOUT_PRIVILEGES = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all"]
-
-Compiler = Callable[[str, str], Path]
 each_source = pytest.mark.parametrize("source", SOURCES)
 
 
@@ -505,19 +503,7 @@ def test_an_interrupt_ends_measuring_others_with_a_report(source: str, tmp_path:
     assert len(checked(report)) > 1
 
 
-SETUID = """
-#include <fcntl.h>
-#include <unistd.h>
-int main(int argc, char **argv) {
-    if (setuid(0)) return 1;
-    close(open(argv[1], O_CREAT | O_WRONLY, 0644));
-    usleep(3000000);
-    return getuid() == 0 && geteuid() == 0 ? 5 : 2;
-}
-"""
-
-
-def test_a_setuid_command_keeps_its_rights_and_cannot_be_terminated(compile_c: Compiler) -> None:
+def test_a_setuid_command_keeps_its_rights_and_cannot_be_terminated(compile_c: Compile) -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root to make a setuid program")
     nobody: dict[str, Any] = {"user": "nobody", "group": "nogroup", "extra_groups": []}
@@ -529,7 +515,7 @@ def test_a_setuid_command_keeps_its_rights_and_cannot_be_terminated(compile_c: C
         folder = Path(open_to_all)
         folder.chmod(0o755)
         program, ready = folder / "setuid", folder / "ready"
-        shutil.copy(compile_c("setuid", SETUID), program)
+        shutil.copy(compile_c("setuid"), program)
         program.chmod(0o4755)
         process = subprocess.Popen([*STAT, "-q", "--", program, ready], stderr=subprocess.PIPE, text=True, **nobody)
         wait_for(ready, process)

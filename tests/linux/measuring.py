@@ -14,14 +14,6 @@ from headway.linux.options import MeasureOptions, Selection
 from headway.model import KNOWN_LOSSES, Cell, Kind, Ledger, Thread, interrupt_time, merge, violations
 from headway.session.measure import observe
 
-SPINNER_AND_SLEEPERS = (
-    "import threading,time\n"
-    "def spin():\n while True: pass\n"
-    "for f in (spin, lambda: time.sleep(60), lambda: threading.Event().wait(60)):\n"
-    " threading.Thread(target=f).start()\n"
-    "print(flush=True); time.sleep(60)"
-)
-"""A Python program of four threads, one of which computes; it says when all are there."""
 NO_OPTIONS = MeasureOptions()
 NO_SELECTION = Selection()
 

@@ -6,10 +6,9 @@ import os
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
+from tests.compiling import Compile, script
 
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.sources.ebpf import causes as naming
@@ -20,24 +19,6 @@ from .measuring import measure, measure_intervals, only, python
 
 pytestmark = pytest.mark.root
 
-Compiler = Callable[[str, str], Path]
-HEAD = """
-#define _GNU_SOURCE
-#include <pthread.h>
-#include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <linux/futex.h>
-static void nap(long ms) { struct timespec t = {ms / 1000, ms % 1000 * 1000000}; nanosleep(&t, 0); }
-static void name(const char *text) { prctl(PR_SET_NAME, text); }
-static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec + t.tv_nsec / 1e9; }
-"""
-
 
 WHY = MeasureOptions(why=True)
 NO_ROOM = "causes_without_room"
@@ -47,58 +28,20 @@ def behind(thread: Thread, state: str, kind: Behind) -> dict[str, Cause]:
     return {cause.name: cause for cause in thread.causes if cause.state == state and cause.behind is kind}
 
 
-MUTEX = (
-    HEAD
-    + """
-pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static void *wait(void *none) {
-    name("waiter");
-    for (int i = 0; i < 20; i++) { pthread_mutex_lock(&lock); pthread_mutex_unlock(&lock); nap(2); }
-    return 0;
-}
-static void *hold(void *none) {
-    name("holder");
-    for (int i = 0; i < 30; i++) { pthread_mutex_lock(&lock); nap(10); pthread_mutex_unlock(&lock); nap(1); }
-    return 0;
-}
-int main(void) {
-    pthread_t a, b;
-    pthread_create(&b, 0, hold, 0); nap(2); pthread_create(&a, 0, wait, 0);
-    pthread_join(a, 0); pthread_join(b, 0); nap(300);
-}
-"""
-)
-
-
-def test_a_mutex_is_named_by_its_symbol_and_the_wait_ended_by_who_held_it(compile_c: Compiler) -> None:
-    ledger, _ = measure(compile_c("why-mutex", MUTEX), options=WHY)
+def test_a_mutex_is_named_by_its_symbol_and_the_wait_ended_by_who_held_it(compile_c: Compile) -> None:
+    ledger, _ = measure(compile_c("why_mutex"), options=WHY)
     waiter, holder = only(ledger, "waiter"), only(ledger, "holder")
     waited = waiter.states["wait.futex"]
     objects, wakers = behind(waiter, "wait.futex", Behind.OBJECT), behind(waiter, "wait.futex", Behind.WAKER)
-    assert set(objects) == {"why-mutex: lock"}
-    assert objects["why-mutex: lock"].time == waited.time
-    assert objects["why-mutex: lock"].count == waited.count
+    assert set(objects) == {"why_mutex: lock"}
+    assert objects["why_mutex: lock"].time == waited.time
+    assert objects["why_mutex: lock"].count == waited.count
     assert wakers["holder"].tid == holder.tid
     assert wakers["holder"].time == waited.time
 
 
-def test_what_a_thread_waits_for_in_vain_is_named_though_the_wait_never_ends(compile_c: Compiler) -> None:
-    source = (
-        HEAD
-        + """
-pthread_mutex_t first = PTHREAD_MUTEX_INITIALIZER, second = PTHREAD_MUTEX_INITIALIZER;
-pthread_barrier_t both;
-static void *other(void *none) {
-    name("other"); pthread_mutex_lock(&second); pthread_barrier_wait(&both); pthread_mutex_lock(&first); return 0;
-}
-int main(void) {
-    pthread_t t; pthread_barrier_init(&both, 0, 2); pthread_mutex_lock(&first); pthread_create(&t, 0, other, 0);
-    pthread_barrier_wait(&both); nap(50); puts("ready"); fflush(stdout);
-    pthread_mutex_lock(&second); return 0;
-}
-"""
-    )
-    with subprocess.Popen([compile_c("why-deadlock", source)], stdout=subprocess.PIPE) as process:
+def test_what_a_thread_waits_for_in_vain_is_named_though_the_wait_never_ends(compile_c: Compile) -> None:
+    with subprocess.Popen([compile_c("why_deadlock")], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         try:
             process.stdout.readline()
@@ -110,34 +53,17 @@ int main(void) {
     assert len(intervals) >= 3
     for ledger in (whole, *intervals):
         for thread in ledger.threads:
-            lock = "why-deadlock: first" if thread.name == "other" else "why-deadlock: second"
+            lock = "why_deadlock: first" if thread.name == "other" else "why_deadlock: second"
             (cause,) = (c for c in thread.causes if c.behind is Behind.OBJECT)
             assert (cause.name, cause.time) == (lock, thread.states["wait.futex"].time)
             assert not [c for c in thread.causes if c.behind is Behind.WAKER]
 
 
-def test_a_condition_variable_is_one_thing_whichever_of_its_words_is_waited_for(compile_c: Compiler) -> None:
-    source = (
-        HEAD
-        + """
-pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; pthread_cond_t cond = PTHREAD_COND_INITIALIZER; int turn;
-static void *wait(void *none) {
-    name("waiter"); pthread_mutex_lock(&lock);
-    while (turn < 100) pthread_cond_wait(&cond, &lock);
-    pthread_mutex_unlock(&lock); return 0;
-}
-int main(void) {
-    pthread_t t; name("signaller"); pthread_create(&t, 0, wait, 0);
-    for (int i = 0; i < 100; i++) { nap(5); pthread_mutex_lock(&lock); turn++; pthread_cond_signal(&cond);
-                                   pthread_mutex_unlock(&lock); }
-    pthread_join(t, 0); nap(600);
-}
-"""
-    )
-    ledger, _ = measure(compile_c("why-cond", source), options=WHY)
+def test_a_condition_variable_is_one_thing_whichever_of_its_words_is_waited_for(compile_c: Compile) -> None:
+    ledger, _ = measure(compile_c("why_cond"), options=WHY)
     objects = behind(only(ledger, "waiter"), "wait.futex", Behind.OBJECT)
-    assert set(objects) <= {"why-cond: cond", "why-cond: lock"}
-    assert objects["why-cond: cond"].count > 30
+    assert set(objects) <= {"why_cond: cond", "why_cond: lock"}
+    assert objects["why_cond: cond"].count > 30
     assert behind(only(ledger, "waiter"), "wait.futex", Behind.WAKER)["signaller"].count > 30
 
 
@@ -180,26 +106,17 @@ def test_what_is_read_from_is_named_and_who_wrote_to_it(code: str, state: str, b
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
 def test_a_waker_on_another_processor_is_named_whoever_completes_the_wake_up_there() -> None:
     here, there = sorted(os.sched_getaffinity(0))[:2]
-    code = (
-        "import os,time\n"
-        "a,b = os.pipe(); c,d = os.pipe()\n"
-        "if os.fork() == 0:\n"
-        f"    os.sched_setaffinity(0, {{{there}}})\n"
-        "    for _ in range(500): os.read(a, 1); os.write(d, b'x')\n"
-        "    os._exit(0)\n"
-        f"os.sched_setaffinity(0, {{{here}}})\n"
-        "for _ in range(500): time.sleep(.0003); os.write(b, b'x'); os.read(c, 1)\n"
-    )
-    one, other = sorted(measure(*python(code), options=WHY)[0].threads, key=lambda t: t.birth)
+    ledger, _ = measure(*script("two_processors", str(here), str(there)), options=WHY)
+    one, other = sorted(ledger.threads, key=lambda t: t.birth)
     for reader, writer in ((one, other), (other, one)):
         wakers = [c for c in reader.causes if c.state == "wait.pipe" and c.behind is Behind.WAKER]
         assert {cause.tid for cause in wakers} == {writer.tid}
         assert sum(cause.time for cause in wakers) == reader.states["wait.pipe"].time
 
 
-def test_a_sleep_is_ended_by_the_timers_interrupt(compile_c: Compiler) -> None:
+def test_a_sleep_is_ended_by_the_timers_interrupt(compile_c: Compile) -> None:
     """But for one that comes while a processor runs what the kernel does not show."""
-    program = compile_c("why-sleep", HEAD + "int main(void) { for (int i = 0; i < 20; i++) nap(10); }")
+    program = compile_c("why_sleep")
     ledger, _ = measure(program, options=WHY)
     (thread,) = ledger.threads
     wakers = behind(thread, "wait.sleep", Behind.WAKER)
@@ -208,22 +125,8 @@ def test_a_sleep_is_ended_by_the_timers_interrupt(compile_c: Compiler) -> None:
     assert 0.7 * slept < sum(cause.time for cause in wakers.values()) <= slept
 
 
-BUSY = (
-    HEAD
-    + """
-static void *busy(void *text) { name(text); for (double end = now() + 0.6; now() < end;); return 0; }
-int main(void) {
-    cpu_set_t one; CPU_ZERO(&one); CPU_SET(sched_getcpu(), &one); sched_setaffinity(0, sizeof one, &one);
-    pthread_t a, b;
-    pthread_create(&a, 0, busy, "first"); pthread_create(&b, 0, busy, "second");
-    pthread_join(a, 0); pthread_join(b, 0);
-}
-"""
-)
-
-
-def test_of_two_busy_threads_on_one_processor_each_names_the_other(compile_c: Compiler) -> None:
-    ledger, _ = measure(compile_c("why-busy", BUSY), options=WHY)
+def test_of_two_busy_threads_on_one_processor_each_names_the_other(compile_c: Compile) -> None:
+    ledger, _ = measure(compile_c("why_busy"), options=WHY)
     first, second = only(ledger, "first"), only(ledger, "second")
     for one, other in ((first, second), (second, first)):
         holders = [cause for cause in one.causes if cause.behind is Behind.HOLDER]
@@ -234,66 +137,30 @@ def test_of_two_busy_threads_on_one_processor_each_names_the_other(compile_c: Co
         assert told > 0.8 * ready
 
 
-def test_of_a_thread_that_stays_on_one_processor_it_is_known_who_had_it_be_it_nobody(compile_c: Compiler) -> None:
-    source = (
-        HEAD
-        + """
-int main(void) {
-    cpu_set_t one; CPU_ZERO(&one); CPU_SET(sched_getcpu(), &one); sched_setaffinity(0, sizeof one, &one);
-    for (int i = 0; i < 300; i++) nap(1);
-}
-"""
-    )
-    (thread,) = measure(compile_c("why-naps", source), options=WHY)[0].threads
+def test_of_a_thread_that_stays_on_one_processor_it_is_known_who_had_it_be_it_nobody(compile_c: Compile) -> None:
+    (thread,) = measure(compile_c("why_naps"), options=WHY)[0].threads
     ready = thread.states["ready"].time
     assert 0.6 * ready < sum(cause.time for cause in thread.causes if cause.behind is Behind.HOLDER) <= ready
 
 
 @pytest.mark.skipif(sysconfig.get_config_var("Py_GIL_DISABLED") == 1, reason="this Python has no GIL")
 def test_waiting_for_the_gil_is_told_from_waiting_for_other_locks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(naming, "NAMING_SHARE", 1)  # look as often as it takes, however slow a look is
-    busy = (
-        "import threading,time\n"
-        "def f():\n"
-        "    end = time.monotonic() + 2\n"
-        "    while time.monotonic() < end: sum(range(1000))\n"
-        "ts = [threading.Thread(target=f) for _ in range(3)]\n"
-        "[t.start() for t in ts]; [t.join() for t in ts]"
-    )
-    threads = sorted(measure(*python(busy), options=WHY)[0].threads, key=lambda t: t.birth)[1:]
+    monkeypatch.setattr(ebpf, "NAMING_SHARE", 1)  # look as often as it takes, however slow a look is
+    threads = sorted(measure(*script("gil_contention"), options=WHY)[0].threads, key=lambda t: t.birth)[1:]
     for thread in threads:
         gil = thread.states["wait.gil"]
         assert behind(thread, "wait.gil", Behind.OBJECT)["Python's GIL"].time == gil.time
         assert sum(c.time for c in behind(thread, "wait.gil", Behind.WAKER).values()) <= gil.time
         assert gil.time > thread.states.get("wait.futex", type(gil)()).time
-    plain = (
-        "import threading,time\n"
-        "lock = threading.Lock(); lock.acquire()\n"
-        "def f():\n"
-        "    with lock: pass\n"
-        "t = threading.Thread(target=f); t.start(); time.sleep(.5); lock.release(); t.join()"
-    )
-    _, thread = sorted(measure(*python(plain), options=WHY)[0].threads, key=lambda t: t.birth)
+    _, thread = sorted(measure(*script("lock_contention"), options=WHY)[0].threads, key=lambda t: t.birth)
     (lock,) = (cause for cause in thread.causes if cause.time > 400_000_000 and cause.behind is Behind.OBJECT)
     assert lock.state == "wait.futex"
     assert "GIL" not in lock.name
 
 
-ADDRESSES = (
-    HEAD
-    + """
-int words[3000];
-int main(int argc, char **argv) {
-    struct timespec t = {0, 1000};
-    for (int i = 0; i < atoi(argv[1]); i++) syscall(SYS_futex, &words[i], FUTEX_WAIT_PRIVATE, 0, &t, 0, 0);
-}
-"""
-)
-
-
-def test_causes_for_which_there_is_no_room_are_counted(compile_c: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "CAUSES", 256)
-    ledger, _ = measure(compile_c("why-addresses", ADDRESSES), "3000", options=WHY, allowed=[NO_ROOM])
+def test_causes_for_which_there_is_no_room_are_counted(compile_c: Compile, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ebpf, "CAUSES", 256)
+    ledger, _ = measure(compile_c("why_addresses"), "3000", options=WHY, allowed=[NO_ROOM])
     assert ledger.losses["causes_without_room"] > 2_000
     (thread,) = ledger.threads
     told = sum(c.count for c in thread.causes if c.behind is Behind.OBJECT and c.state == "wait.futex")
@@ -301,18 +168,18 @@ def test_causes_for_which_there_is_no_room_are_counted(compile_c: Compiler, monk
 
 
 def test_a_lock_of_a_process_that_has_ended_unseen_shows_its_address(
-    compile_c: Compiler, monkeypatch: pytest.MonkeyPatch
+    compile_c: Compile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(naming, "NAMING_SECONDS", (60.0, 60.0))
-    ledger, _ = measure(compile_c("why-mutex", MUTEX), options=WHY)
+    monkeypatch.setattr(ebpf, "NAMING_SECONDS", (60.0, 60.0))
+    ledger, _ = measure(compile_c("why_mutex"), options=WHY)
     waiter = only(ledger, "waiter")
     (lock,) = behind(waiter, "wait.futex", Behind.OBJECT).values()
     assert lock.name.startswith("futex 0x")
     assert lock.time == waiter.states["wait.futex"].time
 
 
-def test_in_every_interval_the_causes_are_within_the_states(compile_c: Compiler) -> None:
-    _, intervals = measure_intervals(0.05, compile_c("why-mutex", MUTEX), options=WHY)
+def test_in_every_interval_the_causes_are_within_the_states(compile_c: Compile) -> None:
+    _, intervals = measure_intervals(0.05, compile_c("why_mutex"), options=WHY)
     counts = [
         cause.count
         for ledger in intervals
@@ -329,29 +196,22 @@ def test_in_every_interval_the_causes_are_within_the_states(compile_c: Compiler)
     assert 0 < sum(counts) <= sum(cells)
 
 
-def test_forked_and_executed_programs_have_their_own_locks_only(compile_c: Compiler) -> None:
-    mutex = compile_c("why-mutex", MUTEX)
+def test_forked_and_executed_programs_have_their_own_locks_only(compile_c: Compile) -> None:
+    mutex = compile_c("why_mutex")
     ledger, _ = measure("sh", "-c", f"{mutex} & {mutex}; wait", options=WHY)
     waiters = [t for t in ledger.threads if t.name == "waiter"]
     holders = {t.pid: t for t in ledger.threads if t.name == "holder"}
     assert len(waiters) == 2
     for waiter in waiters:
-        assert set(behind(waiter, "wait.futex", Behind.OBJECT)) == {"why-mutex: lock"}
+        assert set(behind(waiter, "wait.futex", Behind.OBJECT)) == {"why_mutex: lock"}
         assert behind(waiter, "wait.futex", Behind.WAKER)["holder"].tid == holders[waiter.pid].tid
-    exec_ = compile_c(
-        "why-exec",
-        HEAD
-        + """
-static void *run(void *path) { nap(50); execl(path, path, (char *)0); return 0; }
-int main(int argc, char **argv) { pthread_t t; pthread_create(&t, 0, run, argv[1]); pthread_join(t, 0); }
-""",
-    )
+    exec_ = compile_c("why_exec")
     measure_intervals(0.05, exec_, mutex, options=WHY)
     executed, _ = measure(exec_, mutex, options=WHY)
-    assert set(behind(only(executed, "waiter"), "wait.futex", Behind.OBJECT)) == {"why-mutex: lock"}
+    assert set(behind(only(executed, "waiter"), "wait.futex", Behind.OBJECT)) == {"why_mutex: lock"}
 
 
-def test_what_is_behind_an_index_is_shown(compile_c: Compiler) -> None:
+def test_what_is_behind_an_index_is_shown(compile_c: Compile) -> None:
     report = subprocess.run(
         [
             sys.executable,
@@ -362,12 +222,12 @@ def test_what_is_behind_an_index_is_shown(compile_c: Compiler) -> None:
             "wait",
             "-q",
             "--",
-            compile_c("why-mutex", MUTEX),
+            compile_c("why_mutex"),
         ],
         capture_output=True,
         text=True,
         check=True,
         env={**os.environ, "COLUMNS": "100"},
     ).stderr
-    assert "for why-mutex: lock" in report
+    assert "for why_mutex: lock" in report
     assert "by  holder" in report

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.compiling import Compile
 
 from headway.errors import SelectionError
 from headway.linux.bpf import _memory, checks
@@ -237,41 +238,28 @@ def test_any_file_gives_checks_or_one_sentence(tmp_path: Path, content: bytes) -
 
 # ---- what they do ----
 
-WATCH = """
-#include <fcntl.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-int main(int argc, char **argv) { /* looks for a file that never comes; then at one that is there */
-    for (int i = 0; i < 50000; i++) if (!syscall(SYS_access, "/no/such/file", F_OK)) return 1;
-    for (int i = 0; i < 1000; i++) if (syscall(SYS_access, "/", F_OK)) return 1;
-    return 0;
-}
-"""
-
 
 @pytest.mark.root
 @pytest.mark.skipif("access" not in numbers(), reason="this architecture has no access(2)")
-def test_a_check_of_the_users_is_polling(compile_c: Callable[[str, str], Path], file: Callable[[str], str]) -> None:
+def test_a_check_of_the_users_is_polling(compile_c: Compile, file: Callable[[str], str]) -> None:
     path = file('[check.access]\nalways = true\nnot_ready = ["ENOENT"]\nabout = 1\n')
     for _ in range(5):  # an interruption of 20 ms is as long as half of it
-        thread = only(measure(compile_c("watch", WATCH), options=MeasureOptions(checks=path))[0])
+        thread = only(measure(compile_c("watch"), options=MeasureOptions(checks=path))[0])
         if not_polled(thread) < 0.2:
             break
     assert 0.95 * 50_000 < count_of(thread, "poll.access") <= 50_000
     assert count_of(thread, "kernel.access") >= 1000
     assert count_of(thread, "poll.access") + count_of(thread, "kernel.access") - 51_000 in range(5)
     assert not_polled(thread) < 0.2
-    plain = only(measure(compile_c("watch", WATCH))[0])
+    plain = only(measure(compile_c("watch"))[0])
     assert time_in(plain, "poll") == 0
     assert count_of(plain, "kernel.access") >= 51_000
 
 
 @pytest.mark.root
-def test_a_check_that_is_taken_out_is_none(compile_c: Callable[[str, str], Path], file: Callable[[str], str]) -> None:
-    source = "#include <sched.h>\nint main(void) { for (int i = 0; i < 20000; i++) sched_yield(); return 0; }"
+def test_a_check_that_is_taken_out_is_none(compile_c: Compile, file: Callable[[str], str]) -> None:
     options = MeasureOptions(checks=file("[check.sched_yield]\nenabled = false\n"))
-    thread = only(measure(compile_c("yield", source), options=options)[0])
+    thread = only(measure(compile_c("yield"), options=options)[0])
     assert time_in(thread, "poll") == 0
     assert count_of(thread, "kernel.sched_yield") == 20_000
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.compiling import Compile
 
 from headway.linux.bpf.calibration import BEFORE, FUNCTIONS, Costs, Exercise, ExercisingProcess, costs
 from headway.linux.bpf.layout import EVENTS
@@ -21,8 +21,6 @@ from headway.views.lines import text_of
 from headway.views.table import table
 
 from .measuring import measure, measure_intervals, only, time_in
-
-Compiler = Callable[[str, str], Path]
 
 TIMES = st.floats(0, 1e9)
 SMALL = st.floats(0, 1e5)
@@ -128,26 +126,10 @@ def test_the_exercising_process_does_what_it_says_and_goes() -> None:
 
 # ---- in ledgers ----
 
-LOOP = """
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-int main(int argc, char **argv) {
-    struct timespec t, start;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &start);
-    for (int i = 0; i < 400000; i++) syscall(SYS_getppid);
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    printf("%ld\\n", (t.tv_sec - start.tv_sec) * 1000000000L + t.tv_nsec - start.tv_nsec);
-    return 0;
-}
-"""
-
 
 @pytest.mark.root
-def test_the_observers_time_is_a_state_of_threads_and_processors_and_their_sum_is_printed(compile_c: Compiler) -> None:
-    ledger, _ = measure(compile_c("loop", LOOP))
+def test_the_observers_time_is_a_state_of_threads_and_processors_and_their_sum_is_printed(compile_c: Compile) -> None:
+    ledger, _ = measure(compile_c("loop"))
     thread = only(ledger)
     mine = thread.times()[Kind.OVERHEAD]
     there = sum(p.states["overhead"].time for p in ledger.processors if "overhead" in p.states)
@@ -169,8 +151,8 @@ def test_that_rpi_is_exact_only_together_with_overhead_is_said_once_in_the_table
 
 
 @pytest.mark.root
-def test_the_observers_time_in_intervals(compile_c: Compiler) -> None:
-    whole, parts = measure_intervals(0.02, compile_c("loop", LOOP))
+def test_the_observers_time_in_intervals(compile_c: Compile) -> None:
+    whole, parts = measure_intervals(0.02, compile_c("loop"))
     assert len(parts) > 1
     assert whole.overhead.time == sum(part.overhead.time or 0 for part in parts)
     assert whole.overhead.events == sum(part.overhead.events or 0 for part in parts)
@@ -190,9 +172,9 @@ def test_who_runs_nothing_is_charged_nothing() -> None:
 
 @pytest.mark.root
 def test_a_loop_of_calls_is_nearer_to_what_it_takes_unobserved_than_it_would_be_uncorrected(
-    compile_c: Compiler,
+    compile_c: Compile,
 ) -> None:
-    program = compile_c("loop", LOOP)
+    program = compile_c("loop")
     tried = []
 
     def takes() -> int:

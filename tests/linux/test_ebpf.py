@@ -7,11 +7,11 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests.compiling import Compile, script
 
 from headway.errors import CommandFailedError, HeadwayError
 from headway.linux.options import Selection
@@ -20,23 +20,13 @@ from headway.linux.sources.source import LinuxSource
 from headway.model import Kind, interrupt_time
 from headway.session.measure import observe
 
-from .measuring import SPINNER_AND_SLEEPERS, measure, measure_intervals, only, python, time_in
+from .measuring import measure, measure_intervals, only, python, time_in
 
 pytestmark = pytest.mark.root
 
-Compiler = Callable[[str, str], Path]
 
-
-GETPPID = """
-#include <unistd.h>
-#include <stdlib.h>
-#include <sys/syscall.h>
-int main(int argc, char **argv) { for (int n = atoi(argv[1]); n; n--) syscall(SYS_getppid); return 0; }
-"""
-
-
-def test_every_system_call_is_counted(compile_c: Compiler) -> None:
-    program = compile_c("getppid", GETPPID)
+def test_every_system_call_is_counted(compile_c: Compile) -> None:
+    program = compile_c("getppid")
     ledger, _ = measure(program, "123457")
     assert only(ledger).states["kernel.getppid"].count == 123457
 
@@ -125,14 +115,7 @@ def test_waiting_for_the_disk(tmp_path: Path) -> None:
 
 
 def test_a_stopped_process_is_stopped() -> None:
-    code = (
-        "import os,signal,time; p=os.getpid()\n"
-        "if os.fork()==0:\n"
-        " while os.getppid()==p: time.sleep(.1); os.kill(p, signal.SIGCONT)\n"
-        " os._exit(0)\n"
-        "os.kill(p, signal.SIGSTOP)"
-    )
-    ledger, _ = measure(*python(code))
+    ledger, _ = measure(*script("stop_itself"))
     assert max(t.states["stopped"].time for t in ledger.threads if "stopped" in t.states) > 0
 
 
@@ -147,45 +130,15 @@ def test_forks_are_not_followed_if_not_wanted() -> None:
     assert [t.name for t in ledger.threads] == ["sh"]
 
 
-THREADS = """
-#include <pthread.h>
-#include <stdlib.h>
-static void *nothing(void *p) { return p; }
-int main(int argc, char **argv) {
-    for (int n = atoi(argv[1]); n; n--) {
-        pthread_t t;
-        if (pthread_create(&t, NULL, nothing, NULL)) return 1;
-        pthread_join(t, NULL);
-    }
-    return 0;
-}
-"""
-
-
-def test_threads_that_exit_keep_their_totals_and_their_records_are_used_again(compile_c: Compiler) -> None:
-    ledger, _ = measure(compile_c("threads", THREADS), "20000")
+def test_threads_that_exit_keep_their_totals_and_their_slots_are_used_again(compile_c: Compile) -> None:
+    ledger, _ = measure(compile_c("threads"), "20000")
     assert len(ledger.threads) == 20001
     assert all(t.end is not None for t in ledger.threads)
     assert len({t.key for t in ledger.threads}) == 20001
 
 
-EXEC_BY_THREAD = """
-#include <pthread.h>
-#include <unistd.h>
-static void *run(void *p) { execl("/bin/sleep", "sleep", "0.1", (char *)0); return p; }
-static void *wait_for_ever(void *p) { pause(); return p; }
-int main(void) {
-    pthread_t t;
-    for (int i = 0; i < 3; i++) pthread_create(&t, 0, wait_for_ever, 0);
-    usleep(20000);
-    pthread_create(&t, 0, run, 0);
-    pause();
-}
-"""
-
-
-def test_a_thread_of_many_that_executes_a_program_becomes_the_leader(compile_c: Compiler) -> None:
-    ledger, _ = measure(compile_c("exec_by_thread", EXEC_BY_THREAD))
+def test_a_thread_of_many_that_executes_a_program_becomes_the_leader(compile_c: Compile) -> None:
+    ledger, _ = measure(compile_c("exec_by_thread"))
     sleeper = only(ledger, "sleep")
     assert sleeper.tid == sleeper.pid
     assert sleeper.states["wait.sleep"].time >= 100_000_000
@@ -193,8 +146,8 @@ def test_a_thread_of_many_that_executes_a_program_becomes_the_leader(compile_c: 
     assert all(t.end is not None for t in ledger.threads)
 
 
-def test_a_running_process_is_measured_from_outside_with_all_its_threads(compile_c: Compiler) -> None:
-    target = subprocess.Popen(python(SPINNER_AND_SLEEPERS), stdout=subprocess.PIPE)
+def test_a_running_process_is_measured_from_outside_with_all_its_threads(compile_c: Compile) -> None:
+    target = subprocess.Popen(script("spinner_and_sleepers"), stdout=subprocess.PIPE)
     try:
         assert target.stdout is not None
         target.stdout.readline()
@@ -280,23 +233,8 @@ def test_only_the_processors_chosen() -> None:
     assert [p.cpu for p in ledger.processors] == [cpus[0]]
 
 
-def test_processor_time_agrees_with_the_threads_own_clock(compile_c: Compiler) -> None:
-    source = """
-    #include <stdio.h>
-    #include <time.h>
-    int main(void) {
-        struct timespec t, start;
-        volatile double x = 1;
-        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &start);
-        do {
-            for (int i = 0; i < 100000; i++) x *= 1.0000001;
-            clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-        } while (t.tv_sec < 1);
-        printf("%ld\\n", (t.tv_sec - start.tv_sec) * 1000000000L + t.tv_nsec - start.tv_nsec);
-        return 0;
-    }
-    """
-    ledger, (said,) = measure(compile_c("clock", source))
+def test_processor_time_agrees_with_the_threads_own_clock(compile_c: Compile) -> None:
+    ledger, (said,) = measure(compile_c("clock"))
     own, thread = int(said), only(ledger)
     rpi = ledger.indices(thread).rpi
     assert rpi is not None
@@ -313,15 +251,7 @@ def test_processor_time_agrees_with_the_threads_own_clock(compile_c: Compiler) -
 
 
 def test_intervals_add_up_to_the_whole() -> None:
-    code = (
-        "import threading,time,os\n"
-        "def work():\n"
-        " for i in range(40):\n"
-        "  for _ in range(300): os.getppid()\n"
-        "  time.sleep(.01)\n"
-        "for i in range(8): threading.Thread(target=work).start(); time.sleep(.03)\n"
-    )
-    whole, parts = measure_intervals(0.05, *python(code))
+    whole, parts = measure_intervals(0.05, *script("growing_threads"))
     assert len(parts) > 2
     assert len(whole.threads) == 9
     assert (
@@ -339,40 +269,15 @@ def test_interrupts_are_not_the_programs_own_time() -> None:
     assert any(state.startswith("irq.") for state in thread.states)
 
 
-def test_page_faults_are_kernel_time_and_counted(compile_c: Compiler) -> None:
-    source = """
-    #include <sys/mman.h>
-    int main(void) {
-        long n = 20000;
-        char *p = mmap(0, n * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        madvise(p, n * 4096, MADV_NOHUGEPAGE);
-        for (long i = 0; i < n; i++) p[i * 4096] = 1;
-        return 0;
-    }
-    """
-    thread = only(measure(compile_c("faults", source))[0])
+def test_page_faults_are_kernel_time_and_counted(compile_c: Compile) -> None:
+    thread = only(measure(compile_c("faults"))[0])
     count = thread.states["kernel.fault"].count
     assert count is not None
     assert 20000 <= count <= 20400
 
 
-def test_a_fault_that_ends_in_a_signal_does_not_swallow_what_follows(compile_c: Compiler) -> None:
-    source = """
-    #include <setjmp.h>
-    #include <signal.h>
-    #include <time.h>
-    static sigjmp_buf back;
-    static void caught(int n) { siglongjmp(back, n); }
-    int main(void) {
-        struct timespec t;
-        signal(SIGSEGV, caught);
-        if (!sigsetjmp(back, 0)) *(volatile char *)8 = 1;
-        do clock_gettime(CLOCK_MONOTONIC, &t); while (0);
-        for (volatile long i = 0; i < 100000000; i++) ;
-        return 0;
-    }
-    """
-    thread = only(measure(compile_c("segv", source))[0])
+def test_a_fault_that_ends_in_a_signal_does_not_swallow_what_follows(compile_c: Compile) -> None:
+    thread = only(measure(compile_c("segv"))[0])
     assert thread.states["kernel.fault"].time < 0.1 * thread.states["user"].time
 
 

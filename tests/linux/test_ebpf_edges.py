@@ -12,12 +12,13 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.compiling import Compile, script
 
 from headway.errors import HeadwayError, SelectionError
 from headway.linux.bpf import libbpf, loading
@@ -32,7 +33,6 @@ from headway.session.measure import observe
 
 from .measuring import check, measure, only
 
-Compiler = Callable[[str, str], Path]
 root = pytest.mark.root
 
 
@@ -152,30 +152,9 @@ def test_a_processor_that_goes_while_its_page_faults_are_to_be_seen_is_said(
 # ---- too much ----
 
 
-THREADS_AT_ONCE = """
-#include <pthread.h>
-#include <stdlib.h>
-#include <unistd.h>
-static pthread_barrier_t all;
-static void *wait(void *p) { pthread_barrier_wait(&all); return p; }
-int main(int argc, char **argv) {
-    int n = atoi(argv[1]);
-    pthread_t t[n];
-    pthread_attr_t small;
-    pthread_attr_init(&small);
-    pthread_attr_setstacksize(&small, 32768);
-    pthread_barrier_init(&all, 0, n + 1);
-    for (int i = 0; i < n; i++) if (pthread_create(&t[i], &small, wait, 0)) return 1;
-    pthread_barrier_wait(&all);
-    for (int i = 0; i < n; i++) pthread_join(t[i], 0);
-    return 0;
-}
-"""
-
-
 @root
-def test_threads_beyond_the_room_are_counted_and_the_others_are_complete(compile_c: Compiler) -> None:
-    held = SuspendedChild([str(compile_c("threads_at_once", THREADS_AT_ONCE)), "300"])
+def test_threads_beyond_the_room_are_counted_and_the_others_are_complete(compile_c: Compile) -> None:
+    held = SuspendedChild([str(compile_c("threads_at_once")), "300"])
     source = BpfSource(Selection(command=held.pid), max_threads=64)
     try:
         source.begin()
@@ -192,46 +171,22 @@ def test_threads_beyond_the_room_are_counted_and_the_others_are_complete(compile
 
 
 @root
-def test_five_thousand_threads_alive_at_once(compile_c: Compiler) -> None:
-    ledger, _ = measure(compile_c("threads_at_once", THREADS_AT_ONCE), "5000")
+def test_five_thousand_threads_alive_at_once(compile_c: Compile) -> None:
+    ledger, _ = measure(compile_c("threads_at_once"), "5000")
     assert len(ledger.threads) == 5001
 
 
-BOMB = """
-#include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
-static void burst(int depth) {
-    for (int i = 0; i < 4; i++) if (!fork()) { if (depth) burst(depth - 1); _exit(0); }
-    while (wait(0) > 0) ;
-}
-int main(void) { burst(4); return 0; }
-"""
-
-
 @root
-def test_processes_that_fork_processes_are_all_there(compile_c: Compiler) -> None:
-    ledger, _ = measure(compile_c("bomb", BOMB))
+def test_processes_that_fork_processes_are_all_there(compile_c: Compile) -> None:
+    ledger, _ = measure(compile_c("bomb"))
     assert len(ledger.threads) == 1 + 4 + 16 + 64 + 256 + 1024
     assert all(thread.end is not None for thread in ledger.threads)
 
 
-MANY_CALLS = """
-#include <sys/syscall.h>
-#include <unistd.h>
-int main(void) { /* numbers that no kernel gives away, and so that fail; then the same ones again */
-    for (int round = 0; round < 3; round++) for (int n = 340; n < 420; n++) syscall(n, -1, -1, -1, -1, -1, -1);
-    for (int round = 0; round < 3; round++) for (int n = 470; n < 511; n++) syscall(n, -1, -1, -1, -1, -1, -1);
-    for (int i = 0; i < 1000; i++) syscall(SYS_getppid);
-    return 0;
-}
-"""
-
-
 @root
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers are those of x86-64")
-def test_states_beyond_a_threads_cells_share_one_and_nothing_is_lost_of_the_time(compile_c: Compiler) -> None:
-    ledger, _ = measure(compile_c("many_calls", MANY_CALLS), allowed=["states_sharing_a_cell"])
+def test_states_beyond_a_threads_cells_share_one_and_nothing_is_lost_of_the_time(compile_c: Compile) -> None:
+    ledger, _ = measure(compile_c("many_calls"), allowed=["states_sharing_a_cell"])
     thread = only(ledger)
     assert len(thread.states) <= 128 + 1  # the observer's part is no cell
     assert ledger.losses["states_sharing_a_cell"] > 0
@@ -242,65 +197,18 @@ def test_states_beyond_a_threads_cells_share_one_and_nothing_is_lost_of_the_time
 # ---- what the kernel does for a program ----
 
 
-EFAULT = """
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <unistd.h>
-int main(void) {
-    int fd = open("/dev/zero", O_RDONLY);
-    char *p = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    munmap(p, 4096);
-    for (int i = 0; i < 1000; i++) if (pread(fd, p, 100, 0) >= 0) return 1;
-    return 0;
-}
-"""
-
-
 @root
-def test_calls_that_fail_at_their_memory_are_counted(compile_c: Compiler) -> None:
-    thread = only(measure(compile_c("efault", EFAULT))[0])
+def test_calls_that_fail_at_their_memory_are_counted(compile_c: Compile) -> None:
+    thread = only(measure(compile_c("efault"))[0])
     assert 1000 <= (thread.states["kernel.pread64"].count or 0) <= 1004
     # One fault a call, or two: on some processors the kernel tries the copy again, byte by byte.
     assert 1000 <= (thread.states["kernel.fault"].count or 0) <= 2200
 
 
-IO_URING = """
-#include <fcntl.h>
-#include <linux/io_uring.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-static char data[1 << 20];
-int main(int argc, char **argv) {
-    struct io_uring_params p;
-    memset(&p, 0, sizeof p);
-    int ring = syscall(SYS_io_uring_setup, 8, &p);
-    if (ring < 0) return 77;
-    char *sq = mmap(0, p.sq_off.array + p.sq_entries * 4, 3, MAP_SHARED | MAP_POPULATE, ring, IORING_OFF_SQ_RING);
-    struct io_uring_sqe *e = mmap(0, p.sq_entries * sizeof *e, 3, MAP_SHARED | MAP_POPULATE, ring, IORING_OFF_SQES);
-    unsigned *tail = (void *)(sq + p.sq_off.tail), *array = (void *)(sq + p.sq_off.array);
-    int file = open(argv[1], O_RDWR | O_CREAT | O_TRUNC, 0600);
-    for (unsigned i = 0; i < 8; i++) {
-        memset(&e[i], 0, sizeof *e);
-        e[i].opcode = IORING_OP_WRITE;
-        e[i].flags = IOSQE_ASYNC;
-        e[i].fd = file;
-        e[i].addr = (unsigned long)data;
-        e[i].len = sizeof data;
-        e[i].off = (unsigned long)i * sizeof data;
-        array[i] = i;
-        __atomic_store_n(tail, i + 1, __ATOMIC_RELEASE);
-    }
-    return syscall(SYS_io_uring_enter, ring, 8, 8, IORING_ENTER_GETEVENTS, 0, 0) != 8;
-}
-"""
-
-
 @root
-def test_the_workers_of_io_uring_are_threads_of_the_program(compile_c: Compiler, tmp_path: Path) -> None:
+def test_the_workers_of_io_uring_are_threads_of_the_program(compile_c: Compile, tmp_path: Path) -> None:
     try:
-        program = compile_c("io_uring", IO_URING)
+        program = compile_c("io_uring")
     except subprocess.CalledProcessError:
         pytest.skip("this system's headers have no io_uring")
     if subprocess.run([program, tmp_path / "data"]).returncode == 77:
@@ -314,36 +222,9 @@ def test_the_workers_of_io_uring_are_threads_of_the_program(compile_c: Compiler,
     assert not any(state in ("user", "kernel.read") for worker in workers for state in worker.states)
 
 
-SPAWN = """
-#define _GNU_SOURCE
-#include <linux/sched.h>
-#include <signal.h>
-#include <spawn.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
-extern char **environ;
-int main(void) {
-    char *words[] = {"true", 0};
-    struct clone_args how;
-    pid_t child;
-    if (posix_spawn(&child, "/bin/true", 0, 0, words, environ)) return 1;
-    waitpid(child, 0, 0);
-    if (!(child = vfork())) { execv("/bin/true", words); _exit(1); }
-    waitpid(child, 0, 0);
-    memset(&how, 0, sizeof how);
-    how.exit_signal = SIGCHLD;
-    if (!(child = syscall(SYS_clone3, &how, sizeof how))) { execv("/bin/true", words); _exit(1); }
-    waitpid(child, 0, 0);
-    return 0;
-}
-"""
-
-
 @root
-def test_every_way_to_make_a_process_is_followed(compile_c: Compiler) -> None:
-    ledger, _ = measure(compile_c("spawn", SPAWN))
+def test_every_way_to_make_a_process_is_followed(compile_c: Compile) -> None:
+    ledger, _ = measure(compile_c("spawn"))
     assert Counter(thread.name for thread in ledger.threads) == {"spawn": 1, "true": 3}
     main = next(thread for thread in ledger.threads if thread.name == "spawn")
     assert main.states["wait.child"].count
@@ -430,13 +311,7 @@ def test_a_cgroup_seen_from_a_cgroup_namespace() -> None:
 
 @root
 def test_threads_that_take_the_name_while_measuring_are_measured_from_then_on() -> None:
-    code = (
-        "import time\n"
-        "def name(text): open('/proc/self/comm', 'w').write(text)\n"
-        "print(flush=True); input(); name('headway-late'); time.sleep(.2); name('headway-other'); print(flush=True)\n"
-        "time.sleep(60)"
-    )
-    target = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    target = subprocess.Popen(script("late_name"), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert target.stdin is not None
     assert target.stdout is not None
     source = BpfSource(Selection(name="headway-late"))

@@ -3,29 +3,14 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
 
 import pytest
+from tests.compiling import script
 
 from headway.linux.options import Selection
 from headway.linux.sources.choose import start_source
 from headway.model import Ledger
-
-PROGRAM = """
-import sys, threading
-while sys.stdin.readline():
-    over = threading.Event()
-    threads = [threading.Thread(target=over.wait) for _ in range(5)]
-    for thread in threads:
-        thread.start()
-    print("started", flush=True)
-    sys.stdin.readline()
-    over.set()
-    for thread in threads:
-        thread.join()
-    print("ended", flush=True)
-"""
 
 
 def go(program: subprocess.Popen[bytes]) -> None:
@@ -44,7 +29,7 @@ def ended(ledger: Ledger) -> set[tuple[int, int]]:
 @pytest.mark.parametrize("source", [pytest.param("bpf", marks=pytest.mark.root), "proc"])
 @pytest.mark.parametrize("forget", [True, False])
 def test_what_has_ended_is_told_once_and_kept_only_if_that_is_wanted(source: str, forget: bool) -> None:
-    program = subprocess.Popen([sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    program = subprocess.Popen(script("batches_of_threads"), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     measuring, _ = start_source(Selection(pids=(program.pid,)), source, intervals=True, forget=forget)
     told: list[set[tuple[int, int]]] = []
     try:

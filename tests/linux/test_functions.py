@@ -5,37 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.compiling import PROGRAMS, Compile
 
 from headway.binary.elf import Image
 from headway.errors import SelectionError
 from headway.linux.regions import functions, libraries
 from headway.linux.regions.functions import Probe, resolve, sets
-
-LIBRARY = """
-int answer = 42;
-__attribute__((noinline)) int json_parse(int n) { return n + 1; }
-__attribute__((noinline)) int json_print(int n) { return n + 2; }
-int json_write(int n) __attribute__((alias("json_print")));
-__attribute__((noinline)) int other(int n) { return n + 3; }
-"""
-PROGRAM = """
-#include <stdio.h>
-int json_parse(int);
-__attribute__((noinline)) static int work(int n) { return json_parse(n) + 1; }
-int main(int argc, char **argv)
-{
-    (void)argv;
-    puts("ready");
-    fflush(stdout);
-    return work(argc) + getchar() == -5;
-}
-"""
 
 
 @pytest.fixture(scope="module")
@@ -45,12 +26,10 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if compiler is None:
         pytest.skip("needs a C compiler")
     folder = tmp_path_factory.mktemp("built")
-    (folder / "library.c").write_text(LIBRARY)
-    (folder / "program.c").write_text(PROGRAM)
     shared = ["-shared", "-fPIC", "-Wl,-soname,libjson.so.1", "-o", str(folder / "libjson-1.2.so")]
-    subprocess.run([compiler, "-O1", *shared, folder / "library.c"], check=True)
+    subprocess.run([compiler, "-O1", *shared, PROGRAMS / "json_library.c"], check=True)
     (folder / "libjson.so.1").symlink_to("libjson-1.2.so")
-    found = ["-Wl,-rpath,$ORIGIN", "-o", str(folder / "prog"), str(folder / "program.c")]
+    found = ["-Wl,-rpath,$ORIGIN", "-o", str(folder / "prog"), str(PROGRAMS / "json_user.c")]
     subprocess.run([compiler, "-O1", *found, folder / "libjson-1.2.so"], check=True)
     return folder
 
@@ -141,10 +120,8 @@ def test_the_set_malloc_is_libc_s_for_a_program_and_for_a_process(built: Path, p
         assert len({(probe.path, probe.offset) for probe in found}) == len(found)
 
 
-def test_a_program_that_brings_its_own_malloc_has_that_one_marked(compile_c: Callable[[str, str], Path]) -> None:
-    program = compile_c(
-        "own", "char m[99]; void *malloc(unsigned long n) { return m + n % 9; } int main(void) { return 0; }"
-    )
+def test_a_program_that_brings_its_own_malloc_has_that_one_marked(compile_c: Compile) -> None:
+    program = compile_c("own_malloc")
     files = {probe.path for probe in resolve(["malloc"], command=[str(program)]) if probe.name == "malloc"}
     assert os.path.realpath(program) in files
     assert len(files) == 2

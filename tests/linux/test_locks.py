@@ -8,68 +8,19 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.compiling import PROGRAMS, Compile
 
 from headway.linux.procfs.maps import mappings
 from headway.linux.symbols import futexes as module
 from headway.linux.symbols.futexes import Interpreter, LockName, Locks
 from headway.linux.syscalls.table import numbers
-
-SPIN = """
-import sys, threading
-def spin():
-    while True: pass
-for _ in range(3): threading.Thread(target=spin, daemon=True).start()
-print("ready", flush=True)
-sys.stdin.read()
-"""
-OWN_GIL = """
-import sys, threading, _interpreters
-spin = '''
-import threading
-def spin():
-    while True: pass
-threads = [threading.Thread(target=spin) for _ in range(3)]
-for each in threads: each.start()
-'''
-threading.Thread(target=_interpreters.exec, args=(_interpreters.create("isolated"), spin), daemon=True).start()
-print("ready", flush=True)
-sys.stdin.read()
-"""
-MUTEXES = """
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-struct { long other[2]; pthread_mutex_t lock; } account = {{1, 2}, PTHREAD_MUTEX_INITIALIZER};
-static pthread_mutex_t hidden;
-long large[40000];
-pthread_mutex_t *on_heap, *mapped;
-static void *take(void *mutex) { pthread_mutex_lock(mutex); return 0; }
-int main(void)
-{
-    pthread_mutex_t local = PTHREAD_MUTEX_INITIALIZER;
-    pthread_mutex_t *all[5] = {&account.lock, &hidden, malloc(sizeof *on_heap), &local};
-    pthread_t thread;
-    all[4] = mmap(0, 1 << 22, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    for (int i = 0; i < 5; i++) {
-        if (i) pthread_mutex_init(all[i], 0);
-        pthread_mutex_lock(all[i]);
-        pthread_create(&thread, 0, take, all[i]);
-        printf("%p ", (void *)all[i]);
-    }
-    printf("%p\\n", (void *)&large[30000]);
-    fflush(stdout);
-    getchar();
-    _Exit(0);
-}
-"""
 
 
 @contextmanager
@@ -133,7 +84,7 @@ def test_threads_that_contend_for_the_gil_wait_at_what_is_called_the_gil(python:
     version = version_of(python)
     if version < (3, 7):
         pytest.skip("before 3.7 there is no _PyRuntime to know the GIL by")
-    with running(python, "-c", SPIN) as (pid, _):
+    with running(python, PROGRAMS / "gil_spinners.py") as (pid, _):
         names = Locks().names(pid, waits(pid))
         found = Locks().interpreter(pid)
     assert set(names.values()) == {LockName("Python's GIL", True)}
@@ -144,15 +95,7 @@ def test_threads_that_contend_for_the_gil_wait_at_what_is_called_the_gil(python:
 @pytest.mark.parametrize("python", pythons())
 def test_a_lock_of_a_python_program_is_not_its_gil(python: str) -> None:
     readable()
-    program = """
-import sys, threading
-lock = threading.Lock()
-lock.acquire()
-threading.Thread(target=lock.acquire, daemon=True).start()
-print("ready", flush=True)
-sys.stdin.read()
-"""
-    with running(python, "-c", program) as (pid, _):
+    with running(python, PROGRAMS / "held_lock.py") as (pid, _):
         waits(pid)  # until what the start waited for is over
         names = Locks().names(pid, waits(pid))
     assert names
@@ -164,7 +107,7 @@ def test_the_gil_of_a_sub_interpreter_is_a_gil_too(python: str) -> None:
     readable()
     if version_of(python) < (3, 13):
         pytest.skip("before 3.13 the interpreter does not tell where the GIL of a sub-interpreter is")
-    with running(python, "-c", OWN_GIL) as (pid, _):
+    with running(python, PROGRAMS / "own_gil.py") as (pid, _):
         names = Locks().names(pid, waits(pid))
         gils = [address for address, name in names.items() if name.is_gil]
         files = [m.path for m in mappings(pid) for gil in gils if m.start <= gil < m.end]
@@ -172,8 +115,8 @@ def test_the_gil_of_a_sub_interpreter_is_a_gil_too(python: str) -> None:
     assert not any("python" in path for path in files), "it has memory of its own"
 
 
-def test_mutexes_are_named_by_the_symbol_or_the_memory_that_they_are_in(compile_c: Callable[[str, str], Path]) -> None:
-    program = compile_c("mutexes", MUTEXES)
+def test_mutexes_are_named_by_the_symbol_or_the_memory_that_they_are_in(compile_c: Compile) -> None:
+    program = compile_c("mutexes")
     with running(program) as (pid, line):
         account, hidden, heap, stack, shared = places = [int(word, 16) for word in line.split()[:5]]
         assert set(places) <= waits(pid, wanted=places)
@@ -186,9 +129,9 @@ def test_mutexes_are_named_by_the_symbol_or_the_memory_that_they_are_in(compile_
 
 
 def test_data_that_is_zero_at_the_start_has_symbols_though_no_file_is_mapped_there(
-    compile_c: Callable[[str, str], Path],
+    compile_c: Compile,
 ) -> None:
-    program = compile_c("mutexes", MUTEXES)
+    program = compile_c("mutexes")
     with running(program) as (pid, line):
         large = int(line.split()[5], 16)
         assert all(not m.inode for m in mappings(pid) if m.start <= large < m.end)
@@ -196,34 +139,20 @@ def test_data_that_is_zero_at_the_start_has_symbols_though_no_file_is_mapped_the
     assert name == LockName(f"mutexes: large+{30_000 * 8:#x}", False)
 
 
-def test_a_thread_joined_is_waited_for_on_its_stack(compile_c: Callable[[str, str], Path]) -> None:
+def test_a_thread_joined_is_waited_for_on_its_stack(compile_c: Compile) -> None:
     readable()
-    source = """
-#include <pthread.h>
-#include <stdio.h>
-#include <unistd.h>
-static void *wait(void *none) { pause(); return none; }
-int main(void)
-{
-    pthread_t thread;
-    pthread_create(&thread, 0, wait, 0);
-    puts("ready");
-    fflush(stdout);
-    pthread_join(thread, 0);
-}
-"""
-    with running(compile_c("joining", source)) as (pid, _):
+    with running(compile_c("joining")) as (pid, _):
         (address,) = waits(pid, 1)
         (other,) = (int(tid) for tid in os.listdir(f"/proc/{pid}/task") if int(tid) != pid)
         name = Locks().name(pid, address)
     assert name == LockName(f"stack of thread {other} {address:#x}", False)
 
 
-def test_a_program_that_was_deleted_keeps_its_names(compile_c: Callable[[str, str], Path], tmp_path: Path) -> None:
+def test_a_program_that_was_deleted_keeps_its_names(compile_c: Compile, tmp_path: Path) -> None:
     if os.geteuid():
         pytest.skip("only root may follow the kernel's link to a deleted file")
     copy = tmp_path / "gone"
-    copy.write_bytes(compile_c("mutexes", MUTEXES).read_bytes())
+    copy.write_bytes(compile_c("mutexes").read_bytes())
     copy.chmod(0o755)
     with running(copy) as (pid, line):
         copy.unlink()
@@ -240,8 +169,8 @@ def test_what_is_not_there_has_no_name() -> None:
     assert locks.interpreter(2**22 + 1) is None
 
 
-def test_a_program_that_is_no_python_is_none(compile_c: Callable[[str, str], Path]) -> None:
-    with running(compile_c("mutexes", MUTEXES)) as (pid, _):
+def test_a_program_that_is_no_python_is_none(compile_c: Compile) -> None:
+    with running(compile_c("mutexes")) as (pid, _):
         assert Locks().interpreter(pid) is None
 
 
@@ -272,39 +201,9 @@ def test_a_table_that_lies_is_no_table(noise: bytes) -> None:
     assert found is None or found.gil > 0
 
 
-FREE_THREADED = """
-#include <pthread.h>
-#include <stdio.h>
-#include <stdint.h>
-/* The beginning of the runtime and the interpreter's state as CPython 3.13 has them, built without a GIL. */
-struct gil { int32_t enabled; unsigned long interval; void *last_holder; int32_t locked; unsigned long switches;
-             pthread_cond_t cond; pthread_mutex_t mutex; pthread_cond_t other_cond; pthread_mutex_t other_mutex; };
-struct interpreter { struct gil *used; struct interpreter *next; struct gil own; };
-struct { char cookie[8]; uint64_t words[40]; struct interpreter *head; struct interpreter main; char lock; }
-_PyRuntime = {
-    "xdebugpy",
-    {0x030D00F0, 1, sizeof _PyRuntime, 0, __builtin_offsetof(__typeof__(_PyRuntime), head),
-     sizeof(struct interpreter), 0, 8, 0, 0, 0, 0, 0, 0, 16, 0, 16 + __builtin_offsetof(struct gil, locked),
-     16 + __builtin_offsetof(struct gil, last_holder)},
-    &_PyRuntime.main, {&_PyRuntime.main.own, 0, {0}}, 0};
-const unsigned long Py_Version = 0x030D00F0;
-int main(int argc, char **argv)
-{
-    (void)argv;
-    _PyRuntime.main.own.enabled = argc > 1;
-    int on_stack;
-    printf("%p %p %p\\n", (void *)&_PyRuntime.main.own.mutex, (void *)&_PyRuntime.lock, (void *)&on_stack);
-    fflush(stdout);
-    getchar();
-}
-"""
-
-
 @pytest.mark.parametrize("enabled", [False, True])
-def test_a_build_without_a_gil_is_told_and_whether_it_switched_one_on(
-    compile_c: Callable[[str, str], Path], enabled: bool
-) -> None:
-    program = compile_c("free_threaded", FREE_THREADED)
+def test_a_build_without_a_gil_is_told_and_whether_it_switched_one_on(compile_c: Compile, enabled: bool) -> None:
+    program = compile_c("free_threaded")
     with running(program, *["x"] * enabled) as (pid, line):
         gil, other, stack = (int(word, 16) for word in line.split())
         names = Locks().names(pid, [gil, other, stack])

@@ -6,11 +6,12 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.compiling import Compile
 
 from headway.errors import HeadwayError
 from headway.linux.options import MeasureOptions, Selection
@@ -21,83 +22,6 @@ from headway.session.measure import observe
 from .measuring import check, count_of, measure, only, own_time, time_in
 
 pytestmark = pytest.mark.root
-
-Compiler = Callable[[str, str], Path]
-
-PROGRAM = """
-#define _GNU_SOURCE
-#include <pthread.h>
-#include <setjmp.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-#define KEPT __attribute__((noinline, noclone, used))
-static long now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1000000000L + t.tv_nsec;
-}
-static long work(long ns) {
-    long start = now(), t;
-    do t = now(); while (t < start + ns);
-    return t - start;
-}
-static jmp_buf back;
-KEPT long spend(long ns) { long took = work(ns); __asm__ volatile(""); return took; }
-KEPT void brief(void) { __asm__ volatile(""); }
-KEPT long deep(long n) { long took = work(20000); if (n > 1) took += deep(n - 1); __asm__ volatile(""); return took; }
-KEPT void jump(long ns) { work(ns); longjmp(back, 1); }
-KEPT void leave(int how) {
-    work(20000000);
-    if (how == 0) _exit(0);
-    if (how == 1) execl("/bin/sh", "sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done", (char *)0);
-    if (how == 2) syscall(SYS_exit, 0);
-}
-static void *run(void *p) { for (int i = 0; i < 50; i++) spend(100000); return p; }
-static void *go(void *p) { leave(2); return p; }
-int main(int argc, char **argv) {
-    const char *how = argv[1];
-    long took = 0;
-    pthread_t t[8];
-    if (!strcmp(how, "share")) {
-        for (int i = 0; i < 500; i++) { took += spend(200000); work(200000); }
-    } else if (!strcmp(how, "deep")) {
-        for (int i = 0; i < 20; i++) { took += deep(atoi(argv[2])); work(100000); }
-    } else if (!strcmp(how, "jump")) {
-        for (volatile int i = 0; i < 20; i++) {
-            if (!setjmp(back)) jump(1000000);
-            brief();
-            work(2000000);
-        }
-    } else if (!strcmp(how, "threads")) {
-        for (int i = 0; i < 8; i++) pthread_create(&t[i], 0, run, 0);
-        for (int i = 0; i < 8; i++) pthread_join(t[i], 0);
-    } else if (!strcmp(how, "exit")) {
-        leave(0);
-    } else if (!strcmp(how, "exec")) {
-        leave(1);
-    } else if (!strcmp(how, "end")) {
-        pthread_create(t, 0, go, 0);
-        pthread_join(*t, 0);
-    } else if (!strcmp(how, "poll")) {
-        int pair[2];
-        char byte;
-        socketpair(AF_UNIX, SOCK_STREAM, 0, pair);
-        for (int i = 0; i < 5000; i++) { recv(pair[0], &byte, 1, MSG_DONTWAIT); brief(); }
-    } else {
-        puts("ready");
-        fflush(stdout);
-        for (;;) { spend(200000); work(200000); }
-    }
-    printf("%ld\\n", took);
-    return 0;
-}
-"""
 
 
 def options(program: Path, *functions: str) -> MeasureOptions:
@@ -110,8 +34,8 @@ def disturbed(thread: Thread) -> int:
 
 
 @pytest.fixture
-def program(compile_c: Compiler) -> Path:
-    return compile_c("marked_functions", PROGRAM)
+def program(compile_c: Compile) -> Path:
+    return compile_c("marked_functions")
 
 
 def test_the_time_in_a_function_is_what_the_programs_clock_says(program: Path) -> None:

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
+from tests.compiling import script
 
 import headway
 from headway.errors import HeadwayError, SelectionError
 from headway.model import Kind, violations
-
-from .measuring import SPINNER_AND_SLEEPERS
 
 SOURCES = [pytest.param("bpf", marks=pytest.mark.root), "proc"]
 
 
 @pytest.fixture
 def program() -> Iterator[int]:
-    running = subprocess.Popen([sys.executable, "-c", SPINNER_AND_SLEEPERS], stdout=subprocess.PIPE)
+    running = subprocess.Popen(script("spinner_and_sleepers"), stdout=subprocess.PIPE)
     assert running.stdout is not None
     running.stdout.readline()
     yield running.pid

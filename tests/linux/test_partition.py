@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.compiling import script
 
 from headway.advice import Remedy
 from headway.linux.placement.changes import Change, MakeGroup, Move
@@ -20,13 +21,6 @@ from headway.linux.placement.journal import Journal
 CONTROLS = Controls()
 THREADS = "import threading, time\nfor _ in range(2): threading.Thread(target=time.sleep, args=(600,)).start()\n"
 BUSY = "while True: pass"
-PARENT = """
-import subprocess, sys, time
-sys.stdin.readline()
-subprocess.Popen(["sleep", "600"])
-print(flush=True)
-time.sleep(600)
-"""
 needs_two = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
 
 
@@ -111,7 +105,7 @@ def test_a_process_is_moved_and_comes_back_with_its_children(tmp_path: Path) -> 
     root = v2_root()
     if os.geteuid() != 0 or not root or not os.access(root, os.W_OK):
         pytest.skip("needs root and a cgroup v2 hierarchy that can be written")
-    process = subprocess.Popen([sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen(script("parent"), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None
     assert process.stdout is not None
     try:

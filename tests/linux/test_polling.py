@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.compiling import Compile, script
 
 from headway.linux.options import MeasureOptions
 from headway.model import Kind, Ledger, interrupt_time
@@ -19,124 +19,7 @@ from .measuring import count_of, measure, measure_intervals, not_polled, only, o
 
 pytestmark = pytest.mark.root
 
-Compiler = Callable[[str, str], Path]
-
 # For each name in argv a child of that name, which asks argv[1] times for what never comes; it says how they ended.
-IN_VAIN = """
-#define _GNU_SOURCE
-#include <fcntl.h>
-#include <linux/aio_abi.h>
-#include <poll.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/file.h>
-#include <sys/prctl.h>
-#include <sys/select.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/timerfd.h>
-#include <sys/uio.h>
-#include <sys/wait.h>
-#include <unistd.h>
-#define SPIN(check) do { for (long i = 0; i < n; i++) if (!(check)) return 1; return 0; } while (0)
-static char much[65536];
-static int spin(const char *how, long n, const char *self) {
-    char byte, word[8];
-    int pair[2], ends[2];
-    struct timespec none = {0, 0};
-    struct timeval no_time = {0, 0};
-    struct epoll_event event = {.events = EPOLLIN};
-    socketpair(AF_UNIX, SOCK_STREAM, 0, pair);
-    if (pipe2(ends, O_NONBLOCK)) return 1;
-    int set = epoll_create1(0);
-    epoll_ctl(set, EPOLL_CTL_ADD, pair[0], &event);
-    struct pollfd one = {.fd = pair[0], .events = POLLIN};
-    struct iovec part = {&byte, 1};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    if (!strcmp(how, "epoll_wait")) SPIN(syscall(SYS_epoll_wait, set, &event, 1, 0) == 0);
-    if (!strcmp(how, "epoll_pwait")) SPIN(syscall(SYS_epoll_pwait, set, &event, 1, 0, 0, 8) == 0);
-    if (!strcmp(how, "epoll_pwait2")) SPIN(syscall(SYS_epoll_pwait2, set, &event, 1, &none, 0, 8) == 0);
-    if (!strcmp(how, "poll")) SPIN(syscall(SYS_poll, &one, 1, 0) == 0);
-    if (!strcmp(how, "ppoll")) SPIN(syscall(SYS_ppoll, &one, 1, &none, 0, 8) == 0);
-    if (!strcmp(how, "select")) {
-        for (long i = 0; i < n; i++) {
-            fd_set some;
-            FD_ZERO(&some);
-            FD_SET(pair[0], &some);
-            if (syscall(SYS_select, pair[0] + 1, &some, 0, 0, &no_time)) return 1;
-        }
-        return 0;
-    }
-    if (!strcmp(how, "recvfrom")) SPIN(recv(pair[0], &byte, 1, MSG_DONTWAIT) < 0);
-    if (!strcmp(how, "recvmsg")) SPIN(recvmsg(pair[0], &message, MSG_DONTWAIT) < 0);
-    if (!strcmp(how, "read_pipe")) SPIN(read(ends[0], &byte, 1) < 0);
-    if (!strcmp(how, "readv")) SPIN(readv(ends[0], &part, 1) < 0);
-    if (!strcmp(how, "write")) {
-        while (write(ends[1], much, sizeof much) > 0) ;
-        SPIN(write(ends[1], &byte, 1) < 0);
-    }
-    if (!strcmp(how, "read_event")) {
-        int fd = eventfd(0, EFD_NONBLOCK);
-        SPIN(read(fd, word, 8) < 0);
-    }
-    if (!strcmp(how, "read_timer")) {
-        int fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
-        SPIN(read(fd, word, 8) < 0);
-    }
-    if (!strcmp(how, "read_file")) { /* the end of a growing file */
-        int fd = open("/tmp", O_TMPFILE | O_RDWR | O_NONBLOCK, 0600);
-        SPIN(read(fd, &byte, 1) == 0);
-    }
-    if (!strcmp(how, "sched_yield")) SPIN(sched_yield() == 0);
-    if (!strcmp(how, "io_getevents")) {
-        aio_context_t context = 0;
-        struct io_event done;
-        if (syscall(SYS_io_setup, 1, &context)) return 77;
-        SPIN(syscall(SYS_io_getevents, context, 0L, 1L, &done, &none) == 0);
-    }
-    if (!strcmp(how, "accept4")) {
-        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
-        struct sockaddr here = {AF_UNIX, ""};
-        if (bind(fd, &here, 2) || listen(fd, 1)) return 1;
-        SPIN(accept4(fd, 0, 0, 0) < 0);
-    }
-    if (!strcmp(how, "wait4")) {
-        pid_t child = fork();
-        if (!child) { pause(); _exit(0); }
-        for (long i = 0; i < n; i++) if (waitpid(child, 0, WNOHANG)) return 1;
-        kill(child, 9);
-        return waitpid(child, 0, 0) != child;
-    }
-    if (!strcmp(how, "flock")) {
-        int mine = open(self, O_RDONLY), other = open(self, O_RDONLY);
-        if (flock(other, LOCK_EX)) return 1;
-        SPIN(flock(mine, LOCK_EX | LOCK_NB) < 0);
-    }
-    if (!strcmp(how, "sigtimedwait")) {
-        unsigned long signals = 1 << 9;
-        SPIN(syscall(SYS_rt_sigtimedwait, &signals, 0, &none, 8) < 0);
-    }
-    return 77;
-}
-int main(int argc, char **argv) {
-    for (int i = 2; i < argc; i++) {
-        int status;
-        pid_t child = fork();
-        if (!child) {
-            prctl(PR_SET_NAME, argv[i]);
-            _exit(spin(argv[i], atol(argv[1]), argv[0]));
-        }
-        waitpid(child, &status, 0);
-        printf("%d ", status >> 8);
-    }
-    return 0;
-}
-"""
 
 STATES = {
     "epoll_wait": "poll.epoll_wait.epoll",
@@ -164,9 +47,9 @@ ASKED = 50_000
 
 
 @pytest.fixture(scope="module")
-def in_vain(compile_c: Compiler) -> tuple[Ledger, dict[str, str]]:
+def in_vain(compile_c: Compile) -> tuple[Ledger, dict[str, str]]:
     """One measurement of all of them, and how each ended."""
-    ledger, said = measure(compile_c("in_vain", IN_VAIN), str(ASKED), *STATES)
+    ledger, said = measure(compile_c("in_vain"), str(ASKED), *STATES)
     return ledger, dict(zip(STATES, said, strict=True))
 
 
@@ -187,67 +70,11 @@ def test_asking_in_vain_is_polling_and_each_time_is_counted(in_vain: tuple[Ledge
 
 
 # What a program says of itself: `stamp` adds what passed since the last one, unless something else came in between.
-PROLOGUE = """
-#define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
-#include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/epoll.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/timerfd.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-static long now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1000000000L + t.tv_nsec;
-}
-static void work(long ns) { for (long end = now() + ns; now() < end;) ; }
-static void stay_on(int cpu) {
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    sched_setaffinity(0, sizeof one, &one);
-}
-"""
-
-SHARE = (
-    PROLOGUE
-    + """
-int main(int argc, char **argv) { /* rounds of checks in vain with pauses, then work; ns */
-    int k = atoi(argv[1]), pair[2];
-    long pause = atol(argv[2]), share = atol(argv[3]), polled = 0, all = 0;
-    char byte;
-    socketpair(AF_UNIX, SOCK_STREAM, 0, pair);
-    for (int i = 0; i < 1500; i++) {
-        long start = now(), last = start, t;
-        for (int j = 0; j < k; j++) {
-            if (recv(pair[0], &byte, 1, MSG_DONTWAIT) > 0) return 1;
-            work(pause);
-            t = now();
-            if (t - last < 20000) polled += t - last, all += t - last; /* else it was interrupted, and a new row */
-            last = t;
-        }
-        if (send(pair[1], &byte, 1, 0) != 1 || recv(pair[0], &byte, 1, MSG_DONTWAIT) != 1) return 1;
-        work(share);
-    }
-    printf("%ld\\n", polled);
-    return 0;
-}
-"""
-)
 
 
 @pytest.mark.parametrize(("k", "pause", "share"), [(2, 3000, 100_000), (5, 8000, 40_000), (40, 1000, 40_000)])
-def test_the_time_of_a_known_share_of_checks_in_vain(compile_c: Compiler, k: int, pause: int, share: int) -> None:
-    ledger, (said,) = measure(compile_c("share", SHARE), str(k), str(pause), str(share))
+def test_the_time_of_a_known_share_of_checks_in_vain(compile_c: Compile, k: int, pause: int, share: int) -> None:
+    ledger, (said,) = measure(compile_c("share"), str(k), str(pause), str(share))
     thread = only(ledger)
     iopi, truth = thread.times()[Kind.POLL], int(said)
     overhead = thread.times()[Kind.OVERHEAD]
@@ -256,34 +83,8 @@ def test_the_time_of_a_known_share_of_checks_in_vain(compile_c: Compiler, k: int
     assert count_of(thread, "poll.recvfrom.socket") > 0.9 * 1500 * k
 
 
-UNTIL_READY = (
-    PROLOGUE
-    + """
-int main(void) { /* asks a timer until it has run off, then works */
-    int timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
-    long in_vain = 0, polled = 0;
-    unsigned long times;
-    for (int i = 0; i < 1000; i++) {
-        struct itimerspec soon = {.it_value = {0, 30000}};
-        timerfd_settime(timer, 0, &soon, 0);
-        long last = now(), t;
-        while (read(timer, &times, 8) < 0) {
-            t = now();
-            if (t - last < 20000) polled += t - last;
-            last = t;
-            in_vain++;
-        }
-        work(60000);
-    }
-    printf("%ld %ld\\n", in_vain, polled);
-    return 0;
-}
-"""
-)
-
-
-def test_the_check_that_finds_something_is_progress_and_what_was_before_it_is_not(compile_c: Compiler) -> None:
-    ledger, (in_vain, polled_) = measure(compile_c("until_ready", UNTIL_READY))
+def test_the_check_that_finds_something_is_progress_and_what_was_before_it_is_not(compile_c: Compile) -> None:
+    ledger, (in_vain, polled_) = measure(compile_c("until_ready"))
     thread = only(ledger)
     state = thread.states["poll.read.event"]
     assert (state.count or 0) <= int(in_vain)
@@ -294,116 +95,29 @@ def test_the_check_that_finds_something_is_progress_and_what_was_before_it_is_no
     assert truth - overhead - margin < state.time < truth + margin
 
 
-ALWAYS_THERE = (
-    PROLOGUE
-    + """
-int main(void) {
-    static char many[60000];
-    int ends[2];
-    char byte;
-    if (pipe2(ends, O_NONBLOCK) || fcntl(ends[1], F_SETPIPE_SZ, 1 << 18) < 0) return 1;
-    for (int round = 0; round < 3; round++) {
-        if (write(ends[1], many, sizeof many) != sizeof many) return 1;
-        for (int i = 0; i < 60000; i++) if (read(ends[0], &byte, 1) != 1) return 1;
-    }
-    return 0;
-}
-"""
-)
-
-
-def test_who_always_finds_something_does_not_poll(compile_c: Compiler) -> None:
-    thread = only(measure(compile_c("always_there", ALWAYS_THERE))[0])
+def test_who_always_finds_something_does_not_poll(compile_c: Compile) -> None:
+    thread = only(measure(compile_c("always_there"))[0])
     assert polled(thread) == 0
     assert count_of(thread, "kernel.read") >= 180_000
 
 
-NOT_POLLING = (
-    PROLOGUE
-    + """
-int main(int argc, char **argv) {
-    const char *how = argv[1];
-    int pair[2];
-    char byte;
-    socketpair(AF_UNIX, SOCK_STREAM, 0, pair);
-    if (!strcmp(how, "other calls")) /* something is done after each check */
-        for (int i = 0; i < 100000; i++) { recv(pair[0], &byte, 1, MSG_DONTWAIT); syscall(SYS_getppid); }
-    if (!strcmp(how, "long gaps")) /* what comes next has nothing to do with the last check */
-        for (int i = 0; i < 5000; i++) { recv(pair[0], &byte, 1, MSG_DONTWAIT); work(60000); }
-    if (!strcmp(how, "one of two")) /* of two things, the second is always there */
-        for (int i = 0; i < 50000; i++) {
-            if (send(pair[1], &byte, 1, 0) != 1) return 1;
-            recv(pair[1], &byte, 1, MSG_DONTWAIT);
-            if (recv(pair[0], &byte, 1, MSG_DONTWAIT) != 1) return 1;
-        }
-    return 0;
-}
-"""
-)
-
-
 @pytest.mark.parametrize("how", ["other calls", "long gaps", "one of two"])
-def test_checks_in_vain_that_are_not_polling(compile_c: Compiler, how: str) -> None:
-    thread = only(measure(compile_c("not_polling", NOT_POLLING), how)[0])
+def test_checks_in_vain_that_are_not_polling(compile_c: Compile, how: str) -> None:
+    thread = only(measure(compile_c("not_polling"), how)[0])
     assert polled(thread) < 0.02
     assert count_of(thread, "kernel.recvfrom") >= 5000
 
 
-EVENT_LOOP = (
-    PROLOGUE
-    + """
-int main(int argc, char **argv) { /* epoll over eight sockets, level- or edge-triggered; a child sends */
-    int edge = !strcmp(argv[1], "edge"), pair[8][2], set = epoll_create1(0), left = 4000;
-    char bytes[64];
-    for (int i = 0; i < 8; i++) {
-        struct epoll_event e = {.events = EPOLLIN | (edge ? EPOLLET : 0), .data.fd = i};
-        socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0, pair[i]);
-        epoll_ctl(set, EPOLL_CTL_ADD, pair[i][0], &e);
-    }
-    if (!fork()) {
-        for (int i = 0; i < left; i++) {
-            while (send(pair[i % 8][1], bytes, 64, 0) < 0) usleep(100);
-            if (i % 16 == 15) usleep(300);
-        }
-        _exit(0);
-    }
-    while (left) {
-        struct epoll_event some[8];
-        int n = epoll_wait(set, some, 8, -1);
-        for (int i = 0; i < n; i++) {
-            do {
-                if (recv(pair[some[i].data.fd][0], bytes, 64, 0) < 0) break;
-                left--;
-                work(20000);
-            } while (edge);
-        }
-    }
-    wait(0);
-    return 0;
-}
-"""
-)
-
-
 @pytest.mark.parametrize("how", ["level", "edge"])
-def test_an_event_loop_does_not_poll(compile_c: Compiler, how: str) -> None:
-    ledger, _ = measure(compile_c("event_loop", EVENT_LOOP), how)
+def test_an_event_loop_does_not_poll(compile_c: Compile, how: str) -> None:
+    ledger, _ = measure(compile_c("event_loop"), how)
     loop = min(ledger.threads, key=lambda t: t.birth)
     assert count_of(loop, "kernel.recvfrom") >= 4000
     assert polled(loop) < 0.02
 
 
 def test_an_asyncio_program_with_callbacks_does_not_poll() -> None:
-    code = (
-        "import asyncio,time\n"
-        "async def main():\n"
-        " for i in range(2000):\n"
-        "  end=time.perf_counter()+100e-6\n"
-        "  while time.perf_counter()<end: pass\n"
-        "  await asyncio.sleep(0)\n"
-        "asyncio.run(main())"
-    )
-    thread = only(measure(sys.executable, "-c", code)[0])
+    thread = only(measure(*script("asyncio_callbacks"))[0])
     assert count_of(thread, "kernel.epoll_wait") > 1900, "it looks for events between two callbacks, without waiting"
     assert polled(thread) < 0.02
 
@@ -417,63 +131,22 @@ def test_python_that_spins_on_select_polls() -> None:
     assert count_of(thread, f"kernel.{call}") < 5_000
 
 
-MANY_SOCKETS = (
-    PROLOGUE
-    + """
-int main(void) { /* asks each of 64 sockets in turn */
-    static int pair[64][2];
-    char byte;
-    for (int i = 0; i < 64; i++) socketpair(AF_UNIX, SOCK_STREAM, 0, pair[i]);
-    for (int round = 0; round < 2000; round++)
-        for (int i = 0; i < 64; i++) if (recv(pair[i][0], &byte, 1, MSG_DONTWAIT) >= 0) return 1;
-    return 0;
-}
-"""
-)
-
-
-def test_going_round_many_things_that_are_not_ready_is_polling(compile_c: Compiler) -> None:
-    thread = only(measure(compile_c("many_sockets", MANY_SOCKETS))[0])
+def test_going_round_many_things_that_are_not_ready_is_polling(compile_c: Compile) -> None:
+    thread = only(measure(compile_c("many_sockets"))[0])
     assert not_polled(thread) < 0.1
     assert count_of(thread, "poll.recvfrom.socket") > 0.95 * 128_000
 
 
-TOGETHER = (
-    PROLOGUE
-    + """
-static const char *how;
-static void *spin(void *p) {
-    int pair[2];
-    char byte;
-    socketpair(AF_UNIX, SOCK_STREAM, 0, pair);
-    for (long end = now() + 400000000L; now() < end;) {
-        if (*how == 'y') sched_yield();
-        else recv(pair[0], &byte, 1, MSG_DONTWAIT);
-    }
-    return p;
-}
-int main(int argc, char **argv) { /* two threads that poll, on one processor */
-    pthread_t t[2];
-    how = argv[1];
-    stay_on(sched_getcpu());
-    for (int i = 0; i < 2; i++) pthread_create(&t[i], 0, spin, 0);
-    for (int i = 0; i < 2; i++) pthread_join(t[i], 0);
-    return 0;
-}
-"""
-)
-
-
-def test_two_threads_that_yield_to_each_other_poll(compile_c: Compiler) -> None:
-    ledger, _ = measure(compile_c("together", TOGETHER), "yield")
+def test_two_threads_that_yield_to_each_other_poll(compile_c: Compile) -> None:
+    ledger, _ = measure(compile_c("together"), "yield")
     for thread in (t for t in ledger.threads if t.tid != t.pid):
         assert not_polled(thread) < 0.2
         assert count_of(thread, "ready") > 1000
         assert count_of(thread, "poll.sched_yield") > 1000
 
 
-def test_a_thread_that_is_preempted_while_it_polls_goes_on_polling(compile_c: Compiler) -> None:
-    ledger, _ = measure(compile_c("together", TOGETHER), "receive")
+def test_a_thread_that_is_preempted_while_it_polls_goes_on_polling(compile_c: Compile) -> None:
+    ledger, _ = measure(compile_c("together"), "receive")
     for thread in (t for t in ledger.threads if t.tid != t.pid):
         assert not_polled(thread) < 0.1
         assert count_of(thread, "ready") > 5
@@ -481,21 +154,12 @@ def test_a_thread_that_is_preempted_while_it_polls_goes_on_polling(compile_c: Co
         assert not any(s.startswith(("wait.poll", "poll.other")) for s in thread.states)
 
 
-def test_intervals_that_cut_rows_in_two_add_up(compile_c: Compiler) -> None:
-    code = (
-        "import socket,sys,time\na,b=socket.socketpair(); a.setblocking(False)\nend=time.monotonic()+.8\nn=0\n"
-        "while time.monotonic()<end:\n"
-        " try: a.recv(1)\n"
-        " except BlockingIOError:\n"
-        "  n+=1\n"
-        "  if n%5==0: b.send(b'x')\n"
-        "open(sys.argv[1],'w').write(str(n))"
-    )
+def test_intervals_that_cut_rows_in_two_add_up(compile_c: Compile) -> None:
     read, write = os.pipe()
     os.set_inheritable(write, True)
     with os.fdopen(read) as output:
-        whole, parts = measure_intervals(0.005, compile_c("share", SHARE), "4", "2000", "4000")
-        again, others = measure_intervals(0.02, sys.executable, "-c", code, f"/proc/{os.getpid()}/fd/{write}")
+        whole, parts = measure_intervals(0.005, compile_c("share"), "4", "2000", "4000")
+        again, others = measure_intervals(0.02, *script("rows_of_checks"), f"/proc/{os.getpid()}/fd/{write}")
         os.close(write)
         n = int(output.read())
     assert len(others) > 5
@@ -507,58 +171,14 @@ def test_intervals_that_cut_rows_in_two_add_up(compile_c: Compiler) -> None:
     assert n + found - 1 <= asked + count_of(only(again), "kernel.recvfrom") <= n + found, "each is counted once"
 
 
-NOTHING_ELSE = (
-    PROLOGUE
-    + """
-int main(void) {
-    int pair[2];
-    char byte;
-    socketpair(AF_UNIX, SOCK_STREAM, 0, pair);
-    for (int i = 0; i < 500000; i++) if (recv(pair[0], &byte, 1, MSG_DONTWAIT) >= 0) return 1;
-    return 0;
-}
-"""
-)
-
-
-def test_whole_intervals_of_nothing_but_polling(compile_c: Compiler) -> None:
-    whole, parts = measure_intervals(0.005, compile_c("nothing_else", NOTHING_ELSE))
+def test_whole_intervals_of_nothing_but_polling(compile_c: Compile) -> None:
+    whole, parts = measure_intervals(0.005, compile_c("nothing_else"))
     assert len(parts) > 5
     assert count_of(only(whole), "poll.recvfrom.socket") + count_of(only(whole), "kernel.recvfrom") == 500_000
 
 
-ENDS = (
-    PROLOGUE
-    + """
-static int pair[2];
-static char byte;
-static void spin(long ns) { for (long end = now() + ns; now() < end;) recv(pair[0], &byte, 1, MSG_DONTWAIT); }
-static void *thread(void *p) { spin(20000000L); syscall(SYS_exit, 0); return p; }
-int main(int argc, char **argv) { /* ends, each way, in the midst of a row */
-    pthread_t t;
-    socketpair(AF_UNIX, SOCK_STREAM, 0, pair);
-    pthread_create(&t, 0, thread, 0);
-    pthread_join(t, 0);
-    if (!fork()) { spin(20000000L); raise_(9); }
-    wait(0);
-    if (!fork()) { spin(20000000L); *(volatile int *)8 = 1; }
-    wait(0);
-    pid_t child = fork();
-    if (!child) spin(60000000000L);
-    usleep(100000);
-    kill_(child);
-    wait(0);
-    if (!fork()) { spin(20000000L); execl("/bin/true", "executed", (char *)0); }
-    wait(0);
-    spin(20000000L);
-    return 0;
-}
-""".replace("raise_(9)", "syscall(SYS_kill, getpid(), 9)").replace("kill_(child)", "syscall(SYS_kill, child, 9)")
-)
-
-
-def test_who_ends_or_executes_another_program_while_it_polls(compile_c: Compiler) -> None:
-    ledger, _ = measure(compile_c("ends", ENDS))
+def test_who_ends_or_executes_another_program_while_it_polls(compile_c: Compile) -> None:
+    ledger, _ = measure(compile_c("ends"))
     assert len(ledger.threads) == 6
     for thread in ledger.threads:
         assert thread.end is not None
@@ -568,48 +188,12 @@ def test_who_ends_or_executes_another_program_while_it_polls(compile_c: Compiler
     assert executed.states["user"].count, "the new program does not poll"
 
 
-SWALLOWED = (
-    PROLOGUE
-    + """
-#include <sys/ptrace.h>
-#include <sys/uio.h>
-#include <sys/user.h>
-int main(void) { /* a fault whose signal a debugger keeps back, between two checks in vain */
-    int pair[2], status;
-    char byte, *page = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    *page = 1;
-    pid_t child = fork();
-    if (!child) {
-        int pair[2];
-        socketpair(AF_UNIX, SOCK_STREAM, 0, pair);
-        ptrace(PTRACE_TRACEME, 0, 0, 0);
-        for (int i = 0; i < 20; i++) {
-            recv(pair[0], &byte, 1, MSG_DONTWAIT);
-            __asm__ volatile("movb $1, (%0)" : : "a"(8L) : "memory");
-            work(5000000);
-            recv(pair[0], &byte, 1, MSG_DONTWAIT);
-        }
-        _exit(0);
-    }
-    while (waitpid(child, &status, 0) == child && WIFSTOPPED(status)) {
-        struct user_regs_struct registers;
-        ptrace(PTRACE_GETREGS, child, 0, &registers);
-        registers.rax = (long)page;
-        ptrace(PTRACE_SETREGS, child, 0, &registers);
-        ptrace(PTRACE_CONT, child, 0, 0);
-    }
-    return status;
-}
-""".replace("    int pair[2], status;\n    char byte", "    int status;\n    char byte")
-)
-
-
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the registers are those of x86-64")
 def test_a_fault_without_an_end_between_two_checks_is_not_taken_from_user_code(
-    compile_c: Compiler, tmp_path: Path
+    compile_c: Compile, tmp_path: Path
 ) -> None:
     (tmp_path / "checks.toml").write_text("gap_us = 0\n")
-    ledger, _ = measure(compile_c("swallowed", SWALLOWED), options=MeasureOptions(checks=str(tmp_path / "checks.toml")))
+    ledger, _ = measure(compile_c("swallowed"), options=MeasureOptions(checks=str(tmp_path / "checks.toml")))
     child = max(ledger.threads, key=lambda t: t.birth)
     disturbed = time_in(child, "ready", "stolen", "overhead", "unknown") + interrupt_time(child.states)
     assert time_in(child, "poll.", "kernel.fault", "user") > 20 * 4_000_000 - disturbed

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.compiling import PROGRAMS, script
 
 from headway.errors import HeadwayError, SelectionError
 from headway.linux.options import Selection
@@ -461,25 +462,12 @@ def test_it_is_a_source(tree: Tree) -> None:
 
 # -- real threads -----------------------------------------------------------------------------------------------------
 
-TALK = """
-import os, sys, threading, time
-def burn(ns):
-    while time.thread_time_ns() < ns: pass
-def on_thread(function, *arguments):
-    thread = threading.Thread(target=function, args=arguments)
-    thread.start()
-    return thread
-for line in sys.stdin:
-    exec(line)
-    print("done", flush=True)
-"""
-
 
 class Program:
     """Another process that does what it is told, and says when it is done."""
 
     def __init__(self) -> None:
-        self.process = subprocess.Popen([sys.executable, "-c", TALK], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.process = subprocess.Popen(script("obey"), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.pid = self.process.pid
         self.do("pass")
 
@@ -680,19 +668,13 @@ def test_reasons_for_waiting(doing: str, state: str) -> None:
 @pytest.mark.parametrize("reaped_first", [False, True])
 def test_a_command_and_its_children_are_accounted_for(reaped_first: bool) -> None:
     """What was seen and what was not add up to what the kernel tells whoever waits for the command, at most."""
-    code = (
-        "import os, time\n"
-        "def burn(ns):\n    while time.thread_time_ns() < ns: pass\n"
-        "for _ in range(4): os.fork() or (burn(30_000_000), os._exit(0)); os.wait()\n"
-        "burn(60_000_000)\n"
-    )
     gate, release = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
             os.close(release)
             os.read(gate, 1)
-            os.execv(sys.executable, [sys.executable, "-S", "-c", code])
+            os.execv(sys.executable, [sys.executable, "-S", str(PROGRAMS / "burn_in_children.py")])
         finally:
             os._exit(99)
     until_asleep(pid)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.compiling import PROGRAMS
 
 from headway.linux.options import Selection
 from headway.linux.sources.profiler import ProfileSource
@@ -25,59 +26,6 @@ WITH = ("-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer", "-fno-optimiz
 WITHOUT = ("-fomit-frame-pointer", "-fno-optimize-sibling-calls")
 NOINLINE = "__attribute__((noinline, noclone))"
 
-TREE = f"""
-#include <pthread.h>
-#include <stdlib.h>
-#include <unistd.h>
-static volatile unsigned long sink;
-static long laps = 12;
-{NOINLINE} void spin(volatile long n) {{ for (volatile long i = 0; i < n; i++) sink += i; sink++; }}
-{NOINLINE} void often(void) {{ spin(3000000); sink++; }}
-{NOINLINE} void seldom(void) {{ spin(1000000); sink++; }}
-{NOINLINE} void nap(void) {{ usleep(3000); sink++; }}
-{NOINLINE} void *work(void *unused) {{ for (int i = 0; i < laps; i++) {{ often(); seldom(); nap(); }} return unused; }}
-{NOINLINE} void deep(int n) {{ if (n) deep(n - 1); else for (int i = 0; i < 10; i++) often(); sink++; }}
-int main(int argc, char **argv)
-{{
-    pthread_t other;
-    if (argc > 2) laps = atoi(argv[2]);
-    else if (argc > 1) {{ deep(atoi(argv[1])); return 0; }}
-    pthread_create(&other, 0, work, 0);
-    work(0);
-    pthread_join(other, 0);
-    return 0;
-}}
-"""
-POLLING = """
-#include <fcntl.h>
-#include <unistd.h>
-#include <errno.h>
-static volatile unsigned long sink;
-int main(void)
-{
-    int ends[2];
-    char byte;
-    pipe(ends);
-    fcntl(ends[0], F_SETFL, O_NONBLOCK);
-    for (int i = 0; i < 40000; i++) {
-        while (read(ends[0], &byte, 1) >= 0);
-        for (volatile int k = 0; k < 2000; k++) sink += k;
-    }
-    return 0;
-}
-"""
-SHORT_LIVED = f"""
-#include <pthread.h>
-static volatile unsigned long sink;
-{NOINLINE} void *brief(void *unused) {{ for (volatile long i = 0; i < 4000000; i++) sink += i; return unused; }}
-int main(void)
-{{
-    pthread_t one;
-    for (int i = 0; i < 30; i++) {{ pthread_create(&one, 0, brief, 0); pthread_join(one, 0); }}
-    return 0;
-}}
-"""
-
 
 @pytest.fixture(scope="session")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
@@ -86,11 +34,10 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
         pytest.skip("needs gcc")
     folder = tmp_path_factory.mktemp("profiled")
 
-    def make(name: str, source: str, flags: tuple[str, ...] = WITH) -> Path:
-        target = folder / name
+    def make(name: str, flags: tuple[str, ...] = WITH, target_name: str = "") -> Path:
+        target = folder / (target_name or name)
         if not target.exists():
-            (folder / f"{name}.c").write_text(source)
-            words = [compiler, "-O1", "-g", "-pthread", *flags, "-o", str(target), str(folder / f"{name}.c")]
+            words = [compiler, "-O1", "-g", "-pthread", *flags, "-o", str(target), str(PROGRAMS / f"{name}.c")]
             if subprocess.run(words, capture_output=True, check=False).returncode:
                 pytest.skip(f"gcc cannot build it here: {' '.join(words)}")
         return target
@@ -101,7 +48,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
 @pytest.fixture(scope="module")
 def of_tree(build: Build) -> Profile:
     """Of a program whose functions all have frame pointers."""
-    return profile(build("tree", TREE))
+    return profile(build("tree"))
 
 
 def profile(*command: str | Path, selection: Selection | None = None, seconds: float | None = None) -> Profile:
@@ -176,7 +123,7 @@ def test_samples_are_in_the_functions_that_ran_and_waits_in_those_that_waited(of
 
 
 def test_frames_know_their_file_line_and_module(build: Build, of_tree: Profile) -> None:
-    program, found = build("tree", TREE), of_tree
+    program, found = build("tree"), of_tree
     spin = next(frame for frame in found.frames if frame.function == "spin")
     assert spin.file == "tree.c"
     assert spin.line == 7
@@ -185,7 +132,7 @@ def test_frames_know_their_file_line_and_module(build: Build, of_tree: Profile) 
 
 
 def test_a_program_without_frame_pointers_is_named_and_its_stacks_say_so(build: Build) -> None:
-    found = profile(build("bare", TREE, WITHOUT))
+    found = profile(build("tree", WITHOUT, "bare"))
     user = stacks(found, "user")
     marked = sum(time for stack, time in user.items() if any("[skipped" in n or "[cut off" in n for n in stack))
     assert marked > 0.9 * sum(user.values())
@@ -201,7 +148,7 @@ def test_a_program_with_frame_pointers_is_not_accused(of_tree: Profile) -> None:
 
 
 def test_a_stack_that_is_deeper_than_the_kernel_looks_is_cut_off_and_says_so(build: Build) -> None:
-    found = profile(build("tree", TREE), "1000")
+    found = profile(build("tree"), "1000")
     user = stacks(found, "user")
     cut = {stack: time for stack, time in user.items() if stack and stack[0].startswith("[cut off: deeper than")}
     assert sum(cut.values()) > 0.9 * sum(user.values())
@@ -209,7 +156,7 @@ def test_a_stack_that_is_deeper_than_the_kernel_looks_is_cut_off_and_says_so(bui
 
 
 def test_polling_has_its_samples_also_those_between_the_checks(build: Build) -> None:
-    found = profile(build("polling", POLLING))
+    found = profile(build("polling"))
     polled, user = sum(stacks(found, "poll.").values()), sum(stacks(found, "user").values())
     # By the ledger 20 times as much. A span that a sample makes too long is not polling: the dearer one, the more.
     assert polled > 0.3 * (polled + user)
@@ -222,7 +169,7 @@ def test_polling_has_its_samples_also_those_between_the_checks(build: Build) -> 
 
 
 def test_threads_that_live_briefly_are_sampled_or_their_time_is_counted_as_not(build: Build) -> None:
-    found = profile(build("brief", SHORT_LIVED))
+    found = profile(build("brief"))
     assert len(found.ledger.threads) == 31
     user = stacks(found, "user")
     assert holds(user, "brief") > 0
@@ -231,7 +178,7 @@ def test_threads_that_live_briefly_are_sampled_or_their_time_is_counted_as_not(b
 
 
 def test_processes_that_a_command_makes_have_their_own_code(build: Build) -> None:
-    tree = build("tree", TREE)
+    tree = build("tree")
     script = f"import subprocess; subprocess.run([{str(tree)!r}, '2']); subprocess.run([{str(tree)!r}, '3'])"
     found = profile(sys.executable, "-c", script)
     user = stacks(found, "user")
@@ -242,13 +189,13 @@ def test_processes_that_a_command_makes_have_their_own_code(build: Build) -> Non
 
 def test_a_program_that_is_removed_while_it_runs_keeps_its_names(build: Build, tmp_path: Path) -> None:
     copy = tmp_path / "gone"
-    shutil.copy(build("tree", TREE), copy)
+    shutil.copy(build("tree"), copy)
     found = profile("sh", "-c", f"{copy} - 40 & sleep 0.5; rm {copy}; wait")
     assert holds(stacks(found, "user"), "often", "spin") > 0
 
 
 def test_running_processes_are_found_by_their_maps(build: Build) -> None:
-    with subprocess.Popen([build("tree", TREE), "-", "1000000"]) as process:
+    with subprocess.Popen([build("tree"), "-", "1000000"]) as process:
         try:
             found = profile(selection=Selection(pids=(process.pid,)), seconds=0.5)
         finally:
@@ -270,34 +217,9 @@ def test_a_kernel_that_hides_its_symbols_is_said(build: Build, tmp_path: Path) -
     assert any("kernel.kptr_restrict" in note for note in hidden.describe(Counter({0: 1})))
 
 
-JIT = """
-#include <stdio.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-int main(void)
-{
-    /* push rbp; mov rbp, rsp; mov ecx, n; loop: dec ecx; jnz loop; pop rbp; ret */
-    unsigned char code[] = {0x55, 0x48, 0x89, 0xe5, 0xb9, 0, 0, 0, 0x10, 0xff, 0xc9, 0x75, 0xfc, 0x5d, 0xc3};
-    char path[64];
-    void *made = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    memcpy(made, code, sizeof(code));
-    snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
-    FILE *map = fopen(path, "w");
-    fprintf(map, "%lx %lx py::hot_loop:/src/app.py\\n", (unsigned long)made, (unsigned long)sizeof(code));
-    fclose(map);
-    puts(path);
-    fflush(stdout);
-    ((void (*)(void))made)();
-    ((void (*)(void))made)();
-    return 0;
-}
-"""
-
-
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="needs x86-64: the program makes code for it")
 def test_code_made_at_run_time_is_named_by_its_perf_map(build: Build) -> None:
-    found = profile(build("jit", JIT))
+    found = profile(build("jit"))
     (tid,) = {thread.tid for thread in found.ledger.threads}
     Path(f"/tmp/perf-{tid}.map").unlink()
     user = stacks(found, "user")

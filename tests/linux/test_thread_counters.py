@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.compiling import PROGRAMS
 from tests.linux.measuring import until_asleep
 
 from headway.errors import HeadwayError
@@ -30,20 +31,6 @@ from headway.model import Cell, Counted, Ledger, Quality, violations
 NOBODY = 65534
 PAGE = os.sysconf("SC_PAGE_SIZE")
 PAGES = 3000
-WORK = f"""
-import mmap, os, sys, threading, time
-def burn(ns):
-    end = time.thread_time_ns() + ns
-    while time.thread_time_ns() < end: pass
-def touch():
-    memory = mmap.mmap(-1, {PAGES * PAGE}, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if hasattr(mmap, "MADV_NOHUGEPAGE"): memory.madvise(mmap.MADV_NOHUGEPAGE)
-    for page in range({PAGES}): memory[page * {PAGE}] = 1
-print("there", flush=True)
-for line in sys.stdin:
-    exec(line)
-    print("done", flush=True)
-"""
 
 
 def paranoid() -> int:
@@ -69,7 +56,7 @@ class Worker:
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
-            [interpreter() or sys.executable, "-c", WORK],
+            [interpreter() or sys.executable, str(PROGRAMS / "obey_and_touch.py"), str(PAGES)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

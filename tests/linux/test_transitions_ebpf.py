@@ -10,26 +10,19 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
+from tests.compiling import Compile, script
 
 from headway.linux.bpf.transitions import NICE
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.sources.ebpf import BpfSource, programs
 from headway.model import Kind, kind_of, violations
 
-from .measuring import SPINNER_AND_SLEEPERS, python, time_in
+from .measuring import python, time_in
 from .recorded import Recorded, Row, assert_tiles, cells_of, record
-from .test_ebpf import EXEC_BY_THREAD, GETPPID, THREADS
-from .test_ebpf_edges import BOMB, MANY_CALLS, SPAWN
-from .test_polling import IN_VAIN
-from .test_regions_ebpf import POLLS_INSIDE, SHARES
 
 pytestmark = pytest.mark.root
-
-Compiler = Callable[[str, str], Path]
 
 
 def waits(recorded: Recorded, state: str, thread: int | None = None) -> list[Row]:
@@ -40,33 +33,33 @@ def waits(recorded: Recorded, state: str, thread: int | None = None) -> list[Row
 # ---- what programs do ----
 
 
-def test_system_calls_in_a_loop(compile_c: Compiler) -> None:
-    recorded = record(compile_c("getppid", GETPPID), "100000")
+def test_system_calls_in_a_loop(compile_c: Compile) -> None:
+    recorded = record(compile_c("getppid"), "100000")
     calls = [r for r in recorded.rows() if r.state == "kernel.getppid" and r.count]
     assert len(calls) == 100_000
     assert all(r.cpu >= 0 and r.thread == 0 and r.count == 1 for r in calls)
 
 
-def test_many_short_threads_that_have_the_same_records(compile_c: Compiler) -> None:
-    recorded = record(compile_c("threads", THREADS), "3000")
+def test_many_short_threads_that_have_the_same_slots(compile_c: Compile) -> None:
+    recorded = record(compile_c("threads"), "3000")
     assert len(recorded.threads) == 3001
     assert all(seen.end is not None for seen in recorded.threads.values())
 
 
-def test_processes_that_fork_processes(compile_c: Compiler) -> None:
-    assert len(record(compile_c("bomb", BOMB)).threads) == 1 + 4 + 16 + 64 + 256 + 1024
+def test_processes_that_fork_processes(compile_c: Compile) -> None:
+    assert len(record(compile_c("bomb")).threads) == 1 + 4 + 16 + 64 + 256 + 1024
 
 
-def test_programs_that_execute_programs(compile_c: Compiler) -> None:
+def test_programs_that_execute_programs(compile_c: Compile) -> None:
     recorded = record("sh", "-c", "/bin/true; /bin/true; (exec /bin/true); exit 0", each=0.005)
     assert sorted(seen.name for seen in recorded.threads.values()) == ["sh", "true", "true", "true"]
-    record(compile_c("spawn", SPAWN))
-    recorded = record(compile_c("exec_by_thread", EXEC_BY_THREAD), each=0.01)
+    record(compile_c("spawn"))
+    recorded = record(compile_c("exec_by_thread"), each=0.01)
     assert sum(seen.name == "sleep" and seen.tid == seen.pid for seen in recorded.threads.values()) == 1
 
 
-def test_polling_is_what_the_rows_say_too(compile_c: Compiler) -> None:
-    recorded = record(compile_c("in_vain", IN_VAIN), "20000", "epoll_wait", "read_pipe", "sched_yield", "select")
+def test_polling_is_what_the_rows_say_too(compile_c: Compile) -> None:
+    recorded = record(compile_c("in_vain"), "20000", "epoll_wait", "read_pipe", "sched_yield", "select")
     rows = recorded.rows()
     polls = [r for r in rows if kind_of(r.state) is Kind.POLL and r.duration and r.count]
     corrections = [r for r in rows if not r.duration and not r.cpu < 0 and r.count < 0]
@@ -74,12 +67,12 @@ def test_polling_is_what_the_rows_say_too(compile_c: Compiler) -> None:
     assert len(corrections) < 0.01 * len(polls), "what is found out later changes the row itself, mostly"
 
 
-def test_marked_regions(compile_c: Compiler) -> None:
-    recorded = record(compile_c("shares", SHARES))
+def test_marked_regions(compile_c: Compile) -> None:
+    recorded = record(compile_c("shares"))
     rows = [r for r in recorded.rows() if r.state == "noneffective.inner"]
     assert sum(r.count for r in rows) == 300
     assert all(r.duration == 0 and r.taken <= 0 and r.cpu >= 0 for r in rows)
-    record(compile_c("polls_inside", POLLS_INSIDE), interval=0.02)
+    record(compile_c("polls_inside"), interval=0.02)
 
 
 def test_marked_functions() -> None:
@@ -94,15 +87,15 @@ def test_page_faults() -> None:
     assert sum(r.count for r in recorded.rows() if r.state == "kernel.fault") >= 20 * 256
 
 
-def test_with_causes_and_events_the_rows_are_the_same(compile_c: Compiler) -> None:
-    record(compile_c("threads", THREADS), "200", options=MeasureOptions(why=True, events=("page-faults",)))
+def test_with_causes_and_events_the_rows_are_the_same(compile_c: Compile) -> None:
+    record(compile_c("threads"), "200", options=MeasureOptions(why=True, events=("page-faults",)))
 
 
-def test_states_that_share_a_cell_are_told_apart_in_the_rows(compile_c: Compiler) -> None:
+def test_states_that_share_a_cell_are_told_apart_in_the_rows(compile_c: Compile) -> None:
     if os.uname().machine != "x86_64":
         pytest.skip("the numbers are those of x86-64")
     shared = "states_sharing_a_cell"
-    recorded = record(compile_c("many_calls", MANY_CALLS), allowed=[shared], lawful=False)
+    recorded = record(compile_c("many_calls"), allowed=[shared], lawful=False)
     assert recorded.ledger.losses[shared]
     assert_tiles(recorded)
     calls = {r.state for r in recorded.rows() if r.count and r.state.startswith("kernel.")}
@@ -113,7 +106,7 @@ def test_states_that_share_a_cell_are_told_apart_in_the_rows(compile_c: Compiler
 
 
 def test_threads_that_are_there_before_and_after() -> None:
-    target = subprocess.Popen(python(SPINNER_AND_SLEEPERS), stdout=subprocess.PIPE)
+    target = subprocess.Popen(script("spinner_and_sleepers"), stdout=subprocess.PIPE)
     try:
         assert target.stdout is not None
         target.stdout.readline()
@@ -132,42 +125,21 @@ def test_threads_that_are_there_before_and_after() -> None:
         assert opened[number].since in {r.time for r in recorded.rows() if r.thread == number}
 
 
-def test_only_what_happens_on_some_processors(compile_c: Compiler) -> None:
+def test_only_what_happens_on_some_processors(compile_c: Compile) -> None:
     (first, *_) = sorted(os.sched_getaffinity(0))
     recorded = record("sh", "-c", "for i in 1 2 3 4 5 6; do /bin/true; done", selection=Selection(cpus=(first,)))
     assert {r.cpu for r in recorded.rows()} <= {-1, first}
 
 
-def test_everything_under_load_read_in_intervals_meanwhile(compile_c: Compiler) -> None:
-    program = compile_c("threads", THREADS)
+def test_everything_under_load_read_in_intervals_meanwhile(compile_c: Compile) -> None:
+    program = compile_c("threads")
     allowed = ["switches_unseen", "threads_without_kernel_memory"]
     recorded = record(program, "4000", selection=Selection(everything=True), interval=0.01, each=0.02, allowed=allowed)
     assert len(recorded.threads) + recorded.ledger.losses["threads_without_kernel_memory"] > 4000
 
 
-INTERRUPTS = """
-#include <linux/membarrier.h>
-#include <pthread.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-static void *interrupt(void *nothing) {
-    for (;;) {
-        syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
-        for (int i = 0; i < 20; i++) syscall(SYS_getppid);
-    }
-    return nothing;
-}
-int main(void) {
-    pthread_t thread;
-    if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0)) return 1;
-    pthread_create(&thread, 0, interrupt, 0);
-    interrupt(0);
-}
-"""
-
-
-def test_interrupts_that_meet_handlers_after_the_last_snapshot_are_not_in_the_rows(compile_c: Compiler) -> None:
-    target = subprocess.Popen([compile_c("interrupts", INTERRUPTS)])
+def test_interrupts_that_meet_handlers_after_the_last_cut_are_not_in_the_rows(compile_c: Compile) -> None:
+    target = subprocess.Popen([compile_c("interrupts")])
     try:
         for _ in range(4):
             recorded = record(selection=Selection(pids=(target.pid,)), seconds=0.02)
@@ -179,27 +151,9 @@ def test_interrupts_that_meet_handlers_after_the_last_snapshot_are_not_in_the_ro
 
 # ---- who woke whom ----
 
-PING_PONG = """
-#include <unistd.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-int main(void) {
-    int to[2], back[2];
-    char byte = 0;
-    if (pipe(to) || pipe(back)) return 1;
-    if (!fork()) {
-        prctl(PR_SET_NAME, "pong");
-        for (int i = 0; i < 2000; i++) if (read(to[0], &byte, 1) != 1 || write(back[1], &byte, 1) != 1) return 1;
-        return 0;
-    }
-    for (int i = 0; i < 2000; i++) if (write(to[1], &byte, 1) != 1 || read(back[0], &byte, 1) != 1) return 1;
-    return wait(0) < 0;
-}
-"""
 
-
-def test_two_processes_wake_each_other(compile_c: Compiler) -> None:
-    recorded = record(compile_c("ping_pong", PING_PONG))
+def test_two_processes_wake_each_other(compile_c: Compile) -> None:
+    recorded = record(compile_c("ping_pong"))
     pong = next(seen.thread for seen in recorded.threads.values() if seen.name == "pong")
     ping = next(number for number in recorded.threads if number != pong)
     for thread, other in ((ping, pong), (pong, ping)):
@@ -210,22 +164,8 @@ def test_two_processes_wake_each_other(compile_c: Compiler) -> None:
         assert all(r.waker in (other, -1) and r.waker_tid == 0 and r.waker_state is None for r in ended)
 
 
-EXITS = """
-#include <unistd.h>
-#include <sys/wait.h>
-int main(void) {
-    for (int i = 0; i < 50; i++) {
-        pid_t child = fork();
-        if (!child) { usleep(1000); return 0; }
-        if (waitpid(child, 0, 0) != child) return 1;
-    }
-    return 0;
-}
-"""
-
-
-def test_who_waits_for_a_child_is_woken_by_it_though_it_may_be_gone_when_that_is_done(compile_c: Compiler) -> None:
-    recorded = record(compile_c("exits", EXITS))
+def test_who_waits_for_a_child_is_woken_by_it_though_it_may_be_gone_when_that_is_done(compile_c: Compile) -> None:
+    recorded = record(compile_c("exits"))
     parent = next(
         n for n, seen in recorded.threads.items() if seen.tid == min(t.tid for t in recorded.threads.values())
     )
@@ -237,33 +177,8 @@ def test_who_waits_for_a_child_is_woken_by_it_though_it_may_be_gone_when_that_is
         assert r.waker == -1 or recorded.threads[r.waker].start < r.time + r.duration
 
 
-HAND_OVER = """
-#include <pthread.h>
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t turned = PTHREAD_COND_INITIALIZER;
-static int turn;
-static void *play(void *mine) {
-    pthread_mutex_lock(&lock);
-    for (int i = 0; i < 500; i++) {
-        while (turn != (long)mine) pthread_cond_wait(&turned, &lock);
-        turn = !turn;
-        pthread_cond_signal(&turned);
-    }
-    pthread_mutex_unlock(&lock);
-    return 0;
-}
-int main(void) {
-    pthread_t other;
-    pthread_create(&other, 0, play, (void *)1);
-    play(0);
-    pthread_join(other, 0);
-    return 0;
-}
-"""
-
-
-def test_threads_that_hand_over_by_futex(compile_c: Compiler) -> None:
-    recorded = record(compile_c("hand_over", HAND_OVER))
+def test_threads_that_hand_over_by_futex(compile_c: Compile) -> None:
+    recorded = record(compile_c("hand_over"))
     first, second = recorded.threads
     for thread, other in ((first, second), (second, first)):
         ended = waits(recorded, "wait.futex", thread)
@@ -319,9 +234,9 @@ def test_who_is_woken_by_a_thread_that_is_not_measured_is_told_its_id() -> None:
 # ---- what is lost ----
 
 
-def test_what_does_not_fit_the_rings_is_counted_and_is_time_that_is_not_known(compile_c: Compiler) -> None:
+def test_what_does_not_fit_the_rings_is_counted_and_is_time_that_is_not_known(compile_c: Compile) -> None:
     lost = "transitions_lost"
-    program = compile_c("getppid", GETPPID)
+    program = compile_c("getppid")
     recorded = record(program, "50000", ring_words=64, allowed=[lost], lawful=False)
     assert recorded.ledger.losses[lost] > 10_000
     assert recorded.batches[-1].losses[lost] == recorded.ledger.losses[lost]
@@ -339,19 +254,19 @@ def test_what_does_not_fit_the_rings_is_counted_and_is_time_that_is_not_known(co
             assert count <= (kept.count or 0)
     missing = sum(c.time - cells.get(s, (0, 0))[0] for s, c in thread.states.items())
     assert unknown == missing
-    record(compile_c("bomb", BOMB), ring_words=64, allowed=[lost], lawful=False)
+    record(compile_c("bomb"), ring_words=64, allowed=[lost], lawful=False)
 
 
-def test_many_threads_and_little_room_lose_rows_but_no_thread(compile_c: Compiler) -> None:
-    recorded = record(compile_c("threads", THREADS), "1000", ring_words=256, allowed=["transitions_lost"], lawful=False)
+def test_many_threads_and_little_room_lose_rows_but_no_thread(compile_c: Compile) -> None:
+    recorded = record(compile_c("threads"), "1000", ring_words=256, allowed=["transitions_lost"], lawful=False)
     assert len(recorded.threads) == 1001
     assert_tiles(recorded)
 
 
-def test_threads_whose_end_is_lost_leave_rows_of_nobody(compile_c: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "RING_BYTES", 4096)
+def test_threads_whose_end_is_lost_leave_rows_of_nobody(compile_c: Compile, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ebpf, "RING_BYTES", 4096)
     allowed = ["exits_lost", "transitions_of_unknown_threads"]
-    recorded = record(compile_c("threads", THREADS), "1000", allowed=allowed, lawful=False)
+    recorded = record(compile_c("threads"), "1000", allowed=allowed, lawful=False)
     assert recorded.ledger.losses["exits_lost"] > 100
     assert recorded.ledger.losses["transitions_of_unknown_threads"] > 100
     by_cpu = recorded.sums("cpu")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import shutil
 import struct
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.compiling import PROGRAMS, Compile
 from tests.linux.measuring import until_asleep
 
 from headway.linux.bpf import libbpf
@@ -22,32 +23,6 @@ pytestmark = [
     pytest.mark.skipif(not UPROBES.exists(), reason="needs a kernel with uprobes (CONFIG_UPROBE_EVENTS)"),
 ]
 PLACES = 16
-LIBRARY = """
-__attribute__((noinline)) int twice(int n) { __asm__ volatile("" : "+r"(n)); return 2 * n; }
-__attribute__((noinline)) int deep(int n) { int m = n ? deep(n - 1) + 1 : 0; __asm__ volatile("" : "+r"(m)); return m; }
-"""
-CALLER = """
-#include <dlfcn.h>
-#include <setjmp.h>
-#include <stdio.h>
-#include <stdlib.h>
-static jmp_buf back;
-__attribute__((noinline)) void leave(int n) { if (n) longjmp(back, 1); __asm__ volatile("" ::: "memory"); }
-int main(int argc, char **argv)
-{
-    volatile int i, sum = 0;
-    (void)argc;
-    puts("ready");
-    fflush(stdout);
-    getchar();
-    void *library = dlopen(argv[1], RTLD_NOW);
-    int (*twice)(int) = dlsym(library, "twice"), (*deep)(int) = dlsym(library, "deep");
-    for (i = 0; i < atoi(argv[2]); i++) sum += twice(i);
-    sum += deep(9);
-    for (i = 0; i < 6; i++) if (!setjmp(back)) leave(i % 2);
-    return sum == -1;
-}
-"""
 
 
 @pytest.fixture(scope="module")
@@ -68,9 +43,8 @@ def probes(image: bytes) -> Iterator[Object]:
 
 
 @pytest.fixture
-def library(compile_c: Callable[[str, str], Path], tmp_path: Path) -> Path:
-    source = tmp_path / "library.c"
-    source.write_text(LIBRARY)
+def library(compile_c: Compile, tmp_path: Path) -> Path:
+    source = PROGRAMS / "twice_library.c"
     subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", tmp_path / "libtwice.so.1", source], check=True)
     return tmp_path / "libtwice.so.1"
 
@@ -104,19 +78,17 @@ def finish(process: subprocess.Popen[bytes]) -> None:
 
 
 def test_every_call_is_seen_to_begin_and_to_end_in_a_library_opened_later_too(
-    compile_c: Callable[[str, str], Path], library: Path, probes: Object
+    compile_c: Compile, library: Path, probes: Object
 ) -> None:
-    caller = compile_c("caller", CALLER)
+    caller = compile_c("caller")
     places = [*resolve([f"{library}:twice", f"{library}:deep"])]
     attach(probes, places)
     finish(start(caller, library, 1234))
     assert counts(probes, places) == {"twice": (1234, 1234), "deep": (10, 10)}
 
 
-def test_a_process_that_runs_already_is_seen_from_then_on(
-    compile_c: Callable[[str, str], Path], library: Path, probes: Object
-) -> None:
-    caller = compile_c("caller", CALLER)
+def test_a_process_that_runs_already_is_seen_from_then_on(compile_c: Compile, library: Path, probes: Object) -> None:
+    caller = compile_c("caller")
     process = start(caller, library, 5)
     places = [*resolve(["caller:leave"], pids=[process.pid])]
     attach(probes, places)
@@ -125,10 +97,10 @@ def test_a_process_that_runs_already_is_seen_from_then_on(
 
 
 def test_a_program_that_was_deleted_while_it_runs_can_still_be_probed(
-    compile_c: Callable[[str, str], Path], library: Path, probes: Object, tmp_path: Path
+    compile_c: Compile, library: Path, probes: Object, tmp_path: Path
 ) -> None:
     copy = tmp_path / "gone"
-    shutil.copy(compile_c("caller", CALLER), copy)
+    shutil.copy(compile_c("caller"), copy)
     process = start(copy, library, 5)
     copy.unlink()
     places = [*resolve(["gone:leave"], pids=[process.pid])]
@@ -140,12 +112,7 @@ def test_a_program_that_was_deleted_while_it_runs_can_still_be_probed(
 def test_a_process_in_a_file_system_of_its_own_is_probed_in_its_own_files(probes: Object, tmp_path: Path) -> None:
     root = tmp_path / "root"
     root.mkdir()
-    source = tmp_path / "inside.c"
-    source.write_text(
-        "#include <unistd.h>\n"
-        '__attribute__((noinline)) void step(void) { __asm__ volatile("" ::: "memory"); }\n'
-        'int main(void) { char c; write(1, "ready\\n", 6); read(0, &c, 1); for (int i = 0; i < 8; i++) step(); }\n'
-    )
+    source = PROGRAMS / "inside.c"
     built = subprocess.run(["cc", "-w", "-O1", "-static", "-o", root / "inside", source], capture_output=True)
     if built.returncode:
         pytest.skip("needs a static C library")
@@ -158,10 +125,8 @@ def test_a_process_in_a_file_system_of_its_own_is_probed_in_its_own_files(probes
     assert counts(probes, places) == {"step": (8, 8)}
 
 
-def test_a_probe_in_one_process_is_not_hit_by_another(
-    compile_c: Callable[[str, str], Path], library: Path, probes: Object
-) -> None:
-    caller = compile_c("caller", CALLER)
+def test_a_probe_in_one_process_is_not_hit_by_another(compile_c: Compile, library: Path, probes: Object) -> None:
+    caller = compile_c("caller")
     one, other = start(caller, library, 7), start(caller, library, 100)
     places = [*resolve([f"{library}:twice"])]
     attach(probes, places, pid=one.pid)
@@ -170,19 +135,8 @@ def test_a_probe_in_one_process_is_not_hit_by_another(
     assert counts(probes, places) == {"twice": (7, 7)}
 
 
-def test_the_ready_made_set_sees_each_allocation(compile_c: Callable[[str, str], Path], probes: Object) -> None:
-    source = """
-#include <stdio.h>
-#include <stdlib.h>
-int main(void)
-{
-    void *volatile p;
-    for (int i = 0; i < 5000; i++) { p = malloc(i + 1); p = realloc(p, 2 * i + 1); free(p); }
-    for (int i = 0; i < 300; i++) { p = calloc(i + 1, 2); free(p); p = aligned_alloc(64, 64); free(p); }
-    return 0;
-}
-"""
-    program = compile_c("allocating", source)
+def test_the_ready_made_set_sees_each_allocation(compile_c: Compile, probes: Object) -> None:
+    program = compile_c("allocating")
     places = [*resolve(["malloc"], command=[str(program)])]
     process = subprocess.Popen(["sh", "-c", 'read x; exec "$1"', "sh", program], stdin=subprocess.PIPE)
     until_asleep(process.pid)  # it reads: what a start allocates is not in the midst of it then
@@ -197,10 +151,8 @@ int main(void)
     assert all(entries == returns for entries, returns in seen.values())
 
 
-def test_when_the_object_is_closed_the_code_is_as_it_was(
-    compile_c: Callable[[str, str], Path], library: Path, image: bytes
-) -> None:
-    caller = compile_c("caller", CALLER)
+def test_when_the_object_is_closed_the_code_is_as_it_was(compile_c: Compile, library: Path, image: bytes) -> None:
+    caller = compile_c("caller")
     process = start(caller, library, 3)
     (place,) = resolve(["caller:leave"], pids=[process.pid])
     text = next(m for m in mappings(process.pid) if m.path == str(caller) and "x" in m.permissions)

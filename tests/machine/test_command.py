@@ -12,6 +12,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from tests.compiling import script
 from tests.machine.elves import RAM, WFI, Elf, jump
 from tests.machine.programs import leave, loop, program, receive, semihost, send, switch
 
@@ -153,7 +154,7 @@ def test_a_long_run_shows_on_a_terminal_how_far_it_is_and_leaves_nothing(tmp_pat
     path.write_bytes(Elf(code=PROGRAM_FOR_EVER, entry=RAM).build())
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-c", SHOWN_AT_ONCE, "machine", "run", path, "--max-cycles", "60000000"],
+        [*script("progress_shown_at_once"), "machine", "run", path, "--max-cycles", "60000000"],
         stderr=theirs,
         stdout=subprocess.PIPE,
         env={**os.environ, "TERM": "xterm", "COLUMNS": "80"},
@@ -216,9 +217,3 @@ def wait_until_it_sleeps(pid: int) -> None:
 
 
 PROGRAM_FOR_EVER = b"\x6f\x00\x00\x00"
-SHOWN_AT_ONCE = """
-from headway.cli import progress_bar
-from headway.commands import main
-progress_bar.LATENCY = 0.0
-main()
-"""

@@ -5,30 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from random import Random
 
 import pytest
+from tests.compiling import script
 
 from headway.model import violations
 from headway.recording.reader import Recording
-
-RECORDER = """
-import itertools, sys
-from random import Random
-from headway.recording.writer import Writer
-from tests.recordings import Run, document
-run = Run(Random(int(sys.argv[2])))
-limit = int(sys.argv[3]) or None
-writer = Writer(sys.argv[1], document(run.start), rows=200, most_bytes=limit)
-print("begun", flush=True)
-for number in itertools.count():
-    writer.add(next(run.batches(1, 60)))
-    if number % 10 == 0:
-        print(run.now, flush=True)
-"""
 
 
 @pytest.mark.parametrize("limit", [0, 200_000])
@@ -36,7 +21,7 @@ for number in itertools.count():
 def test_killed_at_some_moment(tmp_path: Path, moment: float, limit: int) -> None:
     path = tmp_path / "run.hw"
     root = Path(__file__).parents[2]
-    arguments = [sys.executable, "-c", RECORDER, str(path), "1", str(limit)]
+    arguments = [*script("recorder"), str(path), "1", str(limit)]
     recorder = subprocess.Popen(
         arguments, stdout=subprocess.PIPE, cwd=root, env={**os.environ, "PYTHONPATH": str(root)}
     )

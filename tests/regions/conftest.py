@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.compiling import PROGRAMS
 
 import headway
 
@@ -23,7 +24,7 @@ COMPILERS = {
 
 @pytest.fixture(scope="session")
 def compile_marked(tmp_path_factory: pytest.TempPathFactory) -> Compile:
-    """``compile_marked(*sources, flags, compiler, language)`` gives the path of what was made of these texts."""
+    """``compile_marked(*sources, flags, compiler, language)`` compiles files of ``tests/programs/``."""
     folder = tmp_path_factory.mktemp("marked")
     made: dict[tuple[object, ...], Path] = {}
 
@@ -36,20 +37,18 @@ def compile_marked(tmp_path_factory: pytest.TempPathFactory) -> Compile:
         key = (*sources, flags, compiler, language)
         if key in made:
             return made[key]
-        command = COMPILERS[compiler][language == "c++"]
+        command = [*COMPILERS[compiler][language == "c++"]]
         if shutil.which(command[0]) is None:
             pytest.skip(f"needs {command[0]}")
         if "ziglang" in command:
             pytest.importorskip("ziglang", reason="needs the clang in the ziglang wheel")
         target = folder / f"program{len(made)}"
-        paths = []
-        for number, text in enumerate(sources):
-            path = folder / f"program{len(made)}-{number}.{'cc' if language == 'c++' else 'c'}"
-            path.write_text(text)
-            paths.append(str(path))
+        paths = [str(PROGRAMS / source) for source in sources]
         warnings = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
         options = ["-O2", "-pthread", *warnings, f"-I{headway.get_include()}", "-o", str(target)]
-        subprocess.run([*command, *options, *flags, *paths, *([] if "-c" in flags else ["-ldl"])], check=True)
+        libraries = [] if "-c" in flags else ["-ldl"]
+        command += [*options, *flags, "-x", language, *paths, "-x", "none", *libraries]
+        subprocess.run(command, check=True)
         made[key] = target
         return target
 

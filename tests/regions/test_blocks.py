@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import struct
 import subprocess
-import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.compiling import script
 from tests.regions.conftest import Compile
 
 from headway.linux.regions import blocks as layout
@@ -247,19 +247,7 @@ def test_a_process_that_is_not_there_has_no_regions(tmp_path: Path) -> None:
 
 
 def test_a_program_is_read_while_it_runs_and_after_it_executed_another(compile_marked: Compile) -> None:
-    text = r"""
-#include <headway.h>
-#include <unistd.h>
-int main(int n, char **arguments) {
-    (void)n;
-    headway_set_noneffective(headway_tag("outer"));
-    headway_set_noneffective(headway_poll_tag("inner"));
-    if (write(1, "!", 1) != 1 || read(0, arguments[0], 1) != 1) return 1;
-    execl("/bin/cat", "cat", (char *)0);
-    return 1;
-}
-"""
-    program = subprocess.Popen([compile_marked(text)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    program = subprocess.Popen([compile_marked("exec_in_region.c")], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert program.stdin is not None
     assert program.stdout is not None
     try:
@@ -284,49 +272,10 @@ int main(int n, char **arguments) {
 def test_who_may_not_read_is_told_so() -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root, to stop being it")
-    lines = """
-import os, sys
-import headway.linux.bpf.checks
-headway.linux.bpf.checks.load()  # what it imports, this user may not be able to read later
-from headway.linux.regions.blocks import Blocks
-from headway.linux.sources.proc import ProcSource
-from headway.linux.options import Selection
-import headway.regions
-with headway.regions.noneffective("x"):
-    parent = os.getpid()
-    pid = os.fork()
-    if pid == 0:
-        os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)
-        seen = Blocks(parent)
-        assert not seen.find()
-        assert "process %d" % parent in seen.read().reason, seen.read()
-        source = ProcSource(Selection(pids=(parent,)))
-        source.begin()
-        assert "process %d" % parent in source.end().reasons["regions_unread"]
-        os._exit(0)
-    sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-"""
-    subprocess.run([sys.executable, "-c", lines], check=True)
+    subprocess.run(script("unreadable_regions"), check=True)
 
 
 def test_a_process_that_has_ended_is_not_one_that_may_not_be_read() -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root, to stop being it")
-    lines = """
-import ctypes, os, signal
-from headway.linux.regions.blocks import Blocks
-import headway.regions
-with headway.regions.noneffective("x"):
-    os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)
-    ctypes.CDLL(None).prctl(4, 1)  # PR_SET_DUMPABLE, which setuid has cleared
-    pid = os.fork()
-    if pid == 0:
-        signal.pause()
-    seen = Blocks(pid)
-    assert seen.find()
-    assert seen.read().reason is None
-    os.kill(pid, signal.SIGKILL)
-    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-    assert seen.read().reason is None, seen.read()
-"""
-    subprocess.run([sys.executable, "-c", lines], check=True)
+    subprocess.run(script("ended_regions"), check=True)

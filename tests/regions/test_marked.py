@@ -143,45 +143,6 @@ def test_a_program_that_renames_its_regions_for_ever_uses_no_memory_of_the_obser
 
 # -- real programs ----------------------------------------------------------------------------------------------------
 
-SHARES = r"""
-#include <headway.h>
-#include <stdio.h>
-#include <time.h>
-#include <unistd.h>
-static uint64_t now(int clock) {
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-static uint64_t parse, ring;
-static void spin(uint64_t ns) { uint64_t end = now(CLOCK_MONOTONIC) + ns; while (now(CLOCK_MONOTONIC) < end) {} }
-int main(int n, char **arguments) {
-    char go;
-    uint64_t start, used, total = 0;
-    (void)n; (void)arguments;
-    HEADWAY_NONEFFECTIVE("parse") {}
-    HEADWAY_POLL("ring") {}
-    if (write(1, "!\n", 2) != 2 || read(0, &go, 1) != 1) return 1;
-    used = now(CLOCK_PROCESS_CPUTIME_ID);
-    while (total < 600000000) {
-        uint64_t begun = now(CLOCK_MONOTONIC);
-        spin(6000000);
-        start = now(CLOCK_MONOTONIC);
-        HEADWAY_NONEFFECTIVE("parse") { spin(3000000); }
-        parse += now(CLOCK_MONOTONIC) - start;
-        start = now(CLOCK_MONOTONIC);
-        HEADWAY_POLL("ring") { spin(1000000); }
-        ring += now(CLOCK_MONOTONIC) - start;
-        if (WAITS) { HEADWAY_NONEFFECTIVE("asleep") { usleep(4000); } }
-        total += now(CLOCK_MONOTONIC) - begun;
-    }
-    used = now(CLOCK_PROCESS_CPUTIME_ID) - used;
-    printf("%llu %llu %llu\n", (unsigned long long)parse, (unsigned long long)ring, (unsigned long long)used);
-    fflush(stdout);
-    return read(0, &go, 1) != 1;
-}
-"""
-
 
 @contextmanager
 def shares(program: Path) -> Iterator[tuple[Ledger, list[int]]]:
@@ -214,7 +175,7 @@ def only(ledger: Ledger) -> Thread:
 
 
 def test_a_busy_programs_regions_are_near_its_own_clock_and_never_above(compile_marked: Compile) -> None:
-    with shares(compile_marked(SHARES, flags=("-std=gnu11", "-DWAITS=0"))) as (ledger, (parse, ring, used)):
+    with shares(compile_marked("marked_clock.c", flags=("-std=gnu11", "-DWAITS=0"))) as (ledger, (parse, ring, used)):
         states = only(ledger).states
         assert 0 < states["noneffective.parse"].time <= parse
         assert 0 < states["poll.ring"].time <= ring
@@ -228,7 +189,7 @@ def test_a_busy_programs_regions_are_near_its_own_clock_and_never_above(compile_
 
 
 def test_sleeping_in_a_region_is_waiting(compile_marked: Compile) -> None:
-    with shares(compile_marked(SHARES, flags=("-std=gnu11", "-DWAITS=1"))) as (ledger, (parse, ring, used)):
+    with shares(compile_marked("marked_clock.c", flags=("-std=gnu11", "-DWAITS=1"))) as (ledger, (parse, ring, used)):
         states = only(ledger).states
         charged = {state: cell.time for state, cell in states.items() if state.startswith(("noneffective", "poll"))}
         assert sum(charged.values()) <= parse + ring + 10**7, "none of the sleep, but for a tick's uncertainty"
@@ -251,26 +212,7 @@ def test_programs_without_regions_are_as_before() -> None:
 
 @pytest.mark.parametrize("name", ["unmarked_threads", "unnamed_regions", "untrue_marks"])
 def test_what_was_refused_is_among_the_losses(compile_marked: Compile, name: str) -> None:
-    text = r"""
-#include <headway.h>
-#include <stdio.h>
-#include <unistd.h>
-static void *work(void *none) { headway_set_noneffective(0); usleep(300000000); return none; }
-int main(int n, char **arguments) {
-    char tag[8];
-    pthread_t id;
-    (void)n; (void)arguments;
-    headway_set_noneffective(0);
-    for (int i = 0; i < 40; i++) { snprintf(tag, sizeof tag, "%d", i); headway_tag(tag); }
-    pthread_create(&id, 0, work, 0);
-    while (!__atomic_load_n(&headway_arena_->refused_threads, __ATOMIC_RELAXED)) usleep(1000);
-    headway_self_->tags[0].word += 123456789000000000;
-    if (write(1, "!", 1) != 1) return 1;
-    usleep(300000000);
-    return 0;
-}
-"""
-    program = compile_marked(text, flags=("-std=gnu11", "-DHEADWAY_BLOCKS=1"))
+    program = compile_marked("refused_marks.c", flags=("-std=gnu11", "-DHEADWAY_BLOCKS=1"))
     process = subprocess.Popen([program], stdout=subprocess.PIPE)
     assert process.stdout is not None
     try:

@@ -1,0 +1,40 @@
+"""The programs that tests measure: ``tests/programs/``, compiled once a test run."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import headway
+
+__all__ = ["PROGRAMS", "Compile", "compiler_in", "script"]
+
+PROGRAMS = Path(__file__).with_name("programs")
+Compile = Callable[[str], Path]
+"""Compile a C program by its name in ``tests/programs/``, without ``.c``, and return the path of the executable."""
+
+
+def script(name: str, *arguments: str) -> list[str]:
+    """Return the words of a command that runs a Python program by its name, without ``.py``."""
+    return [sys.executable, str(PROGRAMS / f"{name}.py"), *arguments]
+
+
+def compiler_in(folder: Path) -> Compile:
+    """Return a function that compiles C programs into a folder, each once."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("needs a C compiler")
+
+    def build(name: str) -> Path:
+        target = folder / name
+        if not target.exists():
+            options = ["-O1", "-pthread", f"-I{headway.get_include()}", "-o", str(target)]
+            subprocess.run([compiler, *options, str(PROGRAMS / f"{name}.c")], check=True)
+        return target
+
+    return build

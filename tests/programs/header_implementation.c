@@ -1,0 +1,2 @@
+#define HEADWAY_IMPLEMENTATION
+#include <headway.h>

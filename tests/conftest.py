@@ -1,13 +1,16 @@
-"""What tests share: skipping what needs root, and programs made for one test."""
+"""What tests share: levels and timeouts, skipping what needs root, and the programs under test."""
 
 from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Generator
+from typing import Any
 
 import hypothesis
 import pytest
 from tests.compiling import Compile, compiler_in
+from tests.levels import kill_at_timeout, mark_level
 
 from headway.linux.sources.choose import may_use_bpf
 
@@ -29,14 +32,23 @@ def pytest_configure() -> None:
             signal.signal(number, signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL)
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests marked ``root`` need the privileges of the eBPF source."""
+    """Each test gets its level; tests marked ``root`` need the privileges of the eBPF source."""
+    for item in items:
+        mark_level(item)
     if may_use_bpf() and os.path.exists("/sys/kernel/btf/vmlinux"):
         return
     skip = pytest.mark.skip(reason="needs root (CAP_BPF and CAP_PERFMON) and a kernel with BTF")
     for item in items:
         if item.get_closest_marker("root"):
             item.add_marker(skip)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_timeout_set_timer(item: pytest.Item, settings: object) -> Generator[None, Any, Any]:
+    """A test whose time is over takes the processes along that it has started."""
+    return (yield from kill_at_timeout())
 
 
 @pytest.fixture(scope="session")

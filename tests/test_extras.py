@@ -24,6 +24,8 @@ import headway
 from headway.commands import _COMMANDS
 from headway.extras import EXTRAS, MissingExtraError, explained, install_line, missing, need
 
+pytestmark = pytest.mark.end_to_end
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "headway"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.unit
+
 SOURCE = Path(__file__).parent.parent / "src" / "headway"
 
 FLOORS = (

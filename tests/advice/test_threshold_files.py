@@ -17,7 +17,9 @@ from headway.advice import Thresholds
 from headway.advice.threshold_files import defaults_text, load_thresholds
 from headway.errors import HeadwayError
 
-NAMES = [value.name for value in fields(Thresholds)]
+pytestmark = pytest.mark.unit
+
+NAMES = [value.name for value in fields(References)]
 WHOLE = {"least_ns": 10**18, "most": 1000}
 
 

@@ -24,6 +24,8 @@ from headway.linux.perf.perf_event import HARDWARE, Event
 from headway.linux.perf.sample_buffer import CPU_CLOCK, DEFAULT_FIELDS, FIELDS, PerfBuffer, Sampling, Tray
 from headway.linux.perf.thread_buffers import SampledThreads
 
+pytestmark = pytest.mark.kernel
+
 USER_CLOCK = replace(CPU_CLOCK, exclude_kernel=True, exclude_hv=True)
 
 

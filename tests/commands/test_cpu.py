@@ -19,6 +19,8 @@ from headway.commands import schema
 from headway.linux.procfs.processors import online
 from headway.views.utilisation_json import cpu_schema
 
+pytestmark = [pytest.mark.end_to_end, pytest.mark.alone]
+
 CPU = [sys.executable, "-c", "from headway.commands import main; main()", "cpu"]
 VALIDATOR = jsonschema.Draft202012Validator(cpu_schema())
 

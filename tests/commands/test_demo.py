@@ -14,6 +14,8 @@ from headway.demo import Truth, program
 from headway.errors import HeadwayError
 from headway.model import EXACT, Cell, Ledger, Overhead, Precision, Quality, Thread, Window
 
+pytestmark = [pytest.mark.end_to_end, pytest.mark.alone]
+
 SAMPLED = Precision(Quality.EXACT, Quality.SAMPLED, Quality.UNAVAILABLE, Quality.SAMPLED, Quality.UNAVAILABLE)
 
 

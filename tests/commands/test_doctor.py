@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from click.testing import CliRunner
 
 from headway.commands.doctor import command, render, verdicts
 from headway.linux.doctor.capabilities import Capability
+
+pytestmark = pytest.mark.kernel
 
 GOOD = [
     Capability("privileges", True, "CAP_BPF and CAP_PERFMON are effective"),

@@ -15,6 +15,8 @@ from headway.views.verification import render
 
 from ..linux.test_verifying import GOOD
 
+pytestmark = pytest.mark.unit
+
 FOUND = CounterSet(("Some Core",), ("a document",), {}, {})
 
 

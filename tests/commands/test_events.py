@@ -12,6 +12,8 @@ import pytest
 
 from headway.views.json import schema
 
+pytestmark = [pytest.mark.end_to_end, pytest.mark.alone]
+
 STAT = [sys.executable, "-c", "from headway.commands import main; main()", "stat", "--source", "proc"]
 
 

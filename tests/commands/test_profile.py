@@ -21,6 +21,8 @@ from headway.views.schemas import schema_of
 
 from ..profiles import small
 
+pytestmark = [pytest.mark.end_to_end, pytest.mark.alone]
+
 HEADWAY = [sys.executable, "-c", "from headway.commands import main; main()"]
 WITHOUT_PRIVILEGES = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all"]
 NOBODY = [*WITHOUT_PRIVILEGES, "--reuid=65534", "--regid=65534", "--clear-groups"]

@@ -34,6 +34,8 @@ from headway.session.recorder import describe, record
 from ..recording.test_ledger import plain
 from ..recordings import Run, frame
 
+pytestmark = [pytest.mark.end_to_end, pytest.mark.alone]
+
 HEADWAY = [sys.executable, "-c", "from headway.commands import main; main()"]
 
 

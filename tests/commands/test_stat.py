@@ -22,6 +22,8 @@ from tests.compiling import Compile
 from headway.linux.sources.choose import may_use_bpf
 from headway.views.json import schema
 
+pytestmark = [pytest.mark.end_to_end, pytest.mark.alone]
+
 HEADWAY = [sys.executable, "-c", "from headway.commands import main; main()"]
 STAT = [*HEADWAY, "stat"]
 SOURCES = [pytest.param("bpf", marks=pytest.mark.root), "proc"]

@@ -18,6 +18,8 @@ from headway.errors import HeadwayError
 from headway.model import Kind, kind_of, violations
 from headway.session.measure import observe_command
 
+pytestmark = [pytest.mark.end_to_end, pytest.mark.alone]
+
 NAMES = ["compute", "memory", "syscalls", "lock", "holder", "sleeper", "dodger", "disk", "poller", "marked"]
 LEEWAY = 0.2e9
 """Nanoseconds: a second on a busy machine is no better than this."""

@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from tests.deploy.deployed import UNIT, serve_options, unit_settings, unit_words
 
+pytestmark = [pytest.mark.end_to_end, pytest.mark.alone]
+
 HEADWAY = [sys.executable, "-c", "from headway.commands import main; main()"]
 SETTINGS = unit_settings(UNIT.read_text())
 CAPABILITIES = ["CAP_BPF", "CAP_PERFMON"]

@@ -22,6 +22,8 @@ from headway.linux.options import Selection
 from headway.model import Kind, Ledger, Thread, add_states, violations
 from headway.session.measure import Observation, observe
 
+pytestmark = [pytest.mark.end_to_end, pytest.mark.alone]
+
 SOURCES = [pytest.param("bpf", marks=pytest.mark.root), "proc"]
 each_source = pytest.mark.parametrize("source", SOURCES)
 

@@ -17,7 +17,7 @@ from headway.model import Behind, Cause, Thread
 
 from .measuring import measure, measure_intervals, only, python
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.kernel]
 
 
 WHY = MeasureOptions(why=True)

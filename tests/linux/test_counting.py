@@ -24,7 +24,7 @@ from headway.views.json import schema
 
 from .measuring import measure, measure_intervals, only, time_in
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.kernel]
 
 
 def happened(cell: Cell, event: str) -> int:

@@ -22,7 +22,7 @@ from headway.session.measure import observe
 
 from .measuring import measure, measure_intervals, only, python, time_in
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.kernel]
 
 
 def test_every_system_call_is_counted(compile_c: Compile) -> None:

@@ -33,6 +33,8 @@ from headway.session.measure import observe
 
 from .measuring import check, measure, only
 
+pytestmark = pytest.mark.kernel
+
 root = pytest.mark.root
 
 

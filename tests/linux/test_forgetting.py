@@ -12,6 +12,8 @@ from headway.linux.options import Selection
 from headway.linux.sources.choose import start_source
 from headway.model import Ledger
 
+pytestmark = pytest.mark.kernel
+
 
 def go(program: subprocess.Popen[bytes]) -> None:
     """Have it do the next thing, and wait until that is done."""

@@ -18,6 +18,8 @@ from headway.errors import SelectionError
 from headway.linux.regions import functions, libraries
 from headway.linux.regions.functions import Probe, resolve, sets
 
+pytestmark = pytest.mark.kernel
+
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:

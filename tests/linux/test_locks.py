@@ -22,6 +22,8 @@ from headway.linux.symbols import futexes as module
 from headway.linux.symbols.futexes import Interpreter, LockName, Locks
 from headway.linux.syscalls.table import numbers
 
+pytestmark = pytest.mark.kernel
+
 
 @contextmanager
 def running(*command: str | Path) -> Iterator[tuple[int, str]]:

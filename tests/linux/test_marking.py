@@ -21,7 +21,7 @@ from headway.session.measure import observe
 
 from .measuring import check, count_of, measure, only, own_time, time_in
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.kernel]
 
 
 def options(program: Path, *functions: str) -> MeasureOptions:

@@ -16,6 +16,8 @@ import headway
 from headway.errors import HeadwayError, SelectionError
 from headway.model import Kind, violations
 
+pytestmark = pytest.mark.kernel
+
 SOURCES = [pytest.param("bpf", marks=pytest.mark.root), "proc"]
 
 

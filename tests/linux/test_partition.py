@@ -18,6 +18,8 @@ from headway.linux.placement.controls import Controls
 from headway.linux.placement.cpuset import _cpuset_root, _Refused, plan
 from headway.linux.placement.journal import Journal
 
+pytestmark = pytest.mark.kernel
+
 CONTROLS = Controls()
 THREADS = "import threading, time\nfor _ in range(2): threading.Thread(target=time.sleep, args=(600,)).start()\n"
 BUSY = "while True: pass"

@@ -12,6 +12,8 @@ from headway.linux.perf.events import Events
 from headway.linux.perf.perf_event import Event, Reading, close_all, open_counter, open_per_cpu, read_counter, why_not
 from headway.linux.procfs import processors
 
+pytestmark = pytest.mark.kernel
+
 times = st.integers(0, 2**40)
 
 

@@ -17,7 +17,7 @@ from headway.model import Kind, Ledger, interrupt_time
 
 from .measuring import count_of, measure, measure_intervals, not_polled, only, own_time, polled, time_in
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.kernel]
 
 # For each name in argv a child of that name, which asks argv[1] times for what never comes; it says how they ended.
 

@@ -15,6 +15,8 @@ from headway.errors import HeadwayError
 from headway.linux.privileges import Capability, permitted, user_named, without
 from headway.linux.procfs.status import status
 
+pytestmark = pytest.mark.kernel
+
 root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: others have nothing to give up")
 
 

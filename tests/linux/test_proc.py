@@ -38,6 +38,8 @@ from headway.model import KNOWN_LOSSES, Ledger, Quality, Thread, since, violatio
 
 from .measuring import until_asleep
 
+pytestmark = pytest.mark.kernel
+
 TICK = 4_000_000
 PATIENCE = 20.0
 """Seconds after which something that must happen is held not to."""

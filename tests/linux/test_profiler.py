@@ -19,7 +19,7 @@ from headway.linux.sources.source import LinuxSource
 from headway.model import Frame, Profile, is_exact, violations
 from headway.session.measure import observe
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.kernel]
 
 Build = Callable[..., Path]
 WITH = ("-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer", "-fno-optimize-sibling-calls")

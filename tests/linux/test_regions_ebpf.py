@@ -17,7 +17,7 @@ from headway.model import Kind, Ledger, Thread, interrupt_time
 
 from .measuring import count_of, lost, measure, measure_intervals, only, own_time, time_in
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.kernel]
 
 
 def disturbed(thread: Thread) -> int:

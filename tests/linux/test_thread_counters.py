@@ -28,6 +28,8 @@ from headway.linux.perf.thread_counters import ThreadCounters
 from headway.linux.sources.proc import ProcSource
 from headway.model import Cell, Counted, Ledger, Quality, violations
 
+pytestmark = pytest.mark.kernel
+
 NOBODY = 65534
 PAGE = os.sysconf("SC_PAGE_SIZE")
 PAGES = 3000

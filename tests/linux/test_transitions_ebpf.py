@@ -22,7 +22,7 @@ from headway.model import Kind, kind_of, violations
 from .measuring import python, time_in
 from .recorded import Recorded, Row, assert_tiles, cells_of, record
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.kernel]
 
 
 def waits(recorded: Recorded, state: str, thread: int | None = None) -> list[Row]:

@@ -19,6 +19,7 @@ from headway.linux.procfs.maps import mappings
 from headway.linux.regions.functions import Probe, resolve
 
 pytestmark = [
+    pytest.mark.kernel,
     pytest.mark.root,
     pytest.mark.skipif(not UPROBES.exists(), reason="needs a kernel with uprobes (CONFIG_UPROBE_EVENTS)"),
 ]

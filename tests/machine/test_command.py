@@ -19,6 +19,8 @@ from tests.machine.programs import leave, loop, program, receive, semihost, send
 from headway.views.json import schema
 from headway.views.saved import from_documents
 
+pytestmark = pytest.mark.end_to_end
+
 TEXT = b"more than its queue has room for\n"
 PROGRAM = program(*switch(0), *loop(500), *send(TEXT), *loop(3000), *leave(3))
 

@@ -15,6 +15,8 @@ import pytest
 from headway.linux.procfs.processors import online
 from headway.processors._meeting import MAX_SOURCES, Meeting, Stamps, clock
 
+pytestmark = pytest.mark.kernel
+
 ALLOWED = tuple(sorted(os.sched_getaffinity(0)))
 PATIENCE = 200_000  # of a test: it is about what happens, not about how fast
 

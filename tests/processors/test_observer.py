@@ -19,6 +19,8 @@ from headway.processors.frequency import Counter
 from headway.processors.observer import Observer, choose, clock
 from headway.processors.readings import LEFT_OUT, TRIES
 
+pytestmark = pytest.mark.kernel
+
 ALLOWED = tuple(sorted(os.sched_getaffinity(0)))
 MS = 1_000_000
 

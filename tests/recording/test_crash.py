@@ -15,6 +15,8 @@ from tests.compiling import script
 from headway.model import violations
 from headway.recording.reader import Recording
 
+pytestmark = pytest.mark.end_to_end
+
 
 @pytest.mark.parametrize("limit", [0, 200_000])
 @pytest.mark.parametrize("moment", [0.0, 0.02, 0.1, 0.3, 0.55])

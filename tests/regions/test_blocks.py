@@ -17,6 +17,8 @@ from tests.regions.conftest import Compile
 from headway.linux.regions import blocks as layout
 from headway.linux.regions.blocks import Blocks, Reading, arenas_in, time_of
 
+pytestmark = pytest.mark.kernel
+
 PID = 2**22 + 17
 START = 0x10000
 NOW = 10**15

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from tests.linux.measuring import measure, only
 
+pytestmark = pytest.mark.kernel
+
 Compile = Callable[..., Path]
 
 

@@ -13,6 +13,8 @@ import pytest
 
 import headway
 
+pytestmark = [pytest.mark.end_to_end, pytest.mark.alone]
+
 EXAMPLES = Path(__file__).parents[2] / "examples" / "regions"
 
 

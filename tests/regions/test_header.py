@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from tests.regions.conftest import Compile
 
+pytestmark = pytest.mark.end_to_end
+
 
 @dataclass
 class Reported:

@@ -22,6 +22,8 @@ from headway.linux.regions.marked import MAX_STATES, Marked
 from headway.linux.sources.proc import ProcSource
 from headway.model import Cell, Kind, Ledger, Thread, kind_of, violations
 
+pytestmark = pytest.mark.kernel
+
 START = 10**12
 NAMES = ["wait"]
 REGIONS = ["noneffective.a", "noneffective.b", "poll.c"]

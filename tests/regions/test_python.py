@@ -22,6 +22,8 @@ from hypothesis import strategies as st
 import headway
 from headway.linux.regions.blocks import Block, Blocks, Reading
 
+pytestmark = pytest.mark.kernel
+
 DEEPEST = 16
 
 

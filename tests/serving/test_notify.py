@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from headway.serving.notify import Notifier
 
+pytestmark = pytest.mark.unit
+
 
 @pytest.fixture
 def manager() -> Iterator[socket.socket]:

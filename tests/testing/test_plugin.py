@@ -20,6 +20,8 @@ from headway.model import Quality
 from headway.testing.meter import Meter
 from headway.testing.record import Record, carried
 
+pytestmark = pytest.mark.end_to_end
+
 PROC = "--headway-source=proc"
 SOURCES = ["proc", pytest.param("bpf", marks=pytest.mark.root)]
 FEW = """

@@ -21,6 +21,8 @@ from headway.machine.config import Config, Trace
 from headway.machine.image import Image
 from headway.trace.threads.reading import COUNTED
 
+pytestmark = pytest.mark.end_to_end
+
 PROGRAM = EXAMPLES / "mutex.elf"
 COLUMNS = ["stream", "thread", "cycle", "cycles", "address", "size", "state", "symbol"]
 

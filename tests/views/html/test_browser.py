@@ -32,7 +32,7 @@ from ...recordings import Run
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
 
-pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
+pytestmark = [pytest.mark.skipif(bool(missing()), reason=missing()), pytest.mark.end_to_end]
 HARMFUL = [
     *HOSTILE_NAMES,
     "</script><script>window.harmed = 1</script>",

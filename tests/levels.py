@@ -1,0 +1,86 @@
+"""The level of each test: what it touches, whether it may run beside others, and how long it may take.
+
+A test has the level that a mark gives it, on the function or its module, or else the one of its directory. Where that
+is unit, a test that is marked ``root`` is a kernel test. Where nothing says it, the test run ends with an error.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Generator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+LEVELS = {"unit": 120, "kernel": 300, "end_to_end": 300}
+"""How long a test of each level may take, s; ``@pytest.mark.timeout(seconds)`` on a test is stronger."""
+LEVEL_OF_DIRECTORY = {
+    **dict.fromkeys(("advice", "binary", "buffers", "demo", "kernels", "linux", "machine", "model"), "unit"),
+    **dict.fromkeys(("processors", "recording", "testing", "tools", "trace", "views"), "unit"),
+    **dict.fromkeys(("commands", "deploy", "integration"), "end_to_end"),
+}
+"""Of the other directories each module says it."""
+ALONE = "alone"
+"""The mark of tests that measure the machine and so have it to themselves: all of the kernel level, and who says so."""
+
+
+def mark_level(item: pytest.Item) -> None:
+    """Give a test its level, whether it runs alone, and its timeout.
+
+    Raises:
+        pytest.UsageError: It has no level or more than one.
+    """
+    marked = {mark.name for mark in item.iter_markers() if mark.name in LEVELS}
+    if len(marked) > 1:
+        raise pytest.UsageError(f"{item.nodeid} has several levels: {', '.join(sorted(marked))}; keep one")
+    directory = item.path.relative_to(Path(__file__).parent).parts[0]
+    level = marked.pop() if marked else LEVEL_OF_DIRECTORY.get(directory)
+    if level is None:
+        words = ", ".join(f"pytest.mark.{name}" for name in LEVELS)
+        raise pytest.UsageError(
+            f"{item.nodeid} has no level: mark it, or its module with pytestmark, by one of {words}"
+        )
+    if level == "unit" and item.get_closest_marker("root"):
+        level = "kernel"
+        if any(item.iter_markers("unit")):
+            raise pytest.UsageError(f"{item.nodeid} is marked unit and root: what needs root is a kernel test")
+    if not any(item.iter_markers(level)):
+        item.add_marker(level)
+    if level == "kernel":
+        item.add_marker(ALONE)
+    if not item.get_closest_marker("timeout"):
+        item.add_marker(pytest.mark.timeout(LEVELS[level]))
+
+
+def descendants(pid: int) -> set[int]:
+    """Return the processes that a process has started and those have, as far as they are there."""
+    found: set[int] = set()
+    with suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in map(int, (task / "children").read_text().split()):
+                found |= {child} | descendants(child)
+    return found
+
+
+def kill_at_timeout() -> Generator[None, Any, Any]:
+    """Have the processes that the test started killed when its time is over, before it fails.
+
+    pytest-timeout interrupts the test by SIGALRM. Who waits for a process on the way out would wait for ever otherwise.
+    """
+    before = descendants(os.getpid())
+    result = yield
+    fail = signal.getsignal(signal.SIGALRM)
+
+    def kill_and_fail(number: int, frame: Any) -> None:
+        for pid in descendants(os.getpid()) - before:
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        if callable(fail):
+            fail(number, frame)
+
+    if callable(fail):
+        signal.signal(signal.SIGALRM, kill_and_fail)
+    return result

@@ -1,6 +1,7 @@
 """Polling (T8): programs that ask again and again for what is not there, and those that only look as if they did.
 
-What a program does is told by itself: how often it asked in vain, and for how long by its own clock.
+What a program does is told by itself: how often it asked in vain, and for how long by its own clock. How far two checks
+are apart depends on what else runs; where that is not tested, the fixture `patient` sets no limit to it.
 """
 
 from __future__ import annotations
@@ -13,13 +14,35 @@ import pytest
 from tests.compiling import Compile, script
 
 from headway.linux.options import MeasureOptions
-from headway.model import Kind, Ledger, interrupt_time
+from headway.model import Cell, Kind, Ledger, Thread, interrupt_time
 
-from .measuring import count_of, measure, measure_intervals, not_polled, only, own_time, polled, time_in
+from .measuring import count_of, measure, measure_intervals, only, own_time, time_in
 
 pytestmark = [pytest.mark.root, pytest.mark.kernel]
 
-# For each name in argv a child of that name, which asks argv[1] times for what never comes; it says how they ended.
+
+@pytest.fixture(scope="module")
+def patient(tmp_path_factory: pytest.TempPathFactory) -> MeasureOptions:
+    """Polling goes on however long it takes until the next check."""
+    path = tmp_path_factory.mktemp("polling") / "checks.toml"
+    path.write_text("gap_us = 0\n")
+    return MeasureOptions(checks=str(path))
+
+
+def rows_broken(thread: Thread) -> int:
+    """How many rows of checks may have been broken: one at the start, and one at each interruption."""
+    faults, interrupts = count_of(thread, "kernel.fault"), sum(c.count or 0 for c in interrupts_of(thread))
+    return 1 + count_of(thread, "ready") + faults + interrupts
+
+
+def interrupts_of(thread: Thread) -> list[Cell]:
+    return [cell for state, cell in thread.states.items() if state.startswith(("irq.", "softirq."))]
+
+
+def disturbed(thread: Thread) -> int:
+    """Time that passed on the program's clock and that neither its checks nor its work had, ns."""
+    return time_in(thread, "ready", "kernel.", "stolen", "overhead", "unknown", "wait.") + interrupt_time(thread.states)
+
 
 STATES = {
     "epoll_wait": "poll.epoll_wait.epoll",
@@ -47,9 +70,9 @@ ASKED = 50_000
 
 
 @pytest.fixture(scope="module")
-def in_vain(compile_c: Compile) -> tuple[Ledger, dict[str, str]]:
+def in_vain(compile_c: Compile, patient: MeasureOptions) -> tuple[Ledger, dict[str, str]]:
     """One measurement of all of them, and how each ended."""
-    ledger, said = measure(compile_c("in_vain"), str(ASKED), *STATES)
+    ledger, said = measure(compile_c("in_vain"), str(ASKED), *STATES, options=patient)
     return ledger, dict(zip(STATES, said, strict=True))
 
 
@@ -63,48 +86,50 @@ def test_asking_in_vain_is_polling_and_each_time_is_counted(in_vain: tuple[Ledge
     state = STATES[how]
     call = "kernel." + state.split(".")[1]
     assert {s for s in thread.states if s.startswith("poll")} == {state}
-    # Interrupts and other threads break rows, whose first check stands alone then: the more the busier the machine.
-    assert time_in(thread, call, "user") < 0.25 * time_in(thread, state, call, "user", "overhead")
-    assert count_of(thread, state) > 0.95 * ASKED
     assert 0 <= count_of(thread, state) + count_of(thread, call) - ASKED <= 5
+    assert count_of(thread, state) >= ASKED - rows_broken(thread)
 
 
 # What a program says of itself: `stamp` adds what passed since the last one, unless something else came in between.
 
 
 @pytest.mark.parametrize(("k", "pause", "share"), [(2, 3000, 100_000), (5, 8000, 40_000), (40, 1000, 40_000)])
-def test_the_time_of_a_known_share_of_checks_in_vain(compile_c: Compile, k: int, pause: int, share: int) -> None:
-    ledger, (said,) = measure(compile_c("share"), str(k), str(pause), str(share))
+def test_the_time_of_a_known_share_of_checks_in_vain(
+    compile_c: Compile, k: int, pause: int, share: int, patient: MeasureOptions
+) -> None:
+    ledger, (said,) = measure(compile_c("share"), str(k), str(pause), str(share), options=patient)
     thread = only(ledger)
-    iopi, truth = thread.times()[Kind.POLL], int(said)
-    overhead = thread.times()[Kind.OVERHEAD]
-    margin = 0.05 * (own_time(thread) + overhead)
-    assert truth - overhead - margin < iopi < truth + margin
-    assert count_of(thread, "poll.recvfrom.socket") > 0.9 * 1500 * k
+    state, call = "poll.recvfrom.socket", "kernel.recvfrom"
+    assert 1500 * k - rows_broken(thread) <= count_of(thread, state) <= 1500 * k
+    assert count_of(thread, state) + count_of(thread, call) == 1500 * (k + 1), "each check is counted once"
+    assert thread.times()[Kind.POLL] == thread.states[state].time
+    # Each part has at least what the program's clock says, less what disturbed it; and together they are all there is.
+    assert thread.states[state].time >= int(said) - disturbed(thread)
+    assert time_in(thread, "user") >= 1500 * share - disturbed(thread)
 
 
-def test_the_check_that_finds_something_is_progress_and_what_was_before_it_is_not(compile_c: Compile) -> None:
-    ledger, (in_vain, polled_) = measure(compile_c("until_ready"))
+def test_the_check_that_finds_something_is_progress_and_what_was_before_it_is_not(
+    compile_c: Compile, patient: MeasureOptions
+) -> None:
+    ledger, (in_vain, polled_) = measure(compile_c("until_ready"), options=patient)
     thread = only(ledger)
     state = thread.states["poll.read.event"]
-    assert (state.count or 0) <= int(in_vain)
-    assert (state.count or 0) > 0.95 * int(in_vain)
+    assert int(in_vain) - rows_broken(thread) <= (state.count or 0) <= int(in_vain)
     assert count_of(thread, "kernel.read") >= 1000, "each of the timers was found to have run off once"
-    truth, overhead = int(polled_), thread.times()[Kind.OVERHEAD]
-    margin = 0.05 * (own_time(thread) + overhead)
-    assert truth - overhead - margin < state.time < truth + margin
+    assert state.time >= int(polled_) - disturbed(thread)
+    assert time_in(thread, "user") >= 1000 * 60_000 - disturbed(thread)
 
 
 def test_who_always_finds_something_does_not_poll(compile_c: Compile) -> None:
     thread = only(measure(compile_c("always_there"))[0])
-    assert polled(thread) == 0
+    assert time_in(thread, "poll") == 0
     assert count_of(thread, "kernel.read") >= 180_000
 
 
 @pytest.mark.parametrize("how", ["other calls", "long gaps", "one of two"])
 def test_checks_in_vain_that_are_not_polling(compile_c: Compile, how: str) -> None:
     thread = only(measure(compile_c("not_polling"), how)[0])
-    assert polled(thread) < 0.02
+    assert time_in(thread, "poll") == 0
     assert count_of(thread, "kernel.recvfrom") >= 5000
 
 
@@ -113,76 +138,76 @@ def test_an_event_loop_does_not_poll(compile_c: Compile, how: str) -> None:
     ledger, _ = measure(compile_c("event_loop"), how)
     loop = min(ledger.threads, key=lambda t: t.birth)
     assert count_of(loop, "kernel.recvfrom") >= 4000
-    assert polled(loop) < 0.02
+    assert time_in(loop, "poll") == 0
 
 
 def test_an_asyncio_program_with_callbacks_does_not_poll() -> None:
     thread = only(measure(*script("asyncio_callbacks"))[0])
     assert count_of(thread, "kernel.epoll_wait") > 1900, "it looks for events between two callbacks, without waiting"
-    assert polled(thread) < 0.02
+    assert count_of(thread, "poll.epoll_wait.epoll") < 100, "some as it starts and ends"
 
 
-def test_python_that_spins_on_select_polls() -> None:
+def test_python_that_spins_on_select_polls(patient: MeasureOptions) -> None:
     code = "import select,socket\na,b=socket.socketpair()\nfor i in range(100000): select.select([a],[],[],0)"
-    thread = only(measure(sys.executable, "-c", code)[0])
+    thread = only(measure(sys.executable, "-c", code, options=patient)[0])
     call = next(s for s in ("select", "pselect6") if f"poll.{s}" in thread.states)  # as libc makes it
-    assert count_of(thread, f"poll.{call}") > 90_000
-    assert not_polled(thread) < 0.5, "beside starting Python"
-    assert count_of(thread, f"kernel.{call}") < 5_000
+    assert count_of(thread, f"poll.{call}") >= 100_000 - rows_broken(thread)
+    assert count_of(thread, f"poll.{call}") + count_of(thread, f"kernel.{call}") >= 100_000
 
 
-def test_going_round_many_things_that_are_not_ready_is_polling(compile_c: Compile) -> None:
-    thread = only(measure(compile_c("many_sockets"))[0])
-    assert not_polled(thread) < 0.1
-    assert count_of(thread, "poll.recvfrom.socket") > 0.95 * 128_000
+def test_going_round_many_things_that_are_not_ready_is_polling(compile_c: Compile, patient: MeasureOptions) -> None:
+    thread = only(measure(compile_c("many_sockets"), options=patient)[0])
+    assert count_of(thread, "poll.recvfrom.socket") + count_of(thread, "kernel.recvfrom") == 128_000
+    assert count_of(thread, "poll.recvfrom.socket") >= 128_000 - rows_broken(thread)
 
 
-def test_two_threads_that_yield_to_each_other_poll(compile_c: Compile) -> None:
-    ledger, _ = measure(compile_c("together"), "yield")
+def test_two_threads_that_yield_to_each_other_poll(compile_c: Compile, patient: MeasureOptions) -> None:
+    ledger, _ = measure(compile_c("together"), "yield", options=patient)
     for thread in (t for t in ledger.threads if t.tid != t.pid):
-        assert not_polled(thread) < 0.2
-        assert count_of(thread, "ready") > 1000
-        assert count_of(thread, "poll.sched_yield") > 1000
+        assert count_of(thread, "ready") > 0
+        assert count_of(thread, "poll.sched_yield") > 0
+        assert count_of(thread, "kernel.sched_yield") <= rows_broken(thread)
 
 
-def test_a_thread_that_is_preempted_while_it_polls_goes_on_polling(compile_c: Compile) -> None:
-    ledger, _ = measure(compile_c("together"), "receive")
+def test_a_thread_that_is_preempted_while_it_polls_goes_on_polling(compile_c: Compile, patient: MeasureOptions) -> None:
+    ledger, _ = measure(compile_c("together"), "receive", options=patient)
     for thread in (t for t in ledger.threads if t.tid != t.pid):
-        assert not_polled(thread) < 0.1
-        assert count_of(thread, "ready") > 5
-        assert thread.states["ready"].time > 50_000_000
+        assert count_of(thread, "ready") > 0
+        assert count_of(thread, "poll.recvfrom.socket") > 0
+        assert count_of(thread, "kernel.recvfrom") <= rows_broken(thread)
         assert not any(s.startswith(("wait.poll", "poll.other")) for s in thread.states)
 
 
-def test_intervals_that_cut_rows_in_two_add_up(compile_c: Compile) -> None:
+def test_intervals_that_cut_rows_in_two_add_up(compile_c: Compile, patient: MeasureOptions) -> None:
     read, write = os.pipe()
     os.set_inheritable(write, True)
     with os.fdopen(read) as output:
-        whole, parts = measure_intervals(0.005, compile_c("share"), "4", "2000", "4000")
-        again, others = measure_intervals(0.02, *script("rows_of_checks"), f"/proc/{os.getpid()}/fd/{write}")
+        whole, parts = measure_intervals(0.005, compile_c("share"), "4", "2000", "4000", options=patient)
+        asking = script("rows_of_checks", f"/proc/{os.getpid()}/fd/{write}")
+        again, others = measure_intervals(0.02, *asking, options=patient)
         os.close(write)
         n = int(output.read())
-    assert len(others) > 5
+    assert len(others) > 1
     assert len(parts) > 1
     for ledger in (whole, again):
         assert time_in(only(ledger), "poll.recvfrom") > 0
     asked, found = count_of(only(again), "poll.recvfrom.socket"), n // 5
-    assert 0.9 * n < asked <= n
+    assert n - found - sum(rows_broken(only(part)) for part in others if part.threads) <= asked <= n
     assert n + found - 1 <= asked + count_of(only(again), "kernel.recvfrom") <= n + found, "each is counted once"
 
 
 def test_whole_intervals_of_nothing_but_polling(compile_c: Compile) -> None:
     whole, parts = measure_intervals(0.005, compile_c("nothing_else"))
-    assert len(parts) > 5
+    assert len(parts) > 1
     assert count_of(only(whole), "poll.recvfrom.socket") + count_of(only(whole), "kernel.recvfrom") == 500_000
 
 
-def test_who_ends_or_executes_another_program_while_it_polls(compile_c: Compile) -> None:
-    ledger, _ = measure(compile_c("ends"))
+def test_who_ends_or_executes_another_program_while_it_polls(compile_c: Compile, patient: MeasureOptions) -> None:
+    ledger, _ = measure(compile_c("ends"), options=patient)
     assert len(ledger.threads) == 6
     for thread in ledger.threads:
         assert thread.end is not None
-        assert count_of(thread, "poll.recvfrom.socket") > 50
+        assert count_of(thread, "poll.recvfrom.socket") > 0
         assert time_in(thread, "poll.recvfrom.socket") > 0
     executed = only(ledger, "true")
     assert executed.states["user"].count, "the new program does not poll"

@@ -1,3 +1,4 @@
+/* For each name in argv a child of that name, which asks argv[1] times for what never comes; says how they ended. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/aio_abi.h>

@@ -19,7 +19,7 @@ from headway.errors import HeadwayError
 
 pytestmark = pytest.mark.unit
 
-NAMES = [value.name for value in fields(References)]
+NAMES = [value.name for value in fields(Thresholds)]
 WHOLE = {"least_ns": 10**18, "most": 1000}
 
 

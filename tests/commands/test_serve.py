@@ -454,7 +454,7 @@ BROWSER = next((name for name in ("chromium", "chromium-browser", "google-chrome
 @pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
 def test_a_browser_shows_the_page_whatever_threads_call_themselves(tmp_path: Path) -> None:
     assert BROWSER is not None
-    with program(*script("hostile_thread_names")) as pid, serving("-p", str(pid), "--by", "thread") as server:
+    with program(*script("hostile_thread_names")) as pid, serving("-p", str(pid), "--group-by", "thread") as server:
         words = ["--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}", "--dump-dom"]
         words += ["--virtual-time-budget=8000", "--enable-logging=stderr", f"http://127.0.0.1:{server.port}/"]
         shown = subprocess.run([BROWSER, *words], capture_output=True, text=True, timeout=120, check=True)
@@ -637,7 +637,7 @@ def test_after_many_short_threads_only_some_series_are_left_and_no_time_is_lost(
     source: str, compile_c: Compile
 ) -> None:
     storm = compile_c("thread_storm")
-    options = ["--source", source, "--by", "thread", "--max-series", "200", "-I", "20"]
+    options = ["--source", source, "--group-by", "thread", "--max-series", "200", "-I", "20"]
     with serving(*options, "--", str(storm)) as server:
         seen, was = 0.0, 0.0
         deadline = time.monotonic() + 60

@@ -145,7 +145,7 @@ def test_of_a_thread_that_stays_on_one_processor_it_is_known_who_had_it_be_it_no
 
 @pytest.mark.skipif(sysconfig.get_config_var("Py_GIL_DISABLED") == 1, reason="this Python has no GIL")
 def test_waiting_for_the_gil_is_told_from_waiting_for_other_locks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ebpf, "NAMING_SHARE", 1)  # look as often as it takes, however slow a look is
+    monkeypatch.setattr(naming, "NAMING_SHARE", 1)  # look as often as it takes, however slow a look is
     threads = sorted(measure(*script("gil_contention"), options=WHY)[0].threads, key=lambda t: t.birth)[1:]
     for thread in threads:
         gil = thread.states["wait.gil"]
@@ -159,7 +159,7 @@ def test_waiting_for_the_gil_is_told_from_waiting_for_other_locks(monkeypatch: p
 
 
 def test_causes_for_which_there_is_no_room_are_counted(compile_c: Compile, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ebpf, "CAUSES", 256)
+    monkeypatch.setattr(programs, "CAUSES", 256)
     ledger, _ = measure(compile_c("why_addresses"), "3000", options=WHY, allowed=[NO_ROOM])
     assert ledger.losses["causes_without_room"] > 2_000
     (thread,) = ledger.threads
@@ -170,7 +170,7 @@ def test_causes_for_which_there_is_no_room_are_counted(compile_c: Compile, monke
 def test_a_lock_of_a_process_that_has_ended_unseen_shows_its_address(
     compile_c: Compile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ebpf, "NAMING_SECONDS", (60.0, 60.0))
+    monkeypatch.setattr(naming, "NAMING_SECONDS", (60.0, 60.0))
     ledger, _ = measure(compile_c("why_mutex"), options=WHY)
     waiter = only(ledger, "waiter")
     (lock,) = behind(waiter, "wait.futex", Behind.OBJECT).values()

@@ -130,7 +130,7 @@ def test_forks_are_not_followed_if_not_wanted() -> None:
     assert [t.name for t in ledger.threads] == ["sh"]
 
 
-def test_threads_that_exit_keep_their_totals_and_their_slots_are_used_again(compile_c: Compile) -> None:
+def test_threads_that_exit_keep_their_totals_and_their_records_are_used_again(compile_c: Compile) -> None:
     ledger, _ = measure(compile_c("threads"), "20000")
     assert len(ledger.threads) == 20001
     assert all(t.end is not None for t in ledger.threads)

@@ -40,7 +40,7 @@ def test_system_calls_in_a_loop(compile_c: Compile) -> None:
     assert all(r.cpu >= 0 and r.thread == 0 and r.count == 1 for r in calls)
 
 
-def test_many_short_threads_that_have_the_same_slots(compile_c: Compile) -> None:
+def test_many_short_threads_that_have_the_same_records(compile_c: Compile) -> None:
     recorded = record(compile_c("threads"), "3000")
     assert len(recorded.threads) == 3001
     assert all(seen.end is not None for seen in recorded.threads.values())
@@ -138,7 +138,7 @@ def test_everything_under_load_read_in_intervals_meanwhile(compile_c: Compile) -
     assert len(recorded.threads) + recorded.ledger.losses["threads_without_kernel_memory"] > 4000
 
 
-def test_interrupts_that_meet_handlers_after_the_last_cut_are_not_in_the_rows(compile_c: Compile) -> None:
+def test_interrupts_that_meet_handlers_after_the_last_snapshot_are_not_in_the_rows(compile_c: Compile) -> None:
     target = subprocess.Popen([compile_c("interrupts")])
     try:
         for _ in range(4):
@@ -264,7 +264,7 @@ def test_many_threads_and_little_room_lose_rows_but_no_thread(compile_c: Compile
 
 
 def test_threads_whose_end_is_lost_leave_rows_of_nobody(compile_c: Compile, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ebpf, "RING_BYTES", 4096)
+    monkeypatch.setattr(programs, "RING_BYTES", 4096)
     allowed = ["exits_lost", "transitions_of_unknown_threads"]
     recorded = record(compile_c("threads"), "1000", allowed=allowed, lawful=False)
     assert recorded.ledger.losses["exits_lost"] > 100

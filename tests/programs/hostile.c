@@ -19,7 +19,7 @@ static void make(void) {
     block->names = (unsigned long)names;
     block->since = now();
 }
-static int calls(void) { /* many stretches of user code */
+static int calls(void) { /* many spans of user code */
     for (int i = 0; i < 2000; i++) { if (syscall(SYS_getppid) < 0) return 1; for (volatile int j = 0; j < 300; j++) ; }
     return 0;
 }

@@ -1,4 +1,5 @@
-from headway.commands import display, main
+from headway.cli import progress_bar
+from headway.commands import main
 
-display.LATENCY = 0.0
+progress_bar.LATENCY = 0.0
 main()

@@ -103,9 +103,7 @@ def command(
     with report_to(output) as stream:
         if saved is not None:
             if wanted.given:
-                raise click.UsageError(
-                    "--from reads a saved measurement: leave out what to measure, and how"
-                )
+                raise click.UsageError("--from reads a saved measurement: leave out what to measure, and how")
             from headway.views.saved import read_ledgers
 
             ledger = reduce(merge, read_ledgers(saved))

@@ -22,6 +22,8 @@ from headway.commands import _COMMANDS
 from headway.model import KNOWN_LOSSES
 from headway.views.schemas import NAMES, schema_of
 
+pytestmark = pytest.mark.end_to_end
+
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 

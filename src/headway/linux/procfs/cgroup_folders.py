@@ -22,11 +22,13 @@ def cgroup_folder(path: str, among: Iterable[Mount] | None = None) -> Path:
     process. Raises SelectionError where there is no such group.
     """
     found = list(mounts() if among is None else among)
-    roots = [mount.point for kind in ("cgroup2", "cgroup") for mount in found if mount.kind == kind]
+    kinds = {"cgroup2": "cgroup v2", "cgroup": "cgroup v1"}
+    roots = {mount.point: kinds[kind] for kind in kinds for mount in found if mount.kind == kind}
     for folder in (Path(path), *(Path(root, path.lstrip("/")) for root in roots)):
         if any((folder / name).exists() for name in _MEMBERS):
             return folder
-    example = f"a directory below {roots[0]}" if roots else "its directory, for example /sys/fs/cgroup/system.slice"
+    example = next((f"a directory below {root} ({kind})" for root, kind in roots.items()), "")
+    example = example or "its directory, for example /sys/fs/cgroup/system.slice"
     raise SelectionError(f"there is no cgroup {path}: give {example}")
 
 

@@ -6,7 +6,6 @@ from headway.model import Cell, Kind
 
 from .checks import Check
 
-def name_states(given: Sequence[str]) -> None: ...
 def pack_settings(
     *,
     wait_of: Sequence[int],

@@ -11,6 +11,7 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
+from headway.linux.bpf.states import NAMES
 from headway.model import Cell, Kind, kind_of
 
 cdef extern from "bpf/layout.h" nogil:
@@ -116,20 +117,16 @@ cdef extern from *:
 
 cdef uint64_t COUNT_MASK = (<uint64_t>1 << COUNT_BITS) - 1
 
-cdef list names = ["unknown"] * N_STATES
+cdef list names = list(NAMES)
+"""State number -> name: those of the programs, and from `number_for` on those that only some sources have."""
 cdef dict number_of_name = {}
 cdef set polling = set()
 """Numbers of states in which status checks were made: they begin and end in the kernel, unlike marked regions."""
 cdef list kinds = list(Kind)
 cdef dict order = {kind: i for i, kind in enumerate(kinds)}
 cdef uint8_t kind_index[65536]
-
-
-def name_states(given):
-    """Set the names of the states whose numbers are the same in every source; once, before anything is read."""
-    names[:] = given
-    for number, name in enumerate(names):
-        kind_index[number] = order[kind_of(name)]
+for state_number, state in enumerate(NAMES):
+    kind_index[state_number] = order[kind_of(state)]
 
 
 cdef uint16_t number_for(str name):

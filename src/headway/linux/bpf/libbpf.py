@@ -116,7 +116,6 @@ class Library:
                 f"{name} is too old ({self.version}): headway needs libbpf 1.0 or later: update it, "
                 "or use --source proc"
             ) from None
-        self.log: list[str] = []
         self._library.libbpf_set_print(None)
 
     def _declare(self, function: str, result: object, arguments: list[object]) -> None:

@@ -39,7 +39,6 @@ from .libbpf import BpfError, Library, Object
 __all__ = [
     "SHAPES",
     "Features",
-    "Loaded",
     "RefusedError",
     "Shape",
     "files_as_allowed",
@@ -176,14 +175,6 @@ class Features:
             faults=_can_count_faults(),
             fetch=platform.machine() == "x86_64" or _loads_fetch(library),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """The programs as loaded, not yet attached; whoever has it closes the object."""
-
-    object: Object
-    features: Features
 
 
 class RefusedError(HeadwayError):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from headway.linux.syscalls.table import BY_FILE, WAITS, compat_numbers, name_of, numbers
 
-from . import _memory
 from .layout import STATES
 
 __all__ = ["NAMES", "compat_table", "wait_table"]
@@ -71,8 +70,6 @@ def _names() -> tuple[str, ...]:
 
 NAMES = _names()
 """State number -> name."""
-
-_memory.name_states(NAMES)
 
 
 def wait_table() -> list[int]:

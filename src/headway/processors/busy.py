@@ -108,10 +108,10 @@ class BpfBusy:
         return self._source.snapshot_words()
 
     def read(self, at: int) -> Mapping[int, object]:
-        """Return the cells of each processor."""
-        self._source.see_to_processors()
+        """Cells by processor."""
+        self._source.follow_processors()
         if at - self._forgot > _FORGET:
-            self._source.forget_ended(at)
+            self._source.discard_ended(at)
             self._forgot = at
         return self._source.processors_at(at)
 

@@ -94,7 +94,7 @@ class BpfSource:
         """Take over the totals of threads that have ended, and see to processors that were off and are on again."""
         return self._running.service()
 
-    def see_to_processors(self) -> None:
+    def follow_processors(self) -> None:
         """Attach again to the perf events of processors that were off meanwhile: the kernel has let go of them."""
         self._running.follow_processors()
 
@@ -172,7 +172,7 @@ class BpfSource:
         """Return the threads that are measured now: (tid, pid, birth)."""
         return self._running.living()
 
-    def forget_ended(self, at: int) -> None:
+    def discard_ended(self, at: int) -> None:
         """Make room: leave the threads that had ended by this moment out of all ledgers."""
         self._running.discard_ended(at)
 

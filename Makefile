@@ -1,26 +1,44 @@
-# The two commands of the README: each is complete on a fresh machine with Python >= 3.11 and a C compiler.
-#   make demo   a small program with known behaviour, measured and explained
-#   make test   linters, types, tests
+# Complete on a fresh machine with Python >= 3.11 and a C compiler:
+#   make demo       a small program with known behaviour, measured and explained
+#   make test       linters, types, all tests
+#   make check      linters, types and the unit tests, on an incremental build: under a minute once it is built
+#   make sanitize   the unit tests of the compiled parsers, built with ASan and UBSan
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-TOGETHER := $(addprefix tests/,advice binary machine model recording serving testing trace views regions/test_header.py) \
-	tests/test_extras.py $(addprefix tests/commands/test_,advise.py export.py html.py query.py serve.py top.py trace.py)
+DEV := .venv-dev
+DEV_BIN := $(DEV)/bin
+SANITIZE := .venv-sanitize
 SOURCES := pyproject.toml meson.build meson.options $(shell find src -type f -not -path '*/__pycache__/*')
 WHOLE := test docs kernels kernels-gate lint install benchmarks $(addprefix $(VENV)/,installed kernels spark)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+TO_BUILD := meson-python meson ninja 'Cython>=3.1' 'ziglang>=0.13'
+C_SOURCES := $(shell find src/headway -name '*.c' -o -name '*.h')
+PYTEST := python -m pytest
+# What reads what others wrote: binary formats, packets, /proc, rings, recordings. The eBPF and zlib libraries are not ours.
+PARSERS := tests/binary tests/trace tests/recording tests/buffers tests/regions/test_blocks.py tests/views/test_exports.py \
+	$(addprefix tests/linux/test_,cells.py cgroups.py maps.py proc.py processors.py status.py transitions.py)
 
-.PHONY: demo test docs kernels kernels-gate lint install benchmarks guest web wheels wheels-check clean
+.PHONY: demo test check sanitize format kernels kernels-gate lint install benchmarks guest web wheels wheels-check clean
 
 # The demo needs little of headway and none of its extras. Where all of it is installed, or about to be, it takes that.
 demo: $(VENV)/$(if $(wildcard $(VENV)/installed)$(filter $(WHOLE),$(MAKECMDGOALS)),installed,base)
 	@$(BIN)/headway demo
 
-# What computes, or measures only what neighbours cannot change, is tested on all processors at once; the rest has the
-# machine to itself.
+# Tests that measure the machine have it to themselves; the others run on all processors at once (tests/levels.py).
 test: lint $(if $(shell command -v java),$(VENV)/spark)
-	@$(BIN)/python -m pytest -n auto $(TOGETHER)
-	@$(BIN)/python -m pytest $(addprefix --ignore=,$(TOGETHER))
+	@$(BIN)/$(PYTEST) -n auto --dist loadgroup -m "not alone"
+	@$(BIN)/$(PYTEST) -m alone
+
+# The environment of check is kept, and only what has changed is compiled: on import, which comes first for that. Properties
+# are tried with fewer examples than in test.
+check: $(DEV)/installed
+	@$(DEV_BIN)/ruff check .
+	@$(DEV_BIN)/ruff format --check .
+	@$(DEV_BIN)/clang-format --dry-run --Werror $(C_SOURCES)
+	@$(DEV_BIN)/python -c 'import headway'
+	@$(DEV_BIN)/mypy
+	@HYPOTHESIS_PROFILE=check $(DEV_BIN)/$(PYTEST) -q -n auto -m unit
 
 # The documentation: a site in build/site, and a man page for each command in build/man (man -l build/man/headway-stat.1).
 docs: $(VENV)/installed
@@ -38,7 +56,19 @@ kernels-gate: $(VENV)/kernels
 lint: $(VENV)/installed
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(BIN)/clang-format --dry-run --Werror $(C_SOURCES)
 	@$(BIN)/mypy
+
+format: $(VENV)/installed
+	@$(BIN)/ruff format .
+	@$(BIN)/clang-format -i $(C_SOURCES)
+
+# Errors of memory and undefined behaviour end the test run. Python itself is not built with ASan, so that is loaded before it,
+# and leaks are not looked for: Python keeps memory until it ends.
+sanitize: $(SANITIZE)/installed
+	@LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
+		ASAN_OPTIONS=detect_leaks=0:abort_on_error=1 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:abort_on_error=1 \
+		$(SANITIZE)/bin/$(PYTEST) -q -p no:cacheprovider -m unit $(PARSERS)
 
 install: $(VENV)/installed
 
@@ -63,6 +93,24 @@ $(VENV)/kernels: $(VENV)/installed
 		echo "virtme-ng cannot be installed: no other kernel is tried" >&2
 	@touch $@
 
+$(DEV)/installed: pyproject.toml meson.build meson.options
+	@test -x $(DEV_BIN)/python || $(PYTHON) -m venv $(DEV)
+	@echo "building headway for make check (a few minutes the first time) ..." >&2
+	@$(DEV_BIN)/python -m pip install --quiet --disable-pip-version-check $(TO_BUILD)
+	@PATH=$(abspath $(DEV_BIN)):$$PATH $(DEV_BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--no-build-isolation --config-settings=build-dir=build/check --editable '.[test]'
+	@touch $@
+
+$(SANITIZE)/installed: pyproject.toml $(SOURCES)
+	@test -x $(SANITIZE)/bin/python || $(PYTHON) -m venv $(SANITIZE)
+	@echo "building headway with sanitizers (a few minutes the first time) ..." >&2
+	@$(SANITIZE)/bin/python -m pip install --quiet --disable-pip-version-check $(TO_BUILD)
+	@PATH=$(abspath $(SANITIZE)/bin):$$PATH $(SANITIZE)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--no-build-isolation --config-settings=build-dir=build/sanitize \
+		--config-settings=setup-args=-Dbuildtype=debugoptimized --config-settings=setup-args=-Db_lundef=false \
+		--config-settings=setup-args=-Db_sanitize=address,undefined --editable '.[test]'
+	@touch $@
+
 # Queries are tested on Spark too where there is Java, which it needs. What is installed is enough of headway itself.
 $(VENV)/spark: $(VENV)/installed
 	@$(PIP) --use-pep517 'headway[spark]'
@@ -85,4 +133,4 @@ wheels-check:
 	@$(PYTHON) -m tools.wheels.check --wheels dist
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(DEV) $(SANITIZE) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -17,12 +17,22 @@ from headway.linux.sources.choose import may_use_bpf
 pytest.register_assert_rewrite("tests.linux.measuring")  # a law that is broken is shown with what breaks it
 
 # Properties are tried with so many examples each, unless they say, and with the same ones each time: what makes a test
-# fail is a change. For a longer look, at others each time: HYPOTHESIS_EXAMPLES=1000.
+# fail is a change. For a longer look, at others each time: HYPOTHESIS_EXAMPLES=1000. HYPOTHESIS_PROFILE=check, as in
+# make check: no property has more than a few.
 _EXAMPLES = os.environ.get("HYPOTHESIS_EXAMPLES", "")
+_FEW = 5 if os.environ.get("HYPOTHESIS_PROFILE") == "check" else None
 hypothesis.settings.register_profile(
-    "headway", max_examples=int(_EXAMPLES or "25"), derandomize=not _EXAMPLES, deadline=None
+    "headway", max_examples=_FEW or int(_EXAMPLES or "25"), derandomize=not _EXAMPLES, deadline=None
 )
 hypothesis.settings.load_profile("headway")
+
+
+def few_examples(item: pytest.Item) -> None:
+    """Let a property that says its number of examples have as few as the others."""
+    tested = getattr(item, "function", None)
+    said = getattr(tested, "_hypothesis_internal_use_settings", None)
+    if _FEW and tested is not None and isinstance(said, hypothesis.settings) and said.max_examples > _FEW:
+        tested._hypothesis_internal_use_settings = hypothesis.settings(said, max_examples=_FEW)
 
 
 def pytest_configure() -> None:
@@ -37,6 +47,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Each test gets its level; tests marked ``root`` need the privileges of the eBPF source."""
     for item in items:
         mark_level(item)
+        few_examples(item)
     if may_use_bpf() and os.path.exists("/sys/kernel/btf/vmlinux"):
         return
     skip = pytest.mark.skip(reason="needs root (CAP_BPF and CAP_PERFMON) and a kernel with BTF")

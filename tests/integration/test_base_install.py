@@ -20,6 +20,7 @@ from packaging.utils import canonicalize_name
 
 from headway.extras import EXTRAS
 
+pytestmark = pytest.mark.xdist_group("base_install")  # one environment is made for all of them
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 SECONDS = 120

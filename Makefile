@@ -64,11 +64,11 @@ format: $(VENV)/installed
 	@$(BIN)/clang-format -i $(C_SOURCES)
 
 # Errors of memory and undefined behaviour end the test run. Python itself is not built with ASan, so that is loaded before it,
-# and leaks are not looked for: Python keeps memory until it ends.
+# and leaks are not looked for: Python keeps memory until it ends. -s: what is found is written as the process aborts.
 sanitize: $(SANITIZE)/installed
 	@LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
 		ASAN_OPTIONS=detect_leaks=0:abort_on_error=1 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:abort_on_error=1 \
-		$(SANITIZE)/bin/$(PYTEST) -q -p no:cacheprovider -m unit $(PARSERS)
+		$(SANITIZE)/bin/$(PYTEST) -q -s -p no:cacheprovider -m unit $(PARSERS)
 
 install: $(VENV)/installed
 

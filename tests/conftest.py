@@ -16,6 +16,10 @@ from headway.linux.sources.choose import may_use_bpf
 
 pytest.register_assert_rewrite("tests.linux.measuring")  # a law that is broken is shown with what breaks it
 
+if "libasan" in os.environ.get("LD_PRELOAD", ""):
+    # capstone asks the dynamic linker to take its own symbols first, which ASan refuses.
+    os.RTLD_DEEPBIND = 0  # type: ignore[misc]
+
 # Properties are tried with so many examples each, unless they say, and with the same ones each time: what makes a test
 # fail is a change. For a longer look, at others each time: HYPOTHESIS_EXAMPLES=1000. HYPOTHESIS_PROFILE=check, as in
 # make check: no property has more than a few.

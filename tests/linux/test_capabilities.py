@@ -26,6 +26,8 @@ from headway.linux.doctor.capabilities import (
 )
 from headway.linux.perf.perf_event import Event
 
+pytestmark = pytest.mark.kernel
+
 SYMBOLS = (
     *(f"btf_trace_{name}" for name in (*TRACEPOINTS, *OPTIONAL_TRACEPOINTS["x86_64"])),
     "BPF_MAP_TYPE_RINGBUF",

@@ -184,9 +184,10 @@ cdef class Flow:
         found.data = <Row*>malloc((n + 1) * sizeof(Row))
         if found.data == NULL:
             raise MemoryError
-        memmove(found.data, self.rows, n * sizeof(Row))
         found.size = n
-        memmove(self.rows, self.rows + n, (self.used - n) * sizeof(Row))
+        if n: # else there may be no rows yet, and memmove takes no NULL
+            memmove(found.data, self.rows, n * sizeof(Row))
+            memmove(self.rows, self.rows + n, (self.used - n) * sizeof(Row))
         self.used -= n
         return found
 

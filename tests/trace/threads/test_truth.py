@@ -20,6 +20,8 @@ from tests.trace.threads.runs import EXECUTED, NOT_TAKEN, Run, run, strayed, unt
 from headway.machine.config import Config, Trace
 from headway.machine.image import Image
 
+pytestmark = pytest.mark.end_to_end
+
 CYCLES = 120_000
 HWTRACE = 0x802
 

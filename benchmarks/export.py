@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 from headway.model import Ledger, Window
 from headway.recording.document import Document
-from headway.recording.writer import Writer
+from headway.recording.writer import RecordingWriter
 
 from .common import heading, load, table
 from .made_up import batches
@@ -66,7 +66,7 @@ print(json.dumps([rows, taken, used, resource.getrusage(resource.RUSAGE_SELF).ru
 def _record(path: Path, rows: int) -> int:
     made = batches(rows)
     first = next(made)
-    writer = Writer(path, Document(Ledger("bpf", Window(first.start, first.start))))
+    writer = RecordingWriter(path, Document(Ledger("bpf", Window(first.start, first.start))))
     writer.add(first)
     end, count = first.end, len(first.transitions)
     for batch in made:

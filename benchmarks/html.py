@@ -21,7 +21,7 @@ from headway.cli.pages import write_recording_page
 from headway.model import Ledger, Precision, Quality, Window
 from headway.recording.document import Document
 from headway.recording.reader import Recording
-from headway.recording.writer import Writer
+from headway.recording.writer import RecordingWriter
 
 from .common import heading, table
 from .common import load as busy
@@ -41,7 +41,7 @@ def write_recording(path: Path, rows: int, *, cpus: int = 4, threads: int = 6) -
     def frame(end: int) -> Ledger:
         return Ledger("bpf", Window(first.start, end), precision=precision, reasons={"epi": "stalls are in it"})
 
-    writer = Writer(path, Document(frame(first.start), host="made-up"))
+    writer = RecordingWriter(path, Document(frame(first.start), host="made-up"))
     writer.add(first)
     end = first.end
     for batch in made:

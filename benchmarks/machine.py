@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from headway.machine._processor import Processor
+from headway.machine._processor import MachineProcessor
 from headway.machine.config import Config
 
 from .common import compiled, heading, load, table
@@ -74,7 +74,7 @@ def _speed(cores: int, threads: int, issue: str) -> float:
     config = Config.of(cores=cores, threads=threads, issue=issue, boot="all")
     speeds = []
     for _ in range(ROUNDS):
-        processor = Processor(config)
+        processor = MachineProcessor(config)
         processor.write(BASE, _program(1 << 30))
         processor.start(BASE, None)
         processor.run(10_000)

@@ -15,11 +15,11 @@ from typing import Any
 
 from elftools.elf.elffile import ELFFile
 
-from headway.machine._processor import STANDSTILL, Processor
+from headway.machine._processor import STANDSTILL, MachineProcessor
 from headway.machine.config import RAM, Config
 from headway.machine.console import Console
 from headway.machine.host import Host
-from headway.machine.image import Image
+from headway.machine.image import MachineImage
 
 from .common import table
 
@@ -67,12 +67,12 @@ class Polled:
 def run(config: Config | None = None, /, **words: int) -> Polled:
     """Run the program with these of its words (``polling_NAME``) changed."""
     config = config or Config.of(cores=1, threads=1)
-    image = Image.load(PROGRAM)
+    image = MachineImage.load(PROGRAM)
     with PROGRAM.open("rb") as file:
         symbols: Any = ELFFile(file).get_section_by_name(".symtab")
         places = {symbol.name: symbol["st_value"] for symbol in symbols.iter_symbols()}
     console = Console(None, None, None)
-    processor = Processor(config)
+    processor = MachineProcessor(config)
     for segment in image.segments:
         processor.write(segment.address, segment.data)
     for name, value in words.items():

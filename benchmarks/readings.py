@@ -17,11 +17,11 @@ from typing import Any
 
 from elftools.elf.elffile import ELFFile
 
-from headway.machine._processor import STANDSTILL, Processor
+from headway.machine._processor import STANDSTILL, MachineProcessor
 from headway.machine.config import RAM, Config, Smi
 from headway.machine.console import Console
 from headway.machine.host import Host
-from headway.machine.image import Image
+from headway.machine.image import MachineImage
 from headway.machine.states import SMI, name_states
 from headway.model import Kind, kind_of
 
@@ -85,11 +85,11 @@ class Run:
     """A run of the program on one machine, which can be stopped at any tick."""
 
     def __init__(self, config: Config) -> None:
-        self._image = Image.load(PROGRAM)
+        self._image = MachineImage.load(PROGRAM)
         self._names = name_states(self._image.names)
         self._console = Console(None, None, None)
         self.config = config
-        self.processor = Processor(config)
+        self.processor = MachineProcessor(config)
         for segment in self._image.segments:
             self.processor.write(segment.address, segment.data)
         self._host = Host(self.processor, self._console, free=self._image.end, top=RAM + config.memory.ram)

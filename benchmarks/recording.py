@@ -24,7 +24,7 @@ from headway.recording.document import Document
 from headway.recording.parquet import ROW_GROUP, encode
 from headway.recording.reader import Recording
 from headway.recording.tables import transitions_table
-from headway.recording.writer import Writer
+from headway.recording.writer import RecordingWriter
 
 from .common import compiled, heading, load, table
 from .made_up import batches
@@ -41,7 +41,7 @@ def _write(path: Path, made: list[Batch]) -> tuple[float, float]:
     """Write a recording; return the processor seconds (of all threads) and the seconds that this took."""
     start = made[0].start
     began, cpu = time.perf_counter(), time.process_time()
-    writer = Writer(path, Document(_ledger(start, start)))
+    writer = RecordingWriter(path, Document(_ledger(start, start)))
     for batch in made:
         writer.add(batch)
     writer.close(_ledger(start, made[-1].end))

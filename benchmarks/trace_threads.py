@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from headway.machine._processor import Processor
-from headway.machine.config import Config, Trace
-from headway.machine.image import Image
-from headway.trace.threads._flow import Decoder, count_packets
+from headway.machine._processor import MachineProcessor
+from headway.machine.config import Config, TraceUnitConfig
+from headway.machine.image import MachineImage
+from headway.trace.threads._flow import ThreadDecoder, count_packets
 from headway.trace.threads.segments import Segments
 
 from .common import heading, load, table
@@ -47,8 +47,8 @@ def _config(name: str, threads: int, issue: str) -> Config:
     return found.with_values(threads=threads, issue=issue)
 
 
-def _run(config: Config, image: Image, cycles: int = MAX) -> tuple[Processor, float]:
-    processor = Processor(config)
+def _run(config: Config, image: MachineImage, cycles: int = MAX) -> tuple[MachineProcessor, float]:
+    processor = MachineProcessor(config)
     for segment in image.segments:
         processor.write(segment.address, segment.data)
     processor.start(image.entry, image.tohost)
@@ -63,8 +63,10 @@ def _density() -> list[Sequence[str]]:
     for path in sorted(EXAMPLES.glob("*.elf")):
         figures = []
         for total, (threads, issue, counted) in zip(totals, SHAPES, strict=True):
-            config = replace(_config(path.stem, threads, issue), trace=Trace(enabled=True, cycle_accurate=counted))
-            processor, _ = _run(config, Image.load(path))
+            config = replace(
+                _config(path.stem, threads, issue), trace=TraceUnitConfig(enabled=True, cycle_accurate=counted)
+            )
+            processor, _ = _run(config, MachineImage.load(path))
             processor.end_trace()
             size, instructions = len(processor.trace(0)), processor.instructions
             total[0] += size
@@ -75,8 +77,8 @@ def _density() -> list[Sequence[str]]:
     return rows
 
 
-def _decoder(image: Image, config: Config) -> Decoder:
-    return Decoder(
+def _decoder(image: MachineImage, config: Config) -> ThreadDecoder:
+    return ThreadDecoder(
         [(segment.address, segment.data) for segment in image.segments],
         threads=config.threads,
         strict=config.issue == "strict",
@@ -84,7 +86,7 @@ def _decoder(image: Image, config: Config) -> Decoder:
     )
 
 
-def _decoded(stream: bytes, image: Image, config: Config) -> int:
+def _decoded(stream: bytes, image: MachineImage, config: Config) -> int:
     decoder = _decoder(image, config)
     count, segments = 0, Segments()
     for segment in segments.feed(stream):
@@ -94,11 +96,11 @@ def _decoded(stream: bytes, image: Image, config: Config) -> int:
 
 
 def _speed() -> list[Sequence[str]]:
-    image = Image.load(EXAMPLES / f"{FAST}.elf")
+    image = MachineImage.load(EXAMPLES / f"{FAST}.elf")
     rows: list[Sequence[str]] = []
     for threads, issue, _ in SHAPES[:3]:
         config = _config(FAST, threads, issue)
-        traced = replace(config, trace=Trace(enabled=True))
+        traced = replace(config, trace=TraceUnitConfig(enabled=True))
         plain = min(_run(config, image)[1] for _ in range(5))
         slow = min(_run(traced, image)[1] for _ in range(5))
         processor, _ = _run(traced, image)
@@ -124,7 +126,7 @@ def _speed() -> list[Sequence[str]]:
     return rows
 
 
-def _instructions(stream: bytes, image: Image, config: Config) -> set[tuple[int, int | None, int, int]]:
+def _instructions(stream: bytes, image: MachineImage, config: Config) -> set[tuple[int, int | None, int, int]]:
     """Return (thread, cycle, address, executed or not) of each instruction."""
     decoder = _decoder(image, config)
     segments = Segments()
@@ -140,10 +142,10 @@ def _instructions(stream: bytes, image: Image, config: Config) -> set[tuple[int,
 def _damage() -> list[Sequence[str]]:
     """Return rows of instructions lost (median and worst), and of instructions decoded wrongly despite damage."""
     random.seed(1)
-    image = Image.load(EXAMPLES / f"{FAST}.elf")
+    image = MachineImage.load(EXAMPLES / f"{FAST}.elf")
     rows: list[Sequence[str]] = []
     for sync in (256, 1024):
-        config = replace(_config(FAST, 6, "strict"), trace=Trace(enabled=True, sync=sync))
+        config = replace(_config(FAST, 6, "strict"), trace=TraceUnitConfig(enabled=True, sync=sync))
         processor, _ = _run(config, image, DAMAGED)
         processor.end_trace()
         stream = processor.trace(0)

@@ -29,7 +29,7 @@ from headway.model import Sample, interrupt_time
 from headway.processors._meeting import Meeting
 from headway.processors.busy import parse_stat
 from headway.processors.frequency import by_chain
-from headway.processors.observer import Observer, clock
+from headway.processors.observer import ProcessorObserver, clock
 
 from .common import compiled, heading, load, table
 
@@ -83,8 +83,8 @@ def by_ticks(before: str, after: str, cpu: int) -> float:
 
 
 @contextmanager
-def observing(**how: str) -> Iterator[Observer]:
-    observer = Observer(online(), **how)  # type: ignore[arg-type]
+def observing(**how: str) -> Iterator[ProcessorObserver]:
+    observer = ProcessorObserver(online(), **how)  # type: ignore[arg-type]
     try:
         observer.begin()
         yield observer
@@ -92,7 +92,7 @@ def observing(**how: str) -> Iterator[Observer]:
         observer.close()
 
 
-def sampled(observer: Observer) -> tuple[Sample, str, str]:
+def sampled(observer: ProcessorObserver) -> tuple[Sample, str, str]:
     """Return a sample of one interval, and /proc/stat at its ends."""
     start = observer.sample()
     before = Path("/proc/stat").read_text()
@@ -119,7 +119,7 @@ class Interval:
         return max(0.0, self.least - figure, figure - self.most)
 
 
-def interval(bursts: Bursts, observer: Observer, cpu: int) -> Interval | None:
+def interval(bursts: Bursts, observer: ProcessorObserver, cpu: int) -> Interval | None:
     """Return one interval; None if headway dropped it, or if cpuidle gives nothing."""
     sample, before, after = sampled(observer)
     row = next(row for row in sample.processors if row.cpu == cpu)
@@ -285,7 +285,7 @@ def disturbed(count: int = 12) -> None:
     print(table(titles, rows), flush=True)
 
 
-def _stop(observer: Observer, moment: int) -> Callable[[], None]:
+def _stop(observer: ProcessorObserver, moment: int) -> Callable[[], None]:
     """Let another process stop this one across the moment of the reading."""
     return _forked(lambda: _stop_and_go(os.getppid(), moment))
 
@@ -311,7 +311,7 @@ def _forked(work: Callable[[], None]) -> Callable[[], None]:
     return wait
 
 
-def _move(observer: Observer, moment: int) -> Callable[[], None]:
+def _move(observer: ProcessorObserver, moment: int) -> Callable[[], None]:
     cpus = online()
     cpu = random.choice(cpus)
     os.sched_setaffinity(observer.tids()[cpu], {other for other in cpus if other != cpu})
@@ -329,11 +329,11 @@ def _hog(cpu: int, start: int, length: int) -> Callable[[], None]:
     return _forked(work)
 
 
-def _take(observer: Observer, moment: int) -> Callable[[], None]:
+def _take(observer: ProcessorObserver, moment: int) -> Callable[[], None]:
     return _hog(random.choice(online()), moment - 5 * MS, 40 * MS)
 
 
-def _prick(observer: Observer, moment: int) -> Callable[[], None]:
+def _prick(observer: ProcessorObserver, moment: int) -> Callable[[], None]:
     return _hog(random.choice(online()), moment + random.randrange(-60_000, 10_000), 60_000)
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from tests.ledgers import ledgers
 
-from headway.advice import Advice, Facilities, Interrupt, Remedy, Thresholds, advise
+from headway.advice import Advice, DeviceInterrupt, Facilities, Remedy, Thresholds, advise
 from headway.model import Behind, Cause, Cell, Counted, Kind, Ledger, Processor, Thread, Window
 
 SECOND = 10**9
@@ -155,8 +155,8 @@ def test_a_devices_interrupts_are_sent_away_by_number_and_back() -> None:
     here = Facilities(
         (0, 1, 2, 3),
         interrupts=(
-            Interrupt(24, "eth0-rx", "0-3", {1: 10, 2: 500}),
-            Interrupt(25, "nvme0q1", "0-3", {1: 70, 2: 90}),
+            DeviceInterrupt(24, "eth0-rx", "0-3", {1: 10, 2: 500}),
+            DeviceInterrupt(25, "nvme0q1", "0-3", {1: 70, 2: 90}),
         ),
     )
     found = ledger(processors=(Processor(1, SECOND, cells),))

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.compiling import Compile
 
-from headway.binary.elf import ElfError, Image, Kind
+from headway.binary.elf import ElfError, ElfFile, SymbolKind
 from headway.linux.procfs.maps import mappings
 
 
@@ -33,7 +33,7 @@ def tool(name: str) -> str:
     return found
 
 
-def read_everything(image: Image) -> int:
+def read_everything(image: ElfFile) -> int:
     """Ask all there is to be asked; how many symbols there are."""
     assert image.soname is None or isinstance(image.soname, str)
     assert isinstance(image.needed, tuple)
@@ -55,7 +55,7 @@ def read_everything(image: Image) -> int:
 def refusal(data: bytes) -> str | None:
     """What is said of an image that cannot be read; None: it can."""
     try:
-        with Image.of_bytes(data, "x") as image:
+        with ElfFile.of_bytes(data, "x") as image:
             read_everything(image)
     except ElfError as error:
         return str(error)
@@ -95,7 +95,7 @@ def test_a_file_cut_short_gives_symbols_or_one_sentence(small: bytes, length: in
 @example(b"\x7fELF\x02\x01\x01" + bytes(57))
 def test_noise_is_no_elf_file(noise: bytes) -> None:
     with pytest.raises(ElfError):
-        Image.of_bytes(noise, "x").symbols().__next__()
+        ElfFile.of_bytes(noise, "x").symbols().__next__()
 
 
 def test_a_file_with_more_sections_than_fit_costs_bounded_work(small: bytes) -> None:
@@ -103,7 +103,7 @@ def test_a_file_with_more_sections_than_fit_costs_bounded_work(small: bytes) -> 
     struct.pack_into("<H", lying, 60, 0)  # e_shnum 0: the number is in the first section's size
     table = struct.unpack_from("<Q", small, 40)[0]
     struct.pack_into("<Q", lying, table + 32, 1 << 60)
-    with Image.of_bytes(bytes(lying), "x") as image, pytest.raises(ElfError, match="sections"):
+    with ElfFile.of_bytes(bytes(lying), "x") as image, pytest.raises(ElfError, match="sections"):
         read_everything(image)
 
 
@@ -113,16 +113,16 @@ def test_other_machines_sizes_and_kinds_of_file_are_refused(tmp_path: Path, smal
     narrow[4] = 1
     for changed, words in ((other, "another kind of processor"), (narrow, "32-bit"), (b"#!/bin/sh\n", "a script")):
         with pytest.raises(ElfError, match=words):
-            Image.of_bytes(bytes(changed), "x")
+            ElfFile.of_bytes(bytes(changed), "x")
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ElfError, match="a pipe"):
-        Image(str(tmp_path / "pipe"))
+        ElfFile(str(tmp_path / "pipe"))
     with pytest.raises(ElfError, match="a directory"):
-        Image(str(tmp_path))
+        ElfFile(str(tmp_path))
     with pytest.raises(ElfError, match="No such file"):
-        Image(str(tmp_path / "absent"))
+        ElfFile(str(tmp_path / "absent"))
     with pytest.raises(ElfError, match="not a file name"):
-        Image("a\0b")
+        ElfFile("a\0b")
 
 
 def test_a_file_that_may_not_be_read_is_said_to_need_root(tmp_path: Path, small: bytes) -> None:
@@ -139,7 +139,7 @@ def test_a_file_that_may_not_be_read_is_said_to_need_root(tmp_path: Path, small:
             status = 1
             try:
                 os.setuid(65534)
-                Image(str(path))
+                ElfFile(str(path))
             except ElfError as error:
                 status = 0 if "may not be read" in str(error) else 2
             finally:
@@ -148,7 +148,7 @@ def test_a_file_that_may_not_be_read_is_said_to_need_root(tmp_path: Path, small:
     else:
         path.chmod(0o111)
         with pytest.raises(ElfError, match="may not be read"):
-            Image(str(path))
+            ElfFile(str(path))
 
 
 # ---- real files ----
@@ -158,7 +158,7 @@ def test_addresses_are_those_that_nm_tells(program: Path) -> None:
     output = subprocess.run([tool("nm"), program], capture_output=True, text=True, check=True).stdout
     lines = [line.split() for line in output.splitlines()]
     told = {words[2]: int(words[0], 16) for words in lines if len(words) == 3}
-    with Image(str(program)) as image:
+    with ElfFile(str(program)) as image:
         found = {symbol.name: symbol.address for symbol in image.symbols() if symbol.defined}
     assert {name: found[name] for name in ("inner", "outer", "main", "table", "zero")} == {
         name: told[name] for name in ("inner", "outer", "main", "table", "zero")
@@ -166,11 +166,11 @@ def test_addresses_are_those_that_nm_tells(program: Path) -> None:
 
 
 def test_kinds_of_symbols_are_told_apart(program: Path) -> None:
-    with Image(str(program)) as image:
+    with ElfFile(str(program)) as image:
         kinds = {symbol.name: (symbol.kind, symbol.size) for symbol in image.symbols()}
-    assert kinds["outer"][0] is Kind.FUNCTION
-    assert kinds["table"] == (Kind.DATA, 400)
-    assert kinds["zero"] == (Kind.DATA, 200)
+    assert kinds["outer"][0] is SymbolKind.FUNCTION
+    assert kinds["table"] == (SymbolKind.DATA, 400)
+    assert kinds["zero"] == (SymbolKind.DATA, 200)
 
 
 def test_a_function_s_offset_and_the_bias_lead_to_where_the_dynamic_linker_put_it() -> None:
@@ -178,7 +178,7 @@ def test_a_function_s_offset_and_the_bias_lead_to_where_the_dynamic_linker_put_i
     if mapping is None:
         pytest.skip("needs glibc")
     address = ctypes.cast(ctypes.CDLL("libc.so.6").malloc, ctypes.c_void_p).value
-    with Image(mapping.path) as image:
+    with ElfFile(mapping.path) as image:
         symbol = next(s for s in image.symbols() if s.name == "malloc" and s.default)
         assert symbol.address + (image.bias(mapping.start, mapping.offset) or 0) == address
         assert mapping.start + (image.file_offset(symbol.address) or 0) - mapping.offset == address
@@ -188,7 +188,7 @@ def test_versions_are_told_and_the_default_one_is_known() -> None:
     libc = next((m.path for m in mappings(os.getpid()) if m.path.endswith("/libc.so.6")), None)
     if libc is None or platform.machine() != "x86_64":
         pytest.skip("needs glibc on x86-64, where pthread_cond_wait has two versions")
-    with Image(libc) as image:
+    with ElfFile(libc) as image:
         versions = {(s.version, s.default) for s in image.symbols() if s.name == "pthread_cond_wait" and s.version}
     assert ("GLIBC_2.3.2", True) in versions
     assert ("GLIBC_2.2.5", False) in versions
@@ -201,14 +201,14 @@ def stripped(program: Path, folder: Path) -> Path:
 
 
 def names(path: Path, root: str = "/") -> set[str]:
-    with Image(str(path), root=root) as image:
+    with ElfFile(str(path), root=root) as image:
         return {symbol.name for symbol in image.symbols()}
 
 
 def test_a_stripped_file_has_its_symbols_from_the_debug_file_with_its_build_id(program: Path, tmp_path: Path) -> None:
     copy = stripped(program, tmp_path)
     assert "inner" not in names(copy)
-    with Image(str(copy)) as image:
+    with ElfFile(str(copy)) as image:
         identifier = image.build_id
     if identifier is None:
         pytest.skip("needs a compiler that writes build ids")
@@ -243,7 +243,7 @@ def test_a_stripped_file_has_its_symbols_from_those_packed_into_it(program: Path
     assert "inner" in names(copy)
     packed.write_bytes(b"no archive")
     subprocess.run([tool("objcopy"), f"--update-section=.gnu_debugdata={packed}", copy], check=True)
-    with Image(str(copy)) as image, pytest.raises(ElfError, match="damaged"):
+    with ElfFile(str(copy)) as image, pytest.raises(ElfError, match="damaged"):
         read_everything(image)
 
 
@@ -255,5 +255,5 @@ def test_programs_through_which_exceptions_pass_are_known(program: Path, tmp_pat
     source.write_text("int main(int n, char **) { try { throw n; } catch (int m) { return m - 1; } }")
     subprocess.run([compiler, "-o", tmp_path / "throws", source], check=True)
     for path, expected in ((tmp_path / "throws", True), (program, False)):
-        with Image(str(path)) as image:
+        with ElfFile(str(path)) as image:
             assert image.throws is expected

@@ -18,7 +18,7 @@ from tests.compiling import PROGRAMS
 from tests.trace.elves import END, LINE_7, at, unit
 from tests.trace.elves import elf as with_section
 
-from headway.binary.lines import Lines
+from headway.binary.lines import LineTable
 
 
 @pytest.fixture(scope="module", params=[2, 3, 4, 5])
@@ -56,7 +56,7 @@ def as_pyelftools_reads(elf: bytes) -> dict[int, str]:
 
 
 def test_lines_are_those_that_another_library_reads(elf: bytes) -> None:
-    lines, wanted = Lines(elf), as_pyelftools_reads(elf)
+    lines, wanted = LineTable(elf), as_pyelftools_reads(elf)
     assert {address: lines.at(address) for address in wanted} == wanted
     assert {name.partition(":")[0] for name in wanted.values() if name} == {"lines.c", "other.h"}
     assert "other.h:77" in wanted.values()
@@ -65,7 +65,7 @@ def test_lines_are_those_that_another_library_reads(elf: bytes) -> None:
 
 def test_without_line_tables_there_are_no_lines() -> None:
     for data in (b"", b"\x7fELF", b"#!/bin/sh\n", bytes(1000)):
-        assert Lines(data).at(0x8000) == ""
+        assert LineTable(data).at(0x8000) == ""
 
 
 @given(data=st.data())
@@ -74,7 +74,9 @@ def test_a_damaged_file_has_lines_or_none_and_nothing_else(elf: bytes, data: st.
     damaged = bytearray(elf)
     for _ in range(data.draw(st.integers(1, 8))):
         damaged[data.draw(st.integers(0, len(elf) - 1))] = data.draw(st.integers(0, 255))
-    lines = Lines(bytes(damaged[: data.draw(st.integers(0, len(elf)))]) if data.draw(st.booleans()) else bytes(damaged))
+    lines = LineTable(
+        bytes(damaged[: data.draw(st.integers(0, len(elf)))]) if data.draw(st.booleans()) else bytes(damaged)
+    )
     for address in as_pyelftools_reads(elf):
         assert isinstance(lines.at(address), str)
 
@@ -85,17 +87,17 @@ def test_a_damaged_file_has_lines_or_none_and_nothing_else(elf: bytes, data: st.
 def test_a_program_made_by_hand_says_its_line() -> None:
     line = unit(at(0x8000) + LINE_7 + b"\x02\x04" + END)
     for section in (line, b"\xff\xff\xff\xff\xff\xff\xff" + line, unit(b"\0\0\0"), line + line[:9]):
-        assert Lines(with_section(section)).at(0x8002) in ("one.c:7", "")
-    lines = Lines(with_section(line + line[:9]))
+        assert LineTable(with_section(section)).at(0x8002) in ("one.c:7", "")
+    lines = LineTable(with_section(line + line[:9]))
     assert [lines.at(address) for address in (0x7FFF, 0x8000, 0x8007, 0x8008)] == ["", "one.c:7", "one.c:7", ""]
 
 
 def test_compressed_sections_are_read() -> None:
     line = unit(at(0x8000) + LINE_7 + b"\x02\x04" + END)
     packed = struct.pack("<III", 1, len(line), 1) + zlib.compress(line)
-    assert Lines(with_section(packed, flags=0x800)).at(0x8000) == "one.c:7"
+    assert LineTable(with_section(packed, flags=0x800)).at(0x8000) == "one.c:7"
     bomb = struct.pack("<III", 1, 0xFFFFFFFF, 1) + zlib.compress(bytes(1 << 20))
-    assert Lines(with_section(bomb, flags=0x800)).at(0x8000) == ""
+    assert LineTable(with_section(bomb, flags=0x800)).at(0x8000) == ""
 
 
 @pytest.mark.parametrize(
@@ -110,18 +112,18 @@ def test_compressed_sections_are_read() -> None:
     ],
 )
 def test_what_makes_no_sense_has_no_line(program: bytes) -> None:
-    assert Lines(with_section(unit(program))).at(0x8000) == ""
+    assert LineTable(with_section(unit(program))).at(0x8000) == ""
 
 
 def test_entries_without_bytes_are_not_counted_out() -> None:
     """2^63 folders of no fields each would be read for ever."""
     endless = b"\0" + b"\xff" * 8 + b"\x7f" + b"\0" + b"\xff" * 8 + b"\x7f"
     line = unit(at(0x8000) + LINE_7 + b"\x02\x04" + END, tables=endless, version=5)
-    assert Lines(with_section(line)).at(0x8000) == ""
+    assert LineTable(with_section(line)).at(0x8000) == ""
 
 
 def test_one_unit_that_is_damaged_does_not_hide_the_next() -> None:
     good = unit(at(0x8000) + LINE_7 + b"\x02\x04" + END)
     other = bytearray(good)
     other[4:6] = b"\x63\x00"  # of a version that there is not
-    assert Lines(with_section(bytes(other) + good)).at(0x8000) == "one.c:7"
+    assert LineTable(with_section(bytes(other) + good)).at(0x8000) == "one.c:7"

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from headway.commands.doctor import BELIEVED, DOUBTED, NOTHING_TO_VERIFY, command
 from headway.linux.doctor import verifying
-from headway.linux.doctor.verifying import Answer, Run, Verification, judge
+from headway.linux.doctor.verifying import FigureVerdict, LoopRun, Verification, judge
 from headway.linux.perf import counters
 from headway.linux.perf.counters import CounterSet
 from headway.views.verification import render
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.unit
 FOUND = CounterSet(("Some Core",), ("a document",), {}, {})
 
 
-def verification(*runs: Run) -> Verification:
+def verification(*runs: LoopRun) -> Verification:
     return Verification(runs, tuple(judge(runs)), {"mpi": "a reason"})
 
 
@@ -37,19 +37,23 @@ def test_without_counters_one_sentence_and_a_status_of_its_own(monkeypatch: pyte
 @pytest.mark.parametrize(
     ("runs", "status", "answer"),
     [
-        (GOOD, BELIEVED, Answer.YES),
-        ((GOOD[0], Run("memory", 0, "cycles", 9, 1, 0, 9, {}, {})), DOUBTED, Answer.NO),
-        ((Run("compute", 0, "ns", 9, None, None, None, {}, {"cycles": 0.5}),), BELIEVED, Answer.UNKNOWN),
+        (GOOD, BELIEVED, FigureVerdict.YES),
+        ((GOOD[0], LoopRun("memory", 0, "cycles", 9, 1, 0, 9, {}, {})), DOUBTED, FigureVerdict.NO),
+        ((LoopRun("compute", 0, "ns", 9, None, None, None, {}, {"cycles": 0.5}),), BELIEVED, FigureVerdict.UNKNOWN),
     ],
 )
 def test_the_answer_is_in_the_status_the_table_and_the_json(
-    monkeypatch: pytest.MonkeyPatch, runs: tuple[Run, ...], status: int, answer: Answer
+    monkeypatch: pytest.MonkeyPatch, runs: tuple[LoopRun, ...], status: int, answer: FigureVerdict
 ) -> None:
     monkeypatch.setattr(counters, "default_set", lambda: FOUND)
     monkeypatch.setattr(verifying, "verify", lambda measure, seconds: verification(*runs))
     result = CliRunner().invoke(command, ["--verify"], catch_exceptions=False)
     assert result.exit_code == status
-    words = {Answer.YES: "MPI can be", Answer.NO: "MPI cannot be believed", Answer.UNKNOWN: "MPI cannot be verified"}
+    words = {
+        FigureVerdict.YES: "MPI can be",
+        FigureVerdict.NO: "MPI cannot be believed",
+        FigureVerdict.UNKNOWN: "MPI cannot be verified",
+    }
     assert words[answer] in result.output
     result = CliRunner().invoke(command, ["--verify", "--json"], catch_exceptions=False)
     assert result.exit_code == status

@@ -24,7 +24,7 @@ from tests.perfetto import read
 from tests.recordings import Run, document
 
 from headway.recording.reader import Recording
-from headway.recording.writer import Writer
+from headway.recording.writer import RecordingWriter
 
 HEADWAY = [sys.executable, "-c", "from headway.commands import main; main()"]
 FULL = Path("/dev/full")
@@ -54,7 +54,7 @@ def refused(*words: str | Path, **options: Any) -> str:
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("export") / "run.hw"
     run = Run(Random(7), names=NAMES, start=10**9, longest=10**8)
-    writer = Writer(path, document(run.start), rows=50)
+    writer = RecordingWriter(path, document(run.start), rows=50)
     for batch in run.batches(6, 40):
         writer.add(batch)
     batch, ledger = run.end()

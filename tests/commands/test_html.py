@@ -22,7 +22,7 @@ from headway.recording.format import part_name
 from headway.recording.queries.catalogue import find
 from headway.recording.queries.instant import at
 from headway.recording.reader import Recording
-from headway.recording.writer import Writer
+from headway.recording.writer import RecordingWriter
 from headway.views.html import page, slices
 from headway.views.printable import visible
 
@@ -70,7 +70,7 @@ def test_every_stretch_is_in_the_page_and_it_answers_as_headway_at(seed: int, ba
         if closed:
             write(path, run, batches, rows=30)
         else:
-            writer = Writer(path, document(run.start), rows=30)
+            writer = RecordingWriter(path, document(run.start), rows=30)
             for batch in run.batches(batches, 10):
                 writer.add(batch)
             writer.abandon()
@@ -206,7 +206,7 @@ def test_of_a_profile_there_is_a_flame_graph_and_no_timeline(tmp_path: Path) -> 
 def test_of_what_is_damaged_the_rest_is_shown_and_the_damage_said(tmp_path: Path) -> None:
     path = tmp_path / "run.hw"
     run = Run(Random(8), threads=3)
-    writer = Writer(path, document(run.start), rows=20)
+    writer = RecordingWriter(path, document(run.start), rows=20)
     for batch in run.batches(8, 20):
         writer.add(batch)
     last, ledger = run.end()

@@ -16,7 +16,7 @@ import pytest
 from headway.model import Ledger, Window
 from headway.recording.document import Document
 from headway.recording.profile import profile_settings, write_profile
-from headway.recording.writer import Writer
+from headway.recording.writer import RecordingWriter
 from headway.views.schemas import schema_of
 
 from ..profiles import small
@@ -51,7 +51,7 @@ def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
 def recorded(tmp_path: Path) -> Path:
     path = tmp_path / "prof.hw"
     profile = small()
-    writer = Writer(path, Document(Ledger("bpf", Window(0, 0)), settings=profile_settings(profile.period)))
+    writer = RecordingWriter(path, Document(Ledger("bpf", Window(0, 0)), settings=profile_settings(profile.period)))
     write_profile(writer, profile)
     return path
 

@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 from tests.compiling import Compile
 
-from headway.cli.parameters import Size
+from headway.cli.parameters import RecordingSize
 from headway.commands import record as command
 from headway.commands import report
 from headway.errors import HeadwayError
@@ -27,7 +27,7 @@ from headway.model import Batch, Ledger, violations
 from headway.recording import target
 from headway.recording.format import part_name
 from headway.recording.reader import Recording
-from headway.recording.writer import Writer
+from headway.recording.writer import RecordingWriter
 from headway.session import recorder
 from headway.session.recorder import describe, record
 
@@ -90,9 +90,9 @@ class Source:
         self.closed = True
 
 
-def start(path: Path, **limits: float) -> tuple[Source, Writer]:
+def start(path: Path, **limits: float) -> tuple[Source, RecordingWriter]:
     source = Source()
-    return source, Writer(path, describe(Selection(), ()), **limits)  # type: ignore[arg-type]
+    return source, RecordingWriter(path, describe(Selection(), ()), **limits)  # type: ignore[arg-type]
 
 
 def test_what_is_recorded_is_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +127,7 @@ def test_the_status_comes_after_the_recording_was_closed(tmp_path: Path) -> None
 
 
 def test_where_measuring_does_not_begin_nothing_is_left(tmp_path: Path) -> None:
-    source, writer = Source(fault="no"), Writer(tmp_path / "a.hw", describe(Selection(), ()))
+    source, writer = Source(fault="no"), RecordingWriter(tmp_path / "a.hw", describe(Selection(), ()))
     with pytest.raises(HeadwayError, match="no"):
         record(lambda _: source, writer, Selection(), ("true",))
     assert source.closed
@@ -173,7 +173,7 @@ def test_a_full_disk_leaves_the_command_alone(tmp_path: Path, monkeypatch: pytes
     ("text", "size"), [("1M", 1 << 20), ("500m", 500 << 20), ("2GiB", 2 << 30), ("1T", 1 << 40), ("1048576", 1 << 20)]
 )
 def test_sizes(text: str, size: int) -> None:
-    assert Size().convert(text, None, None) == size
+    assert RecordingSize().convert(text, None, None) == size
 
 
 @pytest.mark.parametrize("text", ["", "1", "1K", "-5M", "1.5G", "M", "5X", "9" * 20, "١M"])

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.demo import Figures, Truth, program
+from headway.demo import OwnFigures, Truth, program
 from headway.errors import HeadwayError
 from headway.model import Kind, kind_of, violations
 from headway.session.measure import observe_command
@@ -29,7 +29,7 @@ def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess
     return subprocess.run([program(), *arguments], capture_output=True, text=True, timeout=60, cwd=cwd, check=False)
 
 
-def worked(truth: Truth) -> dict[str, Figures]:
+def worked(truth: Truth) -> dict[str, OwnFigures]:
     return {thread.name: thread.figures for thread in truth.threads if thread.figures is not None}
 
 

@@ -17,8 +17,8 @@ from headway.errors import HeadwayError
 from headway.linux.perf.counters import (
     FIELDS,
     MAX_EVENTS,
+    CounterPlan,
     CounterSet,
-    Plan,
     default_set,
     identity,
     plan,
@@ -27,7 +27,7 @@ from headway.linux.perf.counters import (
     table,
 )
 from headway.linux.perf.events import EventError
-from headway.linux.perf.perf_event import Event, Reading, close_all
+from headway.linux.perf.perf_event import CounterReading, Event, close_all
 from headway.linux.procfs import processors
 from headway.model import Cell, Counted, Precision, Quality
 
@@ -282,8 +282,8 @@ def test_what_was_counted_all_the_time_is_exact_and_what_was_scaled_is_sampled()
 
 def test_the_share_of_a_sum_is_that_of_all_its_events() -> None:
     event = Event("e", 1, 0)
-    chosen = Plan((event, replace(event, config=1)), {"stall_cycles": (0, 1)}, {"e": 1})
-    shares = chosen.counted([Reading(0, 10, 10), Reading(0, 10, 5)])
+    chosen = CounterPlan((event, replace(event, config=1)), {"stall_cycles": (0, 1)}, {"e": 1})
+    shares = chosen.counted([CounterReading(0, 10, 10), CounterReading(0, 10, 5)])
     assert shares == {"stall_cycles": Counted(20, 15), "e": Counted(10, 5)}
 
 

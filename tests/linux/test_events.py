@@ -6,13 +6,13 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.linux.machines import AMD_UNIT, SKYLAKE_UNIT, alder_lake, machine, skylake
 
-from headway.linux.perf.events import EventError, Events, Pmu, split_events
+from headway.linux.perf.events import EventError, EventFinder, Pmu, split_events
 from headway.linux.perf.perf_event import HARDWARE, HW_CACHE, RAW, SOFTWARE, TRACEPOINT, Event
 
 
 @pytest.fixture
-def events(tmp_path: Path) -> Events:
-    return Events(skylake(tmp_path) / "sys")
+def events(tmp_path: Path) -> EventFinder:
+    return EventFinder(skylake(tmp_path) / "sys")
 
 
 @pytest.mark.parametrize(
@@ -37,18 +37,18 @@ def events(tmp_path: Path) -> Events:
         ("cpu/cpu-cycles,umask=0x1/", RAW, 0x13C),
     ],
 )
-def test_names_mean_what_they_mean_to_perf(events: Events, name: str, kind: int, config: int) -> None:
+def test_names_mean_what_they_mean_to_perf(events: EventFinder, name: str, kind: int, config: int) -> None:
     assert events.find(name) == Event(name, kind, config)
 
 
-def test_a_ready_made_event_may_fill_another_config(events: Events) -> None:
+def test_a_ready_made_event_may_fill_another_config(events: EventFinder) -> None:
     found = events.find("cpu/mem-loads/")
     assert (found.config, found.config1) == (0x1CD, 3)
     assert events.find("mem-loads").config == 0x1CD
 
 
 def test_a_value_is_spread_over_the_places_that_the_format_names(tmp_path: Path) -> None:
-    events = Events(machine(tmp_path, {"cpu": AMD_UNIT}) / "sys")
+    events = EventFinder(machine(tmp_path, {"cpu": AMD_UNIT}) / "sys")
     assert events.find("cpu/event=0x1c7/").config == 0x1_0000_00C7
 
 
@@ -56,7 +56,7 @@ def test_a_value_is_spread_over_the_places_that_the_format_names(tmp_path: Path)
     ("modes", "hidden"),
     [("u", (False, True, True)), ("k", (True, False, True)), ("uk", (False, False, True)), ("ukh", (False,) * 3)],
 )
-def test_modes_say_in_what_code_to_count(events: Events, modes: str, hidden: tuple[bool, bool, bool]) -> None:
+def test_modes_say_in_what_code_to_count(events: EventFinder, modes: str, hidden: tuple[bool, bool, bool]) -> None:
     for name in ("cycles", "r3c", "page-faults", "cpu/event=0x3c/"):
         found = events.find(f"{name}:{modes}")
         assert (found.exclude_user, found.exclude_kernel, found.exclude_hv) == hidden
@@ -89,7 +89,7 @@ def test_modes_say_in_what_code_to_count(events: Events, modes: str, hidden: tup
         ("cpu/../type/", "no term or event"),
     ],
 )
-def test_what_is_no_event_is_said_in_one_sentence(events: Events, name: str, words: str) -> None:
+def test_what_is_no_event_is_said_in_one_sentence(events: EventFinder, name: str, words: str) -> None:
     with pytest.raises(EventError) as caught:
         events.find(name)
     assert words in str(caught.value)
@@ -97,7 +97,7 @@ def test_what_is_no_event_is_said_in_one_sentence(events: Events, name: str, wor
 
 
 def test_with_several_types_of_core_an_event_is_one_of_each(tmp_path: Path) -> None:
-    events = Events(alder_lake(tmp_path) / "sys")
+    events = EventFinder(alder_lake(tmp_path) / "sys")
     cycles = events.find("cycles:u")
     core, atom = cycles.on(0), cycles.on(7)
     assert core is not None
@@ -115,7 +115,7 @@ def test_with_several_types_of_core_an_event_is_one_of_each(tmp_path: Path) -> N
 def test_a_tracepoint_is_found_by_its_number(tmp_path: Path) -> None:
     (tmp_path / "t/events/sched/sched_switch").mkdir(parents=True)
     (tmp_path / "t/events/sched/sched_switch/id").write_text("317\n")
-    events = Events(tmp_path / "sys", tracefs=[tmp_path / "t"])
+    events = EventFinder(tmp_path / "sys", tracefs=[tmp_path / "t"])
     assert events.find("sched:sched_switch") == Event("sched:sched_switch", TRACEPOINT, 317)
     assert events.find("sched:sched_switch:k").exclude_user
     with pytest.raises(EventError, match="did you mean sched:sched_switch"):
@@ -123,7 +123,7 @@ def test_a_tracepoint_is_found_by_its_number(tmp_path: Path) -> None:
     with pytest.raises(EventError, match="there is no event"):
         events.find("sched:..")
     with pytest.raises(EventError, match=r"use sudo|mount -t tracefs"):
-        Events(tmp_path / "sys", tracefs=[tmp_path / "none"]).find("sched:sched_switch")
+        EventFinder(tmp_path / "sys", tracefs=[tmp_path / "none"]).find("sched:sched_switch")
 
 
 def test_lists_are_split_at_commas_but_not_within_slashes() -> None:
@@ -149,7 +149,7 @@ def test_splitting_takes_apart_what_was_joined(parts: list[str]) -> None:
 @example("cpu/event=٣/")
 @example("r\u0660")
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_whatever_is_written_is_an_event_or_one_sentence(events: Events, text: str) -> None:
+def test_whatever_is_written_is_an_event_or_one_sentence(events: EventFinder, text: str) -> None:
     with suppress(EventError):
         for found in events.find_all([text]):
             assert all(0 <= n < 1 << 64 for n in (found.config, found.config1, found.config2, found.config3))
@@ -170,7 +170,7 @@ def test_whatever_sysfs_says_is_an_event_or_one_sentence(tmp_path: Path, tree: d
         (unit / name).unlink(missing_ok=True)
     for name, data in tree.items():
         (unit / name).write_bytes(data)
-    events = Events(root / "sys")
+    events = EventFinder(root / "sys")
     for name in ("cycles", "cpu/event=0x3c/", "cpu/cpu-cycles/", "r3c", "nothing"):
         with suppress(EventError):
             found = events.find(name)
@@ -194,13 +194,13 @@ def test_a_value_can_be_read_back_from_its_places(tmp_path: Path, spans: list[tu
             break
     value &= (1 << len(places)) - 1
     unit = {**SKYLAKE_UNIT, "format/spread": f"config2:{','.join(text)}\n"}
-    found = Events(machine(tmp_path, {"cpu": unit}) / "sys").find(f"cpu/spread={value:#x}/")
+    found = EventFinder(machine(tmp_path, {"cpu": unit}) / "sys").find(f"cpu/spread={value:#x}/")
     assert sum((found.config2 >> place & 1) << n for n, place in enumerate(places)) == value
     assert found.config2.bit_count() == value.bit_count()
 
 
 def test_this_machine_can_be_looked_at() -> None:
-    events = Events()
+    events = EventFinder()
     assert events.find("task-clock").type == SOFTWARE
     for pmu in events.pmus.values():
         assert isinstance(pmu, Pmu)

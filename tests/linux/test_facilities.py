@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.advice import Facilities, Interrupt
+from headway.advice import DeviceInterrupt, Facilities
 from headway.linux.placement.facilities import facilities
 
 TABLE = """\
@@ -39,8 +39,8 @@ def test_it_is_read_from_the_files(tmp_path: Path) -> None:
         2,
         True,
         (
-            Interrupt(24, "ACPI:Ged", "0,2", {0: 1, 2: 0}),
-            Interrupt(36, "virtio1-req.0", "0,2", {0: 7, 2: 962967}),
+            DeviceInterrupt(24, "ACPI:Ged", "0,2", {0: 1, 2: 0}),
+            DeviceInterrupt(36, "virtio1-req.0", "0,2", {0: 7, 2: 962967}),
         ),
     )
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.compiling import PROGRAMS, Compile
 
-from headway.binary.elf import Image
+from headway.binary.elf import ElfFile
 from headway.errors import SelectionError
 from headway.linux.regions import functions, libraries
 from headway.linux.regions.functions import Probe, resolve, sets
@@ -46,7 +46,7 @@ def process(built: Path) -> Iterator[int]:
 
 
 def offset(path: Path, name: str) -> int:
-    with Image(str(path)) as image:
+    with ElfFile(str(path)) as image:
         (address,) = {symbol.address for symbol in image.symbols() if symbol.name == name and symbol.defined}
         found = image.file_offset(address)
     assert found is not None
@@ -190,7 +190,7 @@ def test_a_process_that_is_gone_has_loaded_nothing() -> None:
 
 def test_a_function_chosen_at_start_is_refused() -> None:
     try:
-        with Image("/lib/x86_64-linux-gnu/libc.so.6") as image:
+        with ElfFile("/lib/x86_64-linux-gnu/libc.so.6") as image:
             assert any(symbol.name == "strlen" for symbol in image.symbols())
     except Exception:
         pytest.skip("needs glibc on x86-64")

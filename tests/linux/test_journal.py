@@ -12,7 +12,7 @@ from tests.linux.kernel import ROOT, FakeKernel, KilledError
 from headway.advice import Remedy
 from headway.errors import HeadwayError
 from headway.linux.placement.changes import change_of, document_of
-from headway.linux.placement.cpuset import Plan, plan
+from headway.linux.placement.cpuset import PlacementPlan, plan
 from headway.linux.placement.journal import Journal
 
 REMEDY = Remedy("partition", 4711, 1, (50,))
@@ -27,7 +27,7 @@ def kernel(how: str = "partition") -> FakeKernel:
     return found
 
 
-def planned(found: FakeKernel) -> Plan:
+def planned(found: FakeKernel) -> PlacementPlan:
     made = plan([REMEDY], found)
     assert made.changes, made.refused
     return made

@@ -12,7 +12,7 @@ import pytest
 from headway.linux.bpf import layout, states
 from headway.linux.bpf._layout import CONSTANTS, ENUMERATIONS, STRUCTURES
 from headway.linux.bpf.compile import ARCHITECTURES
-from headway.linux.bpf.list_layout import Layout
+from headway.linux.bpf.list_layout import HeaderLayout
 from headway.linux.regions import blocks
 from headway.model import KNOWN_LOSSES
 
@@ -32,7 +32,7 @@ UNNAMED_STATES = {
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_the_compiler_of_the_programs_finds_the_same_numbers(architecture: str, tmp_path: Path) -> None:
     """The C compiler of the reader has verified them when it was built."""
-    checks = Layout((BPF / "layout.h").read_text(encoding="utf-8")).checks()
+    checks = HeaderLayout((BPF / "layout.h").read_text(encoding="utf-8")).checks()
     assert checks.count("_Static_assert") > len(CONSTANTS)
     build_text(checks + PROGRAM, tmp_path, architecture)
 
@@ -44,7 +44,7 @@ def test_a_header_of_the_programs_includes_what_it_needs(header: str, tmp_path: 
 
 
 def test_the_module_is_made_of_the_header_as_it_is() -> None:
-    now = Layout((BPF / "layout.h").read_text(encoding="utf-8"))
+    now = HeaderLayout((BPF / "layout.h").read_text(encoding="utf-8"))
     assert now.constants == CONSTANTS
     assert now.enumerations == ENUMERATIONS
     assert {name: (each.size, each.fields) for name, each in now.structures.items()} == STRUCTURES
@@ -96,7 +96,7 @@ def test_fields_are_named_in_their_order() -> None:
 )
 def test_a_declaration_that_is_not_understood_is_refused(text: str) -> None:
     with pytest.raises((ValueError, KeyError, NameError, SyntaxError)):
-        Layout(text)
+        HeaderLayout(text)
 
 
 def test_the_blocks_of_marked_regions_are_as_the_header_of_the_programs_under_measurement_has_them(

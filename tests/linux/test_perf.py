@@ -8,8 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.errors import HeadwayError
-from headway.linux.perf.events import Events
-from headway.linux.perf.perf_event import Event, Reading, close_all, open_counter, open_per_cpu, read_counter, why_not
+from headway.linux.perf.events import EventFinder
+from headway.linux.perf.perf_event import (
+    CounterReading,
+    Event,
+    close_all,
+    open_counter,
+    open_per_cpu,
+    read_counter,
+    why_not,
+)
 from headway.linux.procfs import processors
 
 pytestmark = pytest.mark.kernel
@@ -20,7 +28,7 @@ times = st.integers(0, 2**40)
 @given(st.integers(0, 2**63), times, times)
 def test_a_counter_that_took_turns_is_scaled_and_one_that_never_ran_says_nothing(value: int, a: int, b: int) -> None:
     running, enabled = sorted((a, b))
-    scaled = Reading(value, enabled, running).scaled
+    scaled = CounterReading(value, enabled, running).scaled
     if running == enabled:
         assert scaled == value
     elif running == 0:
@@ -31,7 +39,7 @@ def test_a_counter_that_took_turns_is_scaled_and_one_that_never_ran_says_nothing
 
 
 def test_a_software_event_of_this_thread_is_counted() -> None:
-    fd = open_counter(replace(Events().find("task-clock"), exclude_kernel=True), pid=0)
+    fd = open_counter(replace(EventFinder().find("task-clock"), exclude_kernel=True), pid=0)
     try:
         before = read_counter(fd)
         end = time.thread_time_ns() + 5_000_000
@@ -48,7 +56,7 @@ def test_a_software_event_of_this_thread_is_counted() -> None:
 
 @pytest.mark.root
 def test_every_processor_gets_each_event_in_order() -> None:
-    chosen = Events().find_all(["context-switches,page-faults"])
+    chosen = EventFinder().find_all(["context-switches,page-faults"])
     opened = open_per_cpu(chosen, processors.online())
     try:
         assert sorted(opened) == list(processors.online())
@@ -62,12 +70,12 @@ def test_where_one_event_fails_nothing_is_left_open() -> None:
     before = len(os.listdir("/proc/self/fd"))
     nonsense = Event("nonsense", 0x7FFFFFF0, 1)
     with pytest.raises(HeadwayError, match="nonsense cannot be counted"):
-        open_per_cpu([Events().find("page-faults"), nonsense], processors.online())
+        open_per_cpu([EventFinder().find("page-faults"), nonsense], processors.online())
     assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_an_event_of_another_type_of_core_has_no_counter_there() -> None:
-    elsewhere = replace(Events().find("page-faults"), cpus=frozenset({4096}))
+    elsewhere = replace(EventFinder().find("page-faults"), cpus=frozenset({4096}))
     assert open_per_cpu([elsewhere], [0]) == {0: [-1]}
 
 
@@ -77,6 +85,6 @@ def test_an_event_of_another_type_of_core_has_no_counter_there() -> None:
 def test_whatever_fails_is_said_in_one_sentence(number: int) -> None:
     for name in ("cycles", "page-faults", "task-clock:u"):
         for cpu in (None, 0):
-            text = why_not(Events().find(name), number, cpu=cpu)
+            text = why_not(EventFinder().find(name), number, cpu=cpu)
             assert text.startswith(f"{name} cannot be counted")
             assert "\n" not in text

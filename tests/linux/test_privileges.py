@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from headway.errors import HeadwayError
-from headway.linux.privileges import Capability, permitted, user_named, without
+from headway.linux.privileges import LinuxCapability, permitted, user_named, without
 from headway.linux.procfs.status import status
 
 pytestmark = pytest.mark.kernel
@@ -43,9 +43,9 @@ def test_a_user_that_is_not_there_is_refused() -> None:
 
 def test_what_is_not_in_effect_meanwhile_is_again_afterwards() -> None:
     before = dict(status("/proc/thread-self"))
-    with without([Capability.BPF, Capability.SYS_ADMIN]):
+    with without([LinuxCapability.BPF, LinuxCapability.SYS_ADMIN]):
         within = int(status("/proc/thread-self")["CapEff"], 16)
-        assert not within & (1 << Capability.BPF | 1 << Capability.SYS_ADMIN)
+        assert not within & (1 << LinuxCapability.BPF | 1 << LinuxCapability.SYS_ADMIN)
         assert status("/proc/thread-self")["CapPrm"] == before["CapPrm"]
     assert status("/proc/thread-self")["CapEff"] == before["CapEff"]
 
@@ -58,8 +58,8 @@ def test_only_what_is_kept_is_left_and_for_another_user() -> None:
         dict(status("/proc/self"), left=sorted(left))
         """
     )
-    assert found["left"] == [Capability.KILL.value, Capability.PERFMON.value]
-    mask = 1 << Capability.KILL | 1 << Capability.PERFMON
+    assert found["left"] == [LinuxCapability.KILL.value, LinuxCapability.PERFMON.value]
+    mask = 1 << LinuxCapability.KILL | 1 << LinuxCapability.PERFMON
     assert int(found["CapPrm"], 16) == int(found["CapEff"], 16) == mask
     assert int(found["CapInh"], 16) == int(found["CapAmb"], 16) == int(found["CapBnd"], 16) == 0
     assert set(found["Uid"].split()) == {str(user_named("nobody").uid)}
@@ -94,4 +94,4 @@ def test_who_has_nothing_can_give_up_the_rest() -> None:
     )
     assert found["permitted"] == []
     assert found["NoNewPrivs"] == "1"
-    assert permitted() <= set(Capability)
+    assert permitted() <= set(LinuxCapability)

@@ -25,7 +25,7 @@ from headway.linux.procfs._procfs import (
     UNREADABLE,
     WAITING,
     WHOLE_SHARE,
-    Account,
+    ThreadAccount,
     parse_schedstat,
     parse_stat,
     parse_syscall,
@@ -132,7 +132,7 @@ steps = st.tuples(
 def test_whatever_is_read_time_is_conserved_and_cells_never_go_back(
     start: int, readings: list[tuple[int, ...]], rest: int
 ) -> None:
-    account = Account(start, tick=TICK)
+    account = ThreadAccount(start, tick=TICK)
     now = latest = start
     before: dict[str, int] = {}
     for passed, *reading in readings:
@@ -150,7 +150,7 @@ def test_whatever_is_read_time_is_conserved_and_cells_never_go_back(
     assert all(after.get(state, 0) >= spent for state, spent in before.items())
 
 
-def total_run(account: Account) -> int:
+def total_run(account: ThreadAccount) -> int:
     states = account.states(list(FIRST_REASONS))
     return states.get("user", 0) + states.get("kernel", 0)
 
@@ -168,7 +168,7 @@ def test_run_time_is_the_kernels_within_a_tick_and_exact_once_settled(
     life: list[tuple[str, int, bool]], phase: int
 ) -> None:
     """A simulated kernel: run time is brought up to date at ticks and switches, queue time when the queue is left."""
-    account = Account(0, tick=TICK)
+    account = ThreadAccount(0, tick=TICK)
     now = run = told_run = queued = told_ready = switches = 0
     running = False
     for state, length, look in life:
@@ -197,21 +197,21 @@ def test_run_time_is_the_kernels_within_a_tick_and_exact_once_settled(
 
 
 def test_division_into_user_and_kernel_follows_the_ticks() -> None:
-    account = Account(0, tick=TICK)
+    account = ThreadAccount(0, tick=TICK)
     account.advance(10**9, 8 * 10**8, 0, 1, 60, 20, 0, WAITING, 0)
     states = account.states(list(FIRST_REASONS))
     assert states == {"user": 6 * 10**8, "kernel": 2 * 10**8, "wait": 2 * 10**8}
 
 
 def test_without_ticks_the_division_is_the_processs() -> None:
-    account = Account(0, tick=TICK)
+    account = ThreadAccount(0, tick=TICK)
     account.advance(10**9, 8 * 10**8, 0, 1, 0, 0, WHOLE_SHARE // 4, WAITING, 0)
     assert account.states(list(FIRST_REASONS)) == {"user": 2 * 10**8, "kernel": 6 * 10**8, "wait": 2 * 10**8}
 
 
 def test_a_wait_is_shared_by_what_was_found_at_both_ends() -> None:
     disk, net = FIRST_REASONS.index("wait.disk"), FIRST_REASONS.index("wait.net")
-    account = Account(0, tick=TICK)
+    account = ThreadAccount(0, tick=TICK)
     account.advance(100, 0, 0, 0, 0, 0, 0, WAITING, disk)
     account.advance(201, 0, 0, 1, 0, 0, 0, WAITING, net)
     account.advance(301, 0, 0, 2, 0, 0, 0, RUNNABLE, 0)
@@ -219,7 +219,7 @@ def test_a_wait_is_shared_by_what_was_found_at_both_ends() -> None:
 
 
 def test_figures_that_jump_are_not_taken_for_progress() -> None:
-    account = Account(0, tick=TICK)
+    account = ThreadAccount(0, tick=TICK)
     account.advance(10**9, 10**8, 0, 1, 5, 5, 0, WAITING, 0)
     account.restart(9 * 10**10, 5, 7, 100, 300)
     account.advance(2 * 10**9, 9 * 10**10 + 10**8, 5, 8, 110, 310, 0, WAITING, 0)

@@ -21,9 +21,9 @@ from tests.linux.measuring import until_asleep
 from headway.errors import HeadwayError
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.perf import counters, thread_counters
-from headway.linux.perf.counters import Plan, plan
-from headway.linux.perf.events import EventError, Events
-from headway.linux.perf.perf_event import Event, Reading
+from headway.linux.perf.counters import CounterPlan, plan
+from headway.linux.perf.events import EventError, EventFinder
+from headway.linux.perf.perf_event import CounterReading, Event
 from headway.linux.perf.thread_counters import ThreadCounters
 from headway.linux.sources.proc import ProcSource
 from headway.model import Cell, Counted, Ledger, Quality, violations
@@ -272,8 +272,8 @@ def test_the_counter_of_a_sleeping_thread_stands_still() -> None:
 @needs_perf
 def test_indices_follow_from_what_was_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The way of hardware events, walked with software ones: a clock for cycles, page faults for stalls."""
-    clock, faults = Events().find_all(["task-clock,page-faults"])
-    stood_in = Plan(
+    clock, faults = EventFinder().find_all(["task-clock,page-faults"])
+    stood_in = CounterPlan(
         events=tuple(replace(event, exclude_kernel=True, exclude_hv=True) for event in (clock, faults)),
         fields={"cycles": (0,), "stall_cycles": (1,), "memory_stall_cycles": (1,)},
         processors=("a processor",),
@@ -300,7 +300,7 @@ def test_indices_follow_from_what_was_counted(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_without_anything_to_count_the_states_stay_as_they_are() -> None:
-    counters = ThreadCounters(Plan(), 100)
+    counters = ThreadCounters(CounterPlan(), 100)
     counters.follow([(1, 1)])
     states = {"user": Cell(5, None)}
     assert counters.charge((1, 1), states, ended=False) == states
@@ -324,7 +324,7 @@ def test_counters_of_several_types_of_core_are_one(parts: list[tuple[int, int]])
     """A thread that was on each for a while had a counter all the time, though none of them ran all the time."""
     whole = sum(ran for _, ran in parts)
     event = Event("e", 0, 0, cpus=frozenset({0}), alternatives=(Event("e", 0, 0),) * (len(parts) - 1))
-    readings: list[Reading | None] = [Reading(value, whole, ran) for value, ran in parts]
+    readings: list[CounterReading | None] = [CounterReading(value, whole, ran) for value, ran in parts]
     both = thread_counters._together(event, readings)
     assert both is not None
     assert both.scaled == sum(value for value, _ in parts)
@@ -333,4 +333,4 @@ def test_counters_of_several_types_of_core_are_one(parts: list[tuple[int, int]])
 
 
 def test_this_machines_software_events_have_no_alternatives() -> None:
-    assert Events().find("page-faults").alternatives == ()
+    assert EventFinder().find("page-faults").alternatives == ()

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.linux.bpf._transitions import Decoder
+from headway.linux.bpf._transitions import TransitionDecoder
 from headway.linux.bpf.layout import RING, RING_RECORDS, STATES
 from headway.linux.bpf.transitions import TransitionReader, words_of_rings
 
@@ -112,9 +112,9 @@ def sums(parts: list[Columns], cpu: int) -> dict[tuple[int, int], list[int]]:
     return {key: cell for key, cell in found.items() if any(cell)}
 
 
-def decoder_of(n_cpus: int, words: int = WORDS) -> tuple[Decoder, list[Ring], list[Ring]]:
+def decoder_of(n_cpus: int, words: int = WORDS) -> tuple[TransitionDecoder, list[Ring], list[Ring]]:
     spans, absences = memory(n_cpus, words), memory(n_cpus, words)
-    decoder = Decoder(spans, absences, n_cpus, (words, words), THREAD_RECORDS, START)
+    decoder = TransitionDecoder(spans, absences, n_cpus, (words, words), THREAD_RECORDS, START)
     for record in range(1, THREAD_RECORDS):
         decoder.has(record, START, record)
     rings = [[Ring(m, cpu, words) for cpu in range(n_cpus)] for m in (spans, absences)]
@@ -197,7 +197,7 @@ def test_whatever_is_on_a_ring_no_time_is_invented(
     words: list[int], written: list[tuple[int, int]], horizon: int
 ) -> None:
     spans, absences = memory(1, 64), memory(1, 64)
-    decoder = Decoder(spans, absences, 1, (64, 64), THREAD_RECORDS, START)
+    decoder = TransitionDecoder(spans, absences, 1, (64, 64), THREAD_RECORDS, START)
     for ring in (spans, absences):
         Ring(ring, 0, 64).put(*words)
     now = START + 10_000
@@ -254,7 +254,7 @@ def test_what_ends_after_the_horizon_is_left_for_the_next_look() -> None:
 
 def test_a_record_is_the_threads_that_had_it_then() -> None:
     spans = memory(1)
-    decoder = Decoder(spans, memory(1), 1, (WORDS, WORDS), THREAD_RECORDS, START)
+    decoder = TransitionDecoder(spans, memory(1), 1, (WORDS, WORDS), THREAD_RECORDS, START)
     ring = Ring(spans, 0)
     processor = Processor(ring)
     processor.switch(3)
@@ -287,11 +287,11 @@ def test_figures_larger_than_a_row_can_hold_are_several_rows() -> None:
 @pytest.mark.parametrize("words", [0, 3, 1 << 20])
 def test_rings_that_are_not_as_long_as_said_are_refused(words: int) -> None:
     with pytest.raises(ValueError, match="not as long"):
-        Decoder(memory(1), memory(1), 1, (64, words), THREAD_RECORDS, START)
+        TransitionDecoder(memory(1), memory(1), 1, (64, words), THREAD_RECORDS, START)
 
 
 def test_many_lives_are_forgotten_when_they_are_over() -> None:
-    decoder = Decoder(memory(1), memory(1), 1, (WORDS, WORDS), THREAD_RECORDS, START)
+    decoder = TransitionDecoder(memory(1), memory(1), 1, (WORDS, WORDS), THREAD_RECORDS, START)
     for n in range(20_000):
         decoder.has(1, START + n, n)
         decoder.had(1, n, START + n, START + n)

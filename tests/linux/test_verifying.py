@@ -11,20 +11,20 @@ from hypothesis import strategies as st
 
 from headway.errors import HeadwayError
 from headway.linux.doctor import verifying
-from headway.linux.doctor.verifying import Answer, Run, Verification, judge, neighbours_of, run_of, verify
+from headway.linux.doctor.verifying import FigureVerdict, LoopRun, Verification, judge, neighbours_of, run_of, verify
 from headway.linux.options import Selection
 from headway.model import Cell, Counted, Ledger, Precision, Quality, Thread, Window
 from headway.session.measure import observe
 
 GOOD = (
-    Run("compute", 0, "cycles", 980, 5, 15, 1000, {}, {}),
-    Run("memory", 0, "cycles", 50, 900, 50, 100, {}, {}),
-    Run("compute", 2, "cycles", 970, 10, 20, 1000, {}, {}),
-    Run("memory", 2, "cycles", 40, 950, 10, 100, {}, {}),
+    LoopRun("compute", 0, "cycles", 980, 5, 15, 1000, {}, {}),
+    LoopRun("memory", 0, "cycles", 50, 900, 50, 100, {}, {}),
+    LoopRun("compute", 2, "cycles", 970, 10, 20, 1000, {}, {}),
+    LoopRun("memory", 2, "cycles", 40, 950, 10, 100, {}, {}),
 )
 figures = st.none() | st.integers(0, 10**12)
 runs = st.builds(
-    Run,
+    LoopRun,
     st.sampled_from(["compute", "memory"]),
     st.integers(0, 3),
     st.sampled_from(["cycles", "ns"]),
@@ -37,29 +37,29 @@ runs = st.builds(
 )
 
 
-def verification(found: Sequence[Run]) -> Verification:
+def verification(found: Sequence[LoopRun]) -> Verification:
     return Verification(tuple(found), tuple(judge(found)), {})
 
 
 @given(st.lists(runs, max_size=6))
-def test_whatever_was_measured_there_is_an_answer(found: list[Run]) -> None:
+def test_whatever_was_measured_there_is_an_answer(found: list[LoopRun]) -> None:
     judged = verification(found)
     for index in ("epi", "mpi"):
         mine = [finding.kept for finding in judged.findings if finding.index == index]
-        assert (judged.answer(index) is Answer.NO) == (False in mine)
-        assert (judged.answer(index) is Answer.YES) == (bool(mine) and all(mine))
+        assert (judged.answer(index) is FigureVerdict.NO) == (False in mine)
+        assert (judged.answer(index) is FigureVerdict.YES) == (bool(mine) and all(mine))
 
 
 @given(st.lists(runs, max_size=6))
-def test_what_is_not_counted_is_never_believed(found: list[Run]) -> None:
+def test_what_is_not_counted_is_never_believed(found: list[LoopRun]) -> None:
     unseen = [replace(run, mpi=None, stall=None, instructions=None) for run in found]
-    assert Answer.YES not in {verification(unseen).answer(index) for index in ("epi", "mpi")}
+    assert FigureVerdict.YES not in {verification(unseen).answer(index) for index in ("epi", "mpi")}
     assert not any(finding.kept is False for finding in verification(unseen).findings)
 
 
 def test_loops_that_show_what_they_do_are_believed() -> None:
-    assert verification(GOOD).answer("epi") is Answer.YES
-    assert verification(GOOD).answer("mpi") is Answer.YES
+    assert verification(GOOD).answer("epi") is FigureVerdict.YES
+    assert verification(GOOD).answer("mpi") is FigureVerdict.YES
 
 
 @pytest.mark.parametrize(
@@ -76,12 +76,12 @@ def test_loops_that_show_what_they_do_are_believed() -> None:
 )
 def test_one_loop_that_does_not_is_enough_to_doubt(place: int, changes: dict[str, int], index: str) -> None:
     found = [replace(run, **changes) if i == place else run for i, run in enumerate(GOOD)]  # type: ignore[arg-type]
-    assert verification(found).answer(index) is Answer.NO
+    assert verification(found).answer(index) is FigureVerdict.NO
 
 
 def test_figures_in_different_units_are_not_compared() -> None:
     found = [*GOOD[:2], replace(GOOD[2], unit="ns"), GOOD[3]]
-    assert verification(found).answer("epi") is Answer.UNKNOWN
+    assert verification(found).answer("epi") is FigureVerdict.UNKNOWN
 
 
 def ledger(precision: Precision, **user: Any) -> Ledger:

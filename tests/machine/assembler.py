@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headway.machine.config import TCM, Config
-from headway.machine.image import Names
+from headway.machine.image import NumberNames
 from headway.machine.ledger import ledger_of
 from headway.machine.states import name_states
 from headway.model import Ledger
@@ -374,10 +374,10 @@ class Bench:
     """
 
     def __init__(self, *program: Item, at: int = TCM, start: bool = True, **values: Any) -> None:
-        from headway.machine._processor import Processor
+        from headway.machine._processor import MachineProcessor
 
         self.config = Config.of(**{"threads": 1, "memory": SMALL, **values})
-        self.processor = Processor(self.config)
+        self.processor = MachineProcessor(self.config)
         code, self.labels = assemble(*program, at=at)
         self.processor.write(at, code)
         if start:
@@ -414,14 +414,14 @@ class Bench:
 
     def ledger(self) -> Ledger:
         p = self.processor
-        names = name_states(Names(), self.config.ranges)
+        names = name_states(NumberNames(), self.config.ranges)
         return ledger_of(p.threads(), p.processors(), until=p.now, names=names, losses=p.losses)
 
 
 def _small() -> Any:
-    from headway.machine.config import Memory
+    from headway.machine.config import MemoryConfig
 
-    return Memory(ram="256KiB", tcm="16KiB")
+    return MemoryConfig(ram="256KiB", tcm="16KiB")
 
 
 SMALL = _small()

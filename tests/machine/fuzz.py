@@ -10,7 +10,7 @@ import struct
 import sys
 from typing import Any
 
-from headway.machine.config import Block, Memory
+from headway.machine.config import BlockDevice, MemoryConfig
 from headway.model import violations
 
 from .assembler import MRET, RAM, Bench, Item, Label, add, csrr, csrw, csrwi, j, la, li2, slli, srli
@@ -109,7 +109,7 @@ def surrounded(r: random.Random, body: list[Item]) -> list[Item]:
 
 def one(r: random.Random) -> Bench:
     kind = r.choice((words, halves, opcodes, opcodes, registers, registers, places, places, None, None))
-    values: dict[str, Any] = {"memory": Memory(ram="1MiB"), "block": Block(sectors=r.choice((0, 1, 64)))}
+    values: dict[str, Any] = {"memory": MemoryConfig(ram="1MiB"), "block": BlockDevice(sectors=r.choice((0, 1, 64)))}
     if kind is None:
         return bench(r, r.choice((ALL, ANY)), **values)
     return Bench(*surrounded(r, kind(r)), at=RAM, **machine(r, **values))

@@ -10,7 +10,19 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from headway.machine.config import L2, Bus, Cache, Interrupt, Memory, Power, Range, Script, Smi, Tlb, Uart
+from headway.machine.config import (
+    L2,
+    Bus,
+    Cache,
+    ExternalInterrupt,
+    MemoryConfig,
+    PowerConfig,
+    Range,
+    Script,
+    Smi,
+    Tlb,
+    Uart,
+)
 
 from .assembler import (
     C_EBREAK,
@@ -260,11 +272,13 @@ def machine(r: random.Random, **values: Any) -> dict[str, Any]:
         "l2": L2(r.choice(("512B", "4KiB")), ways=2, line=line, hit=r.randrange(12)) if r.randrange(2) else None,
         "tlb": Tlb(entries=r.choice((0, 1, 2, 16)), miss=r.choice((0, 1, 20))),
         "bus": Bus(line=r.randrange(1, 6), word=r.randrange(1, 4)),
-        "memory": Memory(ram="1MiB", latency=r.choice((0, 3, 60))),
-        "power": Power(c1=r.randrange(3), c2=r.randrange(30), c3=r.randrange(200), window=r.choice((8, 64, 1024))),
+        "memory": MemoryConfig(ram="1MiB", latency=r.choice((0, 3, 60))),
+        "power": PowerConfig(
+            c1=r.randrange(3), c2=r.randrange(30), c3=r.randrange(200), window=r.choice((8, 64, 1024))
+        ),
         "uart": Uart(tick=r.randrange(1, 50), every=r.randrange(1, 500), script=(Script(r.randrange(500),
         "some text" * 40),)),
-        "interrupts": tuple(Interrupt(4, at, r.randrange(1, 500), 50) for at in (r.randrange(1000),)),
+        "interrupts": tuple(ExternalInterrupt(4, at, r.randrange(1, 500), 50) for at in (r.randrange(1000),)),
         "smi": Smi(at=r.randrange(1000), every=every, ticks=r.randrange(1, 200)) if r.randrange(2) else Smi(),
         "ranges": tuple(
             Range(f"r{i}", RAM + 0x220 + 0x40 * i, RAM + 0x240 + 0x40 * i, "", kind)

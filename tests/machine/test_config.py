@@ -11,13 +11,13 @@ from tests.machine.sentences import given_or_sentence
 
 from headway import Cache, Machine
 from headway.errors import HeadwayError
-from headway.machine.config import L2, Block, Config, Interrupt, Part, Range, Script, Smi, Uart
+from headway.machine.config import L2, BlockDevice, Config, ConfigPart, ExternalInterrupt, Range, Script, Smi, Uart
 from headway.machine.fields import Choice, ConfigError, Number, Size, Switch, Text
 
 text = st.text(st.characters(codec="utf-8"), max_size=30)
 
 
-def values(part: type[Part], name: str) -> st.SearchStrategy[Any]:
+def values(part: type[ConfigPart], name: str) -> st.SearchStrategy[Any]:
     """Any value that the field may have."""
     field = part.describe(name)
     if isinstance(field, Number) and field.power:
@@ -70,10 +70,11 @@ configs = st.builds(
     l1d=st.builds(Cache, st.sampled_from(["4KiB", 1 << 20]), st.sampled_from([1, 8]), write=st.just("through")),
     l2=st.none() | parts(L2).filter(lambda part: part.line == 32),
     uart=parts(Uart, script=scripts),
-    block=parts(Block),
+    block=parts(BlockDevice),
     smi=parts(Smi),
     interrupts=st.lists(
-        st.builds(Interrupt, st.integers(4, 31), st.integers(0, 9), st.integers(1, 9), st.integers(1, 9)), max_size=3
+        st.builds(ExternalInterrupt, st.integers(4, 31), st.integers(0, 9), st.integers(1, 9), st.integers(1, 9)),
+        max_size=3,
     ),
     ranges=ranges,
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headway.machine.config import Block, Interrupt, Script, Timer, Tlb, Uart
+from headway.machine.config import BlockDevice, ExternalInterrupt, Script, Timer, Tlb, Uart
 
 from .assembler import (
     A0,
@@ -92,7 +92,7 @@ def test_msip_is_one_bit() -> None:
 
 # --- PLIC -------------------------------------------------------------------------------------------------------------
 
-LINES = (Interrupt(4, 10), Interrupt(9, 10), Interrupt(31, 10))
+LINES = (ExternalInterrupt(4, 10), ExternalInterrupt(9, 10), ExternalInterrupt(31, 10))
 
 
 def plic(*program: Item, priorities: tuple[int, int, int] = (1, 2, 2), **values: Any) -> Bench:
@@ -138,7 +138,7 @@ def test_priority_0_and_sources_that_are_not_enabled_never_interrupt() -> None:
 
 
 def test_a_source_that_is_claimed_comes_again_when_it_is_completed() -> None:
-    again = (Interrupt(4, 10, 50, 2),)
+    again = (ExternalInterrupt(4, 10, 50, 2),)
     claim: list[Item] = [
         lw(S0, A3, 4),
         [NOP] * 100,
@@ -158,7 +158,7 @@ def test_each_hart_has_its_own_enables_and_threshold() -> None:
         Label("second"), li2(A2, PLIC + 0x2080), li(T0, 16), sw(T0, A2), write_csr(0x304, 0x800), WFI,
         li2(A3, CONTEXT + 0x1000), lw(S0, A3, 4), HALT,
     ]  # fmt: skip
-    bench = Bench(*program, threads=2, boot="all", interrupts=(Interrupt(4, 200),)).run()
+    bench = Bench(*program, threads=2, boot="all", interrupts=(ExternalInterrupt(4, 200),)).run()
     assert bench.x(S0, 1) == 4
     assert bench.counters(0)["instret"] == 6
 
@@ -239,7 +239,7 @@ def image(tmp_path: Path) -> str:
 
 
 def test_a_sector_is_read_when_its_time_is_over(image: str) -> None:
-    bench = Bench(command(1, sector=3, count=2), csrr(S10, 0xB00), NOP, HALT, block=Block(image=image))
+    bench = Bench(command(1, sector=3, count=2), csrr(S10, 0xB00), NOP, HALT, block=BlockDevice(image=image))
     # The command is given in cycle 2 + 3 * 6 + 2, and the hart goes on 4 later.
     bench.run(22 + 2200 - 1)
     assert bench.x(S10) == 26
@@ -258,7 +258,7 @@ def test_a_write_stays_in_the_device(image: str) -> None:
         csrr(S0, 0xB00),
         HALT,
     ]
-    bench = Bench(*program, block=Block(image=image)).run()
+    bench = Bench(*program, block=BlockDevice(image=image)).run()
     assert bench.x(A0) == 1
     held = bench.processor.block_image()
     assert held[5 * 512 :][:8] == b"ABCD\0\0\0\0"
@@ -281,13 +281,15 @@ def test_a_write_stays_in_the_device(image: str) -> None:
     ],
 )
 def test_commands_that_cannot_be_fail(wrong: list[Item], image: str) -> None:
-    bench = Bench(wrong, WAIT, HALT, block=Block(image=image)).run()
+    bench = Bench(wrong, WAIT, HALT, block=BlockDevice(image=image)).run()
     assert bench.x(A0) == 2
     assert bench.processor.block_image() == Path(image).read_bytes()
 
 
 def test_a_command_to_the_last_sector_and_the_last_byte_succeeds(image: str) -> None:
-    bench = Bench(command(1, sector=7, address=RAM + (256 << 10) - 512), WAIT, HALT, block=Block(image=image)).run()
+    bench = Bench(
+        command(1, sector=7, address=RAM + (256 << 10) - 512), WAIT, HALT, block=BlockDevice(image=image)
+    ).run()
     assert bench.x(A0) == 1
     assert bench.processor.read(RAM + (256 << 10) - 512, 512) == b"\7" * 512
 
@@ -297,7 +299,7 @@ def test_code_that_the_device_brings_is_what_runs(tmp_path: Path) -> None:
     path.write_bytes(assemble(li(S10, 22), jalr(ZERO, 1))[0])
     old, _ = assemble(li(S10, 11), jalr(ZERO, 1))
     call: list[Item] = [li2(A3, DATA), jalr(1, A3)]
-    bench = Bench(call, addi(S0, S10, 0), command(1), WAIT, call, HALT, start=False, block=Block(image=str(path)))
+    bench = Bench(call, addi(S0, S10, 0), command(1), WAIT, call, HALT, start=False, block=BlockDevice(image=str(path)))
     bench.processor.write(DATA, old)
     bench.processor.start(0x0800_0000, None)
     bench.run()
@@ -311,18 +313,18 @@ def test_the_device_interrupts_when_it_is_done_until_it_is_acknowledged(image: s
         command(1), li(T0, 1), sw(T0, A2, 20), WFI, csrr(S0, 0x344), li2(A3, CONTEXT), lw(S1, A3, 4), sw(ZERO, A2, 28),
         sw(S1, A3, 4), csrr(S10, 0x344), HALT,
     ]  # fmt: skip
-    bench = Bench(*program, block=Block(image=image)).run()
+    bench = Bench(*program, block=BlockDevice(image=image)).run()
     assert [bench.x(n) for n in (S0, S1, S10)] == [0x800, 3, 0]
     assert bench.states()[200].time > 2000
 
 
 def test_a_busy_device_does_not_listen(image: str) -> None:
-    bench = Bench(command(1, sector=3), command(1, sector=4), WAIT, HALT, block=Block(image=image)).run()
+    bench = Bench(command(1, sector=3), command(1, sector=4), WAIT, HALT, block=BlockDevice(image=image)).run()
     assert bench.processor.read(DATA, 4) == b"\3" * 4
 
 
 def test_sectors_of_zeros_where_there_is_no_image() -> None:
-    assert Bench(li2(A2, BLOCK), lw(S0, A2, 24), lw(S1, A2, 16), HALT, block=Block(sectors=5)).run().x(S0) == 5
+    assert Bench(li2(A2, BLOCK), lw(S0, A2, 24), lw(S1, A2, 16), HALT, block=BlockDevice(sectors=5)).run().x(S0) == 5
 
 
 def test_an_interrupt_handler_runs_and_comes_back() -> None:
@@ -332,6 +334,6 @@ def test_an_interrupt_handler_runs_and_comes_back() -> None:
         sw(T0, T1), write_csr(0x304, 0x800), csrsi(0x300, 8), [addi(S10, S10, 1)] * 300, csrw(0x304, ZERO), HALT,
         Org(0x800), Label("trap"), addi(S11, S11, 1), li2(A3, CONTEXT), lw(A0, A3, 4), sw(A0, A3, 4), MRET,
     ]  # fmt: skip
-    bench = Bench(*program, interrupts=(Interrupt(4, 100, 60, 3),)).run()
+    bench = Bench(*program, interrupts=(ExternalInterrupt(4, 100, 60, 3),)).run()
     assert (bench.x(S10), bench.x(S11)) == (300, 3)
     assert bench.states()[155].count == 3

@@ -12,10 +12,10 @@ from tests.machine.elves import FUNCTION, NO_TYPE, OBJECT, RAM, Elf
 from tests.machine.sentences import given_or_sentence
 
 from headway.errors import HeadwayError
-from headway.machine.config import Config, Memory
-from headway.machine.image import Image
+from headway.machine.config import Config, MemoryConfig
+from headway.machine.image import MachineImage
 
-CONFIG = Config(memory=Memory(ram="64KiB", tcm="1KiB"))
+CONFIG = Config(memory=MemoryConfig(ram="64KiB", tcm="1KiB"))
 SYMBOLS = {
     "main": (RAM, 4, FUNCTION),
     "tohost": (RAM + 64, 8, OBJECT),
@@ -30,9 +30,9 @@ SYMBOLS = {
 GOOD = Elf(symbols=SYMBOLS, segments=[(RAM + 64, b"data", 1024), (0x0800_0000, b"tcm", 16)])
 
 
-def load(data: bytes) -> Image:
+def load(data: bytes) -> MachineImage:
     """What the machine does with a file."""
-    image = Image.of(data, "prog.elf")
+    image = MachineImage.of(data, "prog.elf")
     image.check(CONFIG)
     return image
 
@@ -156,13 +156,13 @@ def test_symbols_may_be_called_anything(symbols: dict[bytes, int]) -> None:
 
 @pytest.mark.parametrize("name", ["missing.elf", ".", "/dev/zero", "a\0b", "\x1b[31m"])
 def test_a_file_that_cannot_be_opened_is_one_sentence(name: str) -> None:
-    assert given_or_sentence(lambda: Image.load(name)) is None
+    assert given_or_sentence(lambda: MachineImage.load(name)) is None
 
 
 def test_a_pipe_that_nobody_writes_to_holds_nobody(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(HeadwayError, match="is not a file"):
-        Image.load(tmp_path / "pipe")
+        MachineImage.load(tmp_path / "pipe")
 
 
 def test_a_million_symbols_are_read_and_more_are_refused() -> None:
@@ -186,4 +186,4 @@ def test_a_program_keeps_its_name_however_long_its_path_is(tmp_path: Path) -> No
     folder.mkdir()
     path = folder / "program.elf"
     path.write_bytes(Elf().build())
-    assert Image.load(path).name == str(path)
+    assert MachineImage.load(path).name == str(path)

@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.machine.config import Range
-from headway.machine.image import Names
+from headway.machine.image import NumberNames
 from headway.machine.ledger import EVENTS, RawCell, RawThread, ledger_of
 from headway.machine.states import name_states
 from headway.model import violations
 
 UNTIL = 10_000
-NAMES = name_states(Names(tags={1: "copy"}), [Range("copy", end=4, kind="noneffective")])
+NAMES = name_states(NumberNames(tags={1: "copy"}), [Range("copy", end=4, kind="noneffective")])
 
 
 @st.composite

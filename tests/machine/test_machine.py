@@ -31,11 +31,23 @@ from tests.machine.sentences import given_or_sentence
 from headway import Cache, Machine
 from headway.errors import HeadwayError
 from headway.machine import machine as machine_module
-from headway.machine.config import L2, Block, Config, Interrupt, Memory, Pipeline, Range, Script, Smi, Tlb, Uart
-from headway.machine.image import Image
+from headway.machine.config import (
+    L2,
+    BlockDevice,
+    Config,
+    ExternalInterrupt,
+    MemoryConfig,
+    Pipeline,
+    Range,
+    Script,
+    Smi,
+    Tlb,
+    Uart,
+)
+from headway.machine.image import MachineImage
 from headway.model import Kind
 
-SMALL = Memory(ram="64KiB")
+SMALL = MemoryConfig(ram="64KiB")
 configs = st.builds(
     Config,
     cores=st.sampled_from([1, 1, 2, 3]),
@@ -47,10 +59,10 @@ configs = st.builds(
     l2=st.none() | st.just(L2("4KiB")),
     tlb=st.builds(Tlb, st.sampled_from([0, 1, 16])),
     pipeline=st.builds(Pipeline, refill=st.integers(0, 9), load=st.integers(1, 9)),
-    memory=st.builds(Memory, st.just("64KiB"), latency=st.integers(0, 99)),
+    memory=st.builds(MemoryConfig, st.just("64KiB"), latency=st.integers(0, 99)),
     smi=st.just(Smi()) | st.builds(Smi, st.integers(0, 999), st.integers(300, 999), st.integers(1, 99)),
     interrupts=st.lists(
-        st.builds(Interrupt, st.integers(4, 31), st.integers(0, 99), st.just(70), st.just(9)), max_size=8
+        st.builds(ExternalInterrupt, st.integers(4, 31), st.integers(0, 99), st.just(70), st.just(9)), max_size=8
     ),
 )
 
@@ -245,9 +257,9 @@ def test_the_block_device_is_written_back_if_asked_for(tmp_path: Path) -> None:
     )
     store = (*li(T0, DATA + 0x180), *li(T1, 0x64636261), sw(T1, T0))
     elf = program(*store, *write_first)
-    run(elf, block=Block(image=str(image)))
+    run(elf, block=BlockDevice(image=str(image)))
     assert image.read_bytes()[:4] == bytes(4)
-    run(elf, block=Block(image=str(image), save=True))
+    run(elf, block=BlockDevice(image=str(image), save=True))
     assert image.read_bytes()[:4] == b"abcd"
     assert image.read_bytes()[512:518] == b"second"
 
@@ -256,7 +268,7 @@ def test_a_program_may_be_a_path_bytes_or_an_image(tmp_path: Path) -> None:
     elf = program(*leave(3))
     path = tmp_path / "prog.elf"
     path.write_bytes(elf)
-    digests = {Machine().run(given).digest for given in (path, str(path), elf, Image.of(elf))}
+    digests = {Machine().run(given).digest for given in (path, str(path), elf, MachineImage.of(elf))}
     assert len(digests) == 1
     with pytest.raises(HeadwayError, match="the program is 3: give the path"):
         Machine().run(3)  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from tests.machine.programs import program as assembled
 from tests.machine.programs import run as run_elf
 from tests.machine.test_command import headway
 
-from headway.machine.config import Power, Smi
+from headway.machine.config import PowerConfig, Smi
 from headway.machine.host import TICKS_PER_SECOND as SECOND
 from headway.machine.machine import Machine, Result
 from headway.machine.utilisation import NS, sample_of
@@ -57,7 +57,7 @@ def test_busy_ticks_and_low_power_states_are_those_of_the_harts_own_counters(nam
 @settings(max_examples=25, deadline=None)
 def test_the_actual_frequency_is_that_of_the_slowed_and_stopped_clock(speed: int, duty: int, window: int) -> None:
     elf = assembled(*li(T0, speed), csrw(PWCLOCK, T0), *li(T0, duty), csrw(PWDUTY, T0), *loop(20_000), *leave(0))
-    done = run_elf(elf, max_cycles=20_000_000, cores=1, threads=1, power=Power(window=window))
+    done = run_elf(elf, max_cycles=20_000_000, cores=1, threads=1, power=PowerConfig(window=window))
     row = only(check(done))
     running = window - window * duty // 8
     assert row.utilisation == 1

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headway.machine.config import Power, Profile, Smi
+from headway.machine.config import PowerConfig, ProfileConfig, Smi
 from headway.model import violations
 
 from .assembler import (
@@ -56,7 +56,7 @@ TCM = 0x0800_0000
 
 def profiled(event: int, period: int, *body: Item, size: int = 1024, **values: Any) -> Bench:
     """Code with the buffer authorised around it; the label `body` is where it begins."""
-    values = {"profile": Profile(authorise=1), **values}
+    values = {"profile": ProfileConfig(authorise=1), **values}
     setup: list[Item] = [
         li2(T0, BUFFER),
         csrw(BASE, T0),
@@ -186,8 +186,8 @@ def test_wfi_sleeps_in_the_state_asked_for_and_wakes_after_its_latency(state: in
 
 
 def test_latencies_are_the_configurations() -> None:
-    assert asleep(2, power=Power(c2=77)).x(S10) == 1077
-    assert asleep(1, power=Power(c1=0)).x(S10) == 1000
+    assert asleep(2, power=PowerConfig(c2=77)).x(S10) == 1077
+    assert asleep(1, power=PowerConfig(c1=0)).x(S10) == 1000
 
 
 def test_pwstate_is_1_to_3() -> None:
@@ -254,7 +254,7 @@ def test_a_speed_that_there_is_not_is_illegal() -> None:
 
 def test_a_clock_that_is_stopped_for_eighths_of_a_window() -> None:
     program: list[Item] = [csrwi(0x7D2, 3), csrr(S0, 0xC01), [NOP] * 99, csrr(S10, 0xC01), HALT]
-    bench = Bench(*program, power=Power(window=64)).run()
+    bench = Bench(*program, power=PowerConfig(window=64)).run()
     # The clock runs for 40 of 64 ticks from the write on: the 100th cycle after the first is 20 ticks into the third
     # window.
     assert bench.x(S10) - bench.x(S0) == 2 * 64 + 20

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headway.machine.config import Pipeline, Progress, Range, Script, Tlb, Uart
+from headway.machine.config import Pipeline, ProgressUnitConfig, Range, Script, Tlb, Uart
 from headway.model import violations
 
 from .assembler import (
@@ -499,7 +499,7 @@ def test_what_is_no_place_for_a_block_is_an_illegal_instruction(csr: int, addres
 def test_threads_without_end_do_not_fill_the_host() -> None:
     """A thread that ends and begins with every few instructions: 65,536 are kept, the others are counted."""
     program: list[Item] = [Label("again"), csrw(HWBLOCK, S0), csrwi(HWLEAVE, 31), j("again")]
-    bench = with_blocks(*program, until=400_000, progress=Progress(switch=1), pipeline=Pipeline(refill=0))
+    bench = with_blocks(*program, until=400_000, progress=ProgressUnitConfig(switch=1), pipeline=Pipeline(refill=0))
     assert bench.processor.losses["threads_unplaced"] > 1000
 
 

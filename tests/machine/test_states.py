@@ -3,11 +3,13 @@ from __future__ import annotations
 import pytest
 
 from headway.machine.config import Range
-from headway.machine.image import Names
+from headway.machine.image import NumberNames
 from headway.machine.states import name_states
 from headway.model import Kind, kind_of
 
-NAMES = Names(calls={7: "sleep"}, tags={0: "malloc", 3: "parse"}, polls={1: "ring"}, waits={9: "printer", 2: "lock"})
+NAMES = NumberNames(
+    calls={7: "sleep"}, tags={0: "malloc", 3: "parse"}, polls={1: "ring"}, waits={9: "printer", 2: "lock"}
+)
 RANGES = (Range("inner", end=4), Range("copy", end=4, kind="noneffective"), Range("spin", end=4, kind="poll"))
 
 
@@ -44,7 +46,7 @@ RANGES = (Range("inner", end=4), Range("copy", end=4, kind="noneffective"), Rang
     ],
 )
 def test_a_number_has_its_name(number: int, plain: str, named: str) -> None:
-    assert name_states(Names())[number] == plain
+    assert name_states(NumberNames())[number] == plain
     assert name_states(NAMES, RANGES)[number] == named
 
 

@@ -10,7 +10,7 @@ from tests.machine.programs import BLOCKS, DATA, UART, check, loop, program, tra
 from tests.machine.sentences import given_or_sentence
 
 from headway import Cache, Machine
-from headway.machine.config import L2, Config, Interrupt, Memory, Smi, Tlb
+from headway.machine.config import L2, Config, ExternalInterrupt, MemoryConfig, Smi, Tlb
 
 CSRS = (
     *(0x7C0, 0x7C1, 0x7C2, 0x7C3, 0x7C4, 0x7C5, 0x7C6, 0x7C8, 0x7C9, 0x7CA, 0x7CB, 0x7CC, 0x7D0, 0x7D1, 0x7D2),
@@ -35,9 +35,9 @@ def any_config(chance: random.Random) -> Config:
         l1d=Cache(pick(["256B", "16KiB"]), ways=pick([1, 4]), write=pick(["back", "through"])),
         l2=pick([None, L2("4KiB")]),
         tlb=Tlb(pick([0, 1, 16])),
-        memory=Memory(ram="64KiB"),
+        memory=MemoryConfig(ram="64KiB"),
         smi=pick([Smi(), Smi(chance.randint(0, 999), chance.randint(300, 999), chance.randint(1, 99))]),
-        interrupts=pick([(), (Interrupt(4, 50, 70, 9),)]),
+        interrupts=pick([(), (ExternalInterrupt(4, 50, 70, 9),)]),
     )
 
 

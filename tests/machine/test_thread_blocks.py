@@ -11,7 +11,7 @@ from headway.machine import _processor
 from headway.machine.config import RAM
 from headway.machine.console import Console
 from headway.machine.host import Host
-from headway.machine.image import Image
+from headway.machine.image import MachineImage
 from headway.machine.ledger import ledger_of
 from headway.machine.states import name_states
 from headway.model import Ledger, Thread
@@ -22,8 +22,8 @@ SHAPES: tuple[Shape, ...] = ((1, 1, "strict"), (1, 6, "strict"), (1, 3, "skip"),
 
 def run(name: str, shape: Shape) -> tuple[Ledger, bytes]:
     """The ledger of a run, and the RAM at its end."""
-    config, image = config_of(name, shape), Image.of(program(name))
-    processor = _processor.Processor(config)
+    config, image = config_of(name, shape), MachineImage.of(program(name))
+    processor = _processor.MachineProcessor(config)
     for segment in image.segments:
         processor.write(segment.address, segment.data)
     host = Host(processor, Console())

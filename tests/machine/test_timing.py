@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headway.machine.config import L2, Bus, Cache, Memory, Pipeline, Profile, Progress, Tlb
+from headway.machine.config import L2, Bus, Cache, MemoryConfig, Pipeline, ProfileConfig, ProgressUnitConfig, Tlb
 
 from .assembler import (
     A0,
@@ -170,9 +170,9 @@ def test_refilling_is_stall_refill() -> None:
 def test_the_writes_of_hwblock_and_hwauth_take_16_and_40_cycles() -> None:
     before: list[Item] = [li(A1, DATA)]
     assert cycles_of(csrw(0x7C3, A1), before=before) == 16
-    assert cycles_of(csrw(0x7C3, A1), before=before, progress=Progress(switch=3)) == 3
+    assert cycles_of(csrw(0x7C3, A1), before=before, progress=ProgressUnitConfig(switch=3)) == 3
     assert cycles_of(csrw(0x801, ZERO), before=before) == 40
-    assert cycles_of(csrw(0x801, ZERO), before=before, profile=Profile(authorise=5)) == 5
+    assert cycles_of(csrw(0x801, ZERO), before=before, profile=ProfileConfig(authorise=5)) == 5
 
 
 # --- Strict turn ------------------------------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ def test_a_miss_waits_for_the_arbiter_the_bus_and_the_memory() -> None:
     assert cycles_of(lw(A0, A1), before=POINTERS, tlb=NO_TLB) == MISS + 1
     assert cycles_of(lw(A0, A1), lw(A0, A1, 28), lw(A0, A1, 4), before=POINTERS, tlb=NO_TLB) == MISS + 3 + 2
     assert cycles_of(sw(A0, A1), lw(A4, A1), before=POINTERS, tlb=NO_TLB) == MISS + 2
-    slow: dict[str, Any] = {"bus": Bus(line=9), "memory": Memory(ram="256KiB", latency=100)}
+    slow: dict[str, Any] = {"bus": Bus(line=9), "memory": MemoryConfig(ram="256KiB", latency=100)}
     assert cycles_of(lw(A0, A1), before=POINTERS, tlb=NO_TLB, **slow) == 1 + 9 + 100 + 1
 
 
@@ -308,7 +308,7 @@ def test_a_dirty_line_is_written_back_after_the_one_that_displaces_it(dirty: boo
     """With no latency: B asks at 0, is on the bus from 1 to 5; C asks at 6; a write-back has the bus from 5 to 9."""
     first: list[Item] = [POINTERS, sw(A2, A1) if dirty else lw(A0, A1)]
     measured: list[Item] = [lw(A0, A1, 64), lw(A4, A1, 32)]
-    took = cycles_of(*measured, before=first, tlb=NO_TLB, l1d=TINY, memory=Memory(ram="256KiB", latency=0))
+    took = cycles_of(*measured, before=first, tlb=NO_TLB, l1d=TINY, memory=MemoryConfig(ram="256KiB", latency=0))
     assert took == 5 + 1 + 5 + wait + 1
 
 
@@ -434,7 +434,7 @@ def test_a_core_that_asks_for_much_does_not_keep_the_bus_from_one_that_asks_for_
         issue="skip",
         tlb=NO_TLB,
         bus=Bus(line=100),
-        memory=Memory(ram="256KiB", latency=0),
+        memory=MemoryConfig(ram="256KiB", latency=0),
     ).run(40_000)
     ends = [bench.x(S11, hart) for hart in range(5)]
     assert ends[4] > min(ends[:4])

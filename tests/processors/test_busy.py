@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from headway.model import Quality
 from headway.processors.busy import KernelBusy, Ticks, divide, parse_stat
-from headway.processors.power import Power
+from headway.processors.power import ProcessorPower
 
 TICK = 10_000_000
 counts = st.integers(0, 2**63)
@@ -55,7 +55,7 @@ def test_no_text_is_too_odd_to_be_read(text: str) -> None:
 def test_a_processor_that_is_not_there_is_in_no_reading(tmp_path: Path) -> None:
     stat = tmp_path / "stat"
     stat.write_text("cpu0 1 2 3 4 5 6 7 8\n")
-    busy = KernelBusy([0, 1], Power([0, 1], tmp_path), stat)
+    busy = KernelBusy([0, 1], ProcessorPower([0, 1], tmp_path), stat)
     assert set(busy.read(0)) == {0}
     stat.unlink()
     assert busy.read(0) == {}
@@ -70,7 +70,7 @@ def test_it_says_what_its_figures_are_worth(tmp_path: Path, measured: bool) -> N
         (state / "time").write_text("77")
     stat = tmp_path / "stat"
     stat.write_text("cpu0 1 0 0 4 0 0 0 0\n")
-    power = Power([0], tmp_path)
+    power = ProcessorPower([0], tmp_path)
     busy = KernelBusy([0], power, stat)
     assert busy.name == ("cpuidle" if measured else "proc")
     assert busy.quality["utilisation"] is (Quality.SAMPLED)

@@ -16,7 +16,7 @@ from headway.processors import observer as module
 from headway.processors import readings
 from headway.processors._meeting import Stamps
 from headway.processors.frequency import Counter
-from headway.processors.observer import Observer, choose, clock
+from headway.processors.observer import ProcessorObserver, choose, clock
 from headway.processors.readings import LEFT_OUT, TRIES
 
 pytestmark = pytest.mark.kernel
@@ -123,7 +123,7 @@ class Rig:
         monkeypatch.setattr(module, "start_busy", lambda *_: (self.account, ""))
         monkeypatch.setattr(module, "find_counter", lambda _: (counter, ""))
         monkeypatch.setattr("headway.linux.procfs.processors.online", lambda *_: tuple(sorted(self.on)))
-        self.observer = Observer((0, 1))
+        self.observer = ProcessorObserver((0, 1))
         self.observer.begin()
         self.meetings = made[-1]
 
@@ -313,7 +313,7 @@ def test_processors_that_are_not_there_are_refused_in_one_sentence() -> None:
 
 
 def test_without_any_privilege_it_says_what_its_figures_are_worth() -> None:
-    observer = Observer(ALLOWED, source="proc", fifo=False)
+    observer = ProcessorObserver(ALLOWED, source="proc", fifo=False)
     try:
         observer.begin()
         for _ in range(20):
@@ -332,7 +332,7 @@ def test_without_any_privilege_it_says_what_its_figures_are_worth() -> None:
 
 @pytest.mark.root
 def test_the_ledgers_of_all_processors_add_up_to_what_lies_between_two_snapshots() -> None:
-    observer = Observer(ALLOWED)
+    observer = ProcessorObserver(ALLOWED)
     try:
         observer.begin()
         spans = []
@@ -355,7 +355,7 @@ def test_a_process_that_may_have_no_more_threads_is_told_so(monkeypatch: pytest.
             raise OSError(11, "Resource temporarily unavailable")
 
     monkeypatch.setattr(readings, "Meeting", Refused)
-    observer = Observer(ALLOWED, source="proc")
+    observer = ProcessorObserver(ALLOWED, source="proc")
     with pytest.raises(HeadwayError, match="ulimit -u"):
         observer.begin()
     observer.close()

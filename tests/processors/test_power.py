@@ -5,7 +5,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.processors.power import Power, growth, since
+from headway.processors.power import ProcessorPower, growth, since
 
 
 def machine(root: Path, states: dict[str, tuple[str, str]], throttles: dict[str, str] | None = None) -> Path:
@@ -22,7 +22,7 @@ def machine(root: Path, states: dict[str, tuple[str, str]], throttles: dict[str,
 
 def test_idle_states_have_their_names_and_ns(tmp_path: Path) -> None:
     states = {f"state{n}": (f"C{n}\n", f"{n}7\n") for n in (0, 1, 2, 10)}
-    power = Power([0], machine(tmp_path, states))
+    power = ProcessorPower([0], machine(tmp_path, states))
     assert power.names == ("C0", "C1", "C2", "C10")
     assert power.idle_states(0) == {"C0": 7_000, "C1": 17_000, "C2": 27_000, "C10": 107_000}
     assert power.idle(0) == sum((7_000, 17_000, 27_000, 107_000))
@@ -31,7 +31,7 @@ def test_idle_states_have_their_names_and_ns(tmp_path: Path) -> None:
 
 
 def test_what_is_read_later_is_what_the_file_says_then(tmp_path: Path) -> None:
-    power = Power([0], machine(tmp_path, {"state0": ("C1", "5")}, {"core_throttle_count": "3"}))
+    power = ProcessorPower([0], machine(tmp_path, {"state0": ("C1", "5")}, {"core_throttle_count": "3"}))
     assert power.throttled(0) == 3
     (tmp_path / "cpu0/cpuidle/state0/time").write_text("9\n")
     (tmp_path / "cpu0/thermal_throttle/core_throttle_count").write_text("4\n")
@@ -43,7 +43,7 @@ def test_what_is_read_later_is_what_the_file_says_then(tmp_path: Path) -> None:
 
 
 def test_a_machine_that_tells_nothing_has_nothing(tmp_path: Path) -> None:
-    power = Power([0, 5], tmp_path)
+    power = ProcessorPower([0, 5], tmp_path)
     assert power.names == ()
     assert power.idle_states(5) == {}
     assert power.idle(5) is None
@@ -53,7 +53,7 @@ def test_a_machine_that_tells_nothing_has_nothing(tmp_path: Path) -> None:
 @given(st.text(st.characters(codec="utf-8"), max_size=30))
 def test_whatever_a_file_says_it_is_a_number_or_nothing(tmp_path_factory: object, text: str) -> None:
     root = tmp_path_factory.mktemp("sys")  # type: ignore[attr-defined]
-    power = Power([0], machine(root, {"state0": ("C1", text)}))
+    power = ProcessorPower([0], machine(root, {"state0": ("C1", text)}))
     time = power.idle_states(0)["C1"]
     power.close()
     assert time is None or time % 1000 == 0
@@ -62,7 +62,7 @@ def test_whatever_a_file_says_it_is_a_number_or_nothing(tmp_path_factory: object
 
 
 def test_two_states_of_one_name_are_told_apart(tmp_path: Path) -> None:
-    power = Power([0], machine(tmp_path, {"state0": ("C1", "5"), "state1": ("C1", "6")}))
+    power = ProcessorPower([0], machine(tmp_path, {"state0": ("C1", "5"), "state1": ("C1", "6")}))
     assert power.idle_states(0) == {"state0": 5_000, "state1": 6_000}
 
 

@@ -3,7 +3,7 @@ import os
 import signal
 
 import headway.regions
-from headway.linux.regions.blocks import Blocks
+from headway.linux.regions.blocks import RegionBlocks
 
 with headway.regions.noneffective("x"):
     os.setgroups([])
@@ -13,7 +13,7 @@ with headway.regions.noneffective("x"):
     pid = os.fork()
     if pid == 0:
         signal.pause()
-    seen = Blocks(pid)
+    seen = RegionBlocks(pid)
     assert seen.find()
     assert seen.read().reason is None
     os.kill(pid, signal.SIGKILL)

@@ -4,7 +4,7 @@ import sys
 import headway.linux.bpf.checks
 import headway.regions
 from headway.linux.options import Selection
-from headway.linux.regions.blocks import Blocks
+from headway.linux.regions.blocks import RegionBlocks
 from headway.linux.sources.proc import ProcSource
 
 headway.linux.bpf.checks.load()  # what it imports, this user may not be able to read later
@@ -15,7 +15,7 @@ with headway.regions.noneffective("x"):
         os.setgroups([])
         os.setresgid(65534, 65534, 65534)
         os.setresuid(65534, 65534, 65534)
-        seen = Blocks(parent)
+        seen = RegionBlocks(parent)
         assert not seen.find()
         assert f"process {parent}" in (seen.read().reason or ""), seen.read()
         source = ProcSource(Selection(pids=(parent,)))

@@ -15,7 +15,7 @@ from headway.errors import HeadwayError
 from headway.model import Behind, Ledger, violations
 from headway.recording.frames import Frames
 from headway.recording.reader import Recording
-from headway.recording.writer import Writer
+from headway.recording.writer import RecordingWriter
 
 from ..recordings import WAITS, Run, document
 from .test_ledger import QUICK, seeds, write
@@ -78,7 +78,7 @@ def test_one_that_was_not_closed_is_shown_until_its_last_part(seed: int, batches
     run = Run(Random(seed))
     with TemporaryDirectory() as scratch:
         path = Path(scratch) / "run.hw"
-        writer = Writer(path, document(run.start), rows=7, seconds=0.0)
+        writer = RecordingWriter(path, document(run.start), rows=7, seconds=0.0)
         for batch in run.batches(batches, 10):
             writer.add(batch)
         writer.abandon()
@@ -126,6 +126,6 @@ def test_what_is_not_one_recording_is_refused(tmp_path: Path) -> None:
 
 
 def test_one_without_any_time_is_refused(tmp_path: Path) -> None:
-    Writer(tmp_path / "run.hw", document(1000))
+    RecordingWriter(tmp_path / "run.hw", document(1000))
     with pytest.raises(HeadwayError, match="no complete part to show"):
         Frames(str(tmp_path / "run.hw"))

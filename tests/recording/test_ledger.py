@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from headway.model import Cell, Ledger, Thread, violations
 from headway.recording.reader import Recording
-from headway.recording.writer import Writer
+from headway.recording.writer import RecordingWriter
 from headway.text import valid
 
 from ..recordings import Run, document
@@ -35,13 +35,13 @@ def plain(ledger: Ledger) -> tuple[Mapping[tuple[int, int], Row], Mapping[int, t
 
 def write(path: Path, run: Run, batches: int, *, moves: int = 10, rows: int = 1 << 20) -> Ledger:
     """Record a run; its own ledger."""
-    writer = Writer(path, document(run.start), rows=rows)
+    writer = RecordingWriter(path, document(run.start), rows=rows)
     for batch in run.batches(batches, moves):
         writer.add(batch)
     return finish(writer, run)
 
 
-def finish(writer: Writer, run: Run) -> Ledger:
+def finish(writer: RecordingWriter, run: Run) -> Ledger:
     """End the run, and close its recording."""
     batch, ledger = run.end()
     writer.add(batch)
@@ -90,7 +90,7 @@ def test_one_that_was_not_closed_is_counted_until_its_last_part(seed: int, batch
     run = Run(Random(seed))
     with TemporaryDirectory() as scratch:
         path = Path(scratch) / "run.hw"
-        writer = Writer(path, document(run.start), rows=rows, seconds=0.0)
+        writer = RecordingWriter(path, document(run.start), rows=rows, seconds=0.0)
         for batch in run.batches(batches, 20):
             writer.add(batch)
         writer.abandon()
@@ -115,7 +115,7 @@ def test_one_that_was_not_closed_is_counted_until_its_last_part(seed: int, batch
 
 
 def test_a_recording_of_nothing(tmp_path: Path) -> None:
-    writer = Writer(tmp_path / "a.hw", document(5))
+    writer = RecordingWriter(tmp_path / "a.hw", document(5))
     finish(writer, Run(Random(0), cpus=0, threads=0, start=5))
     with Recording(tmp_path / "a.hw") as recording:
         assert recording.rows == 0
@@ -127,7 +127,7 @@ def test_rows_that_do_not_add_up_are_refused(tmp_path: Path) -> None:
     from headway.errors import HeadwayError
 
     run = Run(Random(3))
-    writer = Writer(tmp_path / "a.hw", document(run.start))
+    writer = RecordingWriter(tmp_path / "a.hw", document(run.start))
     batches = list(run.batches(3, 20))
     for batch in [batches[0], *[batches[1]] * 50]:
         writer.add(batch)

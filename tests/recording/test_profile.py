@@ -17,7 +17,7 @@ from headway.errors import HeadwayError
 from headway.model import Ledger, Profile, Window
 from headway.recording.document import Document
 from headway.recording.profile import has_profile, open_profile, profile_settings, write_profile
-from headway.recording.writer import Writer
+from headway.recording.writer import RecordingWriter
 from headway.text import valid
 
 from ..profiles import profiles, small
@@ -25,7 +25,7 @@ from ..profiles import profiles, small
 
 def write(path: Path, profile: Profile) -> None:
     document = Document(Ledger("bpf", Window(0, 0)), settings=profile_settings(profile.period))
-    writer = Writer(path, document)
+    writer = RecordingWriter(path, document)
     write_profile(writer, profile)
 
 

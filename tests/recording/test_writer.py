@@ -21,7 +21,7 @@ from headway.model import violations
 from headway.recording import target
 from headway.recording.format import SCHEMAS, part_name
 from headway.recording.reader import Recording
-from headway.recording.writer import Writer
+from headway.recording.writer import RecordingWriter
 
 from ..recordings import Run, document
 from .test_ledger import QUICK, finish, plain, seeds, write
@@ -58,7 +58,7 @@ def test_rows_are_in_the_order_of_the_format(tmp_path: Path) -> None:
 
 def test_it_can_be_read_while_it_grows(tmp_path: Path) -> None:
     run = Run(Random(4))
-    writer = Writer(tmp_path / "a.hw", document(run.start), rows=1)
+    writer = RecordingWriter(tmp_path / "a.hw", document(run.start), rows=1)
     rows = 0
     for batch in run.batches(10, 20):
         writer.add(batch)
@@ -72,7 +72,7 @@ def test_it_can_be_read_while_it_grows(tmp_path: Path) -> None:
 
 def test_what_little_comes_is_written_when_it_is_time(tmp_path: Path) -> None:
     run = Run(Random(4))
-    writer = Writer(tmp_path / "a.hw", document(run.start), seconds=0.0)
+    writer = RecordingWriter(tmp_path / "a.hw", document(run.start), seconds=0.0)
     for batch in run.batches(3, 2):
         writer.add(batch)
     writer.abandon()
@@ -86,7 +86,7 @@ def test_it_stays_within_its_size(seed: int, most: int) -> None:
     run = Run(Random(seed))
     with TemporaryDirectory() as scratch:
         path = Path(scratch) / "a.hw"
-        writer = Writer(path, document(run.start), rows=30, most_bytes=most)
+        writer = RecordingWriter(path, document(run.start), rows=30, most_bytes=most)
         largest, write_part = 0, writer._target.write_part
 
         def watched(table: str, number: int, data: pa.Buffer) -> None:
@@ -127,7 +127,7 @@ def _size(path: Path) -> int:
 
 def test_it_stays_within_its_time(tmp_path: Path) -> None:
     run = Run(Random(6))
-    writer = Writer(tmp_path / "a.hw", document(run.start), rows=20, longest=20_000)
+    writer = RecordingWriter(tmp_path / "a.hw", document(run.start), rows=20, longest=20_000)
     for batch in run.batches(40, 20):
         writer.add(batch)
     finish(writer, run)
@@ -140,7 +140,7 @@ def test_it_stays_within_its_time(tmp_path: Path) -> None:
 
 def test_a_ring_that_was_not_closed_is_whole_from_its_first_part_on(tmp_path: Path) -> None:
     run = Run(Random(7))
-    writer = Writer(tmp_path / "a.hw", document(run.start), rows=30, most_bytes=60_000)
+    writer = RecordingWriter(tmp_path / "a.hw", document(run.start), rows=30, most_bytes=60_000)
     for batch in run.batches(40, 30):
         writer.add(batch)
     writer.abandon()
@@ -163,7 +163,7 @@ def test_nothing_that_is_there_is_touched(tmp_path: Path, what: str) -> None:
     else:
         path.symlink_to(tmp_path / "nowhere")
     with pytest.raises(HeadwayError, match="is there already"):
-        Writer(path, document(0))
+        RecordingWriter(path, document(0))
     assert [p.name for p in tmp_path.iterdir()] == ["a.hw"]
     assert what != "folder" or (path / "mine").read_text() == "x"
 
@@ -179,18 +179,18 @@ def test_an_empty_folder_will_do(tmp_path: Path) -> None:
 def test_where_no_recording_can_be(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(HeadwayError, match="give another name with -o"):
-        Writer(tmp_path / name, document(0))
+        RecordingWriter(tmp_path / name, document(0))
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
 def test_one_that_has_not_begun_goes_away(tmp_path: Path) -> None:
-    Writer(tmp_path / "a.hw", document(0)).abandon()
+    RecordingWriter(tmp_path / "a.hw", document(0)).abandon()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_others_put_there_meanwhile_stays(tmp_path: Path) -> None:
     (tmp_path / "a.hw").mkdir()
-    writer = Writer(tmp_path / "a.hw", document(0))
+    writer = RecordingWriter(tmp_path / "a.hw", document(0))
     (tmp_path / "a.hw" / "theirs").write_text("kept")
     writer.abandon()
     assert [path.name for path in (tmp_path / "a.hw").iterdir()] == ["theirs"]
@@ -201,7 +201,7 @@ def test_a_full_disk_is_said_and_what_was_written_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str
 ) -> None:
     run, path = Run(Random(9)), tmp_path / "a.hw"
-    writer = Writer(path, document(run.start), rows=1)
+    writer = RecordingWriter(path, document(run.start), rows=1)
     write_file = target._write
 
     def full(file: Path, data: bytes | memoryview) -> None:
@@ -223,7 +223,7 @@ def test_a_full_disk_is_said_and_what_was_written_stays(
 def test_a_file_that_may_not_grow_is_said(tmp_path: Path) -> None:
     """The same from the kernel itself: a limit on the size of files."""
     run, path = Run(Random(9)), tmp_path / "a.hw"
-    writer = Writer(path, document(run.start), rows=1)
+    writer = RecordingWriter(path, document(run.start), rows=1)
     for batch in run.batches(2, 20):
         writer.add(batch)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -240,7 +240,7 @@ def test_a_file_that_may_not_grow_is_said(tmp_path: Path) -> None:
         assert recording.damaged == {}
 
 
-def _go_on(writer: Writer, run: Run) -> None:
+def _go_on(writer: RecordingWriter, run: Run) -> None:
     for batch in run.batches(100, 20):
         writer.add(batch)
     finish(writer, run)

@@ -15,7 +15,7 @@ from tests.compiling import script
 from tests.regions.conftest import Compile
 
 from headway.linux.regions import blocks as layout
-from headway.linux.regions.blocks import Blocks, Reading, arenas_in, time_of
+from headway.linux.regions.blocks import BlocksReading, RegionBlocks, arenas_in, time_of
 
 pytestmark = pytest.mark.kernel
 
@@ -68,7 +68,7 @@ def word(spent: int, since: int | None = None) -> int:
     return (2 * spent if since is None else 2 * (spent - since) + 1) % 2**64
 
 
-def read(memory: bytes, *, maps: bytes | None = None, status: str = "", tids: set[int] | None = None) -> Reading:
+def read(memory: bytes, *, maps: bytes | None = None, status: str = "", tids: set[int] | None = None) -> BlocksReading:
     """What is read of a process with this memory at START."""
     with TemporaryDirectory() as name:
         process = Path(name) / str(PID)
@@ -76,12 +76,12 @@ def read(memory: bytes, *, maps: bytes | None = None, status: str = "", tids: se
         (process / "status").write_text(status)
         (process / "maps").write_bytes(maps if maps is not None else maps_line(START, max(len(memory), 4096 + 576)))
         (process / "mem").write_bytes(bytes(START) + memory)
-        seen = Blocks(PID, proc=name, clock=lambda: NOW)
+        seen = RegionBlocks(PID, proc=name, clock=lambda: NOW)
         seen.find()
         return seen.read({PID} if tids is None else tids)
 
 
-def possible(reading: Reading) -> None:
+def possible(reading: BlocksReading) -> None:
     """No time is negative, or longer than the block is old; no name is anything else than a region's."""
     for tid, found in reading.blocks.items():
         assert tid == found.tid
@@ -137,7 +137,7 @@ def test_threads_are_known_by_the_observers_ids() -> None:
         memory = arena(block(tid=7), block(tid=9), block(tid=8), pid=7)
         (process / "maps").write_bytes(maps_line(START, len(memory)))
         (process / "mem").write_bytes(bytes(START) + memory)
-        seen = Blocks(PID, proc=name, clock=lambda: NOW)
+        seen = RegionBlocks(PID, proc=name, clock=lambda: NOW)
         assert seen.find()
         assert seen.read().blocks.keys() == {PID, PID + 1}
 
@@ -240,7 +240,7 @@ def test_what_is_nobodys_is_passed_over(memory: bytes) -> None:
 
 
 def test_a_process_that_is_not_there_has_no_regions(tmp_path: Path) -> None:
-    seen = Blocks(PID, proc=str(tmp_path))
+    seen = RegionBlocks(PID, proc=str(tmp_path))
     assert not seen.find()
     assert seen.read().blocks == {}
 
@@ -254,7 +254,7 @@ def test_a_program_is_read_while_it_runs_and_after_it_executed_another(compile_m
     assert program.stdout is not None
     try:
         program.stdout.read(1)
-        seen = Blocks(program.pid)
+        seen = RegionBlocks(program.pid)
         assert seen.find()
         first, second = seen.read().blocks[program.pid], seen.read().blocks[program.pid]
         assert (first.open, first.depth, first.errors) == ("poll.inner", 2, 0)

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from tests.regions.conftest import Compile
 
 from headway.linux.options import Selection
-from headway.linux.procfs._procfs import WAITING, WHOLE_SHARE, Account, Task
-from headway.linux.regions.blocks import Block, Spent
+from headway.linux.procfs._procfs import WAITING, WHOLE_SHARE, Task, ThreadAccount
+from headway.linux.regions.blocks import RegionBlock, Spent
 from headway.linux.regions.marked import MAX_STATES, Marked
 from headway.linux.sources.proc import ProcSource
 from headway.model import Cell, Kind, Ledger, Thread, kind_of, violations
@@ -32,17 +32,17 @@ REGIONS = ["noneffective.a", "noneffective.b", "poll.c"]
 class Stub:
     """What `Marked` wants to know of a task."""
 
-    def __init__(self, account: Account) -> None:
+    def __init__(self, account: ThreadAccount) -> None:
         self.account = account
         self.ended = False
 
 
-def states_of(account: Account) -> dict[str, Cell]:
+def states_of(account: ThreadAccount) -> dict[str, Cell]:
     return {state: Cell(t, None) for state, t in account.states(NAMES).items()}
 
 
-def block(times: dict[str, Spent], since: int = START, address: int = 1) -> Block:
-    return Block(1, address, since, None, 0, 0, times)
+def block(times: dict[str, Spent], since: int = START, address: int = 1) -> RegionBlock:
+    return RegionBlock(1, address, since, None, 0, 0, times)
 
 
 lives = st.lists(
@@ -53,7 +53,7 @@ lives = st.lists(
 
 @given(lives)
 def test_no_more_is_charged_than_was_in_the_region_on_the_processor(life: list[tuple[str, str, int, bool]]) -> None:
-    account = Account(START, tick=1)
+    account = ThreadAccount(START, tick=1)
     stub = Stub(account)
     task = cast(Task, stub)
     marked = Marked("/nowhere", time.monotonic_ns)
@@ -93,7 +93,7 @@ def test_no_more_is_charged_than_was_in_the_region_on_the_processor(life: list[t
     )
 )
 def test_blocks_that_lie_break_no_law(looks: list[tuple[int, int, dict[str, Spent], int, int]]) -> None:
-    account = Account(START, tick=1)
+    account = ThreadAccount(START, tick=1)
     task = cast(Task, Stub(account))
     marked = Marked("/nowhere", time.monotonic_ns)
     now, run = START, 0
@@ -111,7 +111,7 @@ def test_blocks_that_lie_break_no_law(looks: list[tuple[int, int, dict[str, Spen
 
 
 def test_a_thread_that_was_on_the_processor_all_the_time_is_divided_exactly() -> None:
-    account = Account(START, tick=1)
+    account = ThreadAccount(START, tick=1)
     task = cast(Task, Stub(account))
     marked = Marked("/nowhere", time.monotonic_ns)
     account.advance(START + 1000, 1000, 0, 1, 1, 0, WHOLE_SHARE, WAITING, 0)
@@ -124,7 +124,7 @@ def test_a_thread_that_was_on_the_processor_all_the_time_is_divided_exactly() ->
 
 
 def test_what_a_region_had_before_the_window_is_not_the_windows() -> None:
-    account = Account(START, tick=1)
+    account = ThreadAccount(START, tick=1)
     task = cast(Task, Stub(account))
     marked = Marked("/nowhere", time.monotonic_ns)
     for spent, at in ((10**9, 0), (10**9 + 50, 100)):
@@ -134,7 +134,7 @@ def test_what_a_region_had_before_the_window_is_not_the_windows() -> None:
 
 
 def test_a_program_that_renames_its_regions_for_ever_uses_no_memory_of_the_observer() -> None:
-    account = Account(START, tick=1)
+    account = ThreadAccount(START, tick=1)
     task = cast(Task, Stub(account))
     marked = Marked("/nowhere", time.monotonic_ns)
     for i in range(10 * MAX_STATES):
@@ -230,7 +230,7 @@ def test_what_was_refused_is_among_the_losses(compile_marked: Compile, name: str
 
 
 def test_what_passed_between_reading_times_and_reading_the_block_is_not_charged() -> None:
-    account = Account(START, tick=1)
+    account = ThreadAccount(START, tick=1)
     task = cast(Task, Stub(account))
     marked = Marked("/nowhere", time.monotonic_ns)
     account.advance(START + 1000, 1000, 0, 1, 1, 0, WHOLE_SHARE, WAITING, 0)

@@ -20,29 +20,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headway
-from headway.linux.regions.blocks import Block, Blocks, Reading
+from headway.linux.regions.blocks import BlocksReading, RegionBlock, RegionBlocks
 
 pytestmark = pytest.mark.kernel
 
 DEEPEST = 16
 
 
-def look() -> Reading:
-    blocks = Blocks(os.getpid())
+def look() -> BlocksReading:
+    blocks = RegionBlocks(os.getpid())
     blocks.find()
     return blocks.read()
 
 
-def own() -> Block:
+def own() -> RegionBlock:
     """This thread's block."""
     return look().blocks[threading.get_native_id()]
 
 
-def entries(block: Block) -> Counter[str]:
+def entries(block: RegionBlock) -> Counter[str]:
     return Counter({state: spent.entries for state, spent in block.times.items()})
 
 
-def total(block: Block) -> int:
+def total(block: RegionBlock) -> int:
     return sum(spent.time for spent in block.times.values())
 
 
@@ -102,7 +102,7 @@ def test_any_sequence_of_sets_and_clears_is_what_a_stack_says(sequence: list[str
 
 def test_a_region_is_left_when_something_is_raised() -> None:
     region = headway.poll("raise")
-    seen: list[Block] = []
+    seen: list[RegionBlock] = []
 
     @region
     def fail() -> None:
@@ -177,7 +177,7 @@ def test_any_text_is_a_tag(tag: str) -> None:
 def test_each_thread_is_in_its_own_regions() -> None:
     region = headway.noneffective("shared")
     inside, done = threading.Event(), threading.Event()
-    seen: list[Block] = []
+    seen: list[RegionBlock] = []
 
     def work() -> None:
         with region, region:

@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.serving.http import Answer, Limits, Request, Server
+from headway.serving.http import HttpResponse, Limits, Request, Server
 
 LONG = Limits(connections=8, request_seconds=30, idle_seconds=30, answer_seconds=30)
-Respond = Callable[[Request], Awaitable[Answer]]
+Respond = Callable[[Request], Awaitable[HttpResponse]]
 
 
-async def echo(request: Request) -> Answer:
-    return Answer(HTTPStatus.OK, f"{request.method} {request.target}".encode(), (("Content-Type", "text/plain"),))
+async def echo(request: Request) -> HttpResponse:
+    return HttpResponse(HTTPStatus.OK, f"{request.method} {request.target}".encode(), (("Content-Type", "text/plain"),))
 
 
 @contextmanager
@@ -165,8 +165,8 @@ def test_whatever_comes_the_next_one_is_answered(pieces: list[bytes]) -> None:
 def test_one_who_goes_away_in_the_midst_harms_nobody() -> None:
     body = b"x" * 5_000_000
 
-    async def much(request: Request) -> Answer:
-        return Answer(HTTPStatus.OK, body)
+    async def much(request: Request) -> HttpResponse:
+        return HttpResponse(HTTPStatus.OK, body)
 
     with serving(respond=much) as address:
         for sent in (b"", b"GET", GET):
@@ -190,8 +190,8 @@ def test_a_connection_that_is_not_used_any_more_is_closed() -> None:
 
 
 def test_one_who_does_not_take_his_answer_is_given_up() -> None:
-    async def much(request: Request) -> Answer:
-        return Answer(HTTPStatus.OK, b"x" * 50_000_000)
+    async def much(request: Request) -> HttpResponse:
+        return HttpResponse(HTTPStatus.OK, b"x" * 50_000_000)
 
     with serving(Limits(connections=1, answer_seconds=0.3), much) as address, socket.create_connection(address) as slow:
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

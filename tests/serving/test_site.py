@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.views.metrics.readings import ledger, thread, totals_of
 
-from headway.serving.http import Answer, Request
+from headway.serving.http import HttpResponse, Request
 from headway.serving.site import Site
 from headway.views.metrics.openmetrics import CONTENT_TYPE, PLAIN_CONTENT_TYPE
-from headway.views.metrics.totals import Snapshot
+from headway.views.metrics.totals import TotalsSnapshot
 
 TOKEN = b"correct-horse-battery-staple"
 
@@ -24,30 +24,30 @@ TOKEN = b"correct-horse-battery-staple"
 class Readings:
     """A feed that has what it was given."""
 
-    def __init__(self, snapshot: Snapshot | None) -> None:
+    def __init__(self, snapshot: TotalsSnapshot | None) -> None:
         self.snapshot, self.period, self.ended = snapshot, 1000.0, asyncio.Event()
 
     def spend(self, seconds: float) -> None:
         assert seconds >= 0
 
-    async def latest(self) -> tuple[Snapshot, Snapshot | None] | None:
+    async def latest(self) -> tuple[TotalsSnapshot, TotalsSnapshot | None] | None:
         return None if self.snapshot is None else (self.snapshot, None)
 
 
-def snapshot(name: str = "a") -> Snapshot:
+def snapshot(name: str = "a") -> TotalsSnapshot:
     return totals_of([ledger(0, 1, *(thread(tid, name, user=1) for tid in range(1, 50)))]).snapshot()
 
 
-def site(token: bytes | None = None, reading: Snapshot | None = None) -> Site:
+def site(token: bytes | None = None, reading: TotalsSnapshot | None = None) -> Site:
     return Site(Readings(reading or snapshot()), token=token)  # type: ignore[arg-type]
 
 
-def ask(where: Site, target: str = "/metrics", *headers: tuple[str, str], method: str = "GET") -> Answer:
+def ask(where: Site, target: str = "/metrics", *headers: tuple[str, str], method: str = "GET") -> HttpResponse:
     given = headers if any(name == "host" for name, _ in headers) else (("host", "localhost:9777"), *headers)
     return asyncio.run(where.respond(Request(method, target, given)))
 
 
-def header(answer: Answer, name: str) -> str:
+def header(answer: HttpResponse, name: str) -> str:
     return ", ".join(value for other, value in answer.headers if other.lower() == name)
 
 

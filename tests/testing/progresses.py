@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from headway.model import Kind, Overhead, Precision, Quality
-from headway.testing.levels import Level
-from headway.testing.progress import Lap, Progress, together
+from headway.testing.levels import FigureLevel
+from headway.testing.progress import Lap, PhaseProgress, together
 
 amounts = st.fixed_dictionaries({kind: st.integers(0, 10**12) for kind in Kind})
 qualities = st.sampled_from(Quality)
@@ -23,10 +23,12 @@ laps = st.builds(
     st.builds(Overhead, figures, figures),
 )
 progresses = st.builds(together, st.tuples(st.lists(laps, min_size=1, max_size=3), st.integers(0, 10**12)))
-levels = st.none() | st.builds(Level, st.integers(0, 10**12), figures, st.integers(1, 99))
+levels = st.none() | st.builds(FigureLevel, st.integers(0, 10**12), figures, st.integers(1, 99))
 
 
-def progress(epi: int = 1_000_000, *, quality: Quality = Quality.BOUND, unit: str = "ns", losses: int = 0) -> Progress:
+def progress(
+    epi: int = 1_000_000, *, quality: Quality = Quality.BOUND, unit: str = "ns", losses: int = 0
+) -> PhaseProgress:
     """Some progress, with nothing but EPI."""
     time = {**dict.fromkeys(Kind, 0), Kind.EFFECTIVE: epi}
     lap = Lap(

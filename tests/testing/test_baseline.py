@@ -13,27 +13,29 @@ from tests.ledgers import HOSTILE_NAMES, names
 
 from headway.errors import HeadwayError
 from headway.model import Quality
-from headway.testing.baseline import FIGURES, Baseline, Entry, Machine
+from headway.testing.baseline import FIGURES, Baseline, BaselineEntry, MeasuredMachine
 from headway.text import valid
 
 from .progresses import levels, qualities
 
-HERE = Machine.here()
+HERE = MeasuredMachine.here()
 blocks = st.builds(
-    Entry,
+    BaselineEntry,
     st.sampled_from(["ns", "cycles"]),
     st.fixed_dictionaries(dict.fromkeys(("rpi", "epi", "mpi", "kpi", "iopi"), qualities)),
     st.fixed_dictionaries(dict.fromkeys(FIGURES, levels)),
 )
 entries = blocks.flatmap(
     lambda entry: st.dictionaries(names.map(valid), blocks, max_size=2).map(
-        lambda inner: Entry(entry.unit, entry.quality, entry.levels, inner)
+        lambda inner: BaselineEntry(entry.unit, entry.quality, entry.levels, inner)
     )
 )
 
 
 @given(st.dictionaries(names.map(valid), entries, max_size=4))
-def test_what_is_read_is_what_was_written(tmp_path_factory: pytest.TempPathFactory, tests: dict[str, Entry]) -> None:
+def test_what_is_read_is_what_was_written(
+    tmp_path_factory: pytest.TempPathFactory, tests: dict[str, BaselineEntry]
+) -> None:
     path = str(tmp_path_factory.mktemp("baselines") / "base.json")
     written = Baseline(HERE, "bpf", tests, "2026-11-22T00:00:00+00:00")
     written.write(path)
@@ -41,7 +43,9 @@ def test_what_is_read_is_what_was_written(tmp_path_factory: pytest.TempPathFacto
 
 
 def test_every_hostile_name_can_be_kept(tmp_path: Path) -> None:
-    entry = Entry("ns", dict.fromkeys(("rpi", "epi", "mpi", "kpi", "iopi"), Quality.EXACT), dict.fromkeys(FIGURES))
+    entry = BaselineEntry(
+        "ns", dict.fromkeys(("rpi", "epi", "mpi", "kpi", "iopi"), Quality.EXACT), dict.fromkeys(FIGURES)
+    )
     Baseline(HERE, "proc", dict.fromkeys(HOSTILE_NAMES, entry)).write(str(tmp_path / "b"))
     assert set(Baseline.read(str(tmp_path / "b")).tests) == set(map(valid, HOSTILE_NAMES))
 
@@ -119,11 +123,11 @@ def test_a_file_that_cannot_be_written_stays_as_it_was(tmp_path: Path) -> None:
 
 
 def test_another_processor_is_no_machine_to_compare_with_another_kernel_is() -> None:
-    other = Machine("aarch64", HERE.processor, HERE.processors, HERE.kernel, HERE.python)
+    other = MeasuredMachine("aarch64", HERE.processor, HERE.processors, HERE.kernel, HERE.python)
     assert "another architecture" in HERE.unlike(other)
-    other = Machine(HERE.architecture, "i486", HERE.processors, HERE.kernel, HERE.python)
+    other = MeasuredMachine(HERE.architecture, "i486", HERE.processors, HERE.kernel, HERE.python)
     assert "another processor ('i486'; here" in HERE.unlike(other)
-    other = Machine(HERE.architecture, HERE.processor, 64, "2.6.32", HERE.python)
+    other = MeasuredMachine(HERE.architecture, HERE.processor, 64, "2.6.32", HERE.python)
     assert not HERE.unlike(other)
     assert [words.split()[0] for words in HERE.changes(other)] == ["processors:", "kernel"]
 

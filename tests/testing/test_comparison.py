@@ -5,15 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.model import Quality
-from headway.testing.baseline import Entry, entry_of
+from headway.testing.baseline import BaselineEntry, entry_of
 from headway.testing.comparison import compare
-from headway.testing.progress import Progress
+from headway.testing.progress import PhaseProgress
 from headway.testing.record import Record
 
 from .progresses import progress
 
 
-def entry(*rounds: Progress) -> Entry:
+def entry(*rounds: PhaseProgress) -> BaselineEntry:
     record = Record()
     record.phases["call"] = list(rounds)
     found = entry_of(record)
@@ -54,10 +54,10 @@ def test_where_effective_progress_is_sampled_all_processor_time_is_compared() ->
     [
         (None, "not in the baseline"),
         (entry(progress(1000, unit="cycles")), "in ns, the baseline's in cycles"),
-        (Entry("ns", {}, {}), "no figure that both runs have"),
+        (BaselineEntry("ns", {}, {}), "no figure that both runs have"),
     ],
 )
-def test_what_cannot_be_compared_says_why(before: Entry | None, why: str) -> None:
+def test_what_cannot_be_compared_says_why(before: BaselineEntry | None, why: str) -> None:
     verdict = compare(entry(progress(1000)), before, 0.1, None)
     assert verdict.why_not == why
     assert verdict.change is None

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.testing.levels import Level, level
+from headway.testing.levels import FigureLevel, level
 
 
 @pytest.mark.parametrize("values", [[], [None], [3, None, 4]])
@@ -13,7 +13,7 @@ def test_what_is_not_known_of_every_round_is_not_known(values: list[int | None])
 
 
 def test_one_round_has_no_spread() -> None:
-    assert level([7]) == Level(7, None, 1)
+    assert level([7]) == FigureLevel(7, None, 1)
 
 
 @given(st.lists(st.integers(1000, 1010), min_size=5, max_size=20), st.integers(0, 10**15))

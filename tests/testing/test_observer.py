@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from headway.model import Cell, Kind, Ledger, Precision, Quality, Thread, Window
-from headway.testing.observer import Observer
+from headway.testing.observer import PhaseObserver
 
 PID = 7
 TICK = 1_000_000
@@ -60,7 +60,7 @@ def test_a_tests_threads_are_its_runner_and_those_that_came_since_it_began() -> 
         [RUNNER, (8, PID, 100, False), (9, PID, 1000, False)],
         [RUNNER, (8, PID, 100, False), (9, PID, 1000, False)],
     )
-    found = Observer(source, PID)
+    found = PhaseObserver(source, PID)
     found.test(PID)
     lap = found.lap()
     assert (lap.time[Kind.EFFECTIVE], lap.others) == (11_010, 100)
@@ -72,7 +72,7 @@ def test_a_tests_threads_are_its_runner_and_those_that_came_since_it_began() -> 
 
 def test_another_thread_may_run_the_tests() -> None:
     source = Source("bpf", [RUNNER, (8, PID, 100, False)], *([[RUNNER, (8, PID, 100, False)]] * 2))
-    found = Observer(source, PID)
+    found = PhaseObserver(source, PID)
     found.test(8)
     lap = found.lap()
     assert (lap.time[Kind.EFFECTIVE], lap.others) == (100, 10)
@@ -95,7 +95,7 @@ def test_by_proc_the_runners_time_is_the_kernels_and_exact_if_there_is_no_other(
     times = iter([5000, 5000, 5123])
     monkeypatch.setattr("headway.testing.observer.run_time", lambda pid, tid: next(times))
     source = Source("proc", [RUNNER], [RUNNER], [RUNNER, *others])
-    found = Observer(source, PID)
+    found = PhaseObserver(source, PID)
     found.test(PID)
     source.losses = losses
     lap = found.lap()

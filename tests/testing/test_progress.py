@@ -6,7 +6,7 @@ from hypothesis import given
 from tests.ledgers import ledgers
 
 from headway.model import Kind, Ledger, Quality
-from headway.testing.progress import Lap, Progress, lap_of, together
+from headway.testing.progress import Lap, PhaseProgress, lap_of, together
 
 from .progresses import laps, progresses
 
@@ -23,12 +23,12 @@ def test_a_lap_is_the_same_on_both_ends_of_the_pipe(lap: Lap) -> None:
 
 
 @given(progresses)
-def test_progress_is_the_same_where_the_report_arrives(progress: Progress) -> None:
-    assert Progress.of_document(json.loads(json.dumps(progress.to_document()))) == progress
+def test_progress_is_the_same_where_the_report_arrives(progress: PhaseProgress) -> None:
+    assert PhaseProgress.of_document(json.loads(json.dumps(progress.to_document()))) == progress
 
 
 @given(progresses)
-def test_a_figure_is_missing_just_where_its_quality_says_so(progress: Progress) -> None:
+def test_a_figure_is_missing_just_where_its_quality_says_so(progress: PhaseProgress) -> None:
     for index in ("rpi", "epi", "mpi", "kpi", "iopi", "te"):
         assert (getattr(progress, index) is None) == (progress.quality[index] is Quality.UNAVAILABLE)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from headway.trace._flow import Flow
-from headway.trace._program import Program as Listing
+from headway.trace._program import InstructionTable as Listing
 from headway.trace.code import Code
 from headway.trace.etmv3 import Setting
 from headway.trace.records import Gap, Instruction, Record

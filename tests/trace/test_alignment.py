@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.trace.alignment import Fit, Moment, Unplaced, fit
+from headway.trace.alignment import AlignedTime, Fit, Unplaced, fit
 from headway.trace.records import Timestamp
 
 
@@ -18,9 +18,9 @@ def stamps(draw: random.Random, rate: float, start: float, count: int, epoch: in
     return [Timestamp(int(start + cycle / rate), cycle, epoch, 0) for cycle in cycles]
 
 
-def placed(found: Fit, epoch: int, cycle: int) -> Moment:
+def placed(found: Fit, epoch: int, cycle: int) -> AlignedTime:
     moment = found.moment(epoch, cycle)
-    assert isinstance(moment, Moment)
+    assert isinstance(moment, AlignedTime)
     return moment
 
 

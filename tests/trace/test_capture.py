@@ -14,7 +14,7 @@ from tests.trace.common import in_common
 
 from headway.trace.alignment import fit
 from headway.trace.decode import Capture
-from headway.trace.packets import Kind
+from headway.trace.packets import PacketKind
 from headway.trace.records import Gap, Instruction, Timestamp, Why
 
 
@@ -60,7 +60,7 @@ def test_a_stream_that_begins_within_the_buffer_needs_no_a_sync(tc2: Path, tmp_p
 
 def test_no_byte_is_noise(tc2: Path) -> None:
     for stream in Capture.open(str(tc2)).streams.values():
-        assert not stream.statistics().packets.keys() & {Kind.NOISE, Kind.INCOMPLETE}
+        assert not stream.statistics().packets.keys() & {PacketKind.NOISE, PacketKind.INCOMPLETE}
 
 
 def test_timestamps_fit_to_one_tick(tc2: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.trace._coresight import Deformatter
-from headway.trace.decode import Places
+from headway.trace.decode import StreamPlaces
 
 from .encoding import frames
 
@@ -55,7 +55,7 @@ def test_a_frame_of_zeros_cuts_the_stream_that_was_being_written() -> None:
 
 def test_bytes_are_found_again_in_the_buffer() -> None:
     data = frames([(5, b"\x02" * 100), (6, b"\x04" * 100), (5, b"\x06" * 100)])
-    places = Places()
+    places = StreamPlaces()
     for stream, _, pairs in Deformatter().feed(data):
         if stream == 5:
             places.add(pairs)
@@ -66,7 +66,7 @@ def test_bytes_are_found_again_in_the_buffer() -> None:
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=300))
 def test_places_of_a_long_trace_stay_right_and_few(steps: list[int]) -> None:
-    places, pairs, offset = Places(16), list[tuple[int, int]](), 0
+    places, pairs, offset = StreamPlaces(16), list[tuple[int, int]](), 0
     for frame, step in enumerate(steps):
         pairs.append((offset, frame * 16))
         places.add(pairs[-1])

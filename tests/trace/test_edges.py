@@ -11,7 +11,7 @@ from tests.perfetto import read_back
 from tests.trace.slices import check_nesting
 
 from headway.errors import HeadwayError
-from headway.trace.edges import Edge, Slices
+from headway.trace.edges import Edge, SliceEdges
 from headway.views.perfetto.tracks import File
 
 
@@ -34,7 +34,7 @@ stretches = st.lists(
 @given(stretches)
 def test_slices_nest_in_whatever_order_stretches_are_told(told: list[tuple[int, int, int, int, int]]) -> None:
     edges: list[Edge] = []
-    slices = Slices(Named(), edges.append)
+    slices = SliceEdges(Named(), edges.append)
     for track, start, length, address, what in told:
         if what == 0:
             slices.apart(track, start, start + length, "unknown.damage", "gap")
@@ -49,7 +49,7 @@ def test_slices_nest_in_whatever_order_stretches_are_told(told: list[tuple[int, 
 @given(stretches)
 def test_a_time_is_in_one_outer_slice_at_most(told: list[tuple[int, int, int, int, int]]) -> None:
     edges: list[Edge] = []
-    slices = Slices(Named(), edges.append)
+    slices = SliceEdges(Named(), edges.append)
     for track, start, length, address, _ in told:
         slices.executes(track, start, start + length, address)
     slices.close()
@@ -67,7 +67,7 @@ def test_a_function_is_one_slice_with_its_first_address_and_line() -> None:
     out = io.BytesIO()
     file = File(out)
     file.describe(1, "hart 0")
-    slices = Slices(Named(), file.put, lambda time: 10 * time)
+    slices = SliceEdges(Named(), file.put, lambda time: 10 * time)
     for number, address in enumerate((1, 2, 3, 17, 3, 100)):
         slices.executes(1, number, number + 1, address, 7)
     slices.close()

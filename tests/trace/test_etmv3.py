@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.trace.etmv3 import Setting, atoms, packets
-from headway.trace.packets import Isa, Kind, Packet, Reason, Says
+from headway.trace.packets import Isa, Packet, PacketKind, Reason, Says
 
 from .encoding import ALIGNMENT, atom, branch, number, sync, timestamp
 
@@ -66,14 +66,14 @@ def test_how_the_input_is_divided_makes_no_difference(data: bytes, setting: Sett
 def test_after_an_alignment_all_is_as_if_nothing_had_been_before(data: bytes) -> None:
     rest = ALIGNMENT + sync(0xC0008000) + branch(0xC0008124, size=2)
     found = read(data + b"\xff\x80" + rest)
-    if found[-3].kind == Kind.ALIGNMENT:
+    if found[-3].kind == PacketKind.ALIGNMENT:
         assert [packet.value for packet in found[-2:]] == [0xC0008000, 0xC0008124]
 
 
 @pytest.mark.parametrize("zeros", [5, 6, 9, 40])
 def test_an_alignment_may_have_more_zeros(zeros: int) -> None:
     found = read(bytes(zeros) + b"\x80")
-    assert found[-1] == Packet(Kind.ALIGNMENT, zeros - 5, 6, 0)
+    assert found[-1] == Packet(PacketKind.ALIGNMENT, zeros - 5, 6, 0)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 40)), max_size=30))
@@ -119,7 +119,7 @@ def test_a_p_header_is_one_exactly_if_it_has_something_to_say(cycle_accurate: bo
         parser = replace(SETTING, cycle_accurate=cycle_accurate).parser()
         parser.feed(bytes([header]))
         found = parser.finish()
-        assert (found[0].kind == Kind.ATOMS) == bool(
+        assert (found[0].kind == PacketKind.ATOMS) == bool(
             atoms(found, cycle_accurate) or (header & 0xE3 == 0xA0 and cycle_accurate)
         )
 
@@ -128,7 +128,7 @@ def test_a_p_header_is_one_exactly_if_it_has_something_to_say(cycle_accurate: bo
 def test_i_sync(address: int, thumb: bool, cycles: int | None, reason: Reason) -> None:
     address &= ~1 if thumb else ~3
     found = only(sync(address, thumb=thumb, cycles=cycles, reason=reason))
-    assert (found.kind, found.value, found.reason) == (Kind.SYNC, address, reason)
+    assert (found.kind, found.value, found.reason) == (PacketKind.SYNC, address, reason)
     assert found.isa == (Isa.THUMB if thumb else Isa.ARM)
     assert found.cycles == (cycles or 0)
     assert bool(found.says & Says.COUNT) == (cycles is not None)
@@ -184,25 +184,30 @@ def test_the_small_packets() -> None:
     data = b"\x04" + number(300) + b"\x6e\x07\x3c\x09\x0c\x66\x76\x7e"
     found = read(data, replace(SETTING, context_bytes=1))
     assert [(packet.kind, packet.value) for packet in found[:3]] == [
-        (Kind.CYCLES, 300),
-        (Kind.CONTEXT, 7),
-        (Kind.MACHINE, 9),
+        (PacketKind.CYCLES, 300),
+        (PacketKind.CONTEXT, 7),
+        (PacketKind.MACHINE, 9),
     ]
-    assert [packet.kind for packet in found[3:]] == [Kind.TRIGGER, Kind.IGNORE, Kind.RETURN, Kind.ENTRY]
+    assert [packet.kind for packet in found[3:]] == [
+        PacketKind.TRIGGER,
+        PacketKind.IGNORE,
+        PacketKind.RETURN,
+        PacketKind.ENTRY,
+    ]
 
 
 def test_data_is_passed_over_only_where_it_is_traced() -> None:
     data = b"\x2e\x05\x01\x02\x03\x04"  # normal data, an address of one byte, a value of four
-    assert only(data, replace(SETTING, data_values=True, data_addresses=True)).kind == Kind.DATA
-    assert read(data)[0].kind == Kind.NOISE
+    assert only(data, replace(SETTING, data_values=True, data_addresses=True)).kind == PacketKind.DATA
+    assert read(data)[0].kind == PacketKind.NOISE
 
 
 @pytest.mark.parametrize("data", [b"\x10", b"\x6e\x01", b"\x80", b"\x08\x08\0\0\0\0", b"\x85" * 5, b"\x85" * 4 + b"\0"])
 def test_what_cannot_be_a_packet_costs_one_byte(data: bytes) -> None:
     found = read(data + b"\x84" * 30)
-    assert found[0] == found[0]._replace(kind=Kind.NOISE, size=1)
+    assert found[0] == found[0]._replace(kind=PacketKind.NOISE, size=1)
     assert found[1].offset == 1
 
 
 def test_a_packet_that_the_stream_ends_in_is_said_to_be_cut_off() -> None:
-    assert read(b"\x84" + sync(0x8000)[:3])[-1] == Packet(Kind.INCOMPLETE, 1, 3, 8, header=8)
+    assert read(b"\x84" + sync(0x8000)[:3])[-1] == Packet(PacketKind.INCOMPLETE, 1, 3, 8, header=8)

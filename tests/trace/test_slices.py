@@ -17,7 +17,7 @@ from tests.trace.slices import check_nesting
 from tests.trace.snapshots import STREAM, write
 
 from headway.errors import HeadwayError
-from headway.trace.alignment import Fit, Moment, fit
+from headway.trace.alignment import AlignedTime, Fit, fit
 from headway.trace.decode import Capture, Stream
 from headway.trace.edges import Edge
 from headway.trace.records import Gap, Instruction, Timestamp
@@ -59,7 +59,7 @@ def test_the_slices_of_a_capture_are_where_its_instructions_are(tc2: Path) -> No
         for record in stream.records():
             if isinstance(record, Instruction | Gap):
                 moment = found.moment(record.epoch, record.cycle)
-                assert isinstance(moment, Moment)
+                assert isinstance(moment, AlignedTime)
                 times.append((round(moment.time * PER_TICK), isinstance(record, Instruction)))
         assert check_nesting(edges(stream, found)) == 2
         at = 0

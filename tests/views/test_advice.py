@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from rich.console import Console
 from tests.ledgers import any_state_names, ledgers
 
-from headway.advice import Advice, Facilities, Interrupt, Thresholds, advise, patterns
+from headway.advice import Advice, DeviceInterrupt, Facilities, Thresholds, advise, patterns
 from headway.advice.patterns import Pattern
 from headway.model import Cell, Ledger, Thread, Window
 from headway.views.advice import what_would_help
 from headway.views.lines import show, text_of
 from headway.views.printable import width_of
 
-HERE = Facilities((0, 1), 1, True, (Interrupt(24, "eth0", "0-1", {0: 5, 1: 7}),))
+HERE = Facilities((0, 1), 1, True, (DeviceInterrupt(24, "eth0", "0-1", {0: 5, 1: 7}),))
 EVERYTHING = Thresholds(td=0, mpi=0, kpi=0, iopi=0, ready=0, stolen=0, interrupts=0, wait=0, least_ns=0, most=1000)
 SECOND = 10**9
 LEDGER = Ledger(

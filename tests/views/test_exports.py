@@ -29,7 +29,7 @@ from headway.commands.export import _about, _profile_of
 from headway.model import NO_STATE, Batch, Ledger, ThreadSeen, Transitions, Window, kind_of
 from headway.recording.batches import Chosen
 from headway.recording.reader import Recording
-from headway.recording.writer import Writer
+from headway.recording.writer import RecordingWriter
 from headway.text import valid
 from headway.views import chrome
 from headway.views.columns import write_csv, write_parquet
@@ -51,7 +51,7 @@ def run_of(seed: int, batches: int = 6, moves: int = 15, *, rows: int = 40, clos
     run = Run(Random(seed), names=HOSTILE)
     with TemporaryDirectory() as scratch:
         path = Path(scratch) / "run.hw"
-        writer = Writer(path, document(run.start), rows=rows)
+        writer = RecordingWriter(path, document(run.start), rows=rows)
         for batch in run.batches(batches, moves):
             writer.add(batch)
         if closed:

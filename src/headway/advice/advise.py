@@ -18,7 +18,7 @@ from headway.model.kinds import Kind, kind_of
 from headway.model.ledger import Ledger, Thread
 
 from . import patterns
-from .facilities import Facilities, Interrupt
+from .facilities import DeviceInterrupt, Facilities
 from .patterns import Pattern
 from .remedy import Contentions, Remedy, able
 from .thresholds import Thresholds
@@ -240,7 +240,7 @@ def _interrupted(found: str, cpu: int | None, where: Facilities) -> _Helps:
     """Advise on device interrupts: name the most frequent one and the processors that could take it."""
     pattern = patterns.DEVICES
 
-    def often(interrupt: Interrupt) -> int:
+    def often(interrupt: DeviceInterrupt) -> int:
         return interrupt.counts.get(cpu, 0) if cpu is not None else sum(interrupt.counts.values())
 
     worst = max(where.interrupts, key=lambda i: (often(i), -i.number), default=None)

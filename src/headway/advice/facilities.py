@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["Facilities", "Interrupt"]
+__all__ = ["DeviceInterrupt", "Facilities"]
 
 
 @dataclass(frozen=True, slots=True)
-class Interrupt:
+class DeviceInterrupt:
     """The interrupt of a device."""
 
     number: int
@@ -31,4 +31,4 @@ class Facilities:
     """The number of NUMA nodes."""
     resctrl: bool = False
     """Whether the shared cache or the memory bandwidth can be divided (Linux's resctrl)."""
-    interrupts: tuple[Interrupt, ...] = ()
+    interrupts: tuple[DeviceInterrupt, ...] = ()

@@ -31,7 +31,7 @@ from elftools.elf.sections import NoteSection, Section
 
 from headway.errors import HeadwayError
 
-__all__ = ["ElfError", "Image", "Kind", "Symbol"]
+__all__ = ["ElfError", "ElfFile", "Symbol", "SymbolKind"]
 
 _MACHINES = {"x86_64": "EM_X86_64", "aarch64": "EM_AARCH64"}
 _MAX_READS = 400_000
@@ -53,7 +53,7 @@ class ElfError(HeadwayError):
     """The error for a file that cannot be read as an ELF file of this machine, in one sentence."""
 
 
-class Kind(Enum):
+class SymbolKind(Enum):
     """The kind of a symbol."""
 
     FUNCTION = "function"
@@ -65,7 +65,7 @@ class Kind(Enum):
     __hash__ = object.__hash__
 
 
-_KINDS = {0: Kind.OTHER, 1: Kind.DATA, 2: Kind.FUNCTION, 5: Kind.DATA, 10: Kind.CHOOSER}
+_KINDS = {0: SymbolKind.OTHER, 1: SymbolKind.DATA, 2: SymbolKind.FUNCTION, 5: SymbolKind.DATA, 10: SymbolKind.CHOOSER}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Symbol:
     name: str
     address: int
     size: int
-    kind: Kind
+    kind: SymbolKind
     defined: bool
     """False if the file only refers to the symbol."""
     version: str | None
@@ -135,7 +135,7 @@ class _Budget(io.RawIOBase):
         super().close()
 
 
-class Image:
+class ElfFile:
     """A 64-bit ELF file of this machine, opened to read its symbols.
 
     ``path`` is the file that is opened, ``shown`` its name in messages. ``root`` is the file system in which its debug
@@ -174,14 +174,14 @@ class Image:
             raise
 
     @classmethod
-    def of_bytes(cls, data: bytes, shown: str) -> Image:
+    def of_bytes(cls, data: bytes, shown: str) -> ElfFile:
         """Return an image whose file is in memory."""
         self = cls.__new__(cls)
         self.path, self.shown, self._root, self.identity = shown, shown, "/", (0, 0)
         self._open(_Budget(io.BytesIO(data), len(data)))
         return self
 
-    def __enter__(self) -> Image:
+    def __enter__(self) -> ElfFile:
         """Return the image, which is closed on leaving."""
         return self
 
@@ -373,7 +373,7 @@ class Image:
                 text, _, version = text.partition("@")
                 hidden = not version.startswith("@")
                 version = version.lstrip("@")
-            kind = _KINDS.get(info & 15, Kind.OTHER)
+            kind = _KINDS.get(info & 15, SymbolKind.OTHER)
             yield Symbol(text, address, size, kind, place != _UNDEFINED, version, not hidden)
 
     def _read_table(self, section: Section) -> tuple[bytes, bytes, tuple[int, ...]]:
@@ -416,12 +416,12 @@ class Image:
 
     # ---- symbols kept elsewhere ----
 
-    def _minidebug(self) -> Image:
+    def _minidebug(self) -> ElfFile:
         def unpack() -> bytes:
             packed = self._contents(self._sections[".gnu_debugdata"], _MAX_UNPACKED)
             return lzma.LZMADecompressor(memlimit=1 << 28).decompress(packed, max_length=_MAX_UNPACKED)
 
-        return Image.of_bytes(self._parsed(unpack), f"{self.shown} (.gnu_debugdata)")
+        return ElfFile.of_bytes(self._parsed(unpack), f"{self.shown} (.gnu_debugdata)")
 
     @cached_property
     def build_id(self) -> str | None:
@@ -437,10 +437,10 @@ class Image:
 
         return self._parsed(read)
 
-    def _debug_file(self) -> Image | None:
+    def _debug_file(self) -> ElfFile | None:
         for path in self._debug_paths():
             try:
-                image = Image(path, root=self._root)
+                image = ElfFile(path, root=self._root)
             except ElfError:
                 continue
             try:
@@ -472,7 +472,7 @@ class Image:
             return None
         return os.fsdecode(name), struct.unpack("<I", raw[-4:])[0]
 
-    def _belongs(self, image: Image) -> bool:
+    def _belongs(self, image: ElfFile) -> bool:
         """Return whether a debug file belongs to this file: by build id, or by the checksum in the debug link."""
         if self.build_id or image.build_id:
             return self.build_id == image.build_id

@@ -21,7 +21,7 @@ from elftools.elf.elffile import ELFFile
 
 from ._lines import Table
 
-__all__ = ["Lines"]
+__all__ = ["LineTable"]
 
 _MAX_SECTION = 1 << 28
 _MAX_SECTIONS = 65_536
@@ -53,7 +53,7 @@ class _Unit:
     end: int
 
 
-class Lines:
+class LineTable:
     """The lines of one program, by address."""
 
     def __init__(self, elf: bytes) -> None:

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 from .buffer import Buffer
 from .policy import NEVER, Policy
 
-__all__ = ["Collector", "Figures"]
+__all__ = ["CollectionFigures", "Collector"]
 
 Into = TypeVar("Into")
 GRAIN = 1_000_000
@@ -22,7 +22,7 @@ PATIENCE = 16
 
 
 @dataclass(slots=True)
-class Figures:
+class CollectionFigures:
     """The counts and the cost of collecting."""
 
     looks: int = 0
@@ -58,7 +58,7 @@ class Collector(Generic[Into]):
 
     def __init__(self, into: Into, *, clock: Callable[[], int] = time.monotonic_ns) -> None:
         """``into`` receives the drained records; ``clock`` returns the current time in ns."""
-        self.figures = Figures()
+        self.figures = CollectionFigures()
         self._into = into
         self._clock = clock
         self._served: dict[int, _Served[Into]] = {}  # by id() of the buffer

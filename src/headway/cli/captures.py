@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from headway.trace.alignment import Fit
     from headway.trace.decode import Capture, Stream
     from headway.trace.edges import Tracks
-    from headway.trace.moments import Moment
+    from headway.trace.moments import StreamMoment
     from headway.trace.records import Gap, Instruction
 
 __all__ = ["align", "at", "decode", "export", "stats"]
@@ -143,14 +143,18 @@ def align(path: str, images: Sequence[str], ids: Sequence[int], style: str, *, i
 
 
 def _placed(stream: Stream, found: Fit) -> Iterator[Sequence[Any]]:
-    from headway.trace.alignment import Moment
+    from headway.trace.alignment import AlignedTime
     from headway.trace.records import Gap, Instruction
 
     for record in stream.records():
         if isinstance(record, Instruction | Gap):
             moment = found.moment(record.epoch, record.cycle)
             row = _row(stream, record)
-            when = (round(moment.time, 3), round(moment.uncertainty, 3)) if isinstance(moment, Moment) else (None, None)
+            when = (
+                (round(moment.time, 3), round(moment.uncertainty, 3))
+                if isinstance(moment, AlignedTime)
+                else (None, None)
+            )
             yield row[0], row[1], *when, *row[3:]
 
 
@@ -174,7 +178,7 @@ def at(
     _write(capture, columns, [_moment_row(moment) for moment in moments], style)
 
 
-def _moment_row(moment: Moment) -> Sequence[Any]:
+def _moment_row(moment: StreamMoment) -> Sequence[Any]:
     from headway.trace.records import Instruction
 
     stream, record = moment.stream, moment.record

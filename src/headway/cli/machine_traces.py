@@ -15,8 +15,8 @@ from headway.views.rows import print_rows
 
 if TYPE_CHECKING:
     from headway.trace.edges import Tracks
-    from headway.trace.threads._flow import Rows
-    from headway.trace.threads.reading import Program, Trace
+    from headway.trace.threads._flow import ThreadRows
+    from headway.trace.threads.reading import Trace, TracedProgram
 
 __all__ = ["align", "answers", "at", "decode", "export", "stats", "windows"]
 
@@ -42,10 +42,10 @@ def answers(path: str) -> bool:
 
 
 def _open(path: str, images: Sequence[str]) -> Trace:
-    from headway.trace.threads.container import Recording
+    from headway.trace.threads.container import TraceFile
     from headway.trace.threads.reading import Trace
 
-    recording = Recording(path)
+    recording = TraceFile(path)
     if len(images) > 1:
         raise click.UsageError("a trace of the machine has one program: give one --image")
     trace = Trace(recording, _program(images[0]) if images else None)
@@ -54,16 +54,16 @@ def _open(path: str, images: Sequence[str]) -> Trace:
     return trace
 
 
-def _program(path: str) -> Program:
-    from headway.binary.lines import Lines
+def _program(path: str) -> TracedProgram:
+    from headway.binary.lines import LineTable
     from headway.files import read_file
-    from headway.machine.image import Image
-    from headway.trace.threads.reading import Program, functions_of
+    from headway.machine.image import MachineImage
+    from headway.trace.threads.reading import TracedProgram, functions_of
 
     data = read_file(path, "an ELF file for RV32", _MAX_FILE)
-    image = Image.of(data, path)
+    image = MachineImage.of(data, path)
     segments = tuple((segment.address, segment.data) for segment in image.segments)
-    return Program(segments, functions_of(image.functions), Lines(data))
+    return TracedProgram(segments, functions_of(image.functions), LineTable(data))
 
 
 def _chosen(trace: Trace, ids: Sequence[int]) -> list[int]:
@@ -104,7 +104,7 @@ def _write_lines(trace: Trace, cores: Sequence[int], stalls: bool) -> None:
         raise HeadwayError(f"the decoded trace cannot be written ({error.strerror})") from None
 
 
-def _row(trace: Trace, core: int, rows: Rows, number: int) -> tuple[Any, ...]:
+def _row(trace: Trace, core: int, rows: ThreadRows, number: int) -> tuple[Any, ...]:
     from headway.trace.threads.reading import state_of
 
     thread, cycle, cycles, address, size, what, _ = rows[number]

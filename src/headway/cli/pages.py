@@ -130,7 +130,7 @@ def write_recording_page(
 
 
 def _timeline(recording: Recording, ledger: Ledger, room: int) -> PackedTimeline:
-    from headway.views.html.timeline import Lanes, Timeline
+    from headway.views.html.timeline import Lanes, TimelineBuilder
 
     places = {thread.key: place for place, thread in enumerate(ledger.threads)}
     numbers = {
@@ -144,7 +144,7 @@ def _timeline(recording: Recording, ledger: Ledger, room: int) -> PackedTimeline
         lives=[(thread.start, thread.until) for thread in ledger.threads],
         cpus=[processor.cpu for processor in ledger.processors],
     )
-    timeline = Timeline(lanes, recording.rows, room)
+    timeline = TimelineBuilder(lanes, recording.rows, room)
     for batch in recording.batches():
         timeline.add(batch.transitions)
     return timeline.packed()

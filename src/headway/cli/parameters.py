@@ -11,7 +11,7 @@ from headway.errors import HeadwayError
 from headway.linux.options import MAX_IDS
 from headway.linux.procfs import processors
 
-__all__ = ["Ids", "Milliseconds", "Number", "ProcessorList", "Seconds", "Size"]
+__all__ = ["Ids", "Milliseconds", "ProcessorList", "RecordingSize", "Seconds", "WholeNumber"]
 
 _MIN_SIZE = 1 << 20
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -79,7 +79,7 @@ class Milliseconds(_Duration):
     unit, least, words = 0.001, 0.010, "milliseconds"
 
 
-class Size(click.ParamType[int]):
+class RecordingSize(click.ParamType[int]):
     """A size of a recording in bytes: ``500M``."""
 
     name = "size"
@@ -95,7 +95,7 @@ class Size(click.ParamType[int]):
         return size
 
 
-class Number(click.ParamType[int]):
+class WholeNumber(click.ParamType[int]):
     """A number from 0 to 2^64 - 1, decimal or with 0x."""
 
     name = "number"

@@ -21,7 +21,7 @@ from headway.cli.parameters import Seconds
 from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.linux.placement.controls import Controls
-from headway.linux.placement.cpuset import Plan, plan
+from headway.linux.placement.cpuset import PlacementPlan, plan
 from headway.linux.placement.facilities import facilities
 from headway.linux.placement.journal import Journal, journal_folder
 from headway.linux.sources.source import LinuxSource
@@ -216,7 +216,7 @@ def _apply(advice: Sequence[Advice], pids: Sequence[int], *, dry_run: bool, yes:
     _do(found, controls)
 
 
-def _do(found: Plan, controls: Controls) -> None:
+def _do(found: PlacementPlan, controls: Controls) -> None:
     Journal(journal_folder(), controls).apply(found.id, found.changes)
     _say(sys.stderr, [f"done; to undo: headway advise --undo {found.id}"])
 

@@ -19,7 +19,7 @@ from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.model import Ledger, Sample, Window
 from headway.processors.disturbance import REASONS
-from headway.processors.observer import Observer, choose, clock, sleep_until
+from headway.processors.observer import ProcessorObserver, choose, clock, sleep_until
 from headway.session.child import SuspendedChild
 from headway.session.measure import caught_signals, patient_collector, wait_for
 from headway.views.interval import heading
@@ -99,7 +99,7 @@ def command(
         count=count,
         reports=interval is not None or count is not None or not (argv or duration),
     )
-    observer = Observer(chosen, source=source, probe=not no_frequency_probe)
+    observer = ProcessorObserver(chosen, source=source, probe=not no_frequency_probe)
     with report_to(output) as stream:
         report = _Report(stream, argv, plan, observer, as_json=as_json, verbose=verbose, quiet=quiet)
         alone = as_json and output is None  # JSON alone, where it goes
@@ -126,7 +126,7 @@ class _Plan:
         return max(LATE_NS, round(self.interval * 1e9) // LATE_SHARE)
 
 
-def _run(observer: Observer, plan: _Plan, argv: Sequence[str], report: _Report, *, warn: bool) -> int | None:
+def _run(observer: ProcessorObserver, plan: _Plan, argv: Sequence[str], report: _Report, *, warn: bool) -> int | None:
     """Observe until it is time to stop. The command's exit status; None: there was none."""
     child: SuspendedChild | None = None
     with patient_collector(), caught_signals() as (wakeup, received):
@@ -151,7 +151,7 @@ def _run(observer: Observer, plan: _Plan, argv: Sequence[str], report: _Report, 
     return status
 
 
-def _warn(observer: Observer) -> None:
+def _warn(observer: ProcessorObserver) -> None:
     """Print once which figures are not as good as they could be, and why."""
     lines = []
     if observer.why_not_exact:
@@ -162,7 +162,7 @@ def _warn(observer: Observer) -> None:
 
 
 def _samples(
-    observer: Observer, plan: _Plan, child: SuspendedChild | None, wakeup: int, received: list[int]
+    observer: ProcessorObserver, plan: _Plan, child: SuspendedChild | None, wakeup: int, received: list[int]
 ) -> Iterator[Sample]:
     watched = [wakeup] if child is None else [wakeup, child.pidfd]
     step = round(plan.interval * 1e9)
@@ -204,7 +204,7 @@ class _Report:
         stream: TextIO,
         argv: tuple[str, ...],
         plan: _Plan,
-        observer: Observer,
+        observer: ProcessorObserver,
         *,
         as_json: bool,
         verbose: bool,

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from headway.demo import Truth, program
-from headway.demo.explain import ON_THE_PROCESSOR, Account, Comparison, Part, explain
+from headway.demo.explain import ON_THE_PROCESSOR, FigureComparison, ThreadReport, TimePart, explain
 from headway.errors import HeadwayError
 from headway.model import Ledger, Quality, interrupt_time, violations
 from headway.session.measure import observe_command
@@ -80,7 +80,7 @@ def render(ledger: Ledger, truth: Truth) -> Iterator[Text]:
     yield from _closing_lines(ledger, accounts)
 
 
-def _account_lines(account: Account) -> Iterator[Text]:
+def _account_lines(account: ThreadReport) -> Iterator[Text]:
     yield Text.assemble((f"{account.name:<10}", "bold cyan"), account.what)
     yield Text(f"  aims at   {account.aim}", style="dim")
     for line in _wrapped([_part(part) for part in account.parts]):
@@ -91,7 +91,7 @@ def _account_lines(account: Account) -> Iterator[Text]:
         yield from _note_lines(note)
 
 
-def _part(part: Part) -> str:
+def _part(part: TimePart) -> str:
     return f"{part.what} {MARKS[part.quality]}{part.time / 1e9:.3f} s"
 
 
@@ -115,7 +115,7 @@ def _note_lines(note: str) -> Iterator[Text]:
     yield Text(line, style="italic")
 
 
-def _comparison_line(comparison: Comparison) -> Text:
+def _comparison_line(comparison: FigureComparison) -> Text:
     label = f"    {comparison.what:<32}"
     truth = _figure(comparison.truth, comparison.counts)
     if comparison.measured is None or comparison.apart is None:
@@ -128,27 +128,27 @@ def _figure(value: int, counts: bool) -> str:
     return f"{value:,}" if counts else f"{value / 1e9:.4f} s"
 
 
-def _apart(comparison: Comparison) -> str:
+def _apart(comparison: FigureComparison) -> str:
     if comparison.relative is None or abs(comparison.relative) >= 10:
         return _figure(comparison.apart or 0, comparison.counts)
     return f"{comparison.relative:+.2%}"
 
 
-def _colour(comparison: Comparison) -> str:
+def _colour(comparison: FigureComparison) -> str:
     apart = abs(comparison.relative or 0)
     if apart <= 0.01 or (not comparison.counts and abs(comparison.apart or 0) <= NEGLIGIBLE):
         return "green"
     return "yellow" if apart <= 0.05 else "red"
 
 
-def _sum_lines(ledger: Ledger, accounts: list[Account]) -> Iterator[Text]:
+def _sum_lines(ledger: Ledger, accounts: list[ThreadReport]) -> Iterator[Text]:
     """The processor time of all threads together, and why a single thread's may differ by more."""
     pairs = [(c.measured, c.truth) for a in accounts for c in a.comparisons if c.what == ON_THE_PROCESSOR]
     measured = [time for time, _ in pairs if time is not None]
     if not pairs or len(measured) < len(pairs):
         return
     yield Text("all together", style="bold")
-    yield _comparison_line(Comparison(ON_THE_PROCESSOR, sum(measured), sum(truth for _, truth in pairs)))
+    yield _comparison_line(FigureComparison(ON_THE_PROCESSOR, sum(measured), sum(truth for _, truth in pairs)))
     if ledger.source == "bpf":
         taken = sum(interrupt_time(thread.states) for thread in ledger.threads)
         yield from _note_lines(
@@ -160,7 +160,7 @@ def _sum_lines(ledger: Ledger, accounts: list[Account]) -> Iterator[Text]:
     yield Text()
 
 
-def _closing_lines(ledger: Ledger, accounts: list[Account]) -> Iterator[Text]:
+def _closing_lines(ledger: Ledger, accounts: list[ThreadReport]) -> Iterator[Text]:
     if any(part.quality is not Quality.EXACT for account in accounts for part in account.parts):
         yield Text("≤ at most   ~ sampled", style="dim")
     for figure, reason in ledger.reasons.items():

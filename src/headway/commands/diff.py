@@ -20,7 +20,7 @@ from headway.views.printable import clean
 from headway.views.rows import print_rows
 
 if TYPE_CHECKING:
-    from headway.recording.queries.catalogue import Run
+    from headway.recording.queries.catalogue import RecordedRun
     from headway.recording.queries.comparison import Comparison, Course, Share, Tenth
 
 __all__ = ["command"]
@@ -73,7 +73,7 @@ def command(a: str, b: str, name: str | None, style: str) -> None:
         _table(found)
 
 
-def _one(path: str) -> Run:
+def _one(path: str) -> RecordedRun:
     from headway.recording.queries.catalogue import find
 
     runs = find(path).runs

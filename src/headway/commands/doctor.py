@@ -61,7 +61,7 @@ def command(as_json: bool, verify: bool) -> None:
 
 def _verify(*, as_json: bool, seconds: float = 1.0) -> int:
     """Verify EPI and MPI and print the result. Return the exit status."""
-    from headway.linux.doctor.verifying import Answer, verify
+    from headway.linux.doctor.verifying import FigureVerdict, verify
     from headway.linux.perf.counters import default_set
     from headway.views import verification
 
@@ -77,7 +77,7 @@ def _verify(*, as_json: bool, seconds: float = 1.0) -> int:
         console = Console(highlight=False)
         for part in verification.render(found, counters.processors):
             console.print(part)
-    return DOUBTED if Answer.NO in verification.answers(found).values() else BELIEVED
+    return DOUBTED if FigureVerdict.NO in verification.answers(found).values() else BELIEVED
 
 
 def _measure(command: Sequence[str]) -> Ledger:

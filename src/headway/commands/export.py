@@ -143,10 +143,10 @@ class _Wanted:
     def _window(self, recording: Recording, words: str) -> Window | None:
         if self.since is None and self.until is None:
             return None
-        from headway.recording.queries.times import Timeline, instant_of
+        from headway.recording.queries.times import RunClock, instant_of
 
         frame, whole = recording.document.ledger, recording.window
-        clock = Timeline(words, frame.window.start, frame.time_unit, recording.anchors)
+        clock = RunClock(words, frame.window.start, frame.time_unit, recording.anchors)
         start = whole.start if self.since is None else max(instant_of(self.since, clock), whole.start)
         end = whole.end if self.until is None else min(instant_of(self.until, clock), whole.end)
         if self.since is not None and self.until is not None:

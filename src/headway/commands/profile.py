@@ -64,7 +64,7 @@ def command(
     from headway.linux.sources.profiler import DEFAULT_FREQUENCY, ProfileSource
     from headway.model import Profile
     from headway.recording.profile import profile_settings, write_profile
-    from headway.recording.writer import Writer
+    from headway.recording.writer import RecordingWriter
     from headway.session.recorder import describe
 
     selection = wanted.selection(argv)
@@ -77,11 +77,11 @@ def command(
         sources.append(source)
         return source
 
-    writer: Writer | None = None
+    writer: RecordingWriter | None = None
     if output is not None:
         document = describe(selection, argv)
         settings = profile_settings(1_000_000_000 // (frequency or DEFAULT_FREQUENCY))
-        writer = Writer(output, replace(document, settings={**document.settings, **settings}))
+        writer = RecordingWriter(output, replace(document, settings={**document.settings, **settings}))
     profile: Profile | None = None
     try:
         observation = observe(selection, argv, options=options, seconds=duration, start=start)

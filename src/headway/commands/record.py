@@ -9,7 +9,7 @@ import click
 
 from headway.cli.ending import end_as
 from headway.cli.options import TargetOptions, measuring_options
-from headway.cli.parameters import Seconds, Size
+from headway.cli.parameters import RecordingSize, Seconds
 from headway.cli.progress_bar import ProgressBar, progress_bar
 from headway.cli.say import say
 from headway.errors import HeadwayError
@@ -18,7 +18,7 @@ from headway.linux.sources.choose import cause, may_use_bpf
 
 if TYPE_CHECKING:
     from headway.model import Ledger
-    from headway.recording.writer import Writer
+    from headway.recording.writer import RecordingWriter
 
 __all__ = ["command"]
 
@@ -36,7 +36,9 @@ DEFAULT = "headway.hw"
     help="Folder of the recording; it must not exist.",
 )
 @click.option("-d", "--duration", type=Seconds(), metavar="SECONDS", help="Stop after this many seconds.")
-@click.option("--max-size", type=Size(), metavar="SIZE", help="Keep only the newest part, up to this size, as in 500M.")
+@click.option(
+    "--max-size", type=RecordingSize(), metavar="SIZE", help="Keep only the newest part, up to this size, as in 500M."
+)
 @click.option(
     "--max-time", type=Seconds(), metavar="SECONDS", help="Keep only the newest part, about this many seconds."
 )
@@ -71,11 +73,11 @@ def command(
     if not may_use_bpf():
         raise HeadwayError("recording needs CAP_BPF and CAP_PERFMON: run as root (sudo headway record ...)")
     from headway.linux.sources.ebpf import BpfSource
-    from headway.recording.writer import Writer
+    from headway.recording.writer import RecordingWriter
     from headway.session.recorder import describe, record
 
     longest = None if max_time is None else round(max_time * 1e9)
-    writer = Writer(output, describe(selection, argv), most_bytes=max_size, longest=longest)
+    writer = RecordingWriter(output, describe(selection, argv), most_bytes=max_size, longest=longest)
     # A command shares the terminal: no line of ours is to be mixed with its output.
     line = None if argv or quiet else progress_bar()
     try:
@@ -104,7 +106,7 @@ def command(
     end_as(observation.exit_status)
 
 
-def _summary(writer: Writer, ledger: Ledger) -> str:
+def _summary(writer: RecordingWriter, ledger: Ledger) -> str:
     """Return what was recorded, as one line."""
     from headway.views.figures import with_unit
     from headway.views.losses import named_losses
@@ -126,7 +128,7 @@ def _summary(writer: Writer, ledger: Ledger) -> str:
 class _Shown:
     """The progress of a recording, on the terminal."""
 
-    def __init__(self, writer: Writer, display: ProgressBar) -> None:
+    def __init__(self, writer: RecordingWriter, display: ProgressBar) -> None:
         self._writer, self._display, self._last = writer, display, (time.monotonic(), 0)
 
     def __call__(self) -> None:

@@ -12,7 +12,7 @@ import click
 from headway.cli import captures, machine_traces
 from headway.cli.options import format_option
 from headway.cli.output import binary_output, check_apart
-from headway.cli.parameters import Number
+from headway.cli.parameters import WholeNumber
 from headway.extras import need
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _shared(function: Any) -> Any:
                 "--stream",
                 "ids",
                 multiple=True,
-                type=Number(),
+                type=WholeNumber(),
                 metavar="ID",
                 help="Read only the stream with this trace ID, or of this core.",
             ),
@@ -131,8 +131,8 @@ def _align(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str,
 
 @command.command("at", short_help="what everybody was executing at one moment")
 @_shared
-@click.option("--cycle", type=Number(), metavar="N", help="Cycle of the stream that --stream names.")
-@click.option("--time", type=Number(), metavar="T", help="Time of the common clock, in ticks.")
+@click.option("--cycle", type=WholeNumber(), metavar="N", help="Cycle of the stream that --stream names.")
+@click.option("--time", type=WholeNumber(), metavar="T", help="Time of the common clock, in ticks.")
 def _at(
     path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str, cycle: int | None, time: int | None
 ) -> None:
@@ -163,7 +163,9 @@ def _at(
 @command.command("export", short_help="for ui.perfetto.dev: functions, stalls, gaps")
 @click.argument("path", metavar="PATH")
 @click.option("--image", "images", multiple=True, metavar="FILE[@ADDRESS]", help="Program that ran.")
-@click.option("--stream", "ids", multiple=True, type=Number(), metavar="ID", help="Export only this stream, or core.")
+@click.option(
+    "--stream", "ids", multiple=True, type=WholeNumber(), metavar="ID", help="Export only this stream, or core."
+)
 @click.option(
     "--to", "form", type=click.Choice(["perfetto", "html"]), default="perfetto", show_default=True, help="Format."
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from headway.errors import HeadwayError
 
-__all__ = ["Figures", "ThreadTruth", "Truth", "program"]
+__all__ = ["OwnFigures", "ThreadTruth", "Truth", "program"]
 
 
 def program() -> Path:
@@ -21,7 +21,7 @@ def program() -> Path:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+class OwnFigures:
     """What a thread measured of itself; None if it does not know. Times are in nanoseconds."""
 
     cpu_ns: int
@@ -88,7 +88,7 @@ class ThreadTruth:
     """What it does."""
     aim: str
     """The behaviour that it aims at."""
-    figures: Figures | None
+    figures: OwnFigures | None
     """None if it did nothing, see `skipped`."""
     skipped: str | None = None
 
@@ -120,7 +120,7 @@ class Truth:
                         tid=thread["tid"],
                         what=thread["what"],
                         aim=thread["aim"],
-                        figures=Figures(**thread["truth"]) if thread["truth"] else None,
+                        figures=OwnFigures(**thread["truth"]) if thread["truth"] else None,
                         skipped=thread.get("skipped"),
                     )
                     for thread in document["threads"]

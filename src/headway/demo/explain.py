@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from headway.model import Cell, Kind, Ledger, Quality, Thread, kind_of
 
-from . import Figures, ThreadTruth, Truth
+from . import OwnFigures, ThreadTruth, Truth
 
-__all__ = ["ON_THE_PROCESSOR", "Account", "Comparison", "Part", "explain"]
+__all__ = ["ON_THE_PROCESSOR", "FigureComparison", "ThreadReport", "TimePart", "explain"]
 
 ON_THE_PROCESSOR = "on the processor"
 """The name of the comparison of a thread's processor time."""
@@ -25,7 +25,7 @@ PARSING, SPINNING = "noneffective.parse", "poll.spin"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TimePart:
     """A measured part of a thread's time."""
 
     what: str
@@ -34,7 +34,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class FigureComparison:
     """A measured figure beside the one that the thread itself knows."""
 
     what: str
@@ -56,18 +56,18 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class ThreadReport:
     """One thread of the demo program, measured and compared."""
 
     name: str
     what: str
     aim: str
-    parts: tuple[Part, ...] = ()
-    comparisons: tuple[Comparison, ...] = ()
+    parts: tuple[TimePart, ...] = ()
+    comparisons: tuple[FigureComparison, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-def explain(ledger: Ledger, truth: Truth) -> list[Account]:
+def explain(ledger: Ledger, truth: Truth) -> list[ThreadReport]:
     """Return the account of every thread of the demo program, in the program's order.
 
     A thread that did not work, or was not seen by the measurement, has a note that says so.
@@ -78,23 +78,23 @@ def explain(ledger: Ledger, truth: Truth) -> list[Account]:
         seen = measured.get((thread.tid, truth.pid))
         if thread.figures is None:
             notes: tuple[str, ...] = (f"did not work: {thread.skipped or 'it does not say why'}",)
-            accounts.append(Account(thread.name, thread.what, thread.aim, notes=notes))
+            accounts.append(ThreadReport(thread.name, thread.what, thread.aim, notes=notes))
         elif seen is None:
             notes = ("was not seen by the measurement",)
-            accounts.append(Account(thread.name, thread.what, thread.aim, notes=notes))
+            accounts.append(ThreadReport(thread.name, thread.what, thread.aim, notes=notes))
         else:
             accounts.append(_account(ledger, seen, thread, thread.figures))
     return accounts
 
 
-def _account(ledger: Ledger, seen: Thread, thread: ThreadTruth, figures: Figures) -> Account:
+def _account(ledger: Ledger, seen: Thread, thread: ThreadTruth, figures: OwnFigures) -> ThreadReport:
     compare = _COMPARISONS.get(thread.name, _processor_time)
     comparisons = tuple(compare(ledger, seen, figures))
     notes = tuple(_NOTES[thread.name](ledger, seen, figures)) if thread.name in _NOTES else ()
-    return Account(thread.name, thread.what, thread.aim, tuple(_parts(ledger, seen)), comparisons, notes)
+    return ThreadReport(thread.name, thread.what, thread.aim, tuple(_parts(ledger, seen)), comparisons, notes)
 
 
-def _parts(ledger: Ledger, thread: Thread) -> Iterator[Part]:
+def _parts(ledger: Ledger, thread: Thread) -> Iterator[TimePart]:
     quality = ledger.indices(thread).quality
     of_kind = {Kind.EFFECTIVE: "epi", Kind.MEMORY: "mpi", Kind.KERNEL: "kpi", Kind.POLL: "iopi"}
     for kind, time in thread.times().items():
@@ -104,12 +104,12 @@ def _parts(ledger: Ledger, thread: Thread) -> Iterator[Part]:
         if kind is Kind.POLL and time and worth is Quality.UNAVAILABLE:
             worth = quality["epi"]  # regions that the program itself marks, taken out of effective time
         if worth is not Quality.UNAVAILABLE and (time or kind in (Kind.EFFECTIVE, Kind.KERNEL, Kind.READY)):
-            yield Part(kind.value, time, worth)
+            yield TimePart(kind.value, time, worth)
     off = [(state, cell.time) for state, cell in thread.states.items() if kind_of(state) in (Kind.WAIT, Kind.UNKNOWN)]
     reasons = quality["epi"] if quality["epi"] is Quality.SAMPLED else Quality.EXACT  # from the same samples
     for state, time in sorted(off, key=lambda wait: -wait[1]):
         if time >= MIN_WAIT * max(thread.span, 1):
-            yield Part(state, time, reasons if "." in state else Quality.EXACT)
+            yield TimePart(state, time, reasons if "." in state else Quality.EXACT)
 
 
 def _sum(thread: Thread, *kinds: Kind) -> int:
@@ -128,82 +128,82 @@ def _count(cells: Iterable[Cell]) -> int | None:
     return sum(known) if known and len(known) == len(counts) else None
 
 
-def _processor_time(ledger: Ledger, seen: Thread, figures: Figures) -> Iterator[Comparison]:
+def _processor_time(ledger: Ledger, seen: Thread, figures: OwnFigures) -> Iterator[FigureComparison]:
     rpi = ledger.indices(seen).rpi
     measured = None if rpi is None else rpi + _sum(seen, Kind.OVERHEAD)
-    yield Comparison(ON_THE_PROCESSOR, measured, figures.cpu_ns)
+    yield FigureComparison(ON_THE_PROCESSOR, measured, figures.cpu_ns)
 
 
-def _turn(ledger: Ledger, seen: Thread, figures: Figures) -> Iterator[Comparison]:
+def _turn(ledger: Ledger, seen: Thread, figures: OwnFigures) -> Iterator[FigureComparison]:
     yield from _processor_time(ledger, seen, figures)
     if figures.ready_ns is not None:
-        yield Comparison("waiting for its turn", _sum(seen, Kind.READY, Kind.STOLEN), figures.ready_ns)
+        yield FigureComparison("waiting for its turn", _sum(seen, Kind.READY, Kind.STOLEN), figures.ready_ns)
 
 
-def _calls(ledger: Ledger, seen: Thread, figures: Figures) -> Iterator[Comparison]:
+def _calls(ledger: Ledger, seen: Thread, figures: OwnFigures) -> Iterator[FigureComparison]:
     yield from _turn(ledger, seen, figures)
     if figures.calls is not None:
         cell = seen.states.get("kernel.getppid")
-        yield Comparison("calls of getppid", cell.count if cell else None, figures.calls, counts=True)
+        yield FigureComparison("calls of getppid", cell.count if cell else None, figures.calls, counts=True)
 
 
-def _lock(ledger: Ledger, seen: Thread, figures: Figures) -> Iterator[Comparison]:
+def _lock(ledger: Ledger, seen: Thread, figures: OwnFigures) -> Iterator[FigureComparison]:
     if figures.lock_ns is not None:
         told = any(state.startswith("wait.") for state in seen.states)
-        yield Comparison("waiting for the mutex", _states(seen, "wait.futex") if told else None, figures.lock_ns)
+        yield FigureComparison("waiting for the mutex", _states(seen, "wait.futex") if told else None, figures.lock_ns)
     yield from _waits(ledger, seen, figures)
 
 
-def _waits(ledger: Ledger, seen: Thread, figures: Figures) -> Iterator[Comparison]:
+def _waits(ledger: Ledger, seen: Thread, figures: OwnFigures) -> Iterator[FigureComparison]:
     if figures.wait_ns is not None:
-        yield Comparison("waiting, all in all", _sum(seen, Kind.WAIT), figures.wait_ns)
+        yield FigureComparison("waiting, all in all", _sum(seen, Kind.WAIT), figures.wait_ns)
     yield from _processor_time(ledger, seen, figures)
 
 
-def _away(ledger: Ledger, seen: Thread, figures: Figures) -> Iterator[Comparison]:
+def _away(ledger: Ledger, seen: Thread, figures: OwnFigures) -> Iterator[FigureComparison]:
     if figures.away_ns is not None:
         away = _sum(seen, Kind.WAIT, Kind.READY, Kind.STOLEN)
-        yield Comparison("off the processor", away, figures.away_ns)
+        yield FigureComparison("off the processor", away, figures.away_ns)
     yield from _processor_time(ledger, seen, figures)
 
 
-def _dodger(ledger: Ledger, seen: Thread, figures: Figures) -> Iterator[Comparison]:
+def _dodger(ledger: Ledger, seen: Thread, figures: OwnFigures) -> Iterator[FigureComparison]:
     indices = ledger.indices(seen)
     if figures.user_ns is not None:
-        yield Comparison("outside the kernel", indices.epi, figures.user_ns)
+        yield FigureComparison("outside the kernel", indices.epi, figures.user_ns)
     if figures.kernel_ns is not None:
         kernel = None if indices.kpi is None else indices.kpi + _sum(seen, Kind.OVERHEAD)
-        yield Comparison("in the kernel", kernel, figures.kernel_ns)
+        yield FigureComparison("in the kernel", kernel, figures.kernel_ns)
     yield from _processor_time(ledger, seen, figures)
 
 
-def _poller(ledger: Ledger, seen: Thread, figures: Figures) -> Iterator[Comparison]:
+def _poller(ledger: Ledger, seen: Thread, figures: OwnFigures) -> Iterator[FigureComparison]:
     indices = ledger.indices(seen)
     if figures.poll_ns is not None:
         # The observer's overhead fell almost entirely into the polling of this thread, which counts it as polling.
         polling = None if indices.iopi is None else indices.iopi + _sum(seen, Kind.OVERHEAD)
-        yield Comparison("polling", polling, figures.poll_ns)
+        yield FigureComparison("polling", polling, figures.poll_ns)
     if figures.user_ns is not None:
-        yield Comparison("its work", indices.epi, figures.user_ns)
+        yield FigureComparison("its work", indices.epi, figures.user_ns)
     if figures.checks is not None:
         polling_cells = (cell for state, cell in seen.states.items() if kind_of(state) is Kind.POLL)
-        yield Comparison("checks that found nothing", _count(polling_cells), figures.checks, counts=True)
+        yield FigureComparison("checks that found nothing", _count(polling_cells), figures.checks, counts=True)
     yield from _processor_time(ledger, seen, figures)
 
 
-def _marked(ledger: Ledger, seen: Thread, figures: Figures) -> Iterator[Comparison]:
+def _marked(ledger: Ledger, seen: Thread, figures: OwnFigures) -> Iterator[FigureComparison]:
     inside = {state: seen.states[state] for state in (PARSING, SPINNING) if state in seen.states}
     for state, truth in ((PARSING, figures.parse_ns), (SPINNING, figures.poll_ns)):
         if truth is not None:
-            yield Comparison(f"in {state}", inside[state].time if state in inside else None, truth)
+            yield FigureComparison(f"in {state}", inside[state].time if state in inside else None, truth)
     if figures.user_ns is not None:
-        yield Comparison("its work", ledger.indices(seen).epi, figures.user_ns)
+        yield FigureComparison("its work", ledger.indices(seen).epi, figures.user_ns)
     if figures.regions is not None:
-        yield Comparison("regions entered", _count(inside.values()), figures.regions, counts=True)
+        yield FigureComparison("regions entered", _count(inside.values()), figures.regions, counts=True)
     yield from _processor_time(ledger, seen, figures)
 
 
-def _memory_notes(ledger: Ledger, seen: Thread, figures: Figures) -> Iterator[str]:
+def _memory_notes(ledger: Ledger, seen: Thread, figures: OwnFigures) -> Iterator[str]:
     if figures.access_ns is not None and figures.buffer_bytes is not None:
         cache = f"the caches hold {_bytes(figures.cache_bytes)}" if figures.cache_bytes else "the caches are unknown"
         yield f"{figures.access_ns:.0f} ns per access in {_bytes(figures.buffer_bytes)}; {cache}"
@@ -211,12 +211,12 @@ def _memory_notes(ledger: Ledger, seen: Thread, figures: Figures) -> Iterator[st
         yield "without hardware counters its stalls count as effective (headway doctor says why)"
 
 
-def _calls_notes(_ledger: Ledger, _seen: Thread, figures: Figures) -> Iterator[str]:
+def _calls_notes(_ledger: Ledger, _seen: Thread, figures: OwnFigures) -> Iterator[str]:
     if figures.call_ns is not None:
         yield f"{figures.call_ns:.0f} ns of processor time per call, observed"
 
 
-def _dodger_notes(ledger: Ledger, seen: Thread, figures: Figures) -> Iterator[str]:
+def _dodger_notes(ledger: Ledger, seen: Thread, figures: OwnFigures) -> Iterator[str]:
     user, kernel = figures.tick_user_ns, figures.tick_kernel_ns
     if user is None or kernel is None or figures.user_ns is None or figures.kernel_ns is None:
         return
@@ -230,11 +230,11 @@ def _dodger_notes(ledger: Ledger, seen: Thread, figures: Figures) -> Iterator[st
         yield "and so is this source, which has nothing else to go by; eBPF would see it (headway doctor)"
 
 
-def _disk_notes(_ledger: Ledger, _seen: Thread, figures: Figures) -> Iterator[str]:
+def _disk_notes(_ledger: Ledger, _seen: Thread, figures: OwnFigures) -> Iterator[str]:
     yield f"{figures.syncs} syncs, {figures.reads} reads" + (" (its file is in memory)" if figures.in_memory else "")
 
 
-def _poller_notes(ledger: Ledger, seen: Thread, figures: Figures) -> Iterator[str]:
+def _poller_notes(ledger: Ledger, seen: Thread, figures: OwnFigures) -> Iterator[str]:
     if figures.poll_ns is None or figures.cpu_ns <= 0:
         return
     share = f"{figures.poll_ns / figures.cpu_ns:.0%} of its processor time is asking for what is not there yet"
@@ -244,7 +244,7 @@ def _poller_notes(ledger: Ledger, seen: Thread, figures: Figures) -> Iterator[st
         yield f"{share}: it is busy, and makes no progress (IOPI)"
 
 
-def _marked_notes(ledger: Ledger, seen: Thread, figures: Figures) -> Iterator[str]:
+def _marked_notes(ledger: Ledger, seen: Thread, figures: OwnFigures) -> Iterator[str]:
     if figures.parse_ns is None or figures.poll_ns is None:
         return
     if PARSING not in seen.states and SPINNING not in seen.states:
@@ -259,7 +259,7 @@ def _bytes(size: int | None) -> str:
     return f"{(size or 0) / 2**20:.0f} MiB"
 
 
-_COMPARISONS: dict[str, Callable[[Ledger, Thread, Figures], Iterable[Comparison]]] = {
+_COMPARISONS: dict[str, Callable[[Ledger, Thread, OwnFigures], Iterable[FigureComparison]]] = {
     "compute": _turn,
     "memory": _turn,
     "syscalls": _calls,
@@ -272,7 +272,7 @@ _COMPARISONS: dict[str, Callable[[Ledger, Thread, Figures], Iterable[Comparison]
     "marked": _marked,
 }
 
-_NOTES: dict[str, Callable[[Ledger, Thread, Figures], Iterable[str]]] = {
+_NOTES: dict[str, Callable[[Ledger, Thread, OwnFigures], Iterable[str]]] = {
     "memory": _memory_notes,
     "syscalls": _calls_notes,
     "dodger": _dodger_notes,

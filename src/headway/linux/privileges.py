@@ -17,7 +17,7 @@ from enum import IntEnum
 from headway.errors import HeadwayError
 
 __all__ = [
-    "Capability",
+    "LinuxCapability",
     "User",
     "allow_bpf",
     "allow_perf",
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 
-class Capability(IntEnum):
+class LinuxCapability(IntEnum):
     """The capabilities that some part of headway uses (include/uapi/linux/capability.h)."""
 
     DAC_READ_SEARCH = 2
@@ -113,12 +113,12 @@ def _set(effective: int, permitted: int) -> None:
     _check(_libc().capset(ctypes.byref(header), sets), "capset")
 
 
-def effective() -> frozenset[Capability]:
+def effective() -> frozenset[LinuxCapability]:
     """Return the capabilities named here that this thread has in effect."""
     return _named(_get()[0])
 
 
-def effective_in(fields: Mapping[str, str]) -> frozenset[Capability]:
+def effective_in(fields: Mapping[str, str]) -> frozenset[LinuxCapability]:
     """Return the capabilities named here that a process has in effect, by its status (proc_pid_status(5)).
 
     Raises ValueError where the status has no such mask.
@@ -126,23 +126,25 @@ def effective_in(fields: Mapping[str, str]) -> frozenset[Capability]:
     return _named(int(fields.get("CapEff", ""), 16))
 
 
-def allow_bpf(capabilities: Collection[Capability]) -> bool:
+def allow_bpf(capabilities: Collection[LinuxCapability]) -> bool:
     """Return whether these are enough to load eBPF programs for tracing: CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN."""
-    return Capability.SYS_ADMIN in capabilities or {Capability.BPF, Capability.PERFMON} <= set(capabilities)
+    return LinuxCapability.SYS_ADMIN in capabilities or {LinuxCapability.BPF, LinuxCapability.PERFMON} <= set(
+        capabilities
+    )
 
 
-def allow_perf(capabilities: Collection[Capability]) -> bool:
+def allow_perf(capabilities: Collection[LinuxCapability]) -> bool:
     """Return whether these are enough to count events of everybody's: CAP_PERFMON or CAP_SYS_ADMIN."""
-    return Capability.SYS_ADMIN in capabilities or Capability.PERFMON in capabilities
+    return LinuxCapability.SYS_ADMIN in capabilities or LinuxCapability.PERFMON in capabilities
 
 
-def permitted() -> frozenset[Capability]:
+def permitted() -> frozenset[LinuxCapability]:
     """Of the capabilities named here, those that this thread may have in effect."""
     return _named(_get()[1])
 
 
 @contextmanager
-def without(capabilities: Collection[Capability]) -> Iterator[None]:
+def without(capabilities: Collection[LinuxCapability]) -> Iterator[None]:
     """Make these capabilities ineffective meanwhile, in this thread."""
     effective, allowed = _get()
     _set(effective & ~_mask(capabilities), allowed)
@@ -152,15 +154,15 @@ def without(capabilities: Collection[Capability]) -> Iterator[None]:
         _set(effective, allowed)
 
 
-def _named(mask: int) -> frozenset[Capability]:
-    return frozenset(one for one in Capability if mask >> one & 1)
+def _named(mask: int) -> frozenset[LinuxCapability]:
+    return frozenset(one for one in LinuxCapability if mask >> one & 1)
 
 
-def _mask(capabilities: Collection[Capability]) -> int:
+def _mask(capabilities: Collection[LinuxCapability]) -> int:
     return sum(1 << one for one in set(capabilities))
 
 
-def give_up(user: User | None, keep: Collection[Capability] = ()) -> frozenset[Capability]:
+def give_up(user: User | None, keep: Collection[LinuxCapability] = ()) -> frozenset[LinuxCapability]:
     """Become this user (None: stay) and keep only these capabilities, as far as they are permitted, for good.
 
     Returns the remaining capabilities. Raises OSError; then the process must not continue.

@@ -9,7 +9,7 @@ STANDSTILL: int
 
 _Cell = tuple[int, int, int, int, int, int, int, int, tuple[int, ...]]
 
-class Processor:
+class MachineProcessor:
     @property
     def now(self) -> int: ...
     @property

@@ -1,4 +1,4 @@
-"""The compiled simulator: its main loop, and the class `Processor` that Python drives it by.
+"""The compiled simulator: its main loop, and the class `MachineProcessor` that Python drives it by.
 
 The parts are inline functions in the .pxd files beside this one. Each builds on those before it: architecture,
 structures, clocks, decode, trace, code, memory, accounts, turns, power, protection, devices, events, traps, csrs,
@@ -22,7 +22,7 @@ from .structures cimport Account, Cache, Cell, Core, Decoded, Hart, Logged, Mach
 from .trace cimport LOGGED, MAX_LOADED, TRACED, TRACE_ASKED, TRACE_PERMITTED, doing_of, flush, send_group, send_head, send_window, watch_gap, watch_sleep
 from .turns cimport new_turn
 
-__all__ = ["HTIF", "LIMIT", "SEMIHOST", "STANDSTILL", "Processor"]
+__all__ = ["HTIF", "LIMIT", "SEMIHOST", "STANDSTILL", "MachineProcessor"]
 
 LIMIT = STOP_LIMIT
 HTIF = STOP_HTIF
@@ -134,7 +134,7 @@ cdef void free_cache(Cache* cache) noexcept:
     free(cache.external)
 
 
-cdef class Processor:
+cdef class MachineProcessor:
     """All cores with their memory and devices. The configuration is read once.
 
     Addresses are physical, times in ticks. The class is not thread-safe: use one caller at a time.
@@ -154,7 +154,7 @@ cdef class Processor:
         cdef Hart* h
         cdef int k, i
         if self.config is not None:
-            raise RuntimeError("a Processor is made once")
+            raise RuntimeError("a MachineProcessor is made once")
         self.config = config
         m.cores_count = config.cores
         m.threads = config.threads

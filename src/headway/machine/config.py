@@ -26,23 +26,23 @@ __all__ = [
     "RAM",
     "TCM",
     "Action",
-    "Block",
+    "BlockDevice",
     "Bus",
     "Cache",
     "Config",
-    "Interrupt",
-    "Memory",
-    "Move",
+    "ExternalInterrupt",
+    "MemoryConfig",
     "Pipeline",
-    "Power",
-    "Profile",
-    "Progress",
+    "PowerConfig",
+    "ProfileConfig",
+    "ProgressUnitConfig",
     "Range",
     "Script",
+    "SequencerMove",
     "Smi",
     "Timer",
     "Tlb",
-    "Trace",
+    "TraceUnitConfig",
     "Trigger",
     "Uart",
 ]
@@ -65,7 +65,7 @@ _MAX_INPUT = 4 << 20
 _MAX_SECTORS = 1 << 17
 
 
-class Part:
+class ConfigPart:
     """A part of a configuration. Its fields are descriptors of `fields`."""
 
     def __post_init__(self) -> None:
@@ -79,7 +79,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Pipeline(Part):
+class Pipeline(ConfigPart):
     """How long instructions take, in cycles (section 2)."""
 
     divide: Number = Number(34, 1, _TICKS, "cycles for which a division holds its hart")
@@ -90,7 +90,7 @@ class Pipeline(Part):
 
 
 @dataclass(frozen=True)
-class Cache(Part):
+class Cache(ConfigPart):
     """A first-level cache of each core, such as ``Cache("16KiB", ways=4)``."""
 
     size: Size = Size("16KiB", "64B", "4MiB", "bytes")
@@ -104,7 +104,7 @@ class Cache(Part):
 
 
 @dataclass(frozen=True)
-class L2(Part):
+class L2(ConfigPart):
     """A second-level cache that all cores share."""
 
     size: Size = Size("256KiB", "64B", "64MiB", "bytes")
@@ -123,7 +123,7 @@ def _check_sets(size: int, ways: int, line: int) -> None:
 
 
 @dataclass(frozen=True)
-class Tlb(Part):
+class Tlb(ConfigPart):
     """The micro-TLB of each hart."""
 
     entries: Number = Number(16, 0, 256, "pages that it holds; 0: no micro-TLB")
@@ -132,7 +132,7 @@ class Tlb(Part):
 
 
 @dataclass(frozen=True)
-class Bus(Part):
+class Bus(ConfigPart):
     """The bus that all cores share."""
 
     line: Number = Number(4, 1, _TICKS, "ticks for which a line occupies it")
@@ -140,7 +140,7 @@ class Bus(Part):
 
 
 @dataclass(frozen=True)
-class Memory(Part):
+class MemoryConfig(ConfigPart):
     """The memories beside the caches."""
 
     ram: Size = Size("16MiB", "64KiB", "1GiB", "bytes of RAM, at 0x8000_0000")
@@ -149,21 +149,21 @@ class Memory(Part):
 
 
 @dataclass(frozen=True)
-class Progress(Part):
+class ProgressUnitConfig(ConfigPart):
     """The progress unit."""
 
     switch: Number = Number(16, 1, _TICKS, "cycles of a write to hwblock")
 
 
 @dataclass(frozen=True)
-class Profile(Part):
+class ProfileConfig(ConfigPart):
     """The profile buffers."""
 
     authorise: Number = Number(40, 1, _TICKS, "cycles of a write to hwauth")
 
 
 @dataclass(frozen=True)
-class Trigger(Part):
+class Trigger(ConfigPart):
     """A trigger block: what it looks for, how often it must find it, and in which states of the sequencer it looks."""
 
     first: Number = Number(None, 0, 0xFFFF_FFFF, "address", base=16)
@@ -186,7 +186,7 @@ class Trigger(Part):
 
 
 @dataclass(frozen=True)
-class Move(Part):
+class SequencerMove(ConfigPart):
     """A transition of the sequencer."""
 
     state: Number = Number(None, 0, 2, "the state that it leaves")
@@ -200,7 +200,7 @@ class Move(Part):
 
 
 @dataclass(frozen=True)
-class Action(Part):
+class Action(ConfigPart):
     """The actions on entering a state of the sequencer."""
 
     state: Number = Number(None, 0, 2, "the state that is entered")
@@ -216,7 +216,7 @@ class Action(Part):
 
 
 @dataclass(frozen=True)
-class Trace(Part):
+class TraceUnitConfig(ConfigPart):
     """The trace unit of each core (section 9)."""
 
     enabled: Switch = Switch(False, "whether there is a trace unit")
@@ -235,7 +235,7 @@ class Trace(Part):
     profiled: Number = Number(7, 0, 7, "states of the sequencer in which the profile counts, a bit each")
     counted: Number = Number(0xFF, 0, 0xFF, "harts of each core that the profile counts, a bit each", base=16)
     triggers: tuple[Trigger, ...] = ()
-    moves: tuple[Move, ...] = ()
+    moves: tuple[SequencerMove, ...] = ()
     actions: tuple[Action, ...] = ()
 
     def __post_init__(self) -> None:
@@ -259,14 +259,14 @@ class Trace(Part):
 
 
 @dataclass(frozen=True)
-class Timer(Part):
+class Timer(ConfigPart):
     """The timer of the CLINT."""
 
     divider: Number = Number(1, 1, _TICKS, "ticks of one count of mtime")
 
 
 @dataclass(frozen=True)
-class Script(Part):
+class Script(ConfigPart):
     """Text that the UART receives: the first byte at tick ``at``, then a byte every ``uart.every`` ticks."""
 
     at: Number = Number(None, 0, _LATEST, "tick of the first byte")
@@ -274,7 +274,7 @@ class Script(Part):
 
 
 @dataclass(frozen=True)
-class Uart(Part):
+class Uart(ConfigPart):
     """The UART and what it receives: from a file, by a script, or both."""
 
     tick: Number = Number(200, 1, 1_000_000_000, "ticks to send a byte")
@@ -295,7 +295,7 @@ class Uart(Part):
 
 
 @dataclass(frozen=True)
-class Block(Part):
+class BlockDevice(ConfigPart):
     """The block device."""
 
     image: Path = Path("file with its contents")
@@ -318,7 +318,7 @@ class Block(Part):
 
 
 @dataclass(frozen=True)
-class Interrupt(Part):
+class ExternalInterrupt(ConfigPart):
     """An external interrupt line that is raised ``count`` times, every ``every`` ticks from ``at`` on."""
 
     source: Number = Number(None, 4, 31, "line of the PLIC")
@@ -333,7 +333,7 @@ class Interrupt(Part):
 
 
 @dataclass(frozen=True)
-class Smi(Part):
+class Smi(ConfigPart):
     """System-management interrupts, which stop all cores."""
 
     at: Number = Number(0, 0, _LATEST, "tick of the first one")
@@ -347,7 +347,7 @@ class Smi(Part):
 
 
 @dataclass(frozen=True)
-class Power(Part):
+class PowerConfig(ConfigPart):
     """Sleep states and clocks (section 8)."""
 
     c1: Number = Number(2, 0, _TICKS, "ticks to wake from C1")
@@ -357,7 +357,7 @@ class Power(Part):
 
 
 @dataclass(frozen=True)
-class Range(Part):
+class Range(ConfigPart):
     """Instruction addresses whose time is a state of its own, given by ``start`` and ``end`` or by a ``symbol``."""
 
     name: Text = Text(
@@ -381,7 +381,7 @@ class Range(Part):
 
 
 @dataclass(frozen=True)
-class Config(Part):
+class Config(ConfigPart):
     """The configuration of a whole machine: ``Config.of(cores=2, threads=6, l1d=Cache("16KiB", ways=4))``."""
 
     cores: Number = Number(1, 1, 16, "number of cores")
@@ -394,16 +394,16 @@ class Config(Part):
     tlb: Tlb = Tlb()
     l2: L2 | None = None
     bus: Bus = Bus()
-    memory: Memory = Memory()
-    progress: Progress = Progress()
-    profile: Profile = Profile()
-    trace: Trace = Trace()
+    memory: MemoryConfig = MemoryConfig()
+    progress: ProgressUnitConfig = ProgressUnitConfig()
+    profile: ProfileConfig = ProfileConfig()
+    trace: TraceUnitConfig = TraceUnitConfig()
     timer: Timer = Timer()
     uart: Uart = Uart()
-    block: Block = Block()
-    power: Power = Power()
+    block: BlockDevice = BlockDevice()
+    power: PowerConfig = PowerConfig()
     smi: Smi = Smi()
-    interrupts: tuple[Interrupt, ...] = ()
+    interrupts: tuple[ExternalInterrupt, ...] = ()
     ranges: tuple[Range, ...] = ()
 
     def __post_init__(self) -> None:
@@ -476,29 +476,29 @@ class Config(Part):
 
 
 # The types of the tables and of the lists of tables in a configuration.
-_TABLES: Mapping[str, type[Part]] = {
+_TABLES: Mapping[str, type[ConfigPart]] = {
     "pipeline": Pipeline,
     "l1i": Cache,
     "l1d": Cache,
     "tlb": Tlb,
     "l2": L2,
     "bus": Bus,
-    "memory": Memory,
-    "progress": Progress,
-    "profile": Profile,
-    "trace": Trace,
+    "memory": MemoryConfig,
+    "progress": ProgressUnitConfig,
+    "profile": ProfileConfig,
+    "trace": TraceUnitConfig,
     "timer": Timer,
     "uart": Uart,
-    "block": Block,
-    "power": Power,
+    "block": BlockDevice,
+    "power": PowerConfig,
     "smi": Smi,
 }
-_LISTS: Mapping[str, type[Part]] = {
-    "interrupts": Interrupt,
+_LISTS: Mapping[str, type[ConfigPart]] = {
+    "interrupts": ExternalInterrupt,
     "ranges": Range,
     "script": Script,
     "triggers": Trigger,
-    "moves": Move,
+    "moves": SequencerMove,
     "actions": Action,
 }
 _LIST_NAMES = {
@@ -517,10 +517,10 @@ _NONE = {
     "trace.actions": "nothing done in its states: [[trace.actions]]",
 }
 """For each part that is absent by default, what its absence means, and the table that adds it."""
-_P = TypeVar("_P", bound=Part)
+_P = TypeVar("_P", bound=ConfigPart)
 
 
-def _check_parts(part: Part, path: str) -> None:
+def _check_parts(part: ConfigPart, path: str) -> None:
     """Check the types of the parts of a part, and turn lists of parts into tuples."""
     for field in fields(part):  # type: ignore[arg-type]
         value = getattr(part, field.name)
@@ -535,7 +535,7 @@ def _check_parts(part: Part, path: str) -> None:
                 refuse(path + field.name, value, f"a {kind.__name__}")
 
 
-def _check_keys(kind: type[Part], found: Mapping[str, Any], path: str) -> None:
+def _check_keys(kind: type[ConfigPart], found: Mapping[str, Any], path: str) -> None:
     known = [field.name for field in fields(kind)]  # type: ignore[arg-type]
     for key in found:
         if key not in known:
@@ -580,7 +580,7 @@ def _table(kind: type[_P], found: object, name: str, folder: str) -> _P:
         raise error.within(name) from None
 
 
-def _needed(kind: type[Part]) -> str:
+def _needed(kind: type[ConfigPart]) -> str:
     return " and ".join(field.name for field in fields(kind) if field.default is MISSING)  # type: ignore[arg-type]
 
 
@@ -606,7 +606,7 @@ def _written(config: Config) -> Iterator[str]:
             yield from ["", f"[[{name}]]", *_lines(part, *(_left_out(part) if isinstance(part, Range) else ()))]
 
 
-def _lines(part: Part, *left_out: str) -> Iterator[str]:
+def _lines(part: ConfigPart, *left_out: str) -> Iterator[str]:
     for field in fields(part):  # type: ignore[arg-type]
         described = part.describe(field.name)
         if described is None or field.name in left_out:

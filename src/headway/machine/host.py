@@ -1,7 +1,7 @@
 """The services of the host to a program: HTIF calls through ``tohost``, and semihosting operations.
 
-Every address from a program is untrusted. Only `Memory` reads and writes it, and refuses an address outside. Time is
-the machine's and never the host's, so that two runs are the same.
+Every address from a program is untrusted. Only `HostMemory` reads and writes it, and refuses an address outside.
+Time is the machine's and never the host's, so that two runs are the same.
 
 Sources: riscv-isa-sim, fesvr/htif.cc and syscall.cc; "Semihosting for AArch32 and AArch64", Arm, version 2.0, with the
 numbers and the 32-bit blocks that "RISC-V Semihosting" 1.0 takes from there.
@@ -18,7 +18,7 @@ from headway.errors import HeadwayError
 from .config import RAM
 from .console import Console
 
-__all__ = ["TICKS_PER_SECOND", "Host", "Memory"]
+__all__ = ["TICKS_PER_SECOND", "Host", "HostMemory"]
 
 TICKS_PER_SECOND = 100_000_000
 """The clock rate that programs are told when they ask for time in seconds."""
@@ -34,7 +34,7 @@ _FEATURE_FILE = b"SHFB\x03"
 _LONGEST_NAME = 256
 
 
-class Memory(Protocol):
+class HostMemory(Protocol):
     """The machine's memory. Both methods raise ValueError for an address outside it."""
 
     def read(self, address: int, size: int) -> bytes:
@@ -49,7 +49,7 @@ class Memory(Protocol):
 class _Guarded:
     """A memory that accepts addresses of any size. An address of more than 32 bits is outside."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: HostMemory) -> None:
         self._memory = memory
 
     def read(self, address: int, size: int) -> bytes:
@@ -67,7 +67,7 @@ class Host:
     """The host of one run. ``free`` is the first address after the program, ``top`` the first after the RAM."""
 
     def __init__(
-        self, memory: Memory, console: Console, *, arguments: Sequence[str] = (), free: int = RAM, top: int = RAM
+        self, memory: HostMemory, console: Console, *, arguments: Sequence[str] = (), free: int = RAM, top: int = RAM
     ) -> None:
         self._memory, self._console = _Guarded(memory), console
         self._command = " ".join(arguments).encode("utf-8", "surrogateescape")

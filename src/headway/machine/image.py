@@ -2,7 +2,7 @@
 
 The file is untrusted. pyelftools reads headers and sections after `_check_header` has found that their counts fit the
 file; symbol tables are unpacked as a whole. Each error is one sentence (`ImageError`). Segments that pass
-`Image.check` lie in the memory that the machine has.
+`MachineImage.check` lie in the memory that the machine has.
 
 Source of the format: the ELF gABI, and "RISC-V ELF psABI" for e_flags.
 """
@@ -26,7 +26,7 @@ from headway.files import read_file
 from .config import RAM, TCM, Config
 from .fields import shown
 
-__all__ = ["Image", "ImageError", "Names", "Segment"]
+__all__ = ["ImageError", "LoadSegment", "MachineImage", "NumberNames"]
 
 _MAX_FILE = 1 << 30
 _MAX_SEGMENTS = 256
@@ -54,7 +54,7 @@ class ImageError(HeadwayError):
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class LoadSegment:
     """Bytes to load at ``address``. They take ``size`` bytes of memory; the memory after ``data`` is 0."""
 
     address: int
@@ -68,7 +68,7 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class NumberNames:
     """The names that a program gives to numbers, by defining symbols such as ``headway_call_7_sleep``."""
 
     calls: Mapping[int, str] = field(default_factory=dict)
@@ -78,28 +78,28 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
+class MachineImage:
     """A program for the machine. Every address has 32 bits."""
 
     name: str
     """The name of the program in messages."""
     entry: int
-    segments: tuple[Segment, ...]
+    segments: tuple[LoadSegment, ...]
     """Ordered by address, without overlap."""
     tohost: int | None = None
     fromhost: int | None = None
-    names: Names = Names()
+    names: NumberNames = NumberNames()
     functions: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """For each function by name, its first address and the address after its last."""
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Image:
+    def load(cls, path: str | os.PathLike[str]) -> MachineImage:
         """Read an image from a file. Raises ImageError, and HeadwayError if the file cannot be read."""
         name = os.fspath(path)
         return cls.of(read_file(name, "an ELF file for RV32", _MAX_FILE), name)
 
     @classmethod
-    def of(cls, data: bytes, name: str = "the program") -> Image:
+    def of(cls, data: bytes, name: str = "the program") -> MachineImage:
         """Read an image from the bytes of an ELF file; ``name`` is its name in messages. Raises ImageError."""
         shown_name = ascii(name)[1:-1]
         try:
@@ -136,7 +136,7 @@ class Image:
         return max((segment.end for segment in self.segments if segment.address >= RAM), default=RAM)
 
 
-def _image(data: bytes, name: str) -> Image:
+def _image(data: bytes, name: str) -> MachineImage:
     entry = _check_header(data, name)
     elf = ELFFile(cast(IO[bytes], io.BytesIO(data)))
     segments = _segments(elf, data, name)
@@ -157,11 +157,11 @@ def _image(data: bytes, name: str) -> Image:
         found = _NAMED.fullmatch(symbol)
         if found and int(found[2]) <= _MAX_NUMBER[found[1]]:
             named[found[1]].setdefault(int(found[2]), _WORD.sub("_", found[3])[:64])
-    names = Names(named["call"], named["tag"], named["poll"], named["wait"])
+    names = NumberNames(named["call"], named["tag"], named["poll"], named["wait"])
     for symbol, address in places.items():
         if address % 8:
             raise ImageError(f"{name} has its symbol {symbol} at {address:#x}: align it to 8 bytes")
-    return Image(name, entry, segments, places.get("tohost"), places.get("fromhost"), names, functions)
+    return MachineImage(name, entry, segments, places.get("tohost"), places.get("fromhost"), names, functions)
 
 
 def _check_header(data: bytes, name: str) -> int:
@@ -203,7 +203,7 @@ def _check_header(data: bytes, name: str) -> int:
     return cast(int, entry)
 
 
-def _segments(elf: ELFFile, data: bytes, name: str) -> tuple[Segment, ...]:
+def _segments(elf: ELFFile, data: bytes, name: str) -> tuple[LoadSegment, ...]:
     found = []
     for index in range(elf.num_segments()):
         header = elf.get_segment(index).header
@@ -222,7 +222,7 @@ def _segments(elf: ELFFile, data: bytes, name: str) -> tuple[Segment, ...]:
             raise ImageError(f"{name} is cut off: the segment at {address:#x} lies beyond its end")
         if address + size > 1 << 32:
             raise ImageError(f"{name} has a segment at {address:#x} that ends beyond the last address: link it again")
-        found.append(Segment(address, data[offset : offset + stored], size))
+        found.append(LoadSegment(address, data[offset : offset + stored], size))
     found.sort(key=lambda segment: segment.address)
     for before, after in pairwise(found):
         if after.address < before.end:

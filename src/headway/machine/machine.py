@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 from headway.errors import HeadwayError
 from headway.extras import explained
 from headway.model import Cell, Ledger
-from headway.trace.threads.container import Shape, Writer, digest_of
+from headway.trace.threads.container import MachineShape, TraceFileWriter, digest_of
 
 from .config import RAM, TCM, Config
 from .console import MAX_KEPT, Console
 from .fields import shown
 from .host import Host
-from .image import Image
+from .image import MachineImage
 from .ledger import ledger_of
 from .states import name_states
 
 if TYPE_CHECKING:
-    from ._processor import Processor
+    from ._processor import MachineProcessor
 
 __all__ = ["Machine", "Result"]
 
@@ -88,7 +88,7 @@ class Machine:
 
     def run(
         self,
-        program: str | os.PathLike[str] | bytes | Image,
+        program: str | os.PathLike[str] | bytes | MachineImage,
         *,
         max_cycles: int | None = None,
         input: BinaryIO | None = None,
@@ -98,7 +98,9 @@ class Machine:
         progress: Progress | None = None,
         trace: BinaryIO | None = None,
     ) -> Result:
-        """Run a program (the path of an ELF file, its bytes, or an `Image`) to its end, or for ``max_cycles`` ticks.
+        """Run a program to its end, or for ``max_cycles`` ticks.
+
+        ``program`` is the path of an ELF file, its bytes, or a `MachineImage`.
 
         ``input`` is the stream that the program reads by semihosting. ``output`` receives what the UART sends and what
         the program writes to its host, as it comes; ``errors`` receives what the program writes to descriptor 2.
@@ -118,7 +120,7 @@ class Machine:
         processor = _processor(config)
         for segment in image.segments:
             processor.write(segment.address, segment.data)
-        traced = None if trace is None else Writer(trace, _shape(config, image))
+        traced = None if trace is None else TraceFileWriter(trace, _shape(config, image))
         run = _Run(processor, config, image, Console(input, output, errors), arguments, traced)
         run.go(_LATEST if max_cycles is None else max_cycles, progress)
         run.end_trace()
@@ -132,12 +134,12 @@ class _Run:
 
     def __init__(
         self,
-        processor: Processor,
+        processor: MachineProcessor,
         config: Config,
-        image: Image,
+        image: MachineImage,
         console: Console,
         arguments: Sequence[str],
-        traced: Writer | None,
+        traced: TraceFileWriter | None,
     ) -> None:
         self._processor, self._config, self._image, self._console = processor, config, image, console
         self._traced = traced
@@ -257,18 +259,18 @@ def _canonical(states: Mapping[str, Cell]) -> list[object]:
     ]
 
 
-def _image_of(program: object) -> Image:
-    if isinstance(program, Image):
+def _image_of(program: object) -> MachineImage:
+    if isinstance(program, MachineImage):
         return program
     if isinstance(program, (bytes, bytearray, memoryview)):
-        return Image.of(bytes(program))
+        return MachineImage.of(bytes(program))
     if isinstance(program, (str, os.PathLike)):
-        return Image.load(program)
+        return MachineImage.load(program)
     raise HeadwayError(f"the program is {shown(program)}: give the path of an ELF file, or its bytes")
 
 
-def _shape(config: Config, image: Image) -> Shape:
-    return Shape(
+def _shape(config: Config, image: MachineImage) -> MachineShape:
+    return MachineShape(
         cores=config.cores,
         threads=config.threads,
         strict=config.issue == "strict",
@@ -279,7 +281,7 @@ def _shape(config: Config, image: Image) -> Shape:
     )
 
 
-def _resolved(config: Config, image: Image) -> Config:
+def _resolved(config: Config, image: MachineImage) -> Config:
     """Return the configuration with the ranges' symbols replaced by the addresses of these functions."""
     ranges = []
     for number, part in enumerate(config.ranges):
@@ -294,16 +296,16 @@ def _resolved(config: Config, image: Image) -> Config:
     return replace(config, ranges=tuple(ranges))
 
 
-def _processor(config: Config) -> Processor:
+def _processor(config: Config) -> MachineProcessor:
     try:
-        from ._processor import Processor
+        from ._processor import MachineProcessor
     except ImportError as error:
         left_out = explained(error) if isinstance(error, ModuleNotFoundError) else None
         raise left_out or HeadwayError(
             f"the machine's compiled part cannot be loaded ({error}): install headway again, with a C compiler"
         ) from None
     try:
-        return Processor(config)
+        return MachineProcessor(config)
     except MemoryError:
         raise HeadwayError("there is not enough memory for this machine: give it less memory.ram") from None
 

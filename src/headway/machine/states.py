@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from .config import Range
-from .image import Names
+from .image import NumberNames
 
 __all__ = ["IDLE", "SMI", "name_states"]
 
@@ -46,7 +46,7 @@ _FIXED = {
 _PREFIXES = {"effective": "user", "noneffective": "noneffective", "poll": "poll"}
 
 
-def name_states(names: Names, ranges: Sequence[Range] = ()) -> Mapping[int, str]:
+def name_states(names: NumberNames, ranges: Sequence[Range] = ()) -> Mapping[int, str]:
     """Return the name of each of the 256 state numbers; a number that is no state is ``unknown.N``.
 
     Several numbers may share a name. A tag and a range with the same name are one state, for example.

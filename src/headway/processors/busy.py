@@ -22,7 +22,7 @@ from headway.linux.sources.choose import begun_exact
 from headway.linux.sources.ebpf import BpfSource
 from headway.model import Cell, Quality
 
-from .power import Power, growth
+from .power import ProcessorPower, growth
 
 __all__ = ["BpfBusy", "Busy", "KernelBusy", "Ticks", "divide", "parse_stat", "start_busy", "virtual"]
 
@@ -53,7 +53,7 @@ class Busy(Protocol):
         """Release everything."""
 
 
-def start_busy(cpus: Sequence[int], power: Power, prefer: str | None = None) -> tuple[Busy, str]:
+def start_busy(cpus: Sequence[int], power: ProcessorPower, prefer: str | None = None) -> tuple[Busy, str]:
     """Return the best account, started, and why it is not the exact one (empty if it is).
 
     ``prefer``: use only ``bpf`` or only ``proc``. Raises HeadwayError if that is not possible.
@@ -189,7 +189,7 @@ def divide(before: Ticks, after: Ticks, span: int, tick: int, idle: int | None) 
 class KernelBusy:
     """The account of processors that the kernel gives to every user."""
 
-    def __init__(self, cpus: Collection[int], power: Power, stat: Path = Path("/proc/stat")) -> None:
+    def __init__(self, cpus: Collection[int], power: ProcessorPower, stat: Path = Path("/proc/stat")) -> None:
         self._cpus, self._power, self._stat = cpus, power, stat
         self._tick = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
         measured = bool(power.names) and all(power.idle(cpu) is not None for cpu in cpus)

@@ -16,10 +16,10 @@ from . import disturbance
 from ._meeting import clock, sleep_until
 from .busy import Busy, start_busy
 from .frequency import Counter, Frequency, by_chain, by_counter, find_counter, smi_of
-from .power import Power, growth, since
+from .power import ProcessorPower, growth, since
 from .readings import Readings, Round
 
-__all__ = ["Observer", "choose", "clock", "sleep_until"]
+__all__ = ["ProcessorObserver", "choose", "clock", "sleep_until"]
 
 SETTLED = 20_000
 """ns after a snapshot by which every handler knows of it (`Memory.snapshot`)."""
@@ -61,7 +61,7 @@ def choose(wanted: Sequence[int] | None) -> tuple[int, ...]:
     return tuple(sorted(wanted)) if wanted is not None else on
 
 
-class Observer:
+class ProcessorObserver:
     """Reads several processors at the same moment, repeatedly. Call `begin` once, then `sample`, and always `close`.
 
     ``source``: ``bpf`` or ``proc``; None: the best. ``probe``: time a chain of instructions if no counter of cycles is
@@ -77,7 +77,7 @@ class Observer:
         self.why_not_exact = ""
         self._prefer, self._probe, self._fifo = source, probe, fifo
         self._busy: Busy | None = None
-        self._power: Power | None = None
+        self._power: ProcessorPower | None = None
         self._counter: Counter | None = None
         self._readings: Readings | None = None
         self._before: dict[int, _Reading] = {}
@@ -96,7 +96,7 @@ class Observer:
 
     def begin(self) -> None:
         """Start measuring, and take the first reading. Raises HeadwayError if nothing can be measured."""
-        self._power = Power(self.cpus)
+        self._power = ProcessorPower(self.cpus)
         self._busy, self.why_not_exact = start_busy(self.cpus, self._power, self._prefer)
         self._counter, _ = find_counter(self.cpus)
         self._readings = Readings(self.cpus, self._counter, chain=self._counter is None and self._probe)

@@ -12,13 +12,13 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["Power", "growth", "since"]
+__all__ = ["ProcessorPower", "growth", "since"]
 
 _FOLDER = Path("/sys/devices/system/cpu")
 _THROTTLES = ("core_throttle_count", "package_throttle_count")
 
 
-class Power:
+class ProcessorPower:
     """The idle states and throttle counts of some processors."""
 
     def __init__(self, cpus: Iterable[int], folder: Path = _FOLDER) -> None:

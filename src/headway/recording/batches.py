@@ -22,7 +22,7 @@ from .format import part_name
 
 if TYPE_CHECKING:
     from .contents import Contents
-    from .parts import Part
+    from .parts import TransitionsPart
 
 __all__ = ["Chosen", "batches"]
 
@@ -84,7 +84,7 @@ def batches(recording: Contents, chosen: Chosen | None = None) -> Iterator[Batch
     yield Batch(whole.end, whole.end, _chosen(rest, None, window), (), (), {**known, **recording.losses()})
 
 
-def _begins_before(recording: Contents, part: Part, time: int) -> bool:
+def _begins_before(recording: Contents, part: TransitionsPart, time: int) -> bool:
     """Return whether a part has rows that begin before ``time``."""
     for _, table in recording.by_part("transitions", ["time"], [part]):
         return bool(len(table)) and pc.min(table.column("time")).as_py() < time

@@ -16,7 +16,7 @@ from headway.model import OpenState, ThreadSeen, Window
 from .clock import Anchor
 from .document import MAX_BYTES, Document, parse
 from .format import DOCUMENT, part_name
-from .parts import Damage, Folder, Part
+from .parts import Damage, Folder, TransitionsPart
 
 __all__ = ["Contents"]
 
@@ -44,7 +44,7 @@ class Contents:
             self.document = self._read_document(words)
             self.damaged: dict[str, str] = {}
             """File name -> why the file is missing or cannot be used. Nothing of these files is in any result."""
-            self.parts: tuple[Part, ...] = tuple(self._find_parts())
+            self.parts: tuple[TransitionsPart, ...] = tuple(self._find_parts())
             """The complete parts, in the order of time."""
         except BaseException:
             self._folder.close()
@@ -63,7 +63,7 @@ class Contents:
             ) from None
         return parse(data, self.path)
 
-    def _find_parts(self) -> Iterator[Part]:
+    def _find_parts(self) -> Iterator[TransitionsPart]:
         numbers = self._folder.numbers("transitions")
         expected = self.document.dropped_parts
         if numbers and self.document.limited and not self.closed:
@@ -137,8 +137,8 @@ class Contents:
             yield found
 
     def by_part(
-        self, table: str, columns: Sequence[str] | None = None, parts: Sequence[Part] | None = None
-    ) -> Iterator[tuple[Part, pa.Table]]:
+        self, table: str, columns: Sequence[str] | None = None, parts: Sequence[TransitionsPart] | None = None
+    ) -> Iterator[tuple[TransitionsPart, pa.Table]]:
         """Yield (part, table) like `tables`, for all parts or the given ones."""
         for part in self.parts if parts is None else parts:
             name = f"{table}/{part_name(part.number)}"

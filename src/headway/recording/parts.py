@@ -21,7 +21,7 @@ from headway.values import LARGEST
 from .clock import Anchor
 from .format import ANCHOR, BESIDE, FROM, LAST, PART, ROWS, SCHEMAS, UNTIL, part_number
 
-__all__ = ["Damage", "Folder", "Part"]
+__all__ = ["Damage", "Folder", "TransitionsPart"]
 
 MAX_ROWS = 1 << 23
 """The largest number of rows of a part."""
@@ -41,7 +41,7 @@ class Damage(ValueError):  # noqa: N818
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TransitionsPart:
     """What a part of ``transitions`` says in its metadata."""
 
     number: int
@@ -100,7 +100,7 @@ class Folder:
             os.close(fd)
         return sorted(found)
 
-    def part(self, name: str, number: int) -> Part:
+    def part(self, name: str, number: int) -> TransitionsPart:
         """Return the metadata of a part of ``transitions``. Raises FileNotFoundError and Damage."""
         with _File(self._fd, "transitions", name) as file:
             values = {key: file.integer(key) for key in (PART, FROM, UNTIL, ROWS)}
@@ -116,7 +116,9 @@ class Folder:
                 monotonic, realtime, uncertainty = (int(word) for word in file.text(ANCHOR).split())
                 if 0 <= min(monotonic, realtime, uncertainty) <= max(monotonic, realtime, uncertainty) < LARGEST:
                     anchor = Anchor(monotonic, realtime, uncertainty)
-            return Part(number, values[FROM], values[UNTIL], file.rows, beside, anchor, last=file.text(LAST) == "1")
+            return TransitionsPart(
+                number, values[FROM], values[UNTIL], file.rows, beside, anchor, last=file.text(LAST) == "1"
+            )
 
     def table(self, table: str, name: str, number: int, columns: Sequence[str] | None = None) -> pa.Table:
         """Return columns of a part, in the types and order of the format. Raises FileNotFoundError and Damage."""

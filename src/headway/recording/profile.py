@@ -25,7 +25,7 @@ from .format import FRAMES, SAMPLES, STACKS, part_name
 from .parts import Damage
 from .reader import Recording
 from .tables import columns_table
-from .writer import Writer
+from .writer import RecordingWriter
 
 __all__ = ["has_profile", "open_profile", "profile_settings", "write_profile"]
 
@@ -39,7 +39,7 @@ def profile_settings(period: int) -> Mapping[str, Any]:
     return {"profile": {"period": period}}
 
 
-def write_profile(writer: Writer, profile: Profile) -> None:
+def write_profile(writer: RecordingWriter, profile: Profile) -> None:
     """Write a profile into an empty recording and close it. Raises HeadwayError."""
     writer.put("frames", _frames_table(profile.frames))
     writer.put("stacks", _stacks_table(profile.stacks))

@@ -1,7 +1,7 @@
 """Writing a recording while it runs: batches are collected into parts, and each part is written when it is due.
 
 A thread of its own encodes and writes, so that the disk does not delay the reading of the source. When that thread is
-two parts behind, `Writer.add` waits. The files of a part get their names when they are complete, and that of
+two parts behind, `RecordingWriter.add` waits. The files of a part get their names when they are complete, and that of
 ``transitions`` is the last. So a reader sees only whole parts, at any moment and however recording ended.
 """
 
@@ -27,7 +27,7 @@ from .parquet import encode
 from .tables import losses_table, open_table, processors_table, states_table, threads_table, transitions_table
 from .target import Target
 
-__all__ = ["ROWS_OF_A_PART", "SECONDS_OF_A_PART", "Writer"]
+__all__ = ["ROWS_OF_A_PART", "SECONDS_OF_A_PART", "RecordingWriter"]
 
 ROWS_OF_A_PART = 1 << 20
 SECONDS_OF_A_PART = 2.0
@@ -62,7 +62,7 @@ class _Part:
     """The source's own ledger, in the last part only."""
 
 
-class Writer:
+class RecordingWriter:
     """The writer of one recording. It must not be used from several threads.
 
     Call `add` with batches in the order of time. Their arrays are kept until they are written and must not change. Call

@@ -15,7 +15,7 @@ import socket
 import time
 from contextlib import suppress
 
-from headway.views.metrics.totals import Snapshot
+from headway.views.metrics.totals import TotalsSnapshot
 
 __all__ = ["Feed", "hand_over"]
 
@@ -28,7 +28,7 @@ LONGEST = 10.0
 _ASK = b"?"
 
 
-def hand_over(channel: socket.socket, snapshot: Snapshot) -> bool:
+def hand_over(channel: socket.socket, snapshot: TotalsSnapshot) -> bool:
     """Send a reading to the other side of the channel. Return False if it is gone, or takes none now."""
     memory = os.memfd_create("headway-reading")
     try:
@@ -49,8 +49,8 @@ class Feed:
         """``interval``: seconds."""
         self._channel, self._interval = channel, interval
         channel.setblocking(False)
-        self._now: Snapshot | None = None
-        self._before: Snapshot | None = None
+        self._now: TotalsSnapshot | None = None
+        self._before: TotalsSnapshot | None = None
         self._received = 0.0
         self._asked = False
         self._news = asyncio.Event()
@@ -80,7 +80,7 @@ class Feed:
             took += (self._now.cost.cpu - self._before.cost.cpu) / 1e9
         self.period = max(self._interval, min(took / SHARE, LONGEST))
 
-    async def latest(self) -> tuple[Snapshot, Snapshot | None] | None:
+    async def latest(self) -> tuple[TotalsSnapshot, TotalsSnapshot | None] | None:
         """Return a reading that is not older than two periods, and the one before it; None: there is none."""
         age = time.monotonic() - self._received
         if self.ended.is_set():
@@ -118,7 +118,7 @@ class Feed:
             start = time.thread_time()
             with open(fd, "rb") as stream:
                 stream.seek(0)
-                self._before, self._now = self._now, Snapshot.unpack(stream.read())
+                self._before, self._now = self._now, TotalsSnapshot.unpack(stream.read())
             self._received, self._spent = time.monotonic(), time.thread_time() - start
             self._pace()
         self._asked = False

@@ -19,7 +19,7 @@ from http import HTTPStatus
 
 import h11
 
-__all__ = ["Answer", "Limits", "Request", "Server"]
+__all__ = ["HttpResponse", "Limits", "Request", "Server"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpResponse:
     """An answer to a request."""
 
     status: HTTPStatus
@@ -59,7 +59,7 @@ class Answer:
     headers: tuple[tuple[str, str], ...] = field(default=())
 
 
-Respond = Callable[[Request], Awaitable[Answer]]
+Respond = Callable[[Request], Awaitable[HttpResponse]]
 _CHUNK = 65_536
 _MAX_KNOWN = 64
 """The largest number of remembered requests, each within the size limit."""
@@ -131,7 +131,7 @@ class Server:
         """Serve one request. Return whether another may follow."""
         self._waiting[writer] = None
         try:
-            request: Request | Answer | None = await self._request(connection, reader, first)
+            request: Request | HttpResponse | None = await self._request(connection, reader, first)
         except TimeoutError:
             request = _plain(HTTPStatus.REQUEST_TIMEOUT, "the request took too long")
         except h11.RemoteProtocolError as error:
@@ -146,7 +146,7 @@ class Server:
             self._waiting.pop(writer, None)
         if request is None:
             return False
-        if isinstance(request, Answer):
+        if isinstance(request, HttpResponse):
             await self._send(connection, writer, request, close=True)
             return False
         if connection.their_state is h11.IDLE:  # the request was found in the table of known ones
@@ -157,7 +157,7 @@ class Server:
 
     async def _request(
         self, connection: h11.Connection, reader: asyncio.StreamReader, first: bool
-    ) -> Request | Answer | None:
+    ) -> Request | HttpResponse | None:
         """Return the next request, or an answer that refuses it; None: the other side sends nothing more.
 
         Raises TimeoutError if a request began and did not end in time, and h11.RemoteProtocolError.
@@ -192,7 +192,7 @@ class Server:
             self._known[whole] = request
         return request
 
-    async def _send_again(self, writer: asyncio.StreamWriter, answer: Answer, *, head: bool) -> None:
+    async def _send_again(self, writer: asyncio.StreamWriter, answer: HttpResponse, *, head: bool) -> None:
         """Send the answer to a known request."""
         data = _head_bytes(answer.status, int(time.time()), len(answer.body), answer.headers)
         body = memoryview(b"" if head else answer.body)
@@ -207,7 +207,7 @@ class Server:
         self,
         connection: h11.Connection,
         writer: asyncio.StreamWriter,
-        answer: Answer,
+        answer: HttpResponse,
         *,
         close: bool = False,
         head: bool = False,
@@ -244,7 +244,7 @@ def _head_bytes(status: HTTPStatus, second: int, length: int, headers: tuple[tup
     return connection.send(_head(status, second, length, headers)) or b""
 
 
-def _plain(status: HTTPStatus, words: str) -> Answer:
+def _plain(status: HTTPStatus, words: str) -> HttpResponse:
     """Return a plain text answer."""
     headers = ("Content-Type", "text/plain; charset=utf-8"), ("X-Content-Type-Options", "nosniff")
-    return Answer(status, f"{words}\n".encode(), headers)
+    return HttpResponse(status, f"{words}\n".encode(), headers)

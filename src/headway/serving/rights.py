@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from headway.errors import HeadwayError
 from headway.linux.options import MeasureOptions, Selection
-from headway.linux.privileges import Capability, User, give_up, permitted, user_named
+from headway.linux.privileges import LinuxCapability, User, give_up, permitted, user_named
 from headway.linux.sources.source import LinuxSource
 
 __all__ = ["reduce_rights", "rights_in_words", "user_to_become"]
@@ -19,7 +19,7 @@ def user_to_become(name: str | None) -> User | None:
     """Return the user to become; None: no other. ``name``: what --user says. Raises HeadwayError."""
     if os.geteuid() == 0:
         user = user_named(name or NOBODY)
-        if not {Capability.SETUID, Capability.SETGID} <= permitted():
+        if not {LinuxCapability.SETUID, LinuxCapability.SETGID} <= permitted():
             raise HeadwayError(
                 f"becoming {user.name} needs CAP_SETUID and CAP_SETGID, which this root user does not have: give it "
                 "both, or start headway as another user"
@@ -32,7 +32,7 @@ def user_to_become(name: str | None) -> User | None:
 
 def reduce_rights(
     source: LinuxSource, user: User | None, selection: Selection, options: MeasureOptions, *, command: bool
-) -> frozenset[Capability]:
+) -> frozenset[LinuxCapability]:
     """Keep the capabilities that measuring still needs, and no others. Return those that are kept.
 
     ``user``: the user to become; ``command``: whether a command is measured, to which signals are passed on.
@@ -41,21 +41,21 @@ def reduce_rights(
 
     keep = set()
     if command:
-        keep.add(Capability.KILL)  # signals are passed on
+        keep.add(LinuxCapability.KILL)  # signals are passed on
     if source.name == "bpf":
-        keep.add(Capability.PERFMON)  # page faults on a processor that was off and comes back
+        keep.add(LinuxCapability.PERFMON)  # page faults on a processor that was off and comes back
         if not source.tells_without_privileges:  # type: ignore[attr-defined]
-            keep.add(Capability.BPF)
+            keep.add(LinuxCapability.BPF)
         if selection.name or selection.cgroup:  # whose regions are to be found when they come to be measured
-            keep |= {Capability.SYS_PTRACE, Capability.DAC_READ_SEARCH}
+            keep |= {LinuxCapability.SYS_PTRACE, LinuxCapability.DAC_READ_SEARCH}
     else:
-        keep |= {Capability.SYS_PTRACE, Capability.DAC_READ_SEARCH}  # what others' threads wait for
+        keep |= {LinuxCapability.SYS_PTRACE, LinuxCapability.DAC_READ_SEARCH}  # what others' threads wait for
         if options.events:
-            keep.add(Capability.PERFMON)
+            keep.add(LinuxCapability.PERFMON)
     return give_up(user, keep & permitted())
 
 
-def rights_in_words(user: User | None, kept: Iterable[Capability]) -> str:
+def rights_in_words(user: User | None, kept: Iterable[LinuxCapability]) -> str:
     """Return which user and which capabilities are left, for a message."""
     who = f"as {user.name}" if user is not None else "as this user"
     names = ", ".join(sorted(f"CAP_{one.name}" for one in kept)) or "no capabilities"

@@ -26,11 +26,11 @@ from http import HTTPStatus
 from importlib.resources import files
 from pathlib import Path
 
-from headway.serving.http import Answer, Request
+from headway.serving.http import HttpResponse, Request
 from headway.views.metrics.families import families
 from headway.views.metrics.live import live, stylesheet
 from headway.views.metrics.openmetrics import CONTENT_TYPE, PLAIN_CONTENT_TYPE, write
-from headway.views.metrics.totals import Cost, Snapshot
+from headway.views.metrics.totals import Cost, TotalsSnapshot
 
 from .feed import Feed
 
@@ -83,7 +83,7 @@ _Form = tuple[str, bool]
 class _Written:
     """A body, the reading that it is of, and when that reading came (s, monotonic)."""
 
-    of: Snapshot
+    of: TotalsSnapshot
     since: float
     body: bytes
 
@@ -105,7 +105,7 @@ class Site:
         self._writing: dict[_Form, asyncio.Task[bytes]] = {}
         self._writer = ThreadPoolExecutor(1)
 
-    async def respond(self, request: Request) -> Answer:
+    async def respond(self, request: Request) -> HttpResponse:
         """Return the answer to a request."""
         path = request.target.partition("?")[0]
         if path == HEALTH and request.method in ("GET", "HEAD"):
@@ -115,7 +115,7 @@ class Site:
             return refused
         if path in _FILES:
             body, sort = _FILES[path]
-            return Answer(HTTPStatus.OK, body, (("Content-Type", sort), *_ALWAYS, *_OF_PAGES))
+            return HttpResponse(HTTPStatus.OK, body, (("Content-Type", sort), *_ALWAYS, *_OF_PAGES))
         if path not in ("/metrics", "/live.json"):
             return _said(HTTPStatus.NOT_FOUND, "there is nothing here: try / or /metrics")
         readings = await self._feed.latest()
@@ -132,15 +132,15 @@ class Site:
         body = await self._body(now, before, (name, packed))
         encoding = (("Content-Encoding", "gzip"),) if packed and body.startswith(_GZIP) else ()
         varies = ("Vary", "Accept, Accept-Encoding")
-        return Answer(HTTPStatus.OK, body, (("Content-Type", sort), varies, *encoding, *_ALWAYS))
+        return HttpResponse(HTTPStatus.OK, body, (("Content-Type", sort), varies, *encoding, *_ALWAYS))
 
-    async def _health(self) -> Answer:
+    async def _health(self) -> HttpResponse:
         """Answer 200 if there is a reading that is not too old, which shows that both processes work."""
         if self._feed.ended.is_set() or await self._feed.latest() is None:
             return _NO_READING
         return _said(HTTPStatus.OK, "healthy")
 
-    async def _body(self, now: Snapshot, before: Snapshot | None, form: _Form) -> bytes:
+    async def _body(self, now: TotalsSnapshot, before: TotalsSnapshot | None, form: _Form) -> bytes:
         """Return the body for a reading, which is written once for all who ask for it.
 
         While it is being written in another thread, requests get the previous body, unless that is too old.
@@ -155,7 +155,7 @@ class Site:
             return written.body
         return await asyncio.shield(writing)
 
-    async def _write(self, now: Snapshot, before: Snapshot | None, form: _Form) -> bytes:
+    async def _write(self, now: TotalsSnapshot, before: TotalsSnapshot | None, form: _Form) -> bytes:
         since = time.monotonic()
         try:
             loop = asyncio.get_running_loop()
@@ -166,7 +166,7 @@ class Site:
         finally:
             del self._writing[form]
 
-    def _text(self, now: Snapshot, before: Snapshot | None, form: _Form) -> tuple[bytes, float]:
+    def _text(self, now: TotalsSnapshot, before: TotalsSnapshot | None, form: _Form) -> tuple[bytes, float]:
         """Return the body, and the processor time in s that it took."""
         start = time.thread_time()
         name, packed = form
@@ -179,7 +179,7 @@ class Site:
             body = gzip.compress(body, _LEVEL, mtime=0)
         return body, time.thread_time() - start
 
-    def _refusal(self, request: Request) -> Answer | None:
+    def _refusal(self, request: Request) -> HttpResponse | None:
         """Return the answer that refuses a request; None: it is not refused."""
         if self._token is None:
             if not _means_this_machine(request.header("host")):
@@ -196,8 +196,10 @@ class Site:
         return None
 
 
-def _said(status: HTTPStatus, words: str, *headers: tuple[str, str]) -> Answer:
-    return Answer(status, f"{words}\n".encode(), (("Content-Type", "text/plain; charset=utf-8"), *headers, *_ALWAYS))
+def _said(status: HTTPStatus, words: str, *headers: tuple[str, str]) -> HttpResponse:
+    return HttpResponse(
+        status, f"{words}\n".encode(), (("Content-Type", "text/plain; charset=utf-8"), *headers, *_ALWAYS)
+    )
 
 
 _NO_READING = _said(HTTPStatus.SERVICE_UNAVAILABLE, "there is no reading, yet or any more", ("Retry-After", "1"))

@@ -12,7 +12,7 @@ from headway.linux.sources.source import RecordingSource, SourceAround
 from headway.model import Ledger, Window
 from headway.recording.clock import boot
 from headway.recording.document import Document
-from headway.recording.writer import Writer
+from headway.recording.writer import RecordingWriter
 
 from .measure import Observation, observe
 
@@ -33,7 +33,9 @@ class Recorder(SourceAround):
 
     _source: RecordingSource
 
-    def __init__(self, source: RecordingSource, writer: Writer, shown: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, source: RecordingSource, writer: RecordingWriter, shown: Callable[[], None] = lambda: None
+    ) -> None:
         """``shown`` is called now and then while recording."""
         super().__init__(source)
         self.error = ""
@@ -92,7 +94,7 @@ class Recorder(SourceAround):
 
 def record(
     make: Callable[[Selection], RecordingSource],
-    writer: Writer,
+    writer: RecordingWriter,
     selection: Selection,
     command: Sequence[str] = (),
     *,

@@ -24,11 +24,11 @@ from headway.model import Quality
 from headway.text import valid
 from headway.values import WrongValueError, integer, no_number, optional, shown, table, text
 
-from .levels import Level, level
-from .progress import Progress
+from .levels import FigureLevel, level
+from .progress import PhaseProgress
 from .record import Record
 
-__all__ = ["FIGURES", "Baseline", "Entry", "Machine", "entry_of"]
+__all__ = ["FIGURES", "Baseline", "BaselineEntry", "MeasuredMachine", "entry_of"]
 
 SCHEMA = "headway.pytest/1"
 FIGURES = ("epi", "rpi", "mpi", "kpi", "iopi", "instructions", "wall")
@@ -40,7 +40,7 @@ _WHAT = "a file that pytest --headway-save has written"
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class MeasuredMachine:
     """The properties of a machine on which figures depend."""
 
     architecture: str
@@ -51,12 +51,12 @@ class Machine:
     python: str
 
     @classmethod
-    def here(cls) -> Machine:
+    def here(cls) -> MeasuredMachine:
         """Return the properties of this machine."""
         python = f"{platform.python_implementation()} {platform.python_version()}"
         return cls(platform.machine(), _processor(), os.cpu_count() or 1, platform.release(), python)
 
-    def unlike(self, other: Machine) -> str:
+    def unlike(self, other: MeasuredMachine) -> str:
         """Return why figures of the other machine cannot be compared with this one's; empty if they can."""
         if self.architecture != other.architecture:
             return f"it is from a machine of another architecture ({shown(other.architecture)})"
@@ -64,7 +64,7 @@ class Machine:
             return f"it is from another processor ({shown(other.processor)}; here it is {shown(self.processor)})"
         return ""
 
-    def changes(self, other: Machine) -> list[str]:
+    def changes(self, other: MeasuredMachine) -> list[str]:
         """Return what else differs and may matter, one clause each."""
         return [
             f"{what} {shown(there)}, here {shown(here)}"
@@ -92,15 +92,15 @@ def _processor() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class BaselineEntry:
     """The figures of a test, or of a block of one, over all rounds."""
 
     unit: str
     quality: Mapping[str, Quality]
     """The quality of the indices, by name."""
-    levels: Mapping[str, Level | None]
+    levels: Mapping[str, FigureLevel | None]
     """The levels of `FIGURES`, by name; None: not available."""
-    blocks: Mapping[str, Entry] = field(default_factory=dict)
+    blocks: Mapping[str, BaselineEntry] = field(default_factory=dict)
 
     def to_document(self) -> dict[str, Any]:
         """Return the entry as plain tables, numbers and words."""
@@ -112,7 +112,7 @@ class Entry:
         }
 
 
-def entry_of(record: Record) -> Entry | None:
+def entry_of(record: Record) -> BaselineEntry | None:
     """Return the figures of a test over its rounds; None if it was never called, or not measured."""
     rounds = record.phases["call"]
     if not rounds:
@@ -121,24 +121,24 @@ def entry_of(record: Record) -> Entry | None:
     return _entry(rounds, blocks)
 
 
-def _entry(rounds: Sequence[Progress], blocks: Mapping[str, Entry]) -> Entry:
+def _entry(rounds: Sequence[PhaseProgress], blocks: Mapping[str, BaselineEntry]) -> BaselineEntry:
     units = {one.unit for one in rounds}
-    levels: dict[str, Level | None] = {}
+    levels: dict[str, FigureLevel | None] = {}
     for name in FIGURES:
         comparable = len(units) == 1 or name in ("instructions", "wall")
         levels[name] = level([getattr(one, name) for one in rounds]) if comparable else None
     quality = {name: reduce(or_, (one.quality[name] for one in rounds)) for name in rounds[0].quality}
-    return Entry(rounds[0].unit, quality, levels, blocks)
+    return BaselineEntry(rounds[0].unit, quality, levels, blocks)
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
     """The figures of the tests of a run, by their node ids."""
 
-    machine: Machine
+    machine: MeasuredMachine
     source: str
     """``bpf`` or ``proc``; both joined by + if workers differed."""
-    tests: Mapping[str, Entry]
+    tests: Mapping[str, BaselineEntry]
     created: str = ""
     """When it was measured, in ISO 8601."""
 
@@ -162,7 +162,7 @@ class Baseline:
         words = {name: text(where, name, _LONGEST) for name in ("architecture", "processor", "kernel", "python")}
         tests = table(document.get("tests"), "tests")
         return cls(
-            Machine(processors=integer(where, "processors", 1), **words),
+            MeasuredMachine(processors=integer(where, "processors", 1), **words),
             text(document, "source", 60),
             {name: _entry_of_document(one, f"the test {shown(name)}") for name, one in tests.items()},
             text(document, "created", 60),
@@ -192,7 +192,7 @@ class Baseline:
 _INDICES = ("rpi", "epi", "mpi", "kpi", "iopi")
 
 
-def _entry_of_document(found: object, name: str, *, outer: bool = True) -> Entry:
+def _entry_of_document(found: object, name: str, *, outer: bool = True) -> BaselineEntry:
     document = table(found, name)
     try:
         unit = text(document, "unit", 10)
@@ -207,7 +207,7 @@ def _entry_of_document(found: object, name: str, *, outer: bool = True) -> Entry
     blocks = {
         block: _entry_of_document(one, f"{name}, block {shown(block)}", outer=False) for block, one in inner.items()
     }
-    return Entry(unit, quality, levels, blocks)
+    return BaselineEntry(unit, quality, levels, blocks)
 
 
 def _quality(found: Mapping[str, Any], index: str) -> Quality:
@@ -218,8 +218,8 @@ def _quality(found: Mapping[str, Any], index: str) -> Quality:
         raise WrongValueError(f"the quality of {index} is {shown(word)}") from None
 
 
-def _level(document: Mapping[str, Any], figure: str) -> Level | None:
+def _level(document: Mapping[str, Any], figure: str) -> FigureLevel | None:
     if document.get(figure) is None:
         return None
     found = table(document[figure], figure)
-    return Level(integer(found, "median", 0), optional(found, "spread"), integer(found, "rounds", 1))
+    return FigureLevel(integer(found, "median", 0), optional(found, "spread"), integer(found, "rounds", 1))

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from .meter import Span
     from .phases import Phases
-    from .progress import Progress
+    from .progress import PhaseProgress
 
 __all__ = ["Block", "Blocks"]
 
@@ -33,7 +33,7 @@ class Block:
 
     def __init__(self, name: str, phases: Phases | None) -> None:
         self.name = name
-        self.progress: Progress | None = None
+        self.progress: PhaseProgress | None = None
         """The figures of the block; None before its end, and if nothing is measured."""
         self.why_not = "pytest was started without --headway" if phases is None else ""
         """Why ``progress`` is None, in words."""

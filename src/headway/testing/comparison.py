@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from headway.model import Quality
 
-from .baseline import Entry
-from .levels import Level
-from .progress import Progress
+from .baseline import BaselineEntry
+from .levels import FigureLevel
+from .progress import PhaseProgress
 
 __all__ = ["Verdict", "compare"]
 
@@ -48,7 +48,7 @@ class Verdict:
         return self.above and self.now - self.before > self.noise
 
 
-def compare(now: Entry, before: Entry | None, threshold: float, floor: Progress | None) -> Verdict:
+def compare(now: BaselineEntry, before: BaselineEntry | None, threshold: float, floor: PhaseProgress | None) -> Verdict:
     """Compare two entries. ``floor`` has the figures of an empty span, if they were measured now.
 
     A difference is significant if it exceeds both spreads together, and the floor.
@@ -64,7 +64,7 @@ def compare(now: Entry, before: Entry | None, threshold: float, floor: Progress 
     return Verdict(figure, a.median, b.median, threshold, noise)
 
 
-def _figure(now: Entry, before: Entry) -> tuple[str, str]:
+def _figure(now: BaselineEntry, before: BaselineEntry) -> tuple[str, str]:
     """Return the figure to compare, or why nothing can be compared."""
     if now.unit != before.unit:
         return "", f"in {now.unit}, the baseline's in {before.unit}"
@@ -75,10 +75,10 @@ def _figure(now: Entry, before: Entry) -> tuple[str, str]:
     return (told or known[::-1])[0], ""
 
 
-def _known(entry: Entry, figure: str) -> bool:
-    found: Level | None = entry.levels.get(figure)
+def _known(entry: BaselineEntry, figure: str) -> bool:
+    found: FigureLevel | None = entry.levels.get(figure)
     return found is not None
 
 
-def _sampled(entry: Entry, figure: str) -> bool:
+def _sampled(entry: BaselineEntry, figure: str) -> bool:
     return entry.quality[figure] is Quality.SAMPLED

@@ -6,14 +6,14 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Level", "level"]
+__all__ = ["FigureLevel", "level"]
 
 SCALE = 1.4826
 """The ratio of standard deviation to median absolute deviation of a normal distribution (1 / Φ⁻¹(3/4))."""
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class FigureLevel:
     """A figure over all rounds, in the figure's unit."""
 
     median: int
@@ -22,11 +22,11 @@ class Level:
     rounds: int
 
 
-def level(values: Sequence[int | None]) -> Level | None:
+def level(values: Sequence[int | None]) -> FigureLevel | None:
     """Return the level of a figure; None if it is not known for every round, or if there are no rounds."""
     known = [value for value in values if value is not None]
     if not known or len(known) < len(values):
         return None
     middle = statistics.median(known)
     away = statistics.median(abs(value - middle) for value in known)
-    return Level(round(middle), round(SCALE * away) if len(known) > 1 else None, len(known))
+    return FigureLevel(round(middle), round(SCALE * away) if len(known) > 1 else None, len(known))

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from headway.errors import HeadwayError
 
-from .progress import Lap, Progress, together
+from .progress import Lap, PhaseProgress, together
 
 __all__ = ["Meter", "Span"]
 
@@ -48,7 +48,7 @@ class Span:
         return [Lap.of_document(json.loads(answer)) for answer in self.answers]
 
     @property
-    def progress(self) -> Progress:
+    def progress(self) -> PhaseProgress:
         """The figures of the span."""
         return together((self.laps, self.wall))
 
@@ -63,7 +63,7 @@ class Meter:
         """Why the source is not eBPF, in words; empty if it is."""
         self.reasons: dict[str, str] = {}
         """Why a figure is not exact, by name."""
-        self.floor: Progress | None = None
+        self.floor: PhaseProgress | None = None
         """The figures of an empty span."""
         self.cost = 0
         """Time that laps took so far, in ns."""
@@ -139,7 +139,7 @@ class Meter:
             self._open.remove(span)
             self.cost += time.monotonic_ns() - until
 
-    def _empty(self) -> Progress:
+    def _empty(self) -> PhaseProgress:
         span = self.open()
         self.close(span)
         return span.progress

@@ -31,13 +31,13 @@ from headway.session.loop import turns
 from .progress import Lap, lap_of
 from .runner import run_time, with_run_time
 
-__all__ = ["Observer", "main"]
+__all__ = ["PhaseObserver", "main"]
 
 NICE = -10
 """The observer's nice value, if it may set it. A test waits for the observer, and busy neighbours would delay it."""
 
 
-class Observer:
+class PhaseObserver:
     """Readings of one process, divided into the threads of the running test and all others.
 
     The source must have begun. All threads that it knows by then are older than any test.
@@ -111,7 +111,7 @@ def main() -> None:
             _answer({"error": str(error)})
             return
         with closing(source):
-            observer = Observer(source, pid)
+            observer = PhaseObserver(source, pid)
             _answer({"source": source.name, "why_not_exact": why, "reasons": observer.reasons})
             for word, *tid in _requests(pidfd, source):
                 lap = observer.test(int(tid[0])) if word == "test" else observer.lap()

@@ -17,7 +17,7 @@ from headway.errors import HeadwayError
 
 from .meter import Meter, Span
 from .options import percent
-from .progress import Progress, together
+from .progress import PhaseProgress, together
 from .record import PHASES, Record, without
 
 __all__ = ["NEVER", "Phases"]
@@ -200,7 +200,7 @@ class Phases:
             self._stop(error)
             return None
 
-    def close(self, span: Span | None) -> Progress | None:
+    def close(self, span: Span | None) -> PhaseProgress | None:
         """End a span and return its figures. Return None if nothing is measured any more."""
         meter = self._meter
         if span is None or meter is None or not meter.here:
@@ -221,7 +221,7 @@ class Phases:
             self._within.add(name)
         return span
 
-    def leave_block(self, name: str, span: Span | None) -> Progress | None:
+    def leave_block(self, name: str, span: Span | None) -> PhaseProgress | None:
         """End a block and return its figures, or None."""
         progress = self.close(span)
         if span is not None:

@@ -26,7 +26,7 @@ from headway.model import (
     kind_of,
 )
 
-__all__ = ["Lap", "Progress", "lap_of", "together"]
+__all__ = ["Lap", "PhaseProgress", "lap_of", "together"]
 
 _NONE: Mapping[Kind, int] = dict.fromkeys(Kind, 0)
 
@@ -132,7 +132,7 @@ def _processor_time(times: Mapping[Kind, int]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class PhaseProgress:
     """The figures of a test, of one of its phases or of a block within it, over all its threads.
 
     Indices are in ``unit``, times in ns. A figure that is not available is None.
@@ -173,7 +173,7 @@ class Progress:
         return {**asdict(self), "quality": {name: quality.value for name, quality in self.quality.items()}}
 
     @classmethod
-    def of_document(cls, found: Mapping[str, Any]) -> Progress:
+    def of_document(cls, found: Mapping[str, Any]) -> PhaseProgress:
         """Return the progress that `to_document` wrote."""
         quality = {name: Quality(word) for name, word in found["quality"].items()}
         return cls(**{**found, "quality": quality})
@@ -182,11 +182,11 @@ class Progress:
 _INDICES = ("rpi", "epi", "mpi", "kpi", "iopi")
 
 
-def together(*spans: tuple[Iterable[Lap], int]) -> Progress:
+def together(*spans: tuple[Iterable[Lap], int]) -> PhaseProgress:
     """Return the sum of some spans. Each is given by its laps, at least one in all, and its length in ns."""
     whole = reduce(add, [lap for laps, _ in spans for lap in laps])
     indices = indices_of(whole.time if whole.cycles is None else whole.cycles, whole.precision)
-    return Progress(
+    return PhaseProgress(
         unit="ns" if whole.cycles is None else "cycles",
         wall=sum(wall for _, wall in spans),
         **{name: getattr(indices, name) for name in _INDICES},

@@ -15,7 +15,7 @@ from typing import Any
 from headway.text import valid
 
 from .levels import level
-from .progress import Progress
+from .progress import PhaseProgress
 
 __all__ = ["PHASES", "PROPERTY", "Record", "carried", "without"]
 
@@ -29,9 +29,9 @@ Property = tuple[str, object]
 class Record:
     """The figures of every round of one test, for each phase and for each block by its name."""
 
-    phases: dict[str, list[Progress]] = field(default_factory=lambda: {phase: [] for phase in PHASES})
-    blocks: dict[str, list[Progress]] = field(default_factory=dict)
-    floor: Progress | None = None
+    phases: dict[str, list[PhaseProgress]] = field(default_factory=lambda: {phase: [] for phase in PHASES})
+    blocks: dict[str, list[PhaseProgress]] = field(default_factory=dict)
+    floor: PhaseProgress | None = None
     """The figures of an empty span, where the test was measured."""
     cost: int = 0
     """Time that measuring took beside the test, in ns. It is in none of the test's figures."""
@@ -65,7 +65,7 @@ class Record:
         return found
 
 
-def _documents(rounds: Iterable[Progress]) -> list[dict[str, Any]]:
+def _documents(rounds: Iterable[PhaseProgress]) -> list[dict[str, Any]]:
     return [one.to_document() for one in rounds]
 
 
@@ -77,7 +77,7 @@ def carried(properties: Iterable[Sequence[object]]) -> Record | None:
             return Record(
                 {phase: _rounds(found["phases"][phase]) for phase in PHASES},
                 {name: _rounds(rounds) for name, rounds in found["blocks"].items()},
-                None if found["floor"] is None else Progress.of_document(found["floor"]),
+                None if found["floor"] is None else PhaseProgress.of_document(found["floor"]),
                 found["cost"],
                 found["threshold"],
                 found["why_not"],
@@ -85,8 +85,8 @@ def carried(properties: Iterable[Sequence[object]]) -> Record | None:
     return None
 
 
-def _rounds(found: Iterable[dict[str, Any]]) -> list[Progress]:
-    return [Progress.of_document(one) for one in found]
+def _rounds(found: Iterable[dict[str, Any]]) -> list[PhaseProgress]:
+    return [PhaseProgress.of_document(one) for one in found]
 
 
 def without(properties: Iterable[Property]) -> list[Property]:

@@ -23,12 +23,12 @@ from headway.views.lines import encodable
 from headway.views.losses import named_losses
 from headway.views.printable import clean, wrap
 
-from .baseline import Baseline, Entry, Machine, entry_of
+from .baseline import Baseline, BaselineEntry, MeasuredMachine, entry_of
 from .comparison import Verdict, compare
 from .phases import Phases
-from .progress import Progress
+from .progress import PhaseProgress
 from .record import Record, carried
-from .summary import HEAD, MAX_ROWS, SLOWER, UNSURE, Row, table
+from .summary import HEAD, MAX_ROWS, SLOWER, UNSURE, SummaryRow, table
 
 __all__ = ["Results"]
 
@@ -54,7 +54,7 @@ class _Test:
     record: Record
     passed: bool
     """Whether the test itself passed, whether or not it has become slower."""
-    entry: Entry | None
+    entry: BaselineEntry | None
     verdict: Verdict | None = None
     blocks: Mapping[str, Verdict] = field(default_factory=dict)
 
@@ -70,7 +70,7 @@ class Results:
     def __init__(self, config: pytest.Config, phases: Phases) -> None:
         self._config = config
         self._phases = phases
-        self._machine = Machine.here()
+        self._machine = MeasuredMachine.here()
         self._tests: dict[str, _Test] = {}
         self._left_out: Counter[str] = Counter()
         self._unmeasured: dict[str, str] = {}
@@ -205,12 +205,18 @@ class Results:
             for text in wrap(clean(note), max(width, 20)):
                 terminalreporter.write_line(encodable(text, encoding))
 
-    def _row(self, name: str, test: _Test, verbose: bool) -> Row:
+    def _row(self, name: str, test: _Test, verbose: bool) -> SummaryRow:
         record = test.record
-        parts = [Row(f"[{block}]", rounds, test.blocks.get(block)) for block, rounds in record.blocks.items() if rounds]
+        parts = [
+            SummaryRow(f"[{block}]", rounds, test.blocks.get(block))
+            for block, rounds in record.blocks.items()
+            if rounds
+        ]
         if verbose:
-            parts += [Row(phase, record.phases[phase]) for phase in ("setup", "teardown") if record.phases[phase]]
-        return Row(name, record.phases["call"], test.verdict, tuple(parts))
+            parts += [
+                SummaryRow(phase, record.phases[phase]) for phase in ("setup", "teardown") if record.phases[phase]
+            ]
+        return SummaryRow(name, record.phases["call"], test.verdict, tuple(parts))
 
     def _notes(self) -> Iterator[str]:
         tests = list(self._tests.values())
@@ -237,7 +243,7 @@ class Results:
         if self._written:
             yield self._written
 
-    def _how(self, rounds: list[Progress]) -> Iterator[str]:
+    def _how(self, rounds: list[PhaseProgress]) -> Iterator[str]:
         """Yield the source, and the meaning of the marks in the table."""
         sources = self._sources()
         if not sources:
@@ -271,7 +277,7 @@ class Results:
             yield f"not compared: {number:,} ({why})"
 
 
-def _summed(rounds: list[Progress]) -> dict[str, int]:
+def _summed(rounds: list[PhaseProgress]) -> dict[str, int]:
     total: Counter[str] = Counter()
     for one in rounds:
         total.update(one.losses)

@@ -13,10 +13,10 @@ from headway.views.figures import MARKS, NOTHING, with_unit
 from headway.views.printable import clean, fit, width_of
 
 from .comparison import Verdict
-from .levels import Level, level
-from .progress import Progress
+from .levels import FigureLevel, level
+from .progress import PhaseProgress
 
-__all__ = ["SLOWER", "UNSURE", "Row", "table"]
+__all__ = ["SLOWER", "UNSURE", "SummaryRow", "table"]
 
 SLOWER, UNSURE, HEAD = "slower", "unsure", "head"
 """The styles of lines that stand out."""
@@ -27,13 +27,13 @@ MAX_ROWS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SummaryRow:
     """A test, or a part of it."""
 
     name: str
-    rounds: Sequence[Progress]
+    rounds: Sequence[PhaseProgress]
     verdict: Verdict | None = None
-    parts: Sequence[Row] = field(default_factory=tuple)
+    parts: Sequence[SummaryRow] = field(default_factory=tuple)
 
     @property
     def change(self) -> float | None:
@@ -48,13 +48,13 @@ class Row:
         return -(change if change is not None else float("-inf")), -(figure.median if figure is not None else 0)
 
 
-def _level(rounds: Sequence[Progress], figure: str) -> Level | None:
+def _level(rounds: Sequence[PhaseProgress], figure: str) -> FigureLevel | None:
     return level([getattr(one, figure) for one in rounds])
 
 
-def table(rows: Iterable[Row], width: int, *, most: int | None = MAX_ROWS) -> list[tuple[str, str]]:
+def table(rows: Iterable[SummaryRow], width: int, *, most: int | None = MAX_ROWS) -> list[tuple[str, str]]:
     """Return lines and their styles (empty: none). ``most`` limits the number of tests; None: all."""
-    ordered = sorted(rows, key=Row.order)
+    ordered = sorted(rows, key=SummaryRow.order)
     shown = ordered[:most]
     compared = any(row.change is not None for row in ordered)
     repeated = any(len(row.rounds) > 1 for row in ordered)
@@ -86,7 +86,7 @@ def _line(name: str, cells: Mapping[str, str], room: int, columns: Sequence[str]
     return " ".join([fit(text, room), *(fit(cells.get(name, ""), _FIGURE, right=True) for name in columns)]).rstrip()
 
 
-def _cells(row: Row) -> dict[str, str]:
+def _cells(row: SummaryRow) -> dict[str, str]:
     first = row.rounds[0]
     unit = first.unit
     found = {name: _figure(row.rounds, name, unit) for name in ("epi", "rpi", "kpi", "iopi")}
@@ -108,7 +108,7 @@ def _cells(row: Row) -> dict[str, str]:
     return cells
 
 
-def _figure(rounds: Sequence[Progress], name: str, unit: str) -> str:
+def _figure(rounds: Sequence[PhaseProgress], name: str, unit: str) -> str:
     had = _level(rounds, name)
     if had is None:
         return "–"
@@ -117,12 +117,12 @@ def _figure(rounds: Sequence[Progress], name: str, unit: str) -> str:
     return text if text == NOTHING else MARKS[quality] + text
 
 
-def _time(rounds: Sequence[Progress], name: str) -> str:
+def _time(rounds: Sequence[PhaseProgress], name: str) -> str:
     had = _level(rounds, name)
     return "–" if had is None else with_unit(had.median, "ns", _FIGURE)
 
 
-def _spread(had: Level | None) -> str:
+def _spread(had: FigureLevel | None) -> str:
     if had is None or had.spread is None or not had.median:
         return "–"
     return f"{had.spread / had.median * 100:.1f} %"

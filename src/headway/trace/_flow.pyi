@@ -1,7 +1,7 @@
 from collections.abc import Iterator
 
 from ._etmv3 import Packets
-from ._program import Program
+from ._program import InstructionTable
 from .records import Record
 
 class Records:
@@ -17,7 +17,7 @@ class Flow:
     visited: int
     def __init__(
         self,
-        program: Program,
+        program: InstructionTable,
         *,
         cycle_accurate: bool,
         branch_broadcast: bool,

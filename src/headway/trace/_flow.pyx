@@ -25,7 +25,7 @@ from headway.trace._etmv3 cimport (
     TIMESTAMP, Atom, Packet, Packets, atoms_of,
 )
 from headway.trace._program cimport (
-    ABSENT, DIRECT, FOREIGN_ISA, HERE, IT, MISSING, NOWHERE, Code, Place, Program, Seen,
+    ABSENT, DIRECT, FOREIGN_ISA, HERE, IT, MISSING, NOWHERE, Code, Place, InstructionTable, Seen,
 )
 from headway.trace._regain cimport GAP, INSTRUCTION, TAKEN, TIME, Item, Regain, Stretch
 
@@ -138,7 +138,7 @@ cdef class Flow:
     cdef readonly uint64_t visited    # number of times that something was executed outside
 
     def __init__(
-        self, Program program not None, *, cycle_accurate, branch_broadcast, counted_through_overflow, threads,
+        self, InstructionTable program not None, *, cycle_accurate, branch_broadcast, counted_through_overflow, threads,
         confined=False,
     ):
         self.seen = Seen(program)

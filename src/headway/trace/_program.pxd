@@ -33,7 +33,7 @@ cdef struct Place:
     uint8_t block      # instructions left in the IT block
     uint8_t doubtful   # the number of next instructions that may be in an IT block whose beginning was not seen
 
-cdef class Program:
+cdef class InstructionTable:
     cdef object look
     cdef readonly object spans
     cdef Code* table
@@ -43,6 +43,6 @@ cdef class Program:
     cdef int grow(self) except -1
 
 @cython.final
-cdef class Seen(Program):
-    cdef Program program
+cdef class Seen(InstructionTable):
+    cdef InstructionTable program
     cdef int step(self, Place* place, bint executed, Code** at) except -1

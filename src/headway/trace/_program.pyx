@@ -1,6 +1,6 @@
 """The instructions of a program by address, each found once, for the flow.
 
-`Program` is shared by all streams that execute it, so that each instruction is disassembled only once. `Seen` holds the
+`InstructionTable` is shared by all streams that execute it, so that each instruction is disassembled only once. `Seen` holds the
 instructions that one stream has reached. A lost address of the stream is searched there, so it must not contain what
 other streams have reached.
 """
@@ -13,7 +13,7 @@ from headway.trace._etmv3 cimport THUMB
 DEF CACHED = 1 << 20
 
 
-cdef class Program:
+cdef class InstructionTable:
     """Instructions by address and instruction set. A pointer to one is valid until the next one is asked for.
 
     ``look(address, isa)`` returns the instruction there as ``code.Code`` does. ``spans`` has (start, end) of every
@@ -76,10 +76,10 @@ cdef class Program:
 
 
 @cython.final
-cdef class Seen(Program):
+cdef class Seen(InstructionTable):
     """The part of a program that one stream has reached."""
 
-    def __init__(self, Program program not None):
+    def __init__(self, InstructionTable program not None):
         super().__init__(None, program.spans)
         self.program = program
 

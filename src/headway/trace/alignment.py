@@ -22,7 +22,7 @@ from itertools import pairwise
 
 from .records import Timestamp
 
-__all__ = ["Fit", "Line", "Moment", "Unplaced", "fit"]
+__all__ = ["AlignedTime", "Fit", "TimestampLine", "Unplaced", "fit"]
 
 _MAX_PAIRS = 65_536
 """The number of timestamps that are kept for a stream. Of more, only every second, fourth … one is kept."""
@@ -36,7 +36,7 @@ _COMPARED = 2048
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class AlignedTime:
     """A moment of the common time, in ticks, and its uncertainty to either side, in ticks."""
 
     time: float
@@ -51,7 +51,7 @@ class Unplaced:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TimestampLine:
     """A line of timestamps between which no time was lost. ``height`` is in ticks, at cycle 0."""
 
     first: int
@@ -70,7 +70,7 @@ class Fit:
     rate: float | None
     residuals: tuple[float, ...]
     outliers: int
-    lines: dict[int, tuple[Line, ...]]
+    lines: dict[int, tuple[TimestampLine, ...]]
 
     @property
     def worst(self) -> float | None:
@@ -86,7 +86,7 @@ class Fit:
         starts = (line.height + line.first / self.rate for line in lines)
         return min(starts), max(line.height + line.last / self.rate for line in lines)
 
-    def _line(self, epoch: int, cycle: float) -> Line | None:
+    def _line(self, epoch: int, cycle: float) -> TimestampLine | None:
         """Return the line to which a cycle belongs. The first and the last line of an epoch extend to its ends."""
         lines = self.lines.get(epoch, ())
         for number, line in enumerate(lines):
@@ -94,7 +94,7 @@ class Fit:
                 return line
         return None
 
-    def moment(self, epoch: int, cycle: int | None) -> Moment | Unplaced:
+    def moment(self, epoch: int, cycle: int | None) -> AlignedTime | Unplaced:
         """Return the common time of a cycle, or why it has none."""
         if cycle is None:
             return Unplaced("the trace counts no cycles")
@@ -107,7 +107,7 @@ class Fit:
         width = max((self.worst or 0.0) / self.rate, 1.0)
         longest = max(some.last - some.first for found in self.lines.values() for some in found)
         grown = beyond * 2 * width / longest if longest else 0.0
-        return Moment(line.height + cycle / self.rate, width + grown)
+        return AlignedTime(line.height + cycle / self.rate, width + grown)
 
     def cycle(self, time: float, epoch: int) -> float | None:
         """Return the cycle of the epoch at a common time; None if it is not known."""
@@ -131,13 +131,13 @@ def fit(timestamps: Iterable[Timestamp]) -> Fit:
         return Fit(None, (), 0, {})
     parts = {epoch: list(_parts(line, rate)) for epoch, line in epochs.items()}
     rate = _least_squares([part for found in parts.values() for part in found]) or rate
-    lines, residuals = dict[int, tuple[Line, ...]](), list[float]()
+    lines, residuals = dict[int, tuple[TimestampLine, ...]](), list[float]()
     for epoch, found in parts.items():
         of_epoch = []
         for part in found:
             height = sum(time - cycle / rate for cycle, time in part) / len(part)
             residuals += [cycle - (time - height) * rate for cycle, time in part]
-            of_epoch.append(Line(part[0][0], part[-1][0], height))
+            of_epoch.append(TimestampLine(part[0][0], part[-1][0], height))
         lines[epoch] = tuple(of_epoch)
     return Fit(rate, tuple(residuals), len(points) - len(residuals), lines)
 

@@ -18,15 +18,15 @@ from headway.errors import HeadwayError, SelectionError
 from ._coresight import Deformatter
 from ._etmv3 import Packets
 from ._flow import Flow, Records
-from ._program import Program
+from ._program import InstructionTable
 from .code import Code
 from .etmv3 import Setting
-from .image import Image
-from .packets import Kind
+from .image import TracedImage
+from .packets import PacketKind
 from .records import Record
-from .snapshot import Buffer, Snapshot, Source
+from .snapshot import CapturedBuffer, Source, TraceSnapshot
 
-__all__ = ["Capture", "Places", "Statistics", "Stream"]
+__all__ = ["Capture", "Stream", "StreamPlaces", "StreamStatistics"]
 
 _CHUNK = 1 << 16
 _TRIED = 1 << 20
@@ -42,7 +42,7 @@ _SYNCHRONISED = 1 << 14
 _FRAME = 16
 
 
-class Places:
+class StreamPlaces:
     """The positions of a stream's bytes in the buffer, to the frame; in a long trace, to a few frames."""
 
     def __init__(self, most: int = 1 << 16) -> None:
@@ -73,11 +73,11 @@ class Places:
 
 
 @dataclass(frozen=True, slots=True)
-class Statistics:
+class StreamStatistics:
     """The size of a stream in bytes, and its number of packets of each kind (of noise and truncated packets, bytes)."""
 
     size: int
-    packets: dict[Kind, int]
+    packets: dict[PacketKind, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,21 +99,21 @@ class _Trial:
 class Stream:
     """One trace source of the snapshot, and the program that it traced."""
 
-    def __init__(self, source: Source, image: Image, program: Program) -> None:
+    def __init__(self, source: Source, image: TracedImage, program: InstructionTable) -> None:
         if source.setting is None or source.stream is None:
             raise ValueError(source)
         self.source, self.image = source, image
         self.program = program
         self.id: int = source.stream
         self.setting: Setting = source.setting
-        self.places = Places()
+        self.places = StreamPlaces()
         self.begins = False
         """Whether the stream begins within the buffer, after others. Nothing is then missing before its first byte."""
 
     def pieces(self) -> Iterator[bytes | int]:
         """Yield the stream's bytes; a number stands where bytes are missing."""
         deformatter = Deformatter()
-        self.places, self.begins = Places(), False
+        self.places, self.begins = StreamPlaces(), False
         first = True
         for chunk in _chunks(self.source.buffer):
             if not self.source.buffer.formatted:
@@ -135,9 +135,9 @@ class Stream:
             yield parser.lost() if isinstance(piece, int) else parser.feed(piece)
         yield parser.finish()
 
-    def statistics(self, most: int | None = None) -> Statistics:
+    def statistics(self, most: int | None = None) -> StreamStatistics:
         """Return what is in the stream, or in about its first ``most`` bytes. This needs no image."""
-        size, totals = 0, [0] * len(Kind)
+        size, totals = 0, [0] * len(PacketKind)
         parser = self.setting.parser()
         for piece in self.pieces():
             found = parser.lost() if isinstance(piece, int) else parser.feed(piece)
@@ -146,7 +146,7 @@ class Stream:
             if most is not None and size >= most:
                 break
         totals = [total + more for total, more in zip(totals, parser.finish().counts(), strict=True)]
-        return Statistics(size, {kind: totals[kind] for kind in Kind if totals[kind]})
+        return StreamStatistics(size, {kind: totals[kind] for kind in PacketKind if totals[kind]})
 
     def blocks(self) -> Iterator[Records]:
         """Yield the stream's records in blocks. Raises HeadwayError if there is no image."""
@@ -199,9 +199,9 @@ class Stream:
     def check(self) -> None:
         """Check that the beginning of the stream is a trace of this setting. Raises HeadwayError if it is not."""
         found = self.statistics(_TRIED)
-        noise = found.packets.get(Kind.NOISE, 0)
+        noise = found.packets.get(PacketKind.NOISE, 0)
         says = f"stream {self.id:#x} is no ETMv3 trace as the registers of {self.source.name} describe it"
-        if found.size > _SYNCHRONISED and Kind.ALIGNMENT not in found.packets:
+        if found.size > _SYNCHRONISED and PacketKind.ALIGNMENT not in found.packets:
             raise HeadwayError(f"{says}: there is no A-sync in {found.size} bytes; check the snapshot")
         if noise * 4 > found.size:
             raise HeadwayError(f"{says}: {noise} of {found.size} bytes are no packets; check the snapshot")
@@ -225,7 +225,7 @@ class Stream:
 class Capture:
     """A snapshot and its streams. ``left_out`` names the streams in its buffers that cannot be decoded."""
 
-    def __init__(self, snapshot: Snapshot, images: Iterable[str] = ()) -> None:
+    def __init__(self, snapshot: TraceSnapshot, images: Iterable[str] = ()) -> None:
         images = tuple(images)
         self.snapshot = snapshot
         self.streams: dict[int, Stream] = {}
@@ -233,7 +233,7 @@ class Capture:
             buffer.name: _sizes(buffer)
             for buffer in {source.buffer.name: source.buffer for source in snapshot.sources}.values()
         }
-        cores: dict[str | None, tuple[Image, Program]] = {}
+        cores: dict[str | None, tuple[TracedImage, InstructionTable]] = {}
         silent = []
         self.others: dict[int, str] = {}
         for source in snapshot.sources:
@@ -248,7 +248,7 @@ class Capture:
             else:
                 if source.core not in cores:
                     image = self._image(source.core, images)
-                    cores[source.core] = image, Program(Code(image.read).look, image.spans)
+                    cores[source.core] = image, InstructionTable(Code(image.read).look, image.spans)
                 stream = Stream(source, *cores[source.core])
                 if stream.id in self.streams:
                     raise HeadwayError(
@@ -267,10 +267,10 @@ class Capture:
         """Open a snapshot folder, or raise HeadwayError. ``images`` replace the memory dumps of the snapshot."""
         if not path:
             raise HeadwayError("the name of the trace is empty: give a snapshot folder, or a .hwt file")
-        return cls(Snapshot.open(Path(path)), images)
+        return cls(TraceSnapshot.open(Path(path)), images)
 
-    def _image(self, core: str | None, images: tuple[str, ...]) -> Image:
-        image = Image()
+    def _image(self, core: str | None, images: tuple[str, ...]) -> TracedImage:
+        image = TracedImage()
         for text in images:
             image.add_file(text)
         if not image.spans:  # if the images have symbols alone, these belong to the dump
@@ -293,7 +293,7 @@ class Capture:
         return [stream for number, stream in sorted(self.streams.items()) if not ids or number in ids]
 
 
-def _chunks(buffer: Buffer) -> Iterator[bytes]:
+def _chunks(buffer: CapturedBuffer) -> Iterator[bytes]:
     with ExitStack() as stack:
         for path in buffer.paths:
             stream: BinaryIO
@@ -309,7 +309,7 @@ def _chunks(buffer: Buffer) -> Iterator[bytes]:
                 raise HeadwayError(f"{str(path)!a} cannot be read ({error.strerror})") from None
 
 
-def _sizes(buffer: Buffer) -> dict[int, int]:
+def _sizes(buffer: CapturedBuffer) -> dict[int, int]:
     """Return the number of bytes of each trace ID in the buffer. Raises HeadwayError if the buffer holds no trace."""
     deformatter, sizes, total = Deformatter(), dict[int, int](), 0
     for chunk in _chunks(buffer):

@@ -1,9 +1,9 @@
 """An instruction trace as nested slices for a view, the same for every trace format: what each track was doing.
 
-The producer of a format reports for each track, in order of time, what was executed (`Slices.executes`), what the time
-within it was spent on (`Slices.within`), and when nothing was executed or nothing is known (`Slices.apart`). `Slices`
-turns each span in one function into one slice, with the lines of source that are known. It writes each slice when it
-ends, so that memory does not grow with the trace.
+The producer of a format reports for each track, in order of time, what was executed (`SliceEdges.executes`), what the
+time within it was spent on (`SliceEdges.within`), and when nothing was executed or nothing is known
+(`SliceEdges.apart`). `SliceEdges` turns each span in one function into one slice, with the lines of source that are
+known. It writes each slice when it ends, so that memory does not grow with the trace.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-__all__ = ["Edge", "Names", "Slices", "Tracks"]
+__all__ = ["AddressNames", "Edge", "SliceEdges", "Tracks"]
 
 _MAX_NAMES = 1 << 20
 
 
-class Names(Protocol):
+class AddressNames(Protocol):
     """The names that a program has for addresses. Both methods return "" for an address without a name."""
 
     def symbol(self, address: int) -> str:
@@ -61,7 +61,7 @@ class _Track:
     """The time up to which it is known what the track did."""
 
 
-class Slices:
+class SliceEdges:
     """Makes edges from spans of time and gives them to ``put``.
 
     Spans have times of the producer, which ``clock`` converts to nanoseconds. They come in the order of their track's
@@ -69,7 +69,7 @@ class Slices:
     """
 
     def __init__(
-        self, names: Names, put: Callable[[Edge], None], clock: Callable[[int], int] = lambda time: time
+        self, names: AddressNames, put: Callable[[Edge], None], clock: Callable[[int], int] = lambda time: time
     ) -> None:
         self._names, self._put, self._clock = names, put, clock
         self._known: dict[int, str] = {}

@@ -17,11 +17,11 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-from headway.binary.lines import Lines
+from headway.binary.lines import LineTable
 from headway.errors import HeadwayError
 from headway.files import read_file
 
-__all__ = ["Image"]
+__all__ = ["TracedImage"]
 
 _MAX_FILE = 1 << 30
 _MAX_SYMBOLS = 1 << 21
@@ -32,7 +32,7 @@ _AFTER = 1 << 16
 """The largest distance, in bytes, from a symbol without a size to an address that belongs to it."""
 
 
-class Image:
+class TracedImage:
     """Segments of memory and symbols. Where several overlap, the one that was added first holds."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Image:
         self._symbols: dict[int, tuple[str, int]] = {}
         self._starts: list[int] | None = None
         self._names: dict[int, str] = {}
-        self._lines: list[Lines] = []
+        self._lines: list[LineTable] = []
 
     @property
     def spans(self) -> list[tuple[int, int]]:
@@ -126,7 +126,7 @@ class Image:
                         )
                     self.add(header["p_vaddr"], data[start : start + size])
             self.add_symbols(_elf_symbols(elf))
-            self._lines.append(Lines(data))
+            self._lines.append(LineTable(data))
         except HeadwayError:
             raise
         except (ELFError, ValueError, KeyError, IndexError, OverflowError, AttributeError, TypeError, OSError) as error:

@@ -18,11 +18,11 @@ from .alignment import Fit
 from .decode import Stream
 from .records import Gap, Instruction, Record, Timestamp
 
-__all__ = ["Index", "Moment"]
+__all__ = ["Index", "StreamMoment"]
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class StreamMoment:
     """What a stream was doing: ``record``, or, if that is not known, ``why`` (the name of a state).
 
     ``time`` (ticks of the common clock) has an ``uncertainty`` to either side. ``cycle`` is in the record's epoch.
@@ -86,10 +86,10 @@ class _Indexed:
         """Return whether the stream has timestamps before and after the time."""
         return self.fit.span is not None and self.fit.span[0] <= time <= self.fit.span[1]
 
-    def at(self, time: float | None, cycle: int | None) -> Moment:
+    def at(self, time: float | None, cycle: int | None) -> StreamMoment:
         """Return the moment at a common time, at a cycle of the first epoch, or at both, which must be the same."""
         if time is None and cycle is None:
-            return Moment(self.stream, why="unknown.alignment")
+            return StreamMoment(self.stream, why="unknown.alignment")
         for reach in self.reaches:
             wanted: float | None = cycle if reach.epoch == 0 else None
             if wanted is None and time is not None:
@@ -98,11 +98,11 @@ class _Indexed:
                 continue
             when = self.fit.moment(reach.epoch, round(wanted))
             found = self._record(reach, wanted)
-            if isinstance(when, alignment.Moment):
-                return Moment(self.stream, when.time, when.uncertainty, round(wanted), found)
-            return Moment(self.stream, None, None, round(wanted), found)
+            if isinstance(when, alignment.AlignedTime):
+                return StreamMoment(self.stream, when.time, when.uncertainty, round(wanted), found)
+            return StreamMoment(self.stream, None, None, round(wanted), found)
         why = "unknown.outside" if time is None or not self.covers(time) else "unknown.lost"
-        return Moment(self.stream, time, why=why)
+        return StreamMoment(self.stream, time, why=why)
 
     def _record(self, reach: _Reach, wanted: float) -> Instruction | Gap | None:
         """Return the first record that ends at or after the cycle, which is the one that was in progress at it."""
@@ -124,7 +124,7 @@ class Index:
     def __init__(self, streams: Sequence[Stream]) -> None:
         self._streams = [_Indexed(stream) for stream in streams]
 
-    def at_time(self, time: float) -> list[Moment]:
+    def at_time(self, time: float) -> list[StreamMoment]:
         """Return the moment of every stream at a common time, in ticks. Raises HeadwayError if no stream covers it."""
         if not any(one.covers(time) for one in self._streams):
             spans = [one.fit.span for one in self._streams if one.fit.span]
@@ -134,7 +134,7 @@ class Index:
             raise HeadwayError(f"the trace is from {start:.0f} to {end:.0f}: give a time in between")
         return [one.at(time, None) for one in self._streams]
 
-    def at_cycle(self, stream: int, cycle: int) -> list[Moment]:
+    def at_cycle(self, stream: int, cycle: int) -> list[StreamMoment]:
         """Return the moment of every stream at a cycle of ``stream`` in its first epoch.
 
         Raises HeadwayError if the cycle lies after the first loss of time, or after the end.
@@ -143,7 +143,7 @@ class Index:
         if cycle > named.last:
             raise HeadwayError(f"stream {stream:#x} ends at cycle {named.last}: give an earlier one than {cycle}")
         place = named.fit.moment(0, cycle)
-        time = place.time if isinstance(place, alignment.Moment) else None
+        time = place.time if isinstance(place, alignment.AlignedTime) else None
         return [one.at(time, cycle if one is named else None) for one in self._streams]
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from enum import IntEnum, IntFlag
 from typing import NamedTuple
 
-__all__ = ["Isa", "Kind", "Packet", "Reason", "Says"]
+__all__ = ["Isa", "Packet", "PacketKind", "Reason", "Says"]
 
 
-class Kind(IntEnum):
+class PacketKind(IntEnum):
     """Kinds of packets, with their titles in statistics."""
 
     NOISE = 0
@@ -34,21 +34,21 @@ class Kind(IntEnum):
 
 
 _TITLES = {
-    Kind.NOISE: "no packet",
-    Kind.INCOMPLETE: "cut off",
-    Kind.ALIGNMENT: "A-sync",
-    Kind.SYNC: "I-sync",
-    Kind.ATOMS: "P-header",
-    Kind.BRANCH: "branch address",
-    Kind.CYCLES: "cycle count",
-    Kind.TIMESTAMP: "timestamp",
-    Kind.CONTEXT: "context ID",
-    Kind.MACHINE: "VMID",
-    Kind.TRIGGER: "trigger",
-    Kind.IGNORE: "ignore",
-    Kind.ENTRY: "exception entry",
-    Kind.RETURN: "exception return",
-    Kind.DATA: "data",
+    PacketKind.NOISE: "no packet",
+    PacketKind.INCOMPLETE: "cut off",
+    PacketKind.ALIGNMENT: "A-sync",
+    PacketKind.SYNC: "I-sync",
+    PacketKind.ATOMS: "P-header",
+    PacketKind.BRANCH: "branch address",
+    PacketKind.CYCLES: "cycle count",
+    PacketKind.TIMESTAMP: "timestamp",
+    PacketKind.CONTEXT: "context ID",
+    PacketKind.MACHINE: "VMID",
+    PacketKind.TRIGGER: "trigger",
+    PacketKind.IGNORE: "ignore",
+    PacketKind.ENTRY: "exception entry",
+    PacketKind.RETURN: "exception return",
+    PacketKind.DATA: "data",
 }
 
 

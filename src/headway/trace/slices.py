@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from headway.errors import HeadwayError
 
-from .edges import Edge, Slices, Tracks
+from .edges import Edge, SliceEdges, Tracks
 from .records import Gap, Instruction
 
 if TYPE_CHECKING:
-    from .alignment import Fit, Line
+    from .alignment import Fit, TimestampLine
     from .decode import Stream
 
 __all__ = ["PER_TICK", "plan", "walk", "write"]
@@ -35,7 +35,7 @@ class _Clock:
     def __init__(self, found: Fit | None) -> None:
         self._fit = found
         self._epoch, self._at = -1, 0
-        self._lines: Sequence[Line] = ()
+        self._lines: Sequence[TimestampLine] = ()
 
     def span(self, epoch: int, start: int, end: int) -> tuple[int, int] | None:
         """Return begin and end in nanoseconds; None if they are not known, or if time was lost in between."""
@@ -80,7 +80,7 @@ def plan(fits: Sequence[tuple[Stream, Fit]]) -> tuple[list[tuple[Stream, Fit | N
 
 def walk(stream: Stream, found: Fit | None, put: Callable[[Edge], None]) -> int:
     """Put the edges of a stream in order, properly nested. Return how many spans were of a time already passed."""
-    track, clock, slices = track_of(stream), _Clock(found), Slices(stream.image, put)
+    track, clock, slices = track_of(stream), _Clock(found), SliceEdges(stream.image, put)
     epoch, cycle = 0, 0
     reached: int | None = None
     lost = ""  # the reason why it is not known what was done since then

@@ -19,9 +19,9 @@ from headway.errors import HeadwayError
 from headway.files import read_file
 
 from .etmv3 import Setting
-from .image import Image
+from .image import TracedImage
 
-__all__ = ["Buffer", "Snapshot", "Source"]
+__all__ = ["CapturedBuffer", "Source", "TraceSnapshot"]
 
 _MAX_INI = 1 << 20
 _MAX_DUMP = 1 << 30
@@ -30,7 +30,7 @@ _ETMV3 = re.compile(r"ETM-?v?3(\.\d+)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Buffer:
+class CapturedBuffer:
     """A trace buffer and its files. ``formatted`` tells whether it is in frames that several sources share."""
 
     name: str
@@ -45,13 +45,13 @@ class Source:
     name: str
     kind: str
     stream: int | None
-    buffer: Buffer
+    buffer: CapturedBuffer
     core: str | None
     setting: Setting | None
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class TraceSnapshot:
     """The contents of a snapshot folder."""
 
     path: Path
@@ -60,7 +60,7 @@ class Snapshot:
     """The memory dumps by core: (address, file, offset, length)."""
 
     @classmethod
-    def open(cls, path: Path) -> Snapshot:
+    def open(cls, path: Path) -> TraceSnapshot:
         """Read the folder, given by its path or by that of its ``snapshot.ini``. Raises HeadwayError."""
         if path.name == "snapshot.ini":
             path = path.parent
@@ -92,9 +92,9 @@ class Snapshot:
         dumps = {name: _dumps(path, device) for name, device in devices.items() if device.kind == "core"}
         return cls(path, tuple(sources), dumps)
 
-    def image(self, core: str | None) -> Image:
+    def image(self, core: str | None) -> TracedImage:
         """Return the dumped memory of a core. Raises HeadwayError."""
-        image = Image()
+        image = TracedImage()
         for address, path, offset, length in self.dumps.get(core or "", ()):
             data = read_file(path, "a memory dump", _MAX_DUMP)
             data = data[offset:] if length is None else data[offset : offset + length]
@@ -172,7 +172,7 @@ def _inside(folder: Path, name: str) -> Path:
     return folder / path
 
 
-def _buffers(folder: Path, trace: _Ini) -> dict[str, Buffer]:
+def _buffers(folder: Path, trace: _Ini) -> dict[str, CapturedBuffer]:
     buffers = {}
     for section in trace.value("trace_buffers", "buffers").split(","):
         section = section.strip()
@@ -183,11 +183,11 @@ def _buffers(folder: Path, trace: _Ini) -> dict[str, Buffer]:
                 f"{trace.words} has a buffer of the format {style!a}: only coresight and source_data are known"
             )
         paths = tuple(_inside(folder, file.strip()) for file in trace.value(section, "file").split(","))
-        buffers[name] = Buffer(name, paths, style == "coresight")
+        buffers[name] = CapturedBuffer(name, paths, style == "coresight")
     return buffers
 
 
-def _source(name: str, device: _Ini, buffer: Buffer, core: str | None) -> Source:
+def _source(name: str, device: _Ini, buffer: CapturedBuffer, core: str | None) -> Source:
     kind = device.value("device", "type")
     if not _ETMV3.fullmatch(kind):
         stream = device.number("regs", "ETMTRACEIDR", -1) if "regs" in device.sections else -1

@@ -7,7 +7,7 @@ CPUS: int
 
 class Sink: ...
 
-class Course:
+class ThreadSlices:
     passed: int
     flows: int
     progress: NDArray[np.int64]

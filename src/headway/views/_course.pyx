@@ -38,7 +38,7 @@ cdef class Sink:
         raise NotImplementedError
 
 
-cdef class Course:
+cdef class ThreadSlices:
     """Turns rows into slices for ``sink``. ``tids`` are those of the threads, by index.
 
     ``progress``, shape (threads, steps), is the effective time in each step of ``width`` from ``start`` on.

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from ._course import Sink
 
-class Lines(Sink):
+class TraceEvents(Sink):
     threads: list[bytes]
     names: list[bytes]
     states: list[bytes]

@@ -32,7 +32,7 @@ cdef inline uint8_t* number(uint8_t* at, int64_t value) noexcept nogil:
     return at + (DIGITS - n)
 
 
-cdef class Lines(Sink):
+cdef class TraceEvents(Sink):
     """Writes the events of a recording. Times are relative to ``start``.
 
     The caller provides words as JSON. `threads` and `names` have the ids of each thread and its name on processors; the

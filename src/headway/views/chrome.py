@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from headway.model import Batch, ThreadSeen, kind_of
 from headway.text import valid
 
-from ._trace_events import Lines
+from ._trace_events import TraceEvents
 from .course import play
 from .exported import Exported, Shown, labels
 
@@ -59,7 +59,7 @@ def _about(exported: Exported, losses: Mapping[str, int]) -> dict[str, Any]:
 
 class _View:
     def __init__(self, exported: Exported, stream: BinaryIO) -> None:
-        self.sink = Lines(stream.write, exported.window.start, len(exported.threads))
+        self.sink = TraceEvents(stream.write, exported.window.start, len(exported.threads))
         self.lost: Mapping[str, int] = {}
         self._processes = labels(exported.threads)
         self._described: set[int] = set()

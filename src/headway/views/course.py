@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from headway.model import NO_STATE, Batch, Kind, ThreadSeen, Window, kind_of
 
-from ._course import CPUS, Course, Sink
+from ._course import CPUS, Sink, ThreadSlices
 from .exported import Exported, Shown
 
 __all__ = ["CPUS", "View", "play"]
@@ -60,7 +60,7 @@ def play(exported: Exported, batches: Iterable[Batch], view: View, shown: Shown)
     known = np.array(numbers, np.int64)
     threads = [exported.threads[number] for number in numbers]
     tids = np.array([thread.tid for thread in threads], np.int32)
-    course = Course(view.sink, tids, exported.window.start, width, steps)
+    course = ThreadSlices(view.sink, tids, exported.window.start, width, steps)
     described = np.zeros(len(threads), np.bool_)
     processors = np.zeros(CPUS, np.bool_)
     done = unnamed = 0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
-__all__ = ["Edge"]
+__all__ = ["SliceEdge"]
 
 
-class Edge(Protocol):
+class SliceEdge(Protocol):
     """At a time (ns) a slice of a track begins or, if ``name`` is None, the innermost one ends."""
 
     @property

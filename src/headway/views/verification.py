@@ -7,21 +7,21 @@ from collections.abc import Iterator, Sequence
 from rich.table import Table
 from rich.text import Text
 
-from headway.linux.doctor.verifying import LOOPS, Answer, Run, Verification
+from headway.linux.doctor.verifying import LOOPS, FigureVerdict, LoopRun, Verification
 
 __all__ = ["SCHEMA", "answers", "document", "render"]
 
 SCHEMA = "headway.verify/1"
 _SAYS = {
-    Answer.YES: "can be believed on this machine",
-    Answer.NO: "cannot be believed on this machine",
-    Answer.UNKNOWN: "cannot be verified on this machine",
+    FigureVerdict.YES: "can be believed on this machine",
+    FigureVerdict.NO: "cannot be believed on this machine",
+    FigureVerdict.UNKNOWN: "cannot be verified on this machine",
 }
-_COLOURS = {Answer.YES: "green", Answer.NO: "red", Answer.UNKNOWN: "yellow"}
+_COLOURS = {FigureVerdict.YES: "green", FigureVerdict.NO: "red", FigureVerdict.UNKNOWN: "yellow"}
 _MARKS = {True: ("✓ ", "green"), False: ("✗ ", "red"), None: ("– ", "yellow")}
 
 
-def answers(verification: Verification) -> dict[str, Answer]:
+def answers(verification: Verification) -> dict[str, FigureVerdict]:
     """Return whether each of EPI and MPI can be believed, by the name of the index."""
     return {index: verification.answer(index) for index in ("epi", "mpi")}
 
@@ -40,7 +40,7 @@ def document(verification: Verification, processors: Sequence[str]) -> dict[str,
     }
 
 
-def _run_document(run: Run) -> dict[str, object]:
+def _run_document(run: LoopRun) -> dict[str, object]:
     return {
         "loop": run.loop,
         "neighbours": run.neighbours,
@@ -71,7 +71,7 @@ def render(verification: Verification, processors: Sequence[str]) -> Iterator[Te
             yield Text(f"  {LOOPS[run.loop]}: {name} was counted {share:.0%} of the time and scaled up", style="yellow")
 
 
-def _table(runs: Sequence[Run]) -> Table:
+def _table(runs: Sequence[LoopRun]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="")
     for title in ("run", "own code", "EPI", "MPI", "stall", "instructions", "EPI/instr."):
         table.add_column(title, justify="left" if title == "run" else "right", no_wrap=title != "run")
@@ -89,7 +89,7 @@ def _table(runs: Sequence[Run]) -> Table:
     return table
 
 
-def _share(part: int, run: Run) -> str:
+def _share(part: int, run: LoopRun) -> str:
     return f"{part / run.own:.1%}" if run.own else "–"
 
 

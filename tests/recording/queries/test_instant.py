@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from headway.errors import HeadwayError
 from headway.recording.clock import Anchor
-from headway.recording.queries.catalogue import Run, find
+from headway.recording.queries.catalogue import RecordedRun, find
 from headway.recording.queries.instant import Doing, at
 from headway.recording.queries.times import instant_of
 
@@ -88,8 +88,8 @@ def test_what_is_outside_of_a_recording_is_said(tmp_path: Path) -> None:
         at(empty, "0")
 
 
-def run_of(anchors: tuple[Anchor, ...] = (), unit: str = "ns") -> Run:
-    return Run("h", "r", "/r.hw", True, 5 * SECOND, 5 * SECOND, 100 * SECOND, unit, anchors, {})
+def run_of(anchors: tuple[Anchor, ...] = (), unit: str = "ns") -> RecordedRun:
+    return RecordedRun("h", "r", "/r.hw", True, 5 * SECOND, 5 * SECOND, 100 * SECOND, unit, anchors, {})
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from headway.recording.queries.chains import Chain, chains
 from headway.recording.queries.questions import QUESTIONS, question
 from headway.recording.queries.tables import TABLES, Tables, open_tables
 from headway.recording.reader import Recording
-from headway.recording.writer import Writer
+from headway.recording.writer import RecordingWriter
 
 from ...recordings import Run, document, frame
 from .runs import Recorded, Row, lawful, ledger, overhead, write
@@ -234,7 +234,7 @@ def test_wrong_sql_and_sql_that_reaches_out_is_one_sentence(folder: Path, query:
 def test_what_headway_records_has_the_ledger_of_its_source(folder: Path, seed: int, closed: bool) -> None:
     made = Run(Random(seed))
     path = folder / str(len(list(folder.iterdir())))
-    writer = Writer(path, document(made.start), rows=20)
+    writer = RecordingWriter(path, document(made.start), rows=20)
     writer.begin(frame(made.start))
     for batch in made.batches(4, 20):
         writer.add(batch)

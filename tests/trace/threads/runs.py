@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headway.machine._processor import Processor
+from headway.machine._processor import MachineProcessor
 from headway.machine.config import Config
-from headway.machine.image import Image
-from headway.trace.threads._flow import Decoder, Rows
+from headway.machine.image import MachineImage
+from headway.trace.threads._flow import ThreadDecoder, ThreadRows
 from headway.trace.threads.segments import Segments
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Run:
     """What the trace units wrote, and what is true."""
 
     config: Config
-    image: Image
+    image: MachineImage
     streams: list[bytes]
     log: dict[int, list[Stretch]]
     """By hart."""
@@ -38,8 +38,8 @@ class Run:
     def unit(self) -> int:
         return self.config.threads if self.config.issue == "strict" else 1
 
-    def decoder(self, *, stalls: bool = True) -> Decoder:
-        return Decoder(
+    def decoder(self, *, stalls: bool = True) -> ThreadDecoder:
+        return ThreadDecoder(
             [(segment.address, segment.data) for segment in self.image.segments],
             threads=self.config.threads,
             strict=self.config.issue == "strict",
@@ -47,7 +47,7 @@ class Run:
             stalls=stalls,
         )
 
-    def decode(self, core: int, data: bytes | None = None, cuts: Sequence[int] = ()) -> tuple[list[Row], Decoder]:
+    def decode(self, core: int, data: bytes | None = None, cuts: Sequence[int] = ()) -> tuple[list[Row], ThreadDecoder]:
         """All rows of a core, of its stream or of these bytes instead, fed in pieces that end at the cuts."""
         stream = self.streams[core] if data is None else data
         decoder, segments = self.decoder(), Segments()
@@ -72,9 +72,9 @@ class Run:
         return {hart: joined(stretches) for hart, stretches in found.items()}
 
 
-def run(config: Config, image: Image, cycles: int) -> Run:
+def run(config: Config, image: MachineImage, cycles: int) -> Run:
     """So many ticks of a program, or to its end, without a host."""
-    processor = Processor(config)
+    processor = MachineProcessor(config)
     for segment in image.segments:
         processor.write(segment.address, segment.data)
     processor.log()
@@ -137,5 +137,5 @@ def _pieces(data: bytes, cuts: Sequence[int]) -> Iterable[bytes]:
         start = end
 
 
-def _all(rows: Rows) -> list[Row]:
+def _all(rows: ThreadRows) -> list[Row]:
     return [rows[number] for number in range(len(rows))]

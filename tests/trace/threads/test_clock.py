@@ -11,33 +11,33 @@ from tests.machine.elves import addi, beq, csrw, jump, li
 from tests.machine.programs import program
 from tests.trace.threads.runs import run
 
-from headway.machine.config import Config, Trace
-from headway.machine.image import Image
-from headway.trace.threads.clock import Change, Clock
+from headway.machine.config import Config, TraceUnitConfig
+from headway.machine.image import MachineImage
+from headway.trace.threads.clock import Clock, ClockChange
 
 WINDOW = 1024
 CLOCK, DUTY = 0x7D1, 0x7D2
 
 
 @st.composite
-def clocks(draw: st.DrawFn) -> list[Change]:
+def clocks(draw: st.DrawFn) -> list[ClockChange]:
     """How a clock ran: at each change it was at a cycle that it had come to."""
-    found = [Change(0, 0, 16, WINDOW)]
+    found = [ClockChange(0, 0, 16, WINDOW)]
     for _ in range(draw(st.integers(0, 6))):
         drawn = st.tuples(st.integers(1, 16), st.integers(1, 8).map(lambda eighths: eighths * WINDOW // 8))
         speed, running = draw(drawn.filter(lambda one: one != found[-1][2:]))
         tick = found[-1].tick + draw(st.integers(1, 20_000))
-        found.append(Change(found[-1].cycle_of(tick, WINDOW), tick, speed, running))
+        found.append(ClockChange(found[-1].cycle_of(tick, WINDOW), tick, speed, running))
     return found
 
 
-def made(changes: list[Change]) -> list[tuple[int, int, int, int, bool]]:
+def made(changes: list[ClockChange]) -> list[tuple[int, int, int, int, bool]]:
     """As a trace unit tells it: what it began with in a head, the others where they were made."""
     return [(*change, number > 0) for number, change in enumerate(changes)]
 
 
 @given(clocks(), st.lists(st.integers(0, 200_000), max_size=20))
-def test_what_is_told_between_changes_moves_nothing(changes: list[Change], ticks: list[int]) -> None:
+def test_what_is_told_between_changes_moves_nothing(changes: list[ClockChange], ticks: list[int]) -> None:
     clock = Clock(made(changes), 1 << 30, WINDOW)
     told = made(changes)
     for tick in ticks:
@@ -50,7 +50,7 @@ def test_what_is_told_between_changes_moves_nothing(changes: list[Change], ticks
 
 
 @given(clocks())
-def test_a_cycle_is_at_the_tick_from_which_it_is_found(changes: list[Change]) -> None:
+def test_a_cycle_is_at_the_tick_from_which_it_is_found(changes: list[ClockChange]) -> None:
     clock = Clock(made(changes), 1 << 30, WINDOW)
     last = max(change.cycle for change in changes) + 2000
     for before, cycle in pairwise(range(0, last, 61)):
@@ -71,8 +71,8 @@ def test_clocks_of_cores_are_laid_over_each_other() -> None:
 def test_a_program_changes_its_clock_and_each_cycle_keeps_its_tick(speed: int, stopped: int) -> None:
     """The heads of a stream say which tick a cycle is at, wherever in a window that may be."""
     body = (li(8, speed), csrw(CLOCK, 8), li(8, stopped), csrw(DUTY, 8), jump(0))
-    config = Config.of(threads=1, trace=Trace(enabled=True, sync=64, all_targets=True))
-    ran = run(config, Image.of(program(*body)), 400_000)
+    config = Config.of(threads=1, trace=TraceUnitConfig(enabled=True, sync=64, all_targets=True))
+    ran = run(config, MachineImage.of(program(*body)), 400_000)
     _, decoder = ran.decode(0)
     told = decoder.changes_of_clock()
     clock = Clock(told, 0, config.power.window)
@@ -86,8 +86,8 @@ def test_a_program_changes_its_clock_and_each_cycle_keeps_its_tick(speed: int, s
 def test_a_clock_that_is_set_to_what_it_was_begins_its_windows_anew(sync: int) -> None:
     loop = (li(6, 40), addi(6, 6, -1), beq(6, 0, 8), jump(-8))
     body = (li(8, 6), csrw(DUTY, 8), *loop, csrw(DUTY, 8), *loop, csrw(DUTY, 8), jump(0))
-    config = Config.of(threads=1, trace=Trace(enabled=True, sync=sync, all_targets=True))
-    ran = run(config, Image.of(program(*body)), 40_000)
+    config = Config.of(threads=1, trace=TraceUnitConfig(enabled=True, sync=sync, all_targets=True))
+    ran = run(config, MachineImage.of(program(*body)), 40_000)
     _, decoder = ran.decode(0)
     told = decoder.changes_of_clock()
     clock = Clock(told, 0, config.power.window)

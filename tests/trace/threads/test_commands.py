@@ -16,9 +16,9 @@ from tests.machine.examples import EXAMPLES
 from tests.perfetto import read_back
 from tests.trace.threads.runs import Run, run
 
-from headway.binary.lines import Lines
-from headway.machine.config import Config, Trace
-from headway.machine.image import Image
+from headway.binary.lines import LineTable
+from headway.machine.config import Config, TraceUnitConfig
+from headway.machine.image import MachineImage
 from headway.trace.threads.reading import COUNTED
 
 pytestmark = pytest.mark.end_to_end
@@ -47,8 +47,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def truth() -> Run:
-    config = Config.of(cores=2, threads=3, trace=Trace(enabled=True))
-    return run(config, Image.load(PROGRAM), 10_000_000)
+    config = Config.of(cores=2, threads=3, trace=TraceUnitConfig(enabled=True))
+    return run(config, MachineImage.load(PROGRAM), 10_000_000)
 
 
 def decoded(*arguments: object) -> list[dict[str, str]]:
@@ -226,7 +226,7 @@ def test_at_shows_lines_where_the_program_has_them(recorded: Path, tmp_path: Pat
     struct.pack_into("<I", bare, 32, 0)  # e_shoff, and then e_shnum and e_shstrndx: no sections
     struct.pack_into("<HH", bare, 48, 0, 0)
     (tmp_path / "bare.elf").write_bytes(bare)
-    lines = Lines(PROGRAM.read_bytes())
+    lines = LineTable(PROGRAM.read_bytes())
     for program, has_lines in ((PROGRAM, True), (tmp_path / "bare.elf", False)):
         result = headway("trace", "at", recorded, "--image", program, "--cycle", 20_000, "--format", "json")
         found = [row for row in json.loads(result.stdout) if row["address"]]

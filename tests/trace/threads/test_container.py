@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.errors import HeadwayError
-from headway.trace.threads.container import MAGIC, Recording, Shape, Writer
+from headway.trace.threads.container import MAGIC, MachineShape, TraceFile, TraceFileWriter
 
-SHAPE = Shape(cores=2, threads=6, strict=True, cycle_accurate=True, window=1024, program="0" * 64, name="a.elf")
+SHAPE = MachineShape(cores=2, threads=6, strict=True, cycle_accurate=True, window=1024, program="0" * 64, name="a.elf")
 
 
 def written(path: Path, parts: list[tuple[int, bytes]], *, closed: bool = True) -> Path:
     with path.open("wb") as stream:
-        writer = Writer(stream, SHAPE)
+        writer = TraceFileWriter(stream, SHAPE)
         for core, data in parts:
             writer.add(core, data)
         if closed:
@@ -24,9 +24,9 @@ def written(path: Path, parts: list[tuple[int, bytes]], *, closed: bool = True) 
     return path
 
 
-def opened(path: Path) -> tuple[Recording | None, str]:
+def opened(path: Path) -> tuple[TraceFile | None, str]:
     try:
-        return Recording(path), ""
+        return TraceFile(path), ""
     except HeadwayError as error:
         return None, str(error)
 
@@ -45,9 +45,9 @@ def test_streams_come_back(folder: Path, parts: list[tuple[int, bytes]], start: 
     path = written(folder / "a.hwt", parts)
     if not any(streams):
         with pytest.raises(HeadwayError, match="no trace in it"):
-            Recording(path)
+            TraceFile(path)
         return
-    found = Recording(path)
+    found = TraceFile(path)
     assert found.shape == SHAPE
     assert found.complete
     for core, stream in enumerate(streams):
@@ -97,10 +97,10 @@ def test_what_is_no_trace_is_said_to_be_none(tmp_path: Path, data: bytes, says: 
     path = tmp_path / "f.hwt"
     path.write_bytes(data)
     with pytest.raises(HeadwayError, match=says):
-        Recording(path)
+        TraceFile(path)
 
 
 def test_a_file_that_is_not_there_and_a_folder(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing", tmp_path / "nul\0"):
         with pytest.raises(HeadwayError, match=r"\.hwt"):
-            Recording(path)
+            TraceFile(path)

@@ -14,8 +14,8 @@ from tests.machine.examples import program as example
 from tests.machine.programs import DATA, leave, program
 from tests.trace.threads.runs import Run, run, strayed, untrue
 
-from headway.machine.config import Action, Config, Move, Trace, Trigger
-from headway.machine.image import Image
+from headway.machine.config import Action, Config, SequencerMove, TraceUnitConfig, Trigger
+from headway.machine.image import MachineImage
 
 SELECT, VALUE = 0x7D8, 0x7D9
 STORE = RAM + 4 * 4
@@ -29,7 +29,7 @@ def loop(times: int) -> bytes:
 
 
 def traced(elf: bytes, cycles: int = 3000, **trace: Any) -> Run:
-    return run(Config.of(threads=1, trace=Trace(enabled=True, **trace)), Image.of(elf), cycles)
+    return run(Config.of(threads=1, trace=TraceUnitConfig(enabled=True, **trace)), MachineImage.of(elf), cycles)
 
 
 def executed(ran: Run) -> list[int]:
@@ -53,7 +53,7 @@ def ran_at(ran: Run, address: int) -> int:
 
 def sequence(trigger: Trigger, **values: Any) -> dict[str, Any]:
     """Enter state 1 when it fires."""
-    return {"triggers": (trigger,), "moves": (Move(0, 1, 1),), **values}
+    return {"triggers": (trigger,), "moves": (SequencerMove(0, 1, 1),), **values}
 
 
 @given(count=st.integers(1, 30))
@@ -88,15 +88,17 @@ def test_a_trigger_that_looks_elsewhere_does_not_fire() -> None:
 
 def test_two_moves_at_once_are_none() -> None:
     triggers = (Trigger(first=STORE), Trigger(first=STORE))
-    moves = (Move(0, 1, 1), Move(0, 2, 2))
+    moves = (SequencerMove(0, 1, 1), SequencerMove(0, 2, 2))
     assert executed(traced(loop(30), triggers=triggers, moves=moves, states=0b110)) == []
     assert executed(traced(loop(30), triggers=triggers, moves=moves[:1], states=0b110)) != []
 
 
 def test_a_marker_ends_what_the_trace_buffer_takes() -> None:
     trigger = Trigger(first=RAM, range=True, second=RAM + 4096, count=9000)
-    trace = Trace(enabled=True, buffer=256, after=64, sync=128, **sequence(trigger, actions=(Action(1, mark=True),)))
-    ran = run(replace(config_of("sort", (1, 1, "strict")), trace=trace), Image.of(example("sort")), 50_000)
+    trace = TraceUnitConfig(
+        enabled=True, buffer=256, after=64, sync=128, **sequence(trigger, actions=(Action(1, mark=True),))
+    )
+    ran = run(replace(config_of("sort", (1, 1, "strict")), trace=trace), MachineImage.of(example("sort")), 50_000)
     rows, decoder = ran.decode(0)
     assert decoder.triggers == 1
     before = [row for row in rows if row[1] is not None and row[5] in (16, 17)]
@@ -150,8 +152,8 @@ def stalls_before(ran: Run, end: int) -> dict[int, int]:
 )
 @settings(max_examples=15, deadline=None)
 def test_windows_of_the_profile_have_all_stalls(window: int, cycles: int, threads: int, port: int) -> None:
-    trace = Trace(enabled=True, window=window, port=port)
-    ran = run(Config.of(threads=threads, trace=trace), Image.of(example("pointer-chase")), cycles)
+    trace = TraceUnitConfig(enabled=True, window=window, port=port)
+    ran = run(Config.of(threads=threads, trace=trace), MachineImage.of(example("pointer-chase")), cycles)
     _, decoder = ran.decode(0)
     windows = decoder.profile()
     stalls = stalls_before(ran, cycles)
@@ -183,10 +185,10 @@ def test_the_profile_counts_only_chosen_harts_and_states() -> None:
 
 
 def test_a_configuration_with_triggers_reads_back() -> None:
-    trace = Trace(
+    trace = TraceUnitConfig(
         enabled=True,
         triggers=(Trigger(first=STORE, watch="access", count=3),),
-        moves=(Move(0, 2, 1), Move(2, 0, 8)),
+        moves=(SequencerMove(0, 2, 1), SequencerMove(2, 0, 8)),
         actions=(Action(2, mark=True, reload=True),),
     )
     config = Config(trace=trace)

@@ -13,7 +13,7 @@ from tests.machine.examples import Shape
 from tests.trace.threads.runs import Run, strayed, untrue
 from tests.trace.threads.test_truth import traced
 
-from headway.trace.threads._flow import Decoder
+from headway.trace.threads._flow import ThreadDecoder
 from headway.trace.threads._mending import LONGEST_BURST, WIDTH, mend, vouched_for
 from headway.trace.threads.segments import Segment, Segments
 
@@ -236,7 +236,7 @@ def test_a_clock_that_never_runs_is_none() -> None:
     first = head(b"", 0)
     stopped = first[: first.rindex(b"\x80\x08\0")] + b"\0\0"
     for stream, told in ((first, 1), (stopped, 0)):
-        decoder = Decoder((), threads=1, strict=True, cycle_accurate=True)
+        decoder = ThreadDecoder((), threads=1, strict=True, cycle_accurate=True)
         for segment in segments(stream + head(stream, 1)):
             decoder.feed(segment)
         assert len(decoder.changes_of_clock()) >= told
@@ -249,7 +249,7 @@ def test_a_stall_of_no_reason_there_is_is_not_believed(packet: bytes) -> None:
     place = b"\x08\x80" + b"\x80" + bytes(4) + b"\x01\0\0\x80"
     for stall, known in ((b"\x04\x09\x01", True), (packet, False)):
         first = head(b"", 0) + place + stall
-        decoder = Decoder([(0x80000000, bytes(64))], threads=1, strict=True, cycle_accurate=True, stalls=True)
+        decoder = ThreadDecoder([(0x80000000, bytes(64))], threads=1, strict=True, cycle_accurate=True, stalls=True)
         for segment in segments(first + head(first, 1)):
             decoder.feed(segment)
         rows = decoder.take()

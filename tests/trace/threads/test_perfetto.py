@@ -14,13 +14,13 @@ from tests.perfetto import read_back
 from tests.trace.slices import check_nesting
 
 from headway.errors import HeadwayError
-from headway.machine.config import Config, Trace
-from headway.machine.image import Image
+from headway.machine.config import Config, TraceUnitConfig
+from headway.machine.image import MachineImage
 from headway.machine.machine import Machine
 from headway.trace.edges import Edge
-from headway.trace.threads.container import Recording
-from headway.trace.threads.reading import Program, functions_of
+from headway.trace.threads.container import TraceFile
 from headway.trace.threads.reading import Trace as Traced
+from headway.trace.threads.reading import TracedProgram, functions_of
 from headway.trace.threads.slices import track_of, walk, write
 from headway.views.perfetto.tracks import File
 
@@ -29,14 +29,16 @@ from headway.views.perfetto.tracks import File
 def trace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Traced:
     path: Path = tmp_path_factory.mktemp("perfetto") / "mutex.hwt"
     with path.open("wb") as stream:
-        Machine(Config.of(issue=request.param, trace=Trace(enabled=True))).run(EXAMPLES / "mutex.elf", trace=stream)
-    return Traced(Recording(path), program("mutex"))
+        Machine(Config.of(issue=request.param, trace=TraceUnitConfig(enabled=True))).run(
+            EXAMPLES / "mutex.elf", trace=stream
+        )
+    return Traced(TraceFile(path), program("mutex"))
 
 
-def program(name: str) -> Program:
-    image = Image.load(EXAMPLES / f"{name}.elf")
+def program(name: str) -> TracedProgram:
+    image = MachineImage.load(EXAMPLES / f"{name}.elf")
     segments = tuple((segment.address, segment.data) for segment in image.segments)
-    return Program(segments, functions_of(image.functions))
+    return TracedProgram(segments, functions_of(image.functions))
 
 
 def edges(trace: Traced) -> list[Edge]:
@@ -92,7 +94,7 @@ def test_slices_nest_whatever_happened_to_the_bytes(tmp_path: Path, data: st.Dat
         damaged[at] ^= data.draw(st.integers(1, 255))
     (tmp_path / "a.hwt").write_bytes(damaged)
     try:
-        recording = Recording(tmp_path / "a.hwt")
+        recording = TraceFile(tmp_path / "a.hwt")
     except HeadwayError:  # the damage is in the file's own structure
         return
     assert check_nesting(edges(Traced(recording, program("sleepers")))) <= 2

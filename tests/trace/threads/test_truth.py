@@ -17,8 +17,8 @@ from tests.machine.examples import program as example
 from tests.machine.programs import program
 from tests.trace.threads.runs import EXECUTED, NOT_TAKEN, Run, run, strayed, untrue
 
-from headway.machine.config import Config, Trace
-from headway.machine.image import Image
+from headway.machine.config import Config, TraceUnitConfig
+from headway.machine.image import MachineImage
 
 pytestmark = pytest.mark.end_to_end
 
@@ -28,8 +28,8 @@ HWTRACE = 0x802
 
 @cache
 def traced(name: str, shape: Shape, cycles: int = CYCLES, **trace: Any) -> Run:
-    config = replace(config_of(name, shape), trace=Trace(enabled=True, **trace))
-    return run(config, Image.of(example(name)), cycles)
+    config = replace(config_of(name, shape), trace=TraceUnitConfig(enabled=True, **trace))
+    return run(config, MachineImage.of(example(name)), cycles)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -77,8 +77,8 @@ def test_how_the_bytes_are_divided_does_not_matter(cuts: list[int]) -> None:
 )
 @settings(max_examples=25, deadline=None)
 def test_what_an_overflow_leaves_is_true(name: str, shape: Shape, sync: int, fifo: int, port: int) -> None:
-    config = replace(config_of(name, shape), trace=Trace(enabled=True, sync=sync, fifo=fifo, port=port))
-    ran = run(config, Image.of(example(name)), 30_000)
+    config = replace(config_of(name, shape), trace=TraceUnitConfig(enabled=True, sync=sync, fifo=fifo, port=port))
+    ran = run(config, MachineImage.of(example(name)), 30_000)
     rows, decoder = ran.decode(0)
     assert decoder.contradictions == 0
     for hart, stretches in ran.stretches(0, rows).items():
@@ -163,8 +163,8 @@ def switching(plan: list[bool]) -> bytes:
 @settings(deadline=None)
 def test_a_program_switches_its_own_tracing(plan: list[bool], start: bool, strict: bool) -> None:
     shape: Mapping[str, Any] = {"threads": 3, "issue": "strict" if strict else "skip", "boot": "all"}
-    config = Config.of(trace=Trace(enabled=True, start=start), **shape)
-    ran = run(config, Image.of(switching(plan)), 20_000)
+    config = Config.of(trace=TraceUnitConfig(enabled=True, start=start), **shape)
+    ran = run(config, MachineImage.of(switching(plan)), 20_000)
     rows, decoder = ran.decode(0)
     assert decoder.contradictions == 0
     for hart, stretches in ran.stretches(0, rows).items():
@@ -190,7 +190,7 @@ def test_a_trace_buffer_keeps_the_end() -> None:
 def test_being_traced_changes_nothing() -> None:
     from headway.machine.machine import Machine
 
-    plain, trace = Config(), Config(trace=Trace(enabled=True, port=1))
+    plain, trace = Config(), Config(trace=TraceUnitConfig(enabled=True, port=1))
     digests = {Machine(config).run(example("sort")).digest for config in (plain, Config())}
     traced_run = Machine(trace).run(example("sort"))
     untraced = Machine(plain).run(example("sort"))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.views.html import slices as module
-from headway.views.html.slices import Packed, Rows, Slices
+from headway.views.html.slices import Packed, SliceColumns, SlicePacker
 
 from .reading import Row, rows_of
 
@@ -33,15 +33,15 @@ def rows(draw: st.DrawFn) -> list[Row]:
     return found
 
 
-def columns(some: list[Row]) -> Rows:
-    return Rows(*(np.array(column, np.int64) for column in (zip(*some, strict=True) if some else [()] * 6)))
+def columns(some: list[Row]) -> SliceColumns:
+    return SliceColumns(*(np.array(column, np.int64) for column in (zip(*some, strict=True) if some else [()] * 6)))
 
 
 def packed(parts: list[list[Row]], each: int = 7, most: int = 10**9) -> Packed | None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "A_SLICE", each)
         patch.setattr(module, "_HELD", 3 * each)
-        slices = Slices(LENGTH, most, lambda state: np.array(WAITS)[state], lambda state: np.array(OFF)[state])
+        slices = SlicePacker(LENGTH, most, lambda state: np.array(WAITS)[state], lambda state: np.array(OFF)[state])
         for part in parts:
             slices.add(columns(part))
         return slices.packed()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.ledgers import HOSTILE_NAMES, precisions
 
 from headway.model import Cell, Ledger, Overhead, Processor, Thread, Window
-from headway.views.metrics.totals import MAX_SERIES, By, Snapshot, Totals
+from headway.views.metrics.totals import MAX_SERIES, By, Totals, TotalsSnapshot
 
 SECOND = 1_000_000_000
 
@@ -65,7 +65,7 @@ def totals_of(run: Sequence[Ledger], by: By = By.PROCESS, *, most: int = MAX_SER
     return totals
 
 
-snapshots: st.SearchStrategy[Snapshot] = st.builds(
+snapshots: st.SearchStrategy[TotalsSnapshot] = st.builds(
     lambda run, by, most: totals_of(run, by, most=most).snapshot(epoch=10**18),
     runs(),
     st.sampled_from(By),

@@ -13,7 +13,7 @@ from tests.views.metrics.readings import ledger, snapshots, thread, totals_of
 from headway.model import indices_of
 from headway.views.metrics.families import Family, Sort, families
 from headway.views.metrics.openmetrics import write
-from headway.views.metrics.totals import Cost, Snapshot
+from headway.views.metrics.totals import Cost, TotalsSnapshot
 from headway.views.printable import clean
 
 openmetrics = pytest.importorskip("prometheus_client.openmetrics.parser", reason="needs prometheus_client")
@@ -42,7 +42,7 @@ def read(parsed: Iterable[object]) -> Read:
 
 
 @given(snapshots, st.booleans())
-def test_the_text_has_the_figures_of_the_snapshot(snapshot: Snapshot, counts: bool) -> None:
+def test_the_text_has_the_figures_of_the_snapshot(snapshot: TotalsSnapshot, counts: bool) -> None:
     cost = Cost(1_500_000_000, 4096)
     wanted = expected(families(snapshot, counts=counts, serving=cost))
     text = write(families(snapshot, counts=counts, serving=cost))
@@ -54,7 +54,7 @@ def test_the_text_has_the_figures_of_the_snapshot(snapshot: Snapshot, counts: bo
 
 
 @given(snapshots)
-def test_each_family_says_what_it_is_and_is_named_as_openmetrics_wants(snapshot: Snapshot) -> None:
+def test_each_family_says_what_it_is_and_is_named_as_openmetrics_wants(snapshot: TotalsSnapshot) -> None:
     found = list(families(snapshot))
     assert len({family.name for family in found}) == len(found)
     parsed = list(openmetrics.text_string_to_metric_families(write(families(snapshot))))
@@ -66,7 +66,7 @@ def test_each_family_says_what_it_is_and_is_named_as_openmetrics_wants(snapshot:
 
 
 @given(snapshots)
-def test_indices_are_the_models(snapshot: Snapshot) -> None:
+def test_indices_are_the_models(snapshot: TotalsSnapshot) -> None:
     (found,) = (family for family in families(snapshot) if family.name == "headway_thread_index_seconds")
     values = {(common, dict(own)["index"]): value for common, own, value in found.samples}
     for series in snapshot.series:

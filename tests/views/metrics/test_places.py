@@ -14,8 +14,8 @@ from tests.views.metrics.readings import SECOND, ledger, runs, thread
 from headway.model import Ledger, Thread
 from headway.views.metrics.families import families
 from headway.views.metrics.openmetrics import write
-from headway.views.metrics.places import LONGEST, Labels, Places
-from headway.views.metrics.totals import By, Series, Snapshot, Totals
+from headway.views.metrics.places import LONGEST, Labels, ProcessLabels
+from headway.views.metrics.totals import By, Series, Totals, TotalsSnapshot
 from headway.views.printable import clean
 
 openmetrics = pytest.importorskip("prometheus_client.openmetrics.parser", reason="needs prometheus_client")
@@ -45,14 +45,14 @@ def unit(name: str) -> Labels:
 
 
 def look(
-    one: Places, at: int, *threads: Thread, name_of: Callable[[int], str] = lambda pid: f"name of {pid}"
+    one: ProcessLabels, at: int, *threads: Thread, name_of: Callable[[int], str] = lambda pid: f"name of {pid}"
 ) -> list[Labels]:
     """The labels of these threads, which are there in the interval that ends at this moment."""
     one.look(threads, name_of, at)
     return [one.of(thread) for thread in threads]
 
 
-def everything(snapshot: Snapshot) -> Iterable[Series]:
+def everything(snapshot: TotalsSnapshot) -> Iterable[Series]:
     return (*snapshot.series, snapshot.rest, snapshot.departed)
 
 
@@ -69,7 +69,7 @@ def test_wherever_processes_are_no_time_is_lost_and_no_series_is_there_twice(
         assert sum(1 + len(series.states) for series in snapshot.series) == snapshot.taken <= most
         labels = [frozenset(series.labels) for series in snapshot.series]
         assert len(set(labels)) == len(labels)
-        assert Snapshot.unpack(snapshot.pack()) == snapshot
+        assert TotalsSnapshot.unpack(snapshot.pack()) == snapshot
 
 
 @given(runs(most=1), placed, st.lists(places, min_size=3, max_size=3))
@@ -133,7 +133,7 @@ def test_by_name_nobody_is_asked_and_by_container_processes_are_added_up() -> No
 
 def test_a_process_is_asked_about_once_and_again_after_a_while_but_not_all_at_once() -> None:
     asked = Asked({pid: unit("a") for pid in range(1, 1001)})
-    one = Places(asked, again=60 * SECOND)
+    one = ProcessLabels(asked, again=60 * SECOND)
     threads = [thread(pid) for pid in range(1, 1001)]
     look(one, 0, *threads)
     assert set(asked.count.values()) == {1}
@@ -148,7 +148,7 @@ def test_a_process_is_asked_about_once_and_again_after_a_while_but_not_all_at_on
 
 def test_what_is_asked_again_is_taken_over() -> None:
     asked = Asked({1: unit("a")})
-    one = Places(asked, again=0)
+    one = ProcessLabels(asked, again=0)
     assert look(one, 0, thread(1)) == [unit("a")]
     asked.table[1] = unit("b")
     assert look(one, 1, thread(1), thread(2, pid=1), thread(3, pid=1, end=1)) == [unit("b"), unit("b"), unit("a")]
@@ -159,7 +159,7 @@ def test_what_is_asked_again_is_taken_over() -> None:
 
 def test_a_process_that_executes_another_program_is_asked_about_again() -> None:
     asked, names = Asked({1: unit("engine")}), {1: "runc:[2:INIT]"}
-    one = Places(asked)
+    one = ProcessLabels(asked)
     assert look(one, 0, thread(1), name_of=names.__getitem__) == [unit("engine")]
     asked.table[1], names[1] = unit("container"), "nginx"
     # What a thread did that this ended, it did before.
@@ -169,7 +169,7 @@ def test_a_process_that_executes_another_program_is_asked_about_again() -> None:
 
 def test_an_id_that_another_process_has_got_is_asked_about_again() -> None:
     asked = Asked({1: unit("old")})
-    one = Places(asked)
+    one = ProcessLabels(asked)
     look(one, 0, thread(1, at=0))
     asked.table[1] = unit("new")
     assert look(one, 10, thread(1, at=0, end=5), thread(1, at=7)) == [unit("old"), unit("new")]
@@ -180,7 +180,7 @@ def test_an_id_that_another_process_has_got_is_asked_about_again() -> None:
 
 def test_a_process_goes_on_without_its_first_thread() -> None:
     asked = Asked({1: unit("a")})
-    one = Places(asked)
+    one = ProcessLabels(asked)
     look(one, 0, thread(1), thread(2, pid=1))
     asked.table[1] = None  # its files may not be there any more
     assert look(one, 1, thread(1, end=1), thread(2, pid=1)) == [unit("a"), unit("a")]

@@ -12,18 +12,18 @@ from tests.ledgers import HOSTILE_NAMES
 from tests.views.metrics.readings import SECOND, ledger, runs, snapshots, thread, totals_of
 
 from headway.model import Cell, Counted, Kind, Ledger, Overhead, Processor, Window, kind_of
-from headway.views.metrics.totals import MAX_STATES, By, Series, Snapshot, Totals
+from headway.views.metrics.totals import MAX_STATES, By, Series, Totals, TotalsSnapshot
 
 bys = st.sampled_from(By)
 mosts = st.sampled_from([1, 2, 5, 13, 10_000])
 expiries = st.sampled_from([0, SECOND, 300 * SECOND])
 
 
-def everything(snapshot: Snapshot) -> Iterable[Series]:
+def everything(snapshot: TotalsSnapshot) -> Iterable[Series]:
     return (*snapshot.series, snapshot.rest, snapshot.departed)
 
 
-def time_by_kind(snapshot: Snapshot) -> Counter[Kind]:
+def time_by_kind(snapshot: TotalsSnapshot) -> Counter[Kind]:
     total: Counter[Kind] = Counter()
     for series in everything(snapshot):
         for name, time, _, _ in series.states:
@@ -31,7 +31,7 @@ def time_by_kind(snapshot: Snapshot) -> Counter[Kind]:
     return +total
 
 
-def values(snapshot: Snapshot) -> Mapping[object, int]:
+def values(snapshot: TotalsSnapshot) -> Mapping[object, int]:
     """Every counter, by what tells it apart."""
     found: dict[object, int] = {}
     for series in (*snapshot.series, snapshot.rest):
@@ -107,8 +107,8 @@ def test_what_is_taken_back_is_held_against_what_comes_next(steps: list[int]) ->
 
 
 @given(snapshots)
-def test_a_snapshot_is_the_same_on_the_other_side(snapshot: Snapshot) -> None:
-    assert Snapshot.unpack(snapshot.pack()) == snapshot
+def test_a_snapshot_is_the_same_on_the_other_side(snapshot: TotalsSnapshot) -> None:
+    assert TotalsSnapshot.unpack(snapshot.pack()) == snapshot
 
 
 def test_threads_are_added_up_by_names_by_process_or_not_at_all() -> None:

@@ -14,10 +14,10 @@ from headway.views.lines import Line, text_of
 from headway.views.palette import ORDER, PALETTE
 from headway.views.printable import clean, width_of
 from headway.views.screen.bar import NEVER, bar, cells_of, divided, spark
-from headway.views.screen.columns import Layout, line_of, per_cent, titles
+from headway.views.screen.columns import ColumnLayout, line_of, per_cent, titles
 from headway.views.screen.help import help_lines
 from headway.views.screen.panel import panel
-from headway.views.screen.roster import KEPT, ORDERS, Order, Picture, Process, Roster
+from headway.views.screen.roster import KEPT, ORDERS, Order, Picture, ProcessRow, Roster
 from headway.views.screen.summary import HEIGHT, summary
 
 from ...ledgers import HOSTILE_NAMES, any_state_names, ledgers
@@ -104,8 +104,8 @@ def test_every_order_has_the_same_rows(picture: Picture, column: str, backwards:
     order = Order(column, backwards=backwards, tree=tree, busy=busy)
     rows = picture.rows(order)
     expected = {row.key for row in picture.every if not busy or row.rpi}
-    assert {row.key for row in rows if not isinstance(row, Process)} == expected
-    heads = [row for row in rows if isinstance(row, Process)]
+    assert {row.key for row in rows if not isinstance(row, ProcessRow)} == expected
+    heads = [row for row in rows if isinstance(row, ProcessRow)]
     assert {head.pid for head in heads} == (
         {row.pid for row in picture.every if row.key in expected} if tree else set()
     )
@@ -120,13 +120,13 @@ def test_every_order_has_the_same_rows(picture: Picture, column: str, backwards:
 @given(pictures)
 def test_a_process_is_what_its_threads_are(picture: Picture) -> None:
     rows = picture.rows(Order(tree=True))
-    for head in (row for row in rows if isinstance(row, Process)):
+    for head in (row for row in rows if isinstance(row, ProcessRow)):
         threads = [row for row in picture.every if row.pid == head.pid]
         assert head.members == len(threads) == len(picture.threads_of(head))
         assert head.span == sum(row.span for row in threads) == sum(head.times.values())
         assert head.rpi == sum(row.rpi for row in threads)
     folded = picture.rows(Order(tree=True, folded=frozenset(row.pid for row in picture.every)))
-    assert [row.key for row in folded] == [row.key for row in rows if isinstance(row, Process)]
+    assert [row.key for row in folded] == [row.key for row in rows if isinstance(row, ProcessRow)]
 
 
 @few
@@ -181,7 +181,7 @@ def test_recalling_is_as_having_seen() -> None:
 @few
 @given(pictures, st.integers(20, 250), st.booleans(), st.booleans())
 def test_rows_and_titles_fit_any_width(picture: Picture, width: int, letters: bool, tree: bool) -> None:
-    layout = Layout.of(picture.ledger, width, letters=letters, depth=int(tree))
+    layout = ColumnLayout.of(picture.ledger, width, letters=letters, depth=int(tree))
     assert sum(column.width + 1 for column in layout.columns) - 1 == width
     order = Order(tree=tree)
     for row in picture.rows(order):
@@ -195,7 +195,7 @@ def test_a_wider_screen_never_has_fewer_columns() -> None:
     ledger = made(0, one(1, 0, 5))
     number = 0
     for width in range(20, 260):
-        layout = Layout.of(ledger, width)
+        layout = ColumnLayout.of(ledger, width)
         assert len(layout.columns) >= number
         number = len(layout.columns)
         assert layout.at(0) == "name"
@@ -205,15 +205,15 @@ def test_a_wider_screen_never_has_fewer_columns() -> None:
 def test_a_bound_and_what_was_sampled_are_marked_and_what_is_not_known_has_no_figure() -> None:
     bound = replace(made(0, one(1, 0, 40)), precision=Precision(effective=Quality.BOUND, memory=Quality.UNAVAILABLE))
     picture = Roster().take(bound)
-    layout = Layout.of(bound, 240)
+    layout = ColumnLayout.of(bound, 240)
     text = text_of(line_of(picture.every[0], layout, 240))
     assert "≤40%" in text
     assert "memory" not in layout.hidden or all(column.name != "memory" for column in layout.columns)
     assert "mem" not in text_of(titles(layout, Order(), 240)).split()
     sampled = replace(bound, precision=Precision(effective=Quality.SAMPLED))
-    assert "~40%" in text_of(line_of(picture.every[0], Layout.of(sampled, 240), 240))
+    assert "~40%" in text_of(line_of(picture.every[0], ColumnLayout.of(sampled, 240), 240))
     nothing = replace(bound, precision=Precision(effective=Quality.UNAVAILABLE))
-    assert "–" in text_of(line_of(picture.every[0], Layout.of(nothing, 240), 240))
+    assert "–" in text_of(line_of(picture.every[0], ColumnLayout.of(nothing, 240), 240))
 
 
 # --- around the list --------------------------------------------------------------------------------------------------

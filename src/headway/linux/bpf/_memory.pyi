@@ -1,7 +1,7 @@
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from mmap import mmap
 
-from headway.linux.perf.counters import Plan
+from headway.linux.perf.counters import CounterPlan
 from headway.model import Cell, Kind
 
 from .checks import Check
@@ -44,11 +44,11 @@ class Exits:
     def function(self) -> int: ...
     @property
     def context(self) -> int: ...
-    def take(self, until: int, memory: Memory) -> list[Row]: ...
+    def take(self, until: int, memory: BpfMaps) -> list[Row]: ...
     def follow(self) -> None: ...
     def take_news(self) -> list[tuple[int, int, int, str, int, int]]: ...
 
-class Memory:
+class BpfMaps:
     torn: int
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Memory:
         max_thread_records: int,
         polls: Sequence[str] = ...,
         functions: Sequence[str] = ...,
-        plan: Plan | None = ...,
+        plan: CounterPlan | None = ...,
         counts: tuple[mmap, ...] = ...,
     ) -> None: ...
     def counted(self) -> list[list[int]]: ...

@@ -511,8 +511,8 @@ cdef class Exits:
         """Its first argument."""
         return <uintptr_t><void *>self
 
-    def take(self, uint64_t until, Memory memory):
-        """The threads that ended before this moment and were not taken yet: a list of rows as `Memory.read_threads`."""
+    def take(self, uint64_t until, BpfMaps memory):
+        """The threads that ended before this moment and were not taken yet: a list of rows as `BpfMaps.read_threads`."""
         cdef size_t at = 0, keep = 0, size
         cdef thread_snapshot *r
         cdef Cells cells
@@ -593,7 +593,7 @@ cdef tuple until(uint64_t since, uint64_t at):
     return at, 0, since - at
 
 
-cdef class Memory:
+cdef class BpfMaps:
     """The maps of the eBPF programs and how to read them.
 
     ``maps``: writable buffers over `processors`, `saved_processors`, `thread_records`, `saved_threads`, `control` and

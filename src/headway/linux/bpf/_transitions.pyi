@@ -16,7 +16,7 @@ Columns = tuple[
     NDArray[uint16],
 ]
 
-class Decoder:
+class TransitionDecoder:
     damaged: int
     nameless: int
     def __init__(

@@ -63,7 +63,7 @@ cdef struct life: # of a thread in its record
     int32_t thread, former # the one before it in the thread record
 
 
-cdef class Decoder:
+cdef class TransitionDecoder:
     """Reads the rings of all processors and keeps the rows until they are taken.
 
     ``spans`` and ``absences``: the words of the rings, one processor's after the other's. ``words``: how many words a

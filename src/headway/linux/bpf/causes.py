@@ -15,7 +15,7 @@ from pathlib import Path
 from headway.linux.symbols.futexes import LockName, Locks
 from headway.model import Behind, Cause, CauseKey, list_causes
 
-from ._memory import Memory
+from ._memory import BpfMaps
 from .checks import FILES
 from .layout import CAUSES, HOLDERS, packing
 from .libbpf import Map
@@ -60,7 +60,7 @@ class Causes:
 class CauseReader:
     """Reads the map of causes, and remembers the names of what threads wait for."""
 
-    def __init__(self, causes: Map, memory: Memory) -> None:
+    def __init__(self, causes: Map, memory: BpfMaps) -> None:
         self._map, self._memory = causes, memory
         self._locks = Locks()
         self._names: dict[tuple[int, int], LockName | None] = {}

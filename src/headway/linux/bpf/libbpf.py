@@ -18,7 +18,7 @@ from types import TracebackType
 
 from headway.errors import HeadwayError
 
-__all__ = ["UPROBES", "BpfError", "Library", "Map", "Object", "Program", "RingReader", "bundled", "find_library"]
+__all__ = ["UPROBES", "BpfError", "BpfProgram", "Library", "Map", "Object", "RingReader", "bundled", "find_library"]
 
 SONAME = "libbpf.so.1"
 """The libbpf that headway was written for; its number changes when libbpf drops or changes a function."""
@@ -258,7 +258,7 @@ class _UprobeOptions(ctypes.Structure):
     ]
 
 
-class Program:
+class BpfProgram:
     """A program of an object."""
 
     def __init__(self, library: Library, handle: int) -> None:
@@ -364,10 +364,10 @@ class Object:
         self.library = library
         self._handle = library.check("opening the eBPF object", "bpf_object__open_mem", image, len(image), None)
         self._links: list[int] = []
-        self.programs: dict[str, Program] = {}
+        self.programs: dict[str, BpfProgram] = {}
         handle = 0
         while handle := library.call("bpf_object__next_program", self._handle, handle or None):
-            program = Program(library, handle)
+            program = BpfProgram(library, handle)
             self.programs[program.name] = program
 
     def __enter__(self) -> Object:
@@ -387,11 +387,11 @@ class Object:
         """Verify and load what is wanted. Raises BpfError with libbpf's and the verifier's words as ``log``."""
         self._printed(lambda: self.library.check("loading the eBPF programs", "bpf_object__load", self._handle))
 
-    def attach(self, program: Program) -> None:
+    def attach(self, program: BpfProgram) -> None:
         """Attach a program until this object is closed."""
         self._links.append(program.attach())
 
-    def attach_perf_event(self, program: Program, fd: int) -> int:
+    def attach_perf_event(self, program: BpfProgram, fd: int) -> int:
         """Attach a program to a perf event until this object is closed. Returns a link for `detach_link`."""
         self._links.append(program.attach_perf_event(fd))
         return self._links[-1]
@@ -412,8 +412,10 @@ class Object:
             if fd >= 0:
                 os.close(fd)
 
-    def attach_uprobe(self, program: Program, path: str, offset: int, *, ret: bool, cookie: int, pid: int = -1) -> None:
-        """Attach a program to a place in a file until this object is closed; see `Program.attach_uprobe`."""
+    def attach_uprobe(
+        self, program: BpfProgram, path: str, offset: int, *, ret: bool, cookie: int, pid: int = -1
+    ) -> None:
+        """Attach a program to a place in a file until this object is closed; see `BpfProgram.attach_uprobe`."""
         if not UPROBES.exists():
             raise BpfError(
                 f"this kernel has no uprobes ({UPROBES}; CONFIG_UPROBE_EVENTS), which marked functions need: measure "

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Layout", "Structure"]
+__all__ = ["HeaderLayout", "Structure"]
 
 _WIDTHS = {"__u64": (8, "Q"), "__u32": (4, "I"), "__u16": (2, "H"), "__u8": (1, "B"), "char": (1, "s")}
 """Size in bytes, and code of the struct module."""
@@ -35,7 +35,7 @@ class Structure(NamedTuple):
     """Offset in bytes, and format of the struct module; of structures within the structure, bytes."""
 
 
-class Layout:
+class HeaderLayout:
     """The declarations of a header. Raises ValueError where one is not understood."""
 
     def __init__(self, text: str) -> None:
@@ -129,6 +129,6 @@ def _size(code: str) -> int:
 
 
 if __name__ == "__main__":
-    layout = Layout(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    layout = HeaderLayout(Path(sys.argv[1]).read_text(encoding="utf-8"))
     Path(sys.argv[2]).write_text(layout.module(), encoding="utf-8")
     Path(sys.argv[3]).write_text(layout.checks(), encoding="utf-8")

@@ -13,7 +13,7 @@ from headway.linux.procfs.maps import mappings
 from headway.linux.regions.functions import Probe, resolve
 
 from . import _exercise
-from ._memory import Memory
+from ._memory import BpfMaps
 from .calibration import FUNCTIONS, ExercisingProcess
 from .layout import STATES
 from .libbpf import BpfError, Object
@@ -38,7 +38,7 @@ class Marking:
         """Names of the states of marked functions, in the order of their tags, from 1 on."""
 
     def calibrate(
-        self, target: Object, memory: Memory, exerciser: ExercisingProcess
+        self, target: Object, memory: BpfMaps, exerciser: ExercisingProcess
     ) -> Mapping[str, tuple[float, float]]:
         """What the probes of a call cost, ns, by `FUNCTIONS`: in the function's time, and in its caller's."""
         costs = {}

@@ -71,7 +71,7 @@ class Away:
 class StackReader:
     """Reads what the programs of a loaded object tell of stacks."""
 
-    def __init__(self, library: Library, programs: Object, memory: _memory.Memory) -> None:
+    def __init__(self, library: Library, programs: Object, memory: _memory.BpfMaps) -> None:
         self._memory = memory
         self._times, self._stacks = programs.map("stack_times"), programs.map("stacks")
         self._program = programs.programs["handle_sample"]

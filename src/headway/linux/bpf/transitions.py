@@ -20,8 +20,8 @@ import numpy as np
 from headway.buffers.policies.cpu_time import CpuTime
 from headway.model.transitions import NO_STATE, Batch, OpenState, ThreadSeen, Transitions
 
-from ._memory import Exits, Memory
-from ._transitions import Decoder
+from ._memory import BpfMaps, Exits
+from ._transitions import TransitionDecoder
 from .layout import RING, STATES, packing
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class TransitionReader:
     def __init__(
         self,
         rings: tuple[mmap.mmap, mmap.mmap, mmap.mmap],
-        memory: Memory,
+        memory: BpfMaps,
         exits: Exits,
         *,
         words: tuple[int, int],
@@ -106,7 +106,7 @@ class TransitionReader:
         self._memory, self._exits, self._tails = memory, exits, rings[2]
         self._n_cpus, self._cpus = n_cpus, cpus
         spans, absences = (memoryview(ring).cast("Q") for ring in rings[:2])
-        self._decoder = Decoder(spans, absences, n_cpus, words, max_thread_records, start)
+        self._decoder = TransitionDecoder(spans, absences, n_cpus, words, max_thread_records, start)
         for cpu in range(n_cpus):
             _TAILS.pack_into(self._tails, cpu * _TAILS.size, 0, 0)
         exits.follow()

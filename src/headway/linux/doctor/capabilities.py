@@ -220,7 +220,7 @@ class System:
         return status(self.path("/proc/self"))
 
     @cached_property
-    def effective(self) -> frozenset[privileges.Capability]:
+    def effective(self) -> frozenset[privileges.LinuxCapability]:
         """The capabilities(7) that this process has in effect."""
         return privileges.effective_in(self.status) if "CapEff" in self.status else frozenset()
 
@@ -378,7 +378,7 @@ def _privileges(system: System) -> Capability:
     if in_user_namespace(system.path("/proc/self/uid_map")):
         words = "this is a user namespace, whose capabilities do not permit eBPF"
         return Capability(name, False, words + hint, "root of the machine: run a rootless container as root instead")
-    if {privileges.Capability.BPF, privileges.Capability.PERFMON} <= system.effective:
+    if {privileges.LinuxCapability.BPF, privileges.LinuxCapability.PERFMON} <= system.effective:
         return Capability(name, True, f"CAP_BPF and CAP_PERFMON are effective{hint}")
     if privileges.allow_bpf(system.effective):
         return Capability(name, True, f"CAP_SYS_ADMIN is effective{hint}")
@@ -397,7 +397,7 @@ def _bpf_call(system: System) -> Capability:
     if error == errno.ENOSYS:
         return Capability(name, False, "the kernel has no bpf(2), or a filter hides it", _rebuild("BPF_SYSCALL"))
     why = f"bpf(2) fails: {os.strerror(error)}"
-    if error in (errno.EPERM, errno.EACCES) and privileges.Capability.SYS_ADMIN in system.effective:
+    if error in (errno.EPERM, errno.EACCES) and privileges.LinuxCapability.SYS_ADMIN in system.effective:
         return Capability(
             name, False, f"{why}, in spite of the privileges", "docker run --security-opt seccomp=unconfined …"
         )
@@ -707,7 +707,7 @@ def _ptrace(system: System) -> Capability:
     why = f"{scope}: wait reasons of processes that headway did not start need root"
     return Capability(
         "ptrace scope",
-        privileges.Capability.SYS_PTRACE in system.effective,
+        privileges.LinuxCapability.SYS_PTRACE in system.effective,
         why,
         "sudo sysctl kernel.yama.ptrace_scope=0",
     )
@@ -722,7 +722,7 @@ def _msr(system: System) -> Capability:
         built = system.configured("X86_MSR")
         remedy = _rebuild("X86_MSR") if built is False else "sudo modprobe msr"
         return Capability(name, False, "no /dev/cpu/0/msr", remedy)
-    if not os.access(device, os.R_OK) or privileges.Capability.SYS_RAWIO not in system.effective:
+    if not os.access(device, os.R_OK) or privileges.LinuxCapability.SYS_RAWIO not in system.effective:
         return Capability(name, False, "/dev/cpu/0/msr may not be read", _SUDO)
     return Capability(name, True, "/dev/cpu/0/msr can be read")
 

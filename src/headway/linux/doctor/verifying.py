@@ -22,7 +22,7 @@ from headway.errors import HeadwayError
 from headway.linux.procfs.processors import parse_list
 from headway.model import Kind, Ledger, Quality, Thread, kind_of
 
-__all__ = ["LOOPS", "Answer", "Finding", "Run", "Verification", "judge", "run_of", "verify"]
+__all__ = ["LOOPS", "FigureVerdict", "Finding", "LoopRun", "Verification", "judge", "run_of", "verify"]
 
 LOOPS = {"compute": "arithmetic loop", "memory": "pointer chase"}
 """The measured threads of the demo program, and their names for people."""
@@ -38,7 +38,7 @@ MAX_NEIGHBOURS = 4
 _PINNED = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])}); os.execv(sys.argv[2], sys.argv[2:])"
 
 
-class Answer(Enum):
+class FigureVerdict(Enum):
     """Whether a figure can be believed."""
 
     YES = "yes"
@@ -48,7 +48,7 @@ class Answer(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class LoopRun:
     """The figures of one loop: the parts of its own code, in ``unit``."""
 
     loop: str
@@ -105,17 +105,17 @@ class Finding:
 class Verification:
     """The runs, the findings, and whether EPI and MPI can be believed."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[LoopRun, ...]
     findings: tuple[Finding, ...]
     reasons: Mapping[str, str]
     """Why figures are missing or not exact, according to the measurement."""
 
-    def answer(self, index: str) -> Answer:
+    def answer(self, index: str) -> FigureVerdict:
         """Return whether ``epi`` or ``mpi`` can be believed here."""
         kept = [finding.kept for finding in self.findings if finding.index == index]
         if False in kept:
-            return Answer.NO
-        return Answer.YES if kept and None not in kept else Answer.UNKNOWN
+            return FigureVerdict.NO
+        return FigureVerdict.YES if kept and None not in kept else FigureVerdict.UNKNOWN
 
 
 def verify(measure: Callable[[Sequence[str]], Ledger], seconds: float = 1.0) -> Verification:
@@ -126,7 +126,7 @@ def verify(measure: Callable[[Sequence[str]], Ledger], seconds: float = 1.0) -> 
     """
     allowed = sorted(os.sched_getaffinity(0))
     home, beside = allowed[0], neighbours_of(allowed[0], allowed)
-    runs: list[Run] = []
+    runs: list[LoopRun] = []
     reasons: dict[str, str] = {}
     for others in ((), beside):
         with _noise(others, seconds):
@@ -153,7 +153,7 @@ def neighbours_of(cpu: int, allowed: Sequence[int], folder: Path = Path("/sys/de
     return tuple(other for other in order if other in allowed and other != cpu)[:MAX_NEIGHBOURS] or (cpu,)
 
 
-def run_of(ledger: Ledger, loop: str, neighbours: int) -> Run:
+def run_of(ledger: Ledger, loop: str, neighbours: int) -> LoopRun:
     """Return the figures of a loop's own code from a ledger. Raises HeadwayError if the loop did not run."""
     threads = [thread for thread in ledger.threads if thread.name == loop]
     if not threads:
@@ -165,7 +165,7 @@ def run_of(ledger: Ledger, loop: str, neighbours: int) -> Run:
     indices, amounts = ledger.indices(thread), ledger.amounts(thread)
     precision = amounts.worth(ledger.precision)
     unseen = Quality.UNAVAILABLE
-    return Run(
+    return LoopRun(
         loop=loop,
         neighbours=neighbours,
         unit=ledger.unit,
@@ -183,7 +183,7 @@ def _instructions(thread: Thread) -> int | None:
     return None if None in found else sum(number for number in found if number is not None)
 
 
-def judge(runs: Sequence[Run]) -> Iterator[Finding]:
+def judge(runs: Sequence[LoopRun]) -> Iterator[Finding]:
     """Compare the runs with what is known of the loops."""
     for run in runs:
         beside = " beside a neighbour" if run.neighbours else ""
@@ -213,7 +213,7 @@ def _bound(
     return Finding(index, expected, f"{share:.1%}", kept)
 
 
-def _same(alone: Run, noisy: Run) -> Finding:
+def _same(alone: LoopRun, noisy: LoopRun) -> Finding:
     expected = f"{LOOPS['compute']}: EPI per instruction within {MAX_CHANGE:.0%}, with and without a neighbour"
     one, other = alone.per_instruction, noisy.per_instruction
     if one is None or other is None or not one:

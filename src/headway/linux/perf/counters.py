@@ -23,10 +23,21 @@ from headway.errors import HeadwayError
 from headway.linux.procfs import processors
 from headway.model import Counted, Precision, Quality
 
-from .events import EventError, Events, Pmu
-from .perf_event import SOFTWARE, TRACEPOINT, Event, Reading, open_counter, open_per_cpu, read_counter, why_not
+from .events import EventError, EventFinder, Pmu
+from .perf_event import SOFTWARE, TRACEPOINT, CounterReading, Event, open_counter, open_per_cpu, read_counter, why_not
 
-__all__ = ["FIELDS", "MAX_EVENTS", "CounterSet", "Entry", "Plan", "default_set", "plan", "remarks", "sharpen", "table"]
+__all__ = [
+    "FIELDS",
+    "MAX_EVENTS",
+    "CounterPlan",
+    "CounterSet",
+    "CounterTableEntry",
+    "default_set",
+    "plan",
+    "remarks",
+    "sharpen",
+    "table",
+]
 
 FIELDS = ("cycles", "instructions", "stall_cycles", "memory_stall_cycles", "external_stall_cycles")
 """The figures that hardware can count in a state, by their names in `headway.model.cell.Cell`."""
@@ -40,7 +51,7 @@ _KERNEL_ONLY = frozenset({3, 4, 11})
 
 
 @dataclass(frozen=True)
-class Entry:
+class CounterTableEntry:
     """The table's entry for some processors."""
 
     name: str
@@ -75,7 +86,7 @@ class Identity:
             return f"implementer {self.implementer:#x} part {self.part:#x}"
         return "a processor that does not say what it is"
 
-    def matches(self, entry: Entry, unit: str) -> bool:
+    def matches(self, entry: CounterTableEntry, unit: str) -> bool:
         """Return whether the entry applies to this processor's unit."""
         if entry.units and unit not in entry.units:
             return False
@@ -89,19 +100,19 @@ class Identity:
 
 
 @cache
-def table() -> tuple[Entry, ...]:
+def table() -> tuple[CounterTableEntry, ...]:
     """Return the content of counters.toml."""
     content = tomllib.loads(files(__package__).joinpath("counters.toml").read_text(encoding="utf-8"))
     return tuple(_entry(raw, content["documents"]) for raw in content["processor"])
 
 
-def _entry(raw: Mapping[str, Any], documents: Mapping[str, str]) -> Entry:
+def _entry(raw: Mapping[str, Any], documents: Mapping[str, str]) -> CounterTableEntry:
     codes = {name: raw[name] if isinstance(raw[name], list) else [raw[name]] for name in FIELDS if name in raw}
     models: set[int] = set()
     for span in raw.get("models", ()):
         first, _, last = span.partition("-")
         models.update(range(int(first, 16), int(last or first, 16) + 1))
-    return Entry(
+    return CounterTableEntry(
         name=raw["name"],
         units=tuple(raw.get("units", ())),
         vendor=raw.get("vendor"),
@@ -152,12 +163,12 @@ def identity(cpu: int, root: Path = Path("/")) -> Identity:
     return Identity(value("vendor_id"), number("cpu family"), number("model"))
 
 
-def default_set(root: Path = Path("/"), events: Events | None = None) -> CounterSet | str:
+def default_set(root: Path = Path("/"), events: EventFinder | None = None) -> CounterSet | str:
     """Return the events for this machine's processors, or one clause that says why there are none.
 
     With several types of core, a figure is available only if each of them has it, because a thread runs on all of them.
     """
-    events = events or Events(root / "sys")
+    events = events or EventFinder(root / "sys")
     units = events.cores
     if not units:
         flags = re.search(r"^flags\s*:.*\bhypervisor\b", _text(root / "proc/cpuinfo"), re.MULTILINE)
@@ -187,7 +198,7 @@ def default_set(root: Path = Path("/"), events: Events | None = None) -> Counter
     )
 
 
-def _entry_of(unit: Pmu, root: Path) -> Entry:
+def _entry_of(unit: Pmu, root: Path) -> CounterTableEntry:
     """Return the table's entry for a unit, or else an entry with what every processor can count."""
     who = identity(min(unit.cpus or (0,)), root)
     for entry in table():
@@ -196,10 +207,12 @@ def _entry_of(unit: Pmu, root: Path) -> Entry:
     generic = {name: ({"name": name, "generic": name},) for name in ("cycles", "instructions")}
     why = f"no event is known for {who} ({unit.name})"
     missing = {name: why for name in FIELDS if name not in generic}
-    return Entry(f"{who} ({unit.name})", (), None, None, frozenset(), None, frozenset(), "", generic, missing)
+    return CounterTableEntry(
+        f"{who} ({unit.name})", (), None, None, frozenset(), None, frozenset(), "", generic, missing
+    )
 
 
-def _event(events: Events, unit: Pmu, code: Mapping[str, Any]) -> Event:
+def _event(events: EventFinder, unit: Pmu, code: Mapping[str, Any]) -> Event:
     if "generic" in code:
         found = events.find(code["generic"])
         return next((e for e in (found, *found.alternatives) if e.cpus == unit.cpus), found)
@@ -222,7 +235,7 @@ def _text(path: Path) -> str:
 
 
 @dataclass(frozen=True)
-class Plan:
+class CounterPlan:
     """The events to open, and what their counts mean."""
 
     events: tuple[Event, ...] = ()
@@ -260,16 +273,16 @@ class Plan:
 
     def counted_on(self, opened: Mapping[int, Sequence[int]]) -> dict[str, Counted]:
         """Return how much of the time each name was counted, by the counters that `open` returned."""
-        total = [Reading(0, 0, 0)] * len(self.events)
+        total = [CounterReading(0, 0, 0)] * len(self.events)
         for fds in opened.values():
             for place, fd in enumerate(fds):
                 found = read_counter(fd) if fd >= 0 else None
                 if found is not None:
                     was = total[place]
-                    total[place] = Reading(0, was.enabled + found.enabled, was.running + found.running)
+                    total[place] = CounterReading(0, was.enabled + found.enabled, was.running + found.running)
         return self.counted(total)
 
-    def counted(self, readings: Sequence[Reading]) -> dict[str, Counted]:
+    def counted(self, readings: Sequence[CounterReading]) -> dict[str, Counted]:
         """Return how much of the time each name was counted, from one reading (of times) for each event."""
         each = [Counted(reading.enabled, reading.running) for reading in readings]
         found = {name: sum((each[place] for place in places), Counted()) for name, places in self.fields.items()}
@@ -281,16 +294,16 @@ def plan(
     *,
     user_only: bool = False,
     root: Path = Path("/"),
-    events: Events | None = None,
+    events: EventFinder | None = None,
     opens: Callable[[Event, bool], int] | None = None,
-) -> Plan:
+) -> CounterPlan:
     """Return what to count: the default set, where there is hardware for it, and the user's events (`-e`, raw).
 
     ``user_only``: count in single threads, and only their user code; otherwise on whole processors. ``opens`` tries an
     event and returns 0 or an errno. Raises EventError (final) for a name that is not an event, and HeadwayError for an
     event of the user's that cannot be counted, or for too many of them. Nothing is left open.
     """
-    events = events or Events(root / "sys")
+    events = events or EventFinder(root / "sys")
     opens = opens or _try
     wanted = events.find_all(texts)
     reasons: dict[str, str] = {}
@@ -339,7 +352,7 @@ def plan(
             f"{len(chosen) - own} events are asked for with -e, in addition to {own} for the indices: "
             f"at most {MAX_EVENTS} are possible in all, so leave {len(chosen) - MAX_EVENTS} out"
         )
-    return Plan(tuple(chosen), fields, named, reasons, who)
+    return CounterPlan(tuple(chosen), fields, named, reasons, who)
 
 
 def _same(a: Event, b: Event) -> bool:
@@ -411,7 +424,7 @@ def sharpen(base: Precision, counted: Mapping[str, Counted], *, in_cycles: bool)
     )
 
 
-def remarks(plan: Plan, *, in_cycles: bool) -> dict[str, str]:
+def remarks(plan: CounterPlan, *, in_cycles: bool) -> dict[str, str]:
     """Return the reasons for the ledger: where MPI comes from, why a figure is null, what to know of an event."""
     found = dict(plan.reasons)
     why = found.pop("memory_stall_cycles", None) or found.get("counters")

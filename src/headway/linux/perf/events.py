@@ -21,7 +21,7 @@ from headway.linux.procfs.processors import parse_list
 
 from .perf_event import HARDWARE, HW_CACHE, RAW, SOFTWARE, TRACEPOINT, Event
 
-__all__ = ["EventError", "Events", "Pmu", "split_events"]
+__all__ = ["EventError", "EventFinder", "Pmu", "split_events"]
 
 
 class EventError(HeadwayError):
@@ -235,7 +235,7 @@ class Pmu:
         return config, tuple(spans)
 
 
-class Events:
+class EventFinder:
     """Finds events of this machine by name.
 
     ``sysfs`` and ``tracefs`` are the folders in which the kernel describes them.

@@ -22,8 +22,8 @@ __all__ = [
     "RAW",
     "SOFTWARE",
     "TRACEPOINT",
+    "CounterReading",
     "Event",
-    "Reading",
     "close_all",
     "open_counter",
     "open_event",
@@ -80,7 +80,7 @@ FAULTS = Event("minor-faults", SOFTWARE, 5, period=1), Event("major-faults", SOF
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class CounterReading:
     """A reading of a counter: it was wanted for ``enabled`` ns, and had hardware for ``running`` of these."""
 
     value: int
@@ -134,13 +134,13 @@ def open_event(attributes: bytearray, *, pid: int, cpu: int) -> int:
     return fd
 
 
-def read_counter(fd: int) -> Reading | None:
+def read_counter(fd: int) -> CounterReading | None:
     """Read a counter; None: the kernel has taken it out of service (it could not be counted at all)."""
     try:
         data = os.read(fd, 24)
     except OSError:
         return None
-    return Reading(*struct.unpack("=QQQ", data)) if len(data) == 24 else None
+    return CounterReading(*struct.unpack("=QQQ", data)) if len(data) == 24 else None
 
 
 def open_per_cpu(events: Sequence[Event], cpus: Iterable[int]) -> dict[int, list[int]]:

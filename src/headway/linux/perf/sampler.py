@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from headway.buffers.collector import Collector, Figures
+from headway.buffers.collector import CollectionFigures, Collector
 from headway.buffers.policies.cpu_time import CpuTime, Usual
 from headway.buffers.policies.fixed import Fixed
 from headway.buffers.policies.watermark import Watermark
@@ -103,7 +103,7 @@ class Sampler:
         return self._threads.fds
 
     @property
-    def figures(self) -> Figures:
+    def figures(self) -> CollectionFigures:
         """The figures of the collector."""
         return self._collector.figures
 

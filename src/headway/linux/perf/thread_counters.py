@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 from headway.model import Cell, Counted, kind_of
 
-from .counters import Plan
-from .perf_event import Event, Reading, close_all, open_counter, read_counter
+from .counters import CounterPlan
+from .perf_event import CounterReading, Event, close_all, open_counter, read_counter
 
 __all__ = ["ThreadCounters"]
 
@@ -23,7 +23,7 @@ USER = "user"
 """The state that counts are charged to."""
 
 Key = tuple[int, int]
-Readings = list["Reading | None"]
+Readings = list["CounterReading | None"]
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class _Counters:
         self.fds = []
 
 
-def _together(event: Event, readings: list[Reading | None]) -> Reading | None:
+def _together(event: Event, readings: list[CounterReading | None]) -> CounterReading | None:
     """Return one reading of an event that has a counter on each type of core.
 
     A counter of one type of core runs only while the thread is there. If every type has one, together they should have
@@ -51,7 +51,7 @@ def _together(event: Event, readings: list[Reading | None]) -> Reading | None:
         return None
     value, running = sum(r.value for r in known), sum(r.running for r in known)
     alone = event.cpus is not None and not event.alternatives
-    return Reading(value, running if alone else max(r.enabled for r in known), running)
+    return CounterReading(value, running if alone else max(r.enabled for r in known), running)
 
 
 class ThreadCounters:
@@ -61,7 +61,7 @@ class ThreadCounters:
     be, in ns; time that was missed is reported only beyond that.
     """
 
-    def __init__(self, plan: Plan, budget: int, tick: int = 0) -> None:
+    def __init__(self, plan: CounterPlan, budget: int, tick: int = 0) -> None:
         self.plan = plan
         self._tick = tick
         self._budget = budget
@@ -145,7 +145,7 @@ class ThreadCounters:
         total = list(self._ended)
         for readings in self._times_now.values():
             total = [a + b for a, b in zip(total, _times(readings), strict=True)]
-        return self.plan.counted([Reading(0, c.enabled, c.running) for c in total])
+        return self.plan.counted([CounterReading(0, c.enabled, c.running) for c in total])
 
     def losses(self) -> dict[str, int]:
         """Return what was not counted, by name; empty if nothing is counted at all."""

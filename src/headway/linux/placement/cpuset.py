@@ -18,14 +18,14 @@ from headway.linux.procfs.processors import as_list, parse_list
 from .changes import PREFIX, Bind, Bound, Change, Enable, MakeGroup, Move, Partition
 from .controls import Controls
 
-__all__ = ["Plan", "choose", "plan"]
+__all__ = ["PlacementPlan", "choose", "plan"]
 
 _LIMITS = ("memory.max", "memory.high", "cpu.max", "io.max")
 """The limits that a process would escape by leaving its group."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PlacementPlan:
     """What will be done, in order, and what was asked for but will not be done."""
 
     id: str
@@ -53,7 +53,7 @@ class _Draft:
     refused: list[str] = field(default_factory=list)
 
 
-def plan(remedies: Sequence[Remedy], controls: Controls, myself: Iterable[int] = ()) -> Plan:
+def plan(remedies: Sequence[Remedy], controls: Controls, myself: Iterable[int] = ()) -> PlacementPlan:
     """Return what can be done of the remedies on this machine, one for each process. Nothing is changed.
 
     ``myself``: processes that must be left alone (headway, and the processes that it was started from).
@@ -79,7 +79,7 @@ def plan(remedies: Sequence[Remedy], controls: Controls, myself: Iterable[int] =
                 _affinity(draft, remedy, untouched, str(reason))
         except _Refused as reason:
             draft.refused.append(f"process {remedy.pid} is left as it is: {reason}")
-    return Plan(draft.id, tuple(draft.changes), tuple(draft.notes), tuple(draft.refused))
+    return PlacementPlan(draft.id, tuple(draft.changes), tuple(draft.notes), tuple(draft.refused))
 
 
 def choose(free: frozenset[int], wanted: int, cores: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from headway.advice import Facilities, Interrupt
+from headway.advice import DeviceInterrupt, Facilities
 from headway.errors import HeadwayError
 from headway.linux.procfs.processors import online, parse_list
 
@@ -29,7 +29,7 @@ def facilities(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> Faciliti
     return Facilities(online(sys / "devices/system/cpu"), nodes, resctrl, _interrupts(proc))
 
 
-def _interrupts(proc: Path) -> tuple[Interrupt, ...]:
+def _interrupts(proc: Path) -> tuple[DeviceInterrupt, ...]:
     """Return the numbered rows of /proc/interrupts: counts by processor, then chip, type and device."""
     try:
         with open(proc / "interrupts", encoding="utf-8", errors="backslashreplace") as table:
@@ -49,5 +49,5 @@ def _interrupts(proc: Path) -> tuple[Interrupt, ...]:
         except (OSError, HeadwayError):
             continue  # an interrupt whose affinity cannot be changed
         device = match[3].split()[-1]
-        found.append(Interrupt(number, device, affinity, dict(zip(cpus, counts, strict=False))))
+        found.append(DeviceInterrupt(number, device, affinity, dict(zip(cpus, counts, strict=False))))
     return tuple(found)

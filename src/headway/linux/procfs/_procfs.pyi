@@ -13,7 +13,7 @@ def parse_stat(text: bytes) -> tuple[bytes, str, int, int, int, int, int, int] |
 def parse_schedstat(text: bytes) -> tuple[int, int, int] | None: ...
 def parse_syscall(text: bytes) -> tuple[int, int]: ...
 
-class Account:
+class ThreadAccount:
     def __init__(
         self,
         start: int,
@@ -48,7 +48,7 @@ class Account:
     def states(self, names: list[str]) -> dict[str, int]: ...
 
 class Task:
-    account: Account
+    account: ThreadAccount
     tid: int
     pid: int
     birth: int
@@ -58,7 +58,7 @@ class Task:
     @property
     def exact(self) -> bool: ...
 
-class Process:
+class ObservedProcess:
     pid: int
     ppid: int
     whole: bool
@@ -68,7 +68,7 @@ class Process:
 
 class Scanner:
     names: list[str]
-    processes: dict[int, Process]
+    processes: dict[int, ObservedProcess]
     tasks: dict[int, Task]
     looks: int
     ends_unseen: int
@@ -99,5 +99,5 @@ class Scanner:
     def unseen(self) -> int: ...
     def take_ended(self) -> list[Task]: ...
     def take_children(self) -> list[int]: ...
-    def take_finished(self) -> list[Process]: ...
+    def take_finished(self) -> list[ObservedProcess]: ...
     def close(self) -> None: ...

@@ -303,7 +303,7 @@ cdef struct Wait:
     int64_t time
 
 
-cdef class Account:
+cdef class ThreadAccount:
     """What one thread did, from successive readings. Every nanosecond since ``start`` is in exactly one cell.
 
     The figures of a reading are not all of one moment: the run time is as old as the scheduler's last update (at most a
@@ -508,7 +508,7 @@ cdef class Account:
 cdef class Task:
     """A measured thread."""
 
-    cdef readonly Account account
+    cdef readonly ThreadAccount account
     cdef readonly int tid, pid
     cdef readonly int64_t birth
     """Clock ticks since boot."""
@@ -559,7 +559,7 @@ cdef class Task:
         return self.first_fresh and self.fresh and self.account.settled
 
 
-cdef class Process:
+cdef class ObservedProcess:
     """A measured process, or some measured threads of it (not ``whole``)."""
 
     cdef readonly int pid, ppid
@@ -739,7 +739,7 @@ cdef class Scanner:
             return _PIPE
         return _DISK if stat.state == c'D' else _FILE
 
-    cdef int64_t _share_of(self, Process process, int64_t now) noexcept:
+    cdef int64_t _share_of(self, ObservedProcess process, int64_t now) noexcept:
         """Return user time's share of the process's CPU time, as sampled at the tick (CPUCLOCK_VIRT and CPUCLOCK_PROF).
         """
         cdef int64_t both, user
@@ -751,7 +751,7 @@ cdef class Scanner:
                 process.share = <int64_t>(65536.0 * user / both)
         return process.share
 
-    cdef int _look(self, Process process, Task task, int64_t now) except -1:
+    cdef int _look(self, ObservedProcess process, Task task, int64_t now) except -1:
         """Read one thread."""
         cdef char text[_ROOM]
         cdef int64_t figures[3]
@@ -841,7 +841,7 @@ cdef class Scanner:
         n = self._read(task, "stat", &task.fd_stat, into)  # read again, because it may have happened in between
         return n < 0 or not _parse_stat(into, n, stat) or stat.state == c'Z' or stat.state == c'X'
 
-    cdef bint _taken_over(self, Process process, Task task, int64_t run) noexcept:
+    cdef bint _taken_over(self, ObservedProcess process, Task task, int64_t run) noexcept:
         """Return whether another thread took over this one's id: a thread that executes a program gets the first one's.
 
         The other threads vanish then (perhaps only after they were read here), and the figures jump by those of the
@@ -874,7 +874,7 @@ cdef class Scanner:
 
     # -- what is there ------------------------------------------------------------------------------------------------
 
-    cdef Task _add(self, Process process, int tid, int64_t now, bint opening, int64_t absent):
+    cdef Task _add(self, ObservedProcess process, int tid, int64_t now, bint opening, int64_t absent):
         """Begin to measure a thread. Return None if it is gone, hidden, or had ended before the beginning.
 
         ``opening``: it exists at the beginning and is measured from now on. Otherwise it is measured from its birth, if
@@ -895,13 +895,13 @@ cdef class Scanner:
                 start = max(start, now - task.run - task.ready - self.tick)  # it never waited
             start = min(start, now)
             task.first_fresh = True
-            task.account = Account(start, tick=self.tick)
+            task.account = ThreadAccount(start, tick=self.tick)
         elif task.ended:
             self.budget += task._release()
             return None
         else:
             task.first_fresh = task.fresh
-            task.account = Account(now, task.run, task.ready, task.switches, task.user, task.system, self.tick,
+            task.account = ThreadAccount(now, task.run, task.ready, task.switches, task.user, task.system, self.tick,
                                    task.condition == _RUNNABLE)
         task.account.advance(now, task.run, task.ready, task.switches, task.user, task.system,
                              self._share_of(process, now), task.condition, task.reason)
@@ -912,7 +912,7 @@ cdef class Scanner:
             self.ended.append(task)
         return task
 
-    cdef int _remove(self, Process process, Py_ssize_t index, int64_t now) except -1:
+    cdef int _remove(self, ObservedProcess process, Py_ssize_t index, int64_t now) except -1:
         cdef Task task = process.tasks.pop(index)
         self.budget += task._release()
         del process.by_tid[task.tid]
@@ -928,7 +928,7 @@ cdef class Scanner:
         process.ended_run += task.run + task.account.run_lent - task.account.run_due
         return 0
 
-    cdef int _list(self, Process process, int64_t now, bint opening, int64_t absent) except -1:
+    cdef int _list(self, ObservedProcess process, int64_t now, bint opening, int64_t absent) except -1:
         """Begin to measure the threads of a process that are not measured yet."""
         cdef char path[32]
         cdef DIR *directory
@@ -956,9 +956,9 @@ cdef class Scanner:
 
         ``all_children``: every child that it waits for will have been measured too.
         """
-        cdef Process process = self.processes.get(pid)
+        cdef ObservedProcess process = self.processes.get(pid)
         if process is None:
-            process = Process(pid, True)
+            process = ObservedProcess(pid, True)
         process.whole = True
         process.all_children = all_children
         self._list(process, now, opening, absent)
@@ -973,11 +973,11 @@ cdef class Scanner:
 
     def add_thread(self, int pid, int tid, int64_t now, *, bint opening):
         """Begin to measure a single thread. Return whether there is anything to measure."""
-        cdef Process process = self.processes.get(pid)
+        cdef ObservedProcess process = self.processes.get(pid)
         if process is not None and tid in process.by_tid:
             return True
         if process is None:
-            process = Process(pid, False)
+            process = ObservedProcess(pid, False)
         if self._add(process, tid, now, opening, 0) is None:
             return False
         self.processes[pid] = process
@@ -1035,14 +1035,14 @@ cdef class Scanner:
 
     # -- looking at all of it -----------------------------------------------------------------------------------------
 
-    cdef int64_t _run_of(self, Process process):
+    cdef int64_t _run_of(self, ObservedProcess process):
         cdef Task task
         cdef int64_t total = process.ended_run
         for task in process.tasks:
             total += task.run
         return total
 
-    cdef int _scan_process(self, Process process, int64_t now, bint created) except -1:
+    cdef int _scan_process(self, ObservedProcess process, int64_t now, bint created) except -1:
         cdef char path[32]
         cdef Py_ssize_t i
         cdef Task task
@@ -1085,10 +1085,10 @@ cdef class Scanner:
                 process.unseen = max(process.unseen, clock - self._run_of(process) - process.before)
         return 0
 
-    cdef int _finish(self, Process process) except -1:
+    cdef int _finish(self, ObservedProcess process) except -1:
         """Finish a process that is gone. If its parent waited for it, the parent is told the time that it used."""
-        cdef Process parent = self.processes.get(process.ppid)
-        cdef Process orphan
+        cdef ObservedProcess parent = self.processes.get(process.ppid)
+        cdef ObservedProcess orphan
         cdef tuple known
         del self.processes[process.pid]
         process.gone = True
@@ -1105,7 +1105,7 @@ cdef class Scanner:
 
     def scan(self, int64_t now, *, bint created):
         """Read every measured thread. ``created``: there may be new threads anywhere since the last scan."""
-        cdef Process process
+        cdef ObservedProcess process
         cdef list processes = list(self.processes.values())
         self.began_before = self.began
         self.began = headway_now()
@@ -1125,7 +1125,7 @@ cdef class Scanner:
     @property
     def unseen(self) -> int:
         """The CPU time in ns that is known to have been used unseen; a lower bound."""
-        cdef Process process
+        cdef ObservedProcess process
         cdef int64_t total = self.unseen_of_finished
         for process in self.processes.values():
             total += process.unseen + process.children_unseen

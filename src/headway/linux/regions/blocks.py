@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from headway.linux.procfs.ids import ids_inwards
 from headway.linux.procfs.maps import parse
 
-__all__ = ["Block", "Blocks", "Reading", "Spent", "arenas_in"]
+__all__ = ["BlocksReading", "RegionBlock", "RegionBlocks", "Spent", "arenas_in"]
 
 ARENA_NAME = b"/memfd:headway"
 ARENA_MAGIC = int.from_bytes(b"hwarena1", "little")
@@ -58,7 +58,7 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class RegionBlock:
     """The regions of one thread."""
 
     tid: int
@@ -76,12 +76,12 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class BlocksReading:
     """All blocks of one process at one moment."""
 
     at: int
     """The time right after the memory was read, in ns of CLOCK_MONOTONIC."""
-    blocks: Mapping[int, Block] = field(default_factory=dict)
+    blocks: Mapping[int, RegionBlock] = field(default_factory=dict)
     """By tid."""
     refused_threads: int = 0
     """The number of threads for which there was no room."""
@@ -110,13 +110,13 @@ def arenas_in(maps: bytes) -> list[tuple[int, int]]:
 class _Found:
     """What one reading collects."""
 
-    blocks: dict[int, Block] = field(default_factory=dict)
+    blocks: dict[int, RegionBlock] = field(default_factory=dict)
     refused_threads: int = 0
     refused_tags: int = 0
     lies: int = 0
 
 
-class Blocks:
+class RegionBlocks:
     """The blocks of one process."""
 
     def __init__(self, pid: int, *, proc: str = "/proc", clock: Callable[[], int] = time.monotonic_ns) -> None:
@@ -147,32 +147,32 @@ class Blocks:
             self._own_tids = {} if len(ids) > 1 else None
         return bool(self._arenas)
 
-    def read(self, tids: Collection[int] | None = None) -> Reading:
+    def read(self, tids: Collection[int] | None = None) -> BlocksReading:
         """Read every block that belongs to one of these threads (None: the process's) in the arenas that `find` found
         last.
 
         There are no blocks if the process has executed another program since, or has ended.
         """
         if not self._arenas:
-            return Reading(self._clock(), reason=self.reason)
+            return BlocksReading(self._clock(), reason=self.reason)
         found = _Found()
         self._listed = False
         try:
             fd = os.open(f"{self._path}/mem", os.O_RDONLY | os.O_CLOEXEC)
         except PermissionError:
             if self._has_no_memory():
-                return Reading(self._clock())
+                return BlocksReading(self._clock())
             why = f"this user may not read the memory of process {self._pid} (ptrace(2), access mode checking)"
-            return Reading(self._clock(), reason=why)
+            return BlocksReading(self._clock(), reason=why)
         except OSError:
-            return Reading(self._clock())
+            return BlocksReading(self._clock())
         try:
             wanted = self._threads() if tids is None else tids
             for address, size in self._arenas:
                 self._read_arena(fd, address, size, wanted, found)
         finally:
             os.close(fd)
-        return Reading(
+        return BlocksReading(
             self._clock(),
             found.blocks,
             refused_threads=found.refused_threads,
@@ -206,7 +206,7 @@ class Blocks:
 
     def _block(
         self, piece: bytes, at: int, address: int, names: list[str], now: int, tids: Collection[int], found: _Found
-    ) -> Block | None:
+    ) -> RegionBlock | None:
         magic, own_tid, n_tags, _, since, depth, opened, errors, _, _ = _BLOCK.unpack_from(piece, at)
         if not own_tid or magic != BLOCK_MAGIC:
             return None  # free, or being taken
@@ -235,7 +235,7 @@ class Blocks:
         state_open = None
         if 0 < opened <= N_TAGS:
             state_open = names[opened - 1] if opened <= len(names) else OTHER
-        return Block(tid, address, since, state_open, depth, errors, times)
+        return RegionBlock(tid, address, since, state_open, depth, errors, times)
 
     # -- ids ----------------------------------------------------------------------------------------------------------
 

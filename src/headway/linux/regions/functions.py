@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from importlib import resources
 
-from headway.binary.elf import ElfError, Image, Kind, Symbol
+from headway.binary.elf import ElfError, ElfFile, Symbol, SymbolKind
 from headway.errors import HeadwayError, SelectionError
 from headway.linux.procfs.maps import file_of, mappings
 
@@ -73,9 +73,9 @@ class _File:
         self.path, self.shown, self.root = path, shown or path, root
         self.names = {os.path.basename(self.shown), *names}
 
-    def image(self) -> Image:
+    def image(self) -> ElfFile:
         """Open the file. The caller must close it."""
-        return Image(self.path, self.shown, self.root)
+        return ElfFile(self.path, self.shown, self.root)
 
     @property
     def soname(self) -> str | None:
@@ -187,7 +187,7 @@ def _installed(library: str) -> list[_File]:
     ]
     for path in (path for name in names for path in search(name)):
         try:
-            Image(path).close()
+            ElfFile(path).close()
         except ElfError:
             continue
         return [_File(path)]
@@ -299,18 +299,18 @@ def _probes_of_set(name: str, scope: _Scope) -> Iterator[tuple[tuple[int, int, i
         )
 
 
-def _functions(image: Image) -> Iterator[Symbol]:
+def _functions(image: ElfFile) -> Iterator[Symbol]:
     """Yield the symbols that can be probed. An assembler function may lack its type; lying in code is then enough."""
     for symbol in image.symbols():
         if (
             symbol.defined
-            and symbol.kind in (Kind.FUNCTION, Kind.OTHER)
+            and symbol.kind in (SymbolKind.FUNCTION, SymbolKind.OTHER)
             and image.file_offset(symbol.address) is not None
         ):
             yield symbol
 
 
-def _exact(image: Image, function: str) -> list[Symbol]:
+def _exact(image: ElfFile, function: str) -> list[Symbol]:
     name, _, version = function.partition("@")
     version = version.lstrip("@")
     same = [symbol for symbol in image.symbols() if symbol.name == name]
@@ -326,12 +326,12 @@ def _exact(image: Image, function: str) -> list[Symbol]:
             raise SelectionError(f"--noneffective: {image.shown} has no {name} of version {version}; there: {there}")
     else:
         right = [symbol for symbol in defined if symbol.default] or defined
-    if any(symbol.kind is Kind.CHOOSER for symbol in right):
+    if any(symbol.kind is SymbolKind.CHOOSER for symbol in right):
         raise SelectionError(
             f"--noneffective: {name} of {image.shown} stands for several functions of which one is chosen when the "
             "program starts (IFUNC), and a probe would only see that choice: name the function used, or a caller"
         )
-    code = [s for s in right if image.file_offset(s.address) is not None and s.kind is not Kind.DATA]
+    code = [s for s in right if image.file_offset(s.address) is not None and s.kind is not SymbolKind.DATA]
     if not code:
         raise SelectionError(
             f"--noneffective: {name} of {image.shown} is not a function: its symbol is not in the code"
@@ -341,15 +341,17 @@ def _exact(image: Image, function: str) -> list[Symbol]:
     return code if not any(symbol.version for symbol in code) else code[:1]
 
 
-def _near_function(image: Image, name: str) -> str:
+def _near_function(image: ElfFile, name: str) -> str:
     names = {symbol.name for symbol in _functions(image)}
     if not names:
         return "it names no functions at all (it is stripped): install its debug symbols"
     return _near(name, names) or "nm -D lists its functions; one that was inlined has none"
 
 
-def _matching(image: Image, pattern: str) -> list[Symbol]:
-    found = [s for s in _functions(image) if s.kind is Kind.FUNCTION and s.default and fnmatchcase(s.name, pattern)]
+def _matching(image: ElfFile, pattern: str) -> list[Symbol]:
+    found = [
+        s for s in _functions(image) if s.kind is SymbolKind.FUNCTION and s.default and fnmatchcase(s.name, pattern)
+    ]
     if not found:
         raise SelectionError(f"--noneffective: no function of {image.shown} is like {pattern!r}: nm -D lists them")
     _refuse_go(image)
@@ -365,7 +367,7 @@ def _matching(image: Image, pattern: str) -> list[Symbol]:
     return list(by_address.values())
 
 
-def _refuse_go(image: Image) -> None:
+def _refuse_go(image: ElfFile) -> None:
     if image.is_go:
         raise SelectionError(
             f"--noneffective: {image.shown} is a Go program: Go moves stacks, and a return probe would crash it: mark "
@@ -373,7 +375,7 @@ def _refuse_go(image: Image) -> None:
         )
 
 
-def _places(image: Image, symbols: Iterable[Symbol]) -> Iterator[tuple[tuple[int, int, int], Probe]]:
+def _places(image: ElfFile, symbols: Iterable[Symbol]) -> Iterator[tuple[tuple[int, int, int], Probe]]:
     for symbol in symbols:
         offset = image.file_offset(symbol.address)
         if offset is not None:

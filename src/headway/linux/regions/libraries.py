@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from headway.binary.elf import ElfError, Image
+from headway.binary.elf import ElfError, ElfFile
 
 __all__ = ["loaded_by", "program_of", "search"]
 
@@ -118,7 +118,7 @@ def loaded_by(program: str, environment: Mapping[str, str]) -> list[str]:
         name, own = wanted.pop(0)
         for path in (name,) if "/" in name else search(name, (*own, *around)):
             try:
-                image = Image(path)
+                image = ElfFile(path)
             except ElfError:
                 continue  # the dynamic linker goes on to the next directory too
             with image:
@@ -136,6 +136,6 @@ def loaded_by(program: str, environment: Mapping[str, str]) -> list[str]:
     return found
 
 
-def _own(image: Image) -> tuple[str, ...]:
+def _own(image: ElfFile) -> tuple[str, ...]:
     origin = os.path.dirname(os.path.realpath(image.path))
     return tuple(d.replace("${ORIGIN}", origin).replace("$ORIGIN", origin) for d in image.search_path)

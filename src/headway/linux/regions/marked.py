@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from headway.linux.procfs._procfs import Scanner, Task
 from headway.model import Cell, kind_of
 
-from .blocks import OTHER, Block, Blocks
+from .blocks import OTHER, RegionBlock, RegionBlocks
 
 __all__ = ["Marked"]
 
@@ -31,7 +31,7 @@ MAX_STATES = 64
 
 @dataclass(slots=True)
 class _Process:
-    blocks: Blocks
+    blocks: RegionBlocks
     first: int
     due: int = 0
     cost: int = 0
@@ -87,7 +87,7 @@ class Marked:
         for pid in scanner.processes:
             process = self._processes.get(pid)
             if process is None:
-                process = self._processes[pid] = _Process(Blocks(pid, proc=self._proc, clock=self._clock), now)
+                process = self._processes[pid] = _Process(RegionBlocks(pid, proc=self._proc, clock=self._clock), now)
             if now >= process.due:
                 self._find(process, now)
             if process.has_arenas:
@@ -144,7 +144,7 @@ class Marked:
                 self.seen = True
                 self._charge(task, block, reading.at, scanner.names)
 
-    def _charge(self, task: Task, block: Block, at: int, names: list[str]) -> None:
+    def _charge(self, task: Task, block: RegionBlock, at: int, names: list[str]) -> None:
         span = task.account.span
         times = task.account.states(names)
         user, run = times.get("user", 0), sum(time for state, time in times.items() if kind_of(state).in_rpi)

@@ -29,7 +29,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from headway.binary.elf import ElfError, Image, Kind
+from headway.binary.elf import ElfError, ElfFile, SymbolKind
 from headway.linux.procfs.maps import Mapping, file_of, mappings
 
 __all__ = ["Interpreter", "LockName", "Locks"]
@@ -89,7 +89,7 @@ class _Data:
     symbols: Sequence[tuple[int, int, str]]
     """(start, end, name), ascending."""
     runtime: _Runtime | None
-    image: Image
+    image: ElfFile
     """Closed; the places of its segments are known."""
 
     def name(self, address: int) -> str | None:
@@ -193,7 +193,7 @@ class Locks:
             return self._images[key]
         root = match[0] if (match := re.match(r"/proc/\d+/root", path)) else "/"
         data: _Data | None = None
-        with suppress(ElfError), Image(path, root=root) as image:
+        with suppress(ElfError), ElfFile(path, root=root) as image:
             data = _read_data(image)
         self._images[key] = data
         while len(self._images) > _MAX_IMAGES:
@@ -201,13 +201,13 @@ class Locks:
         return data
 
 
-def _read_data(image: Image) -> _Data:
+def _read_data(image: ElfFile) -> _Data:
     image.holds(0)  # reads its segments while it is open
     symbols: set[tuple[int, int, str]] = set()
     runtime: tuple[int, int] | None = None
     version: tuple[int, int] | None = None
     for symbol in image.symbols():
-        if symbol.defined and symbol.kind is Kind.DATA and symbol.size and image.holds(symbol.address):
+        if symbol.defined and symbol.kind is SymbolKind.DATA and symbol.size and image.holds(symbol.address):
             symbols.add((symbol.address, symbol.address + symbol.size, symbol.name))
             if symbol.name == "_PyRuntime":
                 runtime = symbol.address, symbol.size

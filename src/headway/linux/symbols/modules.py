@@ -16,8 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from headway.binary.demangle import demangled
-from headway.binary.elf import Image, Kind
-from headway.binary.lines import Lines
+from headway.binary.elf import ElfFile, SymbolKind
+from headway.binary.lines import LineTable
 from headway.errors import HeadwayError
 from headway.linux.procfs.maps import Mapping, file_of, mappings
 
@@ -47,13 +47,13 @@ class Module:
         """``path``: the file's path in the process."""
         self.path = path
         self.problem = ""
-        self._opening: Callable[[], Image] | None = None
-        self._opened: Image | None = None
+        self._opening: Callable[[], ElfFile] | None = None
+        self._opened: ElfFile | None = None
         self._fd = -1
         self._tried = False
         self._starts: array[int] | None = None
         self._symbols: list[tuple[int, str]] = []
-        self._lines: Lines | None = None
+        self._lines: LineTable | None = None
         self._frame_pointers: bool | None = None
         self._framed: dict[int, bool | None] = {}
 
@@ -84,20 +84,20 @@ class Module:
             return
         self.use(lambda: self._of_held(path, root))
 
-    def _of_held(self, path: str, root: str) -> Image:
+    def _of_held(self, path: str, root: str) -> ElfFile:
         """Open the held file, by its path as long as that leads to it, so that its debug file can be found."""
         held = f"/proc/self/fd/{self._fd}"
         with suppress(OSError):
             if os.path.samestat(os.stat(path), os.fstat(self._fd)):
-                return Image(path, shown=self.path, root=root)
-        return Image(held, shown=self.path, root=root)
+                return ElfFile(path, shown=self.path, root=root)
+        return ElfFile(held, shown=self.path, root=root)
 
-    def use(self, opening: Callable[[], Image]) -> None:
+    def use(self, opening: Callable[[], ElfFile]) -> None:
         """Use an image that this function opens when it is needed."""
         self._tried, self._opening = True, opening
 
     @property
-    def _image(self) -> Image | None:
+    def _image(self) -> ElfFile | None:
         if self._opening is not None:
             opening, self._opening = self._opening, None
             try:
@@ -128,7 +128,7 @@ class Module:
         found: dict[int, tuple[int, str]] = {}
         try:
             for symbol in self._image.symbols() if self._image is not None else ():
-                if symbol.defined and symbol.kind in (Kind.FUNCTION, Kind.CHOOSER) and symbol.address:
+                if symbol.defined and symbol.kind in (SymbolKind.FUNCTION, SymbolKind.CHOOSER) and symbol.address:
                     old = found.get(symbol.address)
                     if old is None or _rank(symbol.size, symbol.name) < _rank(*old):
                         found[symbol.address] = symbol.size, symbol.name
@@ -144,7 +144,7 @@ class Module:
             with suppress(HeadwayError, OSError):
                 if self._image is not None:
                     data = self._image.with_lines(_MAX_LINES_BYTES)
-            self._lines = Lines(data)
+            self._lines = LineTable(data)
         file, _, line = self._lines.at(address).rpartition(":")
         return (file, int(line)) if file else None
 
@@ -317,7 +317,7 @@ class Modules:
 def vdso() -> Module:
     """Return the code that the kernel maps into every process, from our own memory."""
     module = Module("[vdso]")
-    module.use(lambda: Image.of_bytes(_own_vdso(), "[vdso]"))
+    module.use(lambda: ElfFile.of_bytes(_own_vdso(), "[vdso]"))
     return module
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from headway.recording.clock import Anchor
 
-__all__ = ["SLEW", "Line", "lines", "realtimes"]
+__all__ = ["SLEW", "ClockLine", "lines", "realtimes"]
 
 SLEW = 500e-6
 """The largest rate at which the time of day may gain or lose on the monotonic clock; adjtimex(2) slews by no more."""
@@ -23,7 +23,7 @@ _FOREVER = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ClockLine:
     """From ``start`` until ``end`` (monotonic, ns), realtime = base + (t - origin) + drift * (t - origin)."""
 
     start: int
@@ -53,7 +53,7 @@ class Line:
         return self.uncertainty + round(SLEW * beyond)
 
 
-def lines(anchors: Sequence[Anchor]) -> tuple[Line, ...]:
+def lines(anchors: Sequence[Anchor]) -> tuple[ClockLine, ...]:
     """Return the straight pieces through the anchors. They cover all of time without gaps; () if there are no anchors.
 
     The uncertainty of a piece is that of its anchors plus the largest distance of an anchor that was left out. If the
@@ -65,7 +65,7 @@ def lines(anchors: Sequence[Anchor]) -> tuple[Line, ...]:
     if len(points) == 1:
         (only,) = points
         here = only.monotonic
-        return (Line(-_FOREVER, _FOREVER, here, only.realtime, 0.0, only.uncertainty, here, here),)
+        return (ClockLine(-_FOREVER, _FOREVER, here, only.realtime, 0.0, only.uncertainty, here, here),)
     pieces = list(_pieces(points))
     found = []
     for number, (first, last, off) in enumerate(pieces):
@@ -75,7 +75,7 @@ def lines(anchors: Sequence[Anchor]) -> tuple[Line, ...]:
         if _was_set(first, last):
             uncertainty += abs(gained)
         found.append(
-            Line(
+            ClockLine(
                 start=first.monotonic if number else -_FOREVER,
                 end=last.monotonic if number < len(pieces) - 1 else _FOREVER,
                 origin=first.monotonic,
@@ -89,7 +89,7 @@ def lines(anchors: Sequence[Anchor]) -> tuple[Line, ...]:
     return tuple(found)
 
 
-def realtimes(pieces: Sequence[Line], times: NDArray[np.int64]) -> NDArray[np.int64]:
+def realtimes(pieces: Sequence[ClockLine], times: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the time of day (ns since 1970) at each time; both arrays have shape (n,).
 
     There must be at least one piece.

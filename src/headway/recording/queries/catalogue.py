@@ -24,7 +24,7 @@ from headway.recording import format as form
 from headway.recording.clock import Anchor
 from headway.recording.document import MAX_BYTES, parse
 
-__all__ = ["Catalogue", "Run", "end_of", "find", "rows_of", "sift"]
+__all__ = ["Catalogue", "RecordedRun", "end_of", "find", "rows_of", "sift"]
 
 _DEPTH = 4
 """The number of folder levels below the named one in which recordings are searched."""
@@ -33,7 +33,7 @@ _WHAT = "the folder of a recording (headway record -o NAME.hw)"
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RecordedRun:
     """One recording: its name among the others, its window, its clock, and the files of its tables."""
 
     host: str
@@ -63,7 +63,7 @@ class Run:
 class Catalogue:
     """The recordings that a path names."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[RecordedRun, ...]
     left_out: tuple[str, ...] = ()
     """What was not read and why, one clause each."""
 
@@ -173,7 +173,7 @@ def find(path: str, tables: Sequence[str] | None = None) -> Catalogue:
     """
     remote = "://" in path
     store: _Store = _Remote(path) if remote else _Local()
-    runs: list[Run] = []
+    runs: list[RecordedRun] = []
     left_out: list[str] = []
     roots = store.match(path)
     for root in roots:
@@ -213,7 +213,7 @@ def _places(store: _Store, path: str, depth: int) -> Iterator[str]:
             yield from _places(store, folder, depth - 1)
 
 
-def _run(store: _Store, place: str, named: str, remote: bool) -> Run:
+def _run(store: _Store, place: str, named: str, remote: bool) -> RecordedRun:
     document = parse(store.document(place) or b"", place)
     words = {key: value for key, _, value in (part.partition("=") for part in place.split("/"))}
     name = place.rstrip("/").rpartition("/")[2]
@@ -234,7 +234,7 @@ def _run(store: _Store, place: str, named: str, remote: bool) -> Run:
             files["open"] = ()  # the recorder was killed after it had written everything
         if document.limited:
             begin = max(_number(first.get(form.FROM)) or begin, window.start)
-    return Run(
+    return RecordedRun(
         host=_text(urllib.parse.unquote(words["host"]) if words.get("host") else document.host),
         run=_text(urllib.parse.unquote(words["run"]) if words.get("run") else name.removesuffix(".hw")),
         place=place,
@@ -262,7 +262,7 @@ def _text(value: Any) -> str:
     return str(value or "unknown")[:255].encode(errors="backslashreplace").decode()
 
 
-def _named(runs: Sequence[Run]) -> Iterator[Run]:
+def _named(runs: Sequence[RecordedRun]) -> Iterator[RecordedRun]:
     """Make (host, run) unique for each recording, because (host, run, thread) identifies a thread."""
     seen: dict[tuple[str, str], int] = {}
     for run in sorted(runs, key=lambda run: (run.host, run.run, run.place)):
@@ -271,7 +271,7 @@ def _named(runs: Sequence[Run]) -> Iterator[Run]:
         yield replace(run, run=f"{run.run} ({seen[key]})") if seen[key] > 1 else run
 
 
-def end_of(run: Run) -> int | None:
+def end_of(run: RecordedRun) -> int | None:
     """Return the end of what is known of the run: the window's end, or that of its last complete part.
 
     Returns None if it has no complete part.
@@ -297,7 +297,7 @@ def _number(value: bytes | None) -> int | None:
     return int(value) if value is not None and value.isdigit() and len(value) < 20 else None
 
 
-def rows_of(run: Run) -> int:
+def rows_of(run: RecordedRun) -> int:
     """Return an estimate of the number of transitions of the run: the rows of the middle part times the number of
     parts.
     """
@@ -316,7 +316,7 @@ def _metadata(part: str, local: bool) -> pq.FileMetaData:
     return pq.read_metadata(path, filesystem=files)
 
 
-def sift(run: Run) -> tuple[Run, tuple[str, ...]]:
+def sift(run: RecordedRun) -> tuple[RecordedRun, tuple[str, ...]]:
     """Return the run without damaged parts, and why each was left out. Reads the footer of every part."""
     left_out = []
     files = {}

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from headway.errors import HeadwayError
 from headway.recording.format import LONG
 
-from .catalogue import Run, end_of
+from .catalogue import RecordedRun, end_of
 from .engine import literal
 from .tables import Tables
 
@@ -195,7 +195,7 @@ def _parents(thread: Ints, since: Ints, until: Ints, waker: Ints) -> tuple[Ints,
     return np.where(fits, found, -1), last
 
 
-def chains(tables: Tables, run: Run, depth: int) -> list[Chain]:
+def chains(tables: Tables, run: RecordedRun, depth: int) -> list[Chain]:
     """Return the wait chains of a run with at most ``depth`` links, those with the most time first.
 
     Raises HeadwayError.
@@ -210,7 +210,7 @@ def chains(tables: Tables, run: Run, depth: int) -> list[Chain]:
     return sorted(walk.found(), key=lambda chain: (-chain.time, chain.links, chain.end))
 
 
-def _slices(tables: Tables, run: Run, one: str) -> Iterator[list[str]]:
+def _slices(tables: Tables, run: RecordedRun, one: str) -> Iterator[list[str]]:
     """Yield, slice by slice, the SQL conditions for the rows that ended in it: first of short rows, then of long."""
     rows = next(iter(tables.ask(f"SELECT count(*) FROM transitions WHERE {one}").rows))[0]
     number = max(-(-rows // _SLICE), 1)

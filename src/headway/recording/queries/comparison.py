@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from headway.errors import HeadwayError
 from headway.model import Kind, kind_of
 
-from .catalogue import Catalogue, Run, end_of
+from .catalogue import Catalogue, RecordedRun, end_of
 from .engine import literal
 from .tables import Tables, open_engine
 
@@ -36,7 +36,7 @@ TENTHS = 10
 class Course:
     """One run in pieces. The arrays have one element for each non-empty cell: its piece, its key, its amount."""
 
-    run: Run
+    run: RecordedRun
     length: int
     """The length of the run, in its time unit."""
     piece: int
@@ -130,7 +130,7 @@ class Comparison:
         return sum(a.time for a, _ in self.tenths), sum(b.time for _, b in self.tenths)
 
 
-def course_of(run: Run, name: str | None = None) -> Course:
+def course_of(run: RecordedRun, name: str | None = None) -> Course:
     """Return the run in pieces, of all threads or only those named ``name``. Raises HeadwayError."""
     end = end_of(run)
     if end is None or end <= run.begin:

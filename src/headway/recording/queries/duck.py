@@ -22,8 +22,8 @@ from headway.errors import HeadwayError
 from headway.recording import format as form
 from headway.text import valid
 
-from .catalogue import Run
-from .engine import SMALL, Answer, DamagedError, UnanswerableError, columns_of, literal
+from .catalogue import RecordedRun
+from .engine import SMALL, DamagedError, QueryResult, UnanswerableError, columns_of, literal
 
 __all__ = ["MEMORY", "DuckDB"]
 
@@ -100,7 +100,7 @@ class DuckDB:
             raise HeadwayError(f"the DuckDB database {database!a} cannot be attached: {_words(error)}") from None
         self._allowed |= {path, f"{path}.wal"}
 
-    def read(self, name: str, table: str, runs: Sequence[Run]) -> None:
+    def read(self, name: str, table: str, runs: Sequence[RecordedRun]) -> None:
         """See `Engine.read`."""
         columns = columns_of(form.SCHEMAS[table])
         extra = [("part", "BIGINT"), ("row", "BIGINT")] if table in SMALL else []
@@ -173,7 +173,7 @@ class DuckDB:
         ):
             raise HeadwayError("the SQL is not one SELECT, and nothing else is done to recordings: ask one question")
 
-    def ask(self, query: str, *, translate: bool = True) -> Answer:
+    def ask(self, query: str, *, translate: bool = True) -> QueryResult:
         """See `Engine.ask`."""
         cursor = self._con.cursor()
         try:
@@ -183,7 +183,7 @@ class DuckDB:
             raise HeadwayError(f"the SQL is wrong: {_words(error)}") from None
         except duckdb.Error as error:
             raise _as_ours(error) from None
-        return Answer(columns, self._rows(cursor))
+        return QueryResult(columns, self._rows(cursor))
 
     def arrow(self, query: str) -> pa.Table:
         """See `Engine.arrow`."""

@@ -21,8 +21,8 @@ from headway.errors import HeadwayError
 from headway.extras import install_line, need
 from headway.recording import format as form
 
-from .catalogue import Run
-from .engine import SMALL, Answer, DamagedError, columns_of, literal
+from .catalogue import RecordedRun
+from .engine import SMALL, DamagedError, QueryResult, columns_of, literal
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -77,7 +77,7 @@ class Elsewhere:
                 f"the engine {_shown(self._url)} cannot be reached ({_line(error)}): look at its address"
             ) from None
 
-    def read(self, name: str, table: str, runs: Sequence[Run]) -> None:
+    def read(self, name: str, table: str, runs: Sequence[RecordedRun]) -> None:
         """See `Engine.read`."""
         if table in SMALL:
             self.put(name, _gathered(table, runs))
@@ -134,10 +134,10 @@ class Elsewhere:
         """See `Engine.check`."""
         self._parsed(query, self._con.dialect)
 
-    def ask(self, query: str, *, translate: bool = True) -> Answer:
+    def ask(self, query: str, *, translate: bool = True) -> QueryResult:
         """See `Engine.ask`."""
         found = self._run(query, translate)
-        return Answer(tuple(found.column_names), _rows(found))
+        return QueryResult(tuple(found.column_names), _rows(found))
 
     def arrow(self, query: str) -> pa.Table:
         """See `Engine.arrow`."""
@@ -232,7 +232,7 @@ def _spark(rest: str) -> Any:
     return session
 
 
-def _gathered(table: str, runs: Sequence[Run]) -> pa.Table:
+def _gathered(table: str, runs: Sequence[RecordedRun]) -> pa.Table:
     """Return the small tables of all runs, read here, as one chunk: pyspark 4.3 takes only the first of several.
 
     Raises DamagedError.

@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from .catalogue import Run
+from .catalogue import RecordedRun
 
-__all__ = ["PREFIX", "SMALL", "Answer", "DamagedError", "Engine", "UnanswerableError", "columns_of", "literal"]
+__all__ = ["PREFIX", "SMALL", "DamagedError", "Engine", "QueryResult", "UnanswerableError", "columns_of", "literal"]
 
 PREFIX = "recorded_"
 """The prefix of a table's name as it is in the files. The table made of it for users has the name without the prefix.
@@ -20,7 +20,7 @@ SMALL = ("threads", "open", "losses")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class QueryResult:
     """The rows of an answer, produced as they are read; they may exceed memory."""
 
     columns: tuple[str, ...]
@@ -41,7 +41,7 @@ class UnanswerableError(DamagedError):
 class Engine(Protocol):
     """An engine reads recordings and answers SQL. Definitions are in DuckDB's dialect and are translated if needed."""
 
-    def read(self, name: str, table: str, runs: Sequence[Run]) -> None:
+    def read(self, name: str, table: str, runs: Sequence[RecordedRun]) -> None:
         """Define ``name`` as a table of the recordings as it is in their files, with the columns host and run added.
 
         Raises DamagedError.
@@ -59,7 +59,7 @@ class Engine(Protocol):
     def check(self, query: str) -> None:
         """Check that a user's SQL is one query that changes nothing. Raises HeadwayError."""
 
-    def ask(self, query: str, *, translate: bool = True) -> Answer:
+    def ask(self, query: str, *, translate: bool = True) -> QueryResult:
         """Return the answer. ``translate``: the query is in DuckDB's dialect, not in the engine's own.
 
         Raises DamagedError, now or while the rows are read.

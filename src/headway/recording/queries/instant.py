@@ -15,7 +15,7 @@ from headway.model import Kind, kind_of
 from headway.recording.format import LONG
 
 from .alignment import lines
-from .catalogue import Catalogue, Run, end_of, rows_of
+from .catalogue import Catalogue, RecordedRun, end_of, rows_of
 from .tables import Tables, open_engine
 from .times import instant_of
 
@@ -63,7 +63,7 @@ class Doing:
 class Instant:
     """Every thread that was alive at one instant of one run."""
 
-    run: Run
+    run: RecordedRun
     time: int
     realtime: int | None
     """ns since 1970; None: the recording has no anchors."""
@@ -74,7 +74,7 @@ class Instant:
     left_out: tuple[str, ...]
 
 
-def at(run: Run, text: str) -> Instant:
+def at(run: RecordedRun, text: str) -> Instant:
     """Return every thread at the instant that ``text`` names. Raises HeadwayError if it is not recorded."""
     time = instant_of(text, run)
     end = end_of(run)
@@ -121,7 +121,7 @@ def at(run: Run, text: str) -> Instant:
     )
 
 
-def _span(run: Run, end: int | None) -> str:
+def _span(run: RecordedRun, end: int | None) -> str:
     if end is None:
         return "nothing yet, as no part of it is complete"
     ends = [moment - run.start for moment in (run.begin, end)]

@@ -10,7 +10,7 @@ from headway.errors import HeadwayError
 from headway.model import Kind
 
 from .chains import Chain, chains
-from .engine import Answer
+from .engine import QueryResult
 from .tables import Tables
 
 __all__ = ["DEPTH", "QUESTIONS", "Question", "question"]
@@ -26,7 +26,7 @@ class Question:
     name: str
     what: str
     """What it answers, in words."""
-    ask: Callable[[Tables, int], Answer]
+    ask: Callable[[Tables, int], QueryResult]
     """Returns the answer. The number is the depth of wait chains."""
     times: tuple[str, ...] = ()
     """The columns that are times."""
@@ -46,10 +46,10 @@ def question(name: str) -> Question:
     return QUESTIONS[name]
 
 
-def _sql(text: str) -> Callable[[Tables, int], Answer]:
+def _sql(text: str) -> Callable[[Tables, int], QueryResult]:
     """Make a question of SQL. {runs} stands for the columns host and run, if there are several runs."""
 
-    def ask(tables: Tables, _: int) -> Answer:
+    def ask(tables: Tables, _: int) -> QueryResult:
         return tables.ask(text.replace("{runs}", "host, run, " if len(tables.catalogue.runs) > 1 else ""))
 
     return ask
@@ -95,7 +95,7 @@ FROM states GROUP BY host, run, name, state, kind ORDER BY time DESC, name, stat
 """
 
 
-def _wait_chains(tables: Tables, depth: int) -> Answer:
+def _wait_chains(tables: Tables, depth: int) -> QueryResult:
     runs = tables.catalogue.runs
     many = len(runs) > 1
 
@@ -106,7 +106,7 @@ def _wait_chains(tables: Tables, depth: int) -> Answer:
             who = (run.host, run.run) if many else ()
             yield (*who, chain.time, chain.count, len(chain.links), _path(chain))
 
-    return Answer((*(("host", "run") if many else ()), "time", "waits", "depth", "chain"), rows())
+    return QueryResult((*(("host", "run") if many else ()), "time", "waits", "depth", "chain"), rows())
 
 
 def _path(chain: Chain) -> str:

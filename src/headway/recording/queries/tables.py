@@ -16,8 +16,8 @@ from headway.errors import HeadwayError
 from headway.model import KINDS, Kind
 
 from .alignment import SLEW, lines
-from .catalogue import Catalogue, Run, end_of, find, sift
-from .engine import PREFIX, Answer, DamagedError, Engine, UnanswerableError
+from .catalogue import Catalogue, RecordedRun, end_of, find, sift
+from .engine import PREFIX, DamagedError, Engine, QueryResult, UnanswerableError
 
 __all__ = ["TABLES", "Tables", "kind_of_state", "open_tables"]
 
@@ -176,7 +176,7 @@ class Tables:
             if name in self._wanted:
                 self.engine.define(name, query)
 
-    def _define_ledgers(self, runs: Sequence[Run]) -> None:
+    def _define_ledgers(self, runs: Sequence[RecordedRun]) -> None:
         summed = [run for run in runs if _summed(run)]
         self.engine.read(PREFIX + "states", "states", summed)
         self.engine.read(PREFIX + "processors", "processors", summed)
@@ -259,19 +259,19 @@ class Tables:
         self._define()
         return True
 
-    def ask(self, query: str, *, translate: bool = True) -> Answer:
+    def ask(self, query: str, *, translate: bool = True) -> QueryResult:
         """Return the answer to a query, without the damaged parts of the recording (see `left_out`).
 
         Raises HeadwayError if the query is wrong, or if the answer exceeds memory and disk.
         """
 
-        def begin() -> Answer:
+        def begin() -> QueryResult:
             answer = self.engine.ask(query, translate=translate)
             first = list(islice(answer.rows, 1))  # most damage shows before the first row
-            return Answer(answer.columns, chain(first, answer.rows))
+            return QueryResult(answer.columns, chain(first, answer.rows))
 
-        answer: Answer = self._trying(begin)
-        return Answer(answer.columns, self._rest(answer.rows))
+        answer: QueryResult = self._trying(begin)
+        return QueryResult(answer.columns, self._rest(answer.rows))
 
     def arrow(self, query: str) -> pa.Table:
         """Return the whole answer as a table; otherwise as `ask`."""
@@ -284,17 +284,17 @@ class Tables:
         except DamagedError as error:
             raise self._said(error) from None
 
-    def ask_user(self, query: str) -> Answer:
+    def ask_user(self, query: str) -> QueryResult:
         """Return the answer to a user's query in the engine's own dialect. It must be one query that only reads."""
         self.engine.check(query)
         return self.ask(query, translate=False)
 
 
-def _long(time: int, run: Run) -> str:
+def _long(time: int, run: RecordedRun) -> str:
     return f"{time} cycles" if run.time_unit == "cycles" else f"{time / 1e9:.3f} s"
 
 
-def _summed(run: Run) -> bool:
+def _summed(run: RecordedRun) -> bool:
     """Return whether the recording has the source's own ledger, which a closed recording has."""
     return run.closed and bool(run.files["states"])
 

@@ -13,7 +13,7 @@ from headway.recording.clock import Anchor
 
 from .alignment import lines
 
-__all__ = ["Clocked", "Timeline", "instant_of"]
+__all__ = ["Clocked", "RunClock", "instant_of"]
 
 _UNITS = {
     "ns": 1,
@@ -53,7 +53,7 @@ class Clocked(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Timeline:
+class RunClock:
     """A plain implementation of `Clocked`."""
 
     words: str

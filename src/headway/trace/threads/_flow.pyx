@@ -19,7 +19,7 @@ from headway.trace.threads.packets cimport (
     packet_at,
 )
 
-__all__ = ["Decoder", "Rows", "count_packets"]
+__all__ = ["ThreadDecoder", "ThreadRows", "count_packets"]
 
 # How the flow continues after an instruction.
 cdef enum:  # Going
@@ -145,7 +145,7 @@ cdef inline Py_ssize_t put_address(char* at, uint32_t value) noexcept nogil:
     return 10
 
 
-cdef class Rows:
+cdef class ThreadRows:
     """What the threads did, in the order of each thread's time.
 
     ``rows[i]`` is (thread, cycle, cycles, address, size, what, id). For an instruction (``what`` 16 or 17), ``cycle`` is
@@ -324,7 +324,7 @@ def count_packets(bytes data):
     return [counts[i] for i in range(KINDS)]
 
 
-cdef class Decoder:
+cdef class ThreadDecoder:
     """The decoder of the threads of one core.
 
     ``program``: (address, bytes) of what was loaded. ``strict``: the threads take strict turns, so that each cycle of a
@@ -339,7 +339,7 @@ cdef class Decoder:
     cdef int threads
     cdef int64_t unit
     cdef bint cycle_accurate, stalls
-    cdef Rows rows
+    cdef ThreadRows rows
     cdef list clocks, windows
     cdef int64_t begun, after, end
     # ^ Where in the stream the current packet begins and ends, and where the segment ends.
@@ -358,7 +358,7 @@ cdef class Decoder:
         self.region = &self.regions[0]
         self.threads, self.unit = threads, threads if strict else 1
         self.cycle_accurate, self.stalls = cycle_accurate, stalls
-        self.rows = Rows()
+        self.rows = ThreadRows()
         self.clocks = []
         self.windows = []
         self.state.torn = -1
@@ -813,8 +813,8 @@ cdef class Decoder:
 
     def take(self):
         """Return the rows since the last call."""
-        cdef Rows found = self.rows
-        self.rows = Rows()
+        cdef ThreadRows found = self.rows
+        self.rows = ThreadRows()
         return found
 
     def finish(self, segment=None):

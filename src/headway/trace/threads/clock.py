@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = ["Change", "Clock"]
+__all__ = ["Clock", "ClockChange"]
 
 _FULL = 16
 """The full speed, in sixteenths of the machine's clock."""
@@ -20,7 +20,7 @@ _NEAR = 1
 """Cycles by which a head may differ: on a slow clock, its tick may be any tick of its cycle."""
 
 
-class Change(NamedTuple):
+class ClockChange(NamedTuple):
     """A change of a clock at a cycle and its ``tick``: ``speed`` sixteenths, in ``running`` ticks of each window."""
 
     cycle: int
@@ -58,9 +58,9 @@ class Clock:
         self.exact = True
         """Whether the tick of each cycle is exact. Only a change, not a head, tells where a clock's windows begin."""
         self._window = window
-        self.changes: list[Change] = []
+        self.changes: list[ClockChange] = []
         for cycle, tick, speed, running, changed in told:
-            now, before = Change(cycle, tick, speed, running), self.changes[-1] if self.changes else None
+            now, before = ClockChange(cycle, tick, speed, running), self.changes[-1] if self.changes else None
             if before and not changed:
                 repeats = before[2:] == now[2:] and abs(before.cycle_of(tick, window) - cycle) <= _NEAR
                 if repeats or cycle <= before.cycle:
@@ -72,7 +72,7 @@ class Clock:
             while self.changes and self.changes[-1].cycle >= cycle:
                 self.changes.pop()
             self.changes.append(now)
-        self.changes = self.changes or [Change(0, 0, _FULL, window)]
+        self.changes = self.changes or [ClockChange(0, 0, _FULL, window)]
         self._cycles = [change.cycle for change in self.changes]
         self._ticks = [change.tick for change in self.changes]
 

@@ -20,7 +20,7 @@ from typing import BinaryIO
 from headway.errors import HeadwayError
 from headway.files import open_file
 
-__all__ = ["MAGIC", "Recording", "Shape", "Writer", "digest_of"]
+__all__ = ["MAGIC", "MachineShape", "TraceFile", "TraceFileWriter", "digest_of"]
 
 MAGIC = b"HWTRACE\x02"
 _CHUNK = struct.Struct("<BI")
@@ -33,7 +33,7 @@ _LONGEST = {"program": 64, "name": 1024}
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class MachineShape:
     """The properties of the traced machine that a decoder needs."""
 
     cores: int
@@ -58,10 +58,10 @@ def digest_of(segments: Iterable[tuple[int, bytes]]) -> str:
     return found.hexdigest()
 
 
-class Writer:
+class TraceFileWriter:
     """A writer of a trace file. Its methods raise HeadwayError if writing fails."""
 
-    def __init__(self, stream: BinaryIO, shape: Shape) -> None:
+    def __init__(self, stream: BinaryIO, shape: MachineShape) -> None:
         self._stream = stream
         text = json.dumps(asdict(shape)).encode()
         self._write(MAGIC + _CHUNK.pack(_DESCRIPTION, len(text)) + text)
@@ -86,7 +86,7 @@ class Writer:
             raise HeadwayError(f"the trace cannot be written ({error.strerror})") from None
 
 
-class Recording:
+class TraceFile:
     """A trace file, which can be read any number of times.
 
     ``sizes``: bytes of each core's stream. ``complete``: whether the file is not truncated.
@@ -128,7 +128,7 @@ class Recording:
                     yield piece
                 start = 0
 
-    def _description(self, stream: BinaryIO) -> Shape:
+    def _description(self, stream: BinaryIO) -> MachineShape:
         magic = stream.read(len(MAGIC))
         if magic[:-1] != MAGIC[:-1]:
             what = "is empty" if not magic else "is not a trace of the machine"
@@ -147,10 +147,10 @@ class Recording:
             raise self._damaged("the description of its machine is no JSON") from None
         return self._shape(found)
 
-    def _shape(self, found: object) -> Shape:
+    def _shape(self, found: object) -> MachineShape:
         values = found if isinstance(found, dict) else {}
         chosen: dict[str, object] = {}
-        for field in fields(Shape):
+        for field in fields(MachineShape):
             value = values.get(field.name)
             low, high = _LIMITS.get(field.name, (0, 0))
             good = {
@@ -161,7 +161,7 @@ class Recording:
             if not good:
                 raise self._damaged(f"its machine's {field.name} is missing or impossible")
             chosen[field.name] = value
-        return Shape(**chosen)  # type: ignore[arg-type]
+        return MachineShape(**chosen)  # type: ignore[arg-type]
 
     def _index(self, stream: BinaryIO) -> None:
         at = stream.tell()

@@ -10,15 +10,25 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from headway.binary.lines import Lines
+from headway.binary.lines import LineTable
 from headway.errors import HeadwayError
 
-from ._flow import Decoder, Rows, count_packets
+from ._flow import ThreadDecoder, ThreadRows, count_packets
 from .clock import Clock
-from .container import Recording, digest_of
+from .container import TraceFile, digest_of
 from .segments import Segment, Segments
 
-__all__ = ["COUNTED", "PACKETS", "STATES", "Moment", "Program", "Statistics", "Trace", "functions_of", "state_of"]
+__all__ = [
+    "COUNTED",
+    "PACKETS",
+    "STATES",
+    "CoreStatistics",
+    "ThreadMoment",
+    "Trace",
+    "TracedProgram",
+    "functions_of",
+    "state_of",
+]
 
 STATES: Mapping[int, str] = {
     0: "executing",
@@ -83,12 +93,12 @@ _PADDED = [STATES.get(code, f"unknown.{code}").encode() for code in range(256)]
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class TracedProgram:
     """A program: ``segments`` (address, bytes) in order, ``functions`` (start, end, name) by start, source lines."""
 
     segments: tuple[tuple[int, bytes], ...]
     functions: tuple[tuple[int, int, str], ...] = ()
-    lines: Lines | None = None
+    lines: LineTable | None = None
 
     def symbol(self, address: int) -> str:
         """Return the function that contains an address, or ""."""
@@ -102,7 +112,7 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class ThreadMoment:
     """What a thread was doing in a cycle.
 
     ``cycle`` is of its core, and ``state`` one of `STATES`. ``address`` and ``size`` are of the instruction that it
@@ -120,7 +130,7 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class Statistics:
+class CoreStatistics:
     """The contents of one core's stream: ``size`` in bytes, ``packets`` by name, ``rows`` by state."""
 
     size: int
@@ -162,7 +172,7 @@ class _Index:
 class Trace:
     """A trace file, decoded with its program."""
 
-    def __init__(self, recording: Recording, program: Program | None) -> None:
+    def __init__(self, recording: TraceFile, program: TracedProgram | None) -> None:
         """Take a trace file and its program. Raises HeadwayError if the program is not the one that was traced."""
         self.recording, self.program = recording, program
         self.shape = recording.shape
@@ -195,7 +205,7 @@ class Trace:
             yield from found.feed(piece)
         yield from found.finish()
 
-    def rows(self, core: int, *, stalls: bool = False) -> Iterator[Rows]:
+    def rows(self, core: int, *, stalls: bool = False) -> Iterator[ThreadRows]:
         """Yield what each thread of a core did, in parts; with ``stalls`` also the cycles in which it executed nothing.
 
         Raises HeadwayError without a program.
@@ -212,7 +222,7 @@ class Trace:
             if len(rows):
                 yield rows.csv(f"{core:#x}".encode(), core * self.shape.threads, _PADDED, functions, _LOCATED)
 
-    def statistics(self, core: int) -> Statistics:
+    def statistics(self, core: int) -> CoreStatistics:
         """Return what is in a stream; without a program, only its packets."""
         packets, size, mended, damaged, unchecked = [0] * len(PACKETS), 0, 0, 0, 0
         begun = False
@@ -235,7 +245,7 @@ class Trace:
                 rows[code] = rows.get(code, 0) + count
             for window in ended:
                 profile, windows = [a + b for a, b in zip(profile, window[1:], strict=True)], windows + 1
-        return Statistics(
+        return CoreStatistics(
             size,
             {name: count for name, count in zip(PACKETS, packets, strict=True) if count},
             mended,
@@ -257,7 +267,7 @@ class Trace:
         for _, ended, _ in self._decoded(core, decoder):
             yield from ended
 
-    def at(self, cycle: int, of: int = 0) -> list[Moment]:
+    def at(self, cycle: int, of: int = 0) -> list[ThreadMoment]:
         """Return what every thread of every core was doing in a cycle of core ``of``.
 
         Raises HeadwayError if the cycle is outside the trace.
@@ -303,7 +313,7 @@ class Trace:
             self._index[core] = _Index(kept, clock, whole)
         return self._index[core]
 
-    def _at(self, core: int, cycle: int) -> list[Moment]:
+    def _at(self, core: int, cycle: int) -> list[ThreadMoment]:
         kept = self._indexed(core).kept
         from_ = dict[int, list[int]]()
         for thread in range(self.shape.threads):
@@ -316,14 +326,14 @@ class Trace:
                 if time is not None or number == 0:
                     at = number
             from_.setdefault(at, []).append(thread)
-        found: dict[int, Moment] = {}
+        found: dict[int, ThreadMoment] = {}
         for at, threads in from_.items():
             for thread in threads:
                 found[thread] = self._unknown(core, thread, cycle, _DAMAGE)
             self._search(core, cycle, kept[at], set(threads), found)
         return [found[thread] for thread in range(self.shape.threads)]
 
-    def _search(self, core: int, cycle: int, kept: _Kept, threads: set[int], found: dict[int, Moment]) -> None:
+    def _search(self, core: int, cycle: int, kept: _Kept, threads: set[int], found: dict[int, ThreadMoment]) -> None:
         unit = self.shape.threads if self.shape.strict else 1
         decoder = self._decoder(True)
         decoder.load(kept.state)
@@ -335,7 +345,7 @@ class Trace:
                     _, _, _, address, size, what, number = rows[place]
                     known = what < 32
                     where = (address, size, number) if known else (None, 0, None)
-                    found[thread] = Moment(
+                    found[thread] = ThreadMoment(
                         core, core * self.shape.threads + thread, cycle, STATES[what], where[0], where[1], where[2]
                     )
                     threads.discard(thread)
@@ -352,12 +362,12 @@ class Trace:
             why = decoder.reasons()[thread]
             found[thread] = self._unknown(core, thread, cycle, _TRACE_OFF if why is None else why)
 
-    def _unknown(self, core: int, thread: int, cycle: int, why: int) -> Moment:
-        return Moment(core, core * self.shape.threads + thread, cycle, STATES[why], None, 0, None)
+    def _unknown(self, core: int, thread: int, cycle: int, why: int) -> ThreadMoment:
+        return ThreadMoment(core, core * self.shape.threads + thread, cycle, STATES[why], None, 0, None)
 
-    def _decoder(self, stalls: bool) -> Decoder:
+    def _decoder(self, stalls: bool) -> ThreadDecoder:
         # Without a program the places of threads are unknown, but their times and the events of no thread are known.
-        return Decoder(
+        return ThreadDecoder(
             () if self.program is None else self.program.segments,
             threads=self.shape.threads,
             strict=self.shape.strict,
@@ -366,8 +376,8 @@ class Trace:
         )
 
     def _decoded(
-        self, core: int, decoder: Decoder, start: int = 0
-    ) -> Iterator[tuple[Rows, list[tuple[int, ...]], Segment | None]]:
+        self, core: int, decoder: ThreadDecoder, start: int = 0
+    ) -> Iterator[tuple[ThreadRows, list[tuple[int, ...]], Segment | None]]:
         """Yield the rows and profile windows of each segment; last, with None, those after the last A-sync."""
         last: Segment | None = None
         for segment in self.segments(core, start):
@@ -387,14 +397,14 @@ def _field(name: str) -> bytes:
     return text
 
 
-def state_of(rows: Rows, number: int) -> str:
+def state_of(rows: ThreadRows, number: int) -> str:
     """Return the state of a row; for a gap in the stream, with the bytes behind it, as in ``unknown.damage[3:9]``."""
     what, span = rows[number][5], rows.span(number)
     return f"{STATES[what]}[{span[0]}:{span[1]}]" if span and what in _LOCATED else STATES[what]
 
 
 def functions_of(functions: Mapping[str, tuple[int, int]]) -> tuple[tuple[int, int, str], ...]:
-    """Return functions in the form that `Program` takes: ordered by start, none inside another."""
+    """Return functions in the form that `TracedProgram` takes: ordered by start, none inside another."""
     found: list[tuple[int, int, str]] = []
     for start, end, name in sorted((start, end, name) for name, (start, end) in functions.items()):
         if not found or start >= found[-1][1]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headway.trace.edges import Edge, Slices, Tracks
+from headway.trace.edges import Edge, SliceEdges, Tracks
 
 from .reading import STATES
 
@@ -32,7 +32,7 @@ def walk(trace: Trace, core: int, put: Callable[[Edge], None]) -> None:
     unit = trace.shape.threads if trace.shape.strict else 1
     clock = trace.clock(core)
     # The time before the oldest entry of a trace buffer is computed backwards and may fall before the beginning.
-    slices = Slices(trace.program, put, lambda cycle: max(clock.tick(cycle), 0))
+    slices = SliceEdges(trace.program, put, lambda cycle: max(clock.tick(cycle), 0))
     for rows in trace.rows(core, stalls=True):
         for number in range(len(rows)):
             thread, cycle, cycles, address, _, what, id_ = rows[number]

@@ -21,7 +21,7 @@ from .words import QUALITIES, overall, sentences
 if TYPE_CHECKING:
     from .timeline import PackedTimeline
 
-__all__ = ["SCHEMA", "Chain", "Subject", "document"]
+__all__ = ["SCHEMA", "ChainRow", "Subject", "document"]
 
 SCHEMA = "headway.page/1"
 _EXACT_NUMBER = 2**53
@@ -45,7 +45,7 @@ _INDICES = {
 _SHARES = frozenset({"te", "me", "ke", "ioe"})
 
 
-class Chain(Protocol):
+class ChainRow(Protocol):
     """A wait chain, as `headway.recording.queries.chains.Chain`."""
 
     @property
@@ -76,7 +76,7 @@ class Subject:
     command: Sequence[str] | None = None
     exit_status: int | None = None
     advice: Sequence[Advice] = ()
-    chains: Sequence[Chain] | None = None
+    chains: Sequence[ChainRow] | None = None
     """The wait chains; None: they are not known, for the reason `no_chains`."""
     no_chains: str = ""
     no_timeline: str = ""

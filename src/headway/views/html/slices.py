@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from .deflate import deflate
 from .packing import length, low_and_high, varints, zigzag
 
-__all__ = ["A_SLICE", "Packed", "Rows", "Slices"]
+__all__ = ["A_SLICE", "Packed", "SliceColumns", "SlicePacker"]
 
 A_SLICE = 1 << 16
 """The approximate number of rows of a slice, which are unpacked in a few milliseconds."""
@@ -34,7 +34,7 @@ _Which = Callable[[Ints], NDArray[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class SliceColumns:
     """Rows with a duration, column by column; arrays of shape (n,). Times are from the timeline's start."""
 
     lane: Ints
@@ -52,12 +52,12 @@ class Rows:
         """Return the number of rows."""
         return len(self.start)
 
-    def select(self, rows: NDArray[np.bool_] | Ints | slice) -> Rows:
+    def select(self, rows: NDArray[np.bool_] | Ints | slice) -> SliceColumns:
         """Return some of the rows."""
-        return Rows(*(getattr(self, name)[rows] for name in self.__slots__))
+        return SliceColumns(*(getattr(self, name)[rows] for name in self.__slots__))
 
     @classmethod
-    def together(cls, parts: list[Rows]) -> Rows:
+    def together(cls, parts: list[SliceColumns]) -> SliceColumns:
         """Return the concatenation of several parts."""
         none = np.zeros(0, np.int64)
         return cls(*(np.concatenate([none, *(getattr(part, name) for part in parts)]) for name in cls.__slots__))
@@ -74,7 +74,7 @@ class Packed:
     rows: int
 
 
-class Slices:
+class SlicePacker:
     """Takes rows roughly in the order in which they ended, and packs them as they come.
 
     ``waits`` tells of state indices whether somebody else ends the state, ``off`` whether a thread in it is off the
@@ -89,8 +89,8 @@ class Slices:
         off: Callable[[Ints], NDArray[np.bool_]],
     ) -> None:
         self._length, self._most, self._waits, self._off = length, most, waits, off
-        self._held: list[Rows] = []
-        self._over: list[Rows] = []
+        self._held: list[SliceColumns] = []
+        self._over: list[SliceColumns] = []
         self._slices: list[bytes] = []
         self._edges = [0]
         self._size = 0
@@ -99,7 +99,7 @@ class Slices:
         self.given_up = False
         """Whether the slices were too large and were discarded."""
 
-    def add(self, rows: Rows) -> None:
+    def add(self, rows: SliceColumns) -> None:
         """Add the next rows. All of them have a duration."""
         self.rows += len(rows)
         if self.given_up or not len(rows):
@@ -124,14 +124,14 @@ class Slices:
         if self.given_up:
             return None
         self._cut(last=True)
-        over = self._pack(Rows.together(self._over), 0)
+        over = self._pack(SliceColumns.together(self._over), 0)
         if self.given_up or self._size + len(over) > self._most:
             self.give_up()
             return None
         return Packed(tuple(self._edges), tuple(self._slices), over, self.rows)
 
     def _cut(self, *, last: bool) -> None:
-        held = Rows.together(self._held)
+        held = SliceColumns.together(self._held)
         self._held.clear()
         held = held.select(np.argsort(held.end, kind="stable"))
         whole = len(held) // A_SLICE * A_SLICE
@@ -154,7 +154,7 @@ class Slices:
         if self._size > self._most:
             self.give_up()
 
-    def _pack(self, rows: Rows, begin: int) -> bytes:
+    def _pack(self, rows: SliceColumns, begin: int) -> bytes:
         rows = rows.select(np.lexsort((rows.start, rows.lane)))
         new = np.append(True, rows.lane[1:] != rows.lane[:-1])[: len(rows)]
         heads = np.flatnonzero(new)
@@ -177,7 +177,7 @@ class Slices:
         ]
         return deflate(length(len(heads), len(used)) + b"".join(streams))
 
-    def _processors(self, rows: Rows, heads: Ints, counts: Ints) -> Ints:
+    def _processors(self, rows: SliceColumns, heads: Ints, counts: Ints) -> Ints:
         """Return 0 for each row on the expected processor: the thread's last one, or none for a state off the
         processor.
         """

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.model import NO_STATE, Cell, Ledger, Precision, Quality, Thread, Transitions, Window
-from headway.views.edges import Edge
+from headway.views.edges import SliceEdge
 
 from .document import Subject
 from .page import MAX_BYTES, room_for_timeline, write_page
-from .timeline import Lanes, PackedTimeline, Timeline
+from .timeline import Lanes, PackedTimeline, TimelineBuilder
 
 __all__ = ["Stretches"]
 
@@ -51,7 +51,7 @@ class Stretches:
         """Name a track. Must be called before its edges."""
         self._names[track] = name, track if parent is None else parent
 
-    def put(self, edge: Edge) -> None:
+    def put(self, edge: SliceEdge) -> None:
         """Add an edge."""
         open_ = self._open.setdefault(edge.track, [])
         if open_ and edge.time > self._since[edge.track]:
@@ -99,7 +99,7 @@ class Stretches:
             lives=[(thread.start, thread.until) for thread in ledger.threads],
             cpus=(),
         )
-        timeline = Timeline(lanes, len(start), room_for_timeline(MAX_BYTES, ledger))
+        timeline = TimelineBuilder(lanes, len(start), room_for_timeline(MAX_BYTES, ledger))
         names = [*self._states]
         order = np.argsort(end, kind="stable")
         for first in range(0, len(order), _AT_ONCE):

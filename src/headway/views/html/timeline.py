@@ -17,9 +17,9 @@ from headway.model import NO_STATE, Kind, Transitions, Window, kind_of
 from headway.views.palette import ORDER
 
 from .levels import Levels
-from .slices import Packed, Rows, Slices
+from .slices import Packed, SliceColumns, SlicePacker
 
-__all__ = ["Lanes", "PackedTimeline", "Timeline"]
+__all__ = ["Lanes", "PackedTimeline", "TimelineBuilder"]
 
 _AT_ONCE = 1 << 18
 """The number of rows processed at once."""
@@ -65,7 +65,7 @@ class PackedTimeline:
     """None: there was no room."""
 
 
-class Timeline:
+class TimelineBuilder:
     """Takes transitions, batch by batch, in the order of time. ``rows``: their expected number; ``most``: bytes."""
 
     def __init__(self, lanes: Lanes, rows: int, most: int) -> None:
@@ -81,14 +81,14 @@ class Timeline:
             self._places[number] = place
         self._cpus = np.full(max(lanes.cpus, default=-1) + 2, -1, np.int64)
         self._cpus[list(lanes.cpus)] = np.arange(len(lanes.cpus))
-        self._slices = Slices(
+        self._slices = SlicePacker(
             self._length,
             round(most * (1 - _OF_LEVELS)),
             waits=lambda state: self._waits[state],
             off=lambda state: self._off[state],
         )
         self._levels: Levels | None = None
-        self._early: list[Rows] = []
+        self._early: list[SliceColumns] = []
         self._amounts = self._unplaced = 0
 
     def add(self, batch: Transitions) -> None:
@@ -129,11 +129,11 @@ class Timeline:
             self._off = np.array([kind in (Kind.WAIT, Kind.READY) for kind in kinds], np.bool_)
         return np.array([*numbers, 0], np.int64)
 
-    def _rows_of(self, batch: Transitions, names: Ints, rows: Ints) -> Rows:
+    def _rows_of(self, batch: Transitions, names: Ints, rows: Ints) -> SliceColumns:
         thread = _places(self._places, batch.thread[rows])
         cpu = _places(self._cpus, batch.cpu[rows])
         start = batch.time[rows] - self._lanes.window.start
-        found = Rows(
+        found = SliceColumns(
             lane=np.where(thread >= 0, thread, -1 - cpu),
             start=start,
             end=start + batch.duration[rows],
@@ -154,7 +154,7 @@ class Timeline:
         thread = _places(self._places, batch.waker[rows])
         return np.where(thread >= 0, 3 * thread + 1, found)
 
-    def _take(self, rows: Rows) -> None:
+    def _take(self, rows: SliceColumns) -> None:
         self._slices.add(rows)
         if self._levels is None:
             self._early.append(rows)
@@ -178,7 +178,7 @@ class Timeline:
             self._early = []
         return self._levels
 
-    def _add_up(self, levels: Levels, rows: Rows) -> None:
+    def _add_up(self, levels: Levels, rows: SliceColumns) -> None:
         kind = self._kinds[rows.state]
         levels.add(*(column[rows.lane >= 0] for column in (rows.lane, rows.start, rows.end, kind)))
         cpu = len(self._lanes.lives) + rows.cpu

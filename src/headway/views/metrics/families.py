@@ -15,7 +15,7 @@ from headway._version import __version__
 from headway.model import Quality, indices_of, kind_of
 from headway.views.losses import is_time, without_unit
 
-from .totals import Cost, Series, Snapshot
+from .totals import Cost, Series, TotalsSnapshot
 
 __all__ = ["Family", "Labels", "Sort", "families"]
 
@@ -49,7 +49,7 @@ class Family:
     samples: Iterable[Sample]
 
 
-def families(snapshot: Snapshot, *, counts: bool = False, serving: Cost | None = None) -> Iterator[Family]:
+def families(snapshot: TotalsSnapshot, *, counts: bool = False, serving: Cost | None = None) -> Iterator[Family]:
     """Yield all metrics. ``counts``: also how often each state was entered. ``serving``: the cost of serving."""
     yield from _of_threads(snapshot, counts)
     yield from _of_processors(snapshot, counts)
@@ -66,7 +66,7 @@ def _state(name: str) -> Labels:
     return ("state", name), ("kind", kind_of(name).value)
 
 
-def _all(snapshot: Snapshot) -> Iterator[Series]:
+def _all(snapshot: TotalsSnapshot) -> Iterator[Series]:
     yield from snapshot.series
     if snapshot.rest.states:
         yield snapshot.rest
@@ -93,7 +93,7 @@ def _state_events(series: Iterable[Series]) -> Iterator[Sample]:
                 yield one.labels, (*_state(name), ("event", event)), number
 
 
-def _indices(snapshot: Snapshot, series: Iterable[Series]) -> Iterator[Sample]:
+def _indices(snapshot: TotalsSnapshot, series: Iterable[Series]) -> Iterator[Sample]:
     for one in series:
         indices = indices_of(one.times(), snapshot.precision)
         for name in _INDICES:
@@ -102,7 +102,7 @@ def _indices(snapshot: Snapshot, series: Iterable[Series]) -> Iterator[Sample]:
                 yield one.labels, (("index", name),), _seconds(value)
 
 
-def _of_threads(snapshot: Snapshot, counts: bool) -> Iterator[Family]:
+def _of_threads(snapshot: TotalsSnapshot, counts: bool) -> Iterator[Family]:
     yield Family(
         "headway_thread_state_seconds",
         Sort.COUNTER,
@@ -170,7 +170,7 @@ def _of_threads(snapshot: Snapshot, counts: bool) -> Iterator[Family]:
     )
 
 
-def _of_processors(snapshot: Snapshot, counts: bool) -> Iterator[Family]:
+def _of_processors(snapshot: TotalsSnapshot, counts: bool) -> Iterator[Family]:
     rows = [
         ((("cpu", str(cpu)),), _state(name), time, entries)
         for cpu, states in snapshot.processors
@@ -199,7 +199,7 @@ def _one(value: float) -> list[Sample]:
     return [((), (), value)]
 
 
-def _of_measuring(snapshot: Snapshot) -> Iterator[Family]:
+def _of_measuring(snapshot: TotalsSnapshot) -> Iterator[Family]:
     times = {name: number for name, number in snapshot.losses.items() if is_time(name)}
     yield Family(
         "headway_losses",
@@ -256,7 +256,7 @@ def _of_measuring(snapshot: Snapshot) -> Iterator[Family]:
     )
 
 
-def _of_ourselves(snapshot: Snapshot, serving: Cost | None) -> Iterator[Family]:
+def _of_ourselves(snapshot: TotalsSnapshot, serving: Cost | None) -> Iterator[Family]:
     yield Family(
         "headway_series", Sort.GAUGE, "", "Series of threads' states, and sets of labels.", _one(snapshot.taken)
     )

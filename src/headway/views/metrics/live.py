@@ -14,7 +14,7 @@ from headway.model import Kind, indices_of, kind_of, processor_time
 
 from ..losses import named_losses
 from ..palette import ORDER, PALETTE
-from .totals import Series, Snapshot, State
+from .totals import Series, State, TotalsSnapshot
 
 __all__ = ["MAX_ROWS", "live", "stylesheet"]
 
@@ -24,7 +24,7 @@ MAX_STATES = 6
 """The number of states named in a row."""
 
 
-def live(now: Snapshot, before: Snapshot | None) -> str:
+def live(now: TotalsSnapshot, before: TotalsSnapshot | None) -> str:
     """Return what happened since ``before``, or since measuring began, as JSON."""
     span = max(now.at - (before.at if before is not None else now.began), 1)
     earlier = {series.labels: series for series in before.series} if before is not None else {}
@@ -74,7 +74,7 @@ class _Row:
         self.had = processor_time(self.times)
         self.spent = sum(self.times.values())
 
-    def document(self, snapshot: Snapshot, span: int) -> dict[str, Any]:
+    def document(self, snapshot: TotalsSnapshot, span: int) -> dict[str, Any]:
         return {
             "labels": dict(self.series.labels),
             "threads": self.series.living,
@@ -83,7 +83,7 @@ class _Row:
         }
 
 
-def _figures(times: dict[Kind, int], spent: int, snapshot: Snapshot, span: int) -> dict[str, Any]:
+def _figures(times: dict[Kind, int], spent: int, snapshot: TotalsSnapshot, span: int) -> dict[str, Any]:
     indices = indices_of(times, snapshot.precision)
     return {
         "rpi": None if indices.rpi is None else indices.rpi / span,
@@ -93,7 +93,7 @@ def _figures(times: dict[Kind, int], spent: int, snapshot: Snapshot, span: int) 
     }
 
 
-def _others(rows: list[_Row], snapshot: Snapshot, span: int) -> dict[str, Any] | None:
+def _others(rows: list[_Row], snapshot: TotalsSnapshot, span: int) -> dict[str, Any] | None:
     """Return the sum of all rows that are not shown."""
     living = sum(row.series.living for row in rows)
     spent = sum(row.spent for row in rows)
@@ -112,7 +112,7 @@ def _states(now: Iterable[State], before: Iterable[State]) -> list[list[Any]]:
     return [[name, kind_of(name).value, time / total] for time, name in most]
 
 
-def _processors(now: Snapshot, before: Snapshot | None, span: int) -> list[dict[str, Any]]:
+def _processors(now: TotalsSnapshot, before: TotalsSnapshot | None, span: int) -> list[dict[str, Any]]:
     earlier = dict(before.processors) if before is not None else {}
     found = []
     for cpu, states in now.processors:

@@ -18,7 +18,7 @@ from headway.errors import HeadwayError
 from headway.extras import need
 
 from .families import Family, Sort
-from .totals import Snapshot
+from .totals import TotalsSnapshot
 
 __all__ = ["PushExporter", "interval_seconds"]
 
@@ -77,7 +77,7 @@ class PushExporter:
         self.address = address
         """The address with its path."""
 
-    def push(self, snapshot: Snapshot, families: Iterable[Family]) -> bool:
+    def push(self, snapshot: TotalsSnapshot, families: Iterable[Family]) -> bool:
         """Send the families and return whether they arrived. Blocks until then, limited by the SDK's settings."""
         starts = {one.labels: one.since for one in snapshot.series}
         metrics = [self._metric(family, snapshot, starts) for family in families]
@@ -91,7 +91,7 @@ class PushExporter:
         """Stop sending. A push in progress gives up."""
         self._exporter.shutdown()
 
-    def _metric(self, family: Family, snapshot: Snapshot, starts: dict[Any, int]) -> Any:
+    def _metric(self, family: Family, snapshot: TotalsSnapshot, starts: dict[Any, int]) -> Any:
         export, epoch = self._types, snapshot.epoch
         points = [
             export.NumberDataPoint(

@@ -19,7 +19,7 @@ from headway.model import Thread
 
 from ..printable import clean
 
-__all__ = ["AGAIN_NS", "LONGEST", "Labels", "Places"]
+__all__ = ["AGAIN_NS", "LONGEST", "Labels", "ProcessLabels"]
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -41,7 +41,7 @@ class _Place(NamedTuple):
     """When the labels were read, in ns of the ledger's clock."""
 
 
-class Places:
+class ProcessLabels:
     """The labels of the living processes."""
 
     def __init__(self, ask: Callable[[int], Labels | None], *, again: int = AGAIN_NS) -> None:

@@ -20,9 +20,9 @@ from typing import NamedTuple
 from headway.model import KINDS, Cell, Kind, Ledger, Precision, Quality, Thread, kind_of, listed
 
 from ..printable import clean
-from .places import Labels, Places
+from .places import Labels, ProcessLabels
 
-__all__ = ["EXPIRE_NS", "MAX_SERIES", "By", "Cost", "Series", "Snapshot", "State", "Totals"]
+__all__ = ["EXPIRE_NS", "MAX_SERIES", "By", "Cost", "Series", "State", "Totals", "TotalsSnapshot"]
 
 EXPIRE_NS = 300_000_000_000
 """How long ended threads stay, in ns: as long as Prometheus treats a series as alive without seeing it."""
@@ -86,7 +86,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class TotalsSnapshot:
     """All totals at one moment, as plain values that can be sent to another process."""
 
     source: str
@@ -135,14 +135,14 @@ class Snapshot:
         return marshal.dumps(plain)
 
     @staticmethod
-    def unpack(data: bytes) -> Snapshot:
+    def unpack(data: bytes) -> TotalsSnapshot:
         """Return the snapshot that `pack` packed."""
         plain = marshal.loads(data)
         plain["series"] = tuple(map(Series._make, plain["series"]))
         plain["rest"], plain["departed"] = Series(*plain["rest"]), Series(*plain["departed"])
         plain["precision"] = Precision(*map(Quality, plain["precision"]))
         plain["cost"] = Cost(*plain["cost"])
-        return Snapshot(**plain)
+        return TotalsSnapshot(**plain)
 
 
 class _Tally:
@@ -245,7 +245,7 @@ class Totals:
         labels of a process's control group (`places.Places`); with `By.NAME` it is not called.
         """
         self._by, self._most, self._expire, self._process_name = by, most, expire, process_name
-        self._places = None if by is By.NAME else Places(place_of)
+        self._places = None if by is By.NAME else ProcessLabels(place_of)
         self._groups: dict[_Key, _Group] = {}
         self._gone: dict[_Key, int] = {}
         """Groups without a living thread, and since when. The first is the first to leave."""
@@ -303,7 +303,7 @@ class Totals:
         self._events = _add_known(self._events, ledger.overhead.events)
         self._last = replace(ledger, threads=(), processors=())
 
-    def snapshot(self, *, epoch: int = 0, cost: Cost = Cost()) -> Snapshot:
+    def snapshot(self, *, epoch: int = 0, cost: Cost = Cost()) -> TotalsSnapshot:
         """Return the totals as of the last ledger. ``epoch``: its clock plus this is the time since 1970, in ns.
 
         Raises ValueError before the first ledger.
@@ -311,7 +311,7 @@ class Totals:
         last = self._last
         if self._began is None or last is None:
             raise ValueError("there is nothing yet")
-        return Snapshot(
+        return TotalsSnapshot(
             source=last.source,
             began=self._began,
             at=last.window.end,

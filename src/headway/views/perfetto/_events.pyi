@@ -9,7 +9,7 @@ from headway.views._course import Sink
 
 NOTES: tuple[str, ...]
 
-class Events:
+class PerfettoEvents:
     slices: int
     def __init__(self, write: Callable[[bytes], object]) -> None: ...
     def flush(self) -> None: ...
@@ -19,10 +19,10 @@ class Events:
     def instant(self, track: int, time: int, category: int, name: int, more: bytes = b"") -> None: ...
     def counter(self, track: int, time: int, value: float) -> None: ...
 
-class Tracks(Sink):
+class TransitionTracks(Sink):
     def __init__(
         self,
-        events: Events,
+        events: PerfettoEvents,
         thread_tracks: NDArray[np.uint64],
         thread_names: NDArray[np.uint32],
         cpu_tracks: NDArray[np.uint64],

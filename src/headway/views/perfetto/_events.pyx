@@ -88,7 +88,7 @@ cdef inline uint8_t* named(uint8_t* at, uint32_t category, uint32_t name) noexce
     return field(at, 10, name)
 
 
-cdef class Events:
+cdef class PerfettoEvents:
     """Writes packets to ``write``."""
 
     cdef Output _out
@@ -163,7 +163,7 @@ cdef class Events:
         self.put(time, event, at - event)
 
 
-cdef class Tracks(Sink):
+cdef class TransitionTracks(Sink):
     """Writes rows of transitions as events.
 
     The caller describes the tracks and fills in their numbers: those of threads by index, with the interned name of
@@ -171,13 +171,13 @@ cdef class Tracks(Sink):
     category of threads on processors.
     """
 
-    cdef Events _events
+    cdef PerfettoEvents _events
     cdef uint64_t[::1] _threads, _cpus
     cdef uint32_t[::1] _thread_names
     cdef const uint32_t[::1] _names, _categories, _words
     cdef uint32_t _wakes, _on_processor
 
-    def __init__(self, Events events, thread_tracks, thread_names, cpu_tracks, uint32_t wakes, uint32_t on_processor):
+    def __init__(self, PerfettoEvents events, thread_tracks, thread_names, cpu_tracks, uint32_t wakes, uint32_t on_processor):
         self._events, self._wakes, self._on_processor = events, wakes, on_processor
         self._threads, self._thread_names, self._cpus = thread_tracks, thread_names, cpu_tracks
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from ._events import Events
+from ._events import PerfettoEvents
 from .wire import integer, message, text
 
-__all__ = ["MONOTONIC", "REALTIME", "Trace", "annotated"]
+__all__ = ["MONOTONIC", "REALTIME", "PerfettoTrace", "annotated"]
 
 REALTIME, MONOTONIC = 1, 3
 """The clocks (protos/perfetto/common/builtin_clock.proto)."""
@@ -24,12 +24,12 @@ _EXPLICIT = 3
 """A value of TrackDescriptor.ChildTracksOrdering."""
 
 
-class Trace:
+class PerfettoTrace:
     """A trace that is being written by `events`. Its names are interned."""
 
     def __init__(self, write: Callable[[bytes], object], *, clock: int | None = None) -> None:
         """``clock``: the clock of all times; None: none that Perfetto knows."""
-        self.events = Events(write)
+        self.events = PerfettoEvents(write)
         self._clock = clock
         self._known: dict[int, dict[str, int]] = {kind: {} for kind in (_NAMES, _CATEGORIES, _NOTES, _WORDS)}
         defaults = message(59, *([] if clock is None else [integer(58, clock)]))

@@ -21,8 +21,8 @@ from headway.model import Batch, ThreadSeen, kind_of
 from headway.views.course import CPUS, play
 from headway.views.exported import Exported, Shown, labels
 
-from ._events import NOTES, Tracks
-from .packets import MONOTONIC, REALTIME, Trace, annotated
+from ._events import NOTES, TransitionTracks
+from .packets import MONOTONIC, REALTIME, PerfettoTrace, annotated
 
 __all__ = ["write"]
 
@@ -45,7 +45,7 @@ class _View:
     def __init__(self, exported: Exported, stream: BinaryIO) -> None:
         self._exported = exported
         in_ns = exported.time_unit == "ns"
-        self._trace = Trace(stream.write, clock=MONOTONIC if in_ns else None)
+        self._trace = PerfettoTrace(stream.write, clock=MONOTONIC if in_ns else None)
         self._events = self._trace.events
         for note in NOTES:
             self._trace.note(note)
@@ -59,7 +59,9 @@ class _View:
         self._thread_names = np.zeros(len(exported.threads), np.uint32)
         self._cpu_tracks = np.zeros(CPUS, np.uint64)
         wakes, on_processor = self._trace.name("wakes"), self._trace.category("thread")
-        self.sink = Tracks(self._events, self._thread_tracks, self._thread_names, self._cpu_tracks, wakes, on_processor)
+        self.sink = TransitionTracks(
+            self._events, self._thread_tracks, self._thread_names, self._cpu_tracks, wakes, on_processor
+        )
         self._say_about(in_ns)
 
     def _say_about(self, in_ns: bool) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import BinaryIO
 
 from headway.errors import HeadwayError
-from headway.views.edges import Edge
+from headway.views.edges import SliceEdge
 
-from .packets import Trace, annotated
+from .packets import PerfettoTrace, annotated
 from .wire import integer, message, text
 
 __all__ = ["File"]
@@ -17,7 +17,7 @@ class File:
     """The Perfetto file. Call `close` when done."""
 
     def __init__(self, stream: BinaryIO) -> None:
-        self._trace = Trace(stream.write)
+        self._trace = PerfettoTrace(stream.write)
         self._events = self._trace.events
         self._address, self._line, self._thread = (self._trace.note(name) for name in ("address", "line", "thread"))
 
@@ -30,7 +30,7 @@ class File:
         """Describe a track. Must come before its edges."""
         self._trace.track(track, name, parent=parent)
 
-    def put(self, edge: Edge) -> None:
+    def put(self, edge: SliceEdge) -> None:
         """Write an edge. Raises HeadwayError for a time that Perfetto cannot hold."""
         if not 0 <= edge.time < 1 << 63:
             raise HeadwayError(f"a time of this trace, {edge.time} ns, is too large for Perfetto: export a part of it")

@@ -33,12 +33,12 @@ from headway.model import Ledger
 from headway.views.lines import Line
 from headway.views.printable import clean, wrap
 
-from .columns import Layout, titles
+from .columns import ColumnLayout, titles
 from .feed import Live, Timeline
 from .help import help_lines
 from .paint import Paint
 from .panel import panel
-from .roster import KEPT, ORDERS, Order, Picture, Process, Roster, Row
+from .roster import KEPT, ORDERS, Order, Picture, ProcessRow, Roster, ThreadRow
 from .summary import HEIGHT, moment_of, summary
 from .widgets import Lines, Scroll, ThreadList
 
@@ -183,7 +183,7 @@ class TopApp(App[None]):
         self._wanted: int | None = None
         self._reading = False
         self._note = ""
-        self._columns: Layout | None = None
+        self._columns: ColumnLayout | None = None
         self._listed = 0
         self._events: asyncio.AbstractEventLoop | None = None
         self.failure: BaseException | None = None
@@ -329,10 +329,10 @@ class TopApp(App[None]):
             return
         rows = picture.rows(self._order)
         self._listed = (
-            len(rows) - sum([1 for row in rows if isinstance(row, Process)]) if self._order.tree else len(rows)
+            len(rows) - sum([1 for row in rows if isinstance(row, ProcessRow)]) if self._order.tree else len(rows)
         )
         digits = max(5, len(str(picture.largest)))
-        self._columns = Layout.of(
+        self._columns = ColumnLayout.of(
             picture.ledger, self._list.room, digits=digits, letters=not self._coloured, depth=int(self._order.tree)
         )
         self._list.show(rows, self._columns)
@@ -468,7 +468,7 @@ class TopApp(App[None]):
         if row is not None and self._order.tree:
             self._fold(row, fold)
 
-    def _fold(self, row: Row, fold: bool) -> None:
+    def _fold(self, row: ThreadRow, fold: bool) -> None:
         folded = self._order.folded | {row.pid} if fold else self._order.folded - {row.pid}
         self._order = replace(self._order, folded=folded)
         if fold:

@@ -15,9 +15,9 @@ from headway.views.lines import Line
 from headway.views.printable import clean, fit, width_of
 
 from .bar import bar, spark
-from .roster import KEPT, Order, Process, Row, waits_most_for
+from .roster import KEPT, Order, ProcessRow, ThreadRow, waits_most_for
 
-__all__ = ["Column", "Layout", "line_of", "per_cent", "titles"]
+__all__ = ["Column", "ColumnLayout", "line_of", "per_cent", "titles"]
 
 _MARKS = {Quality.EXACT: "", Quality.BOUND: "≤", Quality.SAMPLED: "~", Quality.UNAVAILABLE: ""}
 _NOTABLE = 0.10
@@ -66,7 +66,7 @@ _STRETCH = (("bar", 16, 48, 4), ("history", 7, KEPT, 3), ("for", 9, 22, 1), ("na
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ColumnLayout:
     """The columns in their order, for one width and one type of ledger."""
 
     columns: tuple[Column, ...]
@@ -80,7 +80,7 @@ class Layout:
     """The indent of threads: 1 below processes."""
 
     @staticmethod
-    def of(ledger: Ledger, width: int, *, digits: int = 7, letters: bool = False, depth: int = 0) -> Layout:
+    def of(ledger: Ledger, width: int, *, digits: int = 7, letters: bool = False, depth: int = 0) -> ColumnLayout:
         """Return the layout for a screen of ``width`` columns. ``digits`` is the length of the largest id."""
         quality = indices_of({}, ledger.precision).quality
         of_column = {name: quality[index] if index else Quality.EXACT for name, (_, index) in _FIGURES.items()}
@@ -97,7 +97,7 @@ class Layout:
                 widths[name] = 5 + len(_MARKS[of_column[name]])
         _stretch(widths, width - len(names) + 1)
         columns = tuple(Column(name, _title(name), widths[name]) for name in names if widths[name] > 0)
-        return Layout(columns, {name: _MARKS[worth] for name, worth in of_column.items()}, hidden, letters, depth)
+        return ColumnLayout(columns, {name: _MARKS[worth] for name, worth in of_column.items()}, hidden, letters, depth)
 
     def at(self, x: int) -> str | None:
         """Return the column at position ``x`` of the screen, or None."""
@@ -132,7 +132,7 @@ def _stretch(widths: dict[str, int], room: int) -> None:
             left -= more
 
 
-def titles(layout: Layout, order: Order, width: int) -> Line:
+def titles(layout: ColumnLayout, order: Order, width: int) -> Line:
     """Return the line above the list. The column that orders it is marked."""
     line: Line = []
     for column in layout.columns:
@@ -146,7 +146,7 @@ def titles(layout: Layout, order: Order, width: int) -> Line:
     return _padded(line, width, "title")
 
 
-def line_of(row: Row, layout: Layout, width: int) -> Line:
+def line_of(row: ThreadRow, layout: ColumnLayout, width: int) -> Line:
     """Return a row in exactly ``width`` columns."""
     line: Line = []
     for column in layout.columns:
@@ -187,7 +187,7 @@ _KINDS = {
 }
 
 
-def _figure(row: Row, column: Column, layout: Layout) -> Line:
+def _figure(row: ThreadRow, column: Column, layout: ColumnLayout) -> Line:
     name = column.name
     if name in layout.hidden:
         return [("–".rjust(column.width), "dim")]
@@ -210,9 +210,9 @@ def _figure(row: Row, column: Column, layout: Layout) -> Line:
     return [((layout.marks[name] + text).rjust(column.width), style)]
 
 
-def _cell_name(row: Row, column: Column, layout: Layout) -> Line:
+def _cell_name(row: ThreadRow, column: Column, layout: ColumnLayout) -> Line:
     name = clean(row.name, 64)
-    if not isinstance(row, Process):
+    if not isinstance(row, ProcessRow):
         return [(fit("  " * layout.depth + name, column.width), "")]
     mark, count = "▸ " if row.folded else "▾ ", f" ({row.members:,})"
     room = column.width - len(mark) - len(count)
@@ -222,27 +222,27 @@ def _cell_name(row: Row, column: Column, layout: Layout) -> Line:
     return [(mark, "dim"), (name, "title"), (count + " " * (room - width_of(name)), "dim")]
 
 
-def _cell_tid(row: Row, column: Column, layout: Layout) -> Line:
-    return [(fit("" if isinstance(row, Process) else str(row.tid), column.width, True), "dim")]
+def _cell_tid(row: ThreadRow, column: Column, layout: ColumnLayout) -> Line:
+    return [(fit("" if isinstance(row, ProcessRow) else str(row.tid), column.width, True), "dim")]
 
 
-def _cell_pid(row: Row, column: Column, layout: Layout) -> Line:
+def _cell_pid(row: ThreadRow, column: Column, layout: ColumnLayout) -> Line:
     return [(fit(str(row.pid), column.width, True), "dim")]
 
 
-def _cell_bar(row: Row, column: Column, layout: Layout) -> Line:
+def _cell_bar(row: ThreadRow, column: Column, layout: ColumnLayout) -> Line:
     return bar(row.times, column.width, letters=layout.letters)
 
 
-def _cell_history(row: Row, column: Column, layout: Layout) -> Line:
+def _cell_history(row: ThreadRow, column: Column, layout: ColumnLayout) -> Line:
     return [(spark(row.history, column.width), Kind.EFFECTIVE.value)]
 
 
-def _cell_for(row: Row, column: Column, layout: Layout) -> Line:
+def _cell_for(row: ThreadRow, column: Column, layout: ColumnLayout) -> Line:
     return [(fit(clean(waits_most_for(row), 256), column.width), "dim")]
 
 
-_CELLS: Mapping[str, Callable[[Row, Column, Layout], Line]] = {
+_CELLS: Mapping[str, Callable[[ThreadRow, Column, ColumnLayout], Line]] = {
     "name": _cell_name,
     "tid": _cell_tid,
     "pid": _cell_pid,

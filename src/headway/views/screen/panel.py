@@ -15,7 +15,7 @@ from headway.views.why import why
 
 from .bar import bar, ground, spark
 from .columns import per_cent
-from .roster import KEPT, Picture, Process, Row
+from .roster import KEPT, Picture, ProcessRow, ThreadRow
 
 __all__ = ["panel"]
 
@@ -35,7 +35,7 @@ _EFFICIENCIES = (("TE", "te"), ("ME", "me"), ("KE", "ke"), ("IOE", "ioe"))
 
 
 def panel(
-    picture: Picture, row: Row, width: int, *, advice: Sequence[Advice] = (), letters: bool = False
+    picture: Picture, row: ThreadRow, width: int, *, advice: Sequence[Advice] = (), letters: bool = False
 ) -> list[Line]:
     """Return the panel of a row in lines of at most ``width`` columns. ``advice`` is that for the whole ledger."""
     ledger = picture.ledger
@@ -59,8 +59,8 @@ def _title(text: str) -> Line:
     return [(text, "title")]
 
 
-def _head(ledger: Ledger, row: Row, width: int, letters: bool) -> Iterator[Line]:
-    process = isinstance(row, Process)
+def _head(ledger: Ledger, row: ThreadRow, width: int, letters: bool) -> Iterator[Line]:
+    process = isinstance(row, ProcessRow)
     who = f"process {row.pid}, {row.members:,} threads" if process else f"tid {row.tid}, process {row.pid}"
     name = clean(row.name, 64)
     room = max(width - width_of(who) - 2, 8)
@@ -82,7 +82,7 @@ def _head(ledger: Ledger, row: Row, width: int, letters: bool) -> Iterator[Line]
     yield [("EPI before ", "dim"), (spark(row.history, min(KEPT, max(width - 11, 0))).strip(), Kind.EFFECTIVE.value)]
 
 
-def _indices(ledger: Ledger, row: Row, chosen: Sequence[Thread], width: int) -> Iterator[Line]:
+def _indices(ledger: Ledger, row: ThreadRow, chosen: Sequence[Thread], width: int) -> Iterator[Line]:
     """Yield the indices of a thread. A process has none, because each of its threads has its own."""
     if len(chosen) != 1:
         return

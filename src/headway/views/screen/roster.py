@@ -14,7 +14,7 @@ from headway.views.printable import clean
 
 from .bar import NEVER
 
-__all__ = ["KEPT", "Key", "Order", "Picture", "Process", "Roster", "Row", "waits_most_for"]
+__all__ = ["KEPT", "Key", "Order", "Picture", "ProcessRow", "Roster", "ThreadRow", "waits_most_for"]
 
 KEPT = 60
 """The number of intervals of a thread's history that are kept."""
@@ -23,7 +23,7 @@ Key = tuple[int, int]
 """(tid, birth) of a thread; (pid, -1) of a process."""
 
 
-class Row:
+class ThreadRow:
     """A thread on the screen. There are thousands every second, so nothing is computed before it is asked for."""
 
     __slots__ = ("history", "thread", "times")
@@ -71,12 +71,12 @@ class Row:
         return self.times.get(kind, 0) / span if span else 0.0
 
 
-class Process(Row):
+class ProcessRow(ThreadRow):
     """A process with its threads added up. ``folded``: the threads are not shown. ``thread`` is its first thread."""
 
     __slots__ = ("_span", "folded", "members")
 
-    def __init__(self, rows: Sequence[Row], folded: bool) -> None:
+    def __init__(self, rows: Sequence[ThreadRow], folded: bool) -> None:
         pid = rows[0].pid
         leader = next((row for row in rows if row.tid == pid), rows[0])
         times = {kind: sum([row.times.get(kind, 0) for row in rows]) for kind in Kind}
@@ -125,7 +125,7 @@ class Picture:
     """One interval: its ledger and its threads."""
 
     ledger: Ledger
-    every: Sequence[Row]
+    every: Sequence[ThreadRow]
     """All threads, in the ledger's order."""
     largest: int
     """The largest id of a thread or a process."""
@@ -136,26 +136,26 @@ class Picture:
         first, *others = (kind for kind in Kind if kind.in_rpi)
         return sum([1 for row in self.every if row.times[first] or any(row.times[kind] for kind in others)])
 
-    def threads_of(self, row: Row) -> tuple[Thread, ...]:
+    def threads_of(self, row: ThreadRow) -> tuple[Thread, ...]:
         """Return the thread of a row, or all threads if the row is a process."""
-        if not isinstance(row, Process):
+        if not isinstance(row, ProcessRow):
             return (row.thread,)
         return tuple([other.thread for other in self.every if other.pid == row.pid])
 
-    def rows(self, order: Order) -> list[Row]:
+    def rows(self, order: Order) -> list[ThreadRow]:
         """Return the rows to show. The sort is stable, so that rows that compare equal do not jump."""
-        kept: Iterable[Row] = self.every
+        kept: Iterable[ThreadRow] = self.every
         if order.busy or order.words:
             kept = [row for row in self.every if _wanted(row, order)]
         key, falling = ORDERS[order.column]
         falling = falling is not order.backwards
         if not order.tree:
             return sorted(kept, key=key, reverse=falling)
-        processes: dict[int, list[Row]] = {}
+        processes: dict[int, list[ThreadRow]] = {}
         for row in kept:
             processes.setdefault(row.pid, []).append(row)
-        heads = [Process(rows, pid in order.folded) for pid, rows in processes.items()]
-        found: list[Row] = []
+        heads = [ProcessRow(rows, pid in order.folded) for pid, rows in processes.items()]
+        found: list[ThreadRow] = []
         for head in sorted(heads, key=key, reverse=falling):
             found.append(head)
             if not head.folded:
@@ -163,7 +163,7 @@ class Picture:
         return found
 
 
-def _wanted(row: Row, order: Order) -> bool:
+def _wanted(row: ThreadRow, order: Order) -> bool:
     if order.busy and not row.rpi:
         return False
     if not order.words:
@@ -177,16 +177,16 @@ def _mean(values: Iterable[int]) -> int:
     return -(-sum(known) // len(known)) if known else NEVER
 
 
-def _history(row: Row) -> float:
+def _history(row: ThreadRow) -> float:
     known = [value for value in row.history if value != NEVER]
     return sum(known) / len(known) if known else 0.0
 
 
-def _by(kind: Kind) -> tuple[Callable[[Row], float], bool]:
+def _by(kind: Kind) -> tuple[Callable[[ThreadRow], float], bool]:
     return (lambda row: row.times.get(kind, 0)), True
 
 
-ORDERS: Mapping[str, tuple[Callable[[Row], float | str], bool]] = {
+ORDERS: Mapping[str, tuple[Callable[[ThreadRow], float | str], bool]] = {
     "name": (lambda row: clean(row.name, 64).casefold(), False),
     "tid": (lambda row: row.tid, False),
     "pid": (lambda row: row.pid, False),
@@ -207,9 +207,9 @@ ORDERS: Mapping[str, tuple[Callable[[Row], float | str], bool]] = {
 """The column names by which rows can be ordered: the row's figure, and whether the largest comes first."""
 
 
-def waits_most_for(row: Row) -> str:
+def waits_most_for(row: ThreadRow) -> str:
     """Return the wait with most time, without ``wait.``; "" if there was none, or if the row is a process."""
-    if isinstance(row, Process) or not row.times.get(Kind.WAIT, 0):
+    if isinstance(row, ProcessRow) or not row.times.get(Kind.WAIT, 0):
         return ""
     waits = [(cell.time, state) for state, cell in row.thread.states.items() if kind_of(state) is Kind.WAIT]
     time, state = max(waits, default=(0, ""))
@@ -242,7 +242,7 @@ class Roster:
             now[key] = history
             if tid > largest:
                 largest = tid
-            rows.append(Row(thread, times, history))
+            rows.append(ThreadRow(thread, times, history))
         self._histories = now
         return Picture(ledger, rows, max(largest, max([thread.pid for thread in ledger.threads], default=0)))
 

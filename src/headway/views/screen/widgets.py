@@ -19,9 +19,9 @@ from textual.widget import Widget
 
 from headway.views.lines import Line
 
-from .columns import Layout, line_of
+from .columns import ColumnLayout, line_of
 from .paint import Paint
-from .roster import Key, Process, Row
+from .roster import Key, ProcessRow, ThreadRow
 
 __all__ = ["Lines", "Scroll", "ThreadList"]
 
@@ -111,8 +111,8 @@ class ThreadList(ScrollView, can_focus=True):
     def __init__(self, paint: Callable[[], Paint], *, id: str) -> None:
         super().__init__(id=id)
         self._paint = paint
-        self._rows: Sequence[Row] = ()
-        self._layout_of_columns: Layout | None = None
+        self._rows: Sequence[ThreadRow] = ()
+        self._layout_of_columns: ColumnLayout | None = None
         self.chosen: Key | None = None
         """The key of the marked row; None: the first row, whichever that is."""
         self._place = 0
@@ -123,11 +123,11 @@ class ThreadList(ScrollView, can_focus=True):
         return max(self.scrollable_content_region.width, 1)
 
     @property
-    def row(self) -> Row | None:
+    def row(self) -> ThreadRow | None:
         """The marked row."""
         return self._rows[self._place] if self._place < len(self._rows) else None
 
-    def show(self, rows: Sequence[Row], layout: Layout) -> None:
+    def show(self, rows: Sequence[ThreadRow], layout: ColumnLayout) -> None:
         """Show these rows. If the chosen one was visible before, it is followed."""
         top, height = self.scroll_offset.y, max(self.size.height, 1)
         was_seen = top <= self._place < top + height
@@ -190,7 +190,7 @@ class ThreadList(ScrollView, can_focus=True):
         row = self._rows[place]
         again = row.key == self.chosen
         self.choose(row.key)
-        self.post_message(self.Chosen(row.key, again=again, fold=isinstance(row, Process) and event.x < 2))
+        self.post_message(self.Chosen(row.key, again=again, fold=isinstance(row, ProcessRow) and event.x < 2))
 
     def render_line(self, y: int) -> Strip:
         """Return one of the visible rows."""

@@ -10,7 +10,7 @@ from headway.model import Ledger, Processor, Thread, Window
 
 from .causes import with_causes
 from .ended import EndedThreads
-from .ledgers import LedgerMaker
+from .ledgers import EbpfLedgers
 from .snapshots import Snapshot
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Intervals:
     (`Cells.less` says why), the state gets nothing until the snapshots have as much again.
     """
 
-    def __init__(self, ledgers: LedgerMaker, ended: EndedThreads, start: int) -> None:
+    def __init__(self, ledgers: EbpfLedgers, ended: EndedThreads, start: int) -> None:
         self._ledgers, self._ended = ledgers, ended
         self._start = start
         self._threads: dict[_Key, Cells] = {}

@@ -11,16 +11,16 @@ from headway.linux.perf import counters
 from headway.model import Counted, Ledger, Overhead, Precision, Processor, Quality, Thread, Window, unit_of
 from headway.model.ledger import States
 
-__all__ = ["LedgerMaker"]
+__all__ = ["EbpfLedgers"]
 
 
-class LedgerMaker:
+class EbpfLedgers:
     """Makes the ledgers of a measurement that begins now.
 
     ``notes``: what a reader must know of figures beside what follows from the kernel's features.
     """
 
-    def __init__(self, source: str, plan: counters.Plan, features: Features, notes: Mapping[str, str]) -> None:
+    def __init__(self, source: str, plan: counters.CounterPlan, features: Features, notes: Mapping[str, str]) -> None:
         self._source, self._plan = source, plan
         self._kernel = Quality.EXACT if features.faults else Quality.UNAVAILABLE
         self._reasons = {

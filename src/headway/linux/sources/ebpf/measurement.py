@@ -8,20 +8,20 @@ from contextlib import ExitStack, closing, suppress
 from typing import TYPE_CHECKING
 
 from headway.linux import privileges
-from headway.linux.bpf._memory import Cells, Memory
+from headway.linux.bpf._memory import BpfMaps, Cells
 from headway.model import Ledger, Window
 
 from .causes import CauseNaming
 from .ended import EndedThreads
 from .intervals import Intervals
-from .ledgers import LedgerMaker
+from .ledgers import EbpfLedgers
 from .losses import LossReader
 from .options import SourceOptions
 from .prepared import PreparedPrograms
 from .programs import LoadedPrograms
 from .regions import RegionSearch
 from .snapshots import SnapshotReader
-from .totals import Totals
+from .totals import ThreadTotals
 
 if TYPE_CHECKING:  # what few measurements need is loaded by those
     from headway.linux.bpf.causes import CauseReader
@@ -49,7 +49,7 @@ class BpfMeasurement:
             programs.select(selection)
             self.start = start = memory.begin(None if selection.cpus is None else set(selection.cpus))
             """ns of CLOCK_MONOTONIC."""
-            self._ledgers = LedgerMaker(source, programs.plan, programs.features, prepared.notes)
+            self._ledgers = EbpfLedgers(source, programs.plan, programs.features, prepared.notes)
             self.transitions = (
                 stack.enter_context(closing(_transitions(programs, options, ended, start))) if options.record else None
             )
@@ -67,7 +67,10 @@ class BpfMeasurement:
             self._naming = None if self._causes is None else CauseNaming(self._causes)
             self._losses = LossReader(programs, ended, self.transitions)
             self._snapshots = SnapshotReader(programs, selection, ended, self._losses, self._causes)
-            self._totals, self._intervals = Totals(self._ledgers, ended, start), Intervals(self._ledgers, ended, start)
+            self._totals, self._intervals = (
+                ThreadTotals(self._ledgers, ended, start),
+                Intervals(self._ledgers, ended, start),
+            )
             self._resources = stack.pop_all()
 
     def close(self) -> None:
@@ -138,7 +141,7 @@ class BpfMeasurement:
     # ---- processors and threads on their own ----
 
     def snapshot_words(self) -> tuple[int, int]:
-        """Return where a snapshot is announced: `Memory.snapshot_words`."""
+        """Return where a snapshot is announced: `BpfMaps.snapshot_words`."""
         return self._programs.memory.snapshot_words
 
     def processors_at(self, at: int) -> dict[int, Cells]:
@@ -164,7 +167,7 @@ class BpfMeasurement:
     @property
     def tells_without_privileges(self) -> bool:
         """Whether the kernel says what it skipped without CAP_BPF: before 5.19 it may not (commit c8644cd0efe7)."""
-        with privileges.without((privileges.Capability.BPF, privileges.Capability.SYS_ADMIN)):
+        with privileges.without((privileges.LinuxCapability.BPF, privileges.LinuxCapability.SYS_ADMIN)):
             return self._programs.object.programs["handle_sched_switch"].tells_of_misses
 
 
@@ -180,7 +183,7 @@ def _transitions(programs: LoadedPrograms, options: SourceOptions, ended: EndedT
     return TransitionFeed(programs, options, ended, start)
 
 
-def _visit_processors(memory: Memory) -> None:
+def _visit_processors(memory: BpfMaps) -> None:
     """Go to each processor once, so that each has an event and finds out what it runs."""
     memory.look_around()
     allowed = os.sched_getaffinity(0)

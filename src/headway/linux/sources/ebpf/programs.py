@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 
 from headway.linux.bpf import checks, loading
-from headway.linux.bpf._memory import Memory
+from headway.linux.bpf._memory import BpfMaps
 from headway.linux.bpf.layout import STATES
 from headway.linux.bpf.libbpf import Library
 from headway.linux.bpf.loading import Features, Shape
 from headway.linux.options import Selection
 from headway.linux.perf import perf_event as perf
-from headway.linux.perf.counters import Plan
+from headway.linux.perf.counters import CounterPlan
 from headway.linux.procfs import processors
 from headway.linux.procfs.cgroup_folders import cgroup2_id
 from headway.linux.procfs.ids import pid_namespace
@@ -28,7 +28,7 @@ CAUSES = 1 << 16
 """Causes that there is room for."""
 
 _SHARED = ("processors", "saved_processors", "thread_records", "saved_threads", ".bss", "tag_names")
-"""The maps that `Memory` reads, in the order in which it takes them."""
+"""The maps that `BpfMaps` reads, in the order in which it takes them."""
 _COUNTS = ("thread_counts", "saved_thread_counts", "processor_counts", "saved_processor_counts")
 """Those of counted events, likewise."""
 
@@ -43,7 +43,7 @@ class LoadedPrograms:
     """
 
     def __init__(
-        self, library: Library, options: SourceOptions, plan: Plan, function_states: Sequence[str] = ()
+        self, library: Library, options: SourceOptions, plan: CounterPlan, function_states: Sequence[str] = ()
     ) -> None:
         self.library, self.plan = library, plan
         self.features = Features.probe(library)
@@ -65,7 +65,7 @@ class LoadedPrograms:
             if not self.features.fetch:
                 for record in reversed(range(1, options.max_thread_records)):
                     self.object.map("free_thread_records").push(record)
-            self.memory = Memory(
+            self.memory = BpfMaps(
                 tuple(self.object.map(name).map_memory() for name in _SHARED),
                 processors.possible(),
                 options.max_thread_records,
@@ -111,7 +111,7 @@ class LoadedPrograms:
         self._resources.close()
 
 
-def _sizes(options: SourceOptions, plan: Plan) -> dict[str, int]:
+def _sizes(options: SourceOptions, plan: CounterPlan) -> dict[str, int]:
     """Return the entries of the maps; where a map is not needed it has one."""
     cpus, counting, why = processors.possible(), bool(plan.events), options.measure.why
     span_words, absence_words = options.ring_words
@@ -144,7 +144,7 @@ def _stack_sizes(cpus: int) -> dict[str, int]:
     return stacks.sizes(cpus)
 
 
-def _settings(options: SourceOptions, plan: Plan) -> dict[str, object]:
+def _settings(options: SourceOptions, plan: CounterPlan) -> dict[str, object]:
     """Return the settings that are numbers and names; what is switched on and off follows from the shape."""
     selection = options.selection
     name = os.fsencode(selection.name or "")

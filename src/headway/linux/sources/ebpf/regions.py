@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from headway.linux.bpf._memory import Memory
+from headway.linux.bpf._memory import BpfMaps
 
 __all__ = ["RegionSearch"]
 
@@ -15,7 +15,7 @@ SECONDS = 1.0
 class RegionSearch:
     """Searches the processes that are measured, each once, for blocks of marked regions."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: BpfMaps) -> None:
         self._memory = memory
         self._searched: set[int] = set()
         self._last = 0.0
@@ -33,10 +33,10 @@ class RegionSearch:
             return
         self._searched &= {pid for _, pid, _ in self._memory.living()}  # ids are used again
         self._searched |= fresh
-        from headway.linux.regions.blocks import Blocks
+        from headway.linux.regions.blocks import RegionBlocks
 
         for pid in fresh:
-            blocks = Blocks(pid)
+            blocks = RegionBlocks(pid)
             if blocks.find():
                 for tid, block in blocks.read().blocks.items():
                     self._memory.mark(tid, block.address)

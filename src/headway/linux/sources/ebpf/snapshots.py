@@ -58,7 +58,7 @@ class SnapshotReader:
 
     def read(self, at: int) -> Snapshot:
         """Return the snapshot at this moment, and hand the threads that had ended by then to `EndedThreads`."""
-        counted = self._plan.counted([perf.Reading(0, *times) for times in self._memory.counted()])
+        counted = self._plan.counted([perf.CounterReading(0, *times) for times in self._memory.counted()])
         self._ended.take(at)
         living = self._memory.read_threads(at)
         cpus = measured_cpus(self._selection)

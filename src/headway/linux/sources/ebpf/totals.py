@@ -6,16 +6,16 @@ from headway.model import Ledger, Processor, Thread, Window
 
 from .causes import with_causes
 from .ended import EndedThreads
-from .ledgers import LedgerMaker
+from .ledgers import EbpfLedgers
 from .snapshots import Snapshot
 
-__all__ = ["Totals"]
+__all__ = ["ThreadTotals"]
 
 
-class Totals:
+class ThreadTotals:
     """Ledgers from ``start`` on, ns of CLOCK_MONOTONIC."""
 
-    def __init__(self, ledgers: LedgerMaker, ended: EndedThreads, start: int) -> None:
+    def __init__(self, ledgers: EbpfLedgers, ended: EndedThreads, start: int) -> None:
         self._ledgers, self._ended, self._start = ledgers, ended, start
 
     def ledger(self, snapshot: Snapshot) -> Ledger:

@@ -12,10 +12,10 @@ from headway.model import Ledger, Overhead, Precision, Quality, Thread, Window
 
 from .clocks import Clocks
 
-__all__ = ["LedgerMaker"]
+__all__ = ["ProcLedgers"]
 
 
-class LedgerMaker:
+class ProcLedgers:
     """Makes the ledgers of a measurement; ``has_schedstat``: the kernel keeps run times in ns."""
 
     def __init__(

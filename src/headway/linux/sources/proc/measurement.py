@@ -18,7 +18,7 @@ from headway.model import Cell, Ledger, Overhead, Thread, Window, since
 from .clocks import Clocks
 from .directory import ProcDirectory
 from .discovery import Discovery
-from .ledgers import LedgerMaker
+from .ledgers import ProcLedgers
 from .pace import Pace
 from .waits import reason_of_call, reason_of_wchan
 
@@ -52,7 +52,7 @@ class ProcMeasurement:
             self._clocks = clocks = Clocks.of_kernel()
             self._waited_for = _time_of_children()
             here = proc == "/proc"  # of another tree's threads the kernel of this machine can count nothing
-            plan = counters.plan(options.events, user_only=True) if here else counters.Plan()
+            plan = counters.plan(options.events, user_only=True) if here else counters.CounterPlan()
             spare = _spare_descriptors() if descriptors is None else descriptors
             for_counters = spare // 2 if plan.events else 0
             self._counters = stack.enter_context(closing(ThreadCounters(plan, for_counters, clocks.tick)))
@@ -77,7 +77,7 @@ class ProcMeasurement:
             self._marked = Marked(proc, clock)
             self._marked.look(self._scanner, now)
             self._counters.follow(self._keys())
-            self._ledgers = LedgerMaker(
+            self._ledgers = ProcLedgers(
                 selection, options, clocks, self._marked, self._counters, has_schedstat=has_schedstat
             )
             self._ended: list[Thread] = []

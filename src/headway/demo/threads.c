@@ -401,7 +401,8 @@ static int64_t nanoseconds(struct timeval t)
 static void dodge(struct worker *w)
 {
 	const int64_t begin = tick.period * 3 / 8, burst = tick.period / 8, latest = tick.period * 5 / 8;
-	static char random_bytes[1 << 16]; /* a long call, so that almost none of the loop around it is outside the kernel */
+	static char
+		random_bytes[1 << 16]; /* a long call, so that almost none of the loop around it is outside the kernel */
 	int64_t user = 0, kernel = 0, bursts = 0, cost = cost_of_reading();
 	struct rusage usage;
 	uint64_t x = 1;
@@ -627,14 +628,16 @@ static void mark(struct worker *w)
 		working += processor_time() - begun - cost;
 
 		begun = processor_time();
-		HEADWAY_NONEFFECTIVE("parse") {
+		HEADWAY_NONEFFECTIVE("parse")
+		{
 			for (end = wall() + part; !stopped(w) && wall() < end;)
 				sum += parse(text);
 		}
 		parsing += processor_time() - begun - cost;
 
 		begun = processor_time();
-		HEADWAY_POLL("spin") {
+		HEADWAY_POLL("spin")
+		{
 			for (end = wall() + part; !stopped(w) && wall() < end;)
 				;
 		}
@@ -656,15 +659,18 @@ enum { COMPUTE, MEMORY, SYSCALLS, LOCK, HOLDER, SLEEPER, DODGER, DISK, POLLER, M
 
 static struct worker workers[WORKERS] = {
 	[COMPUTE] = {"compute", "arithmetic in registers", "user all the time", compute},
-	[MEMORY] = {"memory", "follows pointers through a buffer larger than the caches", "user all the time, in stalls", chase},
+	[MEMORY] = {"memory", "follows pointers through a buffer larger than the caches", "user all the time, in stalls",
+		chase},
 	[SYSCALLS] = {"syscalls", "calls getppid in a loop", "kernel for the most part", call},
 	[LOCK] = {"lock", "waits for a mutex that holder has", "waits 9 parts of 10 for the mutex", wait_for_lock},
 	[HOLDER] = {"holder", "holds that mutex, asleep", "holds 9 ms, leaves it free 1 ms", hold},
 	[SLEEPER] = {"sleeper", "sleeps 5 ms at a time", "waits all the time", sleep_mostly},
 	[DODGER] = {"dodger", "works only between two ticks", "half user, half kernel, a quarter of the time", dodge},
-	[DISK] = {"disk", "writes and syncs a file, reads it past the cache", "waits for the disk most of the time", use_disk},
+	[DISK] = {"disk", "writes and syncs a file, reads it past the cache", "waits for the disk most of the time",
+		use_disk},
 	[POLLER] = {"poller", "asks for a timer in rows, then works", "polls 1 ms, works 1 ms, sleeps 8 ms", poll_timer},
-	[MARKED] = {"marked", "marks what of its own code is no progress", "works, parses, spins, 20 ms each; then sleeps", mark},
+	[MARKED] = {"marked", "marks what of its own code is no progress", "works, parses, spins, 20 ms each; then sleeps",
+		mark},
 };
 
 static void *start_worker(void *argument)
@@ -723,13 +729,13 @@ static void print(double seconds, int64_t elapsed, bool interrupted)
 	const char *separator = "";
 
 	printf("{\"program\": \"threads\", \"pid\": %ld, \"seconds\": %g, \"elapsed_ns\": %lld, \"interrupted\": %s, ",
-	       (long)getpid(), seconds, (long long)elapsed, interrupted ? "true" : "false");
+		(long)getpid(), seconds, (long long)elapsed, interrupted ? "true" : "false");
 	printf("\"tick_ns\": %lld, \"threads\": [", (long long)tick.period);
 	for (struct worker *w = workers; w < workers + WORKERS; w++) {
 		if (!w->selected)
 			continue;
 		printf("%s\n  {\"name\": \"%s\", \"tid\": %ld, \"what\": \"%s\", \"aim\": \"%s\", ", separator, w->name, w->tid,
-		       w->what, w->aim);
+			w->what, w->aim);
 		if (w->skipped)
 			printf("\"skipped\": \"%s\", ", w->skipped);
 		printf("\"truth\": {");
@@ -743,10 +749,11 @@ static void print(double seconds, int64_t elapsed, bool interrupted)
 
 static void usage(FILE *out)
 {
-	fprintf(out, "usage: threads [--seconds N] [--only NAME[,NAME...]]\n"
-		     "Runs threads that know what they do and prints what they know as JSON.\n"
-		     "  --seconds N   how long, 0.05 to 3600 (default: 3); SIGINT ends it early\n"
-		     "  --only NAMES  only these threads:");
+	fprintf(out,
+		"usage: threads [--seconds N] [--only NAME[,NAME...]]\n"
+		"Runs threads that know what they do and prints what they know as JSON.\n"
+		"  --seconds N   how long, 0.05 to 3600 (default: 3); SIGINT ends it early\n"
+		"  --only NAMES  only these threads:");
 	for (int i = 0; i < WORKERS; i++)
 		fprintf(out, " %s", workers[i].name);
 	fprintf(out, "\n                (lock brings holder with it)\n");

@@ -124,7 +124,9 @@ static uint32_t count_in(_Atomic uint64_t *word, uint32_t number)
  * Additions each of which needs the result of the one before: one cycle each, on every processor that Linux runs on. The
  * second operand is a register, because some processors do additions of constants without spending a cycle.
  */
-#define ADD x += y; __asm__ volatile("" : "+r"(x));
+#define ADD \
+	x += y; \
+	__asm__ volatile("" : "+r"(x));
 #define ADD8 ADD ADD ADD ADD ADD ADD ADD ADD
 static uint64_t __attribute__((noinline)) additions(uint64_t x, uint64_t y, uint64_t n)
 {
@@ -261,8 +263,8 @@ static void go(struct meeting *m, uint32_t number, uint32_t count)
 		__atomic_store_n(m->snapshot_number, *m->snapshot_number + 1, __ATOMIC_RELEASE);
 		atomic_store_explicit(&m->snapshot, at, memory_order_relaxed);
 	}
-	atomic_compare_exchange_strong_explicit(&m->word, &word, WORD(number, GO, count), memory_order_release,
-						memory_order_relaxed);
+	atomic_compare_exchange_strong_explicit(
+		&m->word, &word, WORD(number, GO, count), memory_order_release, memory_order_relaxed);
 }
 
 /*
@@ -290,8 +292,8 @@ static int meet(struct meeting *m, struct reader *self, struct meeting_reading *
 		}
 		/* The exchange fails if a reader has come meanwhile: look again, it may have been the last one. */
 		if (now - r->arrived > m->wait &&
-		    atomic_compare_exchange_strong_explicit(&m->word, &word, WORD(number, VOID_, COUNT(word)),
-							    memory_order_acq_rel, memory_order_relaxed))
+			atomic_compare_exchange_strong_explicit(
+				&m->word, &word, WORD(number, VOID_, COUNT(word)), memory_order_acq_rel, memory_order_relaxed))
 			return 0;
 		if (gave_way) {
 			if (r->gap > MAX_LOOK) {
@@ -508,8 +510,8 @@ int meeting_attempt(struct meeting *m, uint64_t moment, uint64_t deadline)
 	atomic_store_explicit(&m->done, WORD(number, OPEN, 0), memory_order_relaxed);
 	atomic_store_explicit(&m->word, WORD(number, OPEN, 0), memory_order_relaxed);
 	struct timespec until = timespec_of(moment);
-	while (expected && meeting_clock() < moment &&
-	       clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+	while (
+		expected && meeting_clock() < moment && clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
 		;
 	moment = meeting_clock();
 	atomic_store_explicit(&m->call, number, memory_order_release);
@@ -531,8 +533,8 @@ int meeting_attempt(struct meeting *m, uint64_t moment, uint64_t deadline)
 	/* A reader that has not come by now is too late; the phase does not change after this. */
 	word = atomic_load_explicit(&m->word, memory_order_acquire);
 	while (PHASE(word) == OPEN &&
-	       !atomic_compare_exchange_weak_explicit(&m->word, &word, WORD(number, VOID_, COUNT(word)),
-						      memory_order_acq_rel, memory_order_acquire))
+		!atomic_compare_exchange_weak_explicit(
+			&m->word, &word, WORD(number, VOID_, COUNT(word)), memory_order_acq_rel, memory_order_acquire))
 		;
 	return PHASE(atomic_load_explicit(&m->word, memory_order_acquire)) == GO;
 }

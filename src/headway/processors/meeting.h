@@ -32,7 +32,8 @@ struct meeting_reading {
 	uint32_t missing; /* sources that could not be read, one bit each */
 	int cpu_before, cpu_after; /* where the reader ran */
 	int repin_error; /* errno of its return to its processor, if it had been moved away */
-	uint32_t loose; /* it was no longer bound to its processor: it was bound elsewhere, or the processor was turned off */
+	uint32_t
+		loose; /* it was no longer bound to its processor: it was bound elsewhere, or the processor was turned off */
 	uint64_t woken; /* it has woken and is on its processor */
 	uint64_t arrived; /* it has counted itself in */
 	uint64_t saw_go;
@@ -40,8 +41,10 @@ struct meeting_reading {
 	uint64_t before, after; /* the sources were read between these */
 	uint64_t saw_done; /* all have read, or patience has ended */
 	uint64_t gap; /* the longest time between two looks at the clock while there was nothing else to do */
-	uint64_t chain_ns[MEETING_CHAINS]; /* time of a chain of dependent instructions, of `chain_length` cycles; 0: not run */
-	uint64_t away; /* ns in the meeting in which its thread did not run, by the kernel's account: stolen, in an interrupt */
+	uint64_t
+		chain_ns[MEETING_CHAINS]; /* time of a chain of dependent instructions, of `chain_length` cycles; 0: not run */
+	uint64_t
+		away; /* ns in the meeting in which its thread did not run, by the kernel's account: stolen, in an interrupt */
 	uint64_t preempted; /* how often the reader was forced off the processor between waking and leaving */
 	uint64_t waited; /* how often it left by itself */
 	uint64_t words[MEETING_WORDS];

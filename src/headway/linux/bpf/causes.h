@@ -12,7 +12,8 @@
 /* Time of a thread in a state to a cause; `name` may be NULL, and is read when the cause is first seen. */
 INLINE void blame(struct thread_record *s, u32 state, u32 kind, u64 object, u64 time, u64 count, const void *name)
 {
-	struct cause_key key = {.birth = s->birth, .object = object, .tid = s->tid, .pid = s->pid, .state = state, .kind = kind};
+	struct cause_key key = {
+		.birth = s->birth, .object = object, .tid = s->tid, .pid = s->pid, .state = state, .kind = kind};
 	struct cause *known = bpf_map_lookup_elem(&causes, &key);
 	if (known) {
 		add_shared(&known->time, time);
@@ -37,7 +38,7 @@ NOINLINE int note_object(struct task_struct *task, struct thread_record *s)
 		s->object_kind = OBJECT_ADDRESS;
 		s->object = argument(regs, 1);
 	} else if (state == WAIT_PIPE || state == WAIT_NET || state == WAIT_FILE || state == WAIT_EPOLL ||
-		   (state == WAIT_DISK && s->resume >= KERNEL_CALL && s->resume < WAIT_CALL)) {
+		(state == WAIT_DISK && s->resume >= KERNEL_CALL && s->resume < WAIT_CALL)) {
 		struct file *file = file_of(task, argument(regs, 1));
 		struct inode *inode = FOLLOW(file, f_inode);
 		if (!inode)
@@ -64,9 +65,9 @@ NOINLINE int note_waker(struct processor *p, struct thread_record *s)
 	}
 	s->waker_record = 0;
 	if (settings.record)
-		s->waker_record = p->thread_record && p->thread_record != THREAD_UNSEEN && p->task == (u64)waker ?
-					  p->thread_record :
-					  thread_record_of(waker);
+		s->waker_record = p->thread_record && p->thread_record != THREAD_UNSEEN && p->task == (u64)waker
+			? p->thread_record
+			: thread_record_of(waker);
 	if (settings.why || !s->waker_record)
 		s->waker = in_namespace(waker, &tid, &pid) ? tid : 0;
 	if (settings.why)

@@ -67,8 +67,9 @@ u64 move_count(u32 number, u32 from, u32 to, u32 which, u32 event)
 	struct thread_counts *t = bpf_map_lookup_elem(&thread_counts, &number);
 	if (!c || !s || !t)
 		return 0;
-	u64 much = which == COUNTS_SPAN ? c->span[i] :
-		   which == COUNTS_PENDING_CALL ? c->pending_call[i] : c->pending_user[i];
+	u64 much = which == COUNTS_SPAN    ? c->span[i]
+		: which == COUNTS_PENDING_CALL ? c->pending_call[i]
+									   : c->pending_user[i];
 	*count_of(c, from, event) -= much;
 	*count_of(c, to, event) += much;
 	t->cells[MASKED(*index_of(s, from) - 1, N_CELLS)][MASKED(event, N_COUNTED)] -= much;
@@ -121,7 +122,8 @@ u64 send_counts(u32 number)
 	t->birth = s->birth;
 	t->tid = s->tid;
 	t->used = used;
-	bpf_ringbuf_output(&exits, t, size, RING_NO_WAKEUP); /* if this is lost, so is the thread record, which is counted */
+	bpf_ringbuf_output(
+		&exits, t, size, RING_NO_WAKEUP); /* if this is lost, so is the thread record, which is counted */
 	for (u32 i = 0; i < N_CELLS && i < used; i++)
 		forget_count(number, i);
 	return 0;

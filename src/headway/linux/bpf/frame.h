@@ -14,7 +14,8 @@
  */
 INLINE void take_stolen(struct processor *p, struct thread_record *s, struct task_struct *running, bool last)
 {
-	if (!settings.has_steal || !FIELD_EXISTS(running->se.cfs_rq) || !FIELD_EXISTS(running->se.cfs_rq->rq->prev_steal_time_rq))
+	if (!settings.has_steal || !FIELD_EXISTS(running->se.cfs_rq) ||
+		!FIELD_EXISTS(running->se.cfs_rq->rq->prev_steal_time_rq))
 		return;
 	struct rq *queue = running->se.cfs_rq->rq;
 	u64 steal = queue->prev_steal_time_rq, time = steal - p->steal;
@@ -89,9 +90,9 @@ INLINE bool begin(struct processor *p, struct thread_record **s, u64 *at, u32 ki
 	/* An interrupt deferred before the clock was read is taken over first; one that comes later is the next handler's. */
 	for (u32 tries = 0;; tries++) {
 		if (LIKELY(number != THREAD_UNSEEN && p->task == (u64)bpf_get_current_task_btf()) &&
-		    LIKELY(p->deferred_total == p->absorbed_total) &&
-		    LIKELY(p->snapshot == control.snapshot ||
-			   (now < control.snapshot_at && p->snapshot == control.snapshot - 1)))
+			LIKELY(p->deferred_total == p->absorbed_total) &&
+			LIKELY(
+				p->snapshot == control.snapshot || (now < control.snapshot_at && p->snapshot == control.snapshot - 1)))
 			break;
 		if (tries == 3) {
 			if (over(now))
@@ -110,11 +111,11 @@ INLINE bool begin(struct processor *p, struct thread_record **s, u64 *at, u32 ki
 	return true;
 }
 
-#define ENTER(p)    \
-	(p)->busy = 1;  \
+#define ENTER(p)   \
+	(p)->busy = 1; \
 	ORDER()
-#define LEAVE(p)    \
-	ORDER();        \
+#define LEAVE(p) \
+	ORDER();     \
 	(p)->busy = 0
 
 INLINE bool push(struct processor *p, u32 state)

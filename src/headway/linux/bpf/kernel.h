@@ -36,15 +36,15 @@ typedef _Bool bool;
  * and would drop the mask; the verifier forgets that bound when the index was on the stack in between: before commit
  * 354e8f1970f8 ("bpf: Support <8-byte scalar spill and refill", 5.16) always, later if only a copy was compared.
  */
-#define MASKED(index, size)                        \
-	({                                             \
-		u64 masked = (index);                      \
-		OPAQUE(masked);                            \
-		masked & ((size) - 1);                     \
+#define MASKED(index, size)   \
+	({                        \
+		u64 masked = (index); \
+		OPAQUE(masked);       \
+		masked &((size) - 1); \
 	})
 
 /* Map definitions as libbpf reads them from BTF. */
-#define UINT(name, value) int(*name)[value]
+#define UINT(name, value) int (*name)[value]
 #define TYPE(name, type) type *name
 
 enum { MAP_HASH = 1, MAP_ARRAY = 2, MAP_PERF_EVENTS = 4, MAP_STACK = 23, MAP_RINGBUF = 27, MAP_TASK_STORAGE = 29 };
@@ -55,7 +55,8 @@ static u64 (*const bpf_ktime_get_ns)(void) = (void *)5; /* CLOCK_MONOTONIC */
 struct event_value {
 	u64 counter, enabled, running;
 };
-static long (*const bpf_perf_event_read_value)(const void *events, u64 index, struct event_value *value, u32 size) = (void *)55;
+static long (*const bpf_perf_event_read_value)(
+	const void *events, u64 index, struct event_value *value, u32 size) = (void *)55;
 static u32 (*const bpf_get_smp_processor_id)(void) = (void *)8;
 static long (*const bpf_map_push_elem)(const void *map, const void *value, u64 flags) = (void *)87;
 static long (*const bpf_map_pop_elem)(const void *map, void *value) = (void *)88;
@@ -100,8 +101,7 @@ static struct pt_regs *(*const bpf_task_pt_regs)(struct task_struct *task) = (vo
 /* A bit field of a structure that the verifier knows: the word around it is loaded and shifted. */
 #define BITFIELD(base, field)                                                                                      \
 	({                                                                                                             \
-		const char *word =                                                                                         \
-			(const char *)(base) + __builtin_preserve_field_info((base)->field, FIELD_BYTE_OFFSET);                \
+		const char *word = (const char *)(base) + __builtin_preserve_field_info((base)->field, FIELD_BYTE_OFFSET); \
 		u64 bits = 0;                                                                                              \
 		asm volatile("" : "+r"(word)); /* the load's offset stays a relocation */                                  \
 		switch (__builtin_preserve_field_info((base)->field, FIELD_BYTE_SIZE)) {                                   \
@@ -124,13 +124,12 @@ static struct pt_regs *(*const bpf_task_pt_regs)(struct task_struct *task) = (vo
 	})
 
 /* Follow a pointer that the verifier does not vouch for. */
-#define FOLLOW(from, field)                                            \
-	({                                                                 \
-		__typeof__((from)->field) value;                               \
-		__builtin_memset(&value, 0, sizeof(value));                    \
-		bpf_probe_read_kernel(&value, sizeof(value),                             \
-			__builtin_preserve_access_index(&(from)->field));          \
-		value;                                                         \
+#define FOLLOW(from, field)                                                                            \
+	({                                                                                                 \
+		__typeof__((from)->field) value;                                                               \
+		__builtin_memset(&value, 0, sizeof(value));                                                    \
+		bpf_probe_read_kernel(&value, sizeof(value), __builtin_preserve_access_index(&(from)->field)); \
+		value;                                                                                         \
 	})
 
 #if defined(__TARGET_ARCH_x86)
@@ -257,7 +256,8 @@ struct cgroup {
 	struct cgroup *ancestors[1];
 } CORE;
 
-struct cgroup___ids { /* before commit 7f203bc89eb6 ("cgroup: Replace cgroup->ancestor_ids[] with ->ancestors[]"), 6.1 */
+struct
+	cgroup___ids { /* before commit 7f203bc89eb6 ("cgroup: Replace cgroup->ancestor_ids[] with ->ancestors[]"), 6.1 */
 	u64 ancestor_ids[1];
 } CORE;
 
@@ -312,7 +312,14 @@ struct bpf_iter__task {
 
 enum { PF_KTHREAD = 0x00200000, PF_WORKER = 0x00004010 }; /* include/linux/sched.h; PF_IO_WORKER and PF_USER_WORKER */
 enum { TASK_STATE_STOPPED = 4, TASK_STATE_TRACED = 8, TASK_STATE_DEAD = 0x80 };
-enum { MODE_TYPE = 0170000, MODE_SOCKET = 0140000, MODE_REGULAR = 0100000, MODE_BLOCK = 0060000, MODE_DEVICE = 0020000, MODE_FIFO = 0010000 };
+enum {
+	MODE_TYPE = 0170000,
+	MODE_SOCKET = 0140000,
+	MODE_REGULAR = 0100000,
+	MODE_BLOCK = 0060000,
+	MODE_DEVICE = 0020000,
+	MODE_FIFO = 0010000
+};
 enum { OPEN_NONBLOCK = 04000 };
 
 #endif

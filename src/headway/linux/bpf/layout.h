@@ -464,9 +464,9 @@ struct control {
 
 #define POWER_OF_TWO(n) ((n) > 0 && !((n) & ((n) - 1)))
 _Static_assert(POWER_OF_TWO(N_CALLS) && POWER_OF_TWO(N_CHECKS) && POWER_OF_TWO(N_FILES) && POWER_OF_TWO(N_TAGS) &&
-		       POWER_OF_TWO(N_CELLS) && POWER_OF_TWO(N_NESTED) && POWER_OF_TWO(N_LOSSES) && POWER_OF_TWO(N_COUNTED) &&
-		       POWER_OF_TWO(N_INTERRUPTS) && POWER_OF_TWO(N_BLOCK_TAGS),
-	       "indices are masked");
+		POWER_OF_TWO(N_CELLS) && POWER_OF_TWO(N_NESTED) && POWER_OF_TWO(N_LOSSES) && POWER_OF_TWO(N_COUNTED) &&
+		POWER_OF_TWO(N_INTERRUPTS) && POWER_OF_TWO(N_BLOCK_TAGS),
+	"indices are masked");
 _Static_assert((int)N_KNOWN_LOSSES <= (int)N_LOSSES, "there is room for every loss");
 _Static_assert(N_STATES <= 1 << STATE_BITS, "a state fits a word of a ring");
 _Static_assert(N_STATES <= 1 << (64 - COUNT_BITS), "a state fits a cell");
@@ -474,25 +474,25 @@ _Static_assert(SPAN_DURATION + DURATION_BITS == 64, "a span fills a word");
 _Static_assert(N_CELLS < 256, "a cell's number fits the index");
 _Static_assert(WAIT_BY_FILE < IRQ_DEVICE && IRQ_IPI < SOFTIRQ && KERNEL_OTHER < WAIT_FUTEX, "states do not overlap");
 _Static_assert(IRQ_DEVICE + N_INTERRUPTS >= SOFTIRQ + N_SOFTIRQS && IRQ_DEVICE + N_INTERRUPTS <= KERNEL_CALL,
-	       "interrupts are one row of states");
+	"interrupts are one row of states");
 _Static_assert((int)FILE_OTHER < (int)N_FILES, "there is a state for every kind of file");
 
 #define SAME(field) \
 	(__builtin_offsetof(struct thread_record, field) == __builtin_offsetof(struct thread_snapshot, field))
 _Static_assert(SAME(birth) && SAME(end) && SAME(since) && SAME(runtime) && SAME(runtime_before) && SAME(overhead) &&
-		       SAME(block) && SAME(tid) && SAME(pid) && SAME(cpu) && SAME(snapshot) && SAME(state) && SAME(resume) &&
-		       SAME(depth) && SAME(used) && SAME(number) && SAME(flags) && SAME(user) && SAME(asking) && SAME(asked) &&
-		       SAME(nested) && SAME(name) && SAME(cells),
-	       "a thread record begins with what a snapshot has of it");
+		SAME(block) && SAME(tid) && SAME(pid) && SAME(cpu) && SAME(snapshot) && SAME(state) && SAME(resume) &&
+		SAME(depth) && SAME(used) && SAME(number) && SAME(flags) && SAME(user) && SAME(asking) && SAME(asked) &&
+		SAME(nested) && SAME(name) && SAME(cells),
+	"a thread record begins with what a snapshot has of it");
 _Static_assert(__builtin_offsetof(struct thread_record, state) % 4 == 0 &&
-		       __builtin_offsetof(struct thread_record, resume) == __builtin_offsetof(struct thread_record, state) + 2,
-	       "both are exchanged as one word");
+		__builtin_offsetof(struct thread_record, resume) == __builtin_offsetof(struct thread_record, state) + 2,
+	"both are exchanged as one word");
 _Static_assert(__builtin_offsetof(struct thread_counts, zero) == __builtin_offsetof(struct thread_snapshot, birth),
-	       "what comes out of the ring of exits is told apart by its first word");
+	"what comes out of the ring of exits is told apart by its first word");
 _Static_assert(sizeof(struct thread_record) % 8 == 0 && sizeof(struct thread_snapshot) % 8 == 0 &&
-		       sizeof(struct processor) % 8 == 0 && sizeof(struct thread_counts) % 8 == 0 &&
-		       sizeof(struct processor_counts) % 8 == 0 && sizeof(struct tag_name) % 8 == 0,
-	       "the kernel sets the entries of an array in multiples of 8 bytes");
+		sizeof(struct processor) % 8 == 0 && sizeof(struct thread_counts) % 8 == 0 &&
+		sizeof(struct processor_counts) % 8 == 0 && sizeof(struct tag_name) % 8 == 0,
+	"the kernel sets the entries of an array in multiples of 8 bytes");
 _Static_assert(sizeof(struct tails) == 64, "a cache line");
 
 #endif

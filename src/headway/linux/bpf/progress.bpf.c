@@ -91,7 +91,8 @@ int handle_sys_exit(u64 *ctx)
 
 /* ---- the scheduler ---- */
 
-INLINE void stolen_by_now(void *ctx, struct processor *p, struct thread_record *s, struct task_struct *running, bool last)
+INLINE void stolen_by_now(
+	void *ctx, struct processor *p, struct thread_record *s, struct task_struct *running, bool last)
 {
 	u64 before = p->cells[STOLEN].time;
 	take_stolen(p, s, running, last);
@@ -478,7 +479,8 @@ int handle_page_fault_user(u64 *ctx)
 SEC("tp_btf/page_fault_kernel")
 int handle_page_fault_kernel(u64 *ctx)
 {
-	if ((s64)ctx[0] < 0 || bpf_get_current_task_btf()->pagefault_disabled) /* not one that the memory manager will handle */
+	if ((s64)ctx[0] < 0 ||
+		bpf_get_current_task_btf()->pagefault_disabled) /* not one that the memory manager will handle */
 		return 0;
 	return begin_fault();
 }
@@ -579,17 +581,17 @@ INLINE int end_interrupt(u64 *ctx, u32 state)
 	return 0;
 }
 
-#define INTERRUPT(tracepoint, state)     \
-	SEC("tp_btf/" #tracepoint "_entry")  \
-	int handle_##tracepoint##_entry(u64 *ctx)     \
-	{                                    \
-		(void)ctx;                       \
-		return begin_interrupt(state);   \
-	}                                    \
-	SEC("tp_btf/" #tracepoint "_exit")   \
-	int handle_##tracepoint##_exit(u64 *ctx)       \
-	{                                    \
-		return end_interrupt(ctx, state); \
+#define INTERRUPT(tracepoint, state)          \
+	SEC("tp_btf/" #tracepoint "_entry")       \
+	int handle_##tracepoint##_entry(u64 *ctx) \
+	{                                         \
+		(void)ctx;                            \
+		return begin_interrupt(state);        \
+	}                                         \
+	SEC("tp_btf/" #tracepoint "_exit")        \
+	int handle_##tracepoint##_exit(u64 *ctx)  \
+	{                                         \
+		return end_interrupt(ctx, state);     \
 	}
 
 /* Of a line of interrupts: on arm64 the processors' own timer has one too. */

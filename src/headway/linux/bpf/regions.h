@@ -132,7 +132,8 @@ INLINE u32 marked_now(u64 block, struct task_struct *task)
 {
 	struct marks *m = bpf_task_storage_get(&marks, task, NULL, 0);
 	u32 open = 0; /* 1 + the tag that is charged */
-	if (!m || bpf_probe_read_user(&open, sizeof(open), (void *)(block + __builtin_offsetof(struct block, open))) || !open)
+	if (!m || bpf_probe_read_user(&open, sizeof(open), (void *)(block + __builtin_offsetof(struct block, open))) ||
+		!open)
 		return USER;
 	u32 state = m->tags[MASKED(open - 1, N_BLOCK_TAGS)].state;
 	return state ? state : TAG;
@@ -157,13 +158,14 @@ u64 regions(u32 number, u64 since, u64 until, u64 now, u64 time)
 		return 0;
 	}
 	if (bpf_probe_read_user(&m->block, __builtin_offsetof(struct block, tags[N_READ_FIRST]), (void *)address) ||
-	    m->block.magic != BLOCK_MAGIC) {
+		m->block.magic != BLOCK_MAGIC) {
 		lose(p, LOST_BLOCKS, 1);
 		return 0;
 	}
 	u32 n = m->block.n_tags < N_BLOCK_TAGS ? m->block.n_tags : N_BLOCK_TAGS;
-	if (n > N_READ_FIRST && bpf_probe_read_user(&m->block.tags[N_READ_FIRST], (N_BLOCK_TAGS - N_READ_FIRST) * sizeof(struct block_tag),
-					  (void *)(address + __builtin_offsetof(struct block, tags[N_READ_FIRST])))) {
+	if (n > N_READ_FIRST &&
+		bpf_probe_read_user(&m->block.tags[N_READ_FIRST], (N_BLOCK_TAGS - N_READ_FIRST) * sizeof(struct block_tag),
+			(void *)(address + __builtin_offsetof(struct block, tags[N_READ_FIRST])))) {
 		lose(p, LOST_BLOCKS, 1);
 		return 0;
 	}
@@ -181,7 +183,8 @@ u64 regions(u32 number, u64 since, u64 until, u64 now, u64 time)
 	for (u32 i = 0; i < N_BLOCK_TAGS && i < n; i++)
 		charge_tag(number, i);
 	if (m->span.changed || !m->at)
-		m->changed_at = m->at ? m->at : since; /* somewhere since the last look: a moment read after it may be written later */
+		m->changed_at =
+			m->at ? m->at : since; /* somewhere since the last look: a moment read after it may be written later */
 	m->at = until;
 	return time - m->span.left;
 }
@@ -207,8 +210,8 @@ u64 register_block(u32 number, u64 address)
 	} innermost = {};
 	if (ids)
 		bpf_probe_read_kernel(&innermost, sizeof(innermost), (char *)&ids->numbers[0] + ids->level * sizeof(innermost));
-	if (address >> 48 || address & 7 || bpf_probe_read_user(&head, sizeof(head), (void *)address) || head.magic != BLOCK_MAGIC ||
-	    head.tid != (u32)innermost.nr) {
+	if (address >> 48 || address & 7 || bpf_probe_read_user(&head, sizeof(head), (void *)address) ||
+		head.magic != BLOCK_MAGIC || head.tid != (u32)innermost.nr) {
 		lose(p, LOST_BLOCKS, 1);
 		return 0;
 	}

@@ -104,8 +104,12 @@ NOINLINE u64 keep_found(struct task_struct *task)
 /* Time of a thread in a state, to the stacks that it left its processor with. */
 NOINLINE int charge_stack(struct thread_record *s, u32 state, u64 time, u64 count)
 {
-	struct stack_key key = {
-		.birth = s->birth, .user = s->user_stack, .kernel = s->kernel_stack, .tid = s->tid, .pid = s->pid, .state = state};
+	struct stack_key key = {.birth = s->birth,
+		.user = s->user_stack,
+		.kernel = s->kernel_stack,
+		.tid = s->tid,
+		.pid = s->pid,
+		.state = state};
 	struct cell *known = bpf_map_lookup_elem(&stack_times, &key);
 	if (known) {
 		add_shared(&known->time, time);

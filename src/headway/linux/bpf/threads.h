@@ -56,7 +56,8 @@ INLINE bool in_cgroup(struct task_struct *task)
 		return false;
 	if (FIELD_EXISTS(group->ancestors)) {
 		for (u32 i = 0; i < 16 && (u32)group->level >= level + i; i++) {
-			bpf_probe_read_kernel(&ancestor, sizeof(ancestor), (char *)&group->ancestors[0] + (level + i) * sizeof(ancestor));
+			bpf_probe_read_kernel(
+				&ancestor, sizeof(ancestor), (char *)&group->ancestors[0] + (level + i) * sizeof(ancestor));
 			struct kernfs_node *node = FOLLOW(ancestor, kn);
 			if (FOLLOW(node, id) == settings.cgroup)
 				return true;

@@ -77,8 +77,8 @@ u64 record_any_span(u32 number, u64 since, u64 until, u64 time, u64 what)
 		return 0;
 	u64 at = tell(p, number, since), duration = until - since, taken = duration - time, count = what >> 16;
 	if (count <= 1 && !(taken >> TAKEN_BITS) && !(duration >> DURATION_BITS)) {
-		put_span(at++, count << SPAN_ENDED | (what & STATE_MASK) << SPAN_STATE | taken << SPAN_TAKEN |
-				       duration << SPAN_DURATION);
+		put_span(at++,
+			count << SPAN_ENDED | (what & STATE_MASK) << SPAN_STATE | taken << SPAN_TAKEN | duration << SPAN_DURATION);
 	} else {
 		put_span(at++, RECORD_LONG | (what & STATE_MASK) << RECORD_STATE | count << RECORD_COUNT);
 		put_span(at++, duration);
@@ -97,9 +97,9 @@ INLINE void record_span(struct processor *p, u32 number, u64 since, u64 until, u
 		return;
 	u64 duration = until - since, taken = duration - time;
 	if (LIKELY(p->told_record == number && p->told_until == since && p->written < p->room) &&
-	    LIKELY(!(taken >> TAKEN_BITS) && !(duration >> DURATION_BITS)) && !(settings.some_cpus && !p->selected)) {
-		put_span(p->written, left << SPAN_ENDED | (u64)state << SPAN_STATE | taken << SPAN_TAKEN |
-					     duration << SPAN_DURATION);
+		LIKELY(!(taken >> TAKEN_BITS) && !(duration >> DURATION_BITS)) && !(settings.some_cpus && !p->selected)) {
+		put_span(p->written,
+			left << SPAN_ENDED | (u64)state << SPAN_STATE | taken << SPAN_TAKEN | duration << SPAN_DURATION);
 		p->told_until = until;
 		ORDER();
 		p->written++;
@@ -129,8 +129,9 @@ u64 record_move(u32 number, u32 from, u32 to, u64 time, u64 count)
 	if (!p || !is_recorded(p) || !has_room(p))
 		return 0;
 	u64 next = tell(p, number, p->since);
-	put_span(next++, RECORD_MOVE | (u64)(from & STATE_MASK) << RECORD_STATE | (u64)(to & STATE_MASK) << MOVE_TO |
-				 (count & 1) << MOVE_COUNT);
+	put_span(next++,
+		RECORD_MOVE | (u64)(from & STATE_MASK) << RECORD_STATE | (u64)(to & STATE_MASK) << MOVE_TO |
+			(count & 1) << MOVE_COUNT);
 	put_span(next++, time);
 	ORDER();
 	p->written = next;

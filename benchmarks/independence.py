@@ -1,7 +1,7 @@
-"""T11 on the reference machine: effective progress of the same work alone and beside other work, and its whole time.
+"""Independence on the reference machine: effective progress and whole time of the same work, alone and beside others.
 
 Every job of the example program `mix` runs alone and in every combination with the others (31 runs for each shape).
-After that come the two programs for which T11 cannot hold, because what a thread executes depends on others: a spin
+After that come the two programs for which this cannot hold, because what a thread executes depends on others: a spin
 lock and a shared work queue.
 """
 
@@ -68,7 +68,7 @@ def _jobs(shape: tuple[int, int, str]) -> list[list[str]]:
 
 def main() -> None:
     """Print the tables."""
-    print("\n## Progress is the same whatever runs beside it (T11), on the reference machine\n")
+    print("\n## Progress is the same whatever runs beside it, on the reference machine\n")
     rows = [row for shape in SHAPES for row in _jobs(shape)]
     print(table(["a job alone and in all 30 other mixes", "EPI, cycles", "RPI, cycles"], rows), flush=True)
     shared = []

@@ -1,4 +1,4 @@
-"""How much a thread's figures for the same work vary with what runs beside it (T11).
+"""How much a thread's figures for the same work vary with what runs beside it.
 
 A program does the same work alone, beside a neighbour that thrashes the caches, beside system calls and processes that
 start and end without pause, and on a machine with four times as many busy threads as processors. The spread of a figure

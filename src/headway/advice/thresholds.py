@@ -1,4 +1,4 @@
-"""Thresholds: from where on a figure is worth a word (T10).
+"""Thresholds: from where on a figure is worth a word.
 
 The defaults are those of the commented ``thresholds.toml`` that comes with the command line; here is what each value
 means and which values make sense, so that no file can bring the policy into a state that it was not made for.

@@ -1,4 +1,4 @@
-"""``headway advise``: what would help, with the figures that say so; on request apply and undo it (T10)."""
+"""``headway advise``: what would help, with the figures that say so; on request apply and undo it."""
 
 from __future__ import annotations
 

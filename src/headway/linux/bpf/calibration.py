@@ -1,4 +1,4 @@
-"""What the observer costs (T6): found before the time that is reported, on a process of our own, and taken out of it.
+"""What the observer costs: found before the time that is reported, on a process of our own, and taken out of it.
 
 The process does one thing over and over: observed, unobserved, observed again. The difference, divided by the events
 that each round has, is what an event costs. The three follow each other at once, because the speed of a machine that

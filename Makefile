@@ -19,7 +19,7 @@ PYTEST := python -m pytest
 PARSERS := tests/binary tests/trace tests/recording tests/buffers tests/regions/test_blocks.py tests/views/test_exports.py \
 	$(addprefix tests/linux/test_,cells.py cgroups.py maps.py proc.py processors.py status.py transitions.py)
 
-.PHONY: demo test check sanitize format kernels kernels-gate lint install benchmarks guest web wheels wheels-check clean
+.PHONY: demo test check docs sanitize format kernels kernels-gate lint install benchmarks guest web wheels wheels-check clean
 
 # The demo needs little of headway and none of its extras. Where all of it is installed, or about to be, it takes that.
 demo: $(VENV)/$(if $(wildcard $(VENV)/installed)$(filter $(WHOLE),$(MAKECMDGOALS)),installed,base)

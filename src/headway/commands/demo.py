@@ -25,7 +25,7 @@ NEGLIGIBLE = 1_000_000
 """ns by which the switches of a few hundred waits may differ without an error on either side."""
 
 
-@click.command()
+@click.command("demo")
 @click.option(
     "--seconds",
     type=click.FloatRange(0.2, 60),

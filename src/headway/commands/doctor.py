@@ -25,7 +25,7 @@ BELIEVED, DOUBTED, NOTHING_TO_VERIFY = 0, 1, 3
 """Exit statuses of --verify: no figure has to be doubted, one has to, there are no counters to verify."""
 
 
-@click.command()
+@click.command("doctor")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @click.option(
     "--verify",

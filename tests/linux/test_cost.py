@@ -144,7 +144,7 @@ def test_that_rpi_is_exact_only_together_with_overhead_is_said_once_in_the_table
     ledger, parts = measure_intervals(0.02, "sleep", "0.1")
     for one in (ledger, *parts):
         reason = one.reasons["overhead"]
-        assert "RPI and its parts are exact together with it, not alone" in reason
+        assert "RPI plus overhead is exact, RPI alone is not" in reason
         assert to_document(one)["reasons"]["overhead"] == reason
         lines = [text_of(line) for line in table(one, width=1000)]
         assert [line for line in lines if reason in line] == [f"overhead: {reason}"]

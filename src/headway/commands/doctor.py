@@ -43,7 +43,7 @@ def command(as_json: bool, verify: bool) -> None:
     Show what can be measured here, what cannot, why, and the command that would change it.
 
     If the user has the privileges for it, the eBPF programs are loaded in every shape that a command needs, and
-    unloaded again. This takes some seconds; nothing is attached.
+    unloaded again. This takes 10 to 20 seconds; nothing is attached.
     """
     if verify:
         sys.exit(_verify(as_json=as_json))

@@ -220,8 +220,8 @@ def indices_of(times: Mapping[Kind, int], precision: Precision = EXACT, *, exter
     """Return the indices of one thread or several from the amount of each kind, in time or in cycles.
 
     RPI = EPI + MPI + KPI + IOPI + stall, exactly. An unavailable index counts as 0 in this sum: its time is in EPI,
-    which makes EPI at best a bound. (Unavailable memory time is in the stalls instead, where stalls are seen.) Where
-    EPI is too large, by an exact or a sampled amount, RPI - EPI is less than Td; then Td and the indices ME, KE and IOE
+    which makes EPI at best a bound. (Unavailable memory time is in the stalls instead, where stalls are seen.) If
+    EPI is an upper bound, RPI - EPI is less than Td; then Td and the indices ME, KE and IOE
     that are computed from it are unavailable. TE has the quality of EPI. ``external`` is the part of memory time that
     waited outside the processor.
     """

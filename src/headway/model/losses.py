@@ -34,7 +34,7 @@ _LOSSES = (
         constant="LOST_STORAGE",
     ),
     Loss("exits_lost", "threads whose totals did not fit the ring buffer when they ended", constant="LOST_EXITS"),
-    Loss("states_sharing_a_cell", "states beyond 126 of one thread: their time is in unknown", constant="LOST_STATES"),
+    Loss("states_sharing_a_cell", "states beyond 127 of one thread: their time is in unknown", constant="LOST_STATES"),
     Loss(
         "interrupts_nested_too_deep",
         "interrupts nested too deep: charged to the state that they interrupted",

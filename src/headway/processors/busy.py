@@ -38,7 +38,7 @@ class Busy(Protocol):
     reasons: Mapping[str, str]
 
     def snapshot_words(self) -> tuple[int, int] | None:
-        """Return where a snapshot is announced (`Memory.snapshot_words`); None: a reading is of its own time."""
+        """Return where a snapshot is announced (`BpfMaps.snapshot_words`); None: a reading is of its own time."""
 
     def read(self, at: int) -> Mapping[int, object]:
         """Return the account of each processor as of the snapshot at the moment ``at`` (ns), which is past."""

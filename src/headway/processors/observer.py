@@ -22,7 +22,7 @@ from .readings import Readings, Round
 __all__ = ["ProcessorObserver", "choose", "clock", "sleep_until"]
 
 SETTLED = 20_000
-"""ns after a snapshot by which every handler knows of it (`Memory.snapshot`)."""
+"""ns after a snapshot by which every handler knows of it (`BpfMaps.take_snapshot`)."""
 
 
 class _Reading(NamedTuple):

@@ -48,7 +48,7 @@ def observe(
         checks: A TOML file of status checks beside the ready-made ones.
         functions: Functions whose time is not progress, ``LIB:FUNCTION`` or the name of a ready-made set.
         events: Events to be counted by state, in perf's words.
-        why: Record what is behind the waits, and who child the processor.
+        why: Record what is behind the waits, and who had the processor.
 
     The choices add up. Raises `headway.errors.HeadwayError` (on entering) where they cannot be measured; then nothing
     is left attached.

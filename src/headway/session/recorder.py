@@ -27,8 +27,7 @@ TAKE_ROWS = 1 << 18
 class Recorder(SourceAround):
     """A source (`LinuxSource`) that records what another one hands over.
 
-    That the recording cannot be written on is no reason to leave a command alone: ``error`` tells, and what comes after
-    it is not recorded.
+    A write error ends the recording, not the command: ``error`` says what failed, and nothing more is recorded.
     """
 
     _source: RecordingSource
@@ -39,7 +38,7 @@ class Recorder(SourceAround):
         """``shown`` is called now and then while recording."""
         super().__init__(source)
         self.error = ""
-        """Why a report could not be written; empty if all were."""
+        """Why the recording could not be written; empty if it was."""
         self._writer, self._shown = writer, shown
         self._next = 0.0
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What interrupts leave behind that meet a handler at work. */
+/* The time of interrupts that arrive during a handler. */
 #ifndef HEADWAY_INTERRUPTS_H
 #define HEADWAY_INTERRUPTS_H
 

@@ -81,8 +81,8 @@ u64 charge_tag(u32 number, u32 tag)
 	mark->last = 0;
 	if (first)
 		return 0;
-	/* A moment that was read, but not written down before an interruption, is any since the change before it: that lies
-	 * somewhere between the two looks of which the later one saw it. */
+	/* A program can be interrupted after it has read the clock and before it writes that time into the block. The time
+	 * that it writes then can be as old as its change before, which came after `changed_at`. */
 	s64 slack = x->since - m->changed_at + CLOCK_SLACK;
 	x->changed |= time != (on ? all : 0) || entered;
 	/* All tags together have no more than there was; and entering takes a nanosecond at least. */

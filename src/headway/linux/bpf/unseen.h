@@ -128,8 +128,8 @@ INLINE void forget_nested(struct processor *p)
 
 /*
  * Which thread runs here? Asked when measuring begins, when a thread was opened while it ran, and at the first event
- * after a switch to a thread that is not measured. What it does has been so for the whole span that is open, because
- * what ends a span is a handler, and none came.
+ * after a switch to a thread that is not measured. No handler has run since the open span began, so
+ * the state cannot have changed during it.
  */
 NOINLINE u32 look(struct processor *p, u64 now, u32 state)
 {

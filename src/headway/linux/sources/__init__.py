@@ -1,20 +1,21 @@
 """Sources: what yields the ledgers of a running Linux.
 
-`source` has the protocol that all of them implement, and `choose` takes the best one that works here. `ebpf` sees every
-change of state, `proc` looks at threads again and again, and `profiler` samples what one of these two measures.
+`source` has the protocol that all of them implement, and `choose` takes the best one that works here. `ebpf` drives the
+eBPF programs of ``linux/bpf/``, which see every change of state, and makes ledgers of what they counted. `proc` reads
+/proc again and again. `profiler` samples what one of these two measures.
 
 **The path of one context switch, from the kernel to a row of a table.** Paths are below ``linux/``.
 
 1. ``bpf/progress.bpf.c``, ``handle_sched_switch``: the kernel runs it at the tracepoint ``sched_switch``, with the
    thread that leaves the processor and the one that comes.
-2. ``bpf/frame.h``, ``begin``, and ``bpf/cells.h``, ``charge``: the span since the last event of this processor goes to
+2. ``bpf/frame.h``, ``begin``, and ``bpf/spans.h``, ``charge``: the span since the last event of this processor goes to
    the state that ends, in the cells of the processor and in those of the thread that leaves. What the event itself cost
    goes to the state ``overhead``.
 3. ``bpf/progress.bpf.c``, ``away_state``: the state of the thread that leaves is ``ready`` if it was preempted, else a
    wait, which ``sched_wakeup`` ends later (``woken``: from then on the thread is ``ready``).
 4. ``bpf/cells.h``, ``charge_away``: the thread that comes has its time since its own last event charged to the state
    that it was in. This is where the ``ready`` time of a thread is counted, in its thread record.
-5. ``bpf/_memory.pyx``, ``Memory.read_threads`` and ``Memory.read_processors``: the maps with the thread records and
+5. ``bpf/_memory.pyx``, ``BpfMaps.read_threads`` and ``BpfMaps.read_processors``: the maps with the thread records and
    processors are mapped into this process, and are read as of one moment, the snapshot. A thread that has ended is not
    there any more: its last switch (``close``) sent its totals through a ring buffer to ``Exits``.
 6. `ebpf.snapshots`, ``SnapshotReader.read``: all that a snapshot has, in one object.

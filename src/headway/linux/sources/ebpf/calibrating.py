@@ -21,7 +21,7 @@ def calibrate(
 ) -> Costs:
     """Return what events cost, calls of marked functions among them.
 
-    From now on the exercising process is the only one that is measured (`Memory.measure_only`), and what was measured
+    From now on the exercising process is the only one that is measured (`BpfMaps.measure_only`), and what was measured
     of it is still to be discarded.
     """
     memory = programs.memory

@@ -25,8 +25,7 @@ class EbpfLedgers:
         self._kernel = Quality.EXACT if features.faults else Quality.UNAVAILABLE
         self._reasons = {
             "epi": "waiting for memory and other stalls are in it: they need hardware counters",
-            "overhead": "taken out at prices found when measuring began, so RPI and its parts are exact together with "
-            "it, not alone",
+            "overhead": "calibrated when measuring began and taken out: RPI plus overhead is exact, RPI alone is not",
         }
         if not features.faults:
             self._reasons["kpi"] = "page faults are in EPI: this kernel lets no software event be counted"

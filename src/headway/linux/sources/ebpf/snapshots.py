@@ -32,7 +32,7 @@ class Snapshot:
 
     at: int
     living: Sequence[Row]
-    """The thread records, as `Memory.read_threads` returns them."""
+    """The thread records, as `BpfMaps.read_threads` returns them."""
     processors: Sequence[tuple[int, Cells]]
     causes: Causes | None
     """What is behind the states of threads, if that was asked for."""
@@ -43,7 +43,7 @@ class Snapshot:
 
 
 class SnapshotReader:
-    """Reads the maps as of a moment that was announced (`Memory.take_snapshot`) and is past."""
+    """Reads the maps as of a moment that was announced (`BpfMaps.take_snapshot`) and is past."""
 
     def __init__(
         self,

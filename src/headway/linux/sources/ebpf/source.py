@@ -161,7 +161,7 @@ class BpfSource:
         return self._running.stacks
 
     def snapshot_words(self) -> tuple[int, int]:
-        """Return where a snapshot is announced: `Memory.snapshot_words`."""
+        """Return where a snapshot is announced: `BpfMaps.snapshot_words`."""
         return self._running.snapshot_words()
 
     def processors_at(self, at: int) -> dict[int, Cells]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import shutil
 import subprocess
 import sys
@@ -12,9 +13,10 @@ import pytest
 
 import headway
 
-__all__ = ["PROGRAMS", "Compile", "compiler_in", "script"]
+__all__ = ["PROGRAMS", "Compile", "compiler_in", "script", "shared_library"]
 
 PROGRAMS = Path(__file__).with_name("programs")
+BPF = Path(__file__).parent.parent / "src/headway/linux/bpf"
 Compile = Callable[[str], Path]
 """Compile a C program by its name in ``tests/programs/``, without ``.c``, and return the path of the executable."""
 
@@ -24,11 +26,24 @@ def script(name: str, *arguments: str) -> list[str]:
     return [sys.executable, str(PROGRAMS / f"{name}.py"), *arguments]
 
 
-def compiler_in(folder: Path) -> Compile:
-    """Return a function that compiles C programs into a folder, each once."""
+def _compiler() -> str:
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         pytest.skip("needs a C compiler")
+    return compiler
+
+
+def shared_library(name: str, folder: Path) -> ctypes.CDLL:
+    """Compile a C file of ``tests/programs/`` with the headers of the eBPF programs, and load it as a library."""
+    target = folder / f"{name}.so"
+    options = ["-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", f"-I{BPF}", "-o", str(target)]
+    subprocess.run([_compiler(), *options, str(PROGRAMS / f"{name}.c")], check=True)
+    return ctypes.CDLL(str(target))
+
+
+def compiler_in(folder: Path) -> Compile:
+    """Return a function that compiles C programs into a folder, each once."""
+    compiler = _compiler()
 
     def build(name: str) -> Path:
         target = folder / name

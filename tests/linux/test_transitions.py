@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import weakref
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -11,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.compiling import shared_library
 
 from headway.linux.bpf._transitions import TransitionDecoder
 from headway.linux.bpf.layout import RING, RING_RECORDS, STATES
@@ -28,7 +31,7 @@ WORD = (1 << 64) - 1
 
 
 class Ring:
-    """The words of one ring, written as the programs write them."""
+    """The words of one ring, put there by a test."""
 
     def __init__(self, memory: memoryview, cpu: int, words: int = WORDS) -> None:
         self._words = memory[cpu * words : (cpu + 1) * words]
@@ -44,18 +47,62 @@ def memory(n_cpus: int, words: int = WORDS) -> memoryview:
     return memoryview(bytearray(8 * n_cpus * words)).cast("Q")
 
 
-def span(duration: int, taken: int, state: int, left: int) -> list[int]:
-    if taken < 1 << RING["TAKEN_BITS"] and duration < 1 << RING["DURATION_BITS"] and left <= 1:
-        word = left << RING["SPAN_ENDED"] | state << RING["SPAN_STATE"]
-        return [word | taken << RING["SPAN_TAKEN"] | duration << RING["SPAN_DURATION"]]
-    return [RING_RECORDS["RECORD_LONG"] | state << RING["RECORD_STATE"] | left << RING["RECORD_COUNT"], duration, taken]
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """The code of the eBPF programs that writes the rings."""
+    found = shared_library("ring_writer", tmp_path_factory.mktemp("ring_writer"))
+    number, word, address = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p
+    found.new_machine.restype = address
+    found.new_machine.argtypes = [number, address, number, address, number, address, number]
+    found.free_machine.argtypes = [address]
+    found.on.argtypes = [address, number]
+    found.charge_span.argtypes = [number, word, word, word, number, word]
+    found.record_amount.argtypes = [number, number, word, word, word]
+    found.record_move.argtypes = [number, number, number, word, word]
+    found.record_absence.argtypes = [number, number, word, word]
+    for name in ("written", "written_absences", "lost_spans"):
+        getattr(found, name).restype = word
+    return found
+
+
+class Machine:
+    """Rings that the code of the eBPF programs writes; the memory is ``spans``, ``absences`` and ``tails``."""
+
+    def __init__(
+        self,
+        library: ctypes.CDLL,
+        n_cpus: int,
+        words: int = WORDS,
+        rings: tuple[bytearray, ...] | None = None,
+    ) -> None:
+        self.library = library
+        self._rings = rings or (bytearray(8 * n_cpus * words), bytearray(8 * n_cpus * words), bytearray(64 * n_cpus))
+        self.spans, self.absences, self.tails = (memoryview(ring).cast("Q") for ring in self._rings)
+        self._held = [(ctypes.c_char * len(ring)).from_buffer(ring) for ring in self._rings]
+        at = [ctypes.addressof(held) for held in self._held]
+        self._machine = library.new_machine(n_cpus, at[0], words, at[1], words, at[2], THREAD_RECORDS)
+        weakref.finalize(self, library.free_machine, self._machine)
+
+    def on(self, cpu: int) -> ctypes.CDLL:
+        """Return the code, which runs on this processor from now on."""
+        self.library.on(self._machine, cpu)
+        return self.library
+
+    def written(self, cpu: int) -> tuple[int, int]:
+        code = self.on(cpu)
+        return code.written(), code.written_absences()
+
+    def has_been_read(self, cpu: int, until: tuple[int, int]) -> None:
+        """There is room up to a ring's length after what was read."""
+        self.tails[8 * cpu], self.tails[8 * cpu + 1] = until
 
 
 @dataclass
 class Processor:
     """A processor that does things, and what it added up."""
 
-    spans: Ring
+    machine: Machine
+    cpu: int = 0
     time: int = START
     record: int = 0
     cells: dict[tuple[int, int], list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0, 0]))
@@ -63,15 +110,14 @@ class Processor:
     """State, time charged and count of the last span."""
 
     def charge(self, duration: int, taken: int, state: int, left: int) -> None:
-        self.spans.put(*span(duration, taken, state, left))
-        self.time += duration
+        end = self.time + duration
+        self.machine.on(self.cpu).charge_span(self.record, self.time, end, duration - taken, state, left)
+        self.time = end
         self._add(state, duration - taken, left, taken)
         self.last = state, duration - taken, left
 
     def amount(self, state: int, time: int, count: int) -> None:
-        self.spans.put(
-            RING_RECORDS["RECORD_AMOUNT"] | state << RING["RECORD_STATE"] | count << RING["RECORD_COUNT"], time
-        )
+        self.machine.on(self.cpu).record_amount(self.record, state, time & WORD, count & WORD, self.time)
         self._add(state, time, count, -time)
 
     def move(self, to: int) -> None:
@@ -79,14 +125,12 @@ class Processor:
             return
         state, time, count = self.last
         count = min(count, 1)  # others are not moved
-        word = RING_RECORDS["RECORD_MOVE"] | state << RING["RECORD_STATE"] | to << RING["MOVE_TO"]
-        self.spans.put(word | count << RING["MOVE_COUNT"], time)
+        self.machine.on(self.cpu).record_move(self.record, state, to, time, count)
         self._add(state, -time, -count, 0)
         self._add(to, time, count, 0)
         self.last = None
 
     def switch(self, record: int) -> None:
-        self.spans.put(RING_RECORDS["RECORD_THREAD"] | record << RING["RECORD_NUMBER"])
         self.record, self.last = record, None
 
     def _add(self, state: int, time: int, count: int, taken: int) -> None:
@@ -112,13 +156,12 @@ def sums(parts: list[Columns], cpu: int) -> dict[tuple[int, int], list[int]]:
     return {key: cell for key, cell in found.items() if any(cell)}
 
 
-def decoder_of(n_cpus: int, words: int = WORDS) -> tuple[TransitionDecoder, list[Ring], list[Ring]]:
-    spans, absences = memory(n_cpus, words), memory(n_cpus, words)
-    decoder = TransitionDecoder(spans, absences, n_cpus, (words, words), THREAD_RECORDS, START)
+def decoder_of(library: ctypes.CDLL, n_cpus: int = 1, words: int = WORDS) -> tuple[TransitionDecoder, Machine]:
+    machine = Machine(library, n_cpus, words)
+    decoder = TransitionDecoder(machine.spans, machine.absences, n_cpus, (words, words), THREAD_RECORDS, START)
     for record in range(1, THREAD_RECORDS):
         decoder.has(record, START, record)
-    rings = [[Ring(m, cpu, words) for cpu in range(n_cpus)] for m in (spans, absences)]
-    return decoder, rings[0], rings[1]
+    return decoder, machine
 
 
 STATE = st.integers(1, N_STATES - 1)
@@ -137,15 +180,17 @@ STEPS = st.one_of(
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 1), STEPS), max_size=80), st.integers(5, 8))
 def test_rows_add_up_to_what_was_charged_whenever_they_are_read(
-    steps: list[tuple[int, tuple[Any, ...]]], room: int
+    library: ctypes.CDLL, steps: list[tuple[int, tuple[Any, ...]]], room: int
 ) -> None:
-    decoder, rings, absences = decoder_of(2, 1 << room)
-    processors = [Processor(ring) for ring in rings]
+    decoder, machine = decoder_of(library, 2, 1 << room)
+    processors = [Processor(machine, cpu) for cpu in range(2)]
     parts: list[Columns] = []
     last = START + (1 << 47)  # so that no amount is too large
 
     def read(horizon: int) -> None:
-        decoder.read([(r.written, a.written) for r, a in zip(rings, absences, strict=True)], horizon, last)
+        decoder.read([machine.written(cpu) for cpu in range(2)], horizon, last)
+        for cpu in range(2):
+            machine.has_been_read(cpu, decoder.read_until(cpu))
 
     for cpu, (what, *how) in steps:
         match what:
@@ -158,12 +203,13 @@ def test_rows_add_up_to_what_was_charged_whenever_they_are_read(
                 read(last)
             case "take":
                 parts.append(decoder.take())
-        if rings[cpu].written - decoder.read_until(cpu)[0] > (1 << room) - 8:
+        if machine.written(cpu)[0] - decoder.read_until(cpu)[0] > (1 << room) - 16:
             read(last)
     read(last)
     parts.append(decoder.take())
     assert decoder.damaged == decoder.nameless == 0
     for cpu, processor in enumerate(processors):
+        assert machine.on(cpu).lost_spans() == 0
         assert sums(parts, cpu) == {key: cell for key, cell in processor.cells.items() if any(cell)}
         at = START
         for part in parts:
@@ -214,25 +260,25 @@ def test_whatever_is_on_a_ring_no_time_is_invented(
     assert (time[placed][1:] >= (time + duration)[placed][:-1]).all()
 
 
-def test_a_span_that_was_something_else_is_that_and_not_two_corrections() -> None:
-    decoder, (ring,), _ = decoder_of(1)
-    processor = Processor(ring)
+def test_a_span_that_was_something_else_is_that_and_not_two_corrections(library: ctypes.CDLL) -> None:
+    decoder, machine = decoder_of(library)
+    processor = Processor(machine)
     processor.switch(1)
     processor.charge(500, 20, STATES["USER"], 1)
     processor.move(STATES["POLL"])
-    decoder.read([(ring.written, 0)], START + 1000, START + 1000)
+    decoder.read([machine.written(0)], START + 1000, START + 1000)
     columns = decoder.take()
     assert [column.tolist() for column in columns[:7]] == [[START], [500], [20], [0], [1], [STATES["POLL"]], [1]]
 
 
-def test_a_hole_is_a_span_that_is_not_known_and_of_nobody() -> None:
-    decoder, (ring,), _ = decoder_of(1)
-    processor = Processor(ring)
+def test_a_hole_is_a_span_that_is_not_known_and_of_nobody(library: ctypes.CDLL) -> None:
+    decoder, machine = decoder_of(library)
+    processor = Processor(machine)
     processor.switch(1)
     processor.charge(500, 0, STATES["USER"], 1)
-    ring.put(RING_RECORDS["RECORD_TIME"], START + 700)
+    processor.time = START + 700
     processor.charge(100, 0, STATES["USER"], 1)
-    decoder.read([(ring.written, 0)], START + 1000, START + 1000)
+    decoder.read([machine.written(0)], START + 1000, START + 1000)
     time, duration, _, _, thread, state, *_ = decoder.take()
     assert time.tolist() == [START, START + 500, START + 700]
     assert duration.tolist() == [500, 200, 100]
@@ -240,27 +286,46 @@ def test_a_hole_is_a_span_that_is_not_known_and_of_nobody() -> None:
     assert state.tolist() == [STATES["USER"], UNKNOWN, STATES["USER"]]
 
 
-def test_what_ends_after_the_horizon_is_left_for_the_next_look() -> None:
-    decoder, (ring,), (waits,) = decoder_of(1)
-    processor = Processor(ring)
+def test_what_finds_no_room_on_the_ring_is_counted_and_is_a_hole(library: ctypes.CDLL) -> None:
+    decoder, machine = decoder_of(library, words=32)
+    processor = Processor(machine)
+    processor.switch(2)
+    for _ in range(100):
+        processor.charge(10, 0, STATES["USER"], 1)
+    lost = machine.on(0).lost_spans()
+    decoder.read([machine.written(0)], START + 1000, START + 1000)
+    machine.has_been_read(0, decoder.read_until(0))
+    processor.charge(10, 0, STATES["USER"], 1)
+    decoder.read([machine.written(0)], START + 2000, START + 2000)
+    _, duration, _, _, thread, state, *_ = decoder.take()
+    known = state == STATES["USER"]
+    assert lost > 0
+    assert (~known).sum() == 1
+    assert duration[known].sum() == 10 * (101 - lost)
+    assert duration.sum() == 10 * 101
+    assert set(thread[known].tolist()) == {2}
+    assert thread[~known].tolist() == [-1]
+
+
+def test_what_ends_after_the_horizon_is_left_for_the_next_look(library: ctypes.CDLL) -> None:
+    decoder, machine = decoder_of(library)
+    processor = Processor(machine)
     for _ in range(3):
         processor.charge(400, 0, STATES["USER"], 0)
-    word = RING_RECORDS["RECORD_ABSENCE"] | STATES["WAIT_PIPE"] << RING["RECORD_STATE"] | 1 << RING["ABSENCE_NUMBER"]
-    waits.put(word, START, START + 900)
+    machine.on(0).record_absence(1, STATES["WAIT_PIPE"], START, START + 900)
     for horizon, rows in ((399, 0), (800, 2), (899, 0), (1200, 2)):
-        decoder.read([(ring.written, waits.written)], START + horizon, START + 5000)
+        decoder.read([machine.written(0)], START + horizon, START + 5000)
         assert len(decoder.take()[0]) == rows
 
 
-def test_a_record_is_the_threads_that_had_it_then() -> None:
-    spans = memory(1)
-    decoder = TransitionDecoder(spans, memory(1), 1, (WORDS, WORDS), THREAD_RECORDS, START)
-    ring = Ring(spans, 0)
-    processor = Processor(ring)
+def test_a_record_is_the_threads_that_had_it_then(library: ctypes.CDLL) -> None:
+    machine = Machine(library, 1)
+    decoder = TransitionDecoder(machine.spans, machine.absences, 1, (WORDS, WORDS), THREAD_RECORDS, START)
+    processor = Processor(machine)
     processor.switch(3)
     for _ in range(5):
         processor.charge(100, 0, STATES["USER"], 1)
-    decoder.read([(ring.written, 0)], START + 1000, START + 1000)
+    decoder.read([machine.written(0)], START + 1000, START + 1000)
     decoder.has(3, START + 400, 9)  # it is there still; the others are told of when they have ended
     decoder.has(3, START + 200, 8)
     decoder.had(3, 8, START + 200, START + 300)
@@ -272,12 +337,12 @@ def test_a_record_is_the_threads_that_had_it_then() -> None:
     assert decoder.thread_records() == []
 
 
-def test_figures_larger_than_a_row_can_hold_are_several_rows() -> None:
-    decoder, (ring,), _ = decoder_of(1)
-    processor = Processor(ring)
+def test_figures_larger_than_a_row_can_hold_are_several_rows(library: ctypes.CDLL) -> None:
+    decoder, machine = decoder_of(library)
+    processor = Processor(machine)
     processor.charge(1 << 36, 1 << 35, STATES["USER"], 5_000_000_000)
     now = START + (1 << 37)
-    decoder.read([(ring.written, 0)], now, now)
+    decoder.read([machine.written(0)], now, now)
     time, duration, taken, _, _, _, count, *_ = decoder.take()
     assert duration.tolist() == [1 << 36] + [0] * (len(time) - 1)
     assert taken.sum(dtype=np.int64) == 1 << 35
@@ -315,6 +380,7 @@ def test_rings_are_as_many_words_as_a_power_of_two_and_together_not_too_many(n_c
 class Kernel:
     """Threads that come and go in few thread records of one processor: what `Memory` and `Exits` tell of them."""
 
+    library: ctypes.CDLL
     rings: tuple[bytearray, ...] = field(default_factory=lambda: tuple(bytearray(8 * n) for n in (WORDS, WORDS, 8)))
     time: int = START
     records: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -327,7 +393,7 @@ class Kernel:
     unwritten: int = 0
 
     def __post_init__(self) -> None:
-        self.ring = Ring(memoryview(self.rings[0]).cast("Q"), 0)
+        self.machine = Machine(self.library, 1, rings=self.rings)
 
     def be_born(self, record: int) -> None:
         if record not in self.records:
@@ -336,10 +402,7 @@ class Kernel:
 
     def run(self, record: int) -> None:
         if record in self.records:
-            self.ring.put(
-                RING_RECORDS["RECORD_TIME"], self.time, RING_RECORDS["RECORD_THREAD"] | record << RING["RECORD_NUMBER"]
-            )
-            self.ring.put(*span(5, 0, STATES["USER"], 1))
+            self.machine.on(0).charge_span(record, self.time, self.time + 5, 5, STATES["USER"], 1)
             self.ran.append((self.records[record][0], self.time))
             self.time += 5
 
@@ -350,7 +413,7 @@ class Kernel:
             self.lives.append((tid, birth, self.time))
 
     def written(self) -> list[tuple[int, int]]:
-        return [(self.ring.written, 0)]
+        return [self.machine.written(0)]
 
     def now(self) -> int:
         return self.time + 1_000_000
@@ -378,8 +441,10 @@ class Kernel:
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["be_born", "run", "run", "end", "look", "take"]), st.integers(1, 3))))
-def test_rows_are_of_who_had_the_record_then_however_often_it_was_used_again(steps: list[tuple[str, int]]) -> None:
-    kernel = Kernel()
+def test_rows_are_of_who_had_the_record_then_however_often_it_was_used_again(
+    library: ctypes.CDLL, steps: list[tuple[str, int]]
+) -> None:
+    kernel = Kernel(library)
     reader = TransitionReader(
         kernel.rings,  # type: ignore[arg-type]
         kernel,  # type: ignore[arg-type]

@@ -116,7 +116,7 @@ def test_what_makes_no_sense_is_refused_and_leaves_the_file_that_is_there(record
     assert "nowhere" in refused(tmp_path / "nowhere", "--to", "csv", "-o", out)
     assert "--index" in refused(recorded, "--to", "csv", "--index", "wait", "-o", out)
     assert "has no such thread" in refused(recorded, "--to", "csv", "--name", "nobody", "-o", out)
-    assert "is no instant" in refused(recorded, "--to", "csv", "--from", "soon", "-o", out)
+    assert "is not an instant" in refused(recorded, "--to", "csv", "--from", "soon", "-o", out)
     assert "--from" in refused(recorded, "--to", "csv", "--from", "1h", "-o", out)
     assert "svg" in refused(recorded, "--to", "svg", "-o", out)
     assert "cannot be written" in refused(recorded, "--to", "perfetto", "-o", tmp_path / "no" / "file")

@@ -258,7 +258,10 @@ def test_what_was_there_stays_until_the_page_is_whole(tmp_path: Path) -> None:
     ("words", "why"),
     [
         (["stat", "--html", "{folder}/none/out.html", "--", "touch", "{folder}/begun"], "cannot be written"),
-        (["stat", "-I", "100", "--html", "{folder}/out.html", "--", "touch", "{folder}/begun"], "leave out one of"),
+        (
+            ["stat", "-I", "100", "--html", "{folder}/out.html", "--", "touch", "{folder}/begun"],
+            "leave out --html or -I",
+        ),
     ],
 )
 def test_nothing_is_begun_where_no_page_can_be_written(tmp_path: Path, words: list[str], why: str) -> None:

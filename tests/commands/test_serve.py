@@ -182,7 +182,7 @@ def test_addresses_as_they_are_written() -> None:
         (["-a", "-I", "1"], "no length of time"),
         (["-a", "--max-series", "3"], "not in the range"),
         (["-a", "--metric-expiration", "-1"], "no length of time"),
-        (["-a", "--otlp", "localhost:4318"], "no address of a collector"),
+        (["-a", "--otlp", "localhost:4318"], "not the address of a collector"),
         (["-a", "--user", "no-such-user-here"], "no user"),
         (["-a", "--listen", "0.0.0.0:0"], "--token-file"),
         (["-a", "--listen", ":0"], "--token-file"),

@@ -94,16 +94,16 @@ def test_what_changes_something_says_how_to_undo(pattern: Pattern) -> None:
     assert bool(CHANGES.search(pattern.command)) == (pattern.undo is not None)
 
 
-def test_it_names_the_index_the_value_the_reference_the_cause_and_a_command() -> None:
+def test_it_names_the_index_the_value_the_threshold_the_cause_and_a_command() -> None:
     assert shown(LEDGER) == EXPECTED
 
 
 EXPECTED = """\
 what would help
   worker 4712: ready is 30 % of the time it could run, threshold 10 %
-    30% of the time it could run, it waited for a processor: others want the
-    same ones; keep 1 for this process alone (the command shows its plan, and
-    asks)
+    30% of the time it could run, it waited for a processor: other processes
+    want the same ones; keep 1 for this process alone (the command shows its
+    plan, and asks)
     $ sudo headway advise --apply -a -p 4711
     to undo: $ sudo headway advise --undo
   worker 4712: IOPI is 100 % of the lost time (Td), threshold 25 %

@@ -64,8 +64,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def headway_progress(request: pytest.FixtureRequest) -> Blocks:
     """Blocks within a test that are measured separately: ``with headway_progress("parse") as block: ...``.
 
-    Afterwards ``block.progress`` (`headway.testing.progress.Progress`) has the block's figures. It is None if nothing
-    is measured, and ``block.why_not`` says why.
+    Afterwards ``block.progress`` (`headway.testing.progress.PhaseProgress`) has the block's figures. It is None if
+    nothing is measured, and ``block.why_not`` says why.
     """
     from .blocks import Blocks
 

@@ -95,7 +95,7 @@ def test_the_schema_is_printed() -> None:
     ("arguments", "said"),
     [
         (["-C", "99999"], "range of processors"),
-        (["-C", "4000"], "there is no processor 4000 that is on; these are: "),
+        (["-C", "4000"], "there is no processor 4000 that is online; these are: "),
         (["-C", "0,x"], "is not a list of processors"),
         (["-C", ""], "is not a list of processors"),
         (["-I", "0"], "is no length of time"),

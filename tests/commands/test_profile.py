@@ -99,7 +99,7 @@ def test_what_is_no_profile_is_refused_in_a_sentence(recorded: Path, tmp_path: P
     refused(run("export", recorded, "--to", "folded", "-o", tmp_path / "no" / "file"), "cannot be written")
     refused(run("export", recorded, "--to", "svg"), "svg")
     refused(run("export", recorded, "--to", "perfetto"), "is a profile")
-    refused(run("export", recorded, "--to", "folded", "--from", "1s"), "whole")
+    refused(run("export", recorded, "--to", "folded", "--from", "1s"), "leave out -p, -t")
     os.truncate(recorded / "samples" / "part-000000.parquet", 100)
     refused(run("report", recorded), "damaged")
 

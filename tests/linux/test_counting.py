@@ -176,7 +176,7 @@ def programs_held() -> int:
     [
         (("page-fault",), "did you mean page-faults"),
         (("nothing/event=1/",), "has no unit 'nothing'"),
-        (NINE, f"together {MAX_EVENTS} at most"),
+        (NINE, f"at most {MAX_EVENTS} are possible in all"),
         (("cycles",), "no performance monitoring unit"),
         (("page-faults", "r1234"), "no performance monitoring unit"),
     ],

@@ -54,7 +54,7 @@ def test_what_is_not_in_effect_meanwhile_is_again_afterwards() -> None:
 def test_only_what_is_kept_is_left_and_for_another_user() -> None:
     found = alone(
         """
-        left = give_up(user_named("nobody"), [Capability.KILL, Capability.PERFMON])
+        left = give_up(user_named("nobody"), [LinuxCapability.KILL, LinuxCapability.PERFMON])
         dict(status("/proc/self"), left=sorted(left))
         """
     )
@@ -88,7 +88,7 @@ def test_who_has_nothing_can_give_up_the_rest() -> None:
     found = alone(
         """
         give_up(user_named("nobody") if os.geteuid() == 0 else None)
-        give_up(None, [Capability.BPF])
+        give_up(None, [LinuxCapability.BPF])
         dict(status("/proc/self"), permitted=list(permitted()))
         """
     )

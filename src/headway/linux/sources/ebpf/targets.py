@@ -27,7 +27,7 @@ def check_targets(selection: Selection) -> None:
     for cpu in selection.cpus or ():
         if cpu not in processors.online():
             there = ",".join(map(str, processors.online()))
-            raise SelectionError(f"there is no processor {cpu} that is on; these are: {there}")
+            raise SelectionError(f"there is no processor {cpu} that is online; these are: {there}")
 
 
 def measured_cpus(selection: Selection) -> list[int]:

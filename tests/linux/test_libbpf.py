@@ -36,6 +36,7 @@ def test_the_packages_own_is_loaded_where_it_has_one(package: Path) -> None:
     assert find_library() == str(package / SONAME)
 
 
+@pytest.mark.end_to_end
 def test_doctor_speaks_of_the_one_that_is_loaded(package: Path) -> None:
     try:
         there = Path(

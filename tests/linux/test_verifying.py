@@ -124,6 +124,7 @@ def test_neighbours_are_those_nearest(tmp_path: Path) -> None:
     assert neighbours_of(3, [3], tmp_path) == (3,)
 
 
+@pytest.mark.kernel
 def test_the_loops_run_and_are_measured_here_whatever_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verifying, "MAX_NEIGHBOURS", 1)
 

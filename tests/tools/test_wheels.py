@@ -114,6 +114,7 @@ def test_a_system_without_a_mirror_of_debian_is_told_how_to_name_one(
         Debian(tmp_path).mirror()
 
 
+@pytest.mark.end_to_end
 @pytest.mark.skipif(shutil.which("apt-get") is None, reason="needs apt")
 def test_apt_is_configured_apart_from_the_system(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HEADWAY_DEBIAN_MIRROR", "http://127.0.0.1:9/debian")

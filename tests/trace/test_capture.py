@@ -17,6 +17,8 @@ from headway.trace.decode import Capture
 from headway.trace.packets import PacketKind
 from headway.trace.records import Gap, Instruction, Timestamp, Why
 
+pytestmark = pytest.mark.end_to_end
+
 
 def test_the_first_core_is_as_ds_5_decodes_it(tc2: Path) -> None:
     with (tc2 / "etmv3_0x10.txt").open() as file:

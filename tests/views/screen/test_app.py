@@ -20,6 +20,8 @@ from headway.views.screen.roster import Order
 
 from ...ledgers import HOSTILE_NAMES
 
+pytestmark = pytest.mark.end_to_end
+
 SECOND = 10**9
 PRECISION = Precision(effective=Quality.BOUND, memory=Quality.UNAVAILABLE)
 NAMES = ("busy", "kernel", "waiting", "polling")

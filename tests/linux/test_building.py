@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 from headway.linux.bpf.compile import compile_bpf
 from headway.linux.syscalls import list_calls
 
+pytestmark = pytest.mark.end_to_end
+
 ZIG = importlib.util.find_spec("ziglang") is not None
 SOURCE = Path(list_calls.__file__)
 EBPF = SOURCE.parents[1] / "bpf" / "progress.bpf.c"

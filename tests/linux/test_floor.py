@@ -30,6 +30,8 @@ from .bpf_uses import uses
 from .btf import Types
 from .kernel_features import Table, objections, stale, version
 
+pytestmark = pytest.mark.end_to_end
+
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted(each for folder in ("src", "tests", "benchmarks") for each in (ROOT / folder).rglob("*.bpf.c"))
 BTF = Path("/sys/kernel/btf/vmlinux")

@@ -62,6 +62,7 @@ def test_there_were_disturbances_to_drop(shape: Shape) -> None:
     ticks=st.integers(300, 2_500),
 )
 @settings(max_examples=10, deadline=None)
+@pytest.mark.end_to_end
 def test_whenever_management_interrupts_come_no_wrong_reading_is_kept(
     shape: Shape, at: int, every: int, ticks: int
 ) -> None:

@@ -146,7 +146,8 @@ def test_links_out_of_a_recording_are_not_followed(tmp_path: Path) -> None:
     path = write(lawful(Random(4)), tmp_path / "run.hw")
     other = write(lawful(Random(5)), tmp_path / "other.hw")
     os.symlink(other / "transitions" / form.part_name(0), path / "transitions" / form.part_name(99))
-    assert not any("99" in file for file in find(str(path)).runs[0].files["transitions"])
+    files = find(str(path)).runs[0].files["transitions"]
+    assert form.part_name(99) not in [Path(file).name for file in files]
     (other / form.DOCUMENT).unlink()
     os.symlink(path / form.DOCUMENT, other / form.DOCUMENT)
     with pytest.raises(HeadwayError, match="is not a recording"):

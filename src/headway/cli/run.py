@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from contextlib import suppress
@@ -43,10 +44,18 @@ def run(group: click.Command) -> NoReturn:
         status = 130
     except OSError as error:
         if not isinstance(error, BrokenPipeError):  # a reader that has gone away needs no words
-            say(str(error))
+            say(_sentence(error))
         status = _FAILED
     _finish_writing()
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _sentence(error: OSError) -> str:
+    """Return what the system refused, and what to do if it was another open file."""
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return "too many files are open: raise the limit (ulimit -n)"
+    what = error.strerror or str(error)
+    return what if error.filename is None else f"{error.filename}: {what}"
 
 
 def _open_standard_streams() -> None:

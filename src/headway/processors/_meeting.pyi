@@ -2,7 +2,6 @@ from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple
 
 MAX_SOURCES: int
-MAX_WORDS: int
 
 def clock() -> int: ...
 def sleep_until(moment: int, fds: Sequence[int] = ...) -> bool: ...

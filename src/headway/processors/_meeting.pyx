@@ -46,7 +46,6 @@ cdef extern from "meeting.h" nogil:
 
 
 MAX_SOURCES = MEETING_SOURCES
-MAX_WORDS = MEETING_WORDS
 
 
 def clock():

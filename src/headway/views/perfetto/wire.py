@@ -5,11 +5,9 @@ Source: protobuf.dev, Encoding.
 
 from __future__ import annotations
 
-import struct
-
 from headway.text import valid
 
-__all__ = ["bits64", "integer", "message", "text"]
+__all__ = ["integer", "message", "text"]
 
 _LARGEST = (1 << 64) - 1
 
@@ -27,11 +25,6 @@ def _varint(value: int) -> bytes:
 def integer(number: int, value: int) -> bytes:
     """Return a field with an integer (int32, int64, uint32, uint64, bool, enum) below 2^64."""
     return _varint(number << 3) + _varint(value)
-
-
-def bits64(number: int, value: float) -> bytes:
-    """Return a field with a double."""
-    return _varint(number << 3 | 1) + struct.pack("<d", value)
 
 
 def message(number: int, *fields: bytes) -> bytes:

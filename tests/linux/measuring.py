@@ -16,6 +16,8 @@ from headway.session.measure import observe
 
 NO_OPTIONS = MeasureOptions()
 NO_SELECTION = Selection()
+PATIENT = MeasureOptions(checks=str(Path(__file__).with_name("patient.toml")))
+"""Rows of status checks go on however long it takes until the next check."""
 
 
 def lost(ledger: Ledger, *allowed: str) -> dict[str, int]:
@@ -125,13 +127,17 @@ def own_time(thread: Thread) -> int:
     return on - interrupt_time(thread.states)
 
 
-def polled(thread: Thread) -> float:
-    """IOPI as a share of the thread's own processor time."""
-    return thread.times().get(Kind.POLL, 0) / own_time(thread)
+def disturbed(thread: Thread) -> int:
+    """Time that may pass on the program's clock and that none of its code and of its status checks has, ns.
+
+    What a program's clock says of a part of it, less this, is a lower bound of the time in the part's state. The state
+    may have more, because the program reads its clock within the part. All states together are the thread's span, so
+    lower bounds of all parts leave no room for time in a wrong state.
+    """
+    return time_in(thread, "ready", "kernel.", "stolen", "overhead", "unknown", "wait.") + interrupt_time(thread.states)
 
 
-def not_polled(thread: Thread) -> float:
-    """The thread's other processor time as a share of all, with what observing it took."""
-    times = thread.times()
-    mine = own_time(thread)
-    return (mine - times.get(Kind.POLL, 0)) / (mine + times.get(Kind.OVERHEAD, 0))
+def rows_broken(thread: Thread) -> int:
+    """How many rows of status checks may have been broken: one at the start, and one at each interruption."""
+    interrupts = sum(c.count or 0 for state, c in thread.states.items() if state.startswith(("irq.", "softirq.")))
+    return 1 + count_of(thread, "ready") + count_of(thread, "kernel.fault") + interrupts

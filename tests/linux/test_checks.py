@@ -20,8 +20,9 @@ from headway.linux.bpf.checks import FILES, Check, load, state_names
 from headway.linux.bpf.layout import STATES
 from headway.linux.options import MeasureOptions
 from headway.linux.syscalls.table import numbers
+from headway.model import Kind
 
-from .measuring import count_of, measure, not_polled, only, time_in
+from .measuring import count_of, measure, only, rows_broken, time_in
 
 N_CALLS = STATES["N_CALLS"]
 READY_MADE = tomllib.loads((resources.files("headway.linux.bpf") / "checks.toml").read_text())
@@ -242,15 +243,12 @@ def test_any_file_gives_checks_or_one_sentence(tmp_path: Path, content: bytes) -
 @pytest.mark.root
 @pytest.mark.skipif("access" not in numbers(), reason="this architecture has no access(2)")
 def test_a_check_of_the_users_is_polling(compile_c: Compile, file: Callable[[str], str]) -> None:
-    path = file('[check.access]\nalways = true\nnot_ready = ["ENOENT"]\nabout = 1\n')
-    for _ in range(5):  # an interruption of 20 ms is as long as half of it
-        thread = only(measure(compile_c("watch"), options=MeasureOptions(checks=path))[0])
-        if not_polled(thread) < 0.2:
-            break
-    assert 0.95 * 50_000 < count_of(thread, "poll.access") <= 50_000
+    path = file('gap_us = 0\n[check.access]\nalways = true\nnot_ready = ["ENOENT"]\nabout = 1\n')
+    thread = only(measure(compile_c("watch"), options=MeasureOptions(checks=path))[0])
+    assert 50_000 - rows_broken(thread) <= count_of(thread, "poll.access") <= 50_000
     assert count_of(thread, "kernel.access") >= 1000
     assert count_of(thread, "poll.access") + count_of(thread, "kernel.access") - 51_000 in range(5)
-    assert not_polled(thread) < 0.2
+    assert thread.times()[Kind.POLL] == time_in(thread, "poll.access") > 0
     plain = only(measure(compile_c("watch"))[0])
     assert time_in(plain, "poll") == 0
     assert count_of(plain, "kernel.access") >= 51_000

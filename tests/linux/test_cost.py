@@ -168,29 +168,3 @@ def test_who_runs_nothing_is_charged_nothing() -> None:
         finally:
             target.kill()
     assert time_in(only(ledger), "overhead") == 0
-
-
-@pytest.mark.root
-def test_a_loop_of_calls_is_nearer_to_what_it_takes_unobserved_than_it_would_be_uncorrected(
-    compile_c: Compile,
-) -> None:
-    program = compile_c("loop")
-    tried = []
-
-    def takes() -> int:
-        return min(int(subprocess.run([program], capture_output=True, check=True).stdout) for _ in range(3))
-
-    for _ in range(20):  # another observer that comes or goes meanwhile makes all calls of the machine slower or faster
-        before = takes()
-        ledger, _ = measure(program)
-        after = takes()
-        if abs(before - after) > 0.1 * min(before, after):
-            continue
-        thread = only(ledger)
-        corrected = time_in(thread, "user", "kernel.getppid")
-        uncorrected = corrected + time_in(thread, "overhead")
-        alone = (before + after) / 2
-        tried.append((corrected / alone, uncorrected / alone))
-        if abs(corrected - alone) < 0.5 * abs(uncorrected - alone):
-            return
-    pytest.fail(f"corrected and uncorrected, as parts of what it takes alone: {tried}")

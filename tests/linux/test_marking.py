@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,21 +17,16 @@ from tests.compiling import Compile
 from headway.errors import HeadwayError
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.procfs.maps import mappings
-from headway.model import Kind, Thread, interrupt_time
+from headway.model import Kind
 from headway.session.measure import observe
 
-from .measuring import check, count_of, measure, only, own_time, time_in
+from .measuring import PATIENT, check, count_of, disturbed, measure, only, rows_broken, time_in
 
 pytestmark = [pytest.mark.root, pytest.mark.kernel]
 
 
 def options(program: Path, *functions: str) -> MeasureOptions:
     return MeasureOptions(functions=tuple(f"{program}:{function}" for function in functions))
-
-
-def disturbed(thread: Thread) -> int:
-    """Time that passed on the program's clock outside its own code, ns."""
-    return time_in(thread, "ready", "wait.", "kernel.", "stolen", "overhead", "unknown") + interrupt_time(thread.states)
 
 
 @pytest.fixture
@@ -42,10 +38,9 @@ def test_the_time_in_a_function_is_what_the_programs_clock_says(program: Path) -
     ledger, (took,) = measure(program, "share", options=options(program, "spend"))
     thread = only(ledger)
     assert count_of(thread, "noneffective.spend") == 500
-    truth, margin = int(took), 0.05 * own_time(thread)
-    assert truth - disturbed(thread) - margin < time_in(thread, "noneffective.spend") < truth + margin
+    assert time_in(thread, "noneffective.spend") >= int(took) - disturbed(thread)
+    assert time_in(thread, "user") >= 500 * 200_000 - disturbed(thread)
     assert thread.times()[Kind.KERNEL] >= time_in(thread, "noneffective.spend")
-    assert time_in(thread, "user") > 500 * 200_000 - disturbed(thread) - margin
 
 
 def test_what_a_call_costs_is_measured_taken_out_and_said(program: Path) -> None:
@@ -59,8 +54,8 @@ def test_what_a_call_costs_is_measured_taken_out_and_said(program: Path) -> None
 def test_every_call_of_a_function_that_calls_itself_is_counted(program: Path) -> None:
     thread = only(measure(program, "deep", "8", options=options(program, "deep"))[0])
     assert count_of(thread, "noneffective.deep") == 20 * 8
-    assert time_in(thread, "noneffective.deep") > 20 * 8 * 20_000 - disturbed(thread)
-    assert time_in(thread, "user") > 20 * 100_000 - disturbed(thread)
+    assert time_in(thread, "noneffective.deep") >= 20 * 8 * 20_000 - disturbed(thread)
+    assert time_in(thread, "user") >= 20 * 100_000 - disturbed(thread)
 
 
 def test_functions_nested_too_deep_are_counted_and_the_time_is_still_the_functions(program: Path) -> None:
@@ -68,15 +63,14 @@ def test_functions_nested_too_deep_are_counted_and_the_time_is_still_the_functio
     ledger, (took,) = measure(program, "deep", "200", options=options(program, "deep"), allowed=allowed)
     thread = only(ledger)
     assert ledger.losses["functions_nested_too_deep"] > 0
-    margin = 0.05 * own_time(thread)
-    assert time_in(thread, "noneffective.deep") > int(took) - disturbed(thread) - margin
-    assert time_in(thread, "user") > 20 * 100_000 - disturbed(thread)
+    assert time_in(thread, "noneffective.deep") >= int(took) - disturbed(thread)
+    assert time_in(thread, "user") >= 20 * 100_000 - disturbed(thread)
 
 
 def test_a_long_jump_out_of_a_function_ends_it_at_the_next_one(program: Path) -> None:
     thread = only(measure(program, "jump", options=options(program, "jump", "brief"))[0])
-    assert 20_000_000 - disturbed(thread) < time_in(thread, "noneffective.jump") < 35_000_000
-    assert time_in(thread, "user") > 40_000_000 - disturbed(thread)
+    assert time_in(thread, "noneffective.jump") >= 20 * 1_000_000 - disturbed(thread)
+    assert time_in(thread, "user") >= 20 * 2_000_000 - disturbed(thread)
     assert count_of(thread, "noneffective.brief") == 20
 
 
@@ -85,9 +79,9 @@ def test_who_never_returns_from_a_function(program: Path, how: str) -> None:
     ledger, _ = measure(program, how, options=options(program, "leave"))
     thread = max(ledger.threads, key=lambda t: t.birth)
     assert thread.end is not None
-    assert 20_000_000 - disturbed(thread) < time_in(thread, "noneffective.leave") < 35_000_000
+    assert time_in(thread, "noneffective.leave") >= 20_000_000 - disturbed(thread)
     if how == "exec":
-        assert time_in(thread, "user") > 0, "the new program is in no function"
+        assert time_in(thread, "user") >= 40_000_000 - disturbed(thread), "the new program is in no function"
 
 
 def test_threads_are_in_functions_of_their_own(program: Path) -> None:
@@ -98,11 +92,11 @@ def test_threads_are_in_functions_of_their_own(program: Path) -> None:
         assert count_of(thread, "noneffective.spend") == 50
 
 
-def test_the_probes_own_calls_do_not_end_a_row_of_checks(program: Path, tmp_path: Path) -> None:
-    (tmp_path / "checks.toml").write_text("gap_us = 0\n")
-    chosen = MeasureOptions(functions=(f"{program}:brief",), checks=str(tmp_path / "checks.toml"))
+def test_the_probes_own_calls_do_not_end_a_row_of_checks(program: Path) -> None:
+    chosen = replace(PATIENT, functions=(f"{program}:brief",))
     thread = only(measure(program, "poll", options=chosen)[0])
-    assert count_of(thread, "poll.recvfrom.socket") > 0.95 * 5000
+    assert count_of(thread, "noneffective.brief") == 5000
+    assert 5000 - rows_broken(thread) <= count_of(thread, "poll.recvfrom.socket") <= 5000
 
 
 def test_malloc_and_its_like_in_python() -> None:
@@ -156,8 +150,10 @@ def test_a_running_process_is_probed_while_it_is_measured_and_no_longer(program:
         assert meanwhile[0] != before
         assert code_of(pid, program) == before
     thread = only(ledger)
-    inside, outside = time_in(thread, "noneffective.spend"), time_in(thread, "user")
-    assert 0.3 < inside / (inside + outside) < 0.7
+    between = count_of(thread, "noneffective.spend") - 1  # from the first to the last: so many whole calls and pauses
+    assert between > 0
+    assert time_in(thread, "noneffective.spend") >= between * 200_000 - disturbed(thread)
+    assert time_in(thread, "user") >= between * 200_000 - disturbed(thread)
 
 
 def test_a_function_that_is_not_there_leaves_nothing_behind(program: Path) -> None:

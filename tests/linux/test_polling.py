@@ -1,47 +1,22 @@
 """Polling (T8): programs that ask again and again for what is not there, and those that only look as if they did.
 
 What a program does is told by itself: how often it asked in vain, and for how long by its own clock. How far two checks
-are apart depends on what else runs; where that is not tested, the fixture `patient` sets no limit to it.
+are apart depends on what else runs; where that is not tested, `PATIENT` sets no limit to it.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 
 import pytest
 from tests.compiling import Compile, script
 
-from headway.linux.options import MeasureOptions
-from headway.model import Cell, Kind, Ledger, Thread, interrupt_time
+from headway.model import Kind, Ledger, interrupt_time
 
-from .measuring import count_of, measure, measure_intervals, only, own_time, time_in
+from .measuring import PATIENT, count_of, disturbed, measure, measure_intervals, only, own_time, rows_broken, time_in
 
 pytestmark = [pytest.mark.root, pytest.mark.kernel]
-
-
-@pytest.fixture(scope="module")
-def patient(tmp_path_factory: pytest.TempPathFactory) -> MeasureOptions:
-    """Polling goes on however long it takes until the next check."""
-    path = tmp_path_factory.mktemp("polling") / "checks.toml"
-    path.write_text("gap_us = 0\n")
-    return MeasureOptions(checks=str(path))
-
-
-def rows_broken(thread: Thread) -> int:
-    """How many rows of checks may have been broken: one at the start, and one at each interruption."""
-    faults, interrupts = count_of(thread, "kernel.fault"), sum(c.count or 0 for c in interrupts_of(thread))
-    return 1 + count_of(thread, "ready") + faults + interrupts
-
-
-def interrupts_of(thread: Thread) -> list[Cell]:
-    return [cell for state, cell in thread.states.items() if state.startswith(("irq.", "softirq."))]
-
-
-def disturbed(thread: Thread) -> int:
-    """Time that passed on the program's clock and that neither its checks nor its work had, ns."""
-    return time_in(thread, "ready", "kernel.", "stolen", "overhead", "unknown", "wait.") + interrupt_time(thread.states)
 
 
 STATES = {
@@ -70,9 +45,9 @@ ASKED = 50_000
 
 
 @pytest.fixture(scope="module")
-def in_vain(compile_c: Compile, patient: MeasureOptions) -> tuple[Ledger, dict[str, str]]:
+def in_vain(compile_c: Compile) -> tuple[Ledger, dict[str, str]]:
     """One measurement of all of them, and how each ended."""
-    ledger, said = measure(compile_c("in_vain"), str(ASKED), *STATES, options=patient)
+    ledger, said = measure(compile_c("in_vain"), str(ASKED), *STATES, options=PATIENT)
     return ledger, dict(zip(STATES, said, strict=True))
 
 
@@ -94,10 +69,8 @@ def test_asking_in_vain_is_polling_and_each_time_is_counted(in_vain: tuple[Ledge
 
 
 @pytest.mark.parametrize(("k", "pause", "share"), [(2, 3000, 100_000), (5, 8000, 40_000), (40, 1000, 40_000)])
-def test_the_time_of_a_known_share_of_checks_in_vain(
-    compile_c: Compile, k: int, pause: int, share: int, patient: MeasureOptions
-) -> None:
-    ledger, (said,) = measure(compile_c("share"), str(k), str(pause), str(share), options=patient)
+def test_the_time_of_a_known_share_of_checks_in_vain(compile_c: Compile, k: int, pause: int, share: int) -> None:
+    ledger, (said,) = measure(compile_c("share"), str(k), str(pause), str(share), options=PATIENT)
     thread = only(ledger)
     state, call = "poll.recvfrom.socket", "kernel.recvfrom"
     assert 1500 * k - rows_broken(thread) <= count_of(thread, state) <= 1500 * k
@@ -108,10 +81,8 @@ def test_the_time_of_a_known_share_of_checks_in_vain(
     assert time_in(thread, "user") >= 1500 * share - disturbed(thread)
 
 
-def test_the_check_that_finds_something_is_progress_and_what_was_before_it_is_not(
-    compile_c: Compile, patient: MeasureOptions
-) -> None:
-    ledger, (in_vain, polled_) = measure(compile_c("until_ready"), options=patient)
+def test_the_check_that_finds_something_is_progress_and_what_was_before_it_is_not(compile_c: Compile) -> None:
+    ledger, (in_vain, polled_) = measure(compile_c("until_ready"), options=PATIENT)
     thread = only(ledger)
     state = thread.states["poll.read.event"]
     assert int(in_vain) - rows_broken(thread) <= (state.count or 0) <= int(in_vain)
@@ -147,30 +118,30 @@ def test_an_asyncio_program_with_callbacks_does_not_poll() -> None:
     assert count_of(thread, "poll.epoll_wait.epoll") < 100, "some as it starts and ends"
 
 
-def test_python_that_spins_on_select_polls(patient: MeasureOptions) -> None:
+def test_python_that_spins_on_select_polls() -> None:
     code = "import select,socket\na,b=socket.socketpair()\nfor i in range(100000): select.select([a],[],[],0)"
-    thread = only(measure(sys.executable, "-c", code, options=patient)[0])
+    thread = only(measure(sys.executable, "-c", code, options=PATIENT)[0])
     call = next(s for s in ("select", "pselect6") if f"poll.{s}" in thread.states)  # as libc makes it
     assert count_of(thread, f"poll.{call}") >= 100_000 - rows_broken(thread)
     assert count_of(thread, f"poll.{call}") + count_of(thread, f"kernel.{call}") >= 100_000
 
 
-def test_going_round_many_things_that_are_not_ready_is_polling(compile_c: Compile, patient: MeasureOptions) -> None:
-    thread = only(measure(compile_c("many_sockets"), options=patient)[0])
+def test_going_round_many_things_that_are_not_ready_is_polling(compile_c: Compile) -> None:
+    thread = only(measure(compile_c("many_sockets"), options=PATIENT)[0])
     assert count_of(thread, "poll.recvfrom.socket") + count_of(thread, "kernel.recvfrom") == 128_000
     assert count_of(thread, "poll.recvfrom.socket") >= 128_000 - rows_broken(thread)
 
 
-def test_two_threads_that_yield_to_each_other_poll(compile_c: Compile, patient: MeasureOptions) -> None:
-    ledger, _ = measure(compile_c("together"), "yield", options=patient)
+def test_two_threads_that_yield_to_each_other_poll(compile_c: Compile) -> None:
+    ledger, _ = measure(compile_c("together"), "yield", options=PATIENT)
     for thread in (t for t in ledger.threads if t.tid != t.pid):
         assert count_of(thread, "ready") > 0
         assert count_of(thread, "poll.sched_yield") > 0
         assert count_of(thread, "kernel.sched_yield") <= rows_broken(thread)
 
 
-def test_a_thread_that_is_preempted_while_it_polls_goes_on_polling(compile_c: Compile, patient: MeasureOptions) -> None:
-    ledger, _ = measure(compile_c("together"), "receive", options=patient)
+def test_a_thread_that_is_preempted_while_it_polls_goes_on_polling(compile_c: Compile) -> None:
+    ledger, _ = measure(compile_c("together"), "receive", options=PATIENT)
     for thread in (t for t in ledger.threads if t.tid != t.pid):
         assert count_of(thread, "ready") > 0
         assert count_of(thread, "poll.recvfrom.socket") > 0
@@ -178,13 +149,13 @@ def test_a_thread_that_is_preempted_while_it_polls_goes_on_polling(compile_c: Co
         assert not any(s.startswith(("wait.poll", "poll.other")) for s in thread.states)
 
 
-def test_intervals_that_cut_rows_in_two_add_up(compile_c: Compile, patient: MeasureOptions) -> None:
+def test_intervals_that_cut_rows_in_two_add_up(compile_c: Compile) -> None:
     read, write = os.pipe()
     os.set_inheritable(write, True)
     with os.fdopen(read) as output:
-        whole, parts = measure_intervals(0.005, compile_c("share"), "4", "2000", "4000", options=patient)
+        whole, parts = measure_intervals(0.005, compile_c("share"), "4", "2000", "4000", options=PATIENT)
         asking = script("rows_of_checks", f"/proc/{os.getpid()}/fd/{write}")
-        again, others = measure_intervals(0.02, *asking, options=patient)
+        again, others = measure_intervals(0.02, *asking, options=PATIENT)
         os.close(write)
         n = int(output.read())
     assert len(others) > 1
@@ -202,8 +173,8 @@ def test_whole_intervals_of_nothing_but_polling(compile_c: Compile) -> None:
     assert count_of(only(whole), "poll.recvfrom.socket") + count_of(only(whole), "kernel.recvfrom") == 500_000
 
 
-def test_who_ends_or_executes_another_program_while_it_polls(compile_c: Compile, patient: MeasureOptions) -> None:
-    ledger, _ = measure(compile_c("ends"), options=patient)
+def test_who_ends_or_executes_another_program_while_it_polls(compile_c: Compile) -> None:
+    ledger, _ = measure(compile_c("ends"), options=PATIENT)
     assert len(ledger.threads) == 6
     for thread in ledger.threads:
         assert thread.end is not None
@@ -215,10 +186,9 @@ def test_who_ends_or_executes_another_program_while_it_polls(compile_c: Compile,
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the registers are those of x86-64")
 def test_a_fault_without_an_end_between_two_checks_is_not_taken_from_user_code(
-    compile_c: Compile, tmp_path: Path
+    compile_c: Compile,
 ) -> None:
-    (tmp_path / "checks.toml").write_text("gap_us = 0\n")
-    ledger, _ = measure(compile_c("swallowed"), options=MeasureOptions(checks=str(tmp_path / "checks.toml")))
+    ledger, _ = measure(compile_c("swallowed"), options=PATIENT)
     child = max(ledger.threads, key=lambda t: t.birth)
-    disturbed = time_in(child, "ready", "stolen", "overhead", "unknown") + interrupt_time(child.states)
-    assert time_in(child, "poll.", "kernel.fault", "user") > 20 * 4_000_000 - disturbed
+    others = time_in(child, "ready", "stolen", "overhead", "unknown") + interrupt_time(child.states)
+    assert time_in(child, "poll.", "kernel.fault", "user") > 20 * 4_000_000 - others

@@ -28,7 +28,7 @@ KEPT void jump(long ns) { work(ns); longjmp(back, 1); }
 KEPT void leave(int how) {
     work(20000000);
     if (how == 0) _exit(0);
-    if (how == 1) execl("/bin/sh", "sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done", (char *)0);
+    if (how == 1) execl("/proc/self/exe", "again", "outside", (char *)0);
     if (how == 2) syscall(SYS_exit, 0);
 }
 static void *run(void *p) { for (int i = 0; i < 50; i++) spend(100000); return p; }
@@ -54,6 +54,8 @@ int main(int argc, char **argv) {
         leave(0);
     } else if (!strcmp(how, "exec")) {
         leave(1);
+    } else if (!strcmp(how, "outside")) {
+        work(40000000);
     } else if (!strcmp(how, "end")) {
         pthread_create(t, 0, go, 0);
         pthread_join(*t, 0);

@@ -79,12 +79,20 @@ def measure_intervals(
     selection: Selection = NO_SELECTION,
     allowed: Iterable[str] = (),
     duration: float | None = None,
+    stdout: int | None = None,
 ) -> tuple[Ledger, list[Ledger]]:
     """The whole and its intervals, each of which keeps the laws; one begins where the other ends."""
     parts: list[Ledger] = []
     words = [str(word) for word in command]
     done = observe(
-        selection, words, options=options, prefer="bpf", interval=seconds, each=parts.append, seconds=duration
+        selection,
+        words,
+        options=options,
+        prefer="bpf",
+        interval=seconds,
+        each=parts.append,
+        seconds=duration,
+        stdout=stdout,
     )
     parts.append(done.ledger)
     for part in parts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,22 +14,27 @@ import pytest
 from tests.compiling import Compile, script
 
 from headway.linux.options import Selection
-from headway.model import Kind, Ledger, Thread, interrupt_time
+from headway.model import Kind, Ledger, Thread
 
-from .measuring import count_of, lost, measure, measure_intervals, only, own_time, time_in
+from .measuring import (
+    PATIENT,
+    count_of,
+    disturbed,
+    lost,
+    measure,
+    measure_intervals,
+    only,
+    own_time,
+    rows_broken,
+    time_in,
+)
 
 pytestmark = [pytest.mark.root, pytest.mark.kernel]
 
 
-def disturbed(thread: Thread) -> int:
-    """Time that passed on the program's clock and that none of its regions had, ns."""
-    return time_in(thread, "ready", "kernel.", "stolen", "overhead", "unknown", "wait.") + interrupt_time(thread.states)
-
-
-def agrees(thread: Thread, state: str, truth: int) -> None:
-    """The state's time is what the program's clock says, within 5 % of its processor time, less what disturbed it."""
-    margin = 0.05 * own_time(thread)
-    assert truth - disturbed(thread) - margin < time_in(thread, state) < truth + margin, state
+def assert_at_least(thread: Thread, state: str, truth: int) -> None:
+    """The state has the time that passed in it on the program's clock, less what disturbed the program."""
+    assert time_in(thread, state) >= truth - disturbed(thread), state
 
 
 # ---- time ----
@@ -38,10 +44,10 @@ def test_regions_have_the_time_that_the_program_spent_in_them(compile_c: Compile
     ledger, said = measure(compile_c("shares"))
     thread = only(ledger)
     outer, inner, ring, plain = map(int, said)
-    agrees(thread, "noneffective.outer", outer)
-    agrees(thread, "noneffective.inner", inner)
-    agrees(thread, "poll.ring", ring)
-    agrees(thread, "user", plain)
+    assert_at_least(thread, "noneffective.outer", outer)
+    assert_at_least(thread, "noneffective.inner", inner)
+    assert_at_least(thread, "poll.ring", ring)
+    assert_at_least(thread, "user", plain)
     for state in ("noneffective.outer", "noneffective.inner", "poll.ring"):
         assert count_of(thread, state) == 300, "coming back from an inner region is not entering"
     times = thread.times()
@@ -51,9 +57,11 @@ def test_regions_have_the_time_that_the_program_spent_in_them(compile_c: Compile
 
 def test_what_is_waited_for_in_a_region_is_a_wait(compile_c: Compile) -> None:
     thread = only(measure(compile_c("switched_out"))[0])
-    assert thread.states["wait.sleep"].time >= 200_000_000 - time_in(thread, "stolen", "ready", "kernel.")
-    assert 0 < time_in(thread, "noneffective.sleepy") < 20_000_000, "that is where the work after it would begin"
-    assert time_in(thread, "noneffective.sleepy") + disturbed(thread) > 10_000_000
+    slept = time_in(thread, "wait.sleep")
+    others = disturbed(thread) - slept
+    assert slept >= 10 * 20_000_000 - others
+    assert time_in(thread, "noneffective.sleepy") >= 10 * 1_000_000 - others
+    assert time_in(thread, "user") >= 20_000_000 - others, "the work after the region is not in it"
     assert count_of(thread, "noneffective.sleepy") == 1
 
 
@@ -64,55 +72,68 @@ def test_threads_have_regions_of_their_own_and_may_end_in_one(compile_c: Compile
     for thread in threads:
         assert count_of(thread, "noneffective.shared") == 20
         assert count_of(thread, "noneffective.last") == 1
-        for state in ("noneffective.shared", "noneffective.last"):
-            assert time_in(thread, state) < 5_000_000 + disturbed(thread)
+        assert_at_least(thread, "noneffective.shared", 20 * 100_000)
+        assert_at_least(thread, "noneffective.last", 1_000_000)
+        assert_at_least(thread, "user", 20 * 100_000)
     main = next(t for t in ledger.threads if t.tid == t.pid)
     assert time_in(main, "noneffective") == 0
 
 
 def test_a_child_goes_on_in_the_region_and_a_new_program_begins_without(compile_c: Compile) -> None:
     ledger, _ = measure(compile_c("fork_in_region"))
-    child, executed = only(ledger, "child"), only(ledger, "sh")
-    agrees(child, "noneffective.before", 30_000_000)
-    agrees(child, "noneffective.inside", 20_000_000)
-    agrees(child, "user", 40_000_000)
-    assert time_in(executed, "noneffective.before") < 20_000_000, "the program before had 30 ms more"
-    assert time_in(executed, "noneffective.before") + disturbed(executed) > 9_000_000
-    assert time_in(executed, "user") > 0
+    child, executed = only(ledger, "child"), only(ledger, "exe")
+    assert_at_least(child, "noneffective.before", 30_000_000)
+    assert_at_least(child, "noneffective.inside", 20_000_000)
+    assert_at_least(child, "user", 40_000_000)
+    assert_at_least(executed, "noneffective.before", 10_000_000)
+    assert_at_least(executed, "user", 30_000_000)
 
 
 def test_signal_handlers_that_mark_regions_in_a_region(compile_c: Compile) -> None:
     ledger, (outside, inside, times) = measure(compile_c("signals"))
     thread = only(ledger)
-    agrees(thread, "noneffective.main", int(outside))
-    agrees(thread, "noneffective.handler", int(inside))
+    assert_at_least(thread, "noneffective.main", int(outside))
+    assert_at_least(thread, "noneffective.handler", int(inside))
     assert count_of(thread, "noneffective.handler") == int(times)
 
 
 def test_a_row_of_checks_in_a_region_is_polling(compile_c: Compile) -> None:
-    thread = only(measure(compile_c("polls_inside"))[0])
-    assert count_of(thread, "poll.recvfrom.socket") > 0.95 * 40_000
-    assert time_in(thread, "poll.recvfrom.socket") > 40_000 * 2000 * 0.9 - disturbed(thread)
-    whole, parts = measure_intervals(0.01, compile_c("polls_inside"))
+    whole, _ = measure(compile_c("polls_inside"), options=PATIENT)
+    again, parts = measure_intervals(0.01, compile_c("polls_inside"), options=PATIENT)
     assert len(parts) > 1
-    assert time_in(only(whole), "noneffective.around") < 0.3 * time_in(only(whole), "poll.recvfrom.socket")
+    for ledger, counted in ((whole, [whole]), (again, parts)):
+        thread = only(ledger)
+        rows = sum(rows_broken(only(part)) for part in counted if part.threads)
+        asked = count_of(thread, "poll.recvfrom.socket")
+        assert 40_000 - rows <= asked <= 40_000
+        assert_at_least(thread, "poll.recvfrom.socket", 2000 * (asked - rows))
+        assert_at_least(thread, "noneffective.around", 5_000_000)
+
+
+TOGGLED = "noneffective.a", "poll.b", "user"
 
 
 def test_regions_of_a_microsecond_in_intervals_of_twenty_milliseconds(compile_c: Compile) -> None:
-    whole, parts = measure_intervals(0.02, compile_c("toggle"), "700")
-    assert len(parts) > 5
+    with tempfile.TemporaryFile() as output:
+        whole, parts = measure_intervals(0.02, compile_c("toggle"), "700", stdout=output.fileno())
+        output.seek(0)
+        n, *shortest = map(int, output.read().split())
+    assert len(parts) > 1
     thread = only(whole)
-    assert count_of(thread, "noneffective.a") == count_of(thread, "poll.b")
-    a, b, plain = (time_in(thread, s) for s in ("noneffective.a", "poll.b", "user"))
-    assert min(a, b, plain) > 0.2 * (a + b + plain)
-    for part, after in itertools.pairwise(parts[1:]):  # what is stolen at its end may be found in the next one only
-        for state in ("noneffective.a", "poll.b", "user"):
+    assert count_of(thread, "noneffective.a") == count_of(thread, "poll.b") == n
+    for state, least in zip(TOGGLED, shortest, strict=True):
+        assert_at_least(thread, state, n * least)
+    for part, after in itertools.pairwise(parts):  # what is stolen at its end may be found in the next one only
+        if not (part.threads and after.threads):
+            continue
+        regions = count_of(only(part), "poll.b") - 1  # from the first to the last: so many whole ones of each
+        for state, least in zip(TOGGLED, shortest, strict=True):
             others = disturbed(only(part)) + disturbed(only(after))
-            assert time_in(only(part), state) < 0.6 * own_time(only(part)) + others, state
+            assert time_in(only(part), state) >= regions * least - others, state
 
 
 def test_regions_are_counted_one_by_one(compile_c: Compile) -> None:
-    ledger, (n,) = measure(compile_c("toggle"), "200")
+    ledger, (n, *_) = measure(compile_c("toggle"), "200")
     assert count_of(only(ledger), "poll.b") == int(n)
 
 
@@ -138,23 +159,24 @@ def test_regions_of_a_program_that_was_there_before_are_found(compile_c: Compile
         whole, _ = measure_intervals(0.1, selection=Selection(pids=(pid,)), duration=0.6)
     for found in (ledger, whole):
         thread = only(found)
-        a, b, plain = (time_in(thread, s) for s in ("noneffective.a", "poll.b", "user"))
-        assert min(a, b) > 0.1 * (a + b + plain)
+        assert all(time_in(thread, state) > 0 for state in TOGGLED)
+        assert count_of(thread, "noneffective.a") > 0
+        assert abs(count_of(thread, "noneffective.a") - count_of(thread, "poll.b")) <= 1, "b follows each a"
 
 
 def test_regions_in_a_pid_namespace_of_its_own(compile_c: Compile) -> None:
     unshare = ["unshare", "--pid", "--fork", "--mount-proc"]
     if subprocess.run([*unshare, "true"], capture_output=True).returncode:
         pytest.skip("needs unshare and permission to make a pid namespace")
-    ledger, (n,) = measure(*unshare, compile_c("toggle"), "100")
+    ledger, (n, *_) = measure(*unshare, compile_c("toggle"), "100")
     assert count_of(only(ledger, "toggle"), "poll.b") == int(n)
 
 
 def test_regions_of_python() -> None:
     ledger, _ = measure(*script("marked_python"))
     thread = min(ledger.threads, key=lambda t: t.birth)
-    agrees(thread, "noneffective.parse", 150_000_000)
-    agrees(thread, "poll.queue", 100_000_000)
+    assert_at_least(thread, "noneffective.parse", 150_000_000)
+    assert_at_least(thread, "poll.queue", 100_000_000)
     assert count_of(thread, "noneffective.parse") == count_of(thread, "poll.queue") == 5
 
 

@@ -16,6 +16,7 @@ from headway.linux.sources.ebpf import programs
 from headway.model import Behind, Cause, Thread
 
 from .measuring import measure, measure_intervals, only, python
+from .recorded import Recorded, Row, record
 
 pytestmark = [pytest.mark.root, pytest.mark.kernel]
 
@@ -61,10 +62,14 @@ def test_what_a_thread_waits_for_in_vain_is_named_though_the_wait_never_ends(com
 
 def test_a_condition_variable_is_one_thing_whichever_of_its_words_is_waited_for(compile_c: Compile) -> None:
     ledger, _ = measure(compile_c("why_cond"), options=WHY)
+    waited = only(ledger, "waiter").states["wait.futex"]
     objects = behind(only(ledger, "waiter"), "wait.futex", Behind.OBJECT)
+    assert "why_cond: cond" in objects
     assert set(objects) <= {"why_cond: cond", "why_cond: lock"}
-    assert objects["why_cond: cond"].count > 30
-    assert behind(only(ledger, "waiter"), "wait.futex", Behind.WAKER)["signaller"].count > 30
+    (signaller,) = behind(only(ledger, "waiter"), "wait.futex", Behind.WAKER).values()
+    assert signaller.name == "signaller"
+    assert sum(cause.time for cause in objects.values()) == signaller.time == waited.time
+    assert sum(cause.count for cause in objects.values()) == signaller.count == waited.count
 
 
 @pytest.mark.parametrize(
@@ -121,26 +126,50 @@ def test_a_sleep_is_ended_by_the_timers_interrupt(compile_c: Compile) -> None:
     (thread,) = ledger.threads
     wakers = behind(thread, "wait.sleep", Behind.WAKER)
     assert set(wakers) <= {"irq.timer", "softirq.hrtimer", "softirq.timer"}
-    slept = thread.states["wait.sleep"].time
-    assert 0.7 * slept < sum(cause.time for cause in wakers.values()) <= slept
+    slept = thread.states["wait.sleep"]
+    assert 0 < sum(cause.time for cause in wakers.values()) <= slept.time
+    assert 0 < sum(cause.count for cause in wakers.values()) <= (slept.count or 0)
 
 
-def test_of_two_busy_threads_on_one_processor_each_names_the_other(compile_c: Compile) -> None:
-    ledger, _ = measure(compile_c("why_busy"), options=WHY)
-    first, second = only(ledger, "first"), only(ledger, "second")
-    for one, other in ((first, second), (second, first)):
-        holders = [cause for cause in one.causes if cause.behind is Behind.HOLDER]
-        assert other.tid in {cause.tid for cause in holders}
-        assert one.tid not in {cause.tid for cause in holders}
-        told, ready = sum(cause.time for cause in holders), one.states["ready"].time
-        assert told <= ready
-        assert told > 0.8 * ready
+def periods(recorded: Recorded, thread: int) -> list[tuple[int, int]]:
+    """From when to when the thread had a processor."""
+    found: list[tuple[int, int]] = []
+    for row in sorted((r for r in recorded.rows() if r.thread == thread and r.cpu >= 0 and r.duration), key=by_time):
+        if found and found[-1][1] == row.time:
+            found[-1] = found[-1][0], row.end
+        else:
+            found.append((row.time, row.end))
+    return found
+
+
+def by_time(row: Row) -> int:
+    return row.time
+
+
+def test_of_two_busy_threads_on_one_processor_each_names_the_other_for_the_time_that_it_ran(
+    compile_c: Compile,
+) -> None:
+    recorded = record(compile_c("why_busy"), options=WHY)
+    numbers = {seen.name: number for number, seen in recorded.threads.items()}
+    for name, another in (("first", "second"), ("second", "first")):
+        one, other = only(recorded.ledger, name), only(recorded.ledger, another)
+        holders = {cause.tid: cause for cause in one.causes if cause.behind is Behind.HOLDER}
+        assert one.tid not in holders
+        assert sum(cause.time for cause in holders.values()) <= one.states["ready"].time
+        whole = last = 0  # of many that had it, the first are forgotten; the last never
+        for row in (r for r in recorded.rows() if r.thread == numbers[name] and r.state == "ready" and r.duration):
+            for start, end in periods(recorded, numbers[another]):
+                had = max(0, min(end, row.end) - max(start, row.time))
+                whole += had
+                last += had if end == row.end else 0
+        assert 0 < last <= holders[other.tid].time <= whole
 
 
 def test_of_a_thread_that_stays_on_one_processor_it_is_known_who_had_it_be_it_nobody(compile_c: Compile) -> None:
     (thread,) = measure(compile_c("why_naps"), options=WHY)[0].threads
-    ready = thread.states["ready"].time
-    assert 0.6 * ready < sum(cause.time for cause in thread.causes if cause.behind is Behind.HOLDER) <= ready
+    holders = [cause for cause in thread.causes if cause.behind is Behind.HOLDER]
+    assert sum(cause.time for cause in holders) <= thread.states["ready"].time
+    assert sum(cause.count for cause in holders) >= (thread.states["ready"].count or 0) > 0, "at least the last, always"
 
 
 @pytest.mark.skipif(sysconfig.get_config_var("Py_GIL_DISABLED") == 1, reason="this Python has no GIL")
@@ -151,20 +180,22 @@ def test_waiting_for_the_gil_is_told_from_waiting_for_other_locks(monkeypatch: p
         gil = thread.states["wait.gil"]
         assert behind(thread, "wait.gil", Behind.OBJECT)["Python's GIL"].time == gil.time
         assert sum(c.time for c in behind(thread, "wait.gil", Behind.WAKER).values()) <= gil.time
-        assert gil.time > thread.states.get("wait.futex", type(gil)()).time
     _, thread = sorted(measure(*script("lock_contention"), options=WHY)[0].threads, key=lambda t: t.birth)
-    (lock,) = (cause for cause in thread.causes if cause.time > 400_000_000 and cause.behind is Behind.OBJECT)
-    assert lock.state == "wait.futex"
-    assert "GIL" not in lock.name
+    locks = behind(thread, "wait.futex", Behind.OBJECT)
+    assert locks
+    assert not any("GIL" in name for name in locks)
+    assert {cause.name for cause in thread.causes if cause.state == "wait.gil" and cause.behind is Behind.OBJECT} <= {
+        "Python's GIL"
+    }
 
 
 def test_causes_for_which_there_is_no_room_are_counted(compile_c: Compile, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "CAUSES", 256)
     ledger, _ = measure(compile_c("why_addresses"), "3000", options=WHY, allowed=[NO_ROOM])
-    assert ledger.losses["causes_without_room"] > 2_000
     (thread,) = ledger.threads
     told = sum(c.count for c in thread.causes if c.behind is Behind.OBJECT and c.state == "wait.futex")
-    assert 0 < told < 3_000
+    assert 0 < told <= 256
+    assert ledger.losses["causes_without_room"] >= (thread.states["wait.futex"].count or 0) - told > 0
 
 
 def test_a_lock_of_a_process_that_has_ended_unseen_shows_its_address(

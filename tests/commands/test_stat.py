@@ -458,7 +458,7 @@ def test_a_duration_shorter_than_the_command_and_an_interval_longer(source: str,
     done = run("--source", source, "--json", "-o", report, "-d", "0.2", "--", "sh", "-c", script)
     assert done.returncode == 6
     (document,) = checked(report)
-    assert document["window"]["duration"] < 2_900_000_000
+    assert document["window"]["duration"] >= 200_000_000
     assert all(thread["end"] is None for thread in document["threads"] if thread["name"] == "sh")
     done = run("--source", source, "--json", "-o", report, "-I", "60000", "--", "sh", "-c", "exit 6")
     assert done.returncode == 6

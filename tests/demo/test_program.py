@@ -12,17 +12,17 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.linux.measuring import PATIENT, rows_broken
 
 from headway.demo import OwnFigures, Truth, program
 from headway.errors import HeadwayError
+from headway.linux.options import Selection
 from headway.model import Kind, kind_of, violations
-from headway.session.measure import observe_command
+from headway.session.measure import observe
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.alone]
 
 NAMES = ["compute", "memory", "syscalls", "lock", "holder", "sleeper", "dodger", "disk", "poller", "marked"]
-LEEWAY = 0.2e9
-"""Nanoseconds: a second on a busy machine is no better than this."""
 
 
 def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -47,60 +47,58 @@ def test_every_thread_works_and_has_its_own_id(truth: Truth) -> None:
     ids = {thread.tid for thread in truth.threads}
     assert len(ids) == len(NAMES)
     assert truth.pid not in ids
-    assert 0.9e9 < truth.elapsed_ns < 60e9
+    assert truth.elapsed_ns >= 1_000_000_000
     assert not truth.interrupted
 
 
 def test_no_part_of_a_thread_is_larger_than_the_whole(truth: Truth) -> None:
     for name, figures in worked(truth).items():
-        assert 0 < figures.cpu_ns <= figures.elapsed_ns + LEEWAY, name
+        assert figures.cpu_ns > 0, name
         assert (figures.user_ns or 0) + (figures.kernel_ns or 0) <= figures.cpu_ns, name
         assert 0 <= (figures.lock_ns or 0) <= (figures.wait_ns or figures.elapsed_ns), name
         assert (figures.wait_ns or 0) + (figures.ready_ns or 0) <= figures.elapsed_ns, name
-        assert (figures.away_ns or 0) + figures.cpu_ns <= figures.elapsed_ns + LEEWAY, name
+        assert (figures.away_ns or 0) <= figures.elapsed_ns, name
 
 
 @pytest.mark.parametrize("name", ["compute", "memory"])
-def test_a_thread_that_never_waits_accounts_for_all_of_its_time(truth: Truth, name: str) -> None:
+def test_a_thread_that_never_waits_is_in_user_code_or_ready(truth: Truth, name: str) -> None:
     figures = worked(truth)[name]
     assert figures.user_ns is not None
     assert figures.ready_ns is not None
-    assert figures.user_ns + figures.ready_ns == pytest.approx(figures.elapsed_ns, rel=0.05)
+    assert 0 < figures.user_ns <= figures.cpu_ns
+    assert figures.ready_ns == 0 or figures.user_ns + figures.ready_ns <= figures.elapsed_ns
 
 
-def test_memory_is_slower_than_a_cache_and_larger(truth: Truth) -> None:
+def test_the_time_of_an_access_to_memory_is_the_time_by_the_number_of_accesses(truth: Truth) -> None:
     figures = worked(truth)["memory"]
     assert figures.access_ns is not None
     assert figures.user_ns is not None
     assert figures.accesses
-    assert figures.access_ns == pytest.approx(figures.user_ns / figures.accesses, rel=0.01)
-    assert figures.access_ns > 2
+    assert figures.access_ns == pytest.approx(figures.user_ns / figures.accesses, abs=0.0051, rel=0)  # two decimals
     assert figures.buffer_bytes
 
 
-def test_waiters_wait_most_of_the_time(truth: Truth) -> None:
+def test_waiters_wait_as_long_as_they_ask_for(truth: Truth) -> None:
     threads = worked(truth)
-    for name in ("lock", "holder", "sleeper"):
-        figures = threads[name]
-        assert (figures.wait_ns or 0) + (figures.ready_ns or 0) > 0.5 * figures.elapsed_ns, name
-    assert (threads["lock"].lock_ns or 0) <= (threads["holder"].held_ns or 0) + LEEWAY
+    sleeper, holder, lock = (threads[name] for name in ("sleeper", "holder", "lock"))
+    assert sleeper.calls
+    assert sleeper.wait_ns == sleeper.calls * 5_000_000
+    assert holder.wait_ns
+    assert holder.wait_ns % 10_000_000 == 0, "9 ms with the mutex and 1 ms without"
+    assert holder.held_ns is not None
+    assert 9 * holder.wait_ns // 10 <= holder.held_ns <= holder.elapsed_ns
+    assert lock.locks
+    assert lock.wait_ns == (lock.lock_ns or 0) + lock.locks * 1_000_000
 
 
-def test_dodger_uses_user_and_kernel_time_alike(truth: Truth) -> None:
-    # Beside six others that are busy it has few bursts, and a pause that is not said to be stolen may hit one of them.
-    for _ in range(5):
-        figures = worked(truth)["dodger"]
-        if 0.3 < (figures.user_ns or 0) / max(figures.cpu_ns, 1) < 0.7:
-            break
-        truth = Truth.parse(run("--seconds", "1", "--only", "dodger").stdout)
+def test_dodger_has_user_and_kernel_time_in_its_bursts(truth: Truth) -> None:
+    figures = worked(truth)["dodger"]
+    assert figures.bursts
     assert figures.user_ns
     assert figures.kernel_ns
-    assert figures.bursts
-    assert 0.3 < figures.user_ns / (figures.user_ns + figures.kernel_ns) < 0.7
-    assert figures.user_ns + figures.kernel_ns > 0.9 * figures.cpu_ns
+    assert figures.user_ns + figures.kernel_ns <= figures.cpu_ns
     assert figures.tick_user_ns is not None
     assert figures.tick_kernel_ns is not None
-    assert figures.tick_user_ns + figures.tick_kernel_ns <= figures.cpu_ns + 1e7
 
 
 def test_poller_knows_what_of_its_time_is_polling(truth: Truth) -> None:
@@ -113,12 +111,12 @@ def test_poller_knows_what_of_its_time_is_polling(truth: Truth) -> None:
     assert figures.checks > figures.found, "each row is of many checks that find nothing, and one that does"
 
 
-def test_marked_accounts_for_all_of_its_time_by_its_marks(truth: Truth) -> None:
+def test_marked_knows_the_parts_of_its_time_by_its_marks(truth: Truth) -> None:
     figures = worked(truth)["marked"]
     assert figures.user_ns
     assert figures.parse_ns
     assert figures.poll_ns
-    assert 0.7 * figures.cpu_ns < figures.user_ns + figures.parse_ns + figures.poll_ns <= figures.cpu_ns
+    assert figures.user_ns + figures.parse_ns + figures.poll_ns <= figures.cpu_ns
     assert figures.regions
     assert figures.regions % 2 == 0, "it parses and spins alike"
 
@@ -127,10 +125,11 @@ def test_marked_accounts_for_all_of_its_time_by_its_marks(truth: Truth) -> None:
 def test_what_poller_and_marked_did_is_seen_as_often_as_they_did_it() -> None:
     with tempfile.TemporaryFile() as output:
         command = [str(program()), "--seconds", "1", "--only", "poller,marked"]
-        ledger, status = observe_command(command, prefer="bpf", stdout=output.fileno())
+        done = observe(Selection(), command, options=PATIENT, prefer="bpf", stdout=output.fileno())
         output.seek(0)
         truth = Truth.parse(output.read().decode())
-    assert status == 0
+    ledger = done.ledger
+    assert done.exit_status == 0
     assert violations(ledger) == []
     poller, marked = (worked(truth)[name] for name in ("poller", "marked"))
     states = {thread.name: thread.states for thread in ledger.threads}
@@ -138,10 +137,12 @@ def test_what_poller_and_marked_did_is_seen_as_often_as_they_did_it() -> None:
     assert inside[0] == inside[1]
     assert sum(n or 0 for n in inside) == marked.regions
     (polling,) = (cell for state, cell in states["poller"].items() if kind_of(state) is Kind.POLL)
-    # A check that a preemption leaves alone between two gaps is no polling.
-    assert polling.count == pytest.approx(poller.checks, rel=0.01)
+    assert poller.checks
+    assert poller.found
+    (thread,) = (thread for thread in ledger.threads if thread.name == "poller")
+    assert poller.checks - poller.found - rows_broken(thread) <= (polling.count or 0) <= poller.checks
     fruitful = sum(cell.count or 0 for state, cell in states["poller"].items() if state.startswith("kernel.epoll_"))
-    assert fruitful >= (poller.found or 0)
+    assert fruitful >= poller.found
 
 
 def test_threads_have_their_names_while_they_run() -> None:
@@ -160,7 +161,7 @@ def test_threads_have_their_names_while_they_run() -> None:
         truth = Truth.parse(process.stdout.read().decode())
     assert process.returncode == 0
     assert truth.interrupted
-    assert truth.elapsed_ns < 20e9
+    assert truth.elapsed_ns < 30_000_000_000, "the signal ends it"
     assert [thread.name for thread in truth.threads] == ["lock", "holder", "sleeper"]
 
 
@@ -184,7 +185,9 @@ def test_system_calls_are_counted() -> None:
     truth = Truth.parse(run("--seconds", "0.2", "--only", "syscalls").stdout)
     (figures,) = worked(truth).values()
     assert figures.calls
-    assert figures.call_ns == pytest.approx(figures.cpu_ns / figures.calls, rel=0.05)
+    assert figures.calls % 256 == 0, "it calls in loops of 256"
+    assert figures.call_ns
+    assert (figures.call_ns - 0.051) * figures.calls <= figures.cpu_ns, "the figure has one decimal"
 
 
 def test_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

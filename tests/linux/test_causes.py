@@ -51,7 +51,7 @@ def test_what_a_thread_waits_for_in_vain_is_named_though_the_wait_never_ends(com
             _, intervals = measure_intervals(0.1, options=WHY, selection=chosen, duration=1)
         finally:
             process.kill()
-    assert len(intervals) >= 3
+    assert len(intervals) > 1
     for ledger in (whole, *intervals):
         for thread in ledger.threads:
             lock = "why_deadlock: first" if thread.name == "other" else "why_deadlock: second"

@@ -248,14 +248,17 @@ def test_what_was_opened_on_each_processor_says_how_long_it_counted() -> None:
     chosen = plan(["page-faults,context-switches"])
     cpus = processors.online()
     opened = chosen.open(cpus)
+    began = time.monotonic_ns()
     try:
         time.sleep(0.02)
+        passed = time.monotonic_ns() - began
         counted = chosen.counted_on(opened)
     finally:
         close_all(fd for fds in opened.values() for fd in fds)
     assert list(counted) == list(chosen.names)
     assert counted["page-faults"].whole
-    assert counted["page-faults"].enabled >= len(cpus) * 15_000_000
+    # NTP corrects the clock of the test by 500 ppm at most, and not that of the counters.
+    assert counted["page-faults"].enabled >= len(cpus) * passed * 0.999
 
 
 # ---- how good it is --------------------------------------------------------------------------------------------------

@@ -126,7 +126,7 @@ def test_intervals_add_up(program: Path) -> None:
     events = counting("page-faults", "cpu-clock")
     elapsed = Elapsed()
     whole, parts = measure_intervals(0.02, program, "slowly", "100", options=events)
-    assert len(parts) > 2
+    assert len(parts) > 1
     for part in parts:
         for thread in part.threads:
             growing(thread, "page-faults")

@@ -41,17 +41,21 @@ def test_a_counter_that_took_turns_is_scaled_and_one_that_never_ran_says_nothing
 def test_a_software_event_of_this_thread_is_counted() -> None:
     fd = open_counter(replace(EventFinder().find("task-clock"), exclude_kernel=True), pid=0)
     try:
+        began = time.monotonic_ns()
         before = read_counter(fd)
         end = time.thread_time_ns() + 5_000_000
         while time.thread_time_ns() < end:
             pass
         after = read_counter(fd)
+        most = 1.001 * (
+            time.monotonic_ns() - began
+        )  # NTP corrects this clock by 500 ppm at most, not that of the event
     finally:
         os.close(fd)
     assert before is not None
     assert after is not None
-    assert after.value - before.value >= 4_000_000
-    assert after.enabled - before.enabled >= 4_000_000
+    assert 0 < after.value - before.value <= most
+    assert 0 < after.enabled - before.enabled <= most
 
 
 @pytest.mark.root

@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from tests.compiling import script
 
 import headway
 from headway.commands import _COMMANDS
@@ -31,23 +32,6 @@ PACKAGE = ROOT / "src" / "headway"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 FOR_DEVELOPERS = {"docs", "test"}
 """Extras that no command needs."""
-
-# What every test of a command runs in its process first: imports fail of what these packages have, as if they were not
-# installed.
-BLOCKED = """
-import sys
-
-class Blocked:
-    def __init__(self, names):
-        self.names = names
-
-    def find_spec(self, name, path=None, target=None):
-        if any(name == one or name.startswith(one + ".") for one in self.names):
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-sys.meta_path.insert(0, Blocked(sys.argv.pop(1).split(",")))
-"""
-COMMAND = BLOCKED + "from headway.commands import main\nmain()"
 
 EXAMPLES = ROOT / "examples"
 BASE = {
@@ -286,7 +270,7 @@ def run(tmp_path: Path) -> Run:
     def run(blocked: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         words = [word.replace("{tmp}", str(tmp_path)) for word in arguments]
         return subprocess.run(
-            [sys.executable, "-c", COMMAND, blocked, *words],
+            script("without_modules", blocked, *words),
             cwd=tmp_path,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -366,40 +350,27 @@ def test_help_lists_every_command_without_any_extra(run: Run, beyond_base: str) 
 # --- from Python ------------------------------------------------------------------------------------------------------
 
 
-def python(blocked: str, program: str) -> subprocess.CompletedProcess[str]:
-    """Run a program with modules blocked."""
-    return subprocess.run(
-        [sys.executable, "-c", BLOCKED + program, blocked], capture_output=True, text=True, timeout=120, check=False
-    )
+def python(blocked: str, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a program of ``tests/programs/`` with modules blocked."""
+    words = script("without_modules", blocked, "--run", *script(program, *arguments)[1:])
+    return subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
 
 
 def test_from_python_the_base_install_measures_marks_and_simulates(beyond_base: str) -> None:
-    program = f"""
-import os, headway, headway.extras
-with headway.noneffective("parse"), headway.poll("ring"):
-    pass
-with headway.observe(pid=os.getpid()) as seen:
-    assert seen.read().threads
-assert headway.Machine(cores=1).run({str(EXAMPLES / "crc32.elf")!r}).exit_status == 0
-try:
-    headway.open
-except headway.extras.MissingExtraError as error:
-    print(error)
-"""
-    done = python(beyond_base, program)
+    done = python(beyond_base, "base_from_python", str(EXAMPLES / "crc32.elf"))
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{MissingExtraError('recording', EXTRAS['recording'].packages)}\n"
 
 
 def test_an_import_from_the_package_fails_with_the_same_words(beyond_base: str) -> None:
-    done = python(beyond_base, "from headway import open")
+    done = python(beyond_base, "import_open")
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].endswith(install_line("recording"))
     assert "\nModuleNotFoundError" not in done.stderr
 
 
 def test_importing_the_package_loads_none_of_its_code() -> None:
-    done = python("nothing", "import headway; print([m for m in sys.modules if m.startswith('headway')])")
+    done = python("nothing", "import_headway")
     assert done.stdout == "['headway']\n"
     assert headway.__version__
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.compiling import PROGRAMS
 
 from headway.linux.options import Selection
 from headway.model import Kind, Ledger, Thread, add_states, violations
@@ -228,31 +229,20 @@ def _until_it_answers(port: int) -> None:
             time.sleep(0.05)
 
 
-SOURCE = """
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#define F(n) int f##n(int x) { char b[64]; snprintf(b, sizeof b, "%%d", x + n); return atoi(b) ^ n; }
-%s
-"""
-
-
-def a_project(folder: Path, files: int) -> None:
-    """Some C files and a makefile."""
-    for i in range(files):
-        body = "\n".join(f"F({1000 * i + n})" for n in range(120))
-        (folder / f"part{i}.c").write_text(SOURCE % body)
-    (folder / "main.c").write_text("int f0(int);\nint main(void) { return f0(3) != 3; }\n")
-    objects = " ".join(["main.o", *(f"part{i}.o" for i in range(files))])
-    (folder / "Makefile").write_text(
-        f"CFLAGS = -O2\nprogram: {objects}\n\tgcc -o $@ $^\n%.o: %.c\n\tgcc $(CFLAGS) -c $<\n"
+def copy_project(folder: Path, parts: int) -> None:
+    """Copy a project with so many of its parts."""
+    shutil.copytree(
+        PROGRAMS / "project",
+        folder,
+        dirs_exist_ok=True,
+        ignore=lambda _, names: [n for n in names if n.startswith("part") and n[4].isdigit() and int(n[4]) >= parts],
     )
 
 
 @each_source
 def test_a_compiler(source: str, tmp_path: Path) -> None:
     needs("gcc")
-    a_project(tmp_path, 1)
+    copy_project(tmp_path, 1)
     observation = measure(source, "gcc", "-O2", "-o", tmp_path / "program", *tmp_path.glob("*.c"))
     assert observation.exit_status == 0
     assert subprocess.run([tmp_path / "program"]).returncode == 0
@@ -273,7 +263,7 @@ def test_a_compiler(source: str, tmp_path: Path) -> None:
 def test_a_build_of_many_processes(source: str, tmp_path: Path) -> None:
     needs("gcc", "make")
     files = 6
-    a_project(tmp_path, files)
+    copy_project(tmp_path, files)
     observation = measure(source, "make", "-C", tmp_path, "-j2", "-s")
     assert observation.exit_status == 0
     assert subprocess.run([tmp_path / "program"]).returncode == 0

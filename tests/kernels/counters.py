@@ -24,22 +24,8 @@ from headway.model import Ledger, Quality, Thread, violations
 from headway.model.ledger import add_states
 
 from ..linux.measuring import measure, measure_intervals
-from .guest import SkipError, say
+from .guest import PROGRAMS, SkipError, say
 
-LOOP = """
-#include <stdlib.h>
-#include <unistd.h>
-int main(int argc, char **argv) {
-    unsigned long n = strtoul(argv[1], 0, 10), calls = argc > 2 ? strtoul(argv[2], 0, 10) : 1;
-    for (unsigned long i = 0; i < calls; i++) {
-        unsigned long left = n / calls;
-        __asm__ volatile("1: subs %0, %0, #1\\n\\tb.ne 1b" : "+r"(left) : : "cc");
-        getppid();
-    }
-    return 0;
-}
-"""
-"""Runs 2 instructions n times, with system calls in between."""
 NEAR = 0.02
 """How far figures that have to agree may be apart: clock and counters are not read at the same moment."""
 STARTING = 20_000_000
@@ -51,8 +37,7 @@ def loop() -> Path:
     if platform.machine() != "aarch64":
         raise SkipError("the loop is written for arm64")
     if not Path("loop").exists():
-        Path("loop.c").write_text(LOOP)
-        subprocess.run(["gcc", "-O1", "-o", "loop", "loop.c"], check=True)
+        subprocess.run(["gcc", "-O1", "-o", "loop", PROGRAMS / "known_instructions.c"], check=True)
     return Path("loop").absolute()
 
 

@@ -34,28 +34,9 @@ from ..linux.measuring import check, measure, measure_intervals
 CPU = Path("/sys/devices/system/cpu")
 IN_NAMESPACE = "--in-a-namespace"
 
-THREADS = """
-import hashlib, queue, threading, time
-q = queue.Queue(4)
-def produce():
-    for _ in range(25):
-        q.put(hashlib.sha256(b"x" * 20000).hexdigest())
-        time.sleep(0.001)
-def consume():
-    for _ in range(100):
-        q.get()
-threads = [threading.Thread(target=produce) for _ in range(4)] + [threading.Thread(target=consume)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-"""
+PROGRAMS = Path(__file__).parents[1] / "programs"
 STORM = "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do /bin/true & (/bin/true; /bin/true); done; wait"
 BUSY = "for i in 1 2 3; do (j=0; while [ $j -lt 40000 ]; do j=$((j+1)); done) & done; wait"
-SOURCE = """#include <stdio.h>
-#include <stdlib.h>
-int main(void) { for (int i = 0; i < 10; i++) printf("%d", rand()); return 0; }
-"""
 
 
 class SkipError(Exception):
@@ -133,8 +114,7 @@ def all_ended(ledger: Ledger) -> None:
 def compiler() -> Ledger:
     if shutil.which("gcc") is None:
         raise SkipError("gcc is not installed")
-    Path("a.c").write_text(SOURCE)
-    ledger, _ = measure("gcc", "-O2", "a.c", "-o", "a")
+    ledger, _ = measure("gcc", "-O2", PROGRAMS / "to_compile.c", "-o", "a")
     assert Path("a").exists()
     assert len(ledger.threads) >= 4, "gcc, cc1, as and the linker are processes of their own"
     all_ended(ledger)
@@ -142,7 +122,7 @@ def compiler() -> Ledger:
 
 
 def python_threads() -> Ledger:
-    ledger, _ = measure(sys.executable, "-c", THREADS)
+    ledger, _ = measure(sys.executable, PROGRAMS / "producers.py")
     assert len(ledger.threads) == 6
     all_ended(ledger)
     return ledger
@@ -172,7 +152,7 @@ def exit_status() -> Ledger:
 
 
 def everything() -> Ledger:
-    ledger, _ = measure(sys.executable, "-c", THREADS, selection=Selection(everything=True))
+    ledger, _ = measure(sys.executable, PROGRAMS / "producers.py", selection=Selection(everything=True))
     return ledger
 
 

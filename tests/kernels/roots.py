@@ -18,6 +18,7 @@ from .images import CACHE, Packages, UnavailableError
 
 __all__ = ["PACKAGES", "Root", "make"]
 
+PROGRAMS = Path(__file__).parents[1] / "programs"
 PACKAGES = (
     *("base-files", "bash", "busybox-static", "coreutils", "dash", "findutils", "grep", "hostname", "iproute2"),
     *("kmod", "libc-bin", "mount", "procps", "sed", "util-linux"),  # what virtme-ng's init calls
@@ -34,14 +35,6 @@ FILES = {
 """What the packages' scripts would have written, as far as it is needed."""
 COMPAT = {"arm64": "arm-linux-musleabihf", "amd64": "x86-linux-musl"}
 """The triplet of the 32-bit programs that the kernel runs too; one is put at ``/opt/compat``."""
-COMPAT_SOURCE = """#include <time.h>
-#include <unistd.h>
-int main(void) {
-    struct timespec t = {0, 200000000};
-    nanosleep(&t, 0);
-    return write(1, "1\\n", 2) != 2;
-}
-"""
 BUSYBOX = ("usr/sbin/poweroff", "usr/sbin/reboot")
 """Programs of a service manager's that the init calls, and that busybox has."""
 
@@ -69,7 +62,7 @@ def make(wheel: Path | None, suite: str = "trixie", architecture: str = "arm64",
     compat = path / "opt/compat"
     if not compat.exists():
         with suppress(UnavailableError):  # what needs it is then skipped in the guest, and says so
-            _compile(COMPAT_SOURCE, COMPAT[architecture], compat)
+            _compile(PROGRAMS / "compat.c", COMPAT[architecture], compat)
     python = (path / "usr/bin/python3").readlink().name
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()[:16]
     site = path / "opt" / f"headway-{digest}"
@@ -102,10 +95,10 @@ def _system(suite: str, architecture: str, cache: Path) -> Path:
     return path
 
 
-def _compile(source: str, triplet: str, program: Path) -> None:
+def _compile(source: Path, triplet: str, program: Path) -> None:
     """Build a static program with the ``ziglang`` wheel's compiler, which the project is built with."""
-    command = [sys.executable, "-m", "ziglang", "cc", "-target", triplet, "-static", "-x", "c", "-", "-o", str(program)]
-    done = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "ziglang", "cc", "-target", triplet, "-static", str(source), "-o", str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
         raise UnavailableError(f"a program for {triplet} cannot be compiled: {said[-1]}")

@@ -8,34 +8,17 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests import compiling
 
 from headway.errors import HeadwayError
 from headway.linux.bpf.libbpf import Library, Object
 
-from .bpf_building import build_text
+from .bpf_building import build
 from .bpf_objects import LD_IMM64, SLOT, BpfObject, Function, Instruction, Map, Place, decode
 from .bpf_reach import states
 from .bpf_uses import features_of
 
-SOURCE = """
-struct { UINT(type, MAP_ARRAY); UINT(map_flags, F_MMAPABLE); UINT(max_entries, 1); TYPE(key, u32); TYPE(value, u64); }
-	numbers SEC(".maps");
-struct { UINT(type, MAP_RINGBUF); UINT(max_entries, 4096); } ring SEC(".maps");
-const volatile struct { u8 first; u32 second; u64 third; } settings SEC(".rodata.settings");
-u64 sum;
-
-NOINLINE u64 inner(u64 n) { sum += n; return sum; }
-__attribute__((noinline)) u64 outer(u64 n, void *where) { return inner(n + 1) + !where; }
-static long (*const repeat)(u32, void *, void *, u64) = (void *)181;
-static int body(u32 i, void *context) { sum += i; return 0; }
-NOINLINE u64 lonely(u64 n) { return n * sum; }
-__attribute__((noinline)) u64 not_called(u64 n) { return lonely(n); }
-
-SEC("tp_btf/sched_switch") int at_switch(u64 *ctx) { return outer(ctx[0], NULL) > 5; }
-SEC("perf_event") int at_event(void *ctx) { u32 k = 0; repeat(3,body,0,0); return !bpf_map_lookup_elem(&numbers, &k); }
-SEC("perf_event") int at_other_event(void *ctx) { return settings.second; }
-SEC("iter/task") int at_task(struct bpf_iter__task *ctx) { return !ctx->task; }
-"""
+SOURCE = compiling.PROGRAMS / "objects.bpf.c"
 PROGRAMS = {
     "at_switch": ("tp_btf/sched_switch", {"outer", "inner"}),
     "at_event": ("perf_event", {"body"}),
@@ -51,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def made(folder: Path) -> BpfObject:
-    return build_text(SOURCE, folder)
+    return build(SOURCE, folder, "x86_64")
 
 
 def test_programs_and_the_functions_that_they_call_are_found(made: BpfObject) -> None:
@@ -80,7 +63,7 @@ def test_libbpf_finds_the_same_programs(made: BpfObject, folder: Path) -> None:
         library = Library()
     except HeadwayError as error:
         pytest.skip(str(error))
-    with Object(library, (folder / "made.bpf.x86_64.o").read_bytes()) as opened:
+    with Object(library, (folder / "objects.bpf.x86_64.o").read_bytes()) as opened:
         assert {name: each.section for name, each in opened.programs.items()} == {
             name: section for name, (section, _) in PROGRAMS.items()
         }
@@ -102,11 +85,11 @@ def test_maps_data_and_settings_are_found(made: BpfObject) -> None:
 
 
 def test_each_line_is_found(made: BpfObject, folder: Path) -> None:
-    lines = (folder / "made.bpf.c").read_text().splitlines()
+    lines = SOURCE.read_text().splitlines()
     for name in PROGRAMS:
         place = made.programs[name].place
         file, _, number = made.line(place).partition(":")
-        assert file == "made.bpf.c"
+        assert file == SOURCE.name
         assert f"int {name}(" in lines[int(number) - 1]
 
 

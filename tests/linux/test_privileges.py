@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
-import textwrap
 from typing import Any
 
 import pytest
+from tests.compiling import script
 
 from headway.errors import HeadwayError
 from headway.linux.privileges import LinuxCapability, permitted, user_named, without
@@ -20,16 +19,9 @@ pytestmark = pytest.mark.kernel
 root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: others have nothing to give up")
 
 
-def alone(code: str) -> dict[str, Any]:
-    """What a process that runs this says: the expression in its last line."""
-    *before, last = textwrap.dedent(code).strip().split("\n")
-    lines = [
-        "import json, os",
-        "from headway.linux.privileges import *",
-        "from headway.linux.procfs.status import status",
-    ]
-    words = [sys.executable, "-c", "\n".join([*lines, *before, f"print(json.dumps({last}))"])]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
+def alone(how: str) -> dict[str, Any]:
+    """What a process says that gives up privileges so: a function of ``give_up.py``."""
+    done = subprocess.run(script("give_up", how), capture_output=True, text=True, check=True)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
@@ -52,12 +44,7 @@ def test_what_is_not_in_effect_meanwhile_is_again_afterwards() -> None:
 
 @root
 def test_only_what_is_kept_is_left_and_for_another_user() -> None:
-    found = alone(
-        """
-        left = give_up(user_named("nobody"), [LinuxCapability.KILL, LinuxCapability.PERFMON])
-        dict(status("/proc/self"), left=sorted(left))
-        """
-    )
+    found = alone("keep_some")
     assert found["left"] == [LinuxCapability.KILL.value, LinuxCapability.PERFMON.value]
     mask = 1 << LinuxCapability.KILL | 1 << LinuxCapability.PERFMON
     assert int(found["CapPrm"], 16) == int(found["CapEff"], 16) == mask
@@ -69,29 +56,12 @@ def test_only_what_is_kept_is_left_and_for_another_user() -> None:
 
 @root
 def test_there_is_no_way_back() -> None:
-    found = alone(
-        """
-        give_up(user_named("nobody"))
-        tried = []
-        for call in (lambda: os.setuid(0), lambda: os.setgroups([0]), lambda: open("/etc/shadow")):
-            try:
-                call()
-            except PermissionError:
-                tried.append("refused")
-        {"tried": tried, "su": os.system("id -u > /dev/null; test $(id -u) != 0"), "permitted": list(permitted())}
-        """
-    )
+    found = alone("come_back")
     assert found == {"tried": ["refused"] * 3, "su": 0, "permitted": []}
 
 
 def test_who_has_nothing_can_give_up_the_rest() -> None:
-    found = alone(
-        """
-        give_up(user_named("nobody") if os.geteuid() == 0 else None)
-        give_up(None, [LinuxCapability.BPF])
-        dict(status("/proc/self"), permitted=list(permitted()))
-        """
-    )
+    found = alone("keep_none")
     assert found["permitted"] == []
     assert found["NoNewPrivs"] == "1"
     assert permitted() <= set(LinuxCapability)

@@ -1,0 +1,1 @@
+from headway import open  # noqa: F401

@@ -1,0 +1,2 @@
+#define PART 0
+#include "part.h"

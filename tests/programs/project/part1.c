@@ -1,0 +1,2 @@
+#define PART 1
+#include "part.h"

@@ -1,0 +1,2 @@
+#define PART 2
+#include "part.h"

@@ -1,0 +1,2 @@
+#define PART 3
+#include "part.h"

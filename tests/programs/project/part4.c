@@ -1,0 +1,2 @@
+#define PART 4
+#include "part.h"

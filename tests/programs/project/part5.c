@@ -1,0 +1,2 @@
+#define PART 5
+#include "part.h"

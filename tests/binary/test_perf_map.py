@@ -80,11 +80,11 @@ def test_one_of_the_processs_user_is_used(place: Path) -> None:
     assert len(found) == 1
 
 
-def test_there_is_mostly_none() -> None:
+def test_a_process_without_a_perf_map_has_no_names() -> None:
     assert perfmap.read(PID, UID) == (None, "")
 
 
-def test_one_of_another_user_is_not_used(place: Path) -> None:
+def test_a_perf_map_of_another_user_is_not_used(place: Path) -> None:
     if UID:
         pytest.skip("needs root to give a file away")
     place.write_text("1000 20 f\n")

@@ -190,7 +190,7 @@ def check(pid: int, sampled: SampledThreads, ended: list[PerfBuffer], tray: Tray
 
 
 @pytest.mark.root
-def test_without_privileges_as_well(compile_c: Compile) -> None:
+def test_later_threads_are_sampled_without_privileges_as_well(compile_c: Compile) -> None:
     """The same as nobody: then what tells of tasks is opened for each thread, and inherited."""
     paranoid = int(Path("/proc/sys/kernel/perf_event_paranoid").read_text())
     if paranoid > 2:

@@ -73,7 +73,7 @@ def test_a_saved_document_gives_advice_with_figures_and_references_in_80_columns
     assert all(len(line) <= 80 for line in done.stderr.splitlines())
 
 
-def test_it_is_the_same_by_standard_input(tmp_path: Path) -> None:
+def test_advice_from_standard_input_is_that_from_a_file(tmp_path: Path) -> None:
     file = saved(tmp_path, user=0.5, kernel__read=0.5)
     assert run("advise", "--from", "-", stdin=file.open()).stderr == run("advise", "--from", file).stderr
 

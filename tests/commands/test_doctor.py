@@ -21,7 +21,7 @@ POOR = [
 ]
 
 
-def test_it_ends_well_on_this_machine_whoever_runs_it() -> None:
+def test_doctor_ends_well_on_this_machine_whoever_runs_it() -> None:
     result = CliRunner().invoke(command, [], catch_exceptions=False)
     assert result.exit_code == 0
     assert result.output.startswith("headway stat")

@@ -172,12 +172,12 @@ def test_a_full_disk_leaves_the_command_alone(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("text", "size"), [("1M", 1 << 20), ("500m", 500 << 20), ("2GiB", 2 << 30), ("1T", 1 << 40), ("1048576", 1 << 20)]
 )
-def test_sizes(text: str, size: int) -> None:
+def test_a_size_of_a_recording_is_parsed(text: str, size: int) -> None:
     assert RecordingSize().convert(text, None, None) == size
 
 
 @pytest.mark.parametrize("text", ["", "1", "1K", "-5M", "1.5G", "M", "5X", "9" * 20, "١M"])
-def test_what_is_no_size(text: str) -> None:
+def test_a_size_that_is_none_is_refused(text: str) -> None:
     found = CliRunner().invoke(command.command, ["--max-size", text, "--", "true"])
     assert found.exit_code == 2
     assert "is no size" in found.output
@@ -245,7 +245,7 @@ def test_stat_does_not_load_what_recordings_need() -> None:
 
 
 @pytest.mark.root
-def test_a_real_program(tmp_path: Path, compile_c: Compile) -> None:
+def test_a_real_program_is_recorded(tmp_path: Path, compile_c: Compile) -> None:
     program = compile_c("two_threads")
     path = tmp_path / "run.hw"
     done = subprocess.run([*HEADWAY, "record", "-o", path, "--", program], capture_output=True, text=True)

@@ -603,7 +603,7 @@ def test_signals_reach_the_command_though_it_is_another_users(source: str) -> No
         assert server.process.wait(timeout=60) == -signal.SIGTERM
 
 
-def test_it_ends_with_what_it_measures_and_after_so_long() -> None:
+def test_serve_ends_with_what_it_measures_and_after_its_duration() -> None:
     with program() as pid, serving("--source", "proc", "-p", str(pid)) as server:
         os.kill(pid, signal.SIGKILL)
         assert server.process.wait(timeout=60) == 0

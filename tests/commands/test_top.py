@@ -274,7 +274,7 @@ def test_bytes_that_are_no_text_are_no_keys() -> None:
         assert screen.end() == 0
 
 
-def test_it_can_be_stopped_and_goes_on() -> None:
+def test_top_can_be_stopped_and_goes_on() -> None:
     with sleeper() as process, terminal("-p", str(process.pid), "--source", "proc", "-I", "100") as screen:
         screen.until("1 thread", "quit")
         since = screen.press("\x1a")

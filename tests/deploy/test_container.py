@@ -37,7 +37,7 @@ def test_what_it_copies_is_there() -> None:
                 assert (ROOT / path).exists(), path
 
 
-def test_it_copies_what_the_build_reads() -> None:
+def test_the_container_file_copies_what_the_build_reads() -> None:
     copied = {path for name, words in instructions() if name == "COPY" for path in words.split()[:-1]}
     build = (ROOT / "meson.build").read_text(encoding="utf-8")
     folders = {
@@ -48,7 +48,7 @@ def test_it_copies_what_the_build_reads() -> None:
     assert {"meson.build", "meson.options", "pyproject.toml", "README.md", *folders} <= copied
 
 
-def test_it_starts_headway_with_options_that_there_are() -> None:
+def test_the_container_starts_headway_with_options_that_exist() -> None:
     found = dict(instructions())
     assert json.loads(found["ENTRYPOINT"]) == ["headway"]
     values = serve_options(json.loads(found["CMD"]))

@@ -33,7 +33,7 @@ def container() -> Document:
 
 
 @pytest.mark.parametrize("version", ["1.29.0", "1.33.0", "1.37.0"])
-def test_it_keeps_the_schema_of_kubernetes(version: str) -> None:
+def test_the_manifest_keeps_the_schema_of_kubernetes(version: str) -> None:
     validator = pytest.importorskip("kubernetes_validate", reason="needs kubernetes-validate (pip install it)")
     for document in documents().values():
         validator.validate(document, version, strict=True)
@@ -43,7 +43,7 @@ def test_it_keeps_the_schema_of_kubernetes(version: str) -> None:
         validator.validate(broken, version, strict=True)
 
 
-def test_its_objects_belong_together() -> None:
+def test_the_objects_of_the_manifest_belong_together() -> None:
     found = documents()
     assert found.keys() == {"Namespace", "ServiceAccount", "DaemonSet"}
     name = found["Namespace"]["metadata"]["name"]
@@ -53,7 +53,7 @@ def test_its_objects_belong_together() -> None:
     assert wanted.items() <= found["DaemonSet"]["spec"]["template"]["metadata"]["labels"].items()
 
 
-def test_it_starts_headway_with_options_that_there_are() -> None:
+def test_the_daemon_set_starts_headway_with_options_that_exist() -> None:
     values = serve_options(container()["args"])
     assert values["everything"] is True
     assert values["by"] == "container"
@@ -68,7 +68,7 @@ def test_it_starts_headway_with_options_that_there_are() -> None:
     assert f"create secret generic {volume['secret']['secretName']} --from-literal=token=" in DAEMONSET.read_text()
 
 
-def test_it_sees_the_nodes_processes_and_may_do_nothing_else() -> None:
+def test_the_daemon_set_sees_the_nodes_processes_and_may_do_nothing_else() -> None:
     assert pod()["hostPID"] is True
     assert not pod().get("hostNetwork")
     assert not pod().get("hostIPC")
@@ -81,7 +81,7 @@ def test_it_sees_the_nodes_processes_and_may_do_nothing_else() -> None:
     assert allowed["capabilities"]["drop"] == ["ALL"]
 
 
-def test_it_has_the_units_capabilities_and_those_to_become_another_user() -> None:
+def test_the_daemon_set_has_the_units_capabilities_and_those_to_become_another_user() -> None:
     unit = unit_words(unit_settings(UNIT.read_text()), "Service.CapabilityBoundingSet")
     wanted = {name.removeprefix("CAP_") for name in unit} | {"SETUID", "SETGID"}
     allowed = container()["securityContext"]
@@ -90,7 +90,7 @@ def test_it_has_the_units_capabilities_and_those_to_become_another_user() -> Non
     assert f"--cap-add={','.join(sorted(wanted))} " in CONTAINERFILE.read_text()
 
 
-def test_its_probes_ask_what_headway_answers() -> None:
+def test_the_probes_of_the_daemon_set_ask_what_headway_answers() -> None:
     for name in ("startupProbe", "readinessProbe", "livenessProbe"):
         probe = container()[name]
         assert probe["httpGet"] == {"path": HEALTH, "port": container()["ports"][0]["name"]}

@@ -48,7 +48,7 @@ def test_systemd_calls_its_exposure_low() -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_it_starts_headway_with_options_that_there_are() -> None:
+def test_the_unit_starts_headway_with_options_that_exist() -> None:
     (line,) = SETTINGS["Service.ExecStart"]
     program, *words = line.split()
     assert program == "/opt/headway/bin/headway"
@@ -58,7 +58,7 @@ def test_it_starts_headway_with_options_that_there_are() -> None:
     assert values["by"] == "container"
 
 
-def test_its_capabilities_are_those_that_were_tried() -> None:
+def test_the_capabilities_of_the_unit_are_those_that_were_tried() -> None:
     for name in ("AmbientCapabilities", "CapabilityBoundingSet"):
         assert unit_words(SETTINGS, f"Service.{name}") == CAPABILITIES
 
@@ -92,7 +92,7 @@ def allowed_calls() -> set[str]:
 @needs_systemd
 @pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
 @pytest.mark.parametrize("source", [pytest.param("bpf", marks=pytest.mark.root), "proc"])
-def test_it_allows_every_system_call_that_headway_makes(source: str, tmp_path: Path) -> None:
+def test_the_unit_allows_every_system_call_that_headway_makes(source: str, tmp_path: Path) -> None:
     said = tmp_path / "calls"
     words = ["strace", "-f", "-qq", "-o", str(said), *HEADWAY, "serve", "--listen", "127.0.0.1:0", "--source", source]
     children = ["-p", str(os.getpid()), "--counts"]

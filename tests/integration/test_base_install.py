@@ -77,7 +77,7 @@ def headway(python: Path, *arguments: str, cwd: Path) -> subprocess.CompletedPro
     )
 
 
-def test_it_has_nothing_of_the_extras(python: Path) -> None:
+def test_the_base_install_has_no_package_of_an_extra(python: Path) -> None:
     listed = subprocess.check_output([python, "-m", "pip", "list", "--format", "json"], text=True)
     names = {canonicalize_name(package["name"]) for package in json.loads(listed)}
     assert {canonicalize_name(Requirement(text).name) for text in PROJECT["dependencies"]} <= names

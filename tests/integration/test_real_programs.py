@@ -98,7 +98,7 @@ def some_text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @each_source
-def test_xz_with_two_workers(source: str, some_text: Path) -> None:
+def test_xz_waits_for_its_two_workers_which_compress(source: str, some_text: Path) -> None:
     needs("xz")
     observation = measure(source, "xz", "-1", "-T2", "--block-size=1MiB", "-k", "-c", some_text)
     assert observation.exit_status == 0
@@ -166,7 +166,7 @@ def test_sqlite_with_a_transaction_an_insert(source: str, tmp_path: Path) -> Non
 
 
 @each_source
-def test_a_web_server_under_load(source: str, tmp_path: Path) -> None:
+def test_a_web_server_under_load_has_a_thread_for_each_request(source: str, tmp_path: Path) -> None:
     (tmp_path / "page").write_bytes(b"x" * 20_000)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -240,7 +240,7 @@ def copy_project(folder: Path, parts: int) -> None:
 
 
 @each_source
-def test_a_compiler(source: str, tmp_path: Path) -> None:
+def test_gcc_is_measured_with_the_processes_that_it_starts(source: str, tmp_path: Path) -> None:
     needs("gcc")
     copy_project(tmp_path, 1)
     observation = measure(source, "gcc", "-O2", "-o", tmp_path / "program", *tmp_path.glob("*.c"))
@@ -260,7 +260,7 @@ def test_a_compiler(source: str, tmp_path: Path) -> None:
 
 
 @each_source
-def test_a_build_of_many_processes(source: str, tmp_path: Path) -> None:
+def test_a_build_has_every_compiler_and_assembler_in_the_ledger(source: str, tmp_path: Path) -> None:
     needs("gcc", "make")
     files = 6
     copy_project(tmp_path, files)
@@ -277,7 +277,7 @@ def test_a_build_of_many_processes(source: str, tmp_path: Path) -> None:
         assert all(thread.end is not None for thread in ledger.threads)
 
 
-def test_a_build_that_fails_fails(tmp_path: Path) -> None:
+def test_a_build_that_fails_keeps_its_exit_status_and_message(tmp_path: Path) -> None:
     needs("gcc")
     (tmp_path / "wrong.c").write_text("int main(void) { return undeclared; }\n")
     report = tmp_path / "report"

@@ -290,7 +290,7 @@ def test_an_unknown_configuration_is_said_to_be_unknown(tree: Tree) -> None:
 @pytest.mark.parametrize(
     ("option", "available"), [("", True), (",hidepid=0", True), (",hidepid=invisible", False), (",hidepid=2", False)]
 )
-def test_hidden_processes(tree: Tree, option: str, available: bool) -> None:
+def test_hidden_processes_are_a_capability(tree: Tree, option: str, available: bool) -> None:
     tree.write("/proc/self/mountinfo", f"22 28 0:20 / /proc rw,relatime shared:5 - proc proc rw{option}\n")
     assert tree.probe()["/proc of others"].available is available
 
@@ -309,7 +309,7 @@ def test_delay_accounting_that_is_off_can_be_switched_on(tree: Tree) -> None:
 
 
 @pytest.mark.parametrize(("inode", "available"), [("4026531836", True), ("4026532999", False)])
-def test_pid_namespace(tree: Tree, inode: str, available: bool) -> None:
+def test_a_pid_namespace_is_a_capability(tree: Tree, inode: str, available: bool) -> None:
     (tree.root / "proc/self/ns").mkdir()
     os.symlink(f"pid:[{inode}]", tree.root / "proc/self/ns/pid")
     assert tree.probe()["pid namespace"].available is available
@@ -339,7 +339,7 @@ def test_a_slow_clock_is_pointed_out(tree: Tree, current: str, available: bool, 
 
 
 @pytest.mark.parametrize(("scope", "available"), [("0", True), ("1", False), ("3", False)])
-def test_ptrace_scope(tree: Tree, scope: str, available: bool) -> None:
+def test_ptrace_scope_is_a_capability(tree: Tree, scope: str, available: bool) -> None:
     tree.write("/proc/sys/kernel/yama/ptrace_scope", scope)
     assert tree.probe()["ptrace scope"].available is available
 

@@ -101,7 +101,7 @@ def cgroupfs_pod(uid: str, quality: str, name: str) -> str:
         ("/a\u0661.service", Origin()),
     ],
 )
-def test_paths_as_they_are(path: str, told: Origin | str) -> None:
+def test_paths_of_control_groups_tell_their_origin(path: str, told: Origin | str) -> None:
     found = parse_path(path)
     if isinstance(told, str):
         assert (found.container_id, found.unit, found.user_unit) == (ID, told, "")

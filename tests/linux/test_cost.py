@@ -48,7 +48,7 @@ def test_no_cost_is_negative_whatever_was_measured(
 
 
 @given(EXERCISES, HANDLERS)
-def test_who_is_not_slowed_down_by_it_is_charged_nothing(exercise: Exercise, handlers: dict[str, float]) -> None:
+def test_an_exercise_that_is_not_slowed_down_costs_nothing(exercise: Exercise, handlers: dict[str, float]) -> None:
     found = costs(exercise, exercise, handlers).of
     assert {
         found[kind] for kind in ("enter", "leave", "ask", "look", "answer", "switch", "wake", "fault", "fault_end")
@@ -151,7 +151,7 @@ def test_that_rpi_is_exact_only_together_with_overhead_is_said_once_in_the_table
 
 
 @pytest.mark.root
-def test_the_observers_time_in_intervals(compile_c: Compile) -> None:
+def test_overhead_in_intervals_adds_up_to_the_whole(compile_c: Compile) -> None:
     whole, parts = measure_intervals(0.02, compile_c("loop"))
     assert len(parts) > 1
     assert whole.overhead.time == sum(part.overhead.time or 0 for part in parts)
@@ -160,7 +160,7 @@ def test_the_observers_time_in_intervals(compile_c: Compile) -> None:
 
 
 @pytest.mark.root
-def test_who_runs_nothing_is_charged_nothing() -> None:
+def test_a_process_that_runs_nothing_is_charged_no_overhead() -> None:
     with subprocess.Popen(["sleep", "60"]) as target:
         time.sleep(0.1)
         try:

@@ -199,7 +199,7 @@ def test_a_value_can_be_read_back_from_its_places(tmp_path: Path, spans: list[tu
     assert found.config2.bit_count() == value.bit_count()
 
 
-def test_this_machine_can_be_looked_at() -> None:
+def test_events_of_this_machine_can_be_listed() -> None:
     events = EventFinder()
     assert events.find("task-clock").type == SOFTWARE
     for pmu in events.pmus.values():

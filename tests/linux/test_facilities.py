@@ -33,7 +33,7 @@ def machine(folder: Path, table: str | bytes = TABLE) -> tuple[Path, Path]:
     return proc, sys
 
 
-def test_it_is_read_from_the_files(tmp_path: Path) -> None:
+def test_facilities_are_read_from_the_files(tmp_path: Path) -> None:
     assert facilities(*machine(tmp_path)) == Facilities(
         (0, 2),
         2,
@@ -50,7 +50,7 @@ def test_what_cannot_be_read_is_not_there(tmp_path: Path) -> None:
     assert (found.nodes, found.resctrl, found.interrupts) == (1, False, ())
 
 
-def test_this_machine_has_processors() -> None:
+def test_facilities_of_this_machine_have_processors() -> None:
     assert facilities().processors
 
 

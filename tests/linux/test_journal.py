@@ -281,7 +281,7 @@ def test_changes_survive_being_written_down(how: str) -> None:
         assert change_of(json.loads(json.dumps(document_of(change)))) == change
 
 
-def test_two_at_once_do_not_mix(tmp_path: Path) -> None:
+def test_two_journals_at_once_do_not_mix(tmp_path: Path) -> None:
     import fcntl
 
     fd = os.open(tmp_path, os.O_RDONLY)

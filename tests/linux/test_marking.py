@@ -75,7 +75,7 @@ def test_a_long_jump_out_of_a_function_ends_it_at_the_next_one(program: Path) ->
 
 
 @pytest.mark.parametrize("how", ["exit", "exec", "end"])
-def test_who_never_returns_from_a_function(program: Path, how: str) -> None:
+def test_a_thread_that_never_returns_from_a_function_is_in_it_to_its_end(program: Path, how: str) -> None:
     ledger, _ = measure(program, how, options=options(program, "leave"))
     thread = max(ledger.threads, key=lambda t: t.birth)
     assert thread.end is not None
@@ -99,7 +99,7 @@ def test_the_probes_own_calls_do_not_end_a_row_of_checks(program: Path) -> None:
     assert 5000 - rows_broken(thread) <= count_of(thread, "poll.recvfrom.socket") <= 5000
 
 
-def test_malloc_and_its_like_in_python() -> None:
+def test_calls_of_malloc_and_free_in_python_are_counted() -> None:
     code = "x = [bytearray(5000) for i in range(20000)]; print(sum(map(len, x)))"
     ledger, (said,) = measure(sys.executable, "-c", code, options=MeasureOptions(functions=("malloc",)))
     thread = min(ledger.threads, key=lambda t: t.birth)

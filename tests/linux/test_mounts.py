@@ -26,7 +26,7 @@ def test_a_mount_has_its_own_options_and_those_of_its_file_system() -> None:
     assert other == Mount("/mnt/a b\\c", "tmpfs", frozenset({"rw"}))
 
 
-def test_this_process_has_a_proc() -> None:
+def test_a_proc_is_mounted_for_this_process() -> None:
     assert any(mount.kind == "proc" for mount in mounts())
 
 

@@ -152,7 +152,7 @@ def test_what_cannot_be_observed_is_said() -> None:
         headway.observe(os.getpid()).read()
 
 
-def test_it_is_entered_once(program: int) -> None:
+def test_an_observation_is_entered_once(program: int) -> None:
     seen = headway.observe(program, source="proc")
     with seen, pytest.raises(RuntimeError, match="entered once"), seen:
         pass

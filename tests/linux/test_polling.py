@@ -91,7 +91,7 @@ def test_the_check_that_finds_something_is_progress_and_what_was_before_it_is_no
     assert time_in(thread, "user") >= 1000 * 60_000 - disturbed(thread)
 
 
-def test_who_always_finds_something_does_not_poll(compile_c: Compile) -> None:
+def test_a_thread_that_always_finds_something_does_not_poll(compile_c: Compile) -> None:
     thread = only(measure(compile_c("always_there"))[0])
     assert time_in(thread, "poll") == 0
     assert count_of(thread, "kernel.read") >= 180_000
@@ -173,7 +173,7 @@ def test_whole_intervals_of_nothing_but_polling(compile_c: Compile) -> None:
     assert count_of(only(whole), "poll.recvfrom.socket") + count_of(only(whole), "kernel.recvfrom") == 500_000
 
 
-def test_who_ends_or_executes_another_program_while_it_polls(compile_c: Compile) -> None:
+def test_a_thread_that_ends_or_executes_while_it_polls_is_polling_until_then(compile_c: Compile) -> None:
     ledger, _ = measure(compile_c("ends"), options=PATIENT)
     assert len(ledger.threads) == 6
     for thread in ledger.threads:

@@ -55,7 +55,7 @@ def test_only_what_is_kept_is_left_and_for_another_user() -> None:
 
 
 @root
-def test_there_is_no_way_back() -> None:
+def test_privileges_that_were_given_up_cannot_be_had_back() -> None:
     found = alone("come_back")
     assert found == {"tried": ["refused"] * 3, "su": 0, "permitted": []}
 

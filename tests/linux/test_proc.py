@@ -93,20 +93,20 @@ def test_a_line_cut_short_is_refused_or_right(name: bytes, length: int) -> None:
 
 
 @given(st.integers(0, 2**59), st.integers(0, 2**59), st.integers(0, 2**40))
-def test_schedstat(run: int, ready: int, switches: int) -> None:
+def test_the_schedstat_file_is_parsed(run: int, ready: int, switches: int) -> None:
     assert parse_schedstat(b"%d %d %d\n" % (run, ready, switches)) == (run, ready, switches)
     assert parse_schedstat(b"%d -1 %d\n" % (run, switches)) is None
     assert parse_schedstat(b"%d %d\n" % (run, ready)) is None
 
 
-def test_syscall() -> None:
+def test_the_syscall_file_is_parsed() -> None:
     assert parse_syscall(b"202 0x7f00 0x80 0x0 0x0 0x0 0x0 0x7ffe00000000 0x7f0000000000\n") == (202, 0x7F00)
     assert parse_syscall(b"-1 0x7ffe00000000 0x7f0000000000\n")[0] == -1
     assert parse_syscall(b"running\n")[0] == -2
     assert parse_syscall(b"3 0x1 0x2 0x3 0x0 0x0 0x0 0xffffd000 0xf7fc0000\n")[0] == -2, "a 32-bit program's numbers"
 
 
-def test_wchan() -> None:
+def test_the_wchan_file_is_parsed() -> None:
     assert reason_of_wchan(b"futex_do_wait") == "wait.futex"
     assert reason_of_wchan(b"hrtimer_nanosleep") == "wait.sleep"
     assert reason_of_wchan(b"\xffnonsense") is None
@@ -288,7 +288,7 @@ def test_hostile_names_are_kept(tree: Tree, name: bytes) -> None:
     assert thread.name == name.decode("utf-8", "backslashreplace")
 
 
-def test_figures_become_states(tree: Tree) -> None:
+def test_the_figures_of_a_thread_become_states(tree: Tree) -> None:
     tree.thread(PID, PID, stat_line(PID, b"x", user=10, system=10, birth=5), "1000 500 3\n")
     directory = tree.thread(PID, PID, stat_line(PID, b"x", user=10, system=10, birth=5), "1000 500 3\n")
     source = tree.source(pids=(PID,))
@@ -443,7 +443,7 @@ def test_no_proc_at_all(tmp_path: Path) -> None:
         ProcSource(Selection(everything=True), proc=str(tmp_path / "nowhere")).begin()
 
 
-def test_it_is_a_source(tree: Tree) -> None:
+def test_proc_is_a_source(tree: Tree) -> None:
     tree.thread(PID, PID, stat_line(PID, b"x"), "0 0 0\n")
     source: LinuxSource = tree.source(pids=(PID,))
     assert source.service() is None
@@ -628,7 +628,7 @@ def test_threads_by_name(program: Program) -> None:
         assert lawful(source.end()).threads == ()
 
 
-def test_everything() -> None:
+def test_everything_has_this_process_and_counts_the_cost_of_looking() -> None:
     with measuring(everything=True) as source:
         source.service()
         ledger = lawful(source.end())

@@ -54,7 +54,7 @@ def test_one_that_is_not_there_has_nothing() -> None:
     assert ids_inwards("/proc/4194304") == []
 
 
-def test_by_an_open_directory() -> None:
+def test_a_process_is_found_by_an_open_directory() -> None:
     fd = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
     try:
         assert process_of(os.getpid(), proc="", dir_fd=fd) == os.getpid()

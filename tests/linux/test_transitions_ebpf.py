@@ -33,7 +33,7 @@ def waits(recorded: Recorded, state: str, thread: int | None = None) -> list[Row
 # ---- what programs do ----
 
 
-def test_system_calls_in_a_loop(compile_c: Compile) -> None:
+def test_each_system_call_of_a_loop_is_a_row(compile_c: Compile) -> None:
     recorded = record(compile_c("getppid"), "100000")
     calls = [r for r in recorded.rows() if r.state == "kernel.getppid" and r.count]
     assert len(calls) == 100_000
@@ -70,7 +70,7 @@ def test_polling_is_what_the_rows_say_too(compile_c: Compile) -> None:
     assert len(corrections) <= broken, "what is found out later changes the row itself, unless that has been sent"
 
 
-def test_marked_regions(compile_c: Compile) -> None:
+def test_entries_of_marked_regions_are_rows_without_duration(compile_c: Compile) -> None:
     recorded = record(compile_c("shares"))
     rows = [r for r in recorded.rows() if r.state == "noneffective.inner"]
     assert sum(r.count for r in rows) == 300
@@ -78,13 +78,13 @@ def test_marked_regions(compile_c: Compile) -> None:
     record(compile_c("polls_inside"), interval=0.02)
 
 
-def test_marked_functions() -> None:
+def test_calls_of_marked_functions_are_rows() -> None:
     code = "x = [bytes(100_000) for _ in range(300)]"
     recorded = record(sys.executable, "-c", code, options=MeasureOptions(functions=("malloc",)))
     assert any(r.state.startswith("noneffective.") and r.count for r in recorded.rows())
 
 
-def test_page_faults() -> None:
+def test_page_faults_are_rows() -> None:
     code = "import mmap\nfor _ in range(20):\n m = mmap.mmap(-1, 1 << 20)\n for i in range(0, 1 << 20, 4096): m[i] = 1"
     recorded = record(*python(code))
     assert sum(r.count for r in recorded.rows() if r.state == "kernel.fault") >= 20 * 256

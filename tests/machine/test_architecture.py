@@ -353,7 +353,7 @@ def test_a_store_to_another_cores_own_memory_does_not() -> None:
 
 
 @pytest.mark.parametrize("boot", ["first", "all"])
-def test_reset(boot: str) -> None:
+def test_harts_after_a_reset_have_their_number_and_no_other_register_set(boot: str) -> None:
     bench = Bench(csrr(S10, 0xF14), csrr(S11, 0x300), HALT, threads=4, boot=boot).run(1000)
     for hart in range(4 if boot == "all" else 1):
         assert bench.x(A0, hart) == bench.x(S10, hart) == hart

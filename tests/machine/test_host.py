@@ -91,7 +91,7 @@ def test_what_is_read_comes_from_the_input_until_its_end() -> None:
     assert guest.host.semihost(READC, 0, 0) == FAILED
 
 
-def test_there_is_only_the_console_to_open() -> None:
+def test_a_program_can_open_only_the_console() -> None:
     guest = Guest()
     assert guest.open(0, b"/etc/passwd") == FAILED
     assert guest.call(ERRNO) == 2

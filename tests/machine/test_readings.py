@@ -49,7 +49,7 @@ def test_harts_that_wait_for_each_other_read_at_the_same_time(shape: Shape) -> N
 
 
 @pytest.mark.parametrize("shape", SHAPES[1:], ids=str)
-def test_there_were_disturbances_to_drop(shape: Shape) -> None:
+def test_disturbed_readings_occur_and_enough_are_kept(shape: Shape) -> None:
     found = judged(shape)
     assert sum(found.disturbed) >= 5
     assert len(found.kept) > ROUNDS

@@ -62,7 +62,7 @@ def test_a_processor_that_is_not_there_is_in_no_reading(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("measured", [True, False])
-def test_it_says_what_its_figures_are_worth(tmp_path: Path, measured: bool) -> None:
+def test_each_account_of_busy_time_says_the_quality_of_its_figures(tmp_path: Path, measured: bool) -> None:
     if measured:
         state = tmp_path / "cpu0/cpuidle/state0"
         state.mkdir(parents=True)

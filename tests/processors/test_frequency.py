@@ -57,7 +57,9 @@ def test_whatever_a_pair_says_no_frequency_is_one_that_no_clock_has(
 
 
 @given(st.lists(words, min_size=3, max_size=3), st.lists(words, min_size=3, max_size=3), spans, st.none() | spans)
-def test_nor_does_what_perf_says(before: list[int], after: list[int], span: int, busy: int | None) -> None:
+def test_counts_of_perf_that_go_backwards_tell_no_frequency(
+    before: list[int], after: list[int], span: int, busy: int | None
+) -> None:
     found = by_counter(CYCLES, 0, before, after, span, busy)
     if after[2] - before[2] < after[1] - before[1]:
         assert found.ticks is None

@@ -147,7 +147,7 @@ def test_a_snapshot_is_announced_while_all_are_there(meeting: Meeting) -> None:
 
 
 @pytest.mark.parametrize("patience", [0, 100, 1_000, 5_000])
-def test_either_all_read_or_none_does(patience: int) -> None:
+def test_at_a_meeting_either_all_processors_read_or_none_does(patience: int) -> None:
     with closing(Meeting(ALLOWED)) as meeting:
         meeting.start()
         meeting.set_limits(patience=patience, wait=2 * patience, chain=0)

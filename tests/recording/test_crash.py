@@ -20,7 +20,7 @@ pytestmark = pytest.mark.end_to_end
 
 @pytest.mark.parametrize("limit", [0, 200_000])
 @pytest.mark.parametrize("moment", [0.0, 0.02, 0.1, 0.3, 0.55])
-def test_killed_at_some_moment(tmp_path: Path, moment: float, limit: int) -> None:
+def test_a_recorder_killed_at_any_moment_leaves_a_recording(tmp_path: Path, moment: float, limit: int) -> None:
     path = tmp_path / "run.hw"
     root = Path(__file__).parents[2]
     arguments = [*script("recorder"), str(path), "1", str(limit)]

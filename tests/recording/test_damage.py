@@ -67,13 +67,15 @@ def document(path: Path, **changes: object) -> None:
     (path / "recording.json").write_text(json.dumps({**found, **changes}))
 
 
-def test_a_sound_one_is_sound(sound: Path) -> None:
+def test_a_sound_recording_has_no_damage(sound: Path) -> None:
     assert read(sound) == {}
 
 
 @settings(deadline=None, phases=QUICK, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_changed_bytes(sound: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+def test_changed_bytes_give_figures_or_one_sentence(
+    sound: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
     path = tmp_path_factory.mktemp("changed") / "run.hw"
     shutil.copytree(sound, path)
     files = sorted(file for file in path.rglob("*") if file.is_file())
@@ -185,7 +187,7 @@ def test_a_document_that_is_none(copy: Path, text: str) -> None:
         Recording(copy)
 
 
-def test_what_is_no_recording(tmp_path: Path) -> None:
+def test_a_folder_or_file_that_is_no_recording_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     (tmp_path / "folder").mkdir()
     for name in ("file", "folder", "nowhere", "nul\0"):

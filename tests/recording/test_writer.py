@@ -56,7 +56,7 @@ def test_rows_are_in_the_order_of_the_format(tmp_path: Path) -> None:
     assert [row["time"] for row in long] == sorted(row["time"] for row in long)
 
 
-def test_it_can_be_read_while_it_grows(tmp_path: Path) -> None:
+def test_a_recording_can_be_read_while_it_grows(tmp_path: Path) -> None:
     run = Run(Random(4))
     writer = RecordingWriter(tmp_path / "a.hw", document(run.start), rows=1)
     rows = 0
@@ -82,7 +82,7 @@ def test_what_little_comes_is_written_when_it_is_time(tmp_path: Path) -> None:
 
 @settings(deadline=None, phases=QUICK, max_examples=20)
 @given(seeds, st.integers(20_000, 60_000))
-def test_it_stays_within_its_size(seed: int, most: int) -> None:
+def test_a_recording_stays_within_its_size(seed: int, most: int) -> None:
     run = Run(Random(seed))
     with TemporaryDirectory() as scratch:
         path = Path(scratch) / "a.hw"
@@ -125,7 +125,7 @@ def _size(path: Path) -> int:
     return sum(file.stat().st_size for file in path.glob("*/*.parquet"))
 
 
-def test_it_stays_within_its_time(tmp_path: Path) -> None:
+def test_a_recording_stays_within_its_time(tmp_path: Path) -> None:
     run = Run(Random(6))
     writer = RecordingWriter(tmp_path / "a.hw", document(run.start), rows=20, longest=20_000)
     for batch in run.batches(40, 20):
@@ -168,7 +168,7 @@ def test_nothing_that_is_there_is_touched(tmp_path: Path, what: str) -> None:
     assert what != "folder" or (path / "mine").read_text() == "x"
 
 
-def test_an_empty_folder_will_do(tmp_path: Path) -> None:
+def test_a_recording_can_be_written_into_an_empty_folder(tmp_path: Path) -> None:
     (tmp_path / "a.hw").mkdir()
     ledger = write(tmp_path / "a.hw", Run(Random(1)), 2)
     with Recording(tmp_path / "a.hw") as recording:

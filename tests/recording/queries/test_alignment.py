@@ -47,7 +47,7 @@ def test_every_anchor_is_met_within_the_uncertainty_that_is_stated(gaps: list[tu
 
 
 @given(gaps, st.integers(-(10**12), 10**13))
-def test_there_and_back(gaps: list[tuple[int, int]], time: int) -> None:
+def test_realtime_and_back_is_the_same_moment(gaps: list[tuple[int, int]], time: int) -> None:
     for line in lines(drifting(gaps)):
         assert abs(line.monotonic(line.realtime(time)) - time) <= 1
 
@@ -65,7 +65,7 @@ def test_a_clock_that_was_set_is_uncertain_by_as_much() -> None:
     assert found[1].drift == 0
 
 
-def test_no_anchor_and_one() -> None:
+def test_no_anchor_gives_no_line_and_one_anchor_gives_one() -> None:
     assert lines([]) == ()
     (line,) = lines([Anchor(5, 1000, 7)])
     assert line.realtime(10) == 1005

@@ -98,7 +98,7 @@ def possible(reading: BlocksReading) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**7), st.integers(0, 1000)), max_size=31), st.integers(0, 10**8), st.data())
-def test_true_words_are_read_exactly(spent: list[tuple[int, int]], ago: int, data: st.DataObject) -> None:
+def test_a_block_that_does_not_lie_is_read_exactly(spent: list[tuple[int, int]], ago: int, data: st.DataObject) -> None:
     charged = data.draw(st.integers(-1, len(spent) - 1))
     words = tuple((word(t, NOW - ago if i == charged else None), n) for i, (t, n) in enumerate(spent))
     names = tuple(b"noneffective.%d" % i for i in range(len(spent)))

@@ -36,21 +36,21 @@ def marked(command: list[str], folder: Path) -> set[str]:
     return {state for state in states if state.startswith(("noneffective", "poll"))}
 
 
-def test_c(tmp_path: Path) -> None:
+def test_the_example_in_c_marks_its_regions(tmp_path: Path) -> None:
     needs("cc")
     include = f"-I{headway.get_include()}"
     subprocess.run(["cc", "-O2", "-pthread", include, EXAMPLES / "regions.c", "-o", tmp_path / "c"], check=True)
     assert marked([str(tmp_path / "c")], tmp_path) == {"noneffective.parse", "poll.ring"}
 
 
-def test_cpp(tmp_path: Path) -> None:
+def test_the_example_in_cpp_marks_its_regions(tmp_path: Path) -> None:
     needs("c++")
     include = f"-I{headway.get_include()}"
     subprocess.run(["c++", "-O2", "-pthread", include, EXAMPLES / "regions.cc", "-o", tmp_path / "cc"], check=True)
     assert marked([str(tmp_path / "cc")], tmp_path) == {"noneffective.parse", "poll.ring"}
 
 
-def test_rust(tmp_path: Path) -> None:
+def test_the_example_in_rust_marks_its_regions(tmp_path: Path) -> None:
     needs("cc", "rustc")
     functions = tmp_path / "functions.o"
     include = f"-I{headway.get_include()}"
@@ -60,7 +60,7 @@ def test_rust(tmp_path: Path) -> None:
     assert marked([str(tmp_path / "rs")], tmp_path) == {"noneffective.parse", "poll.ring"}
 
 
-def test_go(tmp_path: Path) -> None:
+def test_the_example_in_go_marks_its_regions(tmp_path: Path) -> None:
     needs("cc", "go")
     environment = {**os.environ, "CGO_CFLAGS": f"-I{headway.get_include()}", "CGO_ENABLED": "1"}
     build = ["go", "build", "-o", str(tmp_path / "go"), str(EXAMPLES / "regions.go")]
@@ -68,6 +68,6 @@ def test_go(tmp_path: Path) -> None:
     assert marked([str(tmp_path / "go")], tmp_path) == {"noneffective.parse", "poll.ring"}
 
 
-def test_python(tmp_path: Path) -> None:
+def test_the_example_in_python_marks_its_regions(tmp_path: Path) -> None:
     command = [sys.executable, str(EXAMPLES / "regions.py")]
     assert marked(command, tmp_path) == {"noneffective.parse", "poll.ring"}

@@ -71,7 +71,7 @@ def test_one_header_for_every_language(compile_marked: Compile, compiler: str, l
     "target",
     ["aarch64-linux-gnu", "riscv64-linux-musl", "s390x-linux-gnu", "x86-linux-gnu", "x86_64-windows-gnu"],
 )
-def test_it_compiles_for_other_machines(compile_marked: Compile, target: str) -> None:
+def test_the_header_compiles_for_other_machines(compile_marked: Compile, target: str) -> None:
     compile_marked("other_machines.c", flags=("-c", "-target", target), compiler="clang")
 
 

@@ -224,7 +224,7 @@ def _in_child(_: int) -> tuple[int, str | None]:
         return os.getpid(), own().open
 
 
-def test_multiprocessing() -> None:
+def test_regions_in_processes_of_multiprocessing_are_their_own() -> None:
     with multiprocessing.get_context("fork").Pool(2) as pool:
         for pid, state in pool.map(_in_child, range(4)):
             assert (pid != os.getpid(), state) == (True, "poll.pool")

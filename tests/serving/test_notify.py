@@ -37,7 +37,7 @@ def received(manager: socket.socket) -> list[str]:
             return found
 
 
-def test_it_is_told_and_the_environment_is_clean(manager: socket.socket) -> None:
+def test_the_service_manager_is_told_and_the_environment_is_clean(manager: socket.socket) -> None:
     environment = {"NOTIFY_SOCKET": address_of(manager), "WATCHDOG_USEC": "1000000", "WATCHDOG_PID": str(os.getpid())}
     one = Notifier(environment)
     assert environment == {}

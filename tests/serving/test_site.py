@@ -70,7 +70,7 @@ def test_metrics_are_openmetrics_for_those_who_take_it_and_plain_for_others() ->
     assert b"# TYPE headway_thread_state_seconds_total counter\n" in answer.body
 
 
-def test_they_are_compressed_for_those_who_take_that() -> None:
+def test_metrics_are_compressed_for_clients_that_accept_it() -> None:
     where = site()
     plain = ask(where)
     packed = ask(where, "/metrics", ("accept-encoding", "gzip;q=1.0, identity; q=0.5"))
@@ -157,7 +157,7 @@ def test_on_this_machine_it_answers_to_its_names(host: str) -> None:
 @pytest.mark.parametrize(
     "host", ["", "evil.example", "localhost.evil.example", "10.0.0.1", "0.0.0.0", "[::]", "::1x", "127.0.0.1.nip.io"]
 )
-def test_and_to_no_others_so_that_no_page_from_elsewhere_can_ask(host: str) -> None:
+def test_a_request_for_another_host_name_is_refused(host: str) -> None:
     assert ask(site(), "/metrics", ("host", host)).status == HTTPStatus.MISDIRECTED_REQUEST
 
 

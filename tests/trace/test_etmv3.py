@@ -107,7 +107,7 @@ def test_p_headers_that_count_cycles(header: int, wanted: list[tuple[bool | None
     assert [one[1:] for one in atoms(parser.finish(), True)] == wanted
 
 
-def test_p_headers_that_do_not() -> None:
+def test_p_headers_that_count_no_cycles() -> None:
     parser = replace(SETTING, cycle_accurate=False).parser()
     parser.feed(b"\xc8\x8a")
     assert [one[1] for one in atoms(parser.finish(), False)] == [True, True, False, False, True]
@@ -125,7 +125,7 @@ def test_a_p_header_is_one_exactly_if_it_has_something_to_say(cycle_accurate: bo
 
 
 @given(st.integers(0, 2**32 - 1), st.booleans(), st.none() | st.integers(0, 2**32 - 1), st.sampled_from(Reason))
-def test_i_sync(address: int, thumb: bool, cycles: int | None, reason: Reason) -> None:
+def test_an_i_sync_is_decoded(address: int, thumb: bool, cycles: int | None, reason: Reason) -> None:
     address &= ~1 if thumb else ~3
     found = only(sync(address, thumb=thumb, cycles=cycles, reason=reason))
     assert (found.kind, found.value, found.reason) == (PacketKind.SYNC, address, reason)
@@ -134,7 +134,7 @@ def test_i_sync(address: int, thumb: bool, cycles: int | None, reason: Reason) -
     assert bool(found.says & Says.COUNT) == (cycles is not None)
 
 
-def test_i_sync_with_a_context() -> None:
+def test_an_i_sync_with_a_context_id_is_decoded() -> None:
     found = only(sync(0x8000, context=b"\x01\x02\x03\x04"), replace(SETTING, context_bytes=4))
     assert found.context == 0x04030201
 
@@ -159,7 +159,7 @@ def test_a_branch_to_arm_code() -> None:
     assert (found.value, found.isa) == (0x8004, Isa.ARM)
 
 
-def test_an_exception() -> None:
+def test_an_exception_is_decoded_from_its_packets() -> None:
     found = only(branch(0xFFFF0018, thumb=False, exception=14, cancel=True))
     assert (found.value, found.context) == (0xFFFF0018, 14)
     assert found.says & Says.EXCEPTION

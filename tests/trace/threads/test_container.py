@@ -40,7 +40,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     parts=st.lists(st.tuples(st.integers(0, 1), st.binary(max_size=50)), max_size=12),
     start=st.integers(0, 300),
 )
-def test_streams_come_back(folder: Path, parts: list[tuple[int, bytes]], start: int) -> None:
+def test_the_streams_of_a_file_are_read_as_they_were_written(
+    folder: Path, parts: list[tuple[int, bytes]], start: int
+) -> None:
     streams = [b"".join(data for core, data in parts if core == number) for number in range(2)]
     path = written(folder / "a.hwt", parts)
     if not any(streams):

@@ -86,7 +86,7 @@ def test_a_trigger_that_looks_elsewhere_does_not_fire() -> None:
         assert executed(traced(loop(30), **sequence(trigger, states=0b110))) == []
 
 
-def test_two_moves_at_once_are_none() -> None:
+def test_two_moves_of_the_sequencer_at_once_move_nothing() -> None:
     triggers = (Trigger(first=STORE), Trigger(first=STORE))
     moves = (SequencerMove(0, 1, 1), SequencerMove(0, 2, 2))
     assert executed(traced(loop(30), triggers=triggers, moves=moves, states=0b110)) == []

@@ -94,7 +94,7 @@ def test_what_changes_something_says_how_to_undo(pattern: Pattern) -> None:
     assert bool(CHANGES.search(pattern.command)) == (pattern.undo is not None)
 
 
-def test_it_names_the_index_the_value_the_threshold_the_cause_and_a_command() -> None:
+def test_advice_names_the_index_the_value_the_threshold_the_cause_and_a_command() -> None:
     assert shown(LEDGER) == EXPECTED
 
 

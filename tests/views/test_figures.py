@@ -36,7 +36,7 @@ def test_a_time_is_what_it_says_to_its_last_digit(value: int) -> None:
         (9_999_900_000_000, "2.78h", "2.778 h"),
     ],
 )
-def test_times(value: int, narrow: str, wide: str) -> None:
+def test_times_have_a_unit_that_fits_the_width(value: int, narrow: str, wide: str) -> None:
     assert with_unit(value, "ns", 5) == narrow
     assert with_unit(value, "ns", 7, " ") == wide
 
@@ -45,10 +45,10 @@ def test_times(value: int, narrow: str, wide: str) -> None:
     ("value", "narrow", "wide"),
     [(7, "7", "7"), (9_999, "9,999", "9,999"), (123_456, "123k", "123,456"), (1_234_567, "1.23M", "1.235M")],
 )
-def test_cycles(value: int, narrow: str, wide: str) -> None:
+def test_cycles_have_a_unit_that_fits_the_width(value: int, narrow: str, wide: str) -> None:
     assert with_unit(value, "cycles", 5) == narrow
     assert with_unit(value, "cycles", 7, " ") == wide
 
 
-def test_shares() -> None:
+def test_a_share_is_printed_in_per_cent() -> None:
     assert [share(x) for x in (None, 0.0, 0.624, 1.0)] == ["–", "0 %", "62 %", "100 %"]

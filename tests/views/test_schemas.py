@@ -41,7 +41,7 @@ def test_every_object_is_closed(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["profile", "diff"])
-def test_they_speak_of_the_models_kinds_and_qualities(name: str) -> None:
+def test_schemas_have_the_models_kinds_and_qualities(name: str) -> None:
     found = schema_of(name)["$defs"]
     kind = found["kind"] if name == "diff" else found["state"]["properties"]["kind"]
     assert kind["enum"] == [kind.value for kind in Kind]

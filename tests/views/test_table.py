@@ -192,7 +192,7 @@ def test_a_machine_shows_every_part_of_its_time() -> None:
     assert narrow[1:8] == ["RPI", "EPI", "TE", "memory", "extern", "kernel", "poll"]
 
 
-def test_nothing_measured() -> None:
+def test_a_ledger_of_nothing_measured_has_a_table() -> None:
     assert printed(80, Ledger("proc", Window(0, 1))).startswith("no thread was measured\n")
 
 

@@ -128,7 +128,7 @@ def test_frequencies_are_short(value: float) -> None:
 
 
 @pytest.mark.parametrize("coloured", [True, False])
-def test_it_prints_on_any_console(coloured: bool) -> None:
+def test_a_sample_prints_on_any_console(coloured: bool) -> None:
     stream = io.StringIO()
     console = Console(file=stream, width=80, force_terminal=coloured, color_system="standard" if coloured else None)
     print_sample(console, SAMPLE, verbose=True)

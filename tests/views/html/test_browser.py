@@ -87,7 +87,7 @@ def opened(driver: Chrome, recorded: tuple[Path, Path, Ledger]) -> Iterator[Chro
     assert ask(driver, "return window.harmed === undefined")
 
 
-def test_it_shows_the_figures_of_the_ledger(opened: Chrome, recorded: tuple[Path, Path, Ledger]) -> None:
+def test_the_page_shows_the_figures_of_the_ledger(opened: Chrome, recorded: tuple[Path, Path, Ledger]) -> None:
     ledger = recorded[2]
     text = ask(opened, "return document.getElementById('summary').innerText")
     for sentence in sentences(ledger):
@@ -137,7 +137,7 @@ def test_losses_and_quality_are_in_view_wherever_one_is(opened: Chrome, recorded
     assert "MPI not known" in strip[0] or "Td, MPI not known" in strip[0]
 
 
-def test_it_zooms_to_single_transitions(opened: Chrome) -> None:
+def test_the_timeline_zooms_to_single_transitions(opened: Chrome) -> None:
     found = ask(
         opened,
         """
@@ -332,7 +332,7 @@ def test_names_keep_their_direction_to_themselves(opened: Chrome, recorded: tupl
     assert {(direction, children) for _, direction, children in found} == {("isolate", 0)}
 
 
-def test_it_is_drawn_light_and_dark(opened: Chrome) -> None:
+def test_the_page_is_drawn_light_and_dark(opened: Chrome) -> None:
     grounds = ask(
         opened,
         """

@@ -63,7 +63,7 @@ def test_each_kind_has_its_time_in_its_lane(
 
 
 @given(st.lists(tilings(), min_size=1, max_size=5))
-def test_there_are_no_more_cells_than_allowed_unless_lanes_alone_are_more(
+def test_a_level_has_no_more_cells_than_allowed_unless_lanes_alone_are_more(
     lanes: list[tuple[tuple[int, int], list[tuple[int, int, int]]]],
 ) -> None:
     levels = levels_of(lanes, 100)

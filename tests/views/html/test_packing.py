@@ -41,5 +41,5 @@ def test_what_is_deflated_has_no_header(data: bytes) -> None:
     assert zlib.decompress(deflate(data), -15) == data
 
 
-def test_a_few_numbers() -> None:
+def test_a_varint_of_300_has_two_bytes() -> None:
     assert length(1, 300) == b"\x01\xac\x02"

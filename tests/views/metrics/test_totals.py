@@ -60,7 +60,7 @@ def test_all_series_together_are_all_that_was_measured(run: list[Ledger], by: By
 
 
 @given(runs(), bys, mosts, expiries)
-def test_there_are_never_more_series_than_allowed(run: list[Ledger], by: By, most: int, expire: int) -> None:
+def test_totals_are_never_more_series_than_allowed(run: list[Ledger], by: By, most: int, expire: int) -> None:
     totals = Totals(by, most=most, expire=expire)
     for one in run:
         totals.add(one)
@@ -180,7 +180,7 @@ def test_what_there_is_no_room_for_is_added_up_and_living() -> None:
     assert snapshot.rest.living == 2
 
 
-def test_there_are_no_more_states_than_makes_sense_and_kinds_are_kept() -> None:
+def test_totals_have_a_limit_of_states_and_keep_kinds() -> None:
     states = {f"noneffective_{number}": 1 for number in range(MAX_STATES + 500)} | {"user": 7}
     totals = Totals(most=1)
     totals.add(ledger(0, 1, thread(1, user=1)))

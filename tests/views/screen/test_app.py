@@ -146,7 +146,7 @@ async def press(pilot: Pilot[None], *keys: str) -> None:
     await settled(pilot)
 
 
-def test_it_shows_every_thread_with_its_figures_most_progress_first() -> None:
+def test_the_screen_shows_every_thread_with_its_figures_most_progress_first() -> None:
     async def look(app: TopApp, pilot: Pilot[None]) -> None:
         lines = shown(app)
         assert lines[0].startswith("headway top -p 100,101")
@@ -430,7 +430,7 @@ def test_what_has_ended_stays_on_the_screen() -> None:
     see(Given(ledger(0), None), look)
 
 
-def test_it_leaves_at_the_end_where_that_was_asked_for() -> None:
+def test_the_screen_leaves_at_the_end_where_that_was_asked_for() -> None:
     async def look(app: TopApp, pilot: Pilot[None]) -> None:
         assert not app.is_running or app._exit
 

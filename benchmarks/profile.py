@@ -2,7 +2,8 @@
 
 A program whose functions have known shares of its processor time (it reads its own clock) is run unmeasured, under
 ``perf record`` and under ``headway profile``, in turn. A ping-pong over pipes shows the cost of stacks at each switch.
-The tables show medians.
+The tables show medians. The last one has the shares of samples that are in polling, beside the ledger's, and of those
+whose stack reaches main.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from headway.model import summaries
+from headway.model import Frame, Profile, summaries
 from headway.recording.profile import open_profile
 
 from .common import compiled, heading, load, table
@@ -28,6 +29,7 @@ ROUNDS = 3
 FREQUENCY = 997
 FUNCTIONS = ("half", "third", "fifth")
 FLAGS = ("-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer", "-fno-optimize-sibling-calls", "-fno-inline")
+WITHOUT = ("-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-fno-inline")
 HEADWAY = [sys.executable, "-c", "from headway.commands import main; main()"]
 PERF = ["perf", "record", "-q", "-e", "cpu-clock", "-F", str(FREQUENCY), "-g"]
 
@@ -122,6 +124,51 @@ def switches(program: Path, scratch: Path) -> None:
     print(table(["a round trip through two pipes", "ns", ""], rows))
 
 
+def recorded(scratch: Path, words: Sequence[str | Path]) -> Profile:
+    """Return the profile of a program."""
+    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+        run = Path(folder) / "samples.hw"
+        said([*HEADWAY, "profile", "-q", "-F", str(FREQUENCY), "-o", run, "--", *words])
+        return open_profile(run)[0]
+
+
+def share_of(profile: Profile, chosen: Callable[[str, tuple[Frame, ...]], bool]) -> float:
+    """Return the share that chosen samples, by state and stack, have of those in user code and in polling."""
+    part = whole = 0
+    for _, state, weight, _, stack in profile.rows():
+        if state == "user" or state.startswith("poll."):
+            whole += weight
+            part += weight if chosen(state, tuple(profile.frames[number] for number in stack)) else 0
+    return part / whole if whole else 0.0
+
+
+def reaches_main(_: str, stack: tuple[Frame, ...]) -> bool:
+    """Return whether the stack has the program's first function."""
+    return any(frame.function == "main" for frame in stack)
+
+
+def samples(scratch: Path) -> None:
+    """Print the shares of samples."""
+    figures: dict[str, list[float]] = {}
+    for _ in range(ROUNDS):
+        for kind, flags in (("with", FLAGS), ("without", WITHOUT)):
+            with compiled("shares", flags=flags) as program:
+                found = recorded(scratch, [program, "shares", str(LAPS)])
+            figures.setdefault(f"with a stack to main, {kind} frame pointers", []).append(share_of(found, reaches_main))
+        with compiled("polls", flags=FLAGS) as program:
+            found = recorded(scratch, [program, "recv", "4000", "4000", "100"])
+        states = [(state, cell.time) for thread in found.ledger.threads for state, cell in thread.states.items()]
+        polled = sum(time for state, time in states if state.startswith("poll."))
+        working = sum(time for state, time in states if state == "user")
+        in_poll = share_of(found, lambda state, _: state != "user")
+        between = share_of(found, lambda state, stack: state != "user" and bool(stack) and stack[0].kind == "user")
+        figures.setdefault("in polling", []).append(in_poll)
+        figures.setdefault("in polling, by the ledger", []).append(polled / (polled + working))
+        figures.setdefault("in polling, between two checks", []).append(between)
+    rows = [[name, f"{statistics.median(shares) * 100:.1f} %"] for name, shares in figures.items()]
+    print(table(["of samples in user code and in polling", "share"], rows))
+
+
 def symbols(run: Path) -> None:
     """Print how long reading a profile takes."""
     began = time.perf_counter()
@@ -137,6 +184,8 @@ def main() -> None:
         shares(program, scratch)
         print()
         switches(program, scratch)
+        print()
+        samples(scratch)
         symbols(scratch / "0.hw")
     print(f"\n{load()}")
 

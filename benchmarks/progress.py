@@ -73,6 +73,8 @@ class Polled:
     drift: float
     beside: float
     """IOPI and overhead minus the measured program's time in these checks."""
+    counted: float
+    """The share of these checks that count as polling; the first of a row does not."""
 
 
 def _poll(program: Path, call: str, share: int) -> Polled:
@@ -84,6 +86,7 @@ def _poll(program: Path, call: str, share: int) -> Polled:
     thread, own, _ = _measured(command)
     after = _unmeasured(command)
     polled, all_ = (before[0] + after[0]) / 2, sum(before + after) / 2
+    counts = (cell.count or 0 for state, cell in thread.states.items() if state.startswith("poll."))
     times = thread.times()
     rpi, overhead, iopi = processor_time(times), times[Kind.OVERHEAD], times[Kind.POLL]
     # The observer's overhead in the work is that of a few calls a cycle, which is negligible.
@@ -93,6 +96,7 @@ def _poll(program: Path, call: str, share: int) -> Polled:
         error=(iopi - polled) / rpi,
         drift=abs(sum(after) - sum(before)) / all_,
         beside=(iopi + overhead - own) / (rpi + overhead),
+        counted=sum(counts) / (checks * CYCLES) if checks else 1.0,
     )
 
 
@@ -104,7 +108,7 @@ def polling() -> None:
             for share in SHARES:
                 had = [p for p in (_poll(program, call, share) for _ in range(ROUNDS)) if p.drift <= STEADY]
                 if not had:
-                    rows.append([call, f"about {share} %", *["–"] * 4, f"0 / {ROUNDS}"])
+                    rows.append([call, f"about {share} %", *["–"] * 5, f"0 / {ROUNDS}"])
                     continue
                 errors = [p.error for p in had]
                 rows.append(
@@ -115,13 +119,14 @@ def polling() -> None:
                         f"{statistics.median(errors) * 100:+.2f} %",
                         f"{max(errors, key=abs) * 100:+.2f} %",
                         f"{statistics.median(p.beside for p in had) * 100:+.2f} %",
+                        f"{statistics.median(p.counted for p in had) * 100:.2f} %" if share else "–",
                         f"{len(had)} / {ROUNDS}",
                     ]
                 )
     print("\n### Polling\n")
     print(f"Medians of {ROUNDS} rounds. Errors in % of RPI; required: at most 2 %.\n")
     titles = ["call", "share, unmeasured", "IOPI / RPI", "IOPI error", "worst round"]
-    print(table([*titles, "IOPI and overhead, its clock measured", "steady"], rows), flush=True)
+    print(table([*titles, "IOPI and overhead, its clock measured", "checks counted", "steady"], rows), flush=True)
 
 
 def _regions(title: str, command: Sequence[str], times: int) -> list[str]:

@@ -156,13 +156,11 @@ def test_of_two_busy_threads_on_one_processor_each_names_the_other_for_the_time_
         holders = {cause.tid: cause for cause in one.causes if cause.behind is Behind.HOLDER}
         assert one.tid not in holders
         assert sum(cause.time for cause in holders.values()) <= one.states["ready"].time
-        whole = last = 0  # of many that had it, the first are forgotten; the last never
+        last = 0  # of many that had it before, the first are forgotten; the last never
         for row in (r for r in recorded.rows() if r.thread == numbers[name] and r.state == "ready" and r.duration):
             for start, end in periods(recorded, numbers[another]):
-                had = max(0, min(end, row.end) - max(start, row.time))
-                whole += had
-                last += had if end == row.end else 0
-        assert 0 < last <= holders[other.tid].time <= whole
+                last += row.end - max(start, row.time) if end == row.end else 0
+        assert 0 < last <= holders[other.tid].time
 
 
 def test_of_a_thread_that_stays_on_one_processor_it_is_known_who_had_it_be_it_nobody(compile_c: Compile) -> None:

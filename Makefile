@@ -3,6 +3,7 @@
 #   make test       linters, types, all tests
 #   make check      linters, types and the unit tests, on an incremental build: under a minute once it is built
 #   make sanitize   the unit tests of the compiled parsers, built with ASan and UBSan
+#   make fuzz       hostile inputs for all that is read from outside, on that build: TARGET=hwt INPUTS=1000000 (tests/fuzz)
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -16,10 +17,10 @@ TO_BUILD := meson-python meson ninja 'Cython>=3.1' 'ziglang>=0.13'
 C_SOURCES := $(shell find src/headway -name '*.c' -o -name '*.h')
 PYTEST := python -m pytest
 # What reads what others wrote: binary formats, packets, /proc, rings, recordings. The eBPF and zlib libraries are not ours.
-PARSERS := tests/binary tests/trace tests/recording tests/buffers tests/regions/test_blocks.py tests/views/test_exports.py \
+PARSERS := tests/binary tests/trace tests/recording tests/buffers tests/fuzz tests/regions/test_blocks.py tests/views/test_exports.py \
 	$(addprefix tests/linux/test_,cells.py cgroups.py maps.py proc.py processors.py status.py transitions.py)
 
-.PHONY: demo test check docs sanitize format kernels kernels-gate lint install benchmarks guest web wheels wheels-check clean
+.PHONY: demo test check docs sanitize fuzz format kernels kernels-gate lint install benchmarks guest web wheels wheels-check clean
 
 # The demo needs little of headway and none of its extras. Where all of it is installed, or about to be, it takes that.
 demo: $(VENV)/$(if $(wildcard $(VENV)/installed)$(filter $(WHOLE),$(MAKECMDGOALS)),installed,base)
@@ -65,10 +66,17 @@ format: $(VENV)/installed
 
 # Errors of memory and undefined behaviour end the test run. Python itself is not built with ASan, so that is loaded before it,
 # and leaks are not looked for: Python keeps memory until it ends. -s: what is found is written as the process aborts.
+SANITIZED = LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
+	ASAN_OPTIONS=detect_leaks=0:abort_on_error=1:quarantine_size_mb=16:max_allocation_size_mb=256:allocator_may_return_null=1 \
+	UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:abort_on_error=1
 sanitize: $(SANITIZE)/installed
-	@LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
-		ASAN_OPTIONS=detect_leaks=0:abort_on_error=1 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:abort_on_error=1 \
-		$(SANITIZE)/bin/$(PYTEST) -q -s -p no:cacheprovider -m unit $(PARSERS)
+	@$(SANITIZED) $(SANITIZE)/bin/$(PYTEST) -q -s -p no:cacheprovider -m unit $(PARSERS)
+
+# Python keeps small objects in blocks of its own, into which ASan does not see: PYTHONMALLOC=malloc make fuzz is for reads
+# beyond the end of small inputs, and takes three times as long.
+INPUTS ?= 100000
+fuzz: $(SANITIZE)/installed
+	@$(SANITIZED) $(SANITIZE)/bin/python -m tests.fuzz $(TARGET) --inputs $(INPUTS) --seed $(or $(SEED),1)
 
 install: $(VENV)/installed
 

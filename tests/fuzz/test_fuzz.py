@@ -1,0 +1,56 @@
+"""Every target with a few inputs, the inputs that once failed, and the runner with a reader that has every fault."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from tests.fuzz.registry import NAMES, target_of
+from tests.fuzz.runner import run
+from tests.fuzz.target import DECODED, REFUSED, outcome
+from tests.fuzz.targets.faulty import FAULTS
+
+SAVED = sorted((Path(__file__).parent / "regressions").glob("*/*"))
+FEW = os.environ.get("HYPOTHESIS_PROFILE") == "check"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_input_is_neither_decoded_nor_refused(name: str) -> None:
+    count = target_of(name).unit
+    result = run(name, seed=0, first=0, count=count // 10 if FEW else count)
+    assert [(found.number, found.what, found.report) for found in result.findings] == []
+    assert result.outcomes[DECODED] + result.outcomes[REFUSED] == result.inputs > 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_input_is_the_same_each_time_and_seeds_are_decoded(name: str) -> None:
+    one, other = target_of(name), target_of(name)
+    try:
+        assert [one.input(7, number) for number in range(20)] == [other.input(7, number) for number in range(20)]
+        assert {outcome(one, seed, 0) for seed in one.seeds} == {DECODED}
+    finally:
+        one.close()
+        other.close()
+
+
+@pytest.mark.parametrize("path", SAVED, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_inputs_that_once_failed_are_decoded_or_refused(path: Path) -> None:
+    target = target_of(path.parent.name)
+    try:
+        for number in range(8):  # which chooses what is asked of it
+            assert outcome(target, path.read_bytes(), number) in (DECODED, REFUSED)
+    finally:
+        target.close()
+
+
+def test_every_fault_is_found_and_the_other_inputs_are_read() -> None:
+    result = run("faulty", seed=0, first=0, count=20, hangs=1.0)
+    found = {one.number: one.what for one in result.findings}
+    assert found.keys() == FAULTS.keys() - {13}
+    assert "KeyError in faulty.py" in found[3]
+    assert "SIG" in found[5]
+    assert found[7] == "it hangs"
+    assert "MemoryError" in found[9] or "MiB of memory" in found[9]
+    assert "UnclearError" in found[11]
+    assert dict(result.outcomes) == {DECODED: 14, REFUSED: 1, "findings": 5}

@@ -8,7 +8,7 @@ from .target import Target
 
 __all__ = ["NAMES", "target_of"]
 
-NAMES: tuple[str, ...] = ()
+NAMES: tuple[str, ...] = ("hwt",)
 
 
 _FAULTY = "faulty"

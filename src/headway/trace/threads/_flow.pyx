@@ -46,6 +46,12 @@ cdef enum:
     LINKS = 1          # the instruction is a call
     RETURNS = 2
 
+cdef extern from *:
+    """
+    #define HEADWAY_LATEST (1LL << 58)  /* cycles of a thread that a stream may reach; 8 times as many of its core fit */
+    """
+    const int64_t LATEST "HEADWAY_LATEST"
+
 cdef struct Code:
     uint32_t target
     uint8_t going
@@ -62,7 +68,7 @@ cdef struct Region:
 cdef struct Place:
     # The place of a thread in the program and in time.
     int64_t cycle        # its next cycle, counted in its own cycles
-    int64_t since        # its cycles since its last instruction
+    uint64_t since       # its cycles since its last instruction
     int64_t gap          # the cycle at which the gap began; -1: not known
     int64_t lost         # the byte of the stream at which the gap began
     uint32_t address
@@ -111,6 +117,16 @@ cdef struct Span:
     # A span of bytes of the stream.
     int64_t start
     int64_t end
+
+
+cdef inline int64_t length_of(const Row* r) noexcept nogil:
+    """Return the duration of a row that is not an instruction; -1: not known."""
+    return <int64_t>(<uint64_t>r.address << 32 | r.cycles) if r.what >= BEFORE else <int64_t>r.cycles
+
+
+cdef inline uint32_t limited(uint64_t cycles) noexcept nogil:
+    """Return a number of cycles, or the largest that fits into a row."""
+    return <uint32_t>min(cycles, <uint64_t>0xFFFFFFFF)
 
 
 cdef inline Py_ssize_t put_text(char* at, bytes text):
@@ -172,8 +188,8 @@ cdef class ThreadRows:
         r = &self.data[i]
         cycle = None if r.cycle < 0 else r.cycle
         if r.what >= BEFORE:
-            cycles = <uint64_t>r.address << 32 | r.cycles
-            return (r.thread, cycle, None if cycles == 0xFFFFFFFFFFFFFFFF else cycles, 0, 0, r.what, 0)
+            cycles = length_of(r)
+            return (r.thread, cycle, None if cycles < 0 else cycles, 0, 0, r.what, 0)
         return (r.thread, cycle, None if cycle is None and not r.cycles else r.cycles, r.address, r.size, r.what, r.id)
 
     def span(self, Py_ssize_t i):
@@ -193,11 +209,14 @@ cdef class ThreadRows:
             counts[self.data[i].what & 63] += 1
         return {i: counts[i] for i in range(64) if counts[i]}
 
-    def find(self, int thread, int64_t cycle, int64_t unit):
+    def find(self, int thread, cycle, int64_t unit):
         """Return the index of the row of what a thread did in a cycle of its core; -1 if there is none."""
+        # The clock of another core may run far beyond, so the cycle may be any integer.
+        return self.find_cycle(thread, cycle, unit) if 0 <= cycle < 1 << 63 else -1
+
+    cdef Py_ssize_t find_cycle(self, int thread, int64_t cycle, int64_t unit) noexcept nogil:
         cdef Py_ssize_t i
         cdef Row* r
-        cdef int64_t length
         for i in range(self.size):
             r = &self.data[i]
             if r.thread != thread or r.cycle < 0:
@@ -206,10 +225,7 @@ cdef class ThreadRows:
                 if r.cycle - unit < cycle <= r.cycle:
                     return i
                 continue
-            length = r.cycles
-            if r.what >= BEFORE:
-                length |= <int64_t>r.address << 32
-            if r.cycle <= cycle < r.cycle + length:
+            if r.cycle <= cycle < r.cycle + length_of(r):
                 return i
         return -1
 
@@ -262,7 +278,7 @@ cdef class ThreadRows:
                 out[used] = c","
                 used += 1
                 if r.what >= BEFORE:
-                    length = <int64_t>r.address << 32 | r.cycles
+                    length = length_of(r)
                     if length >= 0:
                         used += put_number(out + used, length)
                     used += put_text(out + used, b",,0,")
@@ -446,12 +462,12 @@ cdef class ThreadDecoder:
         """Return the cycle of the core in which a cycle of the thread begins."""
         return cycle if self.unit == 1 else cycle * self.unit + thread + 1 - self.unit
 
-    cdef inline void add(self, int thread, Place* t, int what, int64_t cycles) noexcept nogil:
+    cdef inline void add(self, int thread, Place* t, int what, uint32_t cycles) noexcept nogil:
         """Add a row for something other than an instruction, from the thread's cycle on."""
         cdef Row* r = &self.rows.data[self.rows.size]
         self.rows.size += 1
         r.cycle = self.core_cycle(thread, t.cycle) if t.timed else -1
-        r.cycles = <uint32_t>min(cycles * self.unit, <int64_t>0xFFFFFFFF)
+        r.cycles = limited(cycles * <uint64_t>self.unit)
         r.address = t.last if what == LONG else t.address
         r.id = t.id
         r.thread = <uint8_t>thread
@@ -537,7 +553,7 @@ cdef class ThreadDecoder:
             self.rows.size += 1
             r.cycle = self.core_cycle(thread, t.cycle) + self.unit - 1 if t.timed else -1
             t.since += 1
-            r.cycles = <uint32_t>(t.since * self.unit) if self.cycle_accurate else 0
+            r.cycles = limited(t.since * <uint64_t>self.unit) if self.cycle_accurate else 0
             r.address = t.address
             r.id = t.id
             r.thread = <uint8_t>thread
@@ -574,6 +590,11 @@ cdef class ThreadDecoder:
             self.add(thread, t, <int>reason, cycles)
         t.cycle += cycles
         t.since += cycles
+        if t.cycle >= LATEST:
+            # No trace unit counts so far, so the time is not known.
+            self.contradictions += 1
+            self.lose(t, CONTRADICTION, True)
+            t.cycle = 0
 
     cdef void remember(self, Place* t, uint32_t stall) noexcept nogil:
         cdef int i = 0, j
@@ -652,8 +673,8 @@ cdef class ThreadDecoder:
         cdef int64_t now = -1
         cdef int why = t.why
         if p.timed == 2:
-            now = <int64_t>(p.count << 1 >> 1)
-        elif p.timed == 1 and s.anchored and p.count != 0xFFFF:
+            now = <int64_t>p.count
+        elif p.timed == 1 and s.anchored and p.count != 0xFFFF and s.anchor < LATEST:
             now = s.anchor + <int64_t>p.count
         if now >= 0:
             s.anchor, s.anchored = now, 1
@@ -712,7 +733,7 @@ cdef class ThreadDecoder:
                 self.rows.need(64)
             if packet.kind == ALIGNMENT:
                 s.selected = 0
-                s.anchor, s.anchored = <int64_t>(packet.count << 1 >> 1) // self.unit, 1
+                s.anchor, s.anchored = <int64_t>packet.count // self.unit, 1
                 s.ended = <uint8_t>packet.ends
                 if packet.changes != s.changes:
                     s.distrusted = 1

@@ -26,6 +26,7 @@ cdef enum:  # Kind
 
 cdef enum:
     UNUSED = 8           # a reason that does not occur: its short packet would be a head
+    COUNT_BITS = 56      # of a count of cycles or ticks; no trace unit counts further, and sums of such counts do not overflow
 
 cdef struct Packet:
     uint32_t kind
@@ -68,18 +69,24 @@ cdef inline long varint_at(const uint8_t* p, const uint8_t* end, uint64_t* value
     return 0
 
 
+cdef inline long count_at(const uint8_t* p, const uint8_t* end, uint64_t* value) noexcept nogil:
+    """Read a count of cycles or ticks. Return its length; 0 if it is cut off or has more than 56 bits."""
+    cdef long n = varint_at(p, end, value)
+    return n if not value[0] >> COUNT_BITS else 0
+
+
 cdef inline long clock_at(const uint8_t* p, const uint8_t* end, Packet* packet) noexcept nogil:
     cdef uint64_t value
     cdef long n, more
-    n = varint_at(p, end, &packet.count)
-    more = varint_at(p + n, end, &packet.tick) if n else 0
+    n = count_at(p, end, &packet.count)
+    more = count_at(p + n, end, &packet.tick) if n else 0
     if not more or end - p - n - more < 1:
         return 0
     n += more
     packet.speed = p[n] & 0x3F
     packet.ends = p[n] >> 6 & 1
     n += 1
-    more = varint_at(p + n, end, &packet.running)
+    more = count_at(p + n, end, &packet.running)
     if not more or not 1 <= packet.speed <= 16 or not packet.running:
         return 0
     n += more
@@ -108,7 +115,7 @@ cdef inline long sync_at(const uint8_t* p, const uint8_t* end, Packet* packet) n
     if info & 8:
         if info & 0x10:
             packet.timed = 2
-            more = varint_at(p + n, end, &packet.count)
+            more = count_at(p + n, end, &packet.count)
             if not more:
                 return 0
             n += more
@@ -156,7 +163,7 @@ cdef inline long branch_at(const uint8_t* p, const uint8_t* end, Packet* packet)
 cdef inline long profile_at(const uint8_t* p, const uint8_t* end, Packet* packet) noexcept nogil:
     cdef long n = 1, more
     cdef int i
-    more = varint_at(p + n, end, &packet.count)
+    more = count_at(p + n, end, &packet.count)
     for i in range(6):
         if not more:
             return 0

@@ -127,3 +127,38 @@ def test_one_unit_that_is_damaged_does_not_hide_the_next() -> None:
     other = bytearray(good)
     other[4:6] = b"\x63\x00"  # of a version that there is not
     assert LineTable(with_section(bytes(other) + good)).at(0x8000) == "one.c:7"
+
+
+@pytest.mark.parametrize("moves", [(1 << 63) - 1, (1 << 63) - 2, -(1 << 63), 1 << 62])
+def test_a_line_may_be_moved_as_far_as_a_program_likes(moves: int) -> None:
+    # ADVANCE_LINE takes a signed number of any length; special opcodes go on from there by up to 8 and back by 5.
+    far = b"\x03" + signed(moves)
+    program = at(0x1000) + far + b"\x3c\x1a\x3c" + far + b"\x01" + END
+    assert LineTable(with_section(unit(program))).at(0x1000) == ""
+    back = b"\x03" + signed(-moves) if moves > -(1 << 63) else far
+    assert (
+        LineTable(with_section(unit(at(0x1000) + far + b"\x1a" + back + b"\x01\x02\x04" + END))).at(0x1000) == "one.c:9"
+    )
+
+
+def signed(value: int) -> bytes:
+    """An SLEB128 number."""
+    found = bytearray()
+    while True:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+        if value in (0, -1) and (found[-1] & 0x40 != 0) == (value < 0):
+            found[-1] &= 0x7F
+            return bytes(found)
+
+
+def test_units_of_which_nothing_is_kept_have_no_lines() -> None:
+    assert LineTable(with_section(unit(END))).at(0x1000) == ""
+
+
+def test_a_packed_section_is_not_unpacked_beyond_its_size() -> None:
+    lines = unit(at(0x1000) + LINE_7 + END)
+    for size in (0, 1, len(lines) - 1, len(lines)):
+        packed = struct.pack("<III", 1, size, 1) + zlib.compress(lines + bytes(1 << 20))
+        table = LineTable(with_section(packed, flags=0x800))
+        assert len(table._sections[0]) == size

@@ -63,14 +63,14 @@ cdef inline uint64_t number(const uint8_t** at, const uint8_t* end) noexcept nog
     return found
 
 
-cdef inline int64_t signed_number(const uint8_t** at, const uint8_t* end) noexcept nogil:
-    """Read an SLEB128 number, modulo 2^64."""
+cdef inline uint64_t signed_number(const uint8_t** at, const uint8_t* end) noexcept nogil:
+    """Read an SLEB128 number, modulo 2^64: a negative number is its two's complement."""
     cdef const uint8_t* start = at[0]
     cdef uint64_t found = number(at, end)
-    cdef int64_t bits = 7 * (at[0] - start)
+    cdef Py_ssize_t bits = 7 * min(at[0] - start, <Py_ssize_t>10)
     if at[0] > start and at[0][-1] & 0x40 and bits < 64:
         found |= ~<uint64_t>0 << bits
-    return <int64_t>found
+    return found
 
 
 cdef class Table:
@@ -103,7 +103,7 @@ cdef class Table:
         cdef const uint8_t* operands = lengths
         cdef const uint8_t* after
         cdef uint64_t address = 0, size
-        cdef int64_t line = 1
+        cdef uint64_t line = 1  # modulo 2^64, as a program may move it anywhere
         cdef uint64_t file = 1
         cdef uint8_t opcode, extended
         cdef uint16_t fixed
@@ -115,7 +115,7 @@ cdef class Table:
             if opcode >= opcode_base:
                 opcode -= opcode_base
                 address += <uint64_t>least * (opcode // line_range)
-                line += line_base + opcode % line_range
+                line += <uint64_t>(<int64_t>line_base + opcode % line_range)
                 self.keep(address, line, file, unit)
             elif opcode == EXTENDED:
                 size = number(&at, stop)
@@ -135,7 +135,7 @@ cdef class Table:
             elif opcode == ADVANCE_PC:
                 address += least * number(&at, stop)
             elif opcode == ADVANCE_LINE:
-                line = <int64_t>(<uint64_t>line + <uint64_t>signed_number(&at, stop))
+                line += signed_number(&at, stop)
             elif opcode == SET_FILE:
                 file = number(&at, stop)
             elif opcode == CONST_ADD_PC:
@@ -151,11 +151,11 @@ cdef class Table:
                     number(&at, stop)
         self.used = self.begun
 
-    cdef int keep(self, uint64_t address, int64_t line, uint64_t file, uint32_t unit) except -1:
+    cdef int keep(self, uint64_t address, uint64_t line, uint64_t file, uint32_t unit) except -1:
         """Keep a row of the current sequence. Of several rows at one address the last holds."""
         cdef Row* row
         cdef Row* larger
-        if not 0 <= line <= 0xFFFFFFFF or file > 0xFFFFFFFF:
+        if line > 0xFFFFFFFF or file > 0xFFFFFFFF:
             line = file = 0
         if self.bad or address > 0xFFFFFFFF or self.used == MAX_ROWS:
             self.bad = True
@@ -204,7 +204,8 @@ cdef class Table:
 
     def close(self):
         """Prepare for ``find`` after all units have been added."""
-        qsort(self.sequences, self.count, sizeof(Sequence), by_address)
+        if self.count:  # else there may be no memory yet, and qsort takes no NULL
+            qsort(self.sequences, self.count, sizeof(Sequence), by_address)
 
     def find(self, uint32_t address):
         """Return (unit, file, line) of an address; None if no sequence contains it."""

@@ -134,7 +134,7 @@ def _sections(elf: bytes) -> tuple[bytes, ...]:
 
 def _inflated(data: bytes) -> bytes:
     kind, size = struct.unpack_from("<II", data)
-    if kind != _ZLIB or size > _MAX_SECTION:
+    if kind != _ZLIB or not 0 < size <= _MAX_SECTION:  # for zlib, 0 is no limit
         return b""
     return zlib.decompressobj().decompress(data[12:], size)
 

@@ -18,7 +18,7 @@ C_SOURCES := $(shell find src/headway -name '*.c' -o -name '*.h')
 PYTEST := python -m pytest
 # What reads what others wrote: binary formats, packets, /proc, rings, recordings. The eBPF and zlib libraries are not ours.
 PARSERS := tests/binary tests/trace tests/recording tests/buffers tests/fuzz tests/regions/test_blocks.py tests/views/test_exports.py \
-	$(addprefix tests/linux/test_,cells.py cgroups.py maps.py proc.py processors.py status.py transitions.py)
+	$(addprefix tests/linux/test_,cells.py cgroups.py maps.py proc.py procfs_limits.py processors.py status.py transitions.py)
 
 .PHONY: demo test check docs sanitize fuzz format kernels kernels-gate lint install benchmarks guest web wheels wheels-check clean
 

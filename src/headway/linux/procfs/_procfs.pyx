@@ -34,7 +34,7 @@ cdef extern from *:
     #include <time.h>
     #include <unistd.h>
 
-    #define HEADWAY_LARGEST (1LL << 60)  /* ns; nothing real is larger, and sums of two stay in 64 bits */
+    #define HEADWAY_LARGEST (1LL << 60)  /* ns; nothing real is larger, and sums of four stay in 64 bits */
 
     /* CPU clock of a process; which: 0 user and system, 1 user (both as sampled), 2 exact. -1: no such process. */
     static long long headway_process_clock(int pid, int which) {
@@ -146,6 +146,16 @@ cdef struct Stat:
     int64_t birth          # clock ticks since boot
 
 
+cdef inline int64_t _limited(int64_t value) noexcept nogil:
+    """Return a figure, or the largest. A sum of four limited figures does not overflow."""
+    return min(max(value, -_LARGEST), _LARGEST)
+
+
+cdef inline int64_t _in_ns(int64_t ticks, int64_t tick) noexcept nogil:
+    """Return clock ticks of ``tick`` ns each in ns; a time that is too large becomes the largest."""
+    return ticks * tick if ticks <= _LARGEST // tick else _LARGEST
+
+
 cdef bint _number(const char **at, const char *end, int64_t *value) noexcept nogil:
     """Parse a decimal number after blanks. A number that is too large becomes the largest."""
     cdef const char *p = at[0]
@@ -159,7 +169,7 @@ cdef bint _number(const char **at, const char *end, int64_t *value) noexcept nog
     if p >= end or p[0] < c'0' or p[0] > c'9':
         return False
     while p < end and c'0' <= p[0] <= c'9':
-        n = n * 10 + (p[0] - c'0') if n < _LARGEST // 10 else _LARGEST
+        n = min(n * 10 + (p[0] - c'0'), _LARGEST) if n < _LARGEST // 10 else _LARGEST
         p += 1
     value[0] = -n if negative else n
     at[0] = p
@@ -447,8 +457,8 @@ cdef class ThreadAccount:
 
         ``user`` and ``system``: by how many clock ticks theirs jumped.
         """
-        self.first_user += user
-        self.first_system += system
+        self.first_user = _limited(self.first_user + _limited(user))
+        self.first_system = _limited(self.first_system + _limited(system))
         self.run = run
         self.ready = ready
         self.switches = switches
@@ -589,10 +599,10 @@ cdef class ObservedProcess:
     def accounted(self) -> int:
         """The CPU time of its whole life in ns that its parent will be told of and that is accounted for already."""
         cdef Task task
-        cdef int64_t total = self.ended_run + self.before + self.unseen
-        total += max(self.children, self.children_before + self.children_seen)
+        cdef int64_t total = _limited(self.ended_run + self.before + self.unseen)
+        total = _limited(total + max(self.children, self.children_before + self.children_seen))
         for task in self.tasks:
-            total += task.run
+            total = _limited(total + task.run)
         return total
 
 
@@ -783,7 +793,7 @@ cdef class Scanner:
         task.name_length = min(stat.name_length, <Py_ssize_t>sizeof(task.raw_name))
         memcpy(task.raw_name, stat.name, task.name_length)
         task.birth = stat.birth
-        process.children = max(process.children, stat.children * self.clock_tick)
+        process.children = max(process.children, _in_ns(stat.children, self.clock_tick))
         if task.tid == process.pid:
             process.ppid = <int>min(max(stat.ppid, 0), 0x7FFFFFFF)
         task.undead = False
@@ -798,7 +808,7 @@ cdef class Scanner:
             condition = _WAITING
             task.reason = self._reason(task, &stat, text)
         if not self.schedstat:
-            figures[0] = min((stat.user + stat.system) * self.clock_tick, _LARGEST)
+            figures[0] = _in_ns(stat.user + stat.system, self.clock_tick)
         elif condition == _WAITING:
             # It is off the processor now, so a second reading has complete figures.
             n = self._read(task, "schedstat", &task.fd, text)
@@ -888,7 +898,7 @@ cdef class Scanner:
                 self.hidden.add(tid)
             self.budget += task._release()
             return None
-        birth = task.birth * self.clock_tick - self.boot_offset
+        birth = _in_ns(task.birth, self.clock_tick) - self.boot_offset
         if not opening and birth + self.clock_tick > self.start:
             start = max(birth, self.start, absent)
             if self.schedstat and task.condition == _RUNNABLE and task.switches <= 1:
@@ -925,7 +935,7 @@ cdef class Scanner:
             self.ends_unseen += 1
             self.ended.append(task)
         # What was lent to it is in its cells; what is still due is not.
-        process.ended_run += task.run + task.account.run_lent - task.account.run_due
+        process.ended_run = _limited(process.ended_run + task.run + task.account.run_lent - task.account.run_due)
         return 0
 
     cdef int _list(self, ObservedProcess process, int64_t now, bint opening, int64_t absent) except -1:
@@ -1039,7 +1049,7 @@ cdef class Scanner:
         cdef Task task
         cdef int64_t total = process.ended_run
         for task in process.tasks:
-            total += task.run
+            total = _limited(total + task.run)
         return total
 
     cdef int _scan_process(self, ObservedProcess process, int64_t now, bint created) except -1:
@@ -1082,7 +1092,7 @@ cdef class Scanner:
             if process.tasks and not living:
                 clock = headway_process_clock(process.pid, 2)
             if clock >= 0:
-                process.unseen = max(process.unseen, clock - self._run_of(process) - process.before)
+                process.unseen = max(process.unseen, _limited(clock - self._run_of(process) - process.before))
         return 0
 
     cdef int _finish(self, ObservedProcess process) except -1:
@@ -1092,9 +1102,9 @@ cdef class Scanner:
         cdef tuple known
         del self.processes[process.pid]
         process.gone = True
-        self.unseen_of_finished += process.unseen + process.children_unseen
+        self.unseen_of_finished = _limited(self.unseen_of_finished + process.unseen + process.children_unseen)
         if parent is not None:
-            parent.children_seen += process.accounted
+            parent.children_seen = _limited(parent.children_seen + process.accounted)
         for orphan in self.processes.values():
             if orphan.ppid == process.pid:
                 known = self.stat(orphan.pid)
@@ -1119,7 +1129,8 @@ cdef class Scanner:
         for process in processes:
             if process.all_children and not process.gone:
                 process.children_unseen = max(
-                    process.children_unseen, process.children - process.children_before - process.children_seen
+                    process.children_unseen,
+                    _limited(process.children - process.children_before - process.children_seen),
                 )
 
     @property
@@ -1128,7 +1139,7 @@ cdef class Scanner:
         cdef ObservedProcess process
         cdef int64_t total = self.unseen_of_finished
         for process in self.processes.values():
-            total += process.unseen + process.children_unseen
+            total = _limited(total + process.unseen + process.children_unseen)
         return total
 
     def take_ended(self):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from headway.errors import SelectionError
+from headway.values import shown
 
 __all__ = ["as_list", "isolated", "online", "parse_list", "possible", "timer_line"]
 
 _FOLDER = Path("/sys/devices/system/cpu")
+_NUMBER = re.compile(r"[0-9]{1,18}")
 
 
 def parse_list(text: str) -> tuple[int, ...]:
@@ -19,11 +22,11 @@ def parse_list(text: str) -> tuple[int, ...]:
     cpus: set[int] = set()
     for part in text.strip().split(","):
         first, dash, last = part.strip().partition("-")
-        if not (first.isascii() and first.isdigit() and (not dash or (last.isascii() and last.isdigit()))):
-            raise SelectionError(f"{text!r} is not a list of processors: write it like 0,2 or 0-3,8")
+        if not _NUMBER.fullmatch(first) or (dash and not _NUMBER.fullmatch(last)):
+            raise SelectionError(f"{shown(text)} is not a list of processors: write it like 0,2 or 0-3,8")
         low, high = int(first), int(last) if dash else int(first)
         if low > high or high > 65535:
-            raise SelectionError(f"{part!r} is not a range of processors: write it like 0-3")
+            raise SelectionError(f"{shown(part)} is not a range of processors: write it like 0-3")
         cpus.update(range(low, high + 1))
     return tuple(sorted(cpus))
 
@@ -58,7 +61,7 @@ def timer_line(table: Path = Path("/proc/interrupts")) -> int:
     with suppress(OSError):
         for row in table.read_text(encoding="utf-8", errors="replace").splitlines():
             number, colon, words = row.partition(":")
-            if colon and number.strip().isascii() and number.strip().isdigit() and words.split()[-1:] == ["arch_timer"]:
+            if colon and _NUMBER.fullmatch(number.strip()) and words.split()[-1:] == ["arch_timer"]:
                 return int(number)
     return 0
 

@@ -25,12 +25,16 @@ MEMORY = 256 << 20
 OUTCOMES = (DECODED, REFUSED, "findings")
 PROGRESS = struct.Struct("=5q")
 """The input that is being read; whether all are done; the number of inputs by `OUTCOMES`."""
+SANITIZED = "libasan" in os.environ.get("LD_PRELOAD", "")
 _TOLD = 3
 """How many findings of one kind are told; all are counted."""
 
 
 def main(name: str, seed: str, first: str, count: str, progress: str) -> None:
     """Read ``count`` inputs from number ``first`` on."""
+    if SANITIZED:
+        # capstone asks the dynamic linker to take its own symbols first, which ASan refuses.
+        os.RTLD_DEEPBIND = 0  # type: ignore[misc]
     target = target_of(name)
     _ = target.seeds  # they are made before the memory is limited
     with open(progress, "r+b") as stream, mmap.mmap(stream.fileno(), PROGRESS.size) as shared:
@@ -79,7 +83,7 @@ def _words(error: BaseException) -> str:
 
 def _limit_memory() -> None:
     """Limit the address space. ASan reserves terabytes of it, so there its own limit holds (see the Makefile)."""
-    if "libasan" in os.environ.get("LD_PRELOAD", ""):
+    if SANITIZED:
         return
     with open("/proc/self/statm") as stream:
         used = int(stream.read().split()[0]) * mmap.PAGESIZE

@@ -151,6 +151,24 @@ def test_a_mistake_is_one_sentence_that_names_the_file_and_the_key(
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{long} = 1",
+        "check.{long} = 1",
+        "[check.access]\n{long} = 1",
+        '[check.access]\nalways = true\nnot_ready = ["{long}"]',
+        '[check.access]\nalways = true\nnot_ready = [0]\ngap_us = "{long}"',
+        '[check.access]\nalways = true\nnot_ready = [0]\nabout = "{long}"',
+    ],
+)
+def test_a_mistake_of_any_length_is_a_short_sentence(file: Callable[[str], str], text: str) -> None:
+    path = file(text.replace("{long}", "x" * 50_000))
+    with pytest.raises(SelectionError, match="xxx…") as raised:
+        load(path)
+    assert len(str(raised.value)) < 400 + len(path)
+
+
 def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     for path, words in ((tmp_path / "none", "No such file"), (tmp_path, "Is a directory")):
         with pytest.raises(SelectionError, match=words):

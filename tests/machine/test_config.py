@@ -124,6 +124,7 @@ def test_a_size_may_be_text(words: str) -> None:
         ("corse = 2", "corse", "is not known: there are cores"),
         ("[l1d]\nwayz = 2", "l1d.wayz", "is not known: there are size"),
         ('"a b" = 1', "'a b'", "is not known"),
+        (f"{'x' * 9000} = 1", f"'{'x' * 58}…", "is not known"),
         ("cores = 0", "cores", "is 0: give a whole number from 1 to 16"),
         ("cores = true", "cores", "is true: give a whole number"),
         ('cores = "2"', "cores", "is '2': give a whole number"),

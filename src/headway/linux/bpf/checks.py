@@ -15,6 +15,7 @@ from typing import Any
 
 from headway.errors import SelectionError
 from headway.linux.syscalls.table import numbers
+from headway.values import shown
 
 from .layout import FILE_KINDS, STATES
 
@@ -79,7 +80,7 @@ def load(path: str | None = None) -> tuple[Check, ...]:
         own = _read(path)
         unknown = own.keys() - {"gap_us", "check"}
         if unknown:
-            raise SelectionError(f"{path}: {min(unknown)!r} is not known: give gap_us and tables [check.CALL]")
+            raise SelectionError(f"{path}: {shown(min(unknown))} is not known: give gap_us and tables [check.CALL]")
         if "gap_us" in own:
             gap = _gap(own, path, 0)
             checks = {call: _check(call, table, gap, "checks.toml") for call, table in tables.items()}
@@ -92,7 +93,7 @@ def load(path: str | None = None) -> tuple[Check, ...]:
             if call not in numbers():
                 near = get_close_matches(call, numbers(), 1)
                 raise SelectionError(
-                    f"{path}: there is no system call {call!r}" + (f": is {near[0]} meant?" if near else "")
+                    f"{path}: there is no system call {shown(call)}" + (f": is {near[0]} meant?" if near else "")
                 )
             checks[call] = _check(call, table, gap, path)
     found = tuple(check for check in checks.values() if check is not None)
@@ -134,7 +135,7 @@ def _check(call: str, table: Any, gap: int, where: str) -> Check | None:
         raise SelectionError(f"{at} is no table: write [check.{call}]")
     unknown = table.keys() - _KEYS
     if unknown:
-        raise SelectionError(f"{at}: {min(unknown)!r} is not known: there are {', '.join(sorted(_KEYS))}")
+        raise SelectionError(f"{at}: {shown(min(unknown))} is not known: there are {', '.join(sorted(_KEYS))}")
     arguments = {key: _argument(table.get(key, 0), f"{at}.{key}") for key in _ARGUMENTS}
     flag = table.get("if_flag", [0, 0])
     if not (isinstance(flag, list) and len(flag) == 2 and all(_is_number(n) and 0 <= n < 1 << 32 for n in flag)):
@@ -184,14 +185,14 @@ def _is_nothing(answer: Any) -> bool:
 
 def _argument(value: Any, at: str) -> int:
     if not _is_number(value) or not 0 <= value <= 6:
-        raise SelectionError(f"{at}: {value!r} is no argument of a system call: they are numbered from 1 to 6")
+        raise SelectionError(f"{at}: {shown(value)} is no argument of a system call: they are numbered from 1 to 6")
     return int(value)
 
 
 def _error(answer: Any, at: str) -> int:
     number = getattr(errno, answer, None) if isinstance(answer, str) and answer.isupper() else None
     if not isinstance(number, int) or not 0 < number < 4096:
-        raise SelectionError(f'{at}: {answer!r} is neither 0 nor the name of an error, like "EAGAIN"')
+        raise SelectionError(f'{at}: {shown(answer)} is neither 0 nor the name of an error, like "EAGAIN"')
     return number
 
 
@@ -201,5 +202,7 @@ def _gap(table: Mapping[str, Any], at: str, otherwise: int) -> int:
         return otherwise
     value = table["gap_us"]
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= _LONGEST_GAP_US:
-        raise SelectionError(f"{at}: gap_us is a number of microseconds from 0 to {_LONGEST_GAP_US}, not {value!r}")
+        raise SelectionError(
+            f"{at}: gap_us is a number of microseconds from 0 to {_LONGEST_GAP_US}, not {shown(value)}"
+        )
     return round(value * 1000)

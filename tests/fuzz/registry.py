@@ -8,7 +8,7 @@ from .target import Target
 
 __all__ = ["NAMES", "target_of"]
 
-NAMES: tuple[str, ...] = ("hwt", "coresight", "etmv3", "dwarf", "perf_map", "procfs")
+NAMES: tuple[str, ...] = ("hwt", "coresight", "etmv3", "dwarf", "perf_map", "procfs", "json", "toml")
 
 
 _FAULTY = "faulty"

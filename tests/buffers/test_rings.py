@@ -111,6 +111,19 @@ def whole_records(data: bytes) -> list[bytes]:
     return found
 
 
+@pytest.mark.parametrize("left", [1, 4, 7])
+def test_a_ring_whose_last_record_is_cut_off_is_not_read_beyond_its_end(left: int) -> None:
+    kernel = Kernel(16)
+    ring, tray = Ring(kernel.fd, 16), Tray()
+    size = kernel.size - left
+    kernel.memory[PAGE : PAGE + 8] = struct.pack("=IHH", SAMPLE, 0, size)
+    kernel.memory[HEAD : HEAD + 8] = kernel.size.to_bytes(8, "little")
+    assert ring.drain(tray) == size
+    assert (ring.samples, ring.damaged) == (1, 1)
+    ring.close()
+    kernel.close()
+
+
 described = st.tuples(
     words, ids, ids, st.integers(0, 2**62), st.integers(0, 4095), st.integers(0, 2**62), st.lists(words, max_size=9)
 )

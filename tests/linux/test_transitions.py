@@ -355,6 +355,19 @@ def test_rings_that_are_not_as_long_as_said_are_refused(words: int) -> None:
         TransitionDecoder(memory(1), memory(1), 1, (64, words), THREAD_RECORDS, START)
 
 
+def test_a_span_longer_than_the_time_that_has_passed_is_damage_even_if_time_goes_back() -> None:
+    spans = memory(1)
+    decoder = TransitionDecoder(spans, memory(1), 1, (WORDS, WORDS), THREAD_RECORDS, START)
+    ring = Ring(spans, 0)
+    ring.put(STATES["USER"] << RING["SPAN_STATE"] | 1000 << RING["SPAN_DURATION"])
+    decoder.read([(1, 0)], START + 1000, START + 1000)
+    ring.put(RING_RECORDS["RECORD_LONG"] | STATES["USER"] << RING["RECORD_STATE"], 1 << 63, 0)
+    decoder.read([(4, 0)], START + 500, START + 500)
+    _, duration, *_ = decoder.take()
+    assert duration.tolist() == [1000]
+    assert decoder.damaged == 1
+
+
 def test_many_lives_are_forgotten_when_they_are_over() -> None:
     decoder = TransitionDecoder(memory(1), memory(1), 1, (WORDS, WORDS), THREAD_RECORDS, START)
     for n in range(20_000):

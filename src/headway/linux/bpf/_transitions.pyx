@@ -227,7 +227,7 @@ cdef class TransitionDecoder:
             elif written - at < 3:
                 return self.give_up(&p.spans, written)
             elif kind == RECORD_LONG:
-                if second > <uint64_t>(now - p.time) or third > second or not 0 <= count <= elapsed:
+                if now < p.time or second > <uint64_t>(now - p.time) or third > second or not 0 <= count <= elapsed:
                     return self.give_up(&p.spans, written)
                 if p.time + <int64_t>second > horizon:
                     break

@@ -339,8 +339,11 @@ cdef class Ring:
         self.tail = head
         headway_release(self.page, head)
         while at < n:
-            memcpy(&type, to + at, 4)
-            memcpy(&size, to + at + 6, 2)
+            if n - at >= HEADER:
+                memcpy(&type, to + at, 4)
+                memcpy(&size, to + at + 6, 2)
+            else:
+                size = 0  # not even a header is left
             if size < HEADER or size > n - at:
                 self.damaged += 1
                 break

@@ -15,6 +15,7 @@ from .errors import HeadwayError
 __all__ = ["open_file", "read_file", "written_whole"]
 
 File = str | os.PathLike[str]
+_PIECE = 1 << 20
 
 
 def open_file(path: File, what: str) -> BinaryIO:
@@ -40,13 +41,16 @@ def read_file(path: File, what: str, most: int) -> bytes:
     """Return the content of a regular file of up to ``most`` bytes. Raises HeadwayError; ``what``: see `open_file`."""
     words = ascii(os.fspath(path))
     with open_file(path, what) as stream:
+        data = bytearray()
         try:
-            data = stream.read(most + 1)
+            # In pieces: one read of so many bytes takes their memory even if the file has only a few.
+            while piece := stream.read(min(_PIECE, most + 1 - len(data))):
+                data += piece
         except OSError as error:
             raise HeadwayError(f"{words} cannot be read ({error.strerror}): give {what}") from None
     if len(data) > most:
         raise HeadwayError(f"{words} has more than {most >> 10} KiB, too much: give {what}")
-    return data
+    return bytes(data)
 
 
 @contextmanager

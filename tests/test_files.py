@@ -1,0 +1,36 @@
+"""Files that a user names are read whole or refused, and take no more memory than they have bytes."""
+
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from headway.errors import HeadwayError
+from headway.files import read_file
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.mark.parametrize("size", [0, 1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3 << 20])
+def test_a_file_is_read_whole_up_to_its_limit(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "file"
+    data = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
+    path.write_bytes(data)
+    assert read_file(path, "a file", size) == read_file(path, "a file", size + 1) == data
+    if size:
+        with pytest.raises(HeadwayError, match="too much: give a file"):
+            read_file(path, "a file", size - 1)
+
+
+def test_a_small_file_takes_little_memory_whatever_its_limit(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * 1000)
+    tracemalloc.start()
+    try:
+        read_file(path, "a file", 1 << 28)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 << 20

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from headway.errors import HeadwayError, SelectionError
+from headway.values import shown
 
 from ._coresight import Deformatter
 from ._etmv3 import Packets
@@ -40,6 +41,8 @@ _SYNCHRONISED = 1 << 14
 """Bytes of a stream among which there is an A-sync. The trace unit writes one every 1,024 unless told otherwise."""
 
 _FRAME = 16
+_SHOWN = 60
+"""The number of characters of a name that a message shows."""
 
 
 class StreamPlaces:
@@ -160,7 +163,7 @@ class Stream:
 
     def _flow(self, *, confined: bool) -> Flow:
         if not self.image.spans:
-            core = f"core {self.source.core}" if self.source.core else f"source {self.source.name}"
+            core = f"core {self.source.core[:_SHOWN]}" if self.source.core else f"source {self.source.name[:_SHOWN]}"
             raise HeadwayError(
                 f"no program is known for stream {self.id:#x} ({core} has no dump): give one with --image"
             )
@@ -200,7 +203,7 @@ class Stream:
         """Check that the beginning of the stream is a trace of this setting. Raises HeadwayError if it is not."""
         found = self.statistics(_TRIED)
         noise = found.packets.get(PacketKind.NOISE, 0)
-        says = f"stream {self.id:#x} is no ETMv3 trace as the registers of {self.source.name} describe it"
+        says = f"stream {self.id:#x} is no ETMv3 trace as the registers of {self.source.name[:_SHOWN]} describe it"
         if found.size > _SYNCHRONISED and PacketKind.ALIGNMENT not in found.packets:
             raise HeadwayError(f"{says}: there is no A-sync in {found.size} bytes; check the snapshot")
         if noise * 4 > found.size:
@@ -242,9 +245,9 @@ class Capture:
             )
             if source.setting is None:
                 if present and source.stream is not None:
-                    self.others[source.stream] = f"stream {source.stream:#x} of {source.name} ({source.kind})"
+                    self.others[source.stream] = f"stream {source.stream:#x} of {source.name[:_SHOWN]} ({source.kind[:_SHOWN]})"
             elif not present:
-                silent.append(f"{source.name} ({source.stream:#x})")
+                silent.append(f"{source.name[:_SHOWN]} ({source.stream:#x})")
             else:
                 if source.core not in cores:
                     image = self._image(source.core, images)
@@ -300,7 +303,7 @@ def _chunks(buffer: CapturedBuffer) -> Iterator[bytes]:
             try:
                 if not path.is_file():
                     raise HeadwayError(
-                        f"{str(path)!a} is not a file: the snapshot's buffer {buffer.name!a} should be there"
+                        f"{str(path)!a} is not a file: the snapshot's buffer {shown(buffer.name)} should be there"
                     )
                 stream = stack.enter_context(path.open("rb"))
                 while chunk := stream.read(_CHUNK):

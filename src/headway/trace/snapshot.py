@@ -17,6 +17,7 @@ from pathlib import Path
 
 from headway.errors import HeadwayError
 from headway.files import read_file
+from headway.values import shown
 
 from .etmv3 import Setting
 from .image import TracedImage
@@ -26,6 +27,7 @@ __all__ = ["CapturedBuffer", "Source", "TraceSnapshot"]
 _MAX_INI = 1 << 20
 _MAX_DUMP = 1 << 30
 _MAX_DEVICES = 4096
+_LONGEST_NAME, _LONGEST_VALUE = 255, 4096
 _ETMV3 = re.compile(r"ETM-?v?3(\.\d+)?", re.IGNORECASE)
 
 
@@ -84,10 +86,10 @@ class TraceSnapshot:
         for name, buffer in trace.section("source_buffers").items():
             if name not in devices:
                 raise HeadwayError(
-                    f"{trace.words} has a source {name!a} that no device file describes: add it to device_list"
+                    f"{trace.words} has a source {shown(name)} that no device file describes: add it to device_list"
                 )
             if buffer not in buffers:
-                raise HeadwayError(f"{trace.words} has no buffer {buffer!a}, into which {name!a} writes")
+                raise HeadwayError(f"{trace.words} has no buffer {shown(buffer)}, into which {shown(name)} writes")
             sources.append(_source(name, devices[name], buffers[buffer], cores.get(name)))
         dumps = {name: _dumps(path, device) for name, device in devices.items() if device.kind == "core"}
         return cls(path, tuple(sources), dumps)
@@ -134,7 +136,13 @@ class _Ini:
             if needed:
                 raise HeadwayError(f"{self.words} has no section {_quoted(name)}: export the snapshot again")
             return {}
-        return {key: (value or "").strip() for key, value in self._parser.items(name)}
+        found = {key: (value or "").strip() for key, value in self._parser.items(name)}
+        for key, value in found.items():
+            if not (key + value).isprintable() or len(key) > _LONGEST_NAME or len(value) > _LONGEST_VALUE:
+                raise HeadwayError(
+                    f"{self.words} has {shown(value)} as {shown(key)} in {_quoted(name)}: export the snapshot again"
+                )
+        return found
 
     def value(self, section: str, key: str) -> str:
         for found, value in self.section(section).items():
@@ -165,9 +173,9 @@ class _Ini:
 def _inside(folder: Path, name: str) -> Path:
     """Return the path of a file inside the folder. Raises HeadwayError for a file outside it."""
     path = Path(name.replace("\\", "/"))
-    if path.is_absolute() or ".." in path.parts or "\0" in name or not name:
+    if path.is_absolute() or ".." in path.parts or "\0" in name or not 0 < len(name) <= _LONGEST_NAME:
         raise HeadwayError(
-            f"the snapshot {str(folder)!a} names a file outside its folder ({ascii(name)[:60]}): export it again"
+            f"the snapshot {str(folder)!a} names a file outside its folder, or one that cannot be ({ascii(name)[:60]}): export it again"
         )
     return folder / path
 
@@ -180,7 +188,7 @@ def _buffers(folder: Path, trace: _Ini) -> dict[str, CapturedBuffer]:
         style = trace.value(section, "format").lower()
         if style not in ("coresight", "source_data"):
             raise HeadwayError(
-                f"{trace.words} has a buffer of the format {style!a}: only coresight and source_data are known"
+                f"{trace.words} has a buffer of the format {shown(style)}: only coresight and source_data are known"
             )
         paths = tuple(_inside(folder, file.strip()) for file in trace.value(section, "file").split(","))
         buffers[name] = CapturedBuffer(name, paths, style == "coresight")
@@ -209,4 +217,4 @@ def _dumps(folder: Path, device: _Ini) -> tuple[tuple[int, Path, int, int | None
 
 def _quoted(section: str) -> str:
     """Return a section's header as it is in the file, on one line whatever characters its name has."""
-    return f"[{ascii(section)[1:-1]}]"
+    return f"[{ascii(section)[1:-1][:60]}]"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tracemalloc
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -109,6 +110,19 @@ def test_a_stack_that_is_not_there_is_damage(recorded: Path) -> None:
 def test_a_thread_that_is_not_there_is_damage(recorded: Path) -> None:
     change(recorded, "samples", thread=[5] * 1002)
     refused(recorded, "damaged", "thread that does not exist")
+
+
+def test_a_thread_with_a_large_number_takes_no_more_memory_than_another(recorded: Path) -> None:
+    rows = pq.read_table(recorded / "threads" / "part-000000.parquet", partitioning=None).num_rows
+    numbers = [(1 << 31) - 1, *range(1, rows)]
+    change(recorded, "threads", thread=numbers)
+    tracemalloc.start()
+    try:
+        refused(recorded, "damaged", "thread that does not exist")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 64 << 20
 
 
 def test_more_time_than_there_is_is_damage(recorded: Path) -> None:

@@ -154,17 +154,15 @@ def _profile(recording: Recording) -> Profile:
     )
 
 
-def _threads(recording: Recording, ledger: Ledger) -> NDArray[np.int32]:
-    """Return an array: number of a thread in the recording -> its index in the ledger, -1 if it has none.
+def _threads(recording: Recording, ledger: Ledger) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return the numbers of the threads in the recording, ascending, and their indices in the ledger.
 
-    The last element is -1 and serves the thread number -1.
+    An index is -1 if the ledger has no such thread. The first number is -1, which stands for no thread.
     """
     places = {thread.key: place for place, thread in enumerate(ledger.threads)}
-    seen = recording.threads()
-    found = np.full(max(seen, default=-1) + 2, -1, np.int32)
-    for number, thread in seen.items():
-        found[number] = places.get((thread.tid, thread.birth), -1)
-    return found
+    seen = sorted(recording.threads().items())
+    found = [-1, *(places.get((thread.tid, thread.birth), -1) for _, thread in seen)]
+    return np.array([-1, *(number for number, _ in seen)], np.int32), np.array(found, np.int32)
 
 
 def _kind(word: str) -> str:
@@ -180,7 +178,9 @@ def _in_order(table: pa.Table, number: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _columns(table: pa.Table, threads: NDArray[np.int32]) -> tuple[SampleColumns, tuple[str, ...]]:
+def _columns(
+    table: pa.Table, threads: tuple[NDArray[np.int32], NDArray[np.int32]]
+) -> tuple[SampleColumns, tuple[str, ...]]:
     def numbers(name: str, kind: Any, none: int) -> Any:
         return table.column(name).fill_null(none).to_numpy().astype(kind)
 
@@ -191,11 +191,13 @@ def _columns(table: pa.Table, threads: NDArray[np.int32]) -> tuple[SampleColumns
     weight, thread = numbers("weight", np.int64, 0), numbers("thread", np.int32, -1)
     if len(weight) and float(weight.sum(dtype=np.float64)) >= 2.0**62:
         raise Damage("the times of its samples are too large")
-    if len(thread) and thread.max() >= len(threads) - 1:
+    known, places = threads
+    at = np.minimum(np.searchsorted(known, thread), len(known) - 1)
+    if (known[at] != thread).any():
         raise Damage("a sample refers to a thread that does not exist")
     return SampleColumns(
         time=numbers("time", np.int64, 0),
-        thread=threads[thread],
+        thread=places[at],
         cpu=numbers("cpu", np.int16, -1),
         state=states.indices.to_numpy(zero_copy_only=False).astype(np.int32),
         weight=weight,

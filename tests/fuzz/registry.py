@@ -8,7 +8,21 @@ from .target import Target
 
 __all__ = ["NAMES", "target_of"]
 
-NAMES: tuple[str, ...] = ("hwt", "coresight", "etmv3", "dwarf", "perf_map", "procfs", "json", "toml")
+NAMES: tuple[str, ...] = (
+    "hwt",
+    "coresight",
+    "etmv3",
+    "snapshot",
+    "elf",
+    "dwarf",
+    "recording",
+    "json",
+    "toml",
+    "perf_map",
+    "procfs",
+    "regions",
+    "rings",
+)
 
 
 _FAULTY = "faulty"

@@ -17,13 +17,14 @@ from tests.recordings import document
 from headway.linux.placement.changes import change_of, document_of
 from headway.model import Behind, Cause, Cell, Ledger, Processor, Quality, Thread, Window
 from headway.recording.document import parse
-from headway.testing.baseline import FIGURES, Baseline, BaselineEntry, FigureLevel, MeasuredMachine
+from headway.testing.baseline import FIGURES, Baseline, BaselineEntry, MeasuredMachine
+from headway.testing.comparison import FigureLevel
 from headway.views.json import dumps, to_document
 from headway.views.saved import ledgers_of
 
 _VALUES: tuple[Any, ...] = (
-    None, True, False, 0, -1, 1, 0.5, 1e308, -0.0, "", "x", "ns", "cycles", "exact", "user", "\ud800", "a\nb", "x" * 300, [], {},
-    [[]], [{}], {"": 0}, {"user": 1},
+    None, True, False, 0, -1, 1, 0.5, 1e308, -0.0, "", "x", "ns", "cycles", "exact", "user", "\ud800", "a\nb",
+    "x" * 300, [], {}, [[]], [{}], {"": 0}, {"user": 1},
 )  # fmt: skip
 
 

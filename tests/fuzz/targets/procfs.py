@@ -54,8 +54,10 @@ class ProcfsTarget(Target):
             b"123456789 4567 89\n",
             b"202 0x7f00 0x80 0x0 0x0 0x0 0x0 0x7ffe00000000 0x7f0000000000\n",
             b"00400000-00452000 r-xp 00000000 08:02 173521 /usr/bin/a b (deleted)\n"
-            b"7f00-7f01 rw-p 00000000 00:01 3 /memfd:headway (deleted)\n7ffe0000-7fff0000 rw-p 00000000 00:00 0 [stack]\n",
-            b"22 1 8:1 / /mnt\\040a rw,noatime shared:1 - ext4 /dev/sda1 rw\n31 22 0:27 / /sys/fs/cgroup rw - cgroup2 none rw\n",
+            b"7f00-7f01 rw-p 00000000 00:01 3 /memfd:headway (deleted)\n"
+            b"7ffe0000-7fff0000 rw-p 00000000 00:00 0 [stack]\n",
+            b"22 1 8:1 / /mnt\\040a rw,noatime shared:1 - ext4 /dev/sda1 rw\n"
+            b"31 22 0:27 / /sys/fs/cgroup rw - cgroup2 none rw\n",
             b"0::/kubepods.slice/kubepods-pod01234567_89ab_cdef_0123_456789abcdef.slice/cri-containerd-"
             + uid
             + b".scope\n"

@@ -47,7 +47,8 @@ first = 0x80000000
 """
 _VALUES = (
     b"true", b"-1", b"0", b"1.5", b"inf", b"nan", b'""', b'"skip"', b"'a'", b"[]", b"[[]]", b"{}", b"{a = 1}",
-    b"0xFFFFFFFFFFFFFFFFFF",    b"1979-05-27", b"07:32:00", b'"""\na\nb"""', b'"\\u0007"', b'"\\U0001F600"', b"[1, 'a']", b'["EAGAIN", "EAGAIN"]', b"1_000",
+    b"0xFFFFFFFFFFFFFFFFFF", b"1979-05-27", b"07:32:00", b'"""\na\nb"""', b'"\\u0007"', b'"\\U0001F600"',
+    b"[1, 'a']", b'["EAGAIN", "EAGAIN"]', b"1_000",
 )  # fmt: skip
 _KEY = re.compile(rb"^([\w.\"' ]+)=(.*)$", re.MULTILINE)
 

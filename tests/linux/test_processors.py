@@ -69,6 +69,8 @@ def test_the_timer_of_arm64_has_a_line_and_that_of_x86_has_none(tmp_path: Path) 
     assert timer_line(table) == 0
     table.write_text(ARM64)
     assert timer_line(table) == 11
+    table.write_text(ARM64.replace(" 11:", "\x1f11:"))
+    assert timer_line(table) == 11
     table.write_text("  CPU0\n  0:  40  IO-APIC  2-edge  timer\nLOC:  9000  Local timer interrupts\n")
     assert timer_line(table) == 0
 

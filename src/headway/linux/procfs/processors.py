@@ -62,7 +62,7 @@ def timer_line(table: Path = Path("/proc/interrupts")) -> int:
         for row in table.read_text(encoding="utf-8", errors="replace").splitlines():
             number, colon, words = row.partition(":")
             if colon and _NUMBER.fullmatch(number.strip()) and words.split()[-1:] == ["arch_timer"]:
-                return int(number)
+                return int(number.strip())
     return 0
 
 

@@ -245,7 +245,9 @@ class Capture:
             )
             if source.setting is None:
                 if present and source.stream is not None:
-                    self.others[source.stream] = f"stream {source.stream:#x} of {source.name[:_SHOWN]} ({source.kind[:_SHOWN]})"
+                    self.others[source.stream] = (
+                        f"stream {source.stream:#x} of {source.name[:_SHOWN]} ({source.kind[:_SHOWN]})"
+                    )
             elif not present:
                 silent.append(f"{source.name[:_SHOWN]} ({source.stream:#x})")
             else:

@@ -175,7 +175,8 @@ def _inside(folder: Path, name: str) -> Path:
     path = Path(name.replace("\\", "/"))
     if path.is_absolute() or ".." in path.parts or "\0" in name or not 0 < len(name) <= _LONGEST_NAME:
         raise HeadwayError(
-            f"the snapshot {str(folder)!a} names a file outside its folder, or one that cannot be ({ascii(name)[:60]}): export it again"
+            f"the snapshot {str(folder)!a} names a file outside its folder, or one that cannot be there "
+            f"({ascii(name)[:60]}): export it again"
         )
     return folder / path
 

@@ -108,7 +108,7 @@ class ElfTarget(Target):
         seed = random.choice(self.seeds)
         data = bytearray(seed[1:])
         if random.random() < 0.5:
-            return seed[:1] + mutated(random, data, self.seeds)
+            return seed[:1] + mutated(random, seed[1:], self.seeds)
         wide = seed[0] == _LIBRARY
         table = int.from_bytes(data[40:48] if wide else data[32:36], "little")
         size, head = (_SECTION.size, _HEADER.size) if wide else (40, 52)

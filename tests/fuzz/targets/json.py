@@ -18,7 +18,7 @@ from headway.linux.placement.changes import change_of, document_of
 from headway.model import Behind, Cause, Cell, Ledger, Processor, Quality, Thread, Window
 from headway.recording.document import parse
 from headway.testing.baseline import FIGURES, Baseline, BaselineEntry, MeasuredMachine
-from headway.testing.comparison import FigureLevel
+from headway.testing.levels import FigureLevel
 from headway.views.json import dumps, to_document
 from headway.views.saved import ledgers_of
 

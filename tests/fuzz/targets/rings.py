@@ -102,8 +102,8 @@ def _read_transitions(size: int, data: bytes, random: Random) -> None:
     words = data[: 8 * _WORDS].ljust(8 * _WORDS, b"\0")
     spans, absences = (memoryview(words).cast("Q") for _ in range(2))
     decoder = TransitionDecoder(spans, absences, 1, (_WORDS, _WORDS), _RECORDS, _START)
-    for thread in range(1, _RECORDS):
-        decoder.has(thread, _START, thread)
+    for number_of_record in range(1, _RECORDS):
+        decoder.has(number_of_record, _START, number_of_record)
     now = random.choice((_NOW, _NOW, _START, _START - 1))
     for until in (size // 2, size):
         decoder.read([(until, random.choice((0, until)))], now - random.choice((0, 0, 10**9)), now)

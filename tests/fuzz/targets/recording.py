@@ -10,6 +10,7 @@ from functools import cached_property
 from io import BytesIO
 from pathlib import Path
 from random import Random
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,7 @@ from tests.recording.test_profile import write as write_small_profile
 from tests.recordings import Run
 
 from headway.model import violations
+from headway.recording.clock import Anchor
 from headway.recording.profile import open_profile
 from headway.recording.reader import Recording
 
@@ -37,8 +39,10 @@ class RecordingTarget(Target):
     def __init__(self) -> None:
         shm = "/dev/shm" if os.path.isdir("/dev/shm") else None
         self._folder = Path(tempfile.mkdtemp(prefix="headway-fuzz-", dir=shm))
-        write(self._folder / "run.hw", Run(Random(11), threads=2), 3, moves=6, rows=12)
-        write_small_profile(self._folder / "profile.hw", small())
+        # Without the clock of this machine the files are always the same.
+        with patch("headway.recording.writer.read_anchor", return_value=Anchor(1_000_000, 1 << 60, 5)):
+            write(self._folder / "run.hw", Run(Random(11), threads=2), 3, moves=6, rows=12)
+            write_small_profile(self._folder / "profile.hw", small())
         self._names = sorted(
             file.relative_to(self._folder) for file in self._folder.rglob("*") if file.suffix in (".json", ".parquet")
         )

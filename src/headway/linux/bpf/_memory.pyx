@@ -884,7 +884,7 @@ cdef class BpfMaps:
         for number in range(1, min(self.shared.thread_records, self.max_thread_records - 1) + 1):
             s = <thread_snapshot *>(self.thread_records + number * self.thread_record_stride)
             if s.birth and s.tid == tid:
-                return {self.state_name(s.cells[i].count >> COUNT_BITS): s.cells[i].time for i in range(s.used)}
+                return {self.state_name(s.cells[i].count >> COUNT_BITS): s.cells[i].time for i in range(min(s.used, N_CELLS))}
         return {}
 
     def read_processors(self, uint64_t at):

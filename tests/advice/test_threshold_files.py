@@ -78,6 +78,8 @@ def test_where_nobody_can_look_there_is_none(monkeypatch: pytest.MonkeyPatch) ->
         ("td = -0.1", ["td is -0.1"]),
         ("td = nan", ["td is nan"]),
         ("td = inf", ["td is inf"]),
+        (f"td = {'9' * 400}", ["td is a number of more than 20 digits"]),
+        (f"most = -{'9' * 400}", ["most is a number of more than 20 digits"]),
         ("td = true", ["td is true"]),
         ("td = '0.1'", ["td is '0.1'"]),
         ("td = [0.1]", ["td is [0.1]"]),

@@ -6,7 +6,6 @@ means and which values make sense, so that no file can bring the policy into a s
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -57,8 +56,8 @@ class Thresholds:
         for value in fields(self):
             given, allowed = getattr(self, value.name), value.metadata
             types = (int,) if allowed["whole"] else (int, float)
-            # In Python True is an int, but it is not a share. NaN does not compare.
-            right = type(given) in types and math.isfinite(given) and allowed["least"] <= given <= allowed["most"]
+            # In Python True is an int, but it is not a share. NaN is not within any limits.
+            right = type(given) in types and allowed["least"] <= given <= allowed["most"]
             if not right:
                 raise ValueError(f"{value.name} is {_shown(given)}, and must be {allowed['words']}")
 

@@ -37,7 +37,7 @@ check: $(DEV)/installed
 	@$(DEV_BIN)/ruff check .
 	@$(DEV_BIN)/ruff format --check .
 	@$(DEV_BIN)/clang-format --dry-run --Werror $(C_SOURCES)
-	@$(DEV_BIN)/python -c 'import headway'
+	@PATH=$(abspath $(DEV_BIN)):$$PATH $(DEV_BIN)/python -c 'import headway'
 	@$(DEV_BIN)/mypy
 	@HYPOTHESIS_PROFILE=check $(DEV_BIN)/$(PYTEST) -q -n auto -m unit
 

@@ -180,6 +180,16 @@ def test_a_document_that_is_wrong(copy: Path, changes: dict[str, object], words:
         Recording(copy)
 
 
+@pytest.mark.parametrize("name", ["a\nb", "\x1b[31m", "\ud800", "x" * 100_000])
+@pytest.mark.parametrize("field", ["losses", "reasons", "counted"])
+def test_a_name_in_a_document_is_shown_safely(copy: Path, field: str, name: str) -> None:
+    document(copy, **{field: {name: -1}})
+    with pytest.raises(HeadwayError) as refused:
+        Recording(copy)
+    assert str(refused.value).isprintable()
+    assert len(str(refused.value)) < 500 + len(str(copy))
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": NaN}', "[" * 100_000, "\0", "\xff", '"' * 9_000_000])
 def test_a_document_that_is_none(copy: Path, text: str) -> None:
     (copy / "recording.json").write_text(text, encoding="latin-1")

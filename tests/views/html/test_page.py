@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from headway.advice import Advice
-from headway.model import Kind, Ledger, Profile, Thread, Window, indices_of
+from headway.model import Kind, Ledger, Profile, Quality, Thread, Window, indices_of
 from headway.text import valid
 from headway.views.html.document import Subject
 from headway.views.html.page import front
@@ -69,6 +69,7 @@ def test_every_figure_of_the_ledger_is_in_it(ledger: Ledger) -> None:
 def test_the_whole_is_the_sum_of_the_threads(ledger: Ledger) -> None:
     """Where nothing was counted by hardware, and indices are of times."""
     ledger = replace(ledger, counted={})
+    assume(ledger.threads)
     total = {kind: sum(thread.times()[kind] for thread in ledger.threads) for kind in Kind}
     assert overall(ledger) == replace(indices_of(total, ledger.precision), **_apart(ledger))
 
@@ -76,6 +77,15 @@ def test_the_whole_is_the_sum_of_the_threads(ledger: Ledger) -> None:
 def _apart(ledger: Ledger) -> dict[str, Any]:
     found = overall(ledger)
     return {"mpi_internal": found.mpi_internal, "mpi_external": found.mpi_external}
+
+
+@pytest.mark.parametrize("losses", [{}, {"files_damaged": 3}], ids=["nothing measured", "nothing readable"])
+def test_indices_of_no_thread_are_not_known(losses: dict[str, int]) -> None:
+    ledger = Ledger("bpf", Window(0, 5), losses=losses)
+    indices = page_of(ledger, Subject("x")).document["indices"]
+    assert {index["value"] for index in indices} == {None}
+    assert {index["quality"] for index in indices} == {Quality.UNAVAILABLE.value}
+    assert {index["reason"] for index in indices} == {next(sentences(ledger))}
 
 
 @given(ledgers(time_unit=None, keys=any_state_names))

@@ -158,6 +158,7 @@ def _number(value: int | None) -> int | str | None:
 def _index(ledger: Ledger, indices: Indices, name: str) -> Mapping[str, Any]:
     value = getattr(indices, name)
     quality = indices.quality[name]
+    reason = ledger.reasons.get(name, "") if ledger.threads else next(sentences(ledger))
     return {
         "name": name,
         "title": _INDICES[name][0],
@@ -166,7 +167,7 @@ def _index(ledger: Ledger, indices: Indices, name: str) -> Mapping[str, Any]:
         "share": name in _SHARES,
         "quality": quality.value,
         "means": QUALITIES[quality],
-        "reason": visible(ledger.reasons.get(name, ""), _TEXT),
+        "reason": visible(reason, _TEXT),
     }
 
 

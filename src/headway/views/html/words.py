@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import fields
 from functools import reduce
 from operator import add, itemgetter
 
-from headway.model import Amounts, Indices, Kind, Ledger, Quality, Thread, add_states, indices_of, kind_of
+from headway.model import Amounts, Indices, Kind, Ledger, Precision, Quality, Thread, add_states, indices_of, kind_of
 from headway.views.figures import share, with_unit
 from headway.views.losses import named_losses
 from headway.views.printable import visible
@@ -23,11 +24,15 @@ QUALITIES = {
 _NOTABLE = 0.01
 """A part with a smaller share than this is not mentioned."""
 _STATES = 3
+_NO_PRECISION = Precision(*[Quality.UNAVAILABLE] * len(fields(Precision)))
+"""Of figures about no thread."""
 _NAME = 64
 
 
 def overall(ledger: Ledger) -> Indices:
-    """Return the indices of all threads together."""
+    """Return the indices of all threads together; all are unavailable where there is no thread."""
+    if not ledger.threads:
+        return indices_of({}, _NO_PRECISION)
     had = reduce(add, map(ledger.amounts, ledger.threads), Amounts({}, 0))
     return indices_of(had.by_kind, had.worth(ledger.precision), external=had.external)
 

@@ -92,7 +92,7 @@ def test_sleeping_is_waiting_for_sleep() -> None:
             " while f'-> FLOCK  ADVISORY  WRITE {os.getppid()} ' not in open('/proc/locks').read(): time.sleep(.01)\n"
             " os._exit(0)\n"
             "os.read(r,1); fcntl.flock(f, fcntl.LOCK_EX)",
-            "lock",
+            "flock",
         ),
     ],
 )

@@ -33,7 +33,7 @@ _FIXED = {
     "WAIT_SIGNAL": "wait.signal",
     "WAIT_IPC": "wait.ipc",
     "WAIT_IO_URING": "wait.io_uring",
-    "WAIT_FLOCK": "wait.lock",
+    "WAIT_FLOCK": "wait.flock",
     "WAIT_KTHREAD": "wait.work",
     "WAIT_FILE": "wait.file",
     "WAIT_OTHER": "wait.other",

@@ -19,7 +19,7 @@ WAITS: dict[str, str] = {
     **dict.fromkeys(("nanosleep", "clock_nanosleep", "clock_nanosleep_time64"), "sleep"),
     **dict.fromkeys(("wait4", "waitid", "waitpid", "vfork", "clone", "clone3"), "child"),
     **dict.fromkeys(("rt_sigtimedwait", "rt_sigsuspend", "pause", "sigsuspend", "rt_sigtimedwait_time64"), "signal"),
-    **dict.fromkeys(("flock",), "lock"),
+    "flock": "flock",
     **dict.fromkeys(("io_uring_enter", "io_getevents", "io_pgetevents"), "io_uring"),
     **dict.fromkeys(
         ("msgrcv", "msgsnd", "semop", "semtimedop", "mq_timedsend", "mq_timedreceive", "semtimedop_time64"), "ipc"

@@ -38,8 +38,8 @@ struct reader {
 	int cpu;
 	int tid;
 	int error; /* errno of binding it */
-	int fifo; /* it runs before all ordinary threads, */
-	int ordinary; /* but has given way for now */
+	int fifo; /* it can run before all ordinary threads (SCHED_FIFO) */
+	int ordinary; /* but it runs as an ordinary thread at present */
 	uint64_t forced, own, ran, since; /* the thread's switches and processor time at the moment `since` */
 	int started;
 	uint32_t n_sources;

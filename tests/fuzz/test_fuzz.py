@@ -17,7 +17,9 @@ FEW = os.environ.get("HYPOTHESIS_PROFILE") == "check"
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_input_is_neither_decoded_nor_refused(name: str) -> None:
-    count = target_of(name).unit
+    target = target_of(name)
+    target.close()
+    count = target.unit
     result = run(name, seed=0, first=0, count=count // 10 if FEW else count)
     assert [(found.number, found.what, found.report) for found in result.findings] == []
     assert result.outcomes[DECODED] + result.outcomes[REFUSED] == result.inputs > 0

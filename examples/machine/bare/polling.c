@@ -1,4 +1,4 @@
-/* Collecting from the profile buffers of many threads (docs/polling.md), by different policies.
+/* Collecting from the profile buffers of many threads (docs/profile-buffers.md), by different policies.
  *
  * Hart 0 runs threads whose activity differs: busy ones always have work, bursty ones for a while and then sleep, idle
  * ones wake for a single piece of work. Each has a profile buffer of its own, which travels with it: whoever leaves the

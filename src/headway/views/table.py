@@ -517,7 +517,7 @@ def _notes(ledger: Ledger, unseen: int, width: int) -> Iterator[Line]:
     if _every_cycle(ledger):
         text = f"in cycles, of {ledger.window.duration:,}; extern: the part of memory that is outside the processor"
         yield from ([(line, _DIM)] for line in indented(text, width, "", "  "))
-    text = f"measured {cost.events:,} transitions, " if cost.events is not None else ""
+    text = f"measured {cost.events:,} events, " if cost.events is not None else ""
     text += f"cost {with_unit(cost.time, ledger.time_unit, 7, ' ')}" if cost.time else f"cost {_cost(cost.time)}"
     lost = named_losses(ledger.losses)
     if not lost:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headway.serving.notify import Notifier
@@ -64,6 +64,8 @@ def test_a_watchdog_of_another_process_is_not_ours(manager: socket.socket) -> No
     assert received(manager) == []
 
 
+@example("", "1" * 400, "")
+@example("", "1" * 5000, "")
 @given(st.text(st.characters(blacklist_characters="\0"), max_size=200), st.text(max_size=20), st.text(max_size=20))
 def test_whatever_the_environment_says_nothing_fails(address: str, usec: str, pid: str) -> None:
     one = Notifier({"NOTIFY_SOCKET": address, "WATCHDOG_USEC": usec, "WATCHDOG_PID": pid})

@@ -12,6 +12,8 @@ __all__ = ["Notifier"]
 
 _SHARE = 0.4
 """Time between two messages that headway is alive, as a part of the time after which the manager would kill it."""
+_DIGITS = 20
+"""Of WATCHDOG_USEC, which is a number of 64 bits (sd_watchdog_enabled(3))."""
 
 
 class Notifier:
@@ -22,7 +24,8 @@ class Notifier:
         address = environment.pop("NOTIFY_SOCKET", "")
         usec, pid = environment.pop("WATCHDOG_USEC", ""), environment.pop("WATCHDOG_PID", "")
         self._address = "\0" + address[1:] if address.startswith("@") else address
-        ours = pid in ("", str(os.getpid())) and usec.isascii() and usec.isdigit()
+        is_number = usec.isascii() and usec.isdigit() and len(usec) <= _DIGITS
+        ours = is_number and pid in ("", str(os.getpid()))
         self.period = int(usec) / 1e6 * _SHARE if ours and int(usec) > 0 else None
         """Seconds between two messages of `alive`; None: the manager does not expect any."""
         self._next = 0.0

@@ -21,6 +21,7 @@ from headway.linux.options import MeasureOptions, Selection
 from headway.linux.sources.choose import begun_exact
 from headway.linux.sources.ebpf import BpfSource
 from headway.model import Cell, Quality
+from headway.text import is_number
 
 from .power import ProcessorPower, growth
 
@@ -147,9 +148,9 @@ def parse_stat(text: str) -> dict[int, Ticks]:
     for line in text.splitlines():
         name, *fields = line.split()[:11] or [""]
         number = name.removeprefix("cpu")
-        if name == number or not (number.isascii() and number.isdigit() and len(number) < 6):
+        if name == number or not is_number(number, 5):
             continue
-        if len(fields) < 4 or not all(f.isascii() and f.isdigit() and len(f) < 20 for f in fields):
+        if len(fields) < 4 or not all(map(is_number, fields)):
             continue
         user, nice, system, idle, iowait, irq, softirq, stolen = [*map(int, fields), 0, 0, 0, 0][:8]
         found[int(number)] = Ticks(user + nice, system, idle + iowait, irq, softirq, stolen)

@@ -8,12 +8,12 @@ import time
 from collections.abc import MutableMapping
 from contextlib import suppress
 
+from headway.text import is_number
+
 __all__ = ["Notifier"]
 
 _SHARE = 0.4
 """Time between two messages that headway is alive, as a part of the time after which the manager would kill it."""
-_DIGITS = 20
-"""Of WATCHDOG_USEC, which is a number of 64 bits (sd_watchdog_enabled(3))."""
 
 
 class Notifier:
@@ -24,8 +24,7 @@ class Notifier:
         address = environment.pop("NOTIFY_SOCKET", "")
         usec, pid = environment.pop("WATCHDOG_USEC", ""), environment.pop("WATCHDOG_PID", "")
         self._address = "\0" + address[1:] if address.startswith("@") else address
-        is_number = usec.isascii() and usec.isdigit() and len(usec) <= _DIGITS
-        ours = is_number and pid in ("", str(os.getpid()))
+        ours = is_number(usec) and pid in ("", str(os.getpid()))
         self.period = int(usec) / 1e6 * _SHARE if ours and int(usec) > 0 else None
         """Seconds between two messages of `alive`; None: the manager does not expect any."""
         self._next = 0.0

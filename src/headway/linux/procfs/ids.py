@@ -6,11 +6,11 @@ import os
 import re
 from collections.abc import Mapping
 
+from headway.text import is_number
+
 from .status import status
 
 __all__ = ["ids_in", "ids_inwards", "in_user_namespace", "pid_namespace", "process_of"]
-
-_NUMBER = re.compile("[0-9]{1,18}")
 
 
 def process_of(tid: int, *, proc: str | os.PathLike[str] = "/proc", dir_fd: int | None = None) -> int | None:
@@ -50,7 +50,7 @@ def pid_namespace(link: str | os.PathLike[str] = "/proc/self/ns/pid") -> int:
 
 def _numbers(text: str) -> list[int]:
     words = text.split()
-    return [int(word) for word in words] if all(_NUMBER.fullmatch(word) for word in words) else []
+    return [int(word) for word in words] if all(map(is_number, words)) else []
 
 
 def in_user_namespace(uid_map: str | os.PathLike[str] = "/proc/self/uid_map") -> bool:

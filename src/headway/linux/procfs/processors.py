@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from headway.errors import SelectionError
+from headway.text import is_number
 from headway.values import shown
 
 __all__ = ["as_list", "isolated", "online", "parse_list", "possible", "timer_line"]
 
 _FOLDER = Path("/sys/devices/system/cpu")
-_NUMBER = re.compile(r"[0-9]{1,18}")
 
 
 def parse_list(text: str) -> tuple[int, ...]:
@@ -22,7 +21,7 @@ def parse_list(text: str) -> tuple[int, ...]:
     cpus: set[int] = set()
     for part in text.strip().split(","):
         first, dash, last = part.strip().partition("-")
-        if not _NUMBER.fullmatch(first) or (dash and not _NUMBER.fullmatch(last)):
+        if not is_number(first) or (dash and not is_number(last)):
             raise SelectionError(f"{shown(text)} is not a list of processors: write it like 0,2 or 0-3,8")
         low, high = int(first), int(last) if dash else int(first)
         if low > high or high > 65535:
@@ -61,7 +60,7 @@ def timer_line(table: Path = Path("/proc/interrupts")) -> int:
     with suppress(OSError):
         for row in table.read_text(encoding="utf-8", errors="replace").splitlines():
             number, colon, words = row.partition(":")
-            if colon and _NUMBER.fullmatch(number.strip()) and words.split()[-1:] == ["arch_timer"]:
+            if colon and is_number(number.strip()) and words.split()[-1:] == ["arch_timer"]:
                 return int(number.strip())
     return 0
 

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import struct
-import tempfile
-from functools import cached_property
 from io import BytesIO
 from pathlib import Path
 from random import Random
@@ -15,8 +10,8 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from tests.fuzz.folder import FolderTarget
 from tests.fuzz.mutation import mutated, mutated_text, number
-from tests.fuzz.target import Target
 from tests.profiles import small
 from tests.recording.test_ledger import write
 from tests.recording.test_profile import write as write_small_profile
@@ -27,73 +22,44 @@ from headway.recording.clock import Anchor
 from headway.recording.profile import open_profile
 from headway.recording.reader import Recording
 
-_ENTRY = struct.Struct("=HI")
 
-
-class RecordingTarget(Target):
-    """An input is files, each a number among the recording's own files, a length, and the content."""
+class RecordingTarget(FolderTarget):
+    """An input is files of a recording and of a profile."""
 
     name = "recording"
     unit = 300
+    changes = (1, 1, 1, 2)
 
-    def __init__(self) -> None:
-        shm = "/dev/shm" if os.path.isdir("/dev/shm") else None
-        self._folder = Path(tempfile.mkdtemp(prefix="headway-fuzz-", dir=shm))
-        # Without the clock of this machine the files are always the same.
+    def fill(self) -> None:
+        """Write both. Without the clock of this machine the files are always the same."""
         with patch("headway.recording.writer.read_anchor", return_value=Anchor(1_000_000, 1 << 60, 5)):
-            write(self._folder / "run.hw", Run(Random(11), threads=2), 3, moves=6, rows=12)
-            write_small_profile(self._folder / "profile.hw", small())
-        self._names = sorted(
-            file.relative_to(self._folder) for file in self._folder.rglob("*") if file.suffix in (".json", ".parquet")
-        )
-        self._sound = [(self._folder / name).read_bytes() for name in self._names]
+            write(self.folder / "run.hw", Run(Random(11), threads=2), 3, moves=6, rows=12)
+            write_small_profile(self.folder / "profile.hw", small())
 
-    @cached_property
-    def seeds(self) -> list[bytes]:
-        """Return the recording as it is."""
-        return [b"", _ENTRY.pack(0, len(self._sound[0])) + self._sound[0]]
+    def is_input(self, file: Path) -> bool:
+        """Return whether a file of the folder may be changed."""
+        return file.suffix in (".json", ".parquet")
 
-    def make(self, random: Random) -> bytes:
-        """Change bytes of files, or columns behind right checksums."""
-        found = b""
-        for _ in range(random.choice((1, 1, 1, 2))):
-            which = random.randrange(len(self._sound))
-            content = self._sound[which]
-            if self._names[which].suffix == ".json":
-                changed = mutated_text(random, content, self._sound)
-            elif random.random() < 0.5:
-                changed = _with_columns(random, content)
-            elif random.random() < 0.7:  # what a file says of itself stands at its end
-                tail = min(len(content), 1500)
-                changed = content[:-tail] + mutated(random, content[-tail:], self._sound)
-            else:
-                changed = mutated(random, content, self._sound)
-            found += _ENTRY.pack(which, len(changed)) + changed
-        return found
+    def changed(self, random: Random, which: int) -> bytes:
+        """Change bytes of a file, or columns behind right checksums."""
+        content = self.sound[which]
+        if self.names[which].suffix == ".json":
+            return mutated_text(random, content, self.sound)
+        if random.random() < 0.5:
+            return _with_columns(random, content)
+        if random.random() < 0.7:  # what a file says of itself stands at its end
+            tail = min(len(content), 1500)
+            return content[:-tail] + mutated(random, content[-tail:], self.sound)
+        return mutated(random, content, self.sound)
 
-    def read(self, data: bytes, random: Random) -> None:
+    def read_folder(self, last: Path, random: Random) -> None:
         """Ask for the ledgers and the rows; damaged files are left out and counted."""
-        changed, at = [0], 0
-        while len(data) - at >= _ENTRY.size:
-            which, size = _ENTRY.unpack_from(data, at)
-            at += _ENTRY.size
-            changed.append(which % len(self._names))
-            (self._folder / self._names[changed[-1]]).write_bytes(data[at : at + size])
-            at += size
-        try:
-            path = self._folder / self._names[changed[-1]].parts[0]
-            if path.name == "profile.hw":
-                profile, _ = open_profile(path)
-                assert violations(profile.ledger) == []
-            else:
-                _ask(path, random.randrange(4))
-        finally:
-            for which in changed:
-                (self._folder / self._names[which]).write_bytes(self._sound[which])
-
-    def close(self) -> None:
-        """Remove the recording."""
-        shutil.rmtree(self._folder)
+        path = self.folder / last.relative_to(self.folder).parts[0]
+        if path.name == "profile.hw":
+            profile, _ = open_profile(path)
+            assert violations(profile.ledger) == []
+        else:
+            _ask(path, random.randrange(4))
 
 
 def _ask(path: Path, question: int) -> None:

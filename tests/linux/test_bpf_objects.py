@@ -18,7 +18,7 @@ from .bpf_objects import LD_IMM64, SLOT, BpfObject, Function, Instruction, Map, 
 from .bpf_reach import states
 from .bpf_uses import features_of
 
-SOURCE = compiling.PROGRAMS / "objects.bpf.c"
+SOURCE = compiling.PROGRAMS / "bpf_constructs.c"
 PROGRAMS = {
     "at_switch": ("tp_btf/sched_switch", {"outer", "inner"}),
     "at_event": ("perf_event", {"body"}),
@@ -63,7 +63,7 @@ def test_libbpf_finds_the_same_programs(made: BpfObject, folder: Path) -> None:
         library = Library()
     except HeadwayError as error:
         pytest.skip(str(error))
-    with Object(library, (folder / "objects.bpf.x86_64.o").read_bytes()) as opened:
+    with Object(library, (folder / f"{SOURCE.stem}.x86_64.o").read_bytes()) as opened:
         assert {name: each.section for name, each in opened.programs.items()} == {
             name: section for name, (section, _) in PROGRAMS.items()
         }

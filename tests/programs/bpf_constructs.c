@@ -1,4 +1,4 @@
-/* An object with maps, functions of each kind, constants and relocations, for the reader of objects. */
+/* An object with constructs of every kind, for the reader of objects (test_bpf_objects.py). No kernel loads it. */
 #include "kernel.h"
 #pragma clang diagnostic ignored "-Wunused-parameter"
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

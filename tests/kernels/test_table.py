@@ -9,14 +9,14 @@ from .table import BEGIN, END, Run, insert, load, render, save
 
 BOOT = {"task": "boot", "release": "6.1.0-56-amd64", "machine": "x86_64", "processors": 4}
 EXACT = {"task": "shape: stat -p", "verdict": "exact", "threads": 3, "losses": {}, "seconds": 2.0}
-REFUSED = {"task": "shape: stat -e", "verdict": "refused", "why": "count_event:\nR2 unbounded", "trace": "…"}
+REFUSED = {"task": "shape: stat -e", "verdict": "refused", "why": "charge_event:\nR2 unbounded", "trace": "…"}
 
 
 def test_a_cell_says_what_came_out_and_a_note_says_why() -> None:
     text = render([Run.of([BOOT, EXACT, REFUSED], finished=True)])
     assert "| `stat -p` | exact |" in text
     assert "| `stat -e` | refused [1] |" in text
-    assert "[1] count_event: R2 unbounded" in text
+    assert "[1] charge_event: R2 unbounded" in text
 
 
 def test_what_a_guest_did_not_come_to_is_not_called_exact() -> None:

@@ -376,10 +376,10 @@ def test_the_real_kernel_answers_with_an_errno() -> None:
 
 
 def test_a_shape_that_the_kernel_refuses_is_named_with_the_verifiers_reason(tree: Tree) -> None:
-    kernel = FakeKernel(refused={"stat -e": "count_event: R2 unbounded memory access", "record": "count_event: R2 x"})
+    kernel = FakeKernel(refused={"stat -e": "charge_event: R2 unbounded memory access", "record": "charge_event: R2 x"})
     found = tree.probe(kernel)["eBPF programs"]
     assert "2 of 3 shapes" in found.why
-    assert "stat -e (count_event: R2 unbounded memory access)" in found.why
+    assert "stat -e (charge_event: R2 unbounded memory access)" in found.why
     assert tree.verdict(kernel) is None, "what they do not need is measured exactly"
 
 

@@ -10,10 +10,11 @@
 #include "threads.h"
 
 /* Time of a thread in a state to a cause; `name` may be NULL, and is read when the cause is first seen. */
-INLINE void blame(struct thread_record *s, u32 state, u32 kind, u64 object, u64 time, u64 count, const void *name)
+INLINE void charge_cause(
+	struct thread_record *record, u32 state, u32 kind, u64 object, u64 time, u64 count, const void *name)
 {
 	struct cause_key key = {
-		.birth = s->birth, .object = object, .tid = s->tid, .pid = s->pid, .state = state, .kind = kind};
+		.birth = record->birth, .object = object, .tid = record->tid, .pid = record->pid, .state = state, .kind = kind};
 	struct cause *known = bpf_map_lookup_elem(&causes, &key);
 	if (known) {
 		add_shared(&known->time, time);
@@ -23,29 +24,29 @@ INLINE void blame(struct thread_record *s, u32 state, u32 kind, u64 object, u64 
 	struct cause fresh = {.time = time, .count = count};
 	if (name)
 		bpf_probe_read_kernel_str(fresh.name, sizeof(fresh.name), name);
-	struct processor *p = here();
+	struct processor *p = this_processor();
 	if (bpf_map_update_elem(&causes, &key, &fresh, 0) && p)
-		lose(p, LOST_CAUSES, 1);
+		count_loss(p, LOST_CAUSES, 1);
 }
 
 /* The thread begins to wait: for what? Its name is read now, while it is there. */
-NOINLINE int note_object(struct task_struct *task, struct thread_record *s)
+NOINLINE int note_wait_object(struct task_struct *task, struct thread_record *record)
 {
-	u32 state = s->state;
+	u32 state = record->state;
 	struct pt_regs *regs = bpf_task_pt_regs(task);
-	s->object_kind = OBJECT_NONE;
+	record->object_kind = OBJECT_NONE;
 	if (state == WAIT_FUTEX) {
-		s->object_kind = OBJECT_ADDRESS;
-		s->object = argument(regs, 1);
+		record->object_kind = OBJECT_ADDRESS;
+		record->object = argument(regs, 1);
 	} else if (state == WAIT_PIPE || state == WAIT_NET || state == WAIT_FILE || state == WAIT_EPOLL ||
-		(state == WAIT_DISK && s->resume >= KERNEL_CALL && s->resume < WAIT_CALL)) {
+		(state == WAIT_DISK && record->resume >= KERNEL_CALL && record->resume < WAIT_CALL)) {
 		struct file *file = file_of(task, argument(regs, 1));
 		struct inode *inode = FOLLOW(file, f_inode);
 		if (!inode)
 			return 0;
-		s->object_kind = OBJECT_FILE + file_kind(file);
-		s->object = FOLLOW(inode, i_ino);
-		blame(s, state, s->object_kind, s->object, 0, 0, file_name(file));
+		record->object_kind = OBJECT_FILE + file_kind(file);
+		record->object = FOLLOW(inode, i_ino);
+		charge_cause(record, state, record->object_kind, record->object, 0, 0, file_name(file));
 	}
 	return 0;
 }
@@ -54,45 +55,47 @@ NOINLINE int note_object(struct task_struct *task, struct thread_record *s)
  * Somebody wakes the thread. Kept until it is awake: the kernel may leave that to the processor that the thread will run
  * on, where an interrupt or the idle task does it (ttwu_queue_wakelist).
  */
-NOINLINE int note_waker(struct processor *p, struct thread_record *s)
+NOINLINE int note_waker(struct processor *p, struct thread_record *record)
 {
 	u32 doing = p->deferred_depth ? p->deferred_state : p->state, tid = 0, pid = 0;
 	struct task_struct *waker = bpf_get_current_task_btf();
 	if (doing >= IRQ_DEVICE && doing < IRQ_DEVICE + N_INTERRUPTS) {
-		s->waker = doing;
-		s->waker_kind = WAKER_STATE;
+		record->waker = doing;
+		record->waker_kind = WAKER_STATE;
 		return 0;
 	}
-	s->waker_record = 0;
+	record->waker_record = 0;
 	if (settings.record)
-		s->waker_record = p->thread_record && p->thread_record != THREAD_UNSEEN && p->task == (u64)waker
+		record->waker_record = p->thread_record && p->thread_record != THREAD_UNSEEN && p->task == (u64)waker
 			? p->thread_record
 			: thread_record_of(waker);
-	if (settings.why || !s->waker_record)
-		s->waker = in_namespace(waker, &tid, &pid) ? tid : 0;
+	if (settings.why || !record->waker_record)
+		record->waker = in_namespace(waker, &tid, &pid) ? tid : 0;
 	if (settings.why)
-		bpf_probe_read_kernel(s->waker_name, sizeof(s->waker_name), &waker->comm);
-	s->waker_kind = WAKER_THREAD;
+		bpf_probe_read_kernel(record->waker_name, sizeof(record->waker_name), &waker->comm);
+	record->waker_kind = WAKER_THREAD;
 	return 0;
 }
 
 /* The wait is over: what it was for, and who ended it. */
-NOINLINE int note_wait(struct thread_record *s, u64 now)
+NOINLINE int charge_wait_causes(struct thread_record *record, u64 now)
 {
-	u64 time = now - s->since;
-	u32 state = s->state, waker = s->waker_kind;
+	u64 time = now - record->since;
+	u32 state = record->state, waker = record->waker_kind;
 	if ((s64)time < 0)
 		return 0;
-	u64 lock = s->object_kind == OBJECT_ADDRESS ? s->object << 32 : 0; /* so that a reader can tell by which */
-	if (s->object_kind)
-		blame(s, state, s->object_kind, s->object, time, 1, NULL);
+	u64 lock =
+		record->object_kind == OBJECT_ADDRESS ? record->object << 32 : 0; /* so that a reader can tell by which */
+	if (record->object_kind)
+		charge_cause(record, state, record->object_kind, record->object, time, 1, NULL);
 	if (waker)
-		blame(s, state, waker, s->waker | lock, time, 1, waker == WAKER_THREAD ? s->waker_name : NULL);
+		charge_cause(
+			record, state, waker, record->waker | lock, time, 1, waker == WAKER_THREAD ? record->waker_name : NULL);
 	return 0;
 }
 
 /* A thread, or the idle task, leaves the processor: that it had it is kept for a while. */
-NOINLINE int note_holder(struct task_struct *task, u64 from, u64 until)
+NOINLINE int add_holder(struct task_struct *task, u64 from, u64 until)
 {
 	u32 cpu = bpf_get_smp_processor_id(), tid = 0, pid = 0;
 	struct history *h = bpf_map_lookup_elem(&histories, &cpu);
@@ -112,34 +115,34 @@ NOINLINE int note_holder(struct task_struct *task, u64 from, u64 until)
 }
 
 /* The last holder but `i` of this processor: false if those before it were gone when the thread became ready. */
-u64 blame_holder(u32 number, u64 now, u32 i)
+u64 charge_holder(u32 number, u64 now, u32 i)
 {
 	u32 cpu = bpf_get_smp_processor_id();
-	struct thread_record *s = thread_record_at(number);
+	struct thread_record *record = thread_record_at(number);
 	struct history *h = bpf_map_lookup_elem(&histories, &cpu);
-	if (!s || !h || i >= h->next)
+	if (!record || !h || i >= h->next)
 		return false;
 	struct held *held = &h->held[MASKED(h->next - 1 - i, N_HELD)];
-	u64 from = held->from > s->since ? held->from : s->since, until = held->until < now ? held->until : now;
-	if (held->until <= s->since)
+	u64 from = held->from > record->since ? held->from : record->since, until = held->until < now ? held->until : now;
+	if (held->until <= record->since)
 		return false;
 	if (from < until)
-		blame(s, READY, HOLDER_THREAD, held->tid, until - from, 1, held->name);
+		charge_cause(record, READY, HOLDER_THREAD, held->tid, until - from, 1, held->name);
 	return true;
 }
 
 /* The thread gets this processor: who had it while the thread was ready? */
-NOINLINE int blame_holders(u32 number, u64 now)
+NOINLINE int charge_holders(u32 number, u64 now)
 {
 	for (u32 i = 0; i < N_HELD; i++)
-		if (!blame_holder(number, now, i))
+		if (!charge_holder(number, now, i))
 			break;
 	return 0;
 }
 
-NOINLINE int note_line(struct processor *p, struct thread_record *s, u64 line)
+NOINLINE int charge_interrupt_line(struct processor *p, struct thread_record *record, u64 line)
 {
-	blame(s, IRQ_DEVICE, OBJECT_LINE, line, p->span, 1, NULL);
+	charge_cause(record, IRQ_DEVICE, OBJECT_LINE, line, p->span, 1, NULL);
 	return 0;
 }
 

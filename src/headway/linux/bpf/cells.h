@@ -11,42 +11,42 @@ INLINE struct thread_record *thread_record_at(u32 number)
 	return bpf_map_lookup_elem(&thread_records, &number);
 }
 
-INLINE void lose(struct processor *p, u32 what, u64 much)
+INLINE void count_loss(struct processor *p, u32 what, u64 much)
 {
 	p->losses[MASKED(what, N_LOSSES)] += much;
 }
 
 /* The cell for a state that the thread is in for the first time: 1 + its number. */
-NOINLINE u32 new_cell(struct thread_record *s, u32 state)
+NOINLINE u32 new_cell(struct thread_record *record, u32 state)
 {
-	u32 used = s->used;
+	u32 used = record->used;
 	if (used >= N_CELLS - 1) {
-		struct processor *p = here();
+		struct processor *p = this_processor();
 		if (p)
-			lose(p, LOST_STATES, 1);
+			count_loss(p, LOST_STATES, 1);
 		if (used == N_CELLS - 1) {
-			s->cells[N_CELLS - 1].count = (u64)UNKNOWN << COUNT_BITS;
-			s->used = N_CELLS;
+			record->cells[N_CELLS - 1].count = (u64)UNKNOWN << COUNT_BITS;
+			record->used = N_CELLS;
 		}
-		*index_of(s, state) = N_CELLS;
+		*index_of(record, state) = N_CELLS;
 		return N_CELLS;
 	}
-	struct cell *cell = &s->cells[MASKED(used, N_CELLS)];
+	struct cell *cell = &record->cells[MASKED(used, N_CELLS)];
 	cell->time = 0;
 	cell->count = (u64)state << COUNT_BITS;
-	s->used = used + 1;
-	*index_of(s, state) = used + 1;
+	record->used = used + 1;
+	*index_of(record, state) = used + 1;
 	return used + 1;
 }
 
-INLINE void add(struct thread_record *s, u32 state, u64 time, u64 count)
+INLINE void add_to_cell(struct thread_record *record, u32 state, u64 time, u64 count)
 {
 	if (state >= N_STATES)
 		return;
-	u32 cell = *index_of(s, state);
+	u32 cell = *index_of(record, state);
 	if (UNLIKELY(!cell))
-		cell = new_cell(s, state);
-	struct cell *c = &s->cells[MASKED(cell - 1, N_CELLS)];
+		cell = new_cell(record, state);
+	struct cell *c = &record->cells[MASKED(cell - 1, N_CELLS)];
 	c->time += time;
 	c->count += count;
 }
@@ -58,11 +58,11 @@ INLINE bool is_user(u32 state)
 }
 
 /* Moves what was charged to one state to another. This processor has charged it since the last snapshot and switch. */
-u64 move(u32 number, u32 from, u32 to, u64 time, u64 count)
+u64 move_time(u32 number, u32 from, u32 to, u64 time, u64 count)
 {
-	struct processor *p = here();
-	struct thread_record *s = thread_record_at(number);
-	if (!p || !s || from >= N_STATES || to >= N_STATES || from == to)
+	struct processor *p = this_processor();
+	struct thread_record *record = thread_record_at(number);
+	if (!p || !record || from >= N_STATES || to >= N_STATES || from == to)
 		return 0;
 	struct cell *cell = cell_of(p, from);
 	cell->time -= time;
@@ -70,8 +70,8 @@ u64 move(u32 number, u32 from, u32 to, u64 time, u64 count)
 	cell = cell_of(p, to);
 	cell->time += time;
 	cell->count += count;
-	add(s, from, -time, -count);
-	add(s, to, time, count);
+	add_to_cell(record, from, -time, -count);
+	add_to_cell(record, to, time, count);
 	if (settings.record)
 		record_move(number, from, to, time, count);
 	if (p->longest_state == from && p->longest <= time)
@@ -80,38 +80,38 @@ u64 move(u32 number, u32 from, u32 to, u64 time, u64 count)
 }
 
 /* A state that ends while another one interrupts it, or with its thread, was entered too. */
-INLINE void count_last(struct processor *p, struct thread_record *s, u32 state)
+INLINE void count_interrupted(struct processor *p, struct thread_record *record, u32 state)
 {
 	if (state < N_STATES)
 		cell_of(p, state)->count++;
-	add(s, state, 0, 1);
+	add_to_cell(record, state, 0, 1);
 	if (settings.record)
 		record_amount(p->thread_record, state, 0, 1, p->since);
 }
 
 /* Off the processor. With interrupts off. */
-INLINE void charge_away(struct thread_record *s, u32 number, u64 now)
+INLINE void charge_off_processor(struct thread_record *record, u32 number, u64 now)
 {
-	if (UNLIKELY((s64)(now - s->since) < 0)) { /* opened after this handler had read its clock */
-		if (s->birth == s->since)
-			s->birth = now;
-		s->since = now;
+	if (UNLIKELY((s64)(now - record->since) < 0)) { /* opened after this handler had read its clock */
+		if (record->birth == record->since)
+			record->birth = now;
+		record->since = now;
 		return;
 	}
-	add(s, s->state, now - s->since, 1);
+	add_to_cell(record, record->state, now - record->since, 1);
 	if (settings.stacks)
-		charge_stack(s, s->state, now - s->since, 1);
+		charge_stack(record, record->state, now - record->since, 1);
 	if (settings.record)
-		record_absence(number, s->state, s->since, now);
-	s->since = now;
+		record_absence(number, record->state, record->since, now);
+	record->since = now;
 }
 
 /* A thread record looked up where it is used: the verifier follows no pointer that may be null through a loop. */
-NOINLINE int add_to(u32 number, u32 state, u64 time, u64 count)
+NOINLINE int add_to_cell_of(u32 number, u32 state, u64 time, u64 count)
 {
-	struct thread_record *s = thread_record_at(number);
-	if (s)
-		add(s, state, time, count);
+	struct thread_record *record = thread_record_at(number);
+	if (record)
+		add_to_cell(record, state, time, count);
 	return 0;
 }
 

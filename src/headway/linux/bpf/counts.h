@@ -10,7 +10,7 @@
 #include "memory.h"
 
 /* What a processor counted of an event in a state. */
-INLINE u64 *count_of(struct processor_counts *c, u64 state, u64 event)
+INLINE u64 *counter_of_state(struct processor_counts *c, u64 state, u64 event)
 {
 	OPAQUE(state);
 	if (state >= N_STATES)
@@ -20,7 +20,7 @@ INLINE u64 *count_of(struct processor_counts *c, u64 state, u64 event)
 	return count;
 }
 
-u64 count_event(u32 number, u32 state, u32 event)
+u64 charge_event(u32 number, u32 state, u32 event)
 {
 	u32 cpu = bpf_get_smp_processor_id();
 	struct processor_counts *c = bpf_map_lookup_elem(&processor_counts, &cpu);
@@ -40,55 +40,55 @@ u64 count_event(u32 number, u32 state, u32 event)
 	*span = first ? 0 : grown;
 	if (first)
 		return 0;
-	*count_of(c, state, event) += grown;
-	struct thread_record *s = number ? bpf_map_lookup_elem(&thread_records, &number) : NULL;
-	struct thread_counts *t = s ? bpf_map_lookup_elem(&thread_counts, &number) : NULL;
+	*counter_of_state(c, state, event) += grown;
+	struct thread_record *record = number ? bpf_map_lookup_elem(&thread_records, &number) : NULL;
+	struct thread_counts *t = record ? bpf_map_lookup_elem(&thread_counts, &number) : NULL;
 	if (t)
-		t->cells[MASKED(*index_of(s, state) - 1, N_CELLS)][MASKED(event, N_COUNTED)] += grown;
+		t->cells[MASKED(*index_of(record, state) - 1, N_CELLS)][MASKED(event, N_COUNTED)] += grown;
 	return 0;
 }
 
 /* A span was charged to a state: so is what was counted in it. */
-u64 count_events(u32 number, u32 state)
+u64 charge_events(u32 number, u32 state)
 {
 	for (u32 i = 0; i < N_COUNTED && i < settings.n_counted; i++)
-		count_event(number, state, i);
+		charge_event(number, state, i);
 	return 0;
 }
 
 enum { COUNTS_SPAN, COUNTS_PENDING_CALL, COUNTS_PENDING_USER };
 
-u64 move_count(u32 number, u32 from, u32 to, u32 which, u32 event)
+u64 move_counted_event(u32 number, u32 from, u32 to, u32 which, u32 event)
 {
 	u32 cpu = bpf_get_smp_processor_id();
 	u64 i = MASKED(event, N_COUNTED);
 	struct processor_counts *c = bpf_map_lookup_elem(&processor_counts, &cpu);
-	struct thread_record *s = bpf_map_lookup_elem(&thread_records, &number);
+	struct thread_record *record = bpf_map_lookup_elem(&thread_records, &number);
 	struct thread_counts *t = bpf_map_lookup_elem(&thread_counts, &number);
-	if (!c || !s || !t)
+	if (!c || !record || !t)
 		return 0;
 	u64 much = which == COUNTS_SPAN    ? c->span[i]
 		: which == COUNTS_PENDING_CALL ? c->pending_call[i]
 									   : c->pending_user[i];
-	*count_of(c, from, event) -= much;
-	*count_of(c, to, event) += much;
-	t->cells[MASKED(*index_of(s, from) - 1, N_CELLS)][MASKED(event, N_COUNTED)] -= much;
-	t->cells[MASKED(*index_of(s, to) - 1, N_CELLS)][MASKED(event, N_COUNTED)] += much;
+	*counter_of_state(c, from, event) -= much;
+	*counter_of_state(c, to, event) += much;
+	t->cells[MASKED(*index_of(record, from) - 1, N_CELLS)][MASKED(event, N_COUNTED)] -= much;
+	t->cells[MASKED(*index_of(record, to) - 1, N_CELLS)][MASKED(event, N_COUNTED)] += much;
 	return 0;
 }
 
-/* Goes with `move`, after it. */
-u64 move_counts(u32 number, u32 from, u32 to, u32 which)
+/* Goes with `move_time`, after it. */
+u64 move_counted(u32 number, u32 from, u32 to, u32 which)
 {
 	if (from == to)
 		return 0;
 	for (u32 i = 0; i < N_COUNTED && i < settings.n_counted; i++)
-		move_count(number, from, to, which, i);
+		move_counted_event(number, from, to, which, i);
 	return 0;
 }
 
 /* What was counted in the last span is kept until it is known what that was. */
-u64 keep_counts(u32 which)
+u64 keep_counts_of_span(u32 which)
 {
 	u32 cpu = bpf_get_smp_processor_id();
 	struct processor_counts *c = bpf_map_lookup_elem(&processor_counts, &cpu);
@@ -101,7 +101,7 @@ u64 keep_counts(u32 which)
 	return 0;
 }
 
-u64 forget_count(u32 number, u32 cell)
+u64 clear_counts(u32 number, u32 cell)
 {
 	struct thread_counts *t = bpf_map_lookup_elem(&thread_counts, &number);
 	if (t)
@@ -110,22 +110,23 @@ u64 forget_count(u32 number, u32 cell)
 }
 
 /* The thread has ended: what was counted goes to the reader, ahead of its thread record. */
-u64 send_counts(u32 number)
+u64 submit_counts(u32 number)
 {
-	struct thread_record *s = bpf_map_lookup_elem(&thread_records, &number);
+	struct thread_record *record = bpf_map_lookup_elem(&thread_records, &number);
 	struct thread_counts *t = bpf_map_lookup_elem(&thread_counts, &number);
-	if (!s || !t)
+	if (!record || !t)
 		return 0;
-	u32 used = s->used, size = __builtin_offsetof(struct thread_counts, cells) + (used & 255) * sizeof(t->cells[0]);
+	u32 used = record->used,
+		size = __builtin_offsetof(struct thread_counts, cells) + (used & 255) * sizeof(t->cells[0]);
 	if (size > sizeof(struct thread_counts))
 		size = sizeof(struct thread_counts);
-	t->birth = s->birth;
-	t->tid = s->tid;
+	t->birth = record->birth;
+	t->tid = record->tid;
 	t->used = used;
 	bpf_ringbuf_output(
 		&exits, t, size, RING_NO_WAKEUP); /* if this is lost, so is the thread record, which is counted */
 	for (u32 i = 0; i < N_CELLS && i < used; i++)
-		forget_count(number, i);
+		clear_counts(number, i);
 	return 0;
 }
 

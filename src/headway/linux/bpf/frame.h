@@ -12,7 +12,7 @@
  * the spans since the last look, and it made the one that it hit long: it is taken out of the longest. The run queue
  * is reached through the running thread, because not every kernel lists its per-processor symbols.
  */
-INLINE void take_stolen(struct processor *p, struct thread_record *s, struct task_struct *running, bool last)
+INLINE void charge_stolen(struct processor *p, struct thread_record *record, struct task_struct *running, bool last)
 {
 	if (!settings.has_steal || !FIELD_EXISTS(running->se.cfs_rq) ||
 		!FIELD_EXISTS(running->se.cfs_rq->rq->prev_steal_time_rq))
@@ -33,18 +33,18 @@ INLINE void take_stolen(struct processor *p, struct thread_record *s, struct tas
 			p->cells[STOLEN].time += time;
 			p->cells[STOLEN].count++;
 			if (settings.record) {
-				record_amount(s ? p->thread_record : 0, state, -time, 0, p->since);
-				record_amount(s ? p->thread_record : 0, STOLEN, time, 1, p->since);
+				record_amount(record ? p->thread_record : 0, state, -time, 0, p->since);
+				record_amount(record ? p->thread_record : 0, STOLEN, time, 1, p->since);
 			}
-			if (s) {
-				add(s, state, -time, 0);
-				add(s, STOLEN, time, 1);
+			if (record) {
+				add_to_cell(record, state, -time, 0);
+				add_to_cell(record, STOLEN, time, 1);
 				if (settings.why)
-					blame(s, STOLEN, OBJECT_STATE, state, time, 1, NULL);
+					charge_cause(record, STOLEN, OBJECT_STATE, state, time, 1, NULL);
 			}
 		}
 		if (last && p->debt) { /* the thread leaves: nothing of it is left to take from */
-			lose(p, LOST_STEAL, p->debt);
+			count_loss(p, LOST_STEAL, p->debt);
 			p->debt = 0;
 		}
 	}
@@ -56,9 +56,9 @@ INLINE void take_stolen(struct processor *p, struct thread_record *s, struct tas
 enum { NOT_NOW = 0xfffffffe };
 
 /* What is seldom to be done before a handler's work: the thread record to charge, or NOT_NOW. */
-u64 prepare(u32 state)
+u64 prepare_event(u32 state)
 {
-	struct processor *p = here();
+	struct processor *p = this_processor();
 	if (!p)
 		return NOT_NOW;
 	u32 number = p->thread_record;
@@ -67,22 +67,22 @@ u64 prepare(u32 state)
 		return NOT_NOW;
 	if (number == THREAD_UNSEEN)
 		number = 0;
-	if (p->snapshot != control.snapshot && !cross(p, number, now))
+	if (p->snapshot != control.snapshot && !cross_snapshot(p, number, now))
 		return NOT_NOW;
-	absorb(p, number, now < control.snapshot_at ? control.snapshot_at : (u64)-1);
+	absorb_deferred(p, number, now < control.snapshot_at ? control.snapshot_at : (u64)-1);
 	if (p->thread_record == THREAD_UNSEEN || p->task != (u64)bpf_get_current_task_btf()) {
 		now = bpf_ktime_get_ns();
-		if (over(now)) /* the hypervisor may have had the processor meanwhile */
+		if (measuring_is_over(now)) /* the hypervisor may have had the processor meanwhile */
 			return NOT_NOW;
 		if (number)
-			left_unseen(p, number, now);
-		number = look(p, now, state);
+			end_unseen_run(p, number, now);
+		number = identify_running_thread(p, now, state);
 	}
 	return number;
 }
 
 /* Charges what ends now. False: nothing is measured here, or not yet, or no more. */
-INLINE bool begin(struct processor *p, struct thread_record **s, u64 *at, u32 kind, u32 state, u64 left)
+INLINE bool begin_event(struct processor *p, struct thread_record **record, u64 *at, u32 kind, u32 state, u64 left)
 {
 	u32 number = p->thread_record;
 	u64 now = bpf_ktime_get_ns();
@@ -95,18 +95,18 @@ INLINE bool begin(struct processor *p, struct thread_record **s, u64 *at, u32 ki
 				p->snapshot == control.snapshot || (now < control.snapshot_at && p->snapshot == control.snapshot - 1)))
 			break;
 		if (tries == 3) {
-			if (over(now))
+			if (measuring_is_over(now))
 				return false;
 			break;
 		}
-		number = prepare(state);
+		number = prepare_event(state);
 		if (number == NOT_NOW)
 			return false;
 		now = bpf_ktime_get_ns();
 		ORDER();
 	}
-	*s = number ? thread_record_at(number) : NULL;
-	charge(p, *s, now, left, kind);
+	*record = number ? thread_record_at(number) : NULL;
+	charge_until_now(p, *record, now, left, kind);
 	*at = now;
 	return true;
 }
@@ -118,12 +118,12 @@ INLINE bool begin(struct processor *p, struct thread_record **s, u64 *at, u32 ki
 	ORDER();     \
 	(p)->busy = 0
 
-INLINE bool push(struct processor *p, u32 state)
+INLINE bool push_state(struct processor *p, u32 state)
 {
 	u32 depth = p->depth;
 	if (depth >= N_NESTED) {
 		p->overflow++;
-		lose(p, LOST_NESTED, 1);
+		count_loss(p, LOST_NESTED, 1);
 		return false;
 	}
 	p->nested[MASKED(depth, N_NESTED)] = p->state;
@@ -132,7 +132,7 @@ INLINE bool push(struct processor *p, u32 state)
 	return true;
 }
 
-INLINE void pop(struct processor *p)
+INLINE void pop_state(struct processor *p)
 {
 	u32 depth = p->depth - 1;
 	if (!p->depth) /* looking who runs here has emptied the stack meanwhile */

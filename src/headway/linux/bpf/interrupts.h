@@ -11,7 +11,7 @@
  * after the handler's moment (or within the span that it has not charged yet), so it is in the span that is open
  * then. Each counter has one writer: `deferred` the interrupts', `absorbed` the handlers'.
  */
-INLINE void defer(struct processor *p, u64 now, u64 left)
+INLINE void charge_deferred(struct processor *p, u64 now, u64 left)
 {
 	u32 i = p->deferred_state - IRQ_DEVICE;
 	u64 time = now - p->deferred_since;
@@ -24,17 +24,17 @@ INLINE void defer(struct processor *p, u64 now, u64 left)
 	p->deferred_total += time;
 }
 
-NOINLINE int deferred_begin(struct processor *p, u32 state)
+NOINLINE int begin_deferred_interrupt(struct processor *p, u32 state)
 {
 	if (p->busy > 1) {
-		lose(p, LOST_SKIPPED, 1);
+		count_loss(p, LOST_SKIPPED, 1);
 		return 0;
 	}
 	p->busy = 2;
 	ORDER();
 	u64 now = bpf_ktime_get_ns();
 	if (p->deferred_depth) {
-		defer(p, now, 0);
+		charge_deferred(p, now, 0);
 		p->deferred_nested[MASKED(p->deferred_depth, N_NESTED)] = p->deferred_state;
 	}
 	p->deferred_depth++;
@@ -45,17 +45,17 @@ NOINLINE int deferred_begin(struct processor *p, u32 state)
 	return 0;
 }
 
-NOINLINE int deferred_end(struct processor *p, u32 state)
+NOINLINE int end_deferred_interrupt(struct processor *p, u32 state)
 {
 	if (p->busy > 1)
 		return 0;
 	if (!p->deferred_depth || p->deferred_state != state) {
-		lose(p, LOST_UNMATCHED, 1);
+		count_loss(p, LOST_UNMATCHED, 1);
 		return 0;
 	}
 	p->busy = 2;
 	ORDER();
-	defer(p, bpf_ktime_get_ns(), 1);
+	charge_deferred(p, bpf_ktime_get_ns(), 1);
 	p->deferred_depth--;
 	p->deferred_state = p->deferred_nested[MASKED(p->deferred_depth, N_NESTED)];
 	ORDER();
@@ -69,9 +69,9 @@ struct absorption {
 	u64 all, total;
 };
 
-u64 absorb_one(struct absorption *a, u32 number_of_interrupt)
+u64 absorb_deferred_interrupt(struct absorption *a, u32 number_of_interrupt)
 {
-	struct processor *p = here();
+	struct processor *p = this_processor();
 	u64 i = MASKED(number_of_interrupt, N_INTERRUPTS);
 	if (!p || !a)
 		return 0;
@@ -89,7 +89,7 @@ u64 absorb_one(struct absorption *a, u32 number_of_interrupt)
 	cell->time += time;
 	cell->count += count;
 	if (a->number)
-		add_to(a->number, IRQ_DEVICE + i, time, count);
+		add_to_cell_of(a->number, IRQ_DEVICE + i, time, count);
 	if (settings.record)
 		record_any_span(a->number, p->since + a->total, p->since + a->total + time, time, IRQ_DEVICE + i | count << 16);
 	a->total += time;
@@ -97,7 +97,7 @@ u64 absorb_one(struct absorption *a, u32 number_of_interrupt)
 }
 
 /* Takes over what interrupts left behind; none of it is charged later than `until`. */
-NOINLINE int absorb(struct processor *p, u32 number, u64 until)
+NOINLINE int absorb_deferred(struct processor *p, u32 number, u64 until)
 {
 	struct absorption a = {.number = number};
 	if (p->deferred_total == p->absorbed_total)
@@ -108,7 +108,7 @@ NOINLINE int absorb(struct processor *p, u32 number, u64 until)
 	if (end > p->since)
 		a.room = end - p->since;
 	for (u32 i = 0; i < N_INTERRUPTS; i++)
-		absorb_one(&a, i);
+		absorb_deferred_interrupt(&a, i);
 	p->absorbed_total += a.all;
 	p->since += a.total;
 	return 0;

@@ -229,7 +229,7 @@ struct {
 	TYPE(value, u32);
 } selected_tids SEC(".maps");
 
-INLINE struct processor *here(void)
+INLINE struct processor *this_processor(void)
 {
 	u32 cpu = bpf_get_smp_processor_id();
 	return bpf_map_lookup_elem(&processors, &cpu);
@@ -247,12 +247,12 @@ INLINE struct cell *cell_of(struct processor *p, u64 state)
 }
 
 /* Where a thread's record says which of its cells is for a state. */
-INLINE u8 *index_of(struct thread_record *s, u64 state)
+INLINE u8 *index_of(struct thread_record *record, u64 state)
 {
 	OPAQUE(state);
 	if (state >= N_STATES)
 		state = STATE_NONE;
-	u8 *index = &s->index[state];
+	u8 *index = &record->index[state];
 	KEEP(index);
 	return index;
 }

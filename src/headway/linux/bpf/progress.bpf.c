@@ -29,13 +29,13 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 SEC("tp_btf/sys_enter")
 int handle_sys_enter(u64 *ctx)
 {
-	struct processor *p = here();
-	struct thread_record *s;
+	struct processor *p = this_processor();
+	struct thread_record *record;
 	u64 now;
 	if (!p || !p->thread_record)
 		return 0;
 	ENTER(p);
-	if (begin(p, &s, &now, AT_ENTER, USER, 1) && s) {
+	if (begin_event(p, &record, &now, AT_ENTER, USER, 1) && record) {
 		struct pt_regs *regs = (void *)ctx[0];
 		long call = ctx[1];
 		u32 check = 0, state = 0;
@@ -43,19 +43,19 @@ int handle_sys_enter(u64 *ctx)
 			call = (u64)call < N_CALLS ? settings.compat_call[call] : N_CALLS;
 		else if ((u64)call < N_CALLS)
 			check = settings.check_of[call];
-		if (UNLIKELY(is_probe(call))) /* our own doing: it ends no row of checks */
+		if (UNLIKELY(is_probe_call(call))) /* our own doing: it ends no row of checks */
 			state = OVERHEAD;
-		else if (UNLIKELY(check | s->asked)) {
-			if (s->asked || settings.checks[MASKED(check - 1, N_CHECKS)].if_no_time)
-				state = ask(p->thread_record, check, now);
+		else if (UNLIKELY(check | record->asked)) {
+			if (record->asked || settings.checks[MASKED(check - 1, N_CHECKS)].if_no_time)
+				state = begin_check(p->thread_record, check, now);
 			else
-				ask_later(s, check);
+				defer_check(record, check);
 			p->tax += control.after[AT_ASK];
 		}
 		if (UNLIKELY(call == CALL_PRCTL) && (u32)argument(regs, 1) == REGISTER_CALL)
 			register_block(p->thread_record, argument(regs, 2));
 		if (UNLIKELY(p->depth))
-			count_last(p, s, p->nested[0]);
+			count_interrupted(p, record, p->nested[0]);
 		p->depth = 0;
 		p->state = state ? state : call_state(call);
 	}
@@ -66,24 +66,24 @@ int handle_sys_enter(u64 *ctx)
 SEC("tp_btf/sys_exit")
 int handle_sys_exit(u64 *ctx)
 {
-	struct processor *p = here();
-	struct thread_record *s;
+	struct processor *p = this_processor();
+	struct thread_record *record;
 	u64 now;
 	if (!p || !p->thread_record)
 		return 0;
 	ENTER(p);
-	if (begin(p, &s, &now, AT_LEAVE, 0, 1) && s) {
+	if (begin_event(p, &record, &now, AT_LEAVE, 0, 1) && record) {
 		if (UNLIKELY(p->depth)) /* in a fault that is never done: the call fails with EFAULT */
-			count_last(p, s, p->nested[0]);
-		else if (UNLIKELY(s->asking)) {
-			if (s->asks || (s64)ctx[1] <= 0) {
-				answer(p->thread_record, now, ctx[1]);
+			count_interrupted(p, record, p->nested[0]);
+		else if (UNLIKELY(record->asking)) {
+			if (record->asks || (s64)ctx[1] <= 0) {
+				end_check(p->thread_record, now, ctx[1]);
 				p->tax += control.after[AT_ANSWER];
 			}
-			s->asking = 0;
+			record->asking = 0;
 		}
 		p->depth = 0;
-		p->state = s->user;
+		p->state = record->user;
 	}
 	LEAVE(p);
 	return 0;
@@ -91,13 +91,13 @@ int handle_sys_exit(u64 *ctx)
 
 /* ---- the scheduler ---- */
 
-INLINE void stolen_by_now(
-	void *ctx, struct processor *p, struct thread_record *s, struct task_struct *running, bool last)
+INLINE void update_stolen(
+	void *ctx, struct processor *p, struct thread_record *record, struct task_struct *running, bool last)
 {
 	u64 before = p->cells[STOLEN].time;
-	take_stolen(p, s, running, last);
-	if (settings.stacks && s && UNLIKELY(p->cells[STOLEN].time != before))
-		note_stolen(ctx, s, p->cells[STOLEN].time - before);
+	charge_stolen(p, record, running, last);
+	if (settings.stacks && record && UNLIKELY(p->cells[STOLEN].time != before))
+		charge_stolen_to_stack(ctx, record, p->cells[STOLEN].time - before);
 }
 
 /* Why the thread that leaves the processor waits, from the file that its system call is about. */
@@ -136,148 +136,150 @@ INLINE u32 wait_state(struct task_struct *task, u32 doing)
 	return doing == KERNEL_THREAD ? WAIT_KTHREAD : WAIT_OTHER;
 }
 
-u64 forget_cell(u32 number, u32 cell)
+u64 clear_index_of_cell(u32 number, u32 cell)
 {
-	struct thread_record *s = thread_record_at(number);
-	if (!s)
+	struct thread_record *record = thread_record_at(number);
+	if (!record)
 		return 0;
-	*index_of(s, s->cells[MASKED(cell, N_CELLS)].count >> COUNT_BITS) = 0;
+	*index_of(record, record->cells[MASKED(cell, N_CELLS)].count >> COUNT_BITS) = 0;
 	return 0;
 }
 
-u64 forget_states(u32 number)
+u64 clear_index(u32 number)
 {
-	struct thread_record *s = thread_record_at(number);
-	if (!s)
+	struct thread_record *record = thread_record_at(number);
+	if (!record)
 		return 0;
 	for (u32 i = 0; i < N_STATES; i++) {
-		s->index[i] = 0;
+		record->index[i] = 0;
 		ORDER(); /* or else the compiler calls memset, which there is not */
 	}
 	return 0;
 }
 
 /* The thread's totals go to the reader, its thread record to the next one. */
-NOINLINE int close(struct processor *p, struct thread_record *s, u32 number, u64 now)
+NOINLINE int close_thread_record(struct processor *p, struct thread_record *record, u32 number, u64 now)
 {
-	u32 used = s->used, size = __builtin_offsetof(struct thread_snapshot, cells) + (used & 255) * sizeof(struct cell);
+	u32 used = record->used,
+		size = __builtin_offsetof(struct thread_snapshot, cells) + (used & 255) * sizeof(struct cell);
 	if (size > sizeof(struct thread_snapshot))
 		size = sizeof(struct thread_snapshot);
-	s->end = now;
+	record->end = now;
 	if (settings.n_counted)
-		send_counts(number);
+		submit_counts(number);
 	/* Wake the reader for a good load, not for each. */
 	u64 flags = bpf_ringbuf_query(&exits, RING_AVAILABLE) > (1 << 20) ? RING_FORCE_WAKEUP : RING_NO_WAKEUP;
-	if (bpf_ringbuf_output(&exits, s, size, flags))
-		lose(p, LOST_EXITS, 1);
+	if (bpf_ringbuf_output(&exits, record, size, flags))
+		count_loss(p, LOST_EXITS, 1);
 	/* States that share the last cell are not listed in it. */
 	if (used == N_CELLS)
-		forget_states(number);
+		clear_index(number);
 	else
 		for (u32 i = 0; i < N_CELLS && i < used; i++)
-			forget_cell(number, i);
-	s->used = 0;
-	s->birth = 0;
+			clear_index_of_cell(number, i);
+	record->used = 0;
+	record->birth = 0;
 	bpf_map_push_elem(&free_thread_records, &number, 0);
 	return 0;
 }
 
 /* What a thread does that leaves its processor: `doing` it did there. */
-INLINE u32 away_state(struct task_struct *task, u32 doing, bool preempted, u32 why)
+INLINE u32 state_off_processor(struct task_struct *task, u32 doing, bool preempted, u32 why)
 {
 	if (preempted || !why)
 		return READY;
 	return why & (TASK_STATE_STOPPED | TASK_STATE_TRACED) ? STOPPED : wait_state(task, doing);
 }
 
-INLINE void end_thread(struct processor *p, struct thread_record *s, u32 number, struct task_struct *task, u64 now)
+INLINE void end_thread(struct processor *p, struct thread_record *record, u32 number, struct task_struct *task, u64 now)
 {
 	u32 *stored = bpf_task_storage_get(&tasks, task, NULL, 0);
 	if (stored)
 		*stored = 0;
-	close(p, s, number, now);
+	close_thread_record(p, record, number, now);
 }
 
 SEC("tp_btf/sched_switch")
 int handle_sched_switch(u64 *ctx)
 {
 	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
-	struct processor *p = here();
-	struct thread_record *s;
+	struct processor *p = this_processor();
+	struct thread_record *record;
 	u64 now;
 	if (!p || !p->since)
 		return 0;
 	ENTER(p);
 	u32 number = p->thread_record;
-	if (!begin(p, &s, &now, AT_SWITCH, 0, number == 0))
+	if (!begin_event(p, &record, &now, AT_SWITCH, 0, number == 0))
 		goto out;
 	number = p->thread_record;
 	p->settled = 1; /* no interrupt is under way here */
 	p->pending_state = 0;
 	p->pending_user = 0;
-	stolen_by_now(ctx, p, s, prev, true);
+	update_stolen(ctx, p, record, prev, true);
 	bool preempted = ctx[0];
 	u32 why = settings.has_prev_state ? (u32)ctx[3] : prev->__state;
 	bool dead = !preempted && why & TASK_STATE_DEAD;
-	if (s) {
-		s->resume = p->state;
-		s->depth = p->depth;
-		__builtin_memcpy(s->nested, p->nested, sizeof(s->nested));
-		s->since = now;
-		s->runtime = prev->se.sum_exec_runtime - s->runtime_before;
+	if (record) {
+		record->resume = p->state;
+		record->depth = p->depth;
+		__builtin_memcpy(record->nested, p->nested, sizeof(record->nested));
+		record->since = now;
+		record->runtime = prev->se.sum_exec_runtime - record->runtime_before;
 		if (FIELD_EXISTS(prev->sched_info.run_delay))
-			s->run_delay = prev->sched_info.run_delay;
+			record->run_delay = prev->sched_info.run_delay;
 		if (!dead)
-			s->state = away_state(prev, p->state, preempted, why);
+			record->state = state_off_processor(prev, p->state, preempted, why);
 		if (settings.why)
-			note_object(prev, s);
+			note_wait_object(prev, record);
 		if (settings.stacks && !dead)
-			note_stacks(ctx, s);
+			store_switch_stacks(ctx, record);
 		ORDER();
-		s->cpu = 0;
+		record->cpu = 0;
 		if (dead) {
-			count_last(p, s, s->resume);
-			end_thread(p, s, number, prev, now);
+			count_interrupted(p, record, record->resume);
+			end_thread(p, record, number, prev, now);
 		}
 	} else if (settings.some_cpus && !p->selected && prev->pid) {
 		number = thread_record_of(prev);
-		s = number ? thread_record_at(number) : NULL;
-		if (s && !s->cpu) {
-			save_if_due(s, number, now);
-			charge_away(s, number, now);
+		record = number ? thread_record_at(number) : NULL;
+		if (record && !record->cpu) {
+			save_if_due(record, number, now);
+			charge_off_processor(record, number, now);
 			if (dead)
-				end_thread(p, s, number, prev, now);
+				end_thread(p, record, number, prev, now);
 			else
-				s->state = away_state(prev, s->resume, preempted, why);
+				record->state = state_off_processor(prev, record->resume, preempted, why);
 		}
 	}
 	number = next->pid ? thread_record_of(next) : 0;
-	s = number ? thread_record_at(number) : NULL;
-	p->thread_record = next->pid && !s ? THREAD_UNSEEN : 0; /* see who is there at its first event, if it has any */
+	record = number ? thread_record_at(number) : NULL;
+	p->thread_record =
+		next->pid && !record ? THREAD_UNSEEN : 0; /* see who is there at its first event, if it has any */
 	p->depth = 0;
 	p->state = next->pid ? UNMEASURED : IDLE;
 	p->task = (u64)next;
 	if (FIELD_EXISTS(prev->se.cfs_rq) && FIELD_EXISTS(prev->sched_info.last_arrival))
 		p->switched_clock = prev->se.cfs_rq->rq->clock;
 	if (settings.why)
-		note_holder(prev, p->switched, now);
+		add_holder(prev, p->switched, now);
 	p->switched = now;
-	if (s) {
-		save_if_due(s, number, now);
-		if (UNLIKELY(s->state != READY))
-			woken_unseen(next, number, p->switched_clock, now);
-		if (settings.why && s->state == READY)
-			blame_holders(number, now);
-		charge_away(s, number, now);
+	if (record) {
+		save_if_due(record, number, now);
+		if (UNLIKELY(record->state != READY))
+			end_unseen_wait(next, number, p->switched_clock, now);
+		if (settings.why && record->state == READY)
+			charge_holders(number, now);
+		charge_off_processor(record, number, now);
 		if (settings.some_cpus && !p->selected) {
-			s->state = ELSEWHERE;
+			record->state = ELSEWHERE;
 			p->thread_record = THREAD_UNSEEN;
 		} else {
-			s->cpu = bpf_get_smp_processor_id() + 1;
+			record->cpu = bpf_get_smp_processor_id() + 1;
 			p->thread_record = number;
-			p->state = s->resume;
-			p->depth = s->depth;
-			__builtin_memcpy(p->nested, s->nested, sizeof(p->nested));
+			p->state = record->resume;
+			p->depth = record->depth;
+			__builtin_memcpy(p->nested, record->nested, sizeof(p->nested));
 		}
 	}
 out:
@@ -286,49 +288,49 @@ out:
 }
 
 /* Threads that the kernel makes for a process (io_uring's workers) are not forked: they first show when they are woken. */
-NOINLINE u32 new_worker(struct task_struct *task)
+NOINLINE u32 open_worker_thread(struct task_struct *task)
 {
 	u32 tid = 0, pid = 0;
-	if (!(task->flags & PF_WORKER) || over(bpf_ktime_get_ns()))
+	if (!(task->flags & PF_WORKER) || measuring_is_over(bpf_ktime_get_ns()))
 		return 0;
 	bool measure = settings.follow && thread_record_of(bpf_get_current_task_btf());
 	if (!measure && (settings.everything || settings.cgroup))
-		measure = in_namespace(task, &tid, &pid) && selected(task, tid, pid);
-	return measure ? open(task, READY, KERNEL_THREAD, THREAD_NEW) : 0;
+		measure = in_namespace(task, &tid, &pid) && is_selected(task, tid, pid);
+	return measure ? open_thread_record(task, READY, KERNEL_THREAD, THREAD_NEW) : 0;
 }
 
-INLINE int woken(struct task_struct *task, bool new)
+INLINE int end_wait(struct task_struct *task, bool new)
 {
-	struct processor *p = here();
+	struct processor *p = this_processor();
 	if (!p || !p->since)
 		return 0;
 	u32 number = thread_record_of(task);
 	if (new && UNLIKELY(!number))
-		number = new_worker(task);
-	struct thread_record *s = number ? thread_record_at(number) : NULL;
-	if (!s || s->cpu)
+		number = open_worker_thread(task);
+	struct thread_record *record = number ? thread_record_at(number) : NULL;
+	if (!record || record->cpu)
 		return 0;
 	u64 now = bpf_ktime_get_ns();
-	if (over(now))
+	if (measuring_is_over(now))
 		return 0;
 	if (new) {
-		if (s->flags & THREAD_NEW) {
-			s->since = now;
-			s->birth = now;
-			s->flags &= ~THREAD_NEW;
-			s->snapshot = control.snapshot - (now < control.snapshot_at);
+		if (record->flags & THREAD_NEW) {
+			record->since = now;
+			record->birth = now;
+			record->flags &= ~THREAD_NEW;
+			record->snapshot = control.snapshot - (now < control.snapshot_at);
 		}
 		return 0;
 	}
-	if (s->state == READY || s->state == ELSEWHERE || (s->state == UNKNOWN && task->on_cpu))
+	if (record->state == READY || record->state == ELSEWHERE || (record->state == UNKNOWN && task->on_cpu))
 		return 0;
-	save_if_due(s, number, now);
+	save_if_due(record, number, now);
 	if (settings.why)
-		note_wait(s, now);
-	charge_away(s, number, now);
+		charge_wait_causes(record, now);
+	charge_off_processor(record, number, now);
 	if (settings.why || settings.record)
-		s->waker_kind = OBJECT_NONE;
-	s->state = READY;
+		record->waker_kind = OBJECT_NONE;
+	record->state = READY;
 	p->tax += control.before[AT_WAKE];
 	p->events++;
 	return 0;
@@ -338,26 +340,26 @@ INLINE int woken(struct task_struct *task, bool new)
 SEC("tp_btf/sched_waking")
 int handle_sched_waking(u64 *ctx)
 {
-	struct processor *p = here();
+	struct processor *p = this_processor();
 	if (!(settings.why || settings.record) || !p || !p->since)
 		return 0;
 	u32 number = thread_record_of((void *)ctx[0]);
-	struct thread_record *s = number ? thread_record_at(number) : NULL;
-	if (s)
-		note_waker(p, s);
+	struct thread_record *record = number ? thread_record_at(number) : NULL;
+	if (record)
+		note_waker(p, record);
 	return 0;
 }
 
 SEC("tp_btf/sched_wakeup")
 int handle_sched_wakeup(u64 *ctx)
 {
-	return woken((void *)ctx[0], false);
+	return end_wait((void *)ctx[0], false);
 }
 
 SEC("tp_btf/sched_wakeup_new")
 int handle_sched_wakeup_new(u64 *ctx)
 {
-	return woken((void *)ctx[0], true);
+	return end_wait((void *)ctx[0], true);
 }
 
 /* ---- threads that come and change ---- */
@@ -366,25 +368,26 @@ SEC("tp_btf/sched_process_fork")
 int handle_sched_process_fork(u64 *ctx)
 {
 	struct task_struct *parent = (void *)ctx[0], *child = (void *)ctx[1];
-	struct processor *p = here();
+	struct processor *p = this_processor();
 	u32 tid = 0, pid = 0;
 	if (!p || !p->since)
 		return 0;
-	if (over(bpf_ktime_get_ns()))
+	if (measuring_is_over(bpf_ktime_get_ns()))
 		return 0;
 	bool measure = settings.follow && thread_record_of(parent);
 	if (!measure && (settings.everything || settings.cgroup || settings.name_length))
-		measure = in_namespace(child, &tid, &pid) && selected(child, tid, pid);
+		measure = in_namespace(child, &tid, &pid) && is_selected(child, tid, pid);
 	if (measure) /* it will go on with the end of the call that created it */
-		inherit_block(parent, child, open(child, READY, state_by_registers(child), THREAD_NEW));
+		inherit_block(parent, child, open_thread_record(child, READY, state_by_registers(child), THREAD_NEW));
 	return 0;
 }
 
 /* A thread to be measured from now on, while it runs here or elsewhere. */
-INLINE void open_running(struct task_struct *task, u32 flags)
+INLINE void open_running_thread(struct task_struct *task, u32 flags)
 {
-	struct processor *p = here();
-	if (open(task, UNKNOWN, state_by_registers(task), flags) && p && task->pid == bpf_get_current_task_btf()->pid)
+	struct processor *p = this_processor();
+	if (open_thread_record(task, UNKNOWN, state_by_registers(task), flags) && p &&
+		task->pid == bpf_get_current_task_btf()->pid)
 		p->thread_record = THREAD_UNSEEN;
 }
 
@@ -392,29 +395,29 @@ SEC("tp_btf/sched_process_exec")
 int handle_sched_process_exec(u64 *ctx)
 {
 	struct task_struct *task = (void *)ctx[0];
-	struct processor *p = here();
+	struct processor *p = this_processor();
 	u32 number, tid = 0, pid = 0;
 	if (!p || !p->since)
 		return 0;
-	if (over(bpf_ktime_get_ns()))
+	if (measuring_is_over(bpf_ktime_get_ns()))
 		return 0;
 	number = thread_record_of(task);
 	if (!number) {
 		if (!in_namespace(task, &tid, &pid))
 			return 0;
-		if ((control.command && control.command == tid) || (settings.name_length && selected(task, tid, pid))) {
+		if ((control.command && control.command == tid) || (settings.name_length && is_selected(task, tid, pid))) {
 			control.command = 0;
-			open_running(task, THREAD_EXECUTES);
+			open_running_thread(task, THREAD_EXECUTES);
 		}
 		return 0;
 	}
-	struct thread_record *s = thread_record_at(number);
-	if (s && in_namespace(task, &tid, &pid)) { /* the thread that executes becomes the leader, with its id */
-		s->tid = tid;
-		s->pid = pid;
-		bpf_probe_read_kernel(s->name, sizeof(s->name), &task->comm);
-		s->user = USER; /* its memory is a new one */
-		s->block = 0;
+	struct thread_record *record = thread_record_at(number);
+	if (record && in_namespace(task, &tid, &pid)) { /* the thread that executes becomes the leader, with its id */
+		record->tid = tid;
+		record->pid = pid;
+		bpf_probe_read_kernel(record->name, sizeof(record->name), &task->comm);
+		record->user = USER; /* its memory is a new one */
+		record->block = 0;
 		bpf_task_storage_delete(&marks, task);
 	}
 	return 0;
@@ -425,18 +428,18 @@ int handle_task_rename(u64 *ctx)
 {
 	struct task_struct *task = (void *)ctx[0];
 	const char *comm = (void *)ctx[1];
-	struct processor *p = here();
+	struct processor *p = this_processor();
 	if (!p || !p->since)
 		return 0;
 	u32 number = thread_record_of(task);
-	struct thread_record *s = number ? thread_record_at(number) : NULL;
-	if (s) {
-		bpf_probe_read_kernel(s->name, sizeof(s->name), comm);
+	struct thread_record *record = number ? thread_record_at(number) : NULL;
+	if (record) {
+		bpf_probe_read_kernel(record->name, sizeof(record->name), comm);
 	} else if (settings.name_length) {
 		char fresh[16] = {};
 		bpf_probe_read_kernel(fresh, sizeof(fresh), comm);
-		if (name_matches(fresh) && !control.only && !over(bpf_ktime_get_ns()))
-			open_running(task, 0);
+		if (name_matches(fresh) && !control.only && !measuring_is_over(bpf_ktime_get_ns()))
+			open_running_thread(task, 0);
 	}
 	return 0;
 }
@@ -445,11 +448,11 @@ SEC("tp_btf/cgroup_attach_task")
 int handle_cgroup_attach_task(u64 *ctx)
 {
 	struct task_struct *task = (void *)ctx[2];
-	struct processor *p = here();
+	struct processor *p = this_processor();
 	if (!p || !p->since || !settings.cgroup)
 		return 0;
-	if (!control.only && !over(bpf_ktime_get_ns()) && !thread_record_of(task) && in_cgroup(task))
-		open_running(task, 0);
+	if (!control.only && !measuring_is_over(bpf_ktime_get_ns()) && !thread_record_of(task) && in_cgroup(task))
+		open_running_thread(task, 0);
 	return 0;
 }
 
@@ -457,14 +460,14 @@ int handle_cgroup_attach_task(u64 *ctx)
 
 INLINE int begin_fault(void)
 {
-	struct processor *p = here();
-	struct thread_record *s;
+	struct processor *p = this_processor();
+	struct thread_record *record;
 	u64 now;
 	if (!p || !p->thread_record || p->busy)
 		return 0;
 	ENTER(p);
-	if (begin(p, &s, &now, AT_FAULT, 0, p->state == KERNEL_FAULT) && s && p->state != KERNEL_FAULT)
-		push(p, KERNEL_FAULT);
+	if (begin_event(p, &record, &now, AT_FAULT, 0, p->state == KERNEL_FAULT) && record && p->state != KERNEL_FAULT)
+		push_state(p, KERNEL_FAULT);
 	LEAVE(p);
 	return 0;
 }
@@ -487,14 +490,14 @@ int handle_page_fault_kernel(u64 *ctx)
 
 INLINE int end_fault(void)
 {
-	struct processor *p = here();
-	struct thread_record *s;
+	struct processor *p = this_processor();
+	struct thread_record *record;
 	u64 now;
 	if (!p || !p->thread_record || p->state != KERNEL_FAULT || !p->depth || p->busy)
 		return 0;
 	ENTER(p);
-	if (begin(p, &s, &now, AT_FAULT_END, 0, 1))
-		pop(p);
+	if (begin_event(p, &record, &now, AT_FAULT_END, 0, 1))
+		pop_state(p);
 	LEAVE(p);
 	return 0;
 }
@@ -530,16 +533,16 @@ int handle_signal_deliver(u64 *ctx)
 
 INLINE int begin_interrupt(u32 state)
 {
-	struct processor *p = here();
-	struct thread_record *s;
+	struct processor *p = this_processor();
+	struct thread_record *record;
 	u64 now;
 	if (!p || !p->since)
 		return 0;
 	if (UNLIKELY(p->busy))
-		return deferred_begin(p, state);
+		return begin_deferred_interrupt(p, state);
 	ENTER(p);
-	if (begin(p, &s, &now, AT_INTERRUPT, 0, 0))
-		push(p, state);
+	if (begin_event(p, &record, &now, AT_INTERRUPT, 0, 0))
+		push_state(p, state);
 	else
 		p->early++;
 	LEAVE(p);
@@ -548,13 +551,13 @@ INLINE int begin_interrupt(u32 state)
 
 INLINE int end_interrupt(u64 *ctx, u32 state)
 {
-	struct processor *p = here();
-	struct thread_record *s;
+	struct processor *p = this_processor();
+	struct thread_record *record;
 	u64 now;
 	if (!p || !p->since)
 		return 0;
 	if (UNLIKELY(p->busy))
-		return deferred_end(p, state);
+		return end_deferred_interrupt(p, state);
 	if (UNLIKELY(p->overflow)) {
 		p->overflow--;
 		return 0;
@@ -563,19 +566,19 @@ INLINE int end_interrupt(u64 *ctx, u32 state)
 		if (p->early)
 			p->early--;
 		else if (p->settled && p->thread_record != THREAD_UNSEEN && !control.last)
-			lose(p, LOST_UNMATCHED, 1); /* it did not begin before or after the time for measuring */
+			count_loss(p, LOST_UNMATCHED, 1); /* it did not begin before or after the time for measuring */
 		return 0;
 	}
 	ENTER(p);
-	if (begin(p, &s, &now, AT_INTERRUPT_END, 0, 1)) {
-		pop(p);
+	if (begin_event(p, &record, &now, AT_INTERRUPT_END, 0, 1)) {
+		pop_state(p);
 		if (state == IRQ_TIMER) {
-			stolen_by_now(ctx, p, s, bpf_get_current_task_btf(), false);
-			if (settings.stacks && s && s->sampled)
-				s->disturbed += p->span + UNSEEN;
+			update_stolen(ctx, p, record, bpf_get_current_task_btf(), false);
+			if (settings.stacks && record && record->sampled)
+				record->disturbed += p->span + UNSEEN;
 		}
-		if (settings.why && state == IRQ_DEVICE && s)
-			note_line(p, s, ctx[0]);
+		if (settings.why && state == IRQ_DEVICE && record)
+			charge_interrupt_line(p, record, ctx[0]);
 	}
 	LEAVE(p);
 	return 0;
@@ -617,18 +620,19 @@ INTERRUPT(ipi, IRQ_IPI)
 
 /* ---- marked functions ---- */
 
-INLINE int at_function(u32 kind, u32 state, u32 instruction)
+INLINE int handle_marked_function(u32 kind, u32 state, u32 instruction)
 {
-	struct processor *p = here();
-	struct thread_record *s;
+	struct processor *p = this_processor();
+	struct thread_record *record;
 	u64 now;
 	if (!p || !p->thread_record || p->busy)
 		return 0;
 	ENTER(p);
-	if (begin(p, &s, &now, kind, USER, kind == AT_FUNCTION_END) && s && (is_user(p->state) || p->state == OVERHEAD)) {
-		step_function(p->thread_record, state);
+	if (begin_event(p, &record, &now, kind, USER, kind == AT_FUNCTION_END) && record &&
+		(is_user(p->state) || p->state == OVERHEAD)) {
+		track_marked_function(p->thread_record, state);
 		if (p->state != OVERHEAD) /* otherwise the call that brought us here goes on */
-			p->state = s->user;
+			p->state = record->user;
 		u64 event = AT_FUNCTION + instruction;
 		OPAQUE(event);
 		if (kind == AT_FUNCTION && event < N_EVENTS)
@@ -642,14 +646,14 @@ SEC("uprobe")
 int handle_function_entry(void *ctx)
 {
 	u64 cookie = bpf_get_attach_cookie(ctx);
-	return at_function(AT_FUNCTION, TAG + (cookie & (N_TAGS - 1)), cookie >> 16);
+	return handle_marked_function(AT_FUNCTION, TAG + (cookie & (N_TAGS - 1)), cookie >> 16);
 }
 
 SEC("uretprobe")
 int handle_function_return(void *ctx)
 {
 	(void)ctx;
-	return at_function(AT_FUNCTION_END, 0, 0);
+	return handle_marked_function(AT_FUNCTION_END, 0, 0);
 }
 
 /* ---- samples ---- */
@@ -661,7 +665,7 @@ int handle_function_return(void *ctx)
 SEC("perf_event")
 int handle_sample(void *ctx)
 {
-	struct processor *p = here();
+	struct processor *p = this_processor();
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct sample_event event = {
 		.time = bpf_ktime_get_ns(), .kind = SAMPLE_TAKEN, .state = UNKNOWN, .cpu = bpf_get_smp_processor_id()};
@@ -669,11 +673,11 @@ int handle_sample(void *ctx)
 	if (!p || !p->since)
 		return 1;
 	u32 number = thread_record_of(task);
-	struct thread_record *s = number ? thread_record_at(number) : NULL;
-	if (!s)
+	struct thread_record *record = number ? thread_record_at(number) : NULL;
+	if (!record)
 		return 1;
-	event.tid = s->tid;
-	event.pid = s->pid;
+	event.tid = record->tid;
+	event.pid = record->pid;
 	if (p->thread_record == number && p->task == (u64)task) {
 		u32 depth = p->depth - 1;
 		event.state = p->state;
@@ -681,15 +685,15 @@ int handle_sample(void *ctx)
 			event.state = OVERHEAD;
 		else if (p->state == IRQ_TIMER && p->depth)
 			event.state = p->nested[MASKED(depth, N_NESTED)];
-		if (is_user(event.state) && s->asked) {
-			event.since = s->asked_at;
-			s->sampled = 1;
+		if (is_user(event.state) && record->asked) {
+			event.since = record->asked_at;
+			record->sampled = 1;
 		}
-		if (event.state == USER && s->block)
-			event.state = marked_now(s->block, task);
+		if (event.state == USER && record->block)
+			event.state = marked_state(record->block, task);
 	}
 	if (bpf_ringbuf_output(&sample_events, &event, sizeof(event), RING_NO_WAKEUP))
-		lose(p, LOST_SAMPLE_EVENTS, 1);
+		count_loss(p, LOST_SAMPLE_EVENTS, 1);
 	return 1;
 }
 
@@ -705,13 +709,14 @@ int dump_task(struct bpf_iter__task *ctx)
 		if (own)
 			control.namespace_level = own->level;
 	}
-	if (!task || !task->pid || !in_namespace(task, &tid, &pid) || !selected(task, tid, pid) || thread_record_of(task))
+	if (!task || !task->pid || !in_namespace(task, &tid, &pid) || !is_selected(task, tid, pid) ||
+		thread_record_of(task))
 		return 0;
 	/* Before its first event nothing is known, unless it sleeps or waits for a processor: then it says so itself. */
 	u32 resume = state_by_registers(task);
-	u32 number = open(task, UNKNOWN, resume, 0);
-	struct thread_record *s = number ? thread_record_at(number) : NULL;
-	if (!s || task->on_cpu)
+	u32 number = open_thread_record(task, UNKNOWN, resume, 0);
+	struct thread_record *record = number ? thread_record_at(number) : NULL;
+	if (!record || task->on_cpu)
 		return 0;
 	u32 why = task->__state, state;
 	if (!why || task->on_rq)
@@ -720,20 +725,20 @@ int dump_task(struct bpf_iter__task *ctx)
 		state = STOPPED;
 	else
 		state = wait_state(task, resume);
-	if (s->cpu || s->state != UNKNOWN || task->on_cpu || task->__state != why)
+	if (record->cpu || record->state != UNKNOWN || task->on_cpu || task->__state != why)
 		return 0;
 	/*
 	 * One word holds both halves: if a handler changed it in between, its word stands. Without that instruction the thread
 	 * is unknown until its first event.
 	 */
 	if (settings.has_fetch)
-		__sync_val_compare_and_swap((u32 *)&s->state, UNKNOWN | resume << 16, state | resume << 16);
-	if (settings.why && !s->cpu && s->state == state)
-		note_object(task, s);
+		__sync_val_compare_and_swap((u32 *)&record->state, UNKNOWN | resume << 16, state | resume << 16);
+	if (settings.why && !record->cpu && record->state == state)
+		note_wait_object(task, record);
 	if (settings.stacks) {
-		u64 stack = keep_found(task);
-		if (!s->cpu && s->state == state && !s->kernel_stack) /* it has not moved meanwhile */
-			s->kernel_stack = stack;
+		u64 stack = store_waiting_stack(task);
+		if (!record->cpu && record->state == state && !record->kernel_stack) /* it has not moved meanwhile */
+			record->kernel_stack = stack;
 	}
 	return 0;
 }

@@ -25,12 +25,12 @@ enum { CALL_PRCTL = 167, CALL_URETPROBE = -1, CALL_UPROBE = -2 };
 #endif
 
 /* Calls that the kernel has a probed function make (x86: commit ff474a78cef5, 6.11; ba2bfc97b462, 6.18). */
-INLINE bool is_probe(long call)
+INLINE bool is_probe_call(long call)
 {
 	return settings.functions && (call == CALL_URETPROBE || call == CALL_UPROBE);
 }
 
-u64 is_tag(struct tag_name *name, u32 number)
+u64 tag_has_name(struct tag_name *name, u32 number)
 {
 	struct tag_name *known = bpf_map_lookup_elem(&tag_names, &number);
 	if (!known || !name)
@@ -40,19 +40,19 @@ u64 is_tag(struct tag_name *name, u32 number)
 }
 
 /* The state of a tag that a thread uses for the first time. */
-u64 name_tag(u64 names, u32 tag)
+u64 state_of_tag(u64 names, u32 tag)
 {
 	struct tag_name name = {};
-	struct processor *p = here();
+	struct processor *p = this_processor();
 	u32 number = 0;
 	if (!p || bpf_probe_read_user_str(name.name, TAG_LENGTH, (void *)(names + tag * TAG_LENGTH)) <= 1)
 		return TAG;
 	for (u32 i = 0; i < N_TAGS; i++)
-		if (is_tag(&name, i))
+		if (tag_has_name(&name, i))
 			return TAG + i;
 	struct tag_name *room = bpf_map_pop_elem(&free_tags, &number) ? NULL : bpf_map_lookup_elem(&tag_names, &number);
 	if (!room) {
-		lose(p, LOST_TAGS, 1);
+		count_loss(p, LOST_TAGS, 1);
 		return TAG;
 	}
 	__builtin_memcpy(room->name, name.name, sizeof(name.name));
@@ -62,10 +62,10 @@ u64 name_tag(u64 names, u32 tag)
 /* What a tag has of the span. A function of its own, so that the verifier goes through it once. */
 u64 charge_tag(u32 number, u32 tag)
 {
-	struct processor *p = here();
-	struct thread_record *s = thread_record_at(number);
+	struct processor *p = this_processor();
+	struct thread_record *record = thread_record_at(number);
 	struct marks *m = bpf_task_storage_get(&marks, bpf_get_current_task_btf(), NULL, 0);
-	if (!p || !s || !m)
+	if (!p || !record || !m)
 		return 0;
 	u64 i = MASKED(tag, N_BLOCK_TAGS);
 	struct user_span *x = &m->span;
@@ -88,7 +88,7 @@ u64 charge_tag(u32 number, u32 tag)
 	/* All tags together have no more than there was; and entering takes a nanosecond at least. */
 	bool too_many = entered > all + slack;
 	if ((s64)time < -slack || (s64)time > (s64)x->unclaimed + slack || too_many)
-		lose(p, LOST_LIES, 1);
+		count_loss(p, LOST_LIES, 1);
 	if (too_many)
 		entered = 0;
 	if ((s64)time < 0)
@@ -107,7 +107,7 @@ u64 charge_tag(u32 number, u32 tag)
 	if (!time && !entered)
 		return 0;
 	if (!mark->state)
-		mark->state = name_tag(m->block.names, i);
+		mark->state = state_of_tag(m->block.names, i);
 	u64 state = mark->state;
 	OPAQUE(state);
 	if (state >= N_STATES)
@@ -121,14 +121,14 @@ u64 charge_tag(u32 number, u32 tag)
 	struct cell *cell = cell_of(p, state);
 	cell->time += time;
 	cell->count += entered;
-	add(s, state, time, entered);
+	add_to_cell(record, state, time, entered);
 	if (settings.record)
 		record_amount(number, state, time, entered, x->since);
 	return 0;
 }
 
 /* What the running thread's own code is at the moment, by its block: a tag that has never been charged is not known yet. */
-INLINE u32 marked_now(u64 block, struct task_struct *task)
+INLINE u32 marked_state(u64 block, struct task_struct *task)
 {
 	struct marks *m = bpf_task_storage_get(&marks, task, NULL, 0);
 	u32 open = 0; /* 1 + the tag that is charged */
@@ -143,30 +143,30 @@ INLINE u32 marked_now(u64 block, struct task_struct *task)
  * A span of user code from `since` to `until` ends now, and `time` of it is to be charged: that of marked regions is,
  * here. Returns how much that was.
  */
-u64 regions(u32 number, u64 since, u64 until, u64 now, u64 time)
+u64 charge_regions(u32 number, u64 since, u64 until, u64 now, u64 time)
 {
-	struct processor *p = here();
-	struct thread_record *s = thread_record_at(number);
+	struct processor *p = this_processor();
+	struct thread_record *record = thread_record_at(number);
 	struct task_struct *task = bpf_get_current_task_btf();
-	if (!p || !s || p->task != (u64)task)
+	if (!p || !record || p->task != (u64)task)
 		return 0;
 	struct marks *m = bpf_task_storage_get(&marks, task, NULL, STORAGE_CREATE);
-	u64 address = s->block;
+	u64 address = record->block;
 	if (!m) {
-		lose(p, LOST_STORAGE, 1);
-		s->block = 0;
+		count_loss(p, LOST_STORAGE, 1);
+		record->block = 0;
 		return 0;
 	}
 	if (bpf_probe_read_user(&m->block, __builtin_offsetof(struct block, tags[N_READ_FIRST]), (void *)address) ||
 		m->block.magic != BLOCK_MAGIC) {
-		lose(p, LOST_BLOCKS, 1);
+		count_loss(p, LOST_BLOCKS, 1);
 		return 0;
 	}
 	u32 n = m->block.n_tags < N_BLOCK_TAGS ? m->block.n_tags : N_BLOCK_TAGS;
 	if (n > N_READ_FIRST &&
 		bpf_probe_read_user(&m->block.tags[N_READ_FIRST], (N_BLOCK_TAGS - N_READ_FIRST) * sizeof(struct block_tag),
 			(void *)(address + __builtin_offsetof(struct block, tags[N_READ_FIRST])))) {
-		lose(p, LOST_BLOCKS, 1);
+		count_loss(p, LOST_BLOCKS, 1);
 		return 0;
 	}
 	if (m->since != m->block.since) { /* a child's copy of it begins anew */
@@ -197,10 +197,10 @@ u64 register_block(u32 number, u64 address)
 		u32 tid;
 		u32 n_tags;
 	} head = {};
-	struct processor *p = here();
-	struct thread_record *s = thread_record_at(number);
+	struct processor *p = this_processor();
+	struct thread_record *record = thread_record_at(number);
 	struct task_struct *task = bpf_get_current_task_btf();
-	if (!p || !s)
+	if (!p || !record)
 		return 0;
 	struct pid *ids = task->thread_pid;
 	struct {
@@ -212,35 +212,35 @@ u64 register_block(u32 number, u64 address)
 		bpf_probe_read_kernel(&innermost, sizeof(innermost), (char *)&ids->numbers[0] + ids->level * sizeof(innermost));
 	if (address >> 48 || address & 7 || bpf_probe_read_user(&head, sizeof(head), (void *)address) ||
 		head.magic != BLOCK_MAGIC || head.tid != (u32)innermost.nr) {
-		lose(p, LOST_BLOCKS, 1);
+		count_loss(p, LOST_BLOCKS, 1);
 		return 0;
 	}
 	bpf_task_storage_delete(&marks, task);
-	s->block = address;
-	s->user = USER;
-	regions(number, p->since, p->since, p->since, 0); /* what it says now is where it begins */
+	record->block = address;
+	record->user = USER;
+	charge_regions(number, p->since, p->since, p->since, 0); /* what it says now is where it begins */
 	return 0;
 }
 
-u64 move_tag(u32 number, u32 to, u32 tag)
+u64 move_tag_time(u32 number, u32 to, u32 tag)
 {
 	struct marks *m = bpf_task_storage_get(&marks, bpf_get_current_task_btf(), NULL, 0);
 	if (!m)
 		return 0;
 	struct mark *mark = &m->tags[MASKED(tag, N_BLOCK_TAGS)];
 	if (mark->last)
-		move(number, mark->state, to, mark->last, 0);
+		move_time(number, mark->state, to, mark->last, 0);
 	mark->last = 0;
 	return 0;
 }
 
 /* The span of user code that was charged last was something else, marked or not. */
-INLINE void move_user(struct thread_record *s, u32 number, u32 to, u64 time)
+INLINE void move_user_span(struct thread_record *record, u32 number, u32 to, u64 time)
 {
-	if (s->block)
+	if (record->block)
 		for (u32 i = 0; i < N_BLOCK_TAGS; i++)
-			move_tag(number, to, i);
-	move(number, s->user, to, time, 0);
+			move_tag_time(number, to, i);
+	move_time(number, record->user, to, time, 0);
 }
 
 /* A child that gets a copy of its parent's memory gets a copy of the block too. */
@@ -259,7 +259,7 @@ INLINE void inherit_block(struct task_struct *parent, struct task_struct *child,
 /* ---- marked functions ---- */
 
 /* Forget the last frame if the stack has been cut back beyond it: the state that it was called in; else 0. */
-u64 drop_frame(u64 stack)
+u64 drop_marked_frame(u64 stack)
 {
 	struct marks *m = bpf_task_storage_get(&marks, bpf_get_current_task_btf(), NULL, 0);
 	u32 n = m ? m->n_frames : 0;
@@ -273,29 +273,29 @@ u64 drop_frame(u64 stack)
 }
 
 /* A marked function is called (`state` is its own) or has returned (0). What the thread's own code is now. */
-u64 step_function(u32 number, u32 state)
+u64 track_marked_function(u32 number, u32 state)
 {
-	struct processor *p = here();
-	struct thread_record *s = thread_record_at(number);
+	struct processor *p = this_processor();
+	struct thread_record *record = thread_record_at(number);
 	struct task_struct *task = bpf_get_current_task_btf();
 	u64 stack = STACK(bpf_task_pt_regs(task));
-	if (!p || !s)
+	if (!p || !record)
 		return 0;
 	struct marks *m = bpf_task_storage_get(&marks, task, NULL, STORAGE_CREATE);
 	if (!m) {
-		lose(p, LOST_STORAGE, 1);
+		count_loss(p, LOST_STORAGE, 1);
 		return 0;
 	}
-	u32 user = s->user;
+	u32 user = record->user;
 	for (u32 i = 0; i < N_FRAMES; i++) {
-		u32 outer = drop_frame(stack);
+		u32 outer = drop_marked_frame(stack);
 		if (!outer)
 			break;
 		user = outer;
 	}
 	u32 n = m->n_frames;
 	if (state && n >= N_FRAMES) {
-		lose(p, LOST_FRAMES, 1);
+		count_loss(p, LOST_FRAMES, 1);
 		state = user;
 	} else if (state) {
 		struct frame *frame = &m->frames[MASKED(n, N_FRAMES)];
@@ -305,7 +305,7 @@ u64 step_function(u32 number, u32 state)
 	} else {
 		state = user;
 	}
-	s->user = state;
+	record->user = state;
 	return 0;
 }
 

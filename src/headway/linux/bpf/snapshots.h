@@ -6,9 +6,9 @@
 #include "interrupts.h"
 #include "spans.h"
 
-NOINLINE int save_thread(struct thread_record *s, u32 number, u32 snapshot)
+NOINLINE int save_thread(struct thread_record *record, u32 number, u32 snapshot)
 {
-	u32 size = __builtin_offsetof(struct thread_snapshot, cells) + (s->used & 255) * sizeof(struct cell);
+	u32 size = __builtin_offsetof(struct thread_snapshot, cells) + (record->used & 255) * sizeof(struct cell);
 	struct thread_snapshot *copy = bpf_map_lookup_elem(&saved_threads, &number);
 	if (!copy)
 		return 0;
@@ -16,17 +16,17 @@ NOINLINE int save_thread(struct thread_record *s, u32 number, u32 snapshot)
 		size = sizeof(struct thread_snapshot);
 	copy->snapshot = 0;
 	ORDER();
-	if (s->cpu) { /* running: its state and moment are the processor's */
-		u32 cpu = s->cpu - 1;
+	if (record->cpu) { /* running: its state and moment are the processor's */
+		u32 cpu = record->cpu - 1;
 		struct processor *p = bpf_map_lookup_elem(&processors, &cpu);
 		if (p) {
-			s->since = p->since;
-			s->state = p->state;
-			s->depth = p->depth;
-			__builtin_memcpy(s->nested, p->nested, sizeof(s->nested));
+			record->since = p->since;
+			record->state = p->state;
+			record->depth = p->depth;
+			__builtin_memcpy(record->nested, p->nested, sizeof(record->nested));
 		}
 	}
-	bpf_probe_read_kernel(copy, size, s);
+	bpf_probe_read_kernel(copy, size, record);
 	if (settings.n_counted) {
 		struct thread_counts *counts = bpf_map_lookup_elem(&thread_counts, &number);
 		struct thread_counts *kept = bpf_map_lookup_elem(&saved_thread_counts, &number);
@@ -34,7 +34,7 @@ NOINLINE int save_thread(struct thread_record *s, u32 number, u32 snapshot)
 			bpf_probe_read_kernel(kept, sizeof(*kept), counts);
 	}
 	ORDER();
-	copy->snapshot = s->snapshot = snapshot;
+	copy->snapshot = record->snapshot = snapshot;
 	return 0;
 }
 
@@ -50,9 +50,9 @@ INLINE void charge_until_snapshot(struct processor *p, u32 number, u64 at, u64 n
 	 * what it leaves behind ends after the snapshot, so the snapshot limits what is taken over.
 	 */
 	if (p->deferred_since < at)
-		absorb(p, number, at);
-	struct thread_record *s = number ? thread_record_at(number) : NULL;
-	charge_span(p, s, at, now, at - p->since, 0);
+		absorb_deferred(p, number, at);
+	struct thread_record *record = number ? thread_record_at(number) : NULL;
+	charge_span(p, record, at, now, at - p->since, 0);
 }
 
 /*
@@ -60,7 +60,7 @@ INLINE void charge_until_snapshot(struct processor *p, u32 number, u64 at, u64 n
  * moment of the snapshot, the one before it may not have been taken here, because nothing happened. That needs no copy
  * any more, but its moment divides the span all the same, because the reader has counted the part before it.
  */
-NOINLINE int cross(struct processor *p, u32 number, u64 now)
+NOINLINE int cross_snapshot(struct processor *p, u32 number, u64 now)
 {
 	/* The number is read before the moment, which is written first: the next snapshot may be announced meanwhile. */
 	u32 snapshot = control.snapshot;
@@ -82,11 +82,11 @@ NOINLINE int cross(struct processor *p, u32 number, u64 now)
 		return true;
 	}
 	charge_until_snapshot(p, number, at, now);
-	struct thread_record *s = number ? thread_record_at(number) : NULL;
-	if (told && s)
-		s->snapshot = snapshot;
-	else if (s && s->snapshot != snapshot)
-		save_thread(s, number, snapshot);
+	struct thread_record *record = number ? thread_record_at(number) : NULL;
+	if (told && record)
+		record->snapshot = snapshot;
+	else if (record && record->snapshot != snapshot)
+		save_thread(record, number, snapshot);
 	u32 cpu = bpf_get_smp_processor_id();
 	struct processor *copy = told ? NULL : bpf_map_lookup_elem(&saved_processors, &cpu);
 	if (copy) {
@@ -109,29 +109,29 @@ NOINLINE int cross(struct processor *p, u32 number, u64 now)
 }
 
 /* The moment of the last snapshot that a reader has read. What is found out later begins and ends after it. */
-INLINE u64 told_until(u64 now)
+INLINE u64 last_snapshot_read(u64 now)
 {
 	if (!settings.intervals)
 		return 0;
 	return now < control.snapshot_at ? control.told_at : control.snapshot_at;
 }
 
-INLINE bool over(u64 now)
+INLINE bool measuring_is_over(u64 now)
 {
 	return control.last && now >= control.snapshot_at;
 }
 
-INLINE void save_if_due(struct thread_record *s, u32 number, u64 now)
+INLINE void save_if_due(struct thread_record *record, u32 number, u64 now)
 {
 	if (!settings.intervals)
 		return;
 	u32 snapshot = control.snapshot;
 	ORDER();
-	if (UNLIKELY(s->snapshot != snapshot)) {
+	if (UNLIKELY(record->snapshot != snapshot)) {
 		if (now >= control.snapshot_at)
-			save_thread(s, number, snapshot);
+			save_thread(record, number, snapshot);
 		else
-			s->snapshot = snapshot - 1; /* the one before has been read */
+			record->snapshot = snapshot - 1; /* the one before has been read */
 	}
 }
 

@@ -7,16 +7,16 @@
 #include "regions.h"
 
 /* A span to the state it was spent in, less what marked regions had of it. */
-INLINE void charge_span(struct processor *p, struct thread_record *s, u64 until, u64 now, u64 time, u64 left)
+INLINE void charge_span(struct processor *p, struct thread_record *record, u64 until, u64 now, u64 time, u64 left)
 {
 	u32 state = p->state;
 	u64 since = p->since;
 	if (state >= N_STATES)
 		return;
 	p->since = until;
-	if (s && UNLIKELY(s->block) && is_user(state))
-		time -= regions(p->thread_record, since, until, now, time);
-	record_span(p, s ? p->thread_record : 0, since, until, time, state, left);
+	if (record && UNLIKELY(record->block) && is_user(state))
+		time -= charge_regions(p->thread_record, since, until, now, time);
+	record_span(p, record ? p->thread_record : 0, since, until, time, state, left);
 	p->span = time;
 	struct cell *cell = cell_of(p, state);
 	cell->time += time;
@@ -29,23 +29,23 @@ INLINE void charge_span(struct processor *p, struct thread_record *s, u64 until,
 			p->longest_state = state;
 		}
 	}
-	if (s)
-		add(s, state, time, left);
+	if (record)
+		add_to_cell(record, state, time, left);
 	if (settings.n_counted && until == now)
-		count_events(s ? p->thread_record : 0, state);
+		charge_events(record ? p->thread_record : 0, state);
 }
 
 /* The span that ends now; `left`: 1 if its state is over, 0 if only interrupted. The observer's part is its own. */
-INLINE void charge(struct processor *p, struct thread_record *s, u64 now, u64 left, u32 at)
+INLINE void charge_until_now(struct processor *p, struct thread_record *record, u64 now, u64 left, u32 at)
 {
 	u64 time = now - p->since, owed = p->tax + control.before[at], tax = owed >> COST_BITS;
 	p->tax = control.after[at] + (owed & ((1 << COST_BITS) - 1));
 	if (tax > time)
 		tax = time;
 	p->cells[OVERHEAD].time += tax;
-	if (s)
-		s->overhead += tax;
-	charge_span(p, s, now, now, time - tax, left);
+	if (record)
+		record->overhead += tax;
+	charge_span(p, record, now, now, time - tax, left);
 	p->events++;
 }
 

@@ -55,7 +55,7 @@ struct {
 	UINT(max_entries, 4096);
 } sample_events SEC(".maps");
 
-INLINE void lose_stack(u32 what)
+INLINE void count_stack_loss(u32 what)
 {
 	u32 cpu = bpf_get_smp_processor_id();
 	struct processor *p = bpf_map_lookup_elem(&processors, &cpu);
@@ -64,7 +64,7 @@ INLINE void lose_stack(u32 what)
 }
 
 /* The hash of a stack of so many bytes, which is kept; 0: it has none; STACK_LOST: there is no room. */
-INLINE u64 keep(struct stack *s, long size)
+INLINE u64 store_stack(struct stack *stack, long size)
 {
 	if (size < 8)
 		return 0;
@@ -73,42 +73,42 @@ INLINE u64 keep(struct stack *s, long size)
 	for (u32 i = 0; i < N_STACK; i++) {
 		if (i >= depth)
 			break;
-		hash = (hash ^ s->frames[i]) * 0x9e3779b97f4a7c15ull;
+		hash = (hash ^ stack->frames[i]) * 0x9e3779b97f4a7c15ull;
 		hash ^= hash >> 29;
 	}
 	hash |= STACK_LOST + 1; /* neither of the two that say something else */
-	s->depth = depth;
-	if (!bpf_map_lookup_elem(&stacks, &hash) && bpf_map_update_elem(&stacks, &hash, s, IF_NEW) == -NO_ROOM) {
-		lose_stack(LOST_STACKS);
+	stack->depth = depth;
+	if (!bpf_map_lookup_elem(&stacks, &hash) && bpf_map_update_elem(&stacks, &hash, stack, IF_NEW) == -NO_ROOM) {
+		count_stack_loss(LOST_STACKS);
 		return STACK_LOST;
 	}
 	return hash;
 }
 
 /* Of the running thread, as it is now. */
-NOINLINE u64 keep_stack(void *ctx, u64 flags)
+NOINLINE u64 store_running_stack(void *ctx, u64 flags)
 {
 	u32 cpu = bpf_get_smp_processor_id();
-	struct stack *s = bpf_map_lookup_elem(&fresh_stacks, &cpu);
-	return s ? keep(s, get_stack(ctx, s->frames, sizeof(s->frames), flags)) : 0;
+	struct stack *stack = bpf_map_lookup_elem(&fresh_stacks, &cpu);
+	return stack ? store_stack(stack, get_stack(ctx, stack->frames, sizeof(stack->frames), flags)) : 0;
 }
 
 /* In the kernel, of a thread that was off its processor when measuring began: more than that cannot be had of another. */
-NOINLINE u64 keep_found(struct task_struct *task)
+NOINLINE u64 store_waiting_stack(struct task_struct *task)
 {
 	u32 first = 0;
-	struct stack *s = bpf_map_lookup_elem(&found_stack, &first);
-	return s ? keep(s, get_task_stack(task, s->frames, sizeof(s->frames), NO_FLAGS)) : 0;
+	struct stack *stack = bpf_map_lookup_elem(&found_stack, &first);
+	return stack ? store_stack(stack, get_task_stack(task, stack->frames, sizeof(stack->frames), NO_FLAGS)) : 0;
 }
 
 /* Time of a thread in a state, to the stacks that it left its processor with. */
-NOINLINE int charge_stack(struct thread_record *s, u32 state, u64 time, u64 count)
+NOINLINE int charge_stack(struct thread_record *record, u32 state, u64 time, u64 count)
 {
-	struct stack_key key = {.birth = s->birth,
-		.user = s->user_stack,
-		.kernel = s->kernel_stack,
-		.tid = s->tid,
-		.pid = s->pid,
+	struct stack_key key = {.birth = record->birth,
+		.user = record->user_stack,
+		.kernel = record->kernel_stack,
+		.tid = record->tid,
+		.pid = record->pid,
 		.state = state};
 	struct cell *known = bpf_map_lookup_elem(&stack_times, &key);
 	if (known) {
@@ -118,33 +118,37 @@ NOINLINE int charge_stack(struct thread_record *s, u32 state, u64 time, u64 coun
 	}
 	struct cell fresh = {.time = time, .count = count};
 	if (bpf_map_update_elem(&stack_times, &key, &fresh, 0))
-		lose_stack(LOST_STACK_TIMES);
+		count_stack_loss(LOST_STACK_TIMES);
 	return 0;
 }
 
 /* The running thread leaves its processor. */
-INLINE void note_stacks(void *ctx, struct thread_record *s)
+INLINE void store_switch_stacks(void *ctx, struct thread_record *record)
 {
-	s->kernel_stack = keep_stack(ctx, NO_FLAGS);
-	s->user_stack = s->flags & THREAD_KERNEL ? 0 : keep_stack(ctx, USER_FRAMES);
+	record->kernel_stack = store_running_stack(ctx, NO_FLAGS);
+	record->user_stack = record->flags & THREAD_KERNEL ? 0 : store_running_stack(ctx, USER_FRAMES);
 }
 
 /* Time was stolen from it while it ran: it is there still. */
-INLINE void note_stolen(void *ctx, struct thread_record *s, u64 time)
+INLINE void charge_stolen_to_stack(void *ctx, struct thread_record *record, u64 time)
 {
-	s->kernel_stack = 0; /* the interrupt's that tells of it */
-	s->user_stack = s->flags & THREAD_KERNEL ? 0 : keep_stack(ctx, USER_FRAMES);
-	charge_stack(s, STOLEN, time, 1);
+	record->kernel_stack = 0; /* the interrupt's that tells of it */
+	record->user_stack = record->flags & THREAD_KERNEL ? 0 : store_running_stack(ctx, USER_FRAMES);
+	charge_stack(record, STOLEN, time, 1);
 }
 
 /* What was taken for user code since the last check turns out to have been polling. */
-INLINE void tell_polling(struct thread_record *s, u64 now)
+INLINE void submit_polling(struct thread_record *record, u64 now)
 {
-	struct sample_event event = {
-		.time = now, .since = s->asked_at, .tid = s->tid, .pid = s->pid, .kind = SAMPLE_POLLING, .state = s->asked};
-	s->sampled = 0;
+	struct sample_event event = {.time = now,
+		.since = record->asked_at,
+		.tid = record->tid,
+		.pid = record->pid,
+		.kind = SAMPLE_POLLING,
+		.state = record->asked};
+	record->sampled = 0;
 	if (bpf_ringbuf_output(&sample_events, &event, sizeof(event), RING_NO_WAKEUP))
-		lose_stack(LOST_SAMPLE_EVENTS);
+		count_stack_loss(LOST_SAMPLE_EVENTS);
 }
 
 #endif

@@ -74,7 +74,7 @@ INLINE bool in_cgroup(struct task_struct *task)
 	return false;
 }
 
-INLINE bool selected(struct task_struct *task, u32 tid, u32 pid)
+INLINE bool is_selected(struct task_struct *task, u32 tid, u32 pid)
 {
 	if (control.only)
 		return pid == control.only;
@@ -118,15 +118,15 @@ INLINE u32 state_by_registers(struct task_struct *task)
 }
 
 /* Begin measuring a thread: its thread record's number, 0 if that is not possible or it is not of our pid namespace. */
-NOINLINE u32 open(struct task_struct *task, u32 state, u32 resume, u32 flags)
+NOINLINE u32 open_thread_record(struct task_struct *task, u32 state, u32 resume, u32 flags)
 {
 	u32 number = 0, tid = 0, pid = 0;
-	struct processor *p = here();
+	struct processor *p = this_processor();
 	if (!p || !in_namespace(task, &tid, &pid))
 		return 0;
 	u32 *stored = bpf_task_storage_get(&tasks, task, NULL, STORAGE_CREATE);
 	if (!stored) {
-		lose(p, LOST_STORAGE, 1);
+		count_loss(p, LOST_STORAGE, 1);
 		return 0;
 	}
 	if (*stored)
@@ -136,43 +136,43 @@ NOINLINE u32 open(struct task_struct *task, u32 state, u32 resume, u32 flags)
 		if (settings.has_fetch && control.thread_records < settings.max_thread_records - 1)
 			number = __sync_fetch_and_add(&control.thread_records, 1) + 1;
 		if (!number || number >= settings.max_thread_records) {
-			lose(p, LOST_THREADS, 1);
+			count_loss(p, LOST_THREADS, 1);
 			return 0;
 		}
 	}
-	struct thread_record *s = thread_record_at(number);
-	if (!s)
+	struct thread_record *record = thread_record_at(number);
+	if (!record)
 		return 0;
-	s->end = 0;
+	record->end = 0;
 	if (settings.record)
-		s->number = number;
-	s->tid = tid;
-	s->pid = pid;
-	s->cpu = 0;
-	s->state = state;
-	s->resume = resume;
-	s->depth = 0;
-	s->flags = flags | (task->flags & PF_KTHREAD ? THREAD_KERNEL : 0);
-	s->user = USER;
-	s->asking = 0;
-	s->asked = 0;
-	s->sampled = 0;
-	s->user_stack = 0;
-	s->kernel_stack = 0;
-	s->block = 0;
-	s->object_kind = OBJECT_NONE;
-	s->waker_kind = OBJECT_NONE;
-	s->overhead = 0;
-	s->runtime = 0;
-	s->runtime_before = task->se.sum_exec_runtime;
+		record->number = number;
+	record->tid = tid;
+	record->pid = pid;
+	record->cpu = 0;
+	record->state = state;
+	record->resume = resume;
+	record->depth = 0;
+	record->flags = flags | (task->flags & PF_KTHREAD ? THREAD_KERNEL : 0);
+	record->user = USER;
+	record->asking = 0;
+	record->asked = 0;
+	record->sampled = 0;
+	record->user_stack = 0;
+	record->kernel_stack = 0;
+	record->block = 0;
+	record->object_kind = OBJECT_NONE;
+	record->waker_kind = OBJECT_NONE;
+	record->overhead = 0;
+	record->runtime = 0;
+	record->runtime_before = task->se.sum_exec_runtime;
 	if (FIELD_EXISTS(task->sched_info.run_delay))
-		s->run_delay = task->sched_info.run_delay;
-	bpf_probe_read_kernel(s->name, sizeof(s->name), &task->comm);
+		record->run_delay = task->sched_info.run_delay;
+	bpf_probe_read_kernel(record->name, sizeof(record->name), &task->comm);
 	u64 now = bpf_ktime_get_ns(); /* finding room may have taken a while */
-	s->snapshot = control.snapshot - (now < control.snapshot_at); /* born after the snapshot: not part of it */
-	s->since = now;
+	record->snapshot = control.snapshot - (now < control.snapshot_at); /* born after the snapshot: not part of it */
+	record->since = now;
 	ORDER();
-	s->birth = now;
+	record->birth = now;
 	*stored = number;
 	return number;
 }

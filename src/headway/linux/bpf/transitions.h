@@ -5,9 +5,10 @@
  *
  * Each processor has two rings of words, mapped by the reader, who is never woken. One is of what happens on the
  * processor. It is written by handlers only, so by one at a time: an interrupt that meets a handler at work writes
- * nothing there (see `deferred_begin`). The other one is of waits that end; these are also seen in such interrupts, but
- * always with interrupts off. Times are not written: a span begins where the last one ended. Whose it is and where it
- * begins is written where that is not so, which the writer finds by comparing; so after a hole it says both again.
+ * nothing there (see `begin_deferred_interrupt`). The other one is of waits that end; these are also seen in such
+ * interrupts, but always with interrupts off. Times are not written: a span begins where the last one ended. Whose it
+ * is and where it begins is written where that is not so, which the writer finds by comparing; so after a hole it says
+ * both again.
  */
 #ifndef HEADWAY_TRANSITIONS_H
 #define HEADWAY_TRANSITIONS_H
@@ -16,7 +17,7 @@
 
 enum { RECORD_ROOM = 8 }; /* words that are free when there is room: more than one change needs */
 
-INLINE void put_span(u64 at, u64 word)
+INLINE void put_span_word(u64 at, u64 word)
 {
 	u32 key = bpf_get_smp_processor_id() * settings.ring_words + (at & (settings.ring_words - 1));
 	u64 *place = bpf_map_lookup_elem(&spans, &key);
@@ -24,7 +25,7 @@ INLINE void put_span(u64 at, u64 word)
 		*place = word;
 }
 
-INLINE void put_absence(u64 at, u64 word)
+INLINE void put_absence_word(u64 at, u64 word)
 {
 	u32 key = bpf_get_smp_processor_id() * settings.absence_words + (at & (settings.absence_words - 1));
 	u64 *place = bpf_map_lookup_elem(&absences, &key);
@@ -38,7 +39,7 @@ INLINE bool is_recorded(struct processor *p)
 }
 
 /* Whether there is room on the ring of spans; what does not fit is counted, and then all is said again. */
-INLINE bool has_room(struct processor *p)
+INLINE bool has_span_room(struct processor *p)
 {
 	u32 cpu = bpf_get_smp_processor_id();
 	if (LIKELY(p->written < p->room))
@@ -54,16 +55,16 @@ INLINE bool has_room(struct processor *p)
 }
 
 /* Says whose what follows is, and where it begins, unless that is known: how many words have been written then. */
-INLINE u64 tell(struct processor *p, u32 number, u64 since)
+INLINE u64 put_thread_and_time(struct processor *p, u32 number, u64 since)
 {
 	u64 at = p->written;
 	if (p->told_record != number) {
-		put_span(at++, RECORD_THREAD | (u64)number << RECORD_NUMBER);
+		put_span_word(at++, RECORD_THREAD | (u64)number << RECORD_NUMBER);
 		p->told_record = number;
 	}
 	if (p->told_until != since) {
-		put_span(at++, RECORD_TIME);
-		put_span(at++, since);
+		put_span_word(at++, RECORD_TIME);
+		put_span_word(at++, since);
 		p->told_until = since;
 	}
 	return at;
@@ -72,17 +73,18 @@ INLINE u64 tell(struct processor *p, u32 number, u64 since)
 /* A span of which `time` was charged to a state. `what`: the state, and above it how often it ended. */
 u64 record_any_span(u32 number, u64 since, u64 until, u64 time, u64 what)
 {
-	struct processor *p = here();
-	if (!p || !is_recorded(p) || !has_room(p))
+	struct processor *p = this_processor();
+	if (!p || !is_recorded(p) || !has_span_room(p))
 		return 0;
-	u64 at = tell(p, number, since), duration = until - since, taken = duration - time, count = what >> 16;
+	u64 at = put_thread_and_time(p, number, since), duration = until - since, taken = duration - time,
+		count = what >> 16;
 	if (count <= 1 && !(taken >> TAKEN_BITS) && !(duration >> DURATION_BITS)) {
-		put_span(at++,
+		put_span_word(at++,
 			count << SPAN_ENDED | (what & STATE_MASK) << SPAN_STATE | taken << SPAN_TAKEN | duration << SPAN_DURATION);
 	} else {
-		put_span(at++, RECORD_LONG | (what & STATE_MASK) << RECORD_STATE | count << RECORD_COUNT);
-		put_span(at++, duration);
-		put_span(at++, taken);
+		put_span_word(at++, RECORD_LONG | (what & STATE_MASK) << RECORD_STATE | count << RECORD_COUNT);
+		put_span_word(at++, duration);
+		put_span_word(at++, taken);
 	}
 	p->told_until = until;
 	ORDER();
@@ -98,7 +100,7 @@ INLINE void record_span(struct processor *p, u32 number, u64 since, u64 until, u
 	u64 duration = until - since, taken = duration - time;
 	if (LIKELY(p->told_record == number && p->told_until == since && p->written < p->room) &&
 		LIKELY(!(taken >> TAKEN_BITS) && !(duration >> DURATION_BITS)) && !(settings.some_cpus && !p->selected)) {
-		put_span(p->written,
+		put_span_word(p->written,
 			left << SPAN_ENDED | (u64)state << SPAN_STATE | taken << SPAN_TAKEN | duration << SPAN_DURATION);
 		p->told_until = until;
 		ORDER();
@@ -111,12 +113,12 @@ INLINE void record_span(struct processor *p, u32 number, u64 since, u64 until, u
 /* Time or occurrences without a place of their own, which belong where the span at `at` ends or begins. */
 u64 record_amount(u32 number, u32 state, u64 time, u64 count, u64 at)
 {
-	struct processor *p = here();
-	if (!p || !is_recorded(p) || !has_room(p))
+	struct processor *p = this_processor();
+	if (!p || !is_recorded(p) || !has_span_room(p))
 		return 0;
-	u64 next = tell(p, number, at);
-	put_span(next++, RECORD_AMOUNT | (u64)(state & STATE_MASK) << RECORD_STATE | count << RECORD_COUNT);
-	put_span(next++, time);
+	u64 next = put_thread_and_time(p, number, at);
+	put_span_word(next++, RECORD_AMOUNT | (u64)(state & STATE_MASK) << RECORD_STATE | count << RECORD_COUNT);
+	put_span_word(next++, time);
 	ORDER();
 	p->written = next;
 	return 0;
@@ -125,14 +127,14 @@ u64 record_amount(u32 number, u32 state, u64 time, u64 count, u64 at)
 /* What was charged to one state was another; the reader has the span still, mostly. */
 u64 record_move(u32 number, u32 from, u32 to, u64 time, u64 count)
 {
-	struct processor *p = here();
-	if (!p || !is_recorded(p) || !has_room(p))
+	struct processor *p = this_processor();
+	if (!p || !is_recorded(p) || !has_span_room(p))
 		return 0;
-	u64 next = tell(p, number, p->since);
-	put_span(next++,
+	u64 next = put_thread_and_time(p, number, p->since);
+	put_span_word(next++,
 		RECORD_MOVE | (u64)(from & STATE_MASK) << RECORD_STATE | (u64)(to & STATE_MASK) << MOVE_TO |
 			(count & 1) << MOVE_COUNT);
-	put_span(next++, time);
+	put_span_word(next++, time);
 	ORDER();
 	p->written = next;
 	return 0;
@@ -141,13 +143,13 @@ u64 record_move(u32 number, u32 from, u32 to, u64 time, u64 count)
 /* Time off the processor, found out by a handler that interrupts can meet: it goes where they do not write. */
 u64 record_return(u32 number, u32 state, u64 since, u64 until)
 {
-	struct processor *p = here();
-	if (!p || !settings.record || !has_room(p))
+	struct processor *p = this_processor();
+	if (!p || !settings.record || !has_span_room(p))
 		return 0;
 	u64 next = p->written;
-	put_span(next++, RECORD_ABSENCE | (u64)(state & STATE_MASK) << RECORD_STATE | (u64)number << ABSENCE_NUMBER);
-	put_span(next++, since);
-	put_span(next++, until);
+	put_span_word(next++, RECORD_ABSENCE | (u64)(state & STATE_MASK) << RECORD_STATE | (u64)number << ABSENCE_NUMBER);
+	put_span_word(next++, since);
+	put_span_word(next++, until);
 	ORDER();
 	p->written = next;
 	return 0;
@@ -156,11 +158,11 @@ u64 record_return(u32 number, u32 state, u64 since, u64 until)
 /* Time off the processor, and who ended it. With interrupts off. */
 u64 record_absence(u32 number, u32 state, u64 since, u64 until)
 {
-	struct processor *p = here();
-	struct thread_record *s = bpf_map_lookup_elem(&thread_records, &number);
+	struct processor *p = this_processor();
+	struct thread_record *record = bpf_map_lookup_elem(&thread_records, &number);
 	u32 cpu = bpf_get_smp_processor_id();
 	u64 word = RECORD_ABSENCE | (u64)(state & STATE_MASK) << RECORD_STATE | (u64)number << ABSENCE_NUMBER;
-	if (!p || !s || !settings.record)
+	if (!p || !record || !settings.record)
 		return 0;
 	if (p->written_absences >= p->room_absences) {
 		struct tails *t = bpf_map_lookup_elem(&tails, &cpu);
@@ -171,16 +173,16 @@ u64 record_absence(u32 number, u32 state, u64 since, u64 until)
 			return 0;
 		}
 	}
-	if (state != READY && s->waker_kind == WAKER_STATE)
-		word |= (u64)WOKEN_BY_STATE << ABSENCE_WOKEN_BY | (u64)s->waker << ABSENCE_WAKER;
-	else if (state != READY && s->waker_kind == WAKER_THREAD && s->waker_record)
-		word |= (u64)WOKEN_BY_MEASURED << ABSENCE_WOKEN_BY | (u64)s->waker_record << ABSENCE_WAKER;
-	else if (state != READY && s->waker_kind == WAKER_THREAD)
-		word |= (u64)WOKEN_BY_TID << ABSENCE_WOKEN_BY | (u64)s->waker << ABSENCE_WAKER;
+	if (state != READY && record->waker_kind == WAKER_STATE)
+		word |= (u64)WOKEN_BY_STATE << ABSENCE_WOKEN_BY | (u64)record->waker << ABSENCE_WAKER;
+	else if (state != READY && record->waker_kind == WAKER_THREAD && record->waker_record)
+		word |= (u64)WOKEN_BY_MEASURED << ABSENCE_WOKEN_BY | (u64)record->waker_record << ABSENCE_WAKER;
+	else if (state != READY && record->waker_kind == WAKER_THREAD)
+		word |= (u64)WOKEN_BY_TID << ABSENCE_WOKEN_BY | (u64)record->waker << ABSENCE_WAKER;
 	u64 next = p->written_absences;
-	put_absence(next++, word);
-	put_absence(next++, since);
-	put_absence(next++, until);
+	put_absence_word(next++, word);
+	put_absence_word(next++, since);
+	put_absence_word(next++, until);
 	ORDER();
 	p->written_absences = next;
 	return 0;

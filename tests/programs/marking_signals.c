@@ -1,9 +1,7 @@
 #define _GNU_SOURCE
-#include "report.h"
-#include <signal.h>
+#include "marking_handler.h"
 #include <sys/time.h>
-static headway_tag_t sig, sig2;
-static volatile uint64_t signals, least, most;
+static volatile uint64_t signals;
 static void handler(int number) {
     (void)number;
     uint64_t a = headway_now_();
@@ -15,9 +13,6 @@ static void handler(int number) {
     headway_clear_noneffective();
     least += c - b; most += headway_now_() - a; signals++;
 }
-static int charged(headway_tag_t tag) {
-    return HEADWAY_LOAD_(headway_self_->open) == tag + 1 && HEADWAY_LOAD_(headway_self_->tags[tag].word) & 1;
-}
 int main(void) {
     uint64_t wrong = 0;
     headway_tag_t all = headway_tag("all"), x = headway_tag("x"), y = headway_tag("y");
@@ -26,7 +21,6 @@ int main(void) {
     struct timespec ran, stopped;
     struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
     sigaction(SIGALRM, &action, 0);
-    uint64_t sum = 0;
     headway_depth();
     first = headway_now_();
     headway_set_noneffective(all);
@@ -48,16 +42,10 @@ int main(void) {
     away = end - begin - ((stopped.tv_sec - ran.tv_sec) * 1000000000LL + stopped.tv_nsec - ran.tv_nsec);
     headway_clear_noneffective();
     last = headway_now_();
-    report("end");
-    for (uint32_t i = 0; i < headway_self_->n_tags; i++) sum += headway_self_->tags[i].word / 2;
-    printf("wrong=%llu\n", (unsigned long long)wrong);
-    printf("rounds=%llu\n", (unsigned long long)rounds);
-    printf("signals=%llu\n", (unsigned long long)signals);
-    printf("least=%llu\n", (unsigned long long)least);
-    printf("most=%llu\n", (unsigned long long)most);
-    printf("sum=%llu\n", (unsigned long long)sum);
-    printf("inside=%llu\n", (unsigned long long)(end - begin));
-    printf("outside=%llu\n", (unsigned long long)(last - first));
-    printf("away=%llu\n", (unsigned long long)away);
+    report_marks(wrong, last - first);
+    report_figure("rounds", rounds);
+    report_figure("signals", signals);
+    report_figure("inside", end - begin);
+    report_figure("away", away);
     return 0;
 }

@@ -1,11 +1,6 @@
 #define _GNU_SOURCE
-#include "report.h"
-#include <signal.h>
-static headway_tag_t sig, sig2;
-static volatile uint64_t steps, least, most, wrong;
-static int charged(headway_tag_t tag) {
-    return HEADWAY_LOAD_(headway_self_->open) == tag + 1 && HEADWAY_LOAD_(headway_self_->tags[tag].word) & 1;
-}
+#include "marking_handler.h"
+static volatile uint64_t steps, wrong;
 static int odd(void) {
     int n = 0;
     for (uint32_t i = 0; i < headway_self_->n_tags; i++) n += headway_self_->tags[i].word & 1;
@@ -35,7 +30,7 @@ int main(void) {
     sig = headway_tag("signal"); sig2 = headway_tag("signal2");
     struct sigaction action = {.sa_handler = handler};
     sigaction(SIGTRAP, &action, 0);
-    uint64_t sum = 0, first, last;
+    uint64_t first, last;
     headway_depth();
     first = headway_now_();
     trap(); headway_set_noneffective(all); run();
@@ -49,13 +44,7 @@ int main(void) {
     trap(); headway_clear_noneffective(); run();
     last = headway_now_();
     wrong += odd() || headway_self_->open;
-    report("end");
-    for (uint32_t i = 0; i < headway_self_->n_tags; i++) sum += headway_self_->tags[i].word / 2;
-    printf("wrong=%llu\n", (unsigned long long)wrong);
-    printf("steps=%llu\n", (unsigned long long)steps);
-    printf("least=%llu\n", (unsigned long long)least);
-    printf("most=%llu\n", (unsigned long long)most);
-    printf("sum=%llu\n", (unsigned long long)sum);
-    printf("outside=%llu\n", (unsigned long long)(last - first));
+    report_marks(wrong, last - first);
+    report_figure("steps", steps);
     return 0;
 }

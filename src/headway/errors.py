@@ -8,12 +8,17 @@ __all__ = ["CommandFailedError", "HeadwayError", "SelectionError"]
 class HeadwayError(Exception):
     """A user's error: one sentence that says what is wrong, where, and what to do.
 
-    The command line shows it without a traceback and exits with `exit_status`, 125 by default.
+    ``cause``: what is wrong; ``advice``: what to do, where somebody may need the one without the other. The command
+    line shows the sentence without a traceback and exits with `exit_status`, 125 by default.
     """
 
     exit_status = 125
     final = False
     """Whether the error holds for every source, so that choosing another source cannot help."""
+
+    def __init__(self, cause: str, advice: str = "") -> None:
+        super().__init__(f"{cause}: {advice}" if advice else cause)
+        self.cause, self.advice = cause, advice
 
 
 class SelectionError(HeadwayError):

@@ -23,9 +23,9 @@ from typing import TextIO
 
 from headway.errors import HeadwayError
 from headway.linux.bpf.libbpf import Library
-from headway.linux.bpf.loading import SHAPES, Features, RefusedError, Shape, trial
+from headway.linux.bpf.loading import SHAPES, Features, Shape, trial
+from headway.linux.bpf.refusals import RefusedError
 from headway.linux.options import MeasureOptions, Selection
-from headway.linux.sources.choose import cause
 from headway.model import Ledger, violations
 from headway.session.measure import observe
 
@@ -324,7 +324,7 @@ def by_proc(why: HeadwayError) -> dict[str, object]:
         assert violations(done.ledger) == []
     except Exception as error:
         return wrong(error)
-    return {"verdict": "proc", "why": cause(why)}
+    return {"verdict": "proc", "why": why.cause}
 
 
 def refuse(why: HeadwayError) -> None:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 import pytest
 from tests.linux.machines import SKYLAKE_UNIT, cpuinfo, machine, skylake
 
-from headway.errors import HeadwayError
+from headway.linux.bpf.unavailable import UnavailableError
 from headway.linux.doctor.capabilities import (
     BPF_NEEDS,
     OPTIONAL_TRACEPOINTS,
@@ -392,11 +392,11 @@ def test_ebpf_cannot_be_had_where_the_plain_shape_is_refused(tree: Tree) -> None
 def test_a_reason_does_not_advise_to_use_proc_which_the_verdict_says(tree: Tree) -> None:
     class Full(FakeKernel):
         def load_programs(self, told: Callable[[str], None]) -> dict[str, str | None]:
-            raise HeadwayError("eBPF needs 104 open files: raise the limit (ulimit -n), or use --source proc")
+            raise UnavailableError("eBPF needs 104 open files", "raise the limit (ulimit -n)")
 
     found = tree.probe(Full())["eBPF programs"]
     assert not found.available
-    assert found.why == "eBPF needs 104 open files: raise the limit (ulimit -n)"
+    assert (found.why, found.remedy) == ("eBPF needs 104 open files", "raise the limit (ulimit -n)")
 
 
 def test_root_of_a_user_namespace_is_not_privileged(tree: Tree) -> None:

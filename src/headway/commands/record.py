@@ -14,7 +14,8 @@ from headway.cli.progress_bar import ProgressBar, progress_bar
 from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.extras import need
-from headway.linux.sources.choose import cause, may_use_bpf
+from headway.linux.bpf.unavailable import UnavailableError
+from headway.linux.sources.choose import may_use_bpf
 
 if TYPE_CHECKING:
     from headway.model import Ledger
@@ -90,12 +91,8 @@ def command(
             shown=_Shown(writer, line) if line is not None else lambda: None,
             failed=say,
         )
-    except HeadwayError as problem:
-        if (why := cause(problem)) == str(problem):
-            raise
-        raise HeadwayError(
-            f"{why}, and a recording needs eBPF: sudo headway doctor says what would change that"
-        ) from None
+    except UnavailableError as problem:
+        raise HeadwayError(f"{problem.cause}, and a recording needs eBPF", problem.advice) from None
     finally:
         if line is not None:
             line.hide()

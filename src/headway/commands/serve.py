@@ -142,7 +142,7 @@ def command(
             manager.ready(f"serving {' and '.join(names)}, {how}")
         if not quiet:
             if why:
-                say(f"{how}; headway doctor says more")
+                say(how)
             say(f"serving {' and '.join(names)}; {rights_in_words(user, kept)}")
         return served
 

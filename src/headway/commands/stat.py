@@ -87,7 +87,7 @@ def command(
             if (
                 reason and (wanted.only_by_ebpf or not quiet) and not (as_json and output is None)
             ):  # JSON alone, where it goes
-                say(f"measuring with /proc, sampled: {reason}; headway doctor says more")
+                say(f"measuring with /proc, sampled: {reason}")
 
         observation = observe(
             selection,

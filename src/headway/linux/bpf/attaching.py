@@ -12,6 +12,7 @@ from headway.linux.procfs import processors
 from . import loading
 from .hotplug import Hotplug
 from .libbpf import Object
+from .unavailable import UnavailableError
 
 __all__ = ["Attachments"]
 
@@ -70,9 +71,8 @@ class Attachments:
         try:
             opened = perf.open_per_cpu([event for event, _ in runs], cpus)
         except HeadwayError as error:
-            raise HeadwayError(
-                f"{error}, though another processor had it: if one was turned off just now, try again, else use "
-                "--source proc"
+            raise UnavailableError(
+                f"{error}, though another processor had it", "if one was turned off just now, try again"
             ) from None
         try:
             for cpu, fds in opened.items():

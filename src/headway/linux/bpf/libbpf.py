@@ -18,6 +18,8 @@ from types import TracebackType
 
 from headway.errors import HeadwayError
 
+from .unavailable import UnavailableError
+
 __all__ = ["UPROBES", "BpfError", "BpfProgram", "Library", "Map", "Object", "RingReader", "bundled", "find_library"]
 
 SONAME = "libbpf.so.1"
@@ -92,7 +94,7 @@ def find_library() -> str:
 
 
 class Library:
-    """libbpf itself; ``name``: not what `find_library` finds. Raises HeadwayError where it is missing or too old."""
+    """libbpf itself; ``name``: not what `find_library` finds. Raises UnavailableError: it is missing or too old."""
 
     def __init__(self, name: str | None = None) -> None:
         name = find_library() if name is None else name
@@ -100,21 +102,20 @@ class Library:
             self._library = ctypes.CDLL(name, use_errno=True)
         except OSError as error:
             if "/" in name:
-                raise HeadwayError(
-                    f"the libbpf that came with headway cannot be loaded ({error}): install headway again "
-                    "(pip install --force-reinstall headway), or use --source proc"
+                raise UnavailableError(
+                    f"the libbpf that came with headway cannot be loaded ({error})",
+                    "install headway again (pip install --force-reinstall headway)",
                 ) from None
-            raise HeadwayError(
-                f"{name} is not installed, and eBPF needs it: install libbpf 1.x "
-                "(Debian, Ubuntu: libbpf1; Fedora: libbpf; Arch: libbpf), or use --source proc"
+            raise UnavailableError(
+                f"{name} is not installed, and eBPF needs it",
+                "install libbpf 1.x (Debian, Ubuntu: libbpf1; Fedora: libbpf; Arch: libbpf)",
             ) from None
         try:
             for function, (result, arguments) in _SIGNATURES.items():
                 self._declare(function, result, arguments)
         except AttributeError:
-            raise HeadwayError(
-                f"{name} is too old ({self.version}): headway needs libbpf 1.0 or later: update it, "
-                "or use --source proc"
+            raise UnavailableError(
+                f"{name} is too old ({self.version}), and eBPF needs libbpf 1.0 or later", "update it"
             ) from None
         self._library.libbpf_set_print(None)
 
@@ -443,9 +444,11 @@ class Object:
 
         def keep(level: int, pattern: bytes, arguments: int) -> int:
             if level <= 1:
-                buffer = ctypes.create_string_buffer(1 << 16)
-                libc.vsnprintf(buffer, c_size_t(len(buffer)), pattern, c_void_p(arguments))
-                lines.append(buffer.value.decode(errors="replace"))
+                text = c_void_p()  # the verifier's log can have megabytes, and its reason is at the end
+                size = libc.vasprintf(byref(text), pattern, c_void_p(arguments))
+                if size >= 0:
+                    lines.append(ctypes.string_at(text.value or 0, size).decode(errors="replace"))
+                    libc.free(text)
             return 0
 
         printer = _PRINTER(keep)

@@ -1,4 +1,4 @@
-"""Load the eBPF programs: in which shapes there is a need for them, and why a kernel refuses one.
+"""Load the eBPF programs: in which shapes there is a need for them, and what of a kernel's they use.
 
 A shape is all that decides which programs are loaded and what the verifier sees of them. `SHAPES` lists every one that
 a command needs, so that a user (`headway doctor`) and the tests can ask of a kernel whether it loads them all.
@@ -16,11 +16,10 @@ import re
 import resource
 import struct
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import cache
 from importlib import resources
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +27,18 @@ from headway.errors import HeadwayError
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.perf import perf_event as perf
 from headway.linux.procfs import processors
-from headway.linux.procfs.ids import in_user_namespace
 
 from . import checks, states
 from ._memory import pack_settings
 from .checks import Check
 from .layout import STATES
 from .libbpf import BpfError, Library, Object
+from .refusals import explain, too_many_files
+from .unavailable import UnavailableError
 
 __all__ = [
     "SHAPES",
     "Features",
-    "RefusedError",
     "Shape",
     "files_as_allowed",
     "load",
@@ -160,13 +159,13 @@ class Features:
 
     @staticmethod
     def probe(library: Library) -> Features:
-        """Ask the running kernel. Raises HeadwayError where it lacks what every shape needs."""
+        """Ask the running kernel. Raises UnavailableError where it lacks what every shape needs."""
         types = types_of_kernel()
         lacking = [words for name, words in _FLOOR.items() if not _has(types, name)]
         if lacking:
-            raise HeadwayError(
-                f"Linux {os.uname().release} lacks what eBPF needs here ({', '.join(lacking)}; Linux 5.15 has all of "
-                "it): use --source proc, which samples what threads do, and has their run and ready time exactly"
+            raise UnavailableError(
+                f"Linux {os.uname().release} lacks what eBPF needs here ({', '.join(lacking)})",
+                "take a newer kernel (Linux 5.15 has all of it)",
             )
         return Features(
             tracepoints=frozenset(name.decode() for name in re.findall(rb"\0btf_trace_(\w+)", types)),
@@ -177,25 +176,14 @@ class Features:
         )
 
 
-class RefusedError(HeadwayError):
-    """The kernel refuses a program; ``program`` is its name, ``reason`` the verifier's last words."""
-
-    def __init__(self, program: str, reason: str) -> None:
-        super().__init__(
-            f"Linux {os.uname().release} refuses headway's eBPF program {program} ({reason}): use --source proc; "
-            "sudo headway doctor shows what else it refuses"
-        )
-        self.program, self.reason = program, reason
-
-
 def types_of_kernel() -> bytes:
-    """Return the kernel's type information (BTF). Raises HeadwayError where there is none."""
+    """Return the kernel's type information (BTF). Raises UnavailableError where there is none."""
     try:
         return BTF.read_bytes()
     except OSError:
-        raise HeadwayError(
-            f"this kernel has no type information ({BTF}; CONFIG_DEBUG_INFO_BTF), which the eBPF source needs: "
-            "use --source proc"
+        raise UnavailableError(
+            f"this kernel has no type information ({BTF}), which eBPF needs",
+            "take a kernel that was built with CONFIG_DEBUG_INFO_BTF",
         ) from None
 
 
@@ -238,7 +226,7 @@ def load(
 
 
 def trial(library: Library, shape: Shape, features: Features) -> None:
-    """Load the programs in a shape and unload them. Raises HeadwayError where the kernel refuses them."""
+    """Load the programs in a shape and unload them. Raises UnavailableError where the kernel refuses them."""
     sizes = {"exits": 1 << 16, "spans": 1 << 10, "absences": 1 << 10} | dict.fromkeys(
         ("thread_records", "free_thread_records"), 64
     )
@@ -282,7 +270,10 @@ def _leave_out(programs: Object, shape: Shape, features: Features) -> None:
         kind, _, hook = program.section.partition("/")
         missing = kind == "tp_btf" and hook not in features.tracepoints
         if missing and program.name in _NEEDED_PROGRAMS:
-            raise HeadwayError(f"this kernel has no tracepoint {hook}, which headway needs: use --source proc")
+            raise UnavailableError(
+                f"Linux {os.uname().release} has no tracepoint {hook}, which headway's eBPF programs need",
+                "sudo headway doctor says more",
+            )
         if missing or needless.get(program.name, False):
             program.leave_out()
 
@@ -319,51 +310,6 @@ def _loads_fetch(library: Library) -> bool:
             )
         )
     )
-
-
-def _files() -> int:
-    """Return about how many files are open while the programs are attached."""
-    return 100 + 2 * len(processors.online())
-
-
-def too_many_files() -> HeadwayError:
-    """Return what to say where no more files can be opened."""
-    return HeadwayError(
-        f"eBPF needs about {_files()} open files, more than are allowed: "
-        "raise the limit (ulimit -n), or use --source proc"
-    )
-
-
-def explain(error: BpfError) -> HeadwayError:
-    """Say why loading failed, and what to do."""
-    if error.number in (errno.EMFILE, errno.ENFILE) or "Too many open files" in error.log:
-        return too_many_files()
-    if "wasn't created" in error.log and resource.getrlimit(resource.RLIMIT_NOFILE)[0] < _files():
-        return too_many_files()  # libbpf took it for a kernel without the kind of map that it could not open
-    if error.number in (errno.EPERM, errno.EACCES) and "BEGIN PROG LOAD LOG" not in error.log:
-        lockdown = ""
-        with suppress(OSError):
-            lockdown = Path("/sys/kernel/security/lockdown").read_text()
-        if "[confidentiality]" in lockdown:
-            return HeadwayError(
-                "the kernel is locked down (confidentiality), which forbids eBPF to read it: use --source proc, or "
-                "boot with lockdown=integrity"
-            )
-        if in_user_namespace():
-            return HeadwayError(
-                "eBPF needs capabilities outside this user namespace: run headway as root of the machine (a rootless "
-                "container as root), or use --source proc"
-            )
-        return HeadwayError("eBPF needs CAP_BPF and CAP_PERFMON: run as root (sudo headway ...), or use --source proc")
-    words = [line.strip() for line in error.log.splitlines() if line.strip()]
-    program = next((found[1] for line in words if (found := re.search(r"prog '(\w+)'", line))), None)
-    if program is None:
-        said = next((line for line in words if "failed" in line), str(error)).removeprefix("libbpf: ")
-        return HeadwayError(f"the kernel refuses headway's eBPF programs ({said}): use --source proc")
-    # The verifier's last words before its statistics are its reason.
-    reason = next((line for line, after in pairwise(words) if after.startswith("processed ")), None)
-    reason = reason or next((line for line in words if "failed" in line), str(error)).rpartition("failed: ")[2]
-    return RefusedError(program, reason)
 
 
 @contextmanager

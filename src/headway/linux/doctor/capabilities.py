@@ -136,7 +136,8 @@ class Kernel:
         None. Raises HeadwayError if no shape can be tried.
         """
         from headway.linux.bpf.libbpf import Library
-        from headway.linux.bpf.loading import SHAPES, Features, RefusedError, files_as_allowed, trial
+        from headway.linux.bpf.loading import SHAPES, Features, files_as_allowed, trial
+        from headway.linux.bpf.refusals import RefusedError
 
         library = Library()
         with files_as_allowed():
@@ -451,7 +452,7 @@ def _programs(system: System) -> Capability:
     try:
         found = system.kernel.load_programs(system.told)
     except HeadwayError as error:
-        return Capability(name, False, _without_advice(error))
+        return Capability(name, False, error.cause, error.advice or None)
     refused = {shape: why for shape, why in found.items() if why is not None}
     if not refused:
         return Capability(name, True, f"the kernel loads them in all {len(found)} shapes that commands need")
@@ -469,11 +470,6 @@ def _programs(system: System) -> Capability:
         words,
         "use --source proc for these, and report this output and that of uname -a",
     )
-
-
-def _without_advice(error: HeadwayError) -> str:
-    """Return what is wrong, without the advice to use --source proc: the verdict says that /proc is used."""
-    return re.split(r"[:,;]? (?:or )?use --source proc\b", str(error), maxsplit=1)[0]
 
 
 def _tracepoints(system: System) -> Capability:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from headway.errors import HeadwayError
+from headway.linux.bpf.refusals import missing_privileges
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.privileges import allow_bpf, effective
 
 from .source import LinuxSource
 
-__all__ = ["begun_exact", "cause", "may_use_bpf", "start_source"]
+__all__ = ["begun_exact", "may_use_bpf", "start_source"]
 
 
 class _Begins(Protocol):
@@ -56,15 +56,11 @@ def start_source(
     return sampled, why
 
 
-def cause(error: HeadwayError) -> str:
-    """Return what is wrong, in one clause, without the advice to do what is being done: to measure by /proc."""
-    return re.split(r"[:,] (?:or )?use --source proc\b", str(error), maxsplit=1)[0]
-
-
 def begun_exact(make: Callable[[], _Exact], prefer: str | None) -> tuple[_Exact | None, str]:
-    """Return what measures with eBPF, begun; or why it cannot, in words (none if ``prefer`` is ``proc``).
+    """Return what measures with eBPF, begun; or why it cannot, and what to do (no words if ``prefer`` is ``proc``).
 
-    Raises HeadwayError where it cannot and nothing else will do.
+    The words are one line: what was tried, what refused it, and what would make it possible. Raises HeadwayError where
+    it cannot and nothing else will do.
     """
     if prefer == "bpf" or (prefer is None and may_use_bpf()):
         exact = make()
@@ -73,6 +69,12 @@ def begun_exact(make: Callable[[], _Exact], prefer: str | None) -> tuple[_Exact 
         except HeadwayError as error:
             if prefer == "bpf" or error.final:
                 raise
-            return None, cause(error)
+            return None, _in_words(error)
         return exact, ""
-    return None, "eBPF needs CAP_BPF and CAP_PERFMON (sudo headway ...)" if prefer is None else ""
+    return None, _in_words(missing_privileges()) if prefer is None else ""
+
+
+def _in_words(error: HeadwayError) -> str:
+    """Return cause and advice as one line, without the advice to measure by /proc, which is being done."""
+    words = f"{error.cause}: {error.advice}" if error.advice else error.cause
+    return " ".join(words.split())

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from headway.linux.bpf import loading
 from headway.linux.bpf._memory import Cells
 from headway.linux.bpf.libbpf import BpfError
+from headway.linux.bpf.refusals import explain
 from headway.linux.options import MeasureOptions, Selection
 from headway.model import Ledger
 
@@ -70,7 +71,7 @@ class BpfSource:
             with loading.files_as_allowed():
                 self._measurement = BpfMeasurement(self.name, self._options)
         except BpfError as error:
-            raise loading.explain(error) from None
+            raise explain(error) from None
 
     def close(self) -> None:
         """Detach and free everything; may be called at any time, more than once."""

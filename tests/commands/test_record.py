@@ -251,7 +251,13 @@ def test_a_real_program_is_recorded(tmp_path: Path, compile_c: Compile) -> None:
     done = subprocess.run([*HEADWAY, "record", "-o", path, "--", program], capture_output=True, text=True)
     assert done.returncode == 7, done.stderr
     assert re.search(r"lost: (0|stolen unplaced [\d.]+ .s)\n", done.stderr), done.stderr
+    told = re.search(r" has ([\d,]+) transitions of ", done.stderr)
+    report = subprocess.run([*HEADWAY, "report", path], capture_output=True, text=True, check=True).stdout
+    measured = re.search(r"^measured ([\d,]+) events, ", report, re.MULTILINE)
+    assert "transitions" not in report, "only rows of a recording have that name"
     with Recording(path) as recording:
+        kept_events = recording.document.ledger.overhead.events
+        assert (told and told[1], measured and measured[1]) == (f"{recording.rows:,}", f"{kept_events:,}")
         assert recording.closed
         assert recording.damaged == {}
         found, kept = recording.ledger(), recording.kept_ledger()

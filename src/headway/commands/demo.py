@@ -174,5 +174,5 @@ def _closing_lines(ledger: Ledger, accounts: list[ThreadReport]) -> Iterator[Tex
     if lost := named_losses(ledger.losses):
         yield from _note_lines(f"lost: {lost}")
     if ledger.overhead.events is not None and ledger.overhead.time is not None:
-        cost = f"{ledger.overhead.events:,} transitions, which cost {ledger.overhead.time / 1e6:.1f} ms in all"
+        cost = f"{ledger.overhead.events:,} events, which cost {ledger.overhead.time / 1e6:.1f} ms in all"
         yield from _note_lines(f"Seen: {cost}.")

@@ -89,7 +89,9 @@ class Processor:
 class Overhead:
     """The observer's own cost: ``time``, in the ledger's time unit, over all ``events``.
 
-    None: it could not be measured.
+    An event is what makes the observer add time to states: with eBPF and on the machine a change of state on a
+    processor, with /proc one look at one thread. A recording has other rows than that: a wait that ends is a row and no
+    event, and an event at which no time had passed is no row. None: it could not be measured.
     """
 
     time: int | None = None

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from headway.model import KNOWN_LOSSES
+
 pytestmark = pytest.mark.unit
 
 ROOT = Path(__file__).parent.parent
@@ -79,3 +81,9 @@ def test_the_glossary_names_what_is_there() -> None:
         if not there.exists() or (name and name.rpartition(" ")[2] not in there.read_text(encoding="utf-8")):
             wrong.append((path, name))
     assert wrong == []
+
+
+def test_the_table_of_losses_is_that_of_the_code() -> None:
+    written = [line for line in (DOCS / "losses.md").read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    losses = sorted(KNOWN_LOSSES.values(), key=lambda loss: loss.name)
+    assert written == [f"| `{loss.name}` | {loss.unit or 'count'} | {loss.what} |" for loss in losses]

@@ -15,11 +15,9 @@ pytest.importorskip("sphinx", reason="the extra docs is not installed")
 
 from tools.site.commands import command_named, page_of
 from tools.site.links import relinked
-from tools.site.losses import table
 from tools.site.schemas import tables
 
 from headway.commands import _COMMANDS
-from headway.model import KNOWN_LOSSES
 from headway.views.schemas import NAMES, schema_of
 
 pytestmark = pytest.mark.end_to_end
@@ -62,12 +60,6 @@ def test_the_page_of_a_command_has_all_its_options(name: str) -> None:
     for command in _commands(context):
         options = [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
         assert [one.opts for one in options if f".. option:: {', '.join(one.opts)}" not in page] == []
-
-
-def test_the_table_of_losses_has_all_of_them() -> None:
-    lines = table().splitlines()
-    assert len(lines) == 2 + len(KNOWN_LOSSES)
-    assert all(any(f"`{loss.name}`" in line and loss.what in line for line in lines) for loss in KNOWN_LOSSES.values())
 
 
 def _fields(schema: Any) -> Iterator[str]:

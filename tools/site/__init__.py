@@ -6,7 +6,7 @@ from typing import Any
 
 from sphinx.application import Sphinx
 
-from . import commands, docstrings, links, losses, schemas
+from . import commands, docstrings, links, schemas
 
 __all__ = ["setup"]
 
@@ -14,7 +14,6 @@ __all__ = ["setup"]
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the directives and the event handlers."""
     app.add_directive("command-page", commands.CommandPage)
-    app.add_directive("losses", losses.Losses)
     app.add_directive("json-schema", schemas.JsonSchema)
     app.connect("autodoc-process-docstring", docstrings.attribute_read, priority=docstrings.BEFORE_NAPOLEON)
     app.connect("source-read", links.page_read)

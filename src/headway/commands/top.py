@@ -253,11 +253,11 @@ def _show_saved(path: str, interval: float | None, look: _Look, *, screen: bool)
             _print_once(recording.kept_ledger() or recording.ledger())
         return
     from headway.recording.clock import boot
-    from headway.recording.frames import Frames
+    from headway.recording.intervals import RecordedIntervals
 
-    with Frames(path, None if interval is None else round(interval * 1e9)) as frames:
-        here = frames.boot == boot()
-        _run(look.app(frames, facilities() if here else Facilities(), here=here))
+    with RecordedIntervals(path, None if interval is None else round(interval * 1e9)) as intervals:
+        here = intervals.boot == boot()
+        _run(look.app(intervals, facilities() if here else Facilities(), here=here))
 
 
 def _run(app: TopApp) -> None:

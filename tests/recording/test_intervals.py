@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from headway.errors import HeadwayError
 from headway.model import Behind, Ledger, violations
-from headway.recording.frames import Frames
+from headway.recording.intervals import RecordedIntervals
 from headway.recording.reader import Recording
 from headway.recording.writer import RecordingWriter
 
@@ -49,12 +49,12 @@ def test_the_intervals_add_up_to_the_recording(seed: int, batches: int, rows: in
         whole = write(path, Run(Random(seed)), batches, rows=rows)
         if not whole.window.duration:
             with pytest.raises(HeadwayError, match="no complete part to show"):
-                Frames(str(path), 1)
+                RecordedIntervals(str(path), 1)
             return
-        with Frames(str(path), max(whole.window.duration // parts, 1)) as frames:
-            ledgers = frames.ledgers(frames.number - 1, frames.number)
-    assert len(ledgers) == frames.number
-    assert ledgers[0].window.start == whole.window.start == frames.began
+        with RecordedIntervals(str(path), max(whole.window.duration // parts, 1)) as intervals:
+            ledgers = intervals.ledgers(intervals.number - 1, intervals.number)
+    assert len(ledgers) == intervals.number
+    assert ledgers[0].window.start == whole.window.start == intervals.began
     assert ledgers[-1].window.end == whole.window.end
     for ledger in ledgers:
         assert violations(ledger) == []
@@ -85,31 +85,31 @@ def test_one_that_was_not_closed_is_shown_until_its_last_part(seed: int, batches
         with Recording(path) as recording:
             whole = recording.ledger()
         if whole.window.duration:
-            with Frames(str(path), max(whole.window.duration // 9, 1)) as frames:
-                assert spans(frames.ledgers(frames.number - 1, frames.number)) == spans([whole])
+            with RecordedIntervals(str(path), max(whole.window.duration // 9, 1)) as intervals:
+                assert spans(intervals.ledgers(intervals.number - 1, intervals.number)) == spans([whole])
 
 
 def test_half_as_long_and_twice_as_long_begin_where_they_were(tmp_path: Path) -> None:
     path = tmp_path / "run.hw"
     whole = write(path, Run(Random(5), longest=10**8), 6)
-    with Frames(str(path)) as frames:
-        length, last = frames.length, frames.number - 1
-        begin = frames.ledgers(last, 1)[0].window.start
-        halved = frames.rescaled(True, last)
+    with RecordedIntervals(str(path)) as intervals:
+        length, last = intervals.length, intervals.number - 1
+        begin = intervals.ledgers(last, 1)[0].window.start
+        halved = intervals.rescaled(True, last)
         assert halved == 2 * last
-        assert frames.length == length // 2
-        assert frames.ledgers(halved, 1)[0].window.start == begin
-        while frames.rescaled(False, 0) is not None:
+        assert intervals.length == length // 2
+        assert intervals.ledgers(halved, 1)[0].window.start == begin
+        while intervals.rescaled(False, 0) is not None:
             pass
-        assert frames.length < 2 * whole.window.duration
-        assert frames.rescaled(False, 0) is None
+        assert intervals.length < 2 * whole.window.duration
+        assert intervals.rescaled(False, 0) is None
 
 
 def test_a_wait_says_in_every_interval_who_ended_it(tmp_path: Path) -> None:
     path = tmp_path / "run.hw"
     write(path, Run(Random(3)), 8)
-    with Frames(str(path)) as frames:
-        ledgers = frames.ledgers(frames.number - 1, frames.number)
+    with RecordedIntervals(str(path)) as intervals:
+        ledgers = intervals.ledgers(intervals.number - 1, intervals.number)
     causes = [cause for ledger in ledgers for thread in ledger.threads for cause in thread.causes]
     assert {cause.behind for cause in causes} == {Behind.WAKER}
     assert {"irq.timer"} < {cause.name for cause in causes}
@@ -118,14 +118,14 @@ def test_a_wait_says_in_every_interval_who_ended_it(tmp_path: Path) -> None:
 
 def test_what_is_not_one_recording_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HeadwayError, match="nothing"):
-        Frames(str(tmp_path / "nothing.hw"))
+        RecordedIntervals(str(tmp_path / "nothing.hw"))
     for name in ("a.hw", "b.hw"):
         write(tmp_path / name, Run(Random(1)), 2)
     with pytest.raises(HeadwayError, match="2 recordings: give one"):
-        Frames(str(tmp_path))
+        RecordedIntervals(str(tmp_path))
 
 
 def test_one_without_any_time_is_refused(tmp_path: Path) -> None:
     RecordingWriter(tmp_path / "run.hw", document(1000))
     with pytest.raises(HeadwayError, match="no complete part to show"):
-        Frames(str(tmp_path / "run.hw"))
+        RecordedIntervals(str(tmp_path / "run.hw"))

@@ -19,9 +19,9 @@ from .queries.catalogue import find
 from .queries.tables import Tables, open_engine
 from .reader import Recording
 
-__all__ = ["Frames"]
+__all__ = ["RecordedIntervals"]
 
-_MAX_FRAMES = 200
+_MAX_INTERVALS = 200
 """The default number of intervals is at most this, and smaller where the length is rounded."""
 _PAGE = 64
 """The number of intervals computed at once, if there are few threads."""
@@ -34,7 +34,7 @@ _MAX_WINDOWS = 10_000_000
 """The largest number of intervals of a recording."""
 
 
-class Frames:
+class RecordedIntervals:
     """The intervals of a recording, numbered from 0. Use it as a context manager, or call `close`.
 
     ``length`` is that of an interval in the recording's time unit; None chooses it so that there are 100 to 200
@@ -48,7 +48,7 @@ class Frames:
         (self._run,) = catalogue.runs
         with Recording(self._run.place) as recording:
             self._window = recording.window
-            self._frame = of_times(recording.document.ledger)
+            self._empty = of_times(recording.document.ledger)
             self._losses = recording.losses()
             self._threads: dict[int, ThreadSeen] = recording.threads()
             self._open = recording.open_states()
@@ -59,7 +59,7 @@ class Frames:
         """The path and command of the recording. The text is not sanitised for a terminal."""
         if self._window.duration < 1:
             raise HeadwayError(f"{self._run.words} has no complete part to show: record for longer")
-        self.length = _round(self._window.duration / _MAX_FRAMES) if length is None else length
+        self.length = _round(self._window.duration / _MAX_INTERVALS) if length is None else length
         self._set_length(self.length)
         self._pages: OrderedDict[int, list[Ledger]] = OrderedDict()
         # It may have grown since; a catalogue that is too new does no harm, one that is too old does.
@@ -71,7 +71,7 @@ class Frames:
         """Close the files."""
         self._tables.engine.close()
 
-    def __enter__(self) -> Frames:
+    def __enter__(self) -> RecordedIntervals:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -171,7 +171,7 @@ class Frames:
             processors.append(Processor(cpu, sum(cell.time for cell in cells.values()), cells))
         taken = sum([p.states["overhead"].time for p in processors if "overhead" in p.states])
         return replace(
-            self._frame,
+            self._empty,
             overhead=Overhead(taken if processors else None),
             source="recording",
             window=window,

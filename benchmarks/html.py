@@ -38,16 +38,16 @@ def write_recording(path: Path, rows: int, *, cpus: int = 4, threads: int = 6) -
     first = next(made)
     precision = Precision(effective=Quality.BOUND, memory=Quality.UNAVAILABLE)
 
-    def frame(end: int) -> Ledger:
+    def empty_ledger(end: int) -> Ledger:
         return Ledger("bpf", Window(first.start, end), precision=precision, reasons={"epi": "stalls are in it"})
 
-    writer = RecordingWriter(path, Document(frame(first.start), host="made-up"))
+    writer = RecordingWriter(path, Document(empty_ledger(first.start), host="made-up"))
     writer.add(first)
     end = first.end
     for batch in made:
         writer.add(batch)
         end = batch.end
-    writer.close(frame(end))
+    writer.close(empty_ledger(end))
 
 
 def _write(recorded: Path, page: Path) -> tuple[float, float]:

@@ -35,12 +35,12 @@ PRECISION = Precision(effective=Quality.BOUND, memory=Quality.UNAVAILABLE)
 Row = tuple[int, int, int, int, int, str, int, int, int, str]
 
 
-def frame(start: int) -> Ledger:
+def empty_ledger(start: int) -> Ledger:
     return Ledger("bpf", Window(start, start), precision=PRECISION, reasons={"epi": "stalls are in it"})
 
 
 def document(start: int) -> Document:
-    return Document(frame(start), host="here", boot="b0", command=("work", "-x"))
+    return Document(empty_ledger(start), host="here", boot="b0", command=("work", "-x"))
 
 
 @dataclass(slots=True)
@@ -150,7 +150,7 @@ class Run:
             span = sum(cell.time for cell in cells.values())
             threads.append(Thread(seen.tid, seen.pid, seen.name, seen.birth, seen.start, seen.end, until, span, cells))
         return replace(
-            frame(self.start),
+            empty_ledger(self.start),
             window=Window(self.start, self.now),
             threads=tuple(threads),
             processors=tuple(

@@ -32,7 +32,7 @@ from headway.session import recorder
 from headway.session.recorder import describe, record
 
 from ..recording.test_ledger import plain
-from ..recordings import Run, frame
+from ..recordings import Run, empty_ledger
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.alone]
 
@@ -55,8 +55,8 @@ class Source:
         if self._fault:
             raise HeadwayError(self._fault)
 
-    def frame(self) -> Ledger:
-        return frame(self.run.start)
+    def empty_ledger(self) -> Ledger:
+        return empty_ledger(self.run.start)
 
     def poll_fds(self) -> Iterable[int]:
         return ()

@@ -153,12 +153,12 @@ def _sums(table: pa.Table, start: int | None) -> Iterable[tuple[int | None, int 
     )
 
 
-def of_times(frame: Ledger) -> Ledger:
+def of_times(ledger: Ledger) -> Ledger:
     """Return the document's ledger without hardware figures, which the rows do not have."""
-    if not frame.counted and frame.unit == frame.time_unit:
-        return frame
-    precision = replace(frame.precision, effective=Quality.BOUND, memory=Quality.UNAVAILABLE, stall=None)
-    return replace(frame, counted={}, events=(), unit=frame.time_unit, precision=precision)
+    if not ledger.counted and ledger.unit == ledger.time_unit:
+        return ledger
+    precision = replace(ledger.precision, effective=Quality.BOUND, memory=Quality.UNAVAILABLE, stall=None)
+    return replace(ledger, counted={}, events=(), unit=ledger.time_unit, precision=precision)
 
 
 def thread_of(seen: ThreadSeen, states: Mapping[str, Cell], window: Window) -> Thread | None:

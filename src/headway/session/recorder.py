@@ -45,7 +45,7 @@ class Recorder(SourceAround):
     def begin(self) -> None:
         """Start measuring and recording. Raises HeadwayError as the source does."""
         self._source.begin()
-        self._writer.begin(self._source.frame())
+        self._writer.begin(self._source.empty_ledger())
         self._next = time.monotonic() + TAKE_SECONDS
 
     def service(self) -> float | None:

@@ -78,7 +78,7 @@ def write(
     advice: Iterable[Advice] = (),
 ) -> Iterator[str]:
     """Yield the text of `dumps(to_document(...))` in parts. It is fast enough for thousands of threads every second."""
-    frame = to_document(
+    around = to_document(
         replace(ledger, threads=(), processors=()), command=command, exit_status=exit_status, advice=advice
     )
     qualities = partial(_quality_text, {})
@@ -87,7 +87,7 @@ def write(
         "processors": (f'{{"cpu":{p.cpu},"states":{_states_text(ledger, p.states)}}}' for p in ledger.processors),
     }
     before = "{"
-    for name, value in frame.items():
+    for name, value in around.items():
         yield f'{before}"{name}":'
         before = ","
         if name in rows:

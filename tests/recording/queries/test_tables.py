@@ -22,7 +22,7 @@ from headway.recording.queries.tables import TABLES, Tables, open_tables
 from headway.recording.reader import Recording
 from headway.recording.writer import RecordingWriter
 
-from ...recordings import Run, document, frame
+from ...recordings import Run, document, empty_ledger
 from .runs import Recorded, Row, lawful, ledger, overhead, write
 
 seeds = st.integers(0, 2**32)
@@ -235,7 +235,7 @@ def test_what_headway_records_has_the_ledger_of_its_source(folder: Path, seed: i
     made = Run(Random(seed))
     path = folder / str(len(list(folder.iterdir())))
     writer = RecordingWriter(path, document(made.start), rows=20)
-    writer.begin(frame(made.start))
+    writer.begin(empty_ledger(made.start))
     for batch in made.batches(4, 20):
         writer.add(batch)
     if closed:

@@ -59,7 +59,7 @@ class RecordingSource(LinuxSource, Protocol):
     def waiting(self) -> int:
         """How many rows `take` would return now."""
 
-    def frame(self) -> Ledger:
+    def empty_ledger(self) -> Ledger:
         """Return what must be known to read the rows: a ledger with units, precision and reasons, without threads."""
 
     def take(self) -> Batch:

@@ -114,7 +114,7 @@ class BpfMeasurement:
             self._causes.forget({thread.key for thread in ledger.threads if thread.end is not None})
         return ledger
 
-    def frame(self) -> Ledger:
+    def empty_ledger(self) -> Ledger:
         """Return a ledger of nothing, which says how transitions are to be read."""
         return self._ledgers.make(Window(self.start, self.start))
 

@@ -139,9 +139,9 @@ class BpfSource:
         transitions = self._running.transitions
         return transitions.fullest if transitions is not None else 0.0
 
-    def frame(self) -> Ledger:
+    def empty_ledger(self) -> Ledger:
         """Return what must be known to read the rows of `take`: a ledger without threads and processors."""
-        return self._running.frame()
+        return self._running.empty_ledger()
 
     def take(self) -> Batch:
         """Return the transitions since the last call, if they are recorded; after `end`, once, the rest.

@@ -18,7 +18,7 @@
  * while the programs under measurement go on.
  */
 #include "causes.h"
-#include "frame.h"
+#include "handler.h"
 #include "polling.h"
 #include "regions.h"
 

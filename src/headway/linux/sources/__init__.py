@@ -8,7 +8,7 @@ eBPF programs of ``linux/bpf/``, which see every change of state, and makes ledg
 
 1. ``bpf/progress.bpf.c``, ``handle_sched_switch``: the kernel runs it at the tracepoint ``sched_switch``, with the
    thread that leaves the processor and the one that comes.
-2. ``bpf/frame.h``, ``begin_event``, and ``bpf/spans.h``, ``charge_until_now``: the span since the last event of this
+2. ``bpf/handler.h``, ``begin_event``, and ``bpf/spans.h``, ``charge_until_now``: the span since the last event of this
    processor goes to the state that ends, in the cells of the processor and in those of the thread that
    leaves. What the event itself cost goes to the state ``overhead``.
 3. ``bpf/progress.bpf.c``, ``state_off_processor``: the state of the thread that leaves is ``ready`` if it was

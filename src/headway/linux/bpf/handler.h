@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The frame of a handler: charge what ends now, then set what begins. And what the hypervisor stole of it. */
-#ifndef HEADWAY_FRAME_H
-#define HEADWAY_FRAME_H
+/* How a handler begins and ends: charge what ends now, then set what begins. And what the hypervisor stole of it. */
+#ifndef HEADWAY_HANDLER_H
+#define HEADWAY_HANDLER_H
 
 #include "unseen.h"
 
@@ -51,7 +51,7 @@ INLINE void charge_stolen(struct processor *p, struct thread_record *record, str
 	p->longest = 0;
 }
 
-/* ---- the frame of a handler ---- */
+/* ---- how a handler begins and ends ---- */
 
 enum { NOT_NOW = 0xfffffffe };
 

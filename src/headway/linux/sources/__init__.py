@@ -1,8 +1,8 @@
 """Sources: what yields the ledgers of a running Linux.
 
-`source` has the protocol that all of them implement, and `choose` takes the best one that works here. `ebpf` drives the
-eBPF programs of ``linux/bpf/``, which see every change of state, and makes ledgers of what they counted. `proc` reads
-/proc again and again. `profiler` samples what one of these two measures.
+`source` has the protocol that all of them implement, `measuring` has what is the same in each, and `choose` takes the
+best one that works here. `ebpf` drives the eBPF programs of ``linux/bpf/``, which see every change of state, and makes
+ledgers of what they counted. `proc` reads /proc again and again. `profiler` samples what one of these two measures.
 
 **The path of one context switch, from the kernel to a row of a table.** Paths are below ``linux/``.
 

@@ -15,6 +15,7 @@ from headway.linux.bpf.refusals import explain
 from headway.linux.options import MeasureOptions, Selection
 from headway.model import Ledger
 
+from ..measuring import MeasuringSource
 from .measurement import BpfMeasurement
 from .options import SourceOptions
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["BpfSource"]
 
 
-class BpfSource:
+class BpfSource(MeasuringSource[BpfMeasurement]):
     """Measures a selection of threads with eBPF (`LinuxSource`, `RecordingSource`).
 
     ``intervals``: `read` and `interval` will be called, not only `end`. ``forget``: threads that have ended are in the
@@ -63,7 +64,6 @@ class BpfSource:
             record=record,
             ring_words=ring_words,
         )
-        self._measurement: BpfMeasurement | None = None
 
     def begin(self) -> None:
         """Load, attach, calibrate and start measuring. Raises HeadwayError; then nothing is left attached."""
@@ -72,18 +72,6 @@ class BpfSource:
                 self._measurement = BpfMeasurement(self.name, self._options)
         except BpfError as error:
             raise explain(error) from None
-
-    def close(self) -> None:
-        """Detach and free everything; may be called at any time, more than once."""
-        if self._measurement is not None:
-            self._measurement.close()
-            self._measurement = None
-
-    @property
-    def _running(self) -> BpfMeasurement:
-        if self._measurement is None:
-            raise RuntimeError("nothing is measured: begin() comes first, and nothing after close()")
-        return self._measurement
 
     # ---- while it runs ----
 

@@ -24,12 +24,13 @@ from headway.errors import HeadwayError
 from headway.linux.options import MeasureOptions, Selection
 from headway.model import Ledger
 
+from ..measuring import MeasuringSource
 from .measurement import ProcMeasurement
 
 __all__ = ["ProcSource"]
 
 
-class ProcSource:
+class ProcSource(MeasuringSource[ProcMeasurement]):
     """Ledgers from /proc (proc(5)), for the threads selected (`LinuxSource`)."""
 
     name = "proc"
@@ -50,7 +51,6 @@ class ProcSource:
         """
         self._selection, self._options = selection, options
         self._forget, self._path, self._clock, self._descriptors = forget, proc, clock, descriptors
-        self._measurement: ProcMeasurement | None = None
         self._last: Ledger | None = None
 
     def begin(self) -> None:
@@ -69,12 +69,6 @@ class ProcSource:
             clock=self._clock,
             descriptors=self._descriptors,
         )
-
-    @property
-    def _running(self) -> ProcMeasurement:
-        if self._measurement is None:
-            raise RuntimeError("nothing is measured: begin() comes first, and nothing after end()")
-        return self._measurement
 
     def poll_fds(self) -> Iterable[int]:
         """Return none: /proc does not tell when something happens."""
@@ -113,12 +107,6 @@ class ProcSource:
         self._last = self.read()
         self.close()
         return self._last
-
-    def close(self) -> None:
-        """Close all files; may be called at any time, more than once."""
-        if self._measurement is not None:
-            self._measurement.close()
-            self._measurement = None
 
 
 def _check(options: MeasureOptions, selection: Selection) -> None:

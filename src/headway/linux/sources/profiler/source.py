@@ -14,6 +14,7 @@ from dataclasses import replace
 from headway.linux.options import MeasureOptions, Selection
 from headway.model import Ledger, Profile
 
+from ..measuring import MeasuringSource
 from .assembling import FinishedProfile
 from .measurement import ProfileMeasurement
 
@@ -24,8 +25,8 @@ DEFAULT_FREQUENCY = 997
 it. Ten seconds of processor time are ten thousand samples, which tell a share of a half to within one per cent."""
 
 
-class ProfileSource:
-    """Measures a selection of threads, and samples them (`LinuxSource`); `profile` after `end`.
+class ProfileSource(MeasuringSource[ProfileMeasurement]):
+    """Measures a selection of threads, and samples them (`LinuxSource`); `profile` after `end`, also after `close`.
 
     ``frequency``: samples a second of each thread's processor time.
     """
@@ -43,19 +44,12 @@ class ProfileSource:
         self.name = "bpf"
         self.period = max(1_000_000_000 // frequency, 1)
         """ns of processor time from one sample to the next."""
-        self._measurement: ProfileMeasurement | None = None
         self._finished: FinishedProfile | None = None
 
     def begin(self) -> None:
         """Start measuring and sampling. Raises HeadwayError; then nothing is left attached."""
         self._measurement = ProfileMeasurement(self._selection, self._options, self._prefer, self.period)
         self.name = self._measurement.source.name
-
-    @property
-    def _running(self) -> ProfileMeasurement:
-        if self._measurement is None:
-            raise RuntimeError("nothing is measured: begin() comes first, and nothing after close()")
-        return self._measurement
 
     def poll_fds(self) -> Iterable[int]:
         """Return descriptors that are readable when the source has work, or threads have come."""
@@ -91,9 +85,3 @@ class ProfileSource:
         if self._finished is None:
             raise RuntimeError("there is no profile yet: end() comes first")
         return self._finished.profile()
-
-    def close(self) -> None:
-        """Detach and free everything; may be called again. A profile that has ended keeps what its names come from."""
-        if self._measurement is not None:
-            self._measurement.close()
-            self._measurement = None

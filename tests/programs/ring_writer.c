@@ -45,7 +45,7 @@ static void *bpf_map_lookup_elem(struct map *map, const u32 *key)
 	return *key < map->entries ? map->values + *key * map->size : NULL;
 }
 
-static struct processor *here(void)
+static struct processor *this_processor(void)
 {
 	return &processors[processor_id];
 }
@@ -94,21 +94,21 @@ void charge_span(u32 number, u64 since, u64 until, u64 time, u32 state, u64 left
 	if (left > 1)
 		record_any_span(number, since, until, time, state | left << 16);
 	else
-		record_span(here(), number, since, until, time, state, left);
-	here()->since = until;
+		record_span(this_processor(), number, since, until, time, state, left);
+	this_processor()->since = until;
 }
 
 u64 written(void)
 {
-	return here()->written;
+	return this_processor()->written;
 }
 
 u64 written_absences(void)
 {
-	return here()->written_absences;
+	return this_processor()->written_absences;
 }
 
 u64 lost_spans(void)
 {
-	return here()->lost_spans;
+	return this_processor()->lost_spans;
 }

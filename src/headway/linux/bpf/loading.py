@@ -210,7 +210,7 @@ def load(
         try:
             for name, entries in sizes.items():
                 programs.map(name).max_entries = entries
-            _leave_out(programs, shape, features)
+            leave_out_needless(programs, shape, features)
             values: dict[str, Any] = {**_settings(shape, features, has_prev_state), **tables, **details}
             programs.map(".rodata.settings").set_initial(pack_settings(**values))
             programs.load()
@@ -256,7 +256,8 @@ def _settings(shape: Shape, features: Features, has_prev_state: bool) -> dict[st
     }
 
 
-def _leave_out(programs: Object, shape: Shape, features: Features) -> None:
+def leave_out_needless(programs: Object, shape: Shape, features: Features) -> None:
+    """Leave out the programs that a shape does not need, and those whose tracepoints the kernel does not have."""
     needless = {
         "handle_cgroup_attach_task": not shape.cgroup,
         "handle_function_entry": not shape.functions,

@@ -12,7 +12,7 @@ import pytest
 from headway.linux.bpf import layout, states
 from headway.linux.bpf._layout import CONSTANTS, ENUMERATIONS, STRUCTURES
 from headway.linux.bpf.compile import ARCHITECTURES
-from headway.linux.bpf.list_layout import HeaderLayout
+from headway.linux.list_layout import HeaderLayout
 from headway.linux.regions import blocks
 from headway.model import KNOWN_LOSSES
 

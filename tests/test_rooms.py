@@ -18,7 +18,7 @@ FLOORS = (
     {"extras", "files"},
     {"binary", "buffers", "model", "regions", "riscv"},
     {"advice", "demo"},
-    {"linux.list_layout", "linux.options", "linux.privileges", "linux.procfs", "linux.syscalls"},
+    {"linux.list_layout", "linux.options", "linux.privileges", "linux.procfs", "linux.structures", "linux.syscalls"},
     {"linux.perf", "linux.placement", "linux.regions", "linux.symbols"},
     {"linux.bpf"},
     {"linux.doctor", "linux.sources"},

@@ -1,4 +1,4 @@
-"""What the eBPF programs and Python share comes from one header, which every compiler reads in the same way."""
+"""What C and Python share comes from one header each, which every compiler reads in the same way."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ from headway.linux.bpf import layout, states
 from headway.linux.bpf._layout import CONSTANTS, ENUMERATIONS, STRUCTURES
 from headway.linux.bpf.compile import ARCHITECTURES
 from headway.linux.list_layout import HeaderLayout
-from headway.linux.regions import blocks
+from headway.linux.regions import _block_layout, blocks
 from headway.model import KNOWN_LOSSES
 
 from .bpf_building import build_text
 
-BPF = Path(__file__).parents[2] / "src/headway/linux/bpf"
+SOURCE = Path(__file__).parents[2] / "src/headway"
+BPF = SOURCE / "linux/bpf"
+HEADER = (SOURCE / "include/headway.h").read_text(encoding="utf-8")
+OBSERVED = "What an observer reads"
+"""The section of headway.h that Python reads, too."""
 PROGRAM = 'SEC("tp_btf/sys_exit") int handle_sys_exit(u64 *ctx) { return 0; }\n'
 UNNAMED_STATES = {
     "STATE_NONE": "no state",
@@ -99,35 +103,71 @@ def test_a_declaration_that_is_not_understood_is_refused(text: str) -> None:
         HeaderLayout(text)
 
 
-def test_the_blocks_of_marked_regions_are_as_the_header_of_the_programs_under_measurement_has_them(
-    tmp_path: Path,
-) -> None:
-    """The header is all that such a program has of headway, so it stands alone; its readers agree with it."""
+def test_a_section_is_read_up_to_the_next_one() -> None:
+    text = "#define A 1\n/* ---- One ---\n a */\n#define B 2\n/* ---- Two --- */\n#define C 3\n"
+    assert HeaderLayout(text, "One").constants == {"B": 2}
+    assert HeaderLayout(text, "Two").constants == {"C": 3}
+    with pytest.raises(ValueError, match="no section 'Three'"):
+        HeaderLayout(text, "Three")
+
+
+# ---- the blocks of marked regions ----
+
+
+def verify(header: str, checks: str, folder: Path) -> str:
+    """Return what the C compiler has against these checks of this text of headway.h; empty: nothing."""
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("needs a C compiler")
-    size, fields = STRUCTURES["block"]
-    facts = {
-        "sizeof(struct headway_block)": size,
-        **{f"offsetof(struct headway_block, {name})": at for name, (at, _) in fields.items()},
-        "sizeof(((struct headway_block *)0)->tags[0])": layout.size_of("block_tag"),
-        "HEADWAY_TAGS_": CONSTANTS["N_BLOCK_TAGS"],
-        "HEADWAY_NAME_": CONSTANTS["TAG_LENGTH"],
-        "HEADWAY_BLOCK_MAGIC_": CONSTANTS["BLOCK_MAGIC"],
-        "HEADWAY_REGISTER_": CONSTANTS["REGISTER_CALL"],
-        "sizeof(struct headway_block) + 0": blocks.BLOCK_SIZE,
-        "HEADWAY_TAGS_ + 0": blocks.N_TAGS,
-        "HEADWAY_NAME_ + 0": blocks.NAME_SIZE,
-        "HEADWAY_BLOCK_MAGIC_ + 0": blocks.BLOCK_MAGIC,
-        "HEADWAY_ARENA_MAGIC_": blocks.ARENA_MAGIC,
-        "HEADWAY_VERSION_": blocks.VERSION,
-        "HEADWAY_BLOCKS_AT_": blocks.BLOCKS_AT,
-        "HEADWAY_BLOCKS": blocks.MAX_BLOCKS,
-    }
-    source = tmp_path / "blocks.c"
-    lines = [f'_Static_assert({what} == {value}ull, "{what} differs");' for what, value in facts.items()]
-    source.write_text("\n".join(["#include <stddef.h>", '#include "headway.h"', *lines, ""]))
-    include = BPF.parents[1] / "include"
-    command = [compiler, "-std=gnu11", "-fsyntax-only", f"-I{include}", str(source)]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert found.returncode == 0, found.stderr
+    source = folder / "blocks.c"
+    source.write_text(f"{header}\n{checks}")
+    found = subprocess.run(
+        [compiler, "-std=gnu11", "-fsyntax-only", str(source)], capture_output=True, text=True, check=False
+    )
+    assert (found.returncode == 0) == (not found.stderr)
+    return found.stderr
+
+
+def test_the_layout_of_blocks_is_made_of_the_header_as_it_is() -> None:
+    now = HeaderLayout(HEADER, OBSERVED)
+    assert now.constants == _block_layout.CONSTANTS
+    assert {name: (each.size, each.fields) for name, each in now.structures.items()} == _block_layout.STRUCTURES
+    assert {"headway_arena", "headway_block", "headway_block_tag"} <= now.structures.keys()
+
+
+def test_the_compiler_of_a_program_that_marks_regions_finds_the_same_numbers(tmp_path: Path) -> None:
+    checks = HeaderLayout(HEADER, OBSERVED).checks()
+    for name in (*blocks.ARENA_FIELDS, "hand", "created"):
+        assert f"offsetof(struct headway_arena, {name})" in checks
+    assert verify(HEADER, checks, tmp_path) == ""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "complaint"),
+    [
+        ("    uint32_t used; ", "    uint32_t hand; ", "offsetof(struct headway_arena, "),
+        ("    uint32_t refused_threads;", "    uint32_t refused_tags;", "offsetof(struct headway_arena, refused_"),
+        ("    uint32_t open; ", "    uint32_t errors; ", "offsetof(struct headway_block, "),
+        ("    uint64_t word, entries;", "    uint64_t entries, word;", "offsetof(struct headway_block_tag, word)"),
+        ("#define HEADWAY_VERSION_ 1u", "#define HEADWAY_VERSION_ 2u", "HEADWAY_VERSION_"),
+    ],
+)
+def test_a_header_with_another_layout_than_python_has_is_not_compiled(
+    before: str, after: str, complaint: str, tmp_path: Path
+) -> None:
+    """Two fields of one type change places, which moves nothing else."""
+    checks = HeaderLayout(HEADER, OBSERVED).checks()
+    assert HEADER.count(before) == 1
+    other = HEADER.replace(after, "    uint32_t OTHER;").replace(before, after).replace("    uint32_t OTHER;", before)
+    assert other != HEADER
+    assert complaint in verify(other, checks, tmp_path)
+
+
+def test_the_programs_have_the_blocks_as_programs_that_mark_regions_have_them() -> None:
+    marked = _block_layout.CONSTANTS
+    assert STRUCTURES["block"] == _block_layout.STRUCTURES["headway_block"]
+    assert STRUCTURES["block_tag"] == _block_layout.STRUCTURES["headway_block_tag"]
+    assert CONSTANTS["N_BLOCK_TAGS"] == marked["HEADWAY_TAGS_"]
+    assert CONSTANTS["TAG_LENGTH"] == marked["HEADWAY_NAME_"]
+    assert CONSTANTS["BLOCK_MAGIC"] == marked["HEADWAY_BLOCK_MAGIC_"]
+    assert CONSTANTS["REGISTER_CALL"] == marked["HEADWAY_REGISTER_"]

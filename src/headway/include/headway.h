@@ -112,6 +112,10 @@ extern "C" {
 #endif
 #define HEADWAY_REGISTER_ 0x48574159 /* prctl option "HWAY": fails with EINVAL, but observers of system calls see it */
 
+struct headway_block_tag {
+    uint64_t word, entries;
+};
+
 struct headway_block {
     uint64_t magic;   /* 0: HEADWAY_BLOCK_MAGIC_ */
     uint32_t tid;     /* 8: id of its thread (gettid); 0: free */
@@ -123,7 +127,7 @@ struct headway_block {
     uint32_t errors;  /* 40: clears without a set, and sets nested deeper than the stack */
     uint32_t spare;   /* 44 */
     uint8_t stack[HEADWAY_STACK_]; /* 48: the regions' tags, outermost first; HEADWAY_NOTHING_: free, or about to be */
-    struct { uint64_t word, entries; } tags[HEADWAY_TAGS_]; /* 64 */
+    struct headway_block_tag tags[HEADWAY_TAGS_]; /* 64 */
 };
 
 struct headway_arena {

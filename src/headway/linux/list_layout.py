@@ -1,10 +1,11 @@
-"""List what layout.h declares: ``list_layout.py LAYOUT MODULE CHECKS``, run by meson at build time.
+"""List what a C header declares: ``list_layout.py HEADER MODULE CHECKS [SECTION]``, run by meson at build time.
 
-MODULE is the Python module ``_layout``: the constants, the enumerations and the structures, with the offsets of their
-fields. CHECKS is a C header in which the compiler verifies every number of MODULE against layout.h.
+MODULE is a Python module: the constants, the enumerations and the structures, with the offsets of their fields. CHECKS
+is a C header in which the compiler verifies every number of MODULE against HEADER. With SECTION, only what follows the
+comment ``/* ---- SECTION ---``, up to the next such comment, is read.
 
-Only what layout.h needs is understood: enumerations, macros that are numbers, and structures of fixed-width fields in
-their natural alignment, which is the same for eBPF, x86-64 and arm64.
+Only what these headers need is understood: enumerations, macros that are numbers, and structures of fixed-width fields
+in their natural alignment, which is the same for eBPF, x86-64 and arm64.
 """
 
 from __future__ import annotations
@@ -17,7 +18,11 @@ from typing import NamedTuple
 
 __all__ = ["HeaderLayout", "Structure"]
 
-_WIDTHS = {"__u64": (8, "Q"), "__u32": (4, "I"), "__u16": (2, "H"), "__u8": (1, "B"), "char": (1, "s")}
+_CODES = {8: "Q", 4: "I", 2: "H", 1: "B"}
+_WIDTHS = {
+    **{form.format(8 * size): (size, code) for size, code in _CODES.items() for form in ("__u{}", "uint{}_t")},
+    "char": (1, "s"),
+}
 """Size in bytes, and code of the struct module."""
 _DECLARATION = re.compile(
     r"^#define (?P<macro>\w+) (?P<value>[^\n]+)$|^(?P<what>enum|struct)(?: (?P<tag>\w+))? \{(?P<body>[^}]*)\};",
@@ -36,9 +41,14 @@ class Structure(NamedTuple):
 
 
 class HeaderLayout:
-    """The declarations of a header. Raises ValueError where one is not understood."""
+    """The declarations of a header, or of a section of it. Raises ValueError where one is not understood."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, section: str = "") -> None:
+        if section:
+            head = re.search(rf"^/\* -+ {re.escape(section)} -+", text, re.MULTILINE)
+            if head is None:
+                raise ValueError(f"there is no section {section!r}")
+            text = text[head.start() :].partition("\n/* ----")[0]
         self.constants: dict[str, int] = {}
         self.enumerations: dict[str, tuple[str, ...]] = {}
         self.structures: dict[str, Structure] = {}
@@ -55,7 +65,8 @@ class HeaderLayout:
 
     def _value(self, expression: str) -> int:
         """Return the value of a constant expression: C and Python agree on those that are used."""
-        plain = re.sub(r"\b(0x[0-9a-fA-F]+|\d+)[uUlL]+\b", r"\1", expression)
+        plain = re.sub(r"\bUINT64_C\((\w+)\)", r"\1", expression)
+        plain = re.sub(r"\b(0x[0-9a-fA-F]+|\d+)[uUlL]+\b", r"\1", plain)
         if not re.fullmatch(r"[\w\s+*|<()-]+", plain):
             raise ValueError(f"{expression!r} is not understood")
         return int(eval(plain, {"__builtins__": {}}, dict(self.constants)))
@@ -93,12 +104,12 @@ class HeaderLayout:
                 widest = max(widest, alignment)
         return Structure(end + -end % widest, widest, fields)
 
-    def module(self) -> str:
-        """Return the Python module."""
+    def module(self, header: str) -> str:
+        """Return the Python module made of the header of this name."""
         structures = {name: (each.size, each.fields) for name, each in self.structures.items()}
         return "\n".join(
             [
-                '"""What layout.h declares; made from it by list_layout.py."""',
+                f'"""What {header} declares; made from it by list_layout.py."""',
                 f"CONSTANTS = {self.constants!r}",
                 f"ENUMERATIONS = {self.enumerations!r}",
                 f"STRUCTURES = {structures!r}",
@@ -114,8 +125,8 @@ class HeaderLayout:
             for name, (offset, code) in fields.items():
                 facts.append((f"__builtin_offsetof(struct {structure}, {name})", offset))
                 facts.append((f"sizeof(((struct {structure} *)0)->{name})", _size(code)))
-        lines = [f'_Static_assert({c} == {value}ull, "{c} is not as in _layout.py");' for c, value in facts]
-        head = "/* What list_layout.py read from layout.h, to be included behind that. */"
+        lines = [f'_Static_assert({c} == {value}ull, "{c} is not as Python has it");' for c, value in facts]
+        head = "/* What list_layout.py read from a header, to be included behind that. */"
         return "\n".join([head, *lines, ""])
 
 
@@ -129,6 +140,7 @@ def _size(code: str) -> int:
 
 
 if __name__ == "__main__":
-    layout = HeaderLayout(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    Path(sys.argv[2]).write_text(layout.module(), encoding="utf-8")
-    Path(sys.argv[3]).write_text(layout.checks(), encoding="utf-8")
+    header, module, checks, *section = sys.argv[1:]
+    layout = HeaderLayout(Path(header).read_text(encoding="utf-8"), *section)
+    Path(module).write_text(layout.module(Path(header).name), encoding="utf-8")
+    Path(checks).write_text(layout.checks(), encoding="utf-8")

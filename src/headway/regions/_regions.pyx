@@ -13,6 +13,11 @@ cdef extern from "headway.h":
     void headway_set_noneffective(uint32_t tag) nogil
     void headway_clear_noneffective() nogil
 
+cdef extern from *:
+    """
+    #include "block_layout_checks.h" /* made by list_layout.py */
+    """
+
 cdef dict _tags = {}
 """The number of each tag that has been looked up, by tag."""
 

@@ -19,10 +19,13 @@ from tests.fuzz.mutation import number
 from tests.fuzz.target import Target
 
 from headway.linux.regions.blocks import (
+    ARENA_FIELDS,
     ARENA_MAGIC,
+    BLOCK_FIELDS,
     BLOCK_MAGIC,
     BLOCK_SIZE,
     BLOCKS_AT,
+    LAYOUT,
     N_TAGS,
     NAME_SIZE,
     VERSION,
@@ -32,8 +35,11 @@ from headway.linux.regions.blocks import (
 _ROOM = 24
 _SIZE = (BLOCKS_AT + _ROOM * BLOCK_SIZE + mmap.PAGESIZE - 1) // mmap.PAGESIZE * mmap.PAGESIZE
 _TIDS = frozenset(range(1, 9))
-_HEAD = struct.Struct(f"=Q6I{N_TAGS * NAME_SIZE}s2IQ")
-_BLOCK = struct.Struct("=QIIQQ4I16s")
+_HEAD = LAYOUT.packing("headway_arena", *ARENA_FIELDS)
+_BLOCK = LAYOUT.packing("headway_block", *BLOCK_FIELDS)
+_TAG = LAYOUT.packing("headway_block_tag", "word", "entries")
+_NAMES_AT = LAYOUT.offset_of("headway_arena", "names")
+_TAGS_AT = LAYOUT.offset_of("headway_block", "tags")
 _NAMES = (b"noneffective.parse", b"poll.queue", b"noneffective", b"poll")
 _WRITE = struct.Struct("=IQ")
 _MOST = 200
@@ -41,7 +47,7 @@ _MOST = 200
 _ASKED, _DONE, _FIRST, _ALL, _WORDS = range(5)
 """Places in the memory that is shared with the writer: the number of the input, the one it has taken (then it writes),
 the numbers of words, and the words."""
-_OFTEN = (0, 8, 12, 16, 20, 24, 28, _HEAD.size - 16, _HEAD.size - 12)
+_OFTEN = tuple(at for name, (at, _) in LAYOUT.fields_of("headway_arena").items() if name != "names")
 """Offsets of the arena's fields but the names."""
 _LONGEST_WAIT = 20.0
 
@@ -71,7 +77,7 @@ class RegionsTarget(Target):
     @cached_property
     def seeds(self) -> list[bytes]:
         """Return an arena that stays as it is, and one whose words grow while they are read."""
-        grow = b"".join(_WRITE.pack(BLOCKS_AT + _BLOCK.size + 8, 100 + at) for at in range(16))
+        grow = b"".join(_WRITE.pack(BLOCKS_AT + _TAGS_AT + 8, 100 + at) for at in range(16))
         return [struct.pack("=H", 0), struct.pack("=H", 0) + grow]
 
     def make(self, random: Random) -> bytes:
@@ -121,12 +127,12 @@ def _arena() -> bytes:
     """Return an arena of this process with a block for each of some threads."""
     names = b"".join(name.ljust(NAME_SIZE, b"\0") for name in _NAMES)
     used = len(_TIDS)
-    head = _HEAD.pack(ARENA_MAGIC, VERSION, os.getpid(), _ROOM, len(_NAMES), 0, 0, names, used, 0, 0)
+    head = _HEAD.pack(ARENA_MAGIC, VERSION, os.getpid(), _ROOM, len(_NAMES), 0, 0, names, used)
     found = bytearray(head.ljust(BLOCKS_AT, b"\0"))
     for tid in sorted(_TIDS):
-        words = [value for tag in range(len(_NAMES)) for value in (2 * 1000 * tag, 1 + tag)]
-        block = _BLOCK.pack(BLOCK_MAGIC, tid, len(_NAMES), 0, 1000, 0, tid % 3, 0, 0, b"")
-        found += block + struct.pack(f"={len(words)}Q", *words).ljust(BLOCK_SIZE - _BLOCK.size, b"\0")
+        tags = b"".join(_TAG.pack(2 * 1000 * tag, 1 + tag) for tag in range(len(_NAMES)))
+        block = _BLOCK.pack(BLOCK_MAGIC, tid, len(_NAMES), 1000, 0, tid % 3, 0)
+        found += (block[:_TAGS_AT] + tags).ljust(BLOCK_SIZE, b"\0")
     return bytes(found.ljust(_SIZE, b"\0"))
 
 
@@ -168,12 +174,12 @@ def _written(random: Random) -> tuple[int, int]:
     if kind < 0.25:
         return random.choice(_OFTEN), value
     if kind < 0.35:
-        return 32 + random.randrange(N_TAGS * NAME_SIZE), int.from_bytes(random.randbytes(8), "little")
+        return _NAMES_AT + random.randrange(N_TAGS * NAME_SIZE), int.from_bytes(random.randbytes(8), "little")
     block = BLOCKS_AT + random.randrange(_ROOM if random.random() < 0.2 else len(_TIDS)) * BLOCK_SIZE
     if kind < 0.6:
-        return block + 4 * random.randrange(_BLOCK.size // 4), value
+        return block + 4 * random.randrange(_TAGS_AT // 4), value
     if kind < 0.95:
-        return block + _BLOCK.size + 8 * random.randrange(2 * len(_NAMES)), value
+        return block + _TAGS_AT + 8 * random.randrange(2 * len(_NAMES)), value
     return random.randrange(_SIZE), value
 
 

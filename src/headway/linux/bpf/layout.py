@@ -5,7 +5,7 @@ The build makes the module `_layout` of that header (list_layout.py), so that no
 
 from __future__ import annotations
 
-import struct
+from headway.linux.structures import Structures
 
 from ._layout import CONSTANTS, ENUMERATIONS, STRUCTURES
 
@@ -52,34 +52,8 @@ SAMPLE_EVENTS = _numbers("sample_event_kind")
 N_STACK = CONSTANTS["N_STACK"]
 """Frames of a stack that are kept at most."""
 
-
-def size_of(structure: str) -> int:
-    """Return the size of a structure, bytes."""
-    return STRUCTURES[structure][0]
-
-
-def offset_of(structure: str, name: str) -> int:
-    """Return where a field of a structure begins, bytes."""
-    return STRUCTURES[structure][1][name][0]
-
-
-def fields_of(structure: str) -> dict[str, tuple[int, str]]:
-    """Return the fields of a structure: their offsets in bytes, and their formats as in the struct module."""
-    return dict(STRUCTURES[structure][1])
-
-
-def packing(structure: str, *names: str) -> struct.Struct:
-    """Return what packs and unpacks these fields of a structure, in the order of their offsets.
-
-    The rest of the structure is zero when packed and left out when unpacked. Raises KeyError for a name that is none,
-    ValueError for another order.
-    """
-    size, fields = STRUCTURES[structure]
-    form, end = "=", 0
-    for name in names:
-        offset, code = fields[name]
-        if offset < end:
-            raise ValueError(f"{structure}.{name} does not lie behind the field before it")
-        form += f"{offset - end}x{code}"
-        end = offset + struct.calcsize(f"={code}")
-    return struct.Struct(f"{form}{size - end}x")
+_STRUCTURES = Structures(STRUCTURES)
+size_of = _STRUCTURES.size_of
+offset_of = _STRUCTURES.offset_of
+fields_of = _STRUCTURES.fields_of
+packing = _STRUCTURES.packing

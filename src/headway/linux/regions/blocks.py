@@ -13,35 +13,46 @@ from __future__ import annotations
 
 import os
 import re
-import struct
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from headway.linux.procfs.ids import ids_inwards
 from headway.linux.procfs.maps import parse
+from headway.linux.structures import Structures
+
+from ._block_layout import CONSTANTS, STRUCTURES
 
 __all__ = ["BlocksReading", "RegionBlock", "RegionBlocks", "Spent", "arenas_in"]
 
 ARENA_NAME = b"/memfd:headway"
-ARENA_MAGIC = int.from_bytes(b"hwarena1", "little")
-BLOCK_MAGIC = int.from_bytes(b"hwblock1", "little")
-VERSION = 1
-N_TAGS = 32
-NAME_SIZE = 32
-BLOCKS_AT = 4096
+ARENA_MAGIC = CONSTANTS["HEADWAY_ARENA_MAGIC_"]
+BLOCK_MAGIC = CONSTANTS["HEADWAY_BLOCK_MAGIC_"]
+VERSION = CONSTANTS["HEADWAY_VERSION_"]
+N_TAGS = CONSTANTS["HEADWAY_TAGS_"]
+NAME_SIZE = CONSTANTS["HEADWAY_NAME_"]
+BLOCKS_AT = CONSTANTS["HEADWAY_BLOCKS_AT_"]
 MAX_ARENAS = 16
 """The largest number of arenas in one process. There is one, or a few if shared objects made them at the same moment.
 """
-MAX_BLOCKS = 65536
-"""The largest number of blocks in one arena, as in ``headway.h``."""
+MAX_BLOCKS = CONSTANTS["HEADWAY_BLOCKS"]
+"""The largest number of blocks in one arena."""
 AT_ONCE = 1024
 """The number of blocks read in one call."""
 
-_ARENA = struct.Struct(f"=Q6I{N_TAGS * NAME_SIZE}s2IQ")
-_BLOCK = struct.Struct("=QIIQQ4I16s")
-_WORDS = struct.Struct(f"={2 * N_TAGS}Q")
-BLOCK_SIZE = _BLOCK.size + _WORDS.size
+LAYOUT = Structures(STRUCTURES)
+"""The structures of ``headway.h``."""
+BLOCK_SIZE = LAYOUT.size_of("headway_block")
+
+ARENA_FIELDS = ("magic", "version", "pid", "n_blocks", "n_tags", "refused_threads", "refused_tags", "names", "used")
+"""The fields of an arena that are read."""
+BLOCK_FIELDS = ("magic", "tid", "n_tags", "since", "depth", "open", "errors")
+"""The fields of a block that are read, but for its tags."""
+
+_ARENA = LAYOUT.packing("headway_arena", *ARENA_FIELDS)
+_BLOCK = LAYOUT.packing("headway_block", *BLOCK_FIELDS)
+_TAGS_AT = LAYOUT.offset_of("headway_block", "tags")
+_TAG = LAYOUT.packing("headway_block_tag", "word", "entries")
 
 _STATE = re.compile(rb"(?:noneffective|poll)(?:\.[A-Za-z0-9_.-]+)?")
 OTHER = "noneffective.other"
@@ -184,7 +195,7 @@ class RegionBlocks:
         head = _read(fd, address, _ARENA.size)
         if len(head) < _ARENA.size:
             return
-        magic, version, pid, capacity, n_tags, threads, tags, text, used, _, _ = _ARENA.unpack(head)
+        magic, version, pid, capacity, n_tags, threads, tags, text, used = _ARENA.unpack(head)
         if magic != ARENA_MAGIC or version != VERSION or pid != self._own_pid:
             return  # not ready yet, of another version, or a copy that nobody has taken over after a fork
         room = min((size - BLOCKS_AT) // BLOCK_SIZE, MAX_BLOCKS)
@@ -207,7 +218,7 @@ class RegionBlocks:
     def _block(
         self, piece: bytes, at: int, address: int, names: list[str], now: int, tids: Collection[int], found: _Found
     ) -> RegionBlock | None:
-        magic, own_tid, n_tags, _, since, depth, opened, errors, _, _ = _BLOCK.unpack_from(piece, at)
+        magic, own_tid, n_tags, since, depth, opened, errors = _BLOCK.unpack_from(piece, at)
         if not own_tid or magic != BLOCK_MAGIC:
             return None  # free, or being taken
         tid = self._tid(own_tid, tids)
@@ -215,11 +226,11 @@ class RegionBlocks:
             return None  # the thread has ended, or belongs to another process
         lies = (n_tags > N_TAGS) + (opened > N_TAGS) + (since > now)
         age = max(now - since, 0)
-        words = _WORDS.unpack_from(piece, at + _BLOCK.size)
+        tags = at + _TAGS_AT
+        words = _TAG.iter_unpack(piece[tags : tags + min(n_tags, N_TAGS) * _TAG.size])
         times: dict[str, Spent] = {}
         left, charged = age, 0
-        for tag in range(min(n_tags, N_TAGS)):
-            word, entries = words[2 * tag : 2 * tag + 2]
+        for tag, (word, entries) in enumerate(words):
             if not word and not entries:
                 continue
             charged += word & 1

@@ -1,0 +1,2 @@
+CONSTANTS: dict[str, int]
+STRUCTURES: dict[str, tuple[int, dict[str, tuple[int, str]]]]

@@ -17,6 +17,7 @@ from tests.compiling import shared_library
 
 from headway.linux.bpf._transitions import TransitionDecoder
 from headway.linux.bpf.layout import RING, RING_RECORDS, STATES
+from headway.linux.bpf.rows import EndedThread, RecordedThread, UnfinishedSpan
 from headway.linux.bpf.transitions import TransitionReader, words_of_rings
 
 if TYPE_CHECKING:
@@ -398,7 +399,7 @@ class Kernel:
     time: int = START
     records: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Thread record -> tid and birth of who is there."""
-    ended: list[tuple[int, int, int, str, int, int]] = field(default_factory=list)
+    ended: list[EndedThread] = field(default_factory=list)
     ran: list[tuple[int, int]] = field(default_factory=list)
     """Who ran, and since when."""
     lives: list[tuple[int, int, int]] = field(default_factory=list)
@@ -422,7 +423,7 @@ class Kernel:
     def end(self, record: int) -> None:
         if record in self.records:
             tid, birth = self.records.pop(record)
-            self.ended.append((record, tid, tid, "thread", birth, self.time))
+            self.ended.append(EndedThread(record, tid, tid, "thread", birth, self.time))
             self.lives.append((tid, birth, self.time))
 
     def written(self) -> list[tuple[int, int]]:
@@ -434,20 +435,20 @@ class Kernel:
     def thread_records_used(self) -> int:
         return THREAD_RECORDS
 
-    def look_at(self, numbers: Iterable[int]) -> list[tuple[int, int, int, str, int, int, int, int]]:
+    def look_at(self, numbers: Iterable[int]) -> list[RecordedThread]:
         here = [(n, *self.records[n]) for n in numbers if n in self.records]
-        return [(n, tid, tid, "thread", birth, -1, STATES["READY"], self.time) for n, tid, birth in here]
+        return [RecordedThread(n, tid, tid, "thread", birth, -1, STATES["READY"], self.time) for n, tid, birth in here]
 
     def state_name(self, state: int) -> str:
         return f"state.{state}"
 
-    def unfinished(self, at: int, cpus: Iterable[int]) -> list[tuple[int, int, int, int, int, int, int]]:
+    def unfinished(self, at: int, cpus: Iterable[int]) -> list[UnfinishedSpan]:
         return []
 
     def follow(self) -> None:
         self.ended.clear()
 
-    def take_news(self) -> list[tuple[int, int, int, str, int, int]]:
+    def take_news(self) -> list[EndedThread]:
         found, self.ended = self.ended, []
         return found
 

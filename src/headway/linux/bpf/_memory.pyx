@@ -11,6 +11,15 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
+from headway.linux.bpf.rows import (
+    EndedThread,
+    LivingThread,
+    OpenStack,
+    OpenWait,
+    RecordedThread,
+    UnfinishedSpan,
+    WrittenWords,
+)
 from headway.linux.bpf.states import NAMES
 from headway.model import Cell, Kind, kind_of
 
@@ -471,6 +480,33 @@ cdef object name_of(const char *name):
     return name[:n].decode("utf-8", "backslashreplace")
 
 
+cdef object new_tuple = tuple.__new__
+
+
+cdef inline object row_of(kind, tuple fields):
+    """A named tuple, made four times as fast as by a call of its class: there is one of each thread."""
+    return new_tuple(kind, fields)
+
+
+cdef class ThreadRow:
+    """What a thread did, as of a snapshot or of its end."""
+
+    cdef readonly uint32_t tid, pid
+    cdef readonly str name
+    cdef readonly uint64_t birth
+    cdef readonly uint64_t end
+    """0: it lives."""
+    cdef readonly Cells cells
+
+
+cdef ThreadRow thread_row(const thread_snapshot *s, uint64_t end, Cells cells):
+    cdef ThreadRow row = ThreadRow.__new__(ThreadRow)
+    row.tid, row.pid, row.name = s.tid, s.pid, name_of(s.name)
+    row.birth, row.end = s.birth, end
+    row.cells = cells
+    return row
+
+
 cdef class Exits:
     """Threads that have ended: their last snapshots as they come out of the ring buffer, kept packed."""
 
@@ -497,7 +533,7 @@ cdef class Exits:
         self.news = []
 
     def take_news(self):
-        """The threads that have ended since the last call: (record, tid, pid, name, birth, end) each."""
+        """The threads that have ended since the last call: a list of `rows.EndedThread`."""
         found, self.news = self.news, []
         return found
 
@@ -512,7 +548,7 @@ cdef class Exits:
         return <uintptr_t><void *>self
 
     def take(self, uint64_t until, BpfMaps memory):
-        """The threads that ended before this moment and were not taken yet: a list of rows as `BpfMaps.read_threads`."""
+        """The threads that ended before this moment and were not taken yet: a list of `ThreadRow`."""
         cdef size_t at = 0, keep = 0, size
         cdef thread_snapshot *r
         cdef Cells cells
@@ -534,7 +570,7 @@ cdef class Exits:
                     cells.count(memory.state_of(r.cells[i].count >> COUNT_BITS), values + i * N_COUNTED)
                 if r.overhead:
                     cells.put(OVERHEAD, r.overhead, 0)
-                rows.append((r.tid, r.pid, name_of(r.name), r.birth, r.end, r.runtime, cells))
+                rows.append(thread_row(r, r.end, cells))
             else:
                 if keep != at:
                     memmove_(self.data + keep, self.data + at, size)
@@ -574,7 +610,7 @@ cdef class Exits:
         self.count += 1
         if <void *>self.news != <void *>None:
             with gil:
-                self.news.append((r.number, r.tid, r.pid, name_of(r.name), r.birth, r.end))
+                self.news.append(row_of(EndedThread, (r.number, r.tid, r.pid, name_of(r.name), r.birth, r.end)))
         return 0
 
 
@@ -586,11 +622,11 @@ cdef int take_exit(void *context, void *data, size_t size) noexcept nogil:
     return (<Exits>context).add(data, size)
 
 
-cdef tuple until(uint64_t since, uint64_t at):
-    """A span as (since, duration, taken): of one that begins after its end, what is too much is taken away."""
+cdef object unfinished_span(uint64_t since, uint64_t at, int cpu, uint32_t record, uint16_t state, uint64_t entries):
+    """A span until a moment: of one that begins after its end, what is too much is taken away."""
     if since <= at:
-        return since, at - since, 0
-    return at, 0, since - at
+        return row_of(UnfinishedSpan, (since, at - since, 0, cpu, record, state, entries))
+    return row_of(UnfinishedSpan, (at, 0, since - at, cpu, record, state, entries))
 
 
 cdef class BpfMaps:
@@ -866,14 +902,14 @@ cdef class BpfMaps:
         return times
 
     def unmarked(self):
-        """The living threads whose block of marked regions, if they have one, is not known: (tid, pid) each."""
+        """The living threads whose block of marked regions, if they have one, is not known: `rows.LivingThread` each."""
         cdef uint32_t number
         cdef thread_record *s
         cdef list found = []
         for number in range(1, min(self.shared.thread_records, self.max_thread_records - 1) + 1):
             s = <thread_record *>(self.thread_records + number * self.thread_record_stride)
             if s.birth and not s.block and not s.flags & THREAD_KERNEL:
-                found.append((s.tid, s.pid))
+                found.append(row_of(LivingThread, (s.tid, s.pid, s.birth)))
         return found
 
     def times_of(self, uint32_t tid):
@@ -888,12 +924,9 @@ cdef class BpfMaps:
         return {}
 
     def read_processors(self, uint64_t at):
-        """Every processor as of the snapshot: a list of (cpu, Cells) whose times add up to the time since `begin`."""
+        """Every processor as of the snapshot: cpu -> Cells, whose times add up to the time since `begin`."""
         cdef int cpu
-        cdef list result = []
-        for cpu in range(self.n_cpus):
-            result.append((cpu, self.read_processor(cpu, at)))
-        return result
+        return {cpu: self.read_processor(cpu, at) for cpu in range(self.n_cpus)}
 
     cdef Cells read_processor(self, int cpu, uint64_t at):
         cdef processor *live = self.processor_at(cpu)
@@ -953,7 +986,7 @@ cdef class BpfMaps:
             free(copy)
 
     def read_threads(self, uint64_t at):
-        """Every living thread as of the snapshot: rows (tid, pid, name, birth, end = 0, runtime, Cells)."""
+        """Every living thread as of the snapshot: a list of `ThreadRow`."""
         cdef uint32_t number
         cdef uint32_t used = min(self.shared.thread_records, self.max_thread_records - 1)
         cdef list rows = []
@@ -966,13 +999,13 @@ cdef class BpfMaps:
     # ---- transitions ----
 
     def written(self):
-        """How far each processor has written its two rings, in words: a list of (spans, absences)."""
+        """How far each processor has written its two rings, in words: a list of `rows.WrittenWords`."""
         cdef int cpu
         cdef processor *p
         cdef list found = []
         for cpu in range(self.n_cpus):
             p = self.processor_at(cpu)
-            found.append((p.written, p.written_absences))
+            found.append(row_of(WrittenWords, (p.written, p.written_absences)))
         headway_fence()
         return found
 
@@ -994,7 +1027,7 @@ cdef class BpfMaps:
         return min(self.shared.thread_records, self.max_thread_records - 1) + 1
 
     def look_at(self, numbers):
-        """The threads that are in thread records: (record, tid, pid, name, birth, cpu or -1, state, since) each.
+        """The threads that are in thread records: a list of `rows.RecordedThread`.
 
         What it does, and since when, may be from two moments; what it is, is not.
         """
@@ -1015,12 +1048,12 @@ cdef class BpfMaps:
                 continue
             headway_fence()
             cpu = <int>s.cpu - 1
-            row = number, s.tid, s.pid, name_of(s.name), birth
+            name = name_of(s.name)
             if 0 <= cpu < self.n_cpus:
                 p = self.processor_at(cpu)
-                row += cpu, p.state, p.since
+                row = row_of(RecordedThread, (number, s.tid, s.pid, name, birth, cpu, p.state, p.since))
             else:
-                row += -1, s.state, s.since
+                row = row_of(RecordedThread, (number, s.tid, s.pid, name, birth, -1, s.state, s.since))
             headway_fence()
             if s.birth == birth and not s.flags & THREAD_NEW:
                 found.append(row)
@@ -1039,15 +1072,14 @@ cdef class BpfMaps:
     def unfinished(self, uint64_t at, cpus):
         """Return what is under way at the last snapshot.
 
-        Rows (since, duration, taken, cpu or -1, thread record, state, count): what `read_threads` and `read_processors`
-        (of these processors) add for it. The programs must be detached. What was charged beyond the snapshot is taken
-        back.
+        A list of `rows.UnfinishedSpan`: what `read_threads` and `read_processors` (of these processors) add for it. The
+        programs must be detached. What was charged beyond the snapshot is taken back.
         """
         cdef uint32_t number
         cdef int cpu, i
         cdef processor *p
         cdef thread_record *s
-        cdef uint64_t since, time
+        cdef uint64_t since, time, entries
         cdef list rows = []
         for cpu in cpus:
             p = self.processor_at(cpu)
@@ -1061,25 +1093,26 @@ cdef class BpfMaps:
                 for i in range(N_INTERRUPTS):
                     time = p.deferred[i].time - p.absorbed[i].time
                     if time:
-                        rows.append((since, time, 0, cpu, number, IRQ_DEVICE + i, p.deferred[i].count - p.absorbed[i].count))
+                        entries = p.deferred[i].count - p.absorbed[i].count
+                        rows.append(row_of(UnfinishedSpan, (since, time, 0, cpu, number, IRQ_DEVICE + i, entries)))
                         since += time
-            rows.append((*until(since, at), cpu, number, p.state, 0))
+            rows.append(unfinished_span(since, at, cpu, number, p.state, 0))
             if number:
                 for state in (p.state, *[p.nested[i] for i in range(min(p.depth, N_NESTED))]):
-                    rows.append((at, 0, 0, -1, number, state, 1)) # a processor counts what was left there for good
+                    rows.append(unfinished_span(at, at, -1, number, state, 1)) # a processor counts what was left there for good
         for number in range(1, self.thread_records_used()):
             s = <thread_record *>(self.thread_records + number * self.thread_record_stride)
             if s.birth == 0 or s.birth >= at or s.flags & THREAD_NEW or s.cpu:
                 continue
-            rows.append((*until(s.since, at), -1, number, s.state, 1))
+            rows.append(unfinished_span(s.since, at, -1, number, s.state, 1))
             for i in range(min(s.depth, N_NESTED)):
-                rows.append((at, 0, 0, -1, number, s.nested[i], 1))
+                rows.append(unfinished_span(at, at, -1, number, s.nested[i], 1))
             if s.state != UNKNOWN:
-                rows.append((at, 0, 0, -1, number, s.resume, 1))
+                rows.append(unfinished_span(at, at, -1, number, s.resume, 1))
         return rows
 
     def open_waits(self):
-        """What threads wait for at the moment: rows (tid, pid, birth, since, state, kind of object, object)."""
+        """What threads wait for at the moment: a list of `rows.OpenWait`."""
         cdef uint32_t number
         cdef thread_record *s
         cdef list rows = []
@@ -1087,38 +1120,35 @@ cdef class BpfMaps:
             s = <thread_record *>(self.thread_records + number * self.thread_record_stride)
             if not s.birth or s.cpu or not s.object_kind or s.state == READY:
                 continue
-            row = s.tid, s.pid, s.birth, s.since, s.state, s.object_kind, s.object
+            row = row_of(OpenWait, (s.tid, s.pid, s.birth, s.since, s.state, s.object_kind, s.object))
             headway_fence()
-            if row[2] == s.birth and row[3] == s.since and row[4] == s.state and not s.cpu:
+            if row.birth == s.birth and row.since == s.since and row.state == s.state and not s.cpu:
                 rows.append(row)
         return rows
 
     def living(self):
-        """The threads that are measured and have not ended: rows (tid, pid, birth)."""
+        """The threads that are measured and have not ended: a list of `rows.LivingThread`."""
         cdef uint32_t number
         cdef thread_record *s
         cdef list rows = []
         for number in range(1, min(self.shared.thread_records, self.max_thread_records - 1) + 1):
             s = <thread_record *>(self.thread_records + number * self.thread_record_stride)
             if s.birth:
-                rows.append((s.tid, s.pid, s.birth))
+                rows.append(row_of(LivingThread, (s.tid, s.pid, s.birth)))
         return rows
 
     def open_stacks(self, uint64_t at):
-        """Return the threads off the processor, after the last snapshot.
-
-        Rows (birth, user, kernel, tid, pid, state, time until ``at``).
-        """
+        """Return the threads off the processor, after the last snapshot, which was at ``at``: a list of `rows.OpenStack`."""
         cdef uint32_t number
         cdef thread_record *s
         cdef list rows = []
         for number in range(1, min(self.shared.thread_records, self.max_thread_records - 1) + 1):
             s = <thread_record *>(self.thread_records + number * self.thread_record_stride)
             if s.birth and not s.cpu and s.since < at:
-                rows.append((s.birth, s.user_stack, s.kernel_stack, s.tid, s.pid, s.state, at - s.since))
+                rows.append(row_of(OpenStack, (s.birth, s.user_stack, s.kernel_stack, s.tid, s.pid, s.state, at - s.since)))
         return rows
 
-    cdef object read_thread(self, uint32_t number, uint64_t at):
+    cdef ThreadRow read_thread(self, uint32_t number, uint64_t at):
         cdef thread_snapshot *live = <thread_snapshot *>(self.thread_records + number * self.thread_record_stride)
         cdef thread_snapshot *saved = <thread_snapshot *>(self.saved_threads + number * self.snapshot_stride)
         cdef bint has_saved = not self.shared.last
@@ -1193,7 +1223,7 @@ cdef class BpfMaps:
             cells.put(self.state_of(copy.nested[i]), 0, 1)
         if not copy.cpu and state != UNKNOWN:
             cells.put(self.state_of(copy.resume), 0, 1)
-        return copy.tid, copy.pid, name_of(copy.name), copy.birth, 0, copy.runtime, cells
+        return thread_row(&copy, 0, cells)
 
 
 cdef extern from *:

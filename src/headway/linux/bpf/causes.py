@@ -77,9 +77,9 @@ class CauseReader:
             _, address, tid, pid, _, kind = _KEY.unpack(key)
             if kind == CAUSES["OBJECT_ADDRESS"] and (pid, address) not in self._names:
                 fresh.setdefault(pid, {})[address] = tid
-        for tid, pid, _, _, _, kind, address in self._memory.open_waits():
-            if kind == CAUSES["OBJECT_ADDRESS"] and (pid, address) not in self._names:
-                fresh.setdefault(pid, {})[address] = tid
+        for wait in self._memory.open_waits():
+            if wait.kind == CAUSES["OBJECT_ADDRESS"] and (wait.pid, wait.object) not in self._names:
+                fresh.setdefault(wait.pid, {})[wait.object] = wait.tid
         for pid, addresses in fresh.items():
             names: Mapping[int, LockName] = {}
             for one in (pid, *addresses.values()):  # a process whose first thread has ended shows its memory in others
@@ -108,10 +108,10 @@ class CauseReader:
             texts[kind, thing] = text
             if count:
                 self._add(causes, (tid, birth), pid, number, kind, thing, text, time, count)
-        for tid, pid, birth, since, number, kind, thing in self._memory.open_waits():
-            if since < at:
-                text = texts.get((kind, thing), "")
-                self._add(causes, (tid, birth), pid, number, kind, thing, text, at - since, 1)
+        for wait in self._memory.open_waits():
+            if wait.since < at:
+                thread, what = (wait.tid, wait.birth), (wait.kind, wait.object)
+                self._add(causes, thread, wait.pid, wait.state, *what, texts.get(what, ""), at - wait.since, 1)
         return causes
 
     def forget(self, threads: Set[Key]) -> None:

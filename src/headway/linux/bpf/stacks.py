@@ -135,12 +135,13 @@ class StackReader:
         """All time off the processor until the moment ``at``, the last snapshot, by thread, state and stack."""
         stacks = self._read_stacks()
         found: dict[tuple[int, int, int, int, int, int], list[int]] = {}
-        for key, value in self._times.items():
-            birth, user, kernel, tid, pid, state = _KEY.unpack(key)
+        for packed, value in self._times.items():
+            birth, user, kernel, tid, pid, state = _KEY.unpack(packed)
             found[birth, user, kernel, tid, pid, state] = list(_CELL.unpack(value))
-        for birth, user, kernel, tid, pid, state, time in self._memory.open_stacks(at):
-            row = found.setdefault((birth, user, kernel, tid, pid, state), [0, 0])
-            row[0] += time
+        for each in self._memory.open_stacks(at):
+            key = each.birth, each.user, each.kernel, each.tid, each.pid, each.state
+            row = found.setdefault(key, [0, 0])
+            row[0] += each.time
             row[1] += 1
         for (birth, user, kernel, tid, pid, state), (time, count) in found.items():
             if time <= 0:

@@ -23,6 +23,7 @@ from headway.model.transitions import NO_STATE, Batch, OpenState, ThreadSeen, Tr
 from ._memory import BpfMaps, Exits
 from ._transitions import TransitionDecoder
 from .layout import RING, STATES, packing
+from .rows import EndedThread, RecordedThread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -170,8 +171,8 @@ class TransitionReader:
     def finish(self, at: int) -> Batch:
         """The last batch, up to the last snapshot; nothing may change any more."""
         self.look(all_of_it=True)
-        for row in self._memory.unfinished(at, self._cpus()):
-            self._decoder.add(*row)
+        for span in self._memory.unfinished(at, self._cpus()):
+            self._decoder.add(*span)
         return self._batch(at, last=True)
 
     def losses(self) -> dict[str, int]:
@@ -203,8 +204,8 @@ class TransitionReader:
         self._from = until
         return batch
 
-    def _find_threads(self, *, all_of_them: bool) -> list[tuple[ThreadSeen, int, int, int]]:
-        """Whose the rows are. Returns the living threads that were looked at: what each is, its cpu, state and since.
+    def _find_threads(self, *, all_of_them: bool) -> list[tuple[ThreadSeen, RecordedThread]]:
+        """Whose the rows are. Returns the living threads that were looked at: who each is, and what it does.
 
         The rings have been read before this. A thread is put on the ring of exits before its thread record is free for
         another one, so a thread that has rows is found in its thread record, or on that ring afterwards.
@@ -217,23 +218,23 @@ class TransitionReader:
             found = self._memory.look_at(self._decoder.thread_records())
         self._consume()
         seen = []
-        for record, tid, pid, name, birth, cpu, state, since in found:
-            thread = self._identify(record, tid, pid, name, birth)
-            seen.append((thread, cpu, state, since))
-        for record, tid, pid, name, birth, end in self._exits.take_news():
-            thread = self._identify(record, tid, pid, name, birth)
-            self._decoder.had(record, thread.thread, birth, end)
-            thread = self._news[thread.thread] = replace(thread, end=end)
+        for one in found:
+            seen.append((self._identify(one), one))
+        for ended in self._exits.take_news():
+            thread = self._identify(ended)
+            self._decoder.had(ended.record, thread.thread, ended.birth, ended.end)
+            thread = self._news[thread.thread] = replace(thread, end=ended.end)
             self._ended.append(thread)
             self._opened.pop(thread.thread, None)
-            del self._known[record, birth]
-            living = self._living.get(record)
+            del self._known[ended.record, ended.birth]
+            living = self._living.get(ended.record)
             if living is not None and living.thread == thread.thread:
-                del self._living[record]
-        return [row for row in seen if self._news.get(row[0].thread, row[0]).end is None]
+                del self._living[ended.record]
+        return [(thread, one) for thread, one in seen if self._news.get(thread.thread, thread).end is None]
 
-    def _identify(self, record: int, tid: int, pid: int, name: str, birth: int) -> ThreadSeen:
-        """The thread that was born into this thread record then, with what it is called now."""
+    def _identify(self, found: RecordedThread | EndedThread) -> ThreadSeen:
+        """The thread that was born into a thread record, with what it is called now."""
+        record, tid, birth = found.record, found.tid, found.birth
         old = self._known.get((record, birth))
         living = self._living.get(record)
         if old is None and living is not None and living.tid == tid and 0 < living.birth - birth < OLDER_NS:
@@ -241,11 +242,11 @@ class TransitionReader:
             old = self._known.pop((record, living.birth))
             self._decoder.had(record, old.thread, birth, _FOR_EVER)
         if old is None:
-            thread = ThreadSeen(self._numbered, tid, pid, name, birth, birth, None)
+            thread = ThreadSeen(self._numbered, tid, found.pid, found.name, birth, birth, None)
             self._numbered += 1
             self._decoder.has(record, birth, thread.thread)
         else:
-            thread = ThreadSeen(old.thread, tid, pid, name, birth, birth, None)
+            thread = ThreadSeen(old.thread, tid, found.pid, found.name, birth, birth, None)
         if thread != old:
             self._known[record, birth] = self._news[thread.thread] = thread
             if living is None or living.birth <= birth or living.thread == thread.thread:
@@ -286,17 +287,17 @@ class TransitionReader:
         self._names[STATES["UNKNOWN"]] = _UNKNOWN
         return cast("Columns", tuple(whole))
 
-    def _open(self, seen: list[tuple[ThreadSeen, int, int, int]], until: int) -> Iterable[OpenState]:
+    def _open(self, seen: list[tuple[ThreadSeen, RecordedThread]], until: int) -> Iterable[OpenState]:
         """What threads were in the midst of, where it is not what it was at the end of the last batch.
 
         What they do now is what they did then if it began where their rows end; else it is not known yet.
         """
-        for thread, cpu, state, since in seen:
+        for thread, now in seen:
             at = self._decoder.until_of(thread.thread)
             if at > until:  # it was born later
                 continue
-            if since == at:
-                opened = OpenState(thread.thread, cpu, self._memory.state_name(state), at)
+            if now.since == at:
+                opened = OpenState(thread.thread, now.cpu, self._memory.state_name(now.state), at)
             else:
                 opened = OpenState(thread.thread, -1, _UNKNOWN, at)
             if self._opened.get(thread.thread) != opened:

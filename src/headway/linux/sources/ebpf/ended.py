@@ -53,8 +53,9 @@ class EndedThreads:
 
     def take(self, at: int) -> None:
         """Add the threads that had ended by the snapshot at this moment."""
-        for tid, pid, name, birth, end, _, cells in self.exits.take(at, self._memory):
-            thread = Thread(tid, pid, name, birth, birth, end, end, end - birth, cells)
+        for row in self.exits.take(at, self._memory):
+            birth, end = row.birth, row.end
+            thread = Thread(row.tid, row.pid, row.name, birth, birth, end, end, end - birth, row.cells)
             if self._intervals:
                 self._new.append(thread)
             if self._forget:

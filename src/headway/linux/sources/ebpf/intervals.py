@@ -72,17 +72,18 @@ class Intervals:
 
     def _living_threads(self, snapshot: Snapshot) -> list[Thread]:
         threads, told, at = [], {}, snapshot.at
-        for tid, pid, name, birth, _, _, cells in snapshot.living:
+        for row in snapshot.living:
+            tid, birth = row.tid, row.birth
             before = self._take_earlier(tid, birth)
-            new, told[tid, birth] = _since(before, cells)
+            new, told[tid, birth] = _since(before, row.cells)
             since = max(self._start, birth)
-            threads.append(Thread(tid, pid, name, birth, since, None, at, at - since, new))
+            threads.append(Thread(tid, row.pid, row.name, birth, since, None, at, at - since, new))
         self._threads = told
         return threads
 
     def _processor_rows(self, snapshot: Snapshot) -> list[Processor]:
         rows = []
-        for cpu, cells in snapshot.processors:
+        for cpu, cells in snapshot.processors.items():
             new, self._processors[cpu] = _since(self._processors.get(cpu), cells)
             rows.append(Processor(cpu, snapshot.at - self._start, new))
         return rows

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from headway.linux import privileges
 from headway.linux.bpf._memory import BpfMaps, Cells
+from headway.linux.bpf.rows import LivingThread
 from headway.model import Ledger, Window
 
 from .causes import CauseNaming
@@ -148,11 +149,13 @@ class BpfMeasurement:
         """Return what each measured processor did until the snapshot at this moment, which is past: cpu -> cells."""
         chosen = self._selection.cpus
         return {
-            cpu: cells for cpu, cells in self._programs.memory.read_processors(at) if chosen is None or cpu in chosen
+            cpu: cells
+            for cpu, cells in self._programs.memory.read_processors(at).items()
+            if chosen is None or cpu in chosen
         }
 
-    def living(self) -> list[tuple[int, int, int]]:
-        """Return the threads that are measured now: (tid, pid, birth)."""
+    def living(self) -> list[LivingThread]:
+        """Return the threads that are measured now."""
         return self._programs.memory.living()
 
     def discard_ended(self, at: int) -> None:

@@ -28,10 +28,10 @@ class RegionSearch:
     def search(self) -> None:
         """Tell the eBPF programs where the threads of processes that are new have their blocks."""
         self._last = time.monotonic()
-        fresh = {pid for _, pid in self._memory.unmarked()} - self._searched
+        fresh = {thread.pid for thread in self._memory.unmarked()} - self._searched
         if not fresh:
             return
-        self._searched &= {pid for _, pid, _ in self._memory.living()}  # ids are used again
+        self._searched &= {thread.pid for thread in self._memory.living()}  # ids are used again
         self._searched |= fresh
         from headway.linux.regions.blocks import RegionBlocks
 

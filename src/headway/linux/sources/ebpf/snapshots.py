@@ -17,7 +17,7 @@ from .programs import LoadedPrograms
 from .targets import measured_cpus
 
 if TYPE_CHECKING:
-    from headway.linux.bpf._memory import Row
+    from headway.linux.bpf._memory import ThreadRow
     from headway.linux.bpf.causes import CauseReader, Causes
 
 __all__ = ["Snapshot", "SnapshotReader"]
@@ -31,9 +31,9 @@ class Snapshot:
     """
 
     at: int
-    living: Sequence[Row]
-    """The thread records, as `BpfMaps.read_threads` returns them."""
-    processors: Sequence[tuple[int, Cells]]
+    living: Sequence[ThreadRow]
+    processors: Mapping[int, Cells]
+    """By cpu."""
     causes: Causes | None
     """What is behind the states of threads, if that was asked for."""
     losses: Mapping[str, int]
@@ -62,7 +62,7 @@ class SnapshotReader:
         self._ended.take(at)
         living = self._memory.read_threads(at)
         cpus = measured_cpus(self._selection)
-        processors = [(cpu, cells) for cpu, cells in self._memory.read_processors(at) if cpu in cpus]
+        processors = {cpu: cells for cpu, cells in self._memory.read_processors(at).items() if cpu in cpus}
         causes = self._causes.read(at) if self._causes is not None else None
         losses, events = self._losses.read()  # last: readings that did not add up are among them
         return Snapshot(at, living, processors, causes, losses, events, counted)

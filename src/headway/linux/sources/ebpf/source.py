@@ -12,6 +12,7 @@ from headway.linux.bpf import loading
 from headway.linux.bpf._memory import Cells
 from headway.linux.bpf.libbpf import BpfError
 from headway.linux.bpf.refusals import explain
+from headway.linux.bpf.rows import LivingThread
 from headway.linux.options import MeasureOptions, Selection
 from headway.model import Ledger
 
@@ -157,8 +158,8 @@ class BpfSource(MeasuringSource[BpfMeasurement]):
         """Return what each processor has done since `begin`, as of the snapshot at this past moment: cpu -> cells."""
         return self._running.processors_at(at)
 
-    def living(self) -> list[tuple[int, int, int]]:
-        """Return the threads that are measured now: (tid, pid, birth)."""
+    def living(self) -> list[LivingThread]:
+        """Return the threads that are measured now."""
         return self._running.living()
 
     def discard_ended(self, at: int) -> None:

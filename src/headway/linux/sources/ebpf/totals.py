@@ -22,14 +22,15 @@ class ThreadTotals:
         """Return everything from the beginning until the snapshot."""
         at, start = snapshot.at, self._start
         threads = self._ended.all()
-        for tid, pid, name, birth, _, _, cells in snapshot.living:
-            threads.append(Thread(tid, pid, name, birth, birth, None, at, at - birth, cells))
+        for row in snapshot.living:
+            birth = row.birth
+            threads.append(Thread(row.tid, row.pid, row.name, birth, birth, None, at, at - birth, row.cells))
         if snapshot.causes is not None:
             threads = with_causes(threads, snapshot.causes)
         return self._ledgers.make(
             Window(start, at),
             threads,
-            [Processor(cpu, at - start, cells) for cpu, cells in snapshot.processors],
+            [Processor(cpu, at - start, cells) for cpu, cells in snapshot.processors.items()],
             losses=snapshot.losses,
             events=snapshot.events,
             counted=snapshot.counted,

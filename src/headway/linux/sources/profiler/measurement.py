@@ -62,7 +62,7 @@ class ProfileMeasurement:
                 raise HeadwayError(
                     "without eBPF a profile is of processes (-p), threads (-t) or a command: run headway as root"
                 )
-            tids += [tid for tid, _, _ in self.source.living()]
+            tids += [thread.tid for thread in self.source.living()]
         sampling = Sampling(frequency=0, period=self.period, pages=PAGES if may_use_bpf() else PAGES_UNPRIVILEGED)
         try:
             return Sampler(pids, sampling, tids=tids, opened=self._opened)

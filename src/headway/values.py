@@ -11,6 +11,7 @@ __all__ = [
     "integer",
     "integers",
     "items",
+    "named",
     "no_number",
     "optional",
     "shown",
@@ -29,7 +30,7 @@ class WrongValueError(ValueError):
 def table(found: object, name: str) -> Mapping[str, Any]:
     """Return ``found`` as a table; ``name`` says in the error what it is. Raises WrongValueError."""
     if not isinstance(found, dict):
-        raise WrongValueError(f"{_named(name)} is {shown(found)}")
+        raise WrongValueError(f"{named(name)} is {shown(found)}")
     return found
 
 
@@ -37,7 +38,7 @@ def items(found: Mapping[str, Any], name: str) -> list[Any]:
     """Return the list under ``name``. Raises WrongValueError."""
     value = found.get(name)
     if not isinstance(value, list):
-        raise WrongValueError(f"{_named(name)} is {shown(value)}")
+        raise WrongValueError(f"{named(name)} is {shown(value)}")
     return value
 
 
@@ -45,7 +46,7 @@ def text(found: Mapping[str, Any], name: str, longest: int) -> str:
     """Return the text of at most ``longest`` characters under ``name``. Raises WrongValueError."""
     value = found.get(name)
     if not isinstance(value, str) or len(value) > longest:
-        raise WrongValueError(f"{_named(name)} is {shown(value)}")
+        raise WrongValueError(f"{named(name)} is {shown(value)}")
     return value
 
 
@@ -53,7 +54,7 @@ def integer(found: Mapping[str, Any], name: str, least: int) -> int:
     """Return the integer under ``name``, from ``least`` to below `LARGEST`. Raises WrongValueError."""
     value = found.get(name)
     if type(value) is not int or not least <= value < LARGEST:
-        raise WrongValueError(f"{_named(name)} is {shown(value)}")
+        raise WrongValueError(f"{named(name)} is {shown(value)}")
     return value
 
 
@@ -73,9 +74,12 @@ def no_number(text: str) -> NoReturn:
     raise ValueError(f"{text} is not a JSON number")
 
 
-def _named(name: str) -> str:
-    """Return the name of a value for an error message. It may be a key of the document, so it may be anything."""
-    return name if len(name) <= 80 and name.isprintable() else shown(name)
+def named(name: str) -> str:
+    """Return the name of a value for an error message: as it is if it is printable and has 1 to 80 characters.
+
+    It may be a key of the document, so it may be anything.
+    """
+    return name if 0 < len(name) <= 80 and name.isprintable() else shown(name)
 
 
 def shown(found: object) -> str:

@@ -123,8 +123,11 @@ def test_a_size_may_be_text(words: str) -> None:
     [
         ("corse = 2", "corse", "is not known: there are cores"),
         ("[l1d]\nwayz = 2", "l1d.wayz", "is not known: there are size"),
-        ('"a b" = 1', "'a b'", "is not known"),
-        (f"{'x' * 9000} = 1", f"'{'x' * 58}…", "is not known"),
+        ('"a b" = 1', "a b", "is not known"),
+        ('"a\\tb" = 1', r"'a\tb'", "is not known"),
+        ('"" = 1', "''", "is not known"),
+        (f"{'x' * 80} = 1", "x" * 80, "is not known"),
+        (f"{'x' * 9000} = 1", f"'{'x' * 78}…", "is not known"),
         ("cores = 0", "cores", "is 0: give a whole number from 1 to 16"),
         ("cores = true", "cores", "is true: give a whole number"),
         ('cores = "2"', "cores", "is '2': give a whole number"),

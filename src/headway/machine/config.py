@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from headway.errors import HeadwayError
 from headway.files import read_file
+from headway.values import named
 
 from .fields import Choice, ConfigError, Field, Number, Path, Size, Switch, Text, refuse, shown
 
@@ -535,16 +536,11 @@ def _check_parts(part: ConfigPart, path: str) -> None:
                 refuse(path + field.name, value, f"a {kind.__name__}")
 
 
-_LONGEST_KEY = 60
-"""The length up to which a message has an unknown key as it is."""
-
-
 def _check_keys(kind: type[ConfigPart], found: Mapping[str, Any], path: str) -> None:
     known = [field.name for field in fields(kind)]  # type: ignore[arg-type]
     for key in found:
         if key not in known:
-            plain = key.isidentifier() and len(key) <= _LONGEST_KEY
-            raise ConfigError(path + (key if plain else shown(key)), _unknown(known))
+            raise ConfigError(path + named(key), _unknown(known))
 
 
 def _unknown(known: list[str]) -> str:

@@ -41,8 +41,11 @@ _SYNCHRONISED = 1 << 14
 """Bytes of a stream among which there is an A-sync. The trace unit writes one every 1,024 unless told otherwise."""
 
 _FRAME = 16
-_SHOWN = 60
-"""The number of characters of a name that a message shows."""
+
+
+def _shown(name: str) -> str:
+    """Return a name of the snapshot, which may be of any length, for a message."""
+    return name[:60]
 
 
 class StreamPlaces:
@@ -163,7 +166,7 @@ class Stream:
 
     def _flow(self, *, confined: bool) -> Flow:
         if not self.image.spans:
-            core = f"core {self.source.core[:_SHOWN]}" if self.source.core else f"source {self.source.name[:_SHOWN]}"
+            core = f"core {_shown(self.source.core)}" if self.source.core else f"source {_shown(self.source.name)}"
             raise HeadwayError(
                 f"no program is known for stream {self.id:#x} ({core} has no dump): give one with --image"
             )
@@ -203,7 +206,7 @@ class Stream:
         """Check that the beginning of the stream is a trace of this setting. Raises HeadwayError if it is not."""
         found = self.statistics(_TRIED)
         noise = found.packets.get(PacketKind.NOISE, 0)
-        says = f"stream {self.id:#x} is no ETMv3 trace as the registers of {self.source.name[:_SHOWN]} describe it"
+        says = f"stream {self.id:#x} is no ETMv3 trace as the registers of {_shown(self.source.name)} describe it"
         if found.size > _SYNCHRONISED and PacketKind.ALIGNMENT not in found.packets:
             raise HeadwayError(f"{says}: there is no A-sync in {found.size} bytes; check the snapshot")
         if noise * 4 > found.size:
@@ -246,10 +249,10 @@ class Capture:
             if source.setting is None:
                 if present and source.stream is not None:
                     self.others[source.stream] = (
-                        f"stream {source.stream:#x} of {source.name[:_SHOWN]} ({source.kind[:_SHOWN]})"
+                        f"stream {source.stream:#x} of {_shown(source.name)} ({_shown(source.kind)})"
                     )
             elif not present:
-                silent.append(f"{source.name[:_SHOWN]} ({source.stream:#x})")
+                silent.append(f"{_shown(source.name)} ({source.stream:#x})")
             else:
                 if source.core not in cores:
                     image = self._image(source.core, images)

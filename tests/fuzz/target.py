@@ -7,6 +7,8 @@ from abc import ABC, abstractmethod
 from functools import cached_property
 from random import Random
 
+from tests.fuzz.mutation import mutated
+
 from headway.errors import HeadwayError
 
 __all__ = ["DECODED", "REFUSED", "MemoryFile", "Target", "UnclearError", "outcome"]
@@ -31,9 +33,9 @@ class Target(ABC):
     def seeds(self) -> list[bytes]:
         """Valid inputs, made by headway's own writers where it has them."""
 
-    @abstractmethod
     def make(self, random: Random) -> bytes:
-        """Return a hostile input. The same generator gives the same bytes."""
+        """Return a hostile input, a changed seed. The same generator gives the same bytes."""
+        return mutated(random, random.choice(self.seeds), self.seeds)
 
     @abstractmethod
     def read(self, data: bytes, random: Random) -> None:

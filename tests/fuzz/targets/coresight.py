@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cached_property
 from random import Random
 
-from tests.fuzz.mutation import mutated
 from tests.fuzz.target import Target
 from tests.trace.encoding import frames
 
@@ -34,7 +33,7 @@ class CoreSightTarget(Target):
         """Change frames, or make a few of any bytes."""
         if random.random() < 0.1:
             return random.randbytes(random.randrange(200))
-        return mutated(random, random.choice(self.seeds), self.seeds)
+        return super().make(random)
 
     def read(self, data: bytes, random: Random) -> None:
         """Take the buffer apart; no byte of it becomes two."""

@@ -26,10 +26,6 @@ class FaultyTarget(Target):
         """Return none."""
         return []
 
-    def make(self, random: Random) -> bytes:
-        """Not used."""
-        raise NotImplementedError
-
     def input(self, seed: int, number: int) -> bytes:
         """Return the number as text."""
         return b"%d" % number

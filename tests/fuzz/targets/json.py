@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from random import Random
 from tempfile import TemporaryDirectory
@@ -11,7 +12,7 @@ from typing import Any
 from unittest.mock import patch
 
 from tests.fuzz.mutation import mutated_text, number
-from tests.fuzz.target import MemoryFile, Target
+from tests.fuzz.texts import TextsTarget
 from tests.linux.test_journal import kernel, planned
 from tests.recordings import document
 
@@ -29,13 +30,11 @@ _VALUES: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-class JsonTarget(Target):
-    """Inputs whose first byte says what they are."""
+class JsonTarget(TextsTarget):
+    """Measurements, recordings, baselines, and plans."""
 
     name = "json"
-
-    def __init__(self) -> None:
-        self._file = MemoryFile("baseline.json")
+    file_name = "baseline.json"
 
     @cached_property
     def seeds(self) -> list[bytes]:
@@ -50,33 +49,30 @@ class JsonTarget(Target):
     def _trees(self) -> list[Any]:
         return [json.loads(seed[1:]) for seed in self.seeds[:-1]]
 
-    def make(self, random: Random) -> bytes:
-        """Change a value of a document, or its text."""
-        which = random.randrange(len(self.seeds))
-        seed = self.seeds[which]
-        if random.random() < 0.4 or which == len(self._trees):
-            return seed[:1] + mutated_text(random, seed[1:], self.seeds)
-        tree = json.loads(seed[1:])
+    def changed(self, random: Random, text: bytes) -> bytes:
+        """Change values of a document; of two documents, the text."""
+        try:
+            tree = json.loads(text)
+        except ValueError:
+            return mutated_text(random, text, self.seeds)
         for _ in range(random.choice((1, 1, 2, 5))):
             _change(random, tree, self._trees)
-        return seed[:1] + json.dumps(tree).encode()
+        return json.dumps(tree).encode()
 
-    def read(self, data: bytes, random: Random) -> None:
-        """Read the document."""
-        kind, text = data[0] % 4 if data else 0, data[1:]
-        if kind == 0:
-            for ledger in ledgers_of(text.decode(errors="replace").splitlines(keepends=True), "saved.json"):
-                to_document(ledger)
-        elif kind == 1:
-            parse(text, "run.hw").text()
-        elif kind == 2:
-            Baseline.read(self._file.fill(text))
-        else:
-            _plan(text)
+    @property
+    def readers(self) -> Sequence[Callable[[bytes], object]]:
+        """Return what reads each kind of document."""
+        return (
+            _measurement,
+            lambda text: parse(text, "run.hw").text(),
+            lambda text: Baseline.read(self.file.fill(text)),
+            _plan,
+        )
 
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+
+def _measurement(text: bytes) -> None:
+    for ledger in ledgers_of(text.decode(errors="replace").splitlines(keepends=True), "saved.json"):
+        to_document(ledger)
 
 
 def _plan(text: bytes) -> None:

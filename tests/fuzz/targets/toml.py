@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from random import Random
 
-from tests.fuzz.mutation import mutated_text, number
-from tests.fuzz.target import MemoryFile, Target
+from tests.fuzz.mutation import number
+from tests.fuzz.texts import TextsTarget
 from tests.machine.examples import EXAMPLES
 
 from headway.advice.threshold_files import load_thresholds
@@ -53,13 +54,11 @@ _VALUES = (
 _KEY = re.compile(rb"^([\w.\"' ]+)=(.*)$", re.MULTILINE)
 
 
-class TomlTarget(Target):
-    """Inputs whose first byte says what they are."""
+class TomlTarget(TextsTarget):
+    """Files of each kind."""
 
     name = "toml"
-
-    def __init__(self) -> None:
-        self._file = MemoryFile("file.toml")
+    file_name = "file.toml"
 
     @cached_property
     def seeds(self) -> list[bytes]:
@@ -70,12 +69,8 @@ class TomlTarget(Target):
         kinds = [(0, _MACHINE), *((0, text) for text in (*examples, short)), (1, thresholds), (2, _CHECKS)]
         return [bytes([kind]) + text for kind, text in kinds]
 
-    def make(self, random: Random) -> bytes:
-        """Change the text, or values in it."""
-        seed = random.choice(self.seeds)
-        text = seed[1:]
-        if random.random() < 0.4:
-            return seed[:1] + mutated_text(random, text, self.seeds)
+    def changed(self, random: Random, text: bytes) -> bytes:
+        """Change values, and to which keys they belong."""
         for _ in range(random.choice((1, 1, 2, 4))):
             places = list(_KEY.finditer(text))
             if not places:
@@ -84,23 +79,22 @@ class TomlTarget(Target):
             value = b"%d" % number(random) if random.random() < 0.6 else random.choice(_VALUES)
             key = place[1] if random.random() < 0.95 else random.choice(places)[1]
             text = text[: place.start()] + key + b"= " + value + text[place.end() :]
-        return seed[:1] + text
+        return text
 
-    def read(self, data: bytes, random: Random) -> None:
-        """Read the file; a configuration that is accepted can be written and read again."""
-        kind, text = data[0] % 3 if data else 0, data[1:]
-        path = self._file.fill(text)
-        if kind == 0:
-            found = Config.from_toml(path)
-            assert Config.from_text(found.to_toml()) == found
-        elif kind == 1:
-            load_thresholds(path)
-        else:
-            load_checks(path)
+    @property
+    def readers(self) -> Sequence[Callable[[bytes], object]]:
+        """Return what reads each kind of file."""
+        return (
+            lambda text: _configuration(self.file.fill(text)),
+            lambda text: load_thresholds(self.file.fill(text)),
+            lambda text: load_checks(self.file.fill(text)),
+        )
 
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+
+def _configuration(path: str) -> None:
+    """A configuration that is accepted can be written and read again."""
+    found = Config.from_toml(path)
+    assert Config.from_text(found.to_toml()) == found
 
 
 TARGET = TomlTarget

@@ -408,7 +408,7 @@ def test_times_of_day_and_what_it_is_of_are_in_the_trace() -> None:
         assert sum(int(one.notes["lost"]) for one in lost) == recording.losses()["handlers_skipped"]
 
 
-def test_a_recording_of_nothing() -> None:
+def test_a_recording_of_nothing_has_no_slices() -> None:
     with run_of(0, 0) as recording:
         empty = recording.window
         assert perfetto(recording, Chosen(frozenset(), Window(empty.start, empty.start))).slices == []

@@ -163,7 +163,7 @@ def test_a_cost_that_was_not_measured_is_not_nothing() -> None:
     assert "cost not known, lost 0" in printed(80, replace(LEDGER, overhead=Overhead()))
 
 
-def test_a_ledger_in_cycles() -> None:
+def test_a_ledger_in_cycles_is_printed_in_cycles() -> None:
     ledger = replace(LEDGER, source="machine", unit="cycles", time_unit="cycles")
     line = printed(140, ledger).splitlines()[1]
     assert "9.412G" in line

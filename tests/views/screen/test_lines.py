@@ -91,7 +91,7 @@ def test_a_history_tells_little_from_much() -> None:
     ("part", "text"),
     [(0.0, "·"), (1e-9, "<.1%"), (0.0005, "0.1%"), (0.0994, "9.9%"), (0.0995, "10%"), (0.996, "100%"), (1.0, "100%")],
 )
-def test_shares_in_few_columns(part: float, text: str) -> None:
+def test_shares_are_printed_in_few_columns(part: float, text: str) -> None:
     assert per_cent(part) == text
 
 

@@ -93,7 +93,7 @@ def test_changed_bytes_give_figures_or_one_sentence(
 
 @settings(deadline=None, phases=QUICK, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_files_cut_short_and_missing(
+def test_files_cut_short_and_missing_are_damage(
     sound: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     path = tmp_path_factory.mktemp("cut") / "run.hw"
@@ -122,7 +122,7 @@ def test_a_part_that_is_missing_is_counted_and_the_rest_is_there(copy: Path) -> 
     assert ledger.threads
 
 
-def test_two_parts_in_each_other_s_place(copy: Path) -> None:
+def test_two_parts_in_each_other_s_place_are_both_damage(copy: Path) -> None:
     one, two, aside = (copy / "transitions" / name for name in (part_name(1), part_name(2), "aside"))
     one.rename(aside)
     two.rename(one)
@@ -263,7 +263,7 @@ def test_columns_that_are_not_known_are_passed_over(copy: Path) -> None:
     assert read(copy) == {}
 
 
-def test_a_file_that_claims_too_much(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_claims_too_much_is_damage(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from headway.recording import parts
 
     monkeypatch.setattr(parts, "MAX_ROWS", 10)

@@ -114,7 +114,7 @@ def test_one_that_was_not_closed_is_counted_until_its_last_part(seed: int, batch
                 assert not away or cell.time <= more.time
 
 
-def test_a_recording_of_nothing(tmp_path: Path) -> None:
+def test_a_recording_of_nothing_has_no_rows_and_a_ledger(tmp_path: Path) -> None:
     writer = RecordingWriter(tmp_path / "a.hw", document(5))
     finish(writer, Run(Random(0), cpus=0, threads=0, start=5))
     with Recording(tmp_path / "a.hw") as recording:

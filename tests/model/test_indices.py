@@ -87,7 +87,7 @@ def test_what_one_source_cannot_see_makes_epi_a_bound_though_it_says_exact() -> 
 @given(
     st.dictionaries(st.sampled_from(["user", "kernel.read", "irq.timer", "softirq.rcu", "irqs"]), st.integers(0, 99))
 )
-def test_time_by_kind_and_in_interrupts(found: dict[str, int]) -> None:
+def test_time_by_kind_and_in_interrupts_is_that_of_the_states(found: dict[str, int]) -> None:
     states = {state: Cell(time) for state, time in found.items()}
     by_kind = time_by_kind(states)
     assert set(by_kind) == set(Kind)

@@ -154,7 +154,7 @@ def test_a_branch_replaces_the_low_bits(before: int, target: int, size: int) -> 
     assert bool(found.says & Says.FULL) == (size == 5)
 
 
-def test_a_branch_to_arm_code() -> None:
+def test_a_branch_to_arm_code_changes_the_instruction_set() -> None:
     found = only(branch(0x8004, thumb=False))
     assert (found.value, found.isa) == (0x8004, Isa.ARM)
 
@@ -180,7 +180,7 @@ def test_a_timestamp_replaces_the_low_bits(before: int, time: int, size: int) ->
     assert found.value == before >> bits << bits | time & (1 << bits) - 1
 
 
-def test_the_small_packets() -> None:
+def test_small_packets_are_decoded_to_kind_and_value() -> None:
     data = b"\x04" + number(300) + b"\x6e\x07\x3c\x09\x0c\x66\x76\x7e"
     found = read(data, replace(SETTING, context_bytes=1))
     assert [(packet.kind, packet.value) for packet in found[:3]] == [

@@ -57,7 +57,9 @@ EVERY_LANGUAGE = [
 
 
 @pytest.mark.parametrize(("compiler", "language", "standard"), EVERY_LANGUAGE)
-def test_one_header_for_every_language(compile_marked: Compile, compiler: str, language: str, standard: str) -> None:
+def test_one_header_marks_regions_in_every_language(
+    compile_marked: Compile, compiler: str, language: str, standard: str
+) -> None:
     _, entries = run(compile_marked("every_language.c", flags=(standard,), compiler=compiler, language=language))
     assert entries == {
         "noneffective": 0,
@@ -187,7 +189,7 @@ def test_objects_that_begin_at_the_same_moment_agree_on_one_arena(compile_marked
         assert run(program, *libraries)[1] == {"same": 1}
 
 
-def test_a_static_program(compile_marked: Compile) -> None:
+def test_a_static_program_marks_regions(compile_marked: Compile) -> None:
     try:
         program = compile_marked("static_program.c", flags=("-static",))
     except subprocess.CalledProcessError:
@@ -195,7 +197,7 @@ def test_a_static_program(compile_marked: Compile) -> None:
     assert run(program)[0]["in"].open == 2
 
 
-def test_plain_functions_for_other_languages(compile_marked: Compile) -> None:
+def test_plain_functions_mark_regions_for_other_languages(compile_marked: Compile) -> None:
     run(compile_marked("header_implementation.c", "plain_functions.c"))
 
 

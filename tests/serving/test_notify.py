@@ -51,7 +51,7 @@ def test_the_service_manager_is_told_and_the_environment_is_clean(manager: socke
     assert received(manager) == ["WATCHDOG=1", "STOPPING=1"]
 
 
-def test_a_socket_in_the_file_system(tmp_path: Path) -> None:
+def test_a_socket_in_the_file_system_is_notified(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
         Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify")}).ready("x")

@@ -133,7 +133,7 @@ def test_what_xz_writes_is_what_it_writes_unmeasured(source: str, some_text: Pat
 
 
 @each_source
-def test_sqlite_with_a_transaction_an_insert(source: str, tmp_path: Path) -> None:
+def test_sqlite_with_a_transaction_an_insert_syncs_in_each(source: str, tmp_path: Path) -> None:
     needs("sqlite3")
     folder = next((p for p in (Path("/var/tmp"), tmp_path) if os.access(p, os.W_OK)), tmp_path)
     database = folder / f"headway-test-{os.getpid()}.db"

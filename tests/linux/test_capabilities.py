@@ -319,7 +319,7 @@ def test_a_pid_namespace_is_a_capability(tree: Tree, inode: str, available: bool
     ("name", "text"),
     [("/.dockerenv", ""), ("/proc/1/environ", "PATH=/bin\0container=podman\0"), ("/proc/1/cgroup", "0::/docker/1")],
 )
-def test_signs_of_a_container(tree: Tree, name: str, text: str) -> None:
+def test_signs_of_a_container_are_noticed(tree: Tree, name: str, text: str) -> None:
     assert tree.probe()["no container"].available
     tree.write(name, text)
     assert not tree.probe()["no container"].available
@@ -344,7 +344,7 @@ def test_ptrace_scope_is_a_capability(tree: Tree, scope: str, available: bool) -
     assert tree.probe()["ptrace scope"].available is available
 
 
-def test_msr_device_that_a_module_would_bring(tree: Tree) -> None:
+def test_a_missing_msr_device_has_the_module_as_its_remedy(tree: Tree) -> None:
     assert tree.probe()["model-specific registers"].remedy == "sudo modprobe msr"
     assert not tree.probe(FakeKernel(machine="aarch64"))["model-specific registers"].available
 

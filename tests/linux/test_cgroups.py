@@ -157,7 +157,7 @@ def test_what_is_told_is_in_the_path(path: str) -> None:
 
 
 @pytest.mark.parametrize("deleted", ["", " (deleted)"])
-def test_cgroup_v1_and_v2_and_both(deleted: str) -> None:
+def test_a_container_is_found_in_cgroup_v1_and_v2_and_both(deleted: str) -> None:
     pod = systemd_pod(UID, "burstable", f"cri-containerd-{ID}.scope")
     wanted = Origin(UID, ID, path=pod)
     v1 = "\n".join(f"{n}:{name}:{pod}{deleted}" for n, name in enumerate(("cpu,cpuacct", "memory", "name=systemd"), 2))

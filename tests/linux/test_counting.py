@@ -136,7 +136,7 @@ def test_intervals_add_up(program: Path) -> None:
     assert total(thread.states, "cpu-clock") <= elapsed.most()
 
 
-def test_a_process_from_outside(program: Path) -> None:
+def test_a_process_from_outside_is_counted(program: Path) -> None:
     elapsed = Elapsed()
     with subprocess.Popen([program, "spin", "60000"]) as target:
         try:

@@ -210,7 +210,7 @@ def test_everything_has_every_thread_and_every_processor() -> None:
     assert all(p.states.keys() - {"unknown"} for p in ledger.processors)
 
 
-def test_only_the_processors_chosen() -> None:
+def test_only_the_processors_chosen_are_measured() -> None:
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) < 2:
         pytest.skip("needs two processors")

@@ -158,7 +158,7 @@ def test_threads_beyond_the_room_are_counted_and_the_others_are_complete(compile
 
 
 @root
-def test_five_thousand_threads_alive_at_once(compile_c: Compile) -> None:
+def test_five_thousand_threads_alive_at_once_are_all_measured(compile_c: Compile) -> None:
     ledger, _ = measure(compile_c("threads_at_once"), "5000")
     assert len(ledger.threads) == 5001
 
@@ -278,7 +278,7 @@ def test_a_cgroup_with_what_is_in_it_below_it_and_comes_to_it() -> None:
 
 
 @root
-def test_a_cgroup_seen_from_a_cgroup_namespace() -> None:
+def test_a_cgroup_is_found_from_a_cgroup_namespace() -> None:
     code = (
         "import sys; from headway.session.measure import observe; from headway.linux.options import Selection\n"
         "ledger = observe(Selection(cgroup=sys.argv[1]), prefer='bpf', seconds=0.2).ledger\n"

@@ -167,7 +167,7 @@ def test_intervals_that_cut_rows_in_two_add_up(compile_c: Compile) -> None:
     assert n + found - 1 <= asked + count_of(only(again), "kernel.recvfrom") <= n + found, "each is counted once"
 
 
-def test_whole_intervals_of_nothing_but_polling(compile_c: Compile) -> None:
+def test_whole_intervals_of_nothing_but_polling_lose_no_check(compile_c: Compile) -> None:
     whole, parts = measure_intervals(0.005, compile_c("nothing_else"))
     assert len(parts) > 1
     assert count_of(only(whole), "poll.recvfrom.socket") + count_of(only(whole), "kernel.recvfrom") == 500_000

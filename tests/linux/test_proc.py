@@ -385,7 +385,7 @@ def test_a_reused_id_is_another_thread(tree: Tree) -> None:
     assert spent(new)["user"] == 3000
 
 
-def test_waits_of_kernel_threads_and_stopped_threads(tree: Tree) -> None:
+def test_kernel_threads_and_stopped_threads_have_waits_of_their_own(tree: Tree) -> None:
     tree.thread(PID, PID, stat_line(PID, b"kworker/0:1", state="I", flags=0x00200000), "0 0 0\n")
     tree.thread(PID, PID + 1, stat_line(PID + 1, b"x", state="T"), "0 0 0\n")
     tree.thread(PID, PID + 2, stat_line(PID + 2, b"x", state="D"), "0 0 0\n")
@@ -399,7 +399,7 @@ def test_waits_of_kernel_threads_and_stopped_threads(tree: Tree) -> None:
     ]
 
 
-def test_threads_by_cgroup(tree: Tree, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_threads_are_selected_by_cgroup(tree: Tree, tmp_path_factory: pytest.TempPathFactory) -> None:
     group = tmp_path_factory.mktemp("group")
     (group / "below").mkdir()
     (group / "cgroup.procs").write_text(f"{PID}\n")
@@ -438,7 +438,7 @@ def test_what_cannot_be_measured_is_refused_in_one_sentence(
     assert set(os.listdir("/proc/self/fd")) <= open_before | {str(max(map(int, open_before)) + 1)}
 
 
-def test_no_proc_at_all(tmp_path: Path) -> None:
+def test_without_proc_the_source_refuses_to_begin(tmp_path: Path) -> None:
     with pytest.raises(HeadwayError, match="cannot be read"):
         ProcSource(Selection(everything=True), proc=str(tmp_path / "nowhere")).begin()
 
@@ -615,7 +615,7 @@ def test_a_thread_id_is_not_a_process(program: Program) -> None:
         pass
 
 
-def test_threads_by_name(program: Program) -> None:
+def test_threads_are_selected_by_name(program: Program) -> None:
     name = f"hw{os.getpid()}x"
     rename = f"open('/proc/thread-self/comm', 'w').write('{name}')"
     program.do(f"go = threading.Event(); on_thread(lambda: ({rename}, go.wait()))")
@@ -653,7 +653,7 @@ def test_everything_has_this_process_and_counts_the_cost_of_looking() -> None:
         ("os.kill(os.getpid(), 19)", "stopped"),
     ],
 )
-def test_reasons_for_waiting(doing: str, state: str) -> None:
+def test_what_a_thread_waits_for_is_its_state(doing: str, state: str) -> None:
     process = subprocess.Popen([sys.executable, "-c", f"import os, time\n{doing}"], start_new_session=True)
     try:
         try:

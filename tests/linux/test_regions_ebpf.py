@@ -164,7 +164,7 @@ def test_regions_of_a_program_that_was_there_before_are_found(compile_c: Compile
         assert abs(count_of(thread, "noneffective.a") - count_of(thread, "poll.b")) <= 1, "b follows each a"
 
 
-def test_regions_in_a_pid_namespace_of_its_own(compile_c: Compile) -> None:
+def test_regions_in_a_pid_namespace_of_its_own_are_counted(compile_c: Compile) -> None:
     unshare = ["unshare", "--pid", "--fork", "--mount-proc"]
     if subprocess.run([*unshare, "true"], capture_output=True).returncode:
         pytest.skip("needs unshare and permission to make a pid namespace")
@@ -172,7 +172,7 @@ def test_regions_in_a_pid_namespace_of_its_own(compile_c: Compile) -> None:
     assert count_of(only(ledger, "toggle"), "poll.b") == int(n)
 
 
-def test_regions_of_python() -> None:
+def test_regions_of_python_have_the_time_spent_in_them() -> None:
     ledger, _ = measure(*script("marked_python"))
     thread = min(ledger.threads, key=lambda t: t.birth)
     assert_at_least(thread, "noneffective.parse", 150_000_000)

@@ -65,7 +65,7 @@ def test_a_report_fits_eighty_columns_and_says_what_is_sampled(recorded: Path) -
     assert "~70 %" in done.stdout
 
 
-def test_a_report_as_json(recorded: Path, tmp_path: Path) -> None:
+def test_a_report_as_json_fits_its_schema(recorded: Path, tmp_path: Path) -> None:
     done = run("report", recorded, "--json", "--state", "wait", "-o", tmp_path / "report.json")
     assert (done.returncode, done.stdout) == (0, "")
     document = json.loads((tmp_path / "report.json").read_text())

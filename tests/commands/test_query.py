@@ -51,7 +51,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(recorded(), tmp_path_factory.mktemp("runs") / "run.hw")
 
 
-def test_sql_in_three_forms(run: Path) -> None:
+def test_sql_answers_are_the_same_in_three_forms(run: Path) -> None:
     query = "SELECT name, state, sum(time) AS time FROM states GROUP BY ALL ORDER BY ALL"
     found = json.loads(headway("query", run, query, "--format", "json").stdout)
     assert {row["name"] for row in found} <= {*HOSTILE}
@@ -83,7 +83,7 @@ def test_values_of_every_sort_are_written(run: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["lost-progress", "wait-chains", "waits", "states", "processors"])
-def test_ready_made_questions(run: Path, name: str) -> None:
+def test_ready_made_questions_have_answers_and_are_listed(run: Path, name: str) -> None:
     done = headway("query", run, "--question", name, "--format", "json")
     assert done.returncode == 0
     assert json.loads(done.stdout)
@@ -141,7 +141,7 @@ def test_at_tells_what_every_thread_did(run: Path) -> None:
     assert table.stderr.startswith(f"0.005 s, {len(alive)} threads: ")
 
 
-def test_diff_in_three_forms(run: Path) -> None:
+def test_diff_is_printed_in_three_forms(run: Path) -> None:
     found = json.loads(headway("diff", run, run, "--format", "json").stdout)
     jsonschema.validate(found, schema_of("diff"))
     assert found["schema"] == "headway.diff/1"

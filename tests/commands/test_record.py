@@ -205,7 +205,7 @@ def test_without_privileges_it_says_so(tmp_path: Path, monkeypatch: pytest.Monke
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_report_of_a_recording(tmp_path: Path) -> None:
+def test_a_report_of_a_recording_is_its_ledger(tmp_path: Path) -> None:
     source, writer = start(tmp_path / "a.hw")
     observation, _ = record(lambda _: source, writer, Selection(), ("true",))
     documents = []
@@ -275,7 +275,7 @@ def test_a_real_program_is_recorded(tmp_path: Path, compile_c: Compile) -> None:
 
 
 @pytest.mark.root
-def test_the_whole_machine_within_a_limit(tmp_path: Path, compile_c: Compile) -> None:
+def test_recording_the_whole_machine_ends_at_the_limit(tmp_path: Path, compile_c: Compile) -> None:
     program = compile_c("two_threads")
     path = tmp_path / "run.hw"
     arguments = [*HEADWAY, "record", "-a", "--max-size", "1M", "-o", str(path), "--", str(program)]

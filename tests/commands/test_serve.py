@@ -666,7 +666,7 @@ def test_after_many_short_threads_only_some_series_are_left_and_no_time_is_lost(
 
 @pytest.mark.skipif(not shutil.which("prometheus"), reason="needs Prometheus (Debian: apt install prometheus)")
 @pytest.mark.parametrize("guarded", [False, True])
-def test_prometheus_scrapes_it(tmp_path: Path, guarded: bool) -> None:
+def test_prometheus_scrapes_the_metrics(tmp_path: Path, guarded: bool) -> None:
     password = token(tmp_path)
     options = ["--token-file", str(password)] if guarded else []
     with program() as pid, serving("-p", str(pid), "-I", "100", *options) as server, socket.socket() as free:

@@ -219,7 +219,7 @@ def test_a_file_that_cannot_be_opened_costs_nothing(tmp_path: Path) -> None:
 
 
 @each_source
-def test_standard_error_closed_full_or_without_a_reader(source: str) -> None:
+def test_standard_error_closed_full_or_without_a_reader_harms_nothing(source: str) -> None:
     stat = " ".join(f"'{word}'" for word in STAT) + f" --source {source} -q"
     inner = '-- sh -c "echo out; exit 3"'
 
@@ -452,7 +452,7 @@ def test_a_daemon_that_the_command_leaves_behind_goes_on(source: str, tmp_path: 
 
 
 @each_source
-def test_a_duration_shorter_than_the_command_and_an_interval_longer(source: str, tmp_path: Path) -> None:
+def test_a_duration_may_be_shorter_than_the_command_and_an_interval_longer(source: str, tmp_path: Path) -> None:
     report = tmp_path / "report"
     script = "sleep 3; exit 6"
     done = run("--source", source, "--json", "-o", report, "-d", "0.2", "--", "sh", "-c", script)
@@ -562,7 +562,7 @@ def test_in_a_pid_namespace_ids_are_those_of_the_namespace(source: str, nested: 
 
 
 @each_source
-def test_two_at_the_same_time_and_one_measuring_the_other(source: str, tmp_path: Path) -> None:
+def test_two_may_run_at_the_same_time_and_one_measure_the_other(source: str, tmp_path: Path) -> None:
     stat = [*STAT, "--source", source, "--json", "-o"]
     pair = [
         subprocess.Popen([*stat, str(tmp_path / f"report{i}"), "--", "sh", "-c", f"sleep 0.5; exit {i}"])

@@ -165,7 +165,7 @@ def saved(path: Path, ledgers: int = 1, name: str = "work") -> Path:
 
 
 @each_source
-def test_a_process_on_a_terminal(source: str) -> None:
+def test_a_process_is_shown_on_a_terminal(source: str) -> None:
     with sleeper() as process, terminal("-p", str(process.pid), "--source", source, "-I", "200") as screen:
         screen.until(_LOOK, "headway top", "sleep", "1 thread", "quit")
         since = screen.press("\r")
@@ -295,7 +295,7 @@ def test_a_file_that_is_neither_measured_nor_a_program_is_said(tmp_path: Path) -
     assert "no recording" in done.stderr
 
 
-def test_a_recording_and_a_document_on_a_terminal(tmp_path: Path) -> None:
+def test_a_recording_and_a_document_are_shown_on_a_terminal(tmp_path: Path) -> None:
     write(tmp_path / "run.hw", Run(Random(2), longest=10**6, names=HOSTILE_NAMES[:6]), 6)
     with terminal(str(tmp_path / "run.hw")) as screen:
         shown = screen.until("1 of ", "quit")

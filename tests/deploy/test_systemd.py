@@ -27,7 +27,7 @@ needs_systemd = pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="
 
 
 @needs_systemd
-def test_systemd_accepts_it(tmp_path: Path) -> None:
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     """``verify`` wants the program to be there, so a copy of the unit starts one that is."""
     copy = tmp_path / UNIT.name
     copy.write_text(UNIT.read_text().replace("/opt/headway/bin/headway", "/bin/true"))

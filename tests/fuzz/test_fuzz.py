@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
+from tests.few import FEW
 from tests.fuzz.registry import NAMES, target_of
 from tests.fuzz.runner import run
 from tests.fuzz.target import DECODED, REFUSED, outcome
 from tests.fuzz.targets.faulty import FAULTS
 
 SAVED = sorted((Path(__file__).parent / "regressions").glob("*/*"))
-FEW = os.environ.get("HYPOTHESIS_PROFILE") == "check"
 
 
 @pytest.mark.parametrize("name", NAMES)

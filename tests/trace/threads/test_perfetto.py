@@ -47,14 +47,20 @@ def edges(trace: Traced) -> list[Edge]:
     return found
 
 
-def test_slices_nest_and_never_go_back(trace: Traced) -> None:
-    assert check_nesting(edges(trace)) == 2
+@pytest.fixture(scope="module")
+def walked(trace: Traced) -> list[Edge]:
+    """All edges of the trace, for tests that only read them."""
+    return edges(trace)
 
 
-def test_every_known_cycle_is_in_one_outer_slice(trace: Traced) -> None:
+def test_slices_nest_and_never_go_back(walked: list[Edge]) -> None:
+    assert check_nesting(walked) == 2
+
+
+def test_every_known_cycle_is_in_one_outer_slice(trace: Traced, walked: list[Edge]) -> None:
     covered: dict[int, int] = defaultdict(int)
     open_: dict[int, list[int]] = defaultdict(list)
-    for edge in edges(trace):
+    for edge in walked:
         if edge.name is not None:
             open_[edge.track].append(edge.time)
         else:
@@ -65,12 +71,12 @@ def test_every_known_cycle_is_in_one_outer_slice(trace: Traced) -> None:
         assert end - trace.shape.threads <= covered[track_of(0, thread)] <= end
 
 
-def test_a_slice_is_where_its_name_says(trace: Traced) -> None:
+def test_a_slice_is_where_its_name_says(trace: Traced, walked: list[Edge]) -> None:
     """In the middle of each function's first slice, the index of the trace says the same."""
     assert trace.program is not None
     begun: dict[int, Edge] = {}
     seen: set[str] = set()
-    for edge in edges(trace):
+    for edge in walked:
         if edge.category == "function":
             begun[edge.track] = edge
         elif edge.name is None and edge.track in begun:

@@ -8,6 +8,8 @@ import re
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ import pytest
 from headway.errors import HeadwayError
 from headway.model import Quality
 from headway.testing.meter import Meter
+from headway.testing.progress import PhaseProgress
 from headway.testing.record import Record, carried
 
 pytestmark = pytest.mark.end_to_end
@@ -191,6 +194,80 @@ def test_blocks_have_their_own_figures_and_are_within_the_test(pytester: pytest.
     assert set(record.blocks) == {"inner", "outer"}
     (inner,), (outer,) = record.blocks["inner"], record.blocks["outer"]
     assert 20_000_000 <= inner.wall <= outer.wall <= record.phases["call"][0].wall
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("requests", ["ends", "blocks"])
+def test_one_thread_has_at_most_as_much_progress_as_time(source: str, requests: str) -> None:
+    """The thread may run for long while it asks: a signal's handler, the collector of garbage, an interrupt."""
+
+    class Slow:
+        def __init__(self, poll: Any) -> None:
+            self._poll = poll
+
+        def poll(self, timeout: int) -> Any:
+            spin(2_000_000)
+            found = self._poll.poll(timeout)
+            spin(5_000_000)
+            return found
+
+    meter = Meter(source)
+    try:
+        meter.begin()
+        if requests == "ends":
+            meter._poll = Slow(meter._poll)  # type: ignore[assignment]
+        span = meter.open(test=True)
+        for _ in range(50 if requests == "blocks" else 0):
+            block = meter.open()
+            meter.close(block)
+            assert within_time(block.progress)
+        meter.close(span)
+        assert within_time(span.progress)
+        if requests == "ends":
+            assert span.progress.rpi
+            assert meter.floor is not None
+            assert within_time(meter.floor)
+    finally:
+        meter.end()
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_what_another_thread_waits_for_its_readings_is_time_of_this_one(source: str) -> None:
+    meter = Meter(source)
+    try:
+        meter.begin()
+        span = meter.open(test=True)
+        before = meter.cost
+
+        def ask() -> None:
+            for _ in range(20):
+                meter.close(meter.open())
+
+        thread = threading.Thread(target=ask)
+        began = time.monotonic_ns()
+        thread.start()
+        spin(1_000_000)
+        thread.join()
+        ended = time.monotonic_ns()
+        meter.close(span)
+        assert meter.cost > before
+        assert span.wall >= ended - began
+    finally:
+        meter.end()
+
+
+def spin(ns: int) -> None:
+    until = time.thread_time_ns() + ns
+    while time.thread_time_ns() < until:
+        pass
+
+
+def within_time(found: PhaseProgress) -> bool:
+    """Whether the processor time of one thread is no more than the time that passed."""
+    if found.unit != "ns":
+        return True
+    assert found.rpi is not None
+    return found.rpi <= found.wall
 
 
 def test_blocks_cost_nothing_and_say_so_where_nothing_is_measured(pytester: pytest.Pytester) -> None:

@@ -3,6 +3,11 @@
 Spans may be nested. At each beginning and end the observer (`headway.testing.observer`) is asked for what happened
 since the last request. That interval, a lap, belongs to every open span. A lap leaves only one write to a pipe and one
 read in the figures; the observer's answers are parsed when the span is over.
+
+The moment at which the observer reads lies within a request, and the thread that asks runs before it and after it. So a
+span's time from beginning to end has the whole requests at its ends and within it, less the time for which the thread
+was off the processor in them. A thread's progress is never more than that time, however long the thread runs in a
+request: interrupts, a signal's handler or a garbage collection may come there.
 """
 
 from __future__ import annotations
@@ -15,7 +20,8 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from headway.errors import HeadwayError
@@ -35,12 +41,13 @@ _LAP = b"lap\n"
 class Span:
     """A span that is being measured, or has been."""
 
+    thread: int
+    """The thread that began it."""
+    since: int
+    """When it began, by that thread's clock (`Meter`)."""
     answers: list[bytes] = field(default_factory=list)
-    since: int = 0
-    paused: int = 0
-    """Time that laps took meanwhile, in ns."""
     wall: int = 0
-    """Time from beginning to end without `paused`, in ns. It is set when the span is over."""
+    """Time from beginning to end by that clock, in ns. It is set when the span is over."""
 
     @property
     def laps(self) -> list[Lap]:
@@ -54,7 +61,10 @@ class Span:
 
 
 class Meter:
-    """Measures this process from `begin` on. ``prefer``: use only this source, ``bpf`` or ``proc``; None: the best."""
+    """Measures this process from `begin` on. ``prefer``: use only this source, ``bpf`` or ``proc``; None: the best.
+
+    Each thread has a clock that stands still while the thread is off the processor in a request.
+    """
 
     def __init__(self, prefer: str | None = None) -> None:
         self.source = ""
@@ -66,9 +76,11 @@ class Meter:
         self.floor: PhaseProgress | None = None
         """The figures of an empty span."""
         self.cost = 0
-        """Time that laps took so far, in ns."""
+        """Time for which threads were off the processor in requests so far, in ns."""
         self._owner = os.getpid()
         self._open: list[Span] = []
+        self._stood: dict[int, int] = {}
+        """The time for which the clocks of threads stood still, in ns."""
         self._due = 0
         self._text = b""
         self._lock = threading.RLock()
@@ -114,44 +126,58 @@ class Meter:
 
         Raises HeadwayError if the observer has ended.
         """
-        with self._lock:
-            span, request = Span(), b"test %d\n" % threading.get_native_id() if test else _LAP
+        thread = threading.get_ident()
+        with self._request(thread) as since:
+            span = Span(thread, since)
             if test:  # spans left open do not belong to any test
                 self._open.clear()
-            began = time.monotonic_ns()
-            self._lap(request)
+            self._lap(b"test %d\n" % threading.get_native_id() if test else _LAP)
             if self._open:
-                self._share(began)
+                self._share()
             else:  # do as little as possible here, because it is measured as part of the span
                 self._text = b""
             self._open.append(span)
-            span.since = now = time.monotonic_ns()
-            self.cost += now - began
             return span
 
     def close(self, span: Span) -> None:
         """End the span. Raises HeadwayError if the observer has ended."""
-        until = time.monotonic_ns()
-        with self._lock:
+        with self._request(threading.get_ident()):
             self._lap(_LAP)
-            span.wall = until - span.since - span.paused
-            self._share(until)
+            self._share()
             self._open.remove(span)
-            self.cost += time.monotonic_ns() - until
+        span.wall = self._clock(span.thread) - span.since
+
+    @contextmanager
+    def _request(self, thread: int) -> Iterator[int]:
+        """Keep other threads from asking. Yield the time of this thread's clock when the request began.
+
+        The processor time is read around the time that passed, so a clock never stands still while its thread runs.
+        """
+        ran, began = time.thread_time_ns(), time.monotonic_ns()
+        stood = self._stood.get(thread, 0)
+        with self._lock:
+            cost = self.cost
+            try:
+                yield began - stood
+            finally:  # a signal's handler may have asked meanwhile: what that added is within this
+                off = max(time.monotonic_ns() - began - (time.thread_time_ns() - ran), 0)
+                self._stood[thread] = stood + off
+                self.cost = cost + off
+
+    def _clock(self, thread: int) -> int:
+        return time.monotonic_ns() - self._stood.get(thread, 0)
 
     def _empty(self) -> PhaseProgress:
         span = self.open()
         self.close(span)
         return span.progress
 
-    def _share(self, since: int) -> None:
-        """Add the observer's answer to every open span. ``since`` is when the lap began, which is over now."""
+    def _share(self) -> None:
+        """Add the observer's answer to every open span."""
         answers = self._text.splitlines()
         self._text = b""
-        took = time.monotonic_ns() - since
         for span in self._open:
             span.answers += answers
-            span.paused += took
 
     def _lap(self, request: bytes) -> None:
         """Send a request and wait for all answers due. A signal handler may have interrupted an earlier wait."""

@@ -141,9 +141,9 @@ class PhaseProgress:
     unit: str
     """``ns`` or ``cycles``."""
     wall: int
-    """Time from beginning to end, without the time that measuring took, in ns."""
+    """Time from beginning to end, less the time for which the thread waited for readings, in ns."""
     rpi: int | None
-    """All processor time (or cycles)."""
+    """All processor time (or cycles). Of one thread it is at most `wall`."""
     epi: int | None
     """Effective progress: the part of `rpi` spent in the program's own code."""
     mpi: int | None

@@ -34,7 +34,6 @@ PATIENCE = 120_000
 """Milliseconds to wait for an answer, even on a very busy machine."""
 EMPTY = 9
 """The number of empty spans measured at the beginning. They show what measuring leaves in the figures of a test."""
-_LAP = b"lap\n"
 
 
 @dataclass(slots=True, eq=False)
@@ -105,7 +104,7 @@ class Meter:
 
     def begin(self) -> None:
         """Start measuring, and wait until it has begun. Raises HeadwayError if that fails."""
-        self._lap(b"begin\n")
+        self._ask(b"begin\n")
         found = json.loads(self._text)
         if "error" in found:
             raise HeadwayError(found["error"])
@@ -131,7 +130,7 @@ class Meter:
             span = Span(thread, since)
             if test:  # spans left open do not belong to any test
                 self._open.clear()
-            self._lap(b"test %d\n" % threading.get_native_id() if test else _LAP)
+            self._lap(b"test" if test else b"lap")
             if self._open:
                 self._share()
             else:  # do as little as possible here, because it is measured as part of the span
@@ -142,7 +141,7 @@ class Meter:
     def close(self, span: Span) -> None:
         """End the span. Raises HeadwayError if the observer has ended."""
         with self._request(threading.get_ident()):
-            self._lap(_LAP)
+            self._lap(b"lap")
             self._share()
             self._open.remove(span)
         span.wall = self._clock(span.thread) - span.since
@@ -179,7 +178,11 @@ class Meter:
         for span in self._open:
             span.answers += answers
 
-    def _lap(self, request: bytes) -> None:
+    def _lap(self, word: bytes) -> None:
+        """Have a lap read in which this thread waits."""
+        self._ask(b"%b %d\n" % (word, threading.get_native_id()))
+
+    def _ask(self, request: bytes) -> None:
         """Send a request and wait for all answers due. A signal handler may have interrupted an earlier wait."""
         self._due += 1
         try:

@@ -1,13 +1,14 @@
 """The process that measures a test process: ``python -m headway.testing.observer PID [bpf|proc]``.
 
 It is a separate process, so that reading and adding up figures is not counted as the test's progress. The thread that
-runs a test writes a word and waits; only one write and one read remain in its figures. While the thread waits it is off
-the processor, so even /proc gives its run time exactly (`headway.testing.runner`).
+runs a test writes a word and waits; only one write and one read remain in its figures. The observer reads when the
+thread is off the processor (`headway.testing.asleep`), so even /proc gives its run time exactly
+(`headway.testing.runner`).
 
-The process reads lines from standard input and answers each with a line of JSON. ``begin`` starts measuring. ``lap``
-returns what happened since the last answer (`headway.testing.progress.Lap`). ``test TID`` does the same, and from then
-on the test's threads are TID and those created later. The process ends when its input ends or when the measured process
-does.
+The process reads lines from standard input and answers each with a line of JSON. ``begin`` starts measuring. ``lap
+TID`` returns what happened since the last answer (`headway.testing.progress.Lap`); thread TID waits for it. ``test
+TID`` does the same, and from then on the test's threads are TID and those created later. The process ends when its
+input ends or when the measured process does.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from headway.linux.sources.source import LinuxSource
 from headway.model import Ledger, Quality, Thread
 from headway.session.loop import turns
 
+from .asleep import wait_until_asleep
 from .progress import Lap, lap_of
 from .runner import run_time, with_run_time
 
@@ -48,30 +50,34 @@ class PhaseObserver:
         self._pid = pid
         self._runner = pid
         self._ran: int | None = None
+        self._settled = False
+        """Whether the runner waited at the last reading, so that its run time was complete."""
         ledger = source.interval()
         self._older = {thread.key for thread in ledger.threads}
         self.reasons = dict(ledger.reasons)
         """Why a figure is not exact, one clause each."""
 
-    def lap(self) -> Lap:
-        """Return what the test's threads did since the last reading."""
-        return lap_of(self._read(), self._belongs)
+    def lap(self, tid: int) -> Lap:
+        """Return what the test's threads did since the last reading. Thread ``tid`` is about to wait for it."""
+        return lap_of(self._read(wait_until_asleep(self._pid, tid) and tid == self._runner), self._belongs)
 
     def test(self, tid: int) -> Lap:
         """Return the same as `lap`, and begin a test, which thread ``tid`` runs. All other live threads are older."""
-        ledger = self._read()
+        sleeps = wait_until_asleep(self._pid, tid)
+        ledger = self._read(sleeps and tid == self._runner)
         lap = lap_of(ledger, self._belongs)
         self._runner = tid
-        self._ran = self._run_time()
+        self._ran, self._settled = self._run_time(), sleeps
         self._older = {thread.key for thread in ledger.threads if thread.end is None}
         return lap
 
-    def _read(self) -> Ledger:
-        """Return what happened since the last reading.
+    def _read(self, settled: bool) -> Ledger:
+        """Return what happened since the last reading. ``settled``: the runner waits.
 
-        The run time of the test's thread, which waits, is exact to the ns.
+        Its run time is exact to the ns if it waits at both readings.
         """
         ledger = self._source.interval()
+        exact, self._settled = settled and self._settled, settled
         before, self._ran = self._ran, self._run_time()
         if before is None or self._ran is None:
             return ledger
@@ -80,7 +86,7 @@ class PhaseObserver:
         alone = not any(self._belongs(t) and not self._is_runner(t) for t in threads)
         unseen = any(ledger.losses.values())
         precision = ledger.precision
-        if alone and not unseen:
+        if exact and alone and not unseen:
             precision = replace(precision, total=Quality.EXACT)
         return replace(ledger, threads=threads, precision=precision)
 
@@ -114,7 +120,7 @@ def main() -> None:
             observer = PhaseObserver(source, pid)
             _answer({"source": source.name, "why_not_exact": why, "reasons": observer.reasons})
             for word, *tid in _requests(pidfd, source):
-                lap = observer.test(int(tid[0])) if word == "test" else observer.lap()
+                lap = observer.test(int(tid[0])) if word == "test" else observer.lap(int(tid[0]))
                 _answer(lap.to_document())
 
 

@@ -704,6 +704,34 @@ def test_a_command_and_its_children_are_accounted_for(reaped_first: bool) -> Non
     assert in_the_books >= used - 20_000_000 - 1_000_000 if not reaped_first else in_the_books >= used - 1_000_000
 
 
+def test_the_time_of_other_children_is_not_the_commands() -> None:
+    def burning(ns: int) -> int:
+        pid = os.fork()
+        if pid == 0:
+            while time.thread_time_ns() < ns:
+                pass
+            os._exit(0)
+        return pid
+
+    gate, release = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(release)
+        os.read(gate, 1)
+        os._exit(0)
+    until_asleep(pid)
+    with measuring(command=pid) as source:
+        os.waitpid(burning(60_000_000), 0)
+        source.read()
+        os.close(release)
+        os.close(gate)
+        _, status, usage = os.wait4(pid, 0)
+        ledger = lawful(source.end())
+    assert status == 0
+    used = round((usage.ru_utime + usage.ru_stime) * 1e9)
+    assert run_of(ledger) + ledger.losses["unseen_ns"] <= used + TICK + 1_000_000
+
+
 def test_threads_starting_and_ending_all_the_time_break_nothing(program: Program) -> None:
     with measuring(pids=(program.pid,)) as source:
         program.tell("for _ in range(300): on_thread(burn, 100_000); os.fork() or os._exit(0); os.wait()")

@@ -126,6 +126,7 @@ class ProcMeasurement:
 
     def _scan(self) -> int:
         before = time.thread_time_ns()
+        waited_for = _time_of_children() if self._selection.command is not None else 0
         created = self._discovery.created()
         now = self._clock()
         self._scanner.scan(now, created=created)
@@ -133,6 +134,8 @@ class ProcMeasurement:
         self._marked.look(self._scanner, now)
         self._counters.follow(self._keys())
         self._take_ended()
+        if self._selection.command in self._scanner.processes:
+            self._waited_for = waited_for  # nobody had waited for the command then: it was others' time
         self._pace.scanned(now, time.thread_time_ns() - before)
         return now
 

@@ -16,7 +16,6 @@ from headway.linux.sources.ebpf import programs
 from headway.model import Behind, Cause, Thread
 
 from .measuring import measure, measure_intervals, only, python
-from .recorded import Recorded, Row, record
 
 pytestmark = [pytest.mark.root, pytest.mark.kernel]
 
@@ -129,46 +128,6 @@ def test_a_sleep_is_ended_by_the_timers_interrupt(compile_c: Compile) -> None:
     slept = thread.states["wait.sleep"]
     assert 0 < sum(cause.time for cause in wakers.values()) <= slept.time
     assert 0 < sum(cause.count for cause in wakers.values()) <= (slept.count or 0)
-
-
-def periods(recorded: Recorded, thread: int) -> list[tuple[int, int]]:
-    """From when to when the thread had a processor."""
-    found: list[tuple[int, int]] = []
-    for row in sorted((r for r in recorded.rows() if r.thread == thread and r.cpu >= 0 and r.duration), key=by_time):
-        if found and found[-1][1] == row.time:
-            found[-1] = found[-1][0], row.end
-        else:
-            found.append((row.time, row.end))
-    return found
-
-
-def by_time(row: Row) -> int:
-    return row.time
-
-
-def test_of_two_busy_threads_on_one_processor_each_names_the_other_for_the_time_that_it_ran(
-    compile_c: Compile,
-) -> None:
-    recorded = record(compile_c("why_busy"), options=WHY)
-    numbers = {seen.name: number for number, seen in recorded.threads.items()}
-    for name, another in (("first", "second"), ("second", "first")):
-        one, other = only(recorded.ledger, name), only(recorded.ledger, another)
-        holders = {cause.tid: cause for cause in one.causes if cause.behind is Behind.HOLDER}
-        assert one.tid not in holders
-        assert sum(cause.time for cause in holders.values()) <= one.states["ready"].time
-        last = 0  # of many that had it before, the first are forgotten; the last never
-        for row in (r for r in recorded.rows() if r.thread == numbers[name] and r.state == "ready" and r.duration):
-            for start, end in periods(recorded, numbers[another]):
-                last += row.end - max(start, row.time) if end == row.end else 0
-        told = holders[other.tid].time if other.tid in holders else 0
-        assert last <= told, "it had the processor until this one got it"
-
-
-def test_of_a_thread_that_stays_on_one_processor_it_is_known_who_had_it_be_it_nobody(compile_c: Compile) -> None:
-    (thread,) = measure(compile_c("why_naps"), options=WHY)[0].threads
-    holders = [cause for cause in thread.causes if cause.behind is Behind.HOLDER]
-    assert sum(cause.time for cause in holders) <= thread.states["ready"].time
-    assert sum(cause.count for cause in holders) >= (thread.states["ready"].count or 0) > 0, "at least the last, always"
 
 
 @pytest.mark.skipif(sysconfig.get_config_var("Py_GIL_DISABLED") == 1, reason="this Python has no GIL")

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.ledgers import causes, states
 
-from headway.model import Behind, Cause, Cell, add_causes, list_causes, subtract_causes, within
+from headway.model import Behind, Cause, Cell, add_causes, list_causes, subtract_causes, with_all_holders, within
+from headway.model.cause import NOT_KNOWN
 
 with_states = states().flatmap(lambda found: st.tuples(st.just(found), causes(found)))
 some = with_states.map(lambda pair: pair[1])
@@ -67,3 +68,17 @@ def test_causes_are_listed_most_time_first() -> None:
     keys = [("wait.pipe", Behind.OBJECT, name, None) for name in "abc"]
     listed = list_causes({keys[0]: (1, 1), keys[1]: (9, 1), keys[2]: (0, 0)})
     assert [cause.name for cause in listed] == ["b", "a"]
+
+
+@given(with_states)
+def test_the_holders_have_all_of_the_time_ready_once_what_is_not_known_is_one(
+    found: tuple[Mapping[str, Cell], tuple[Cause, ...]],
+) -> None:
+    had, behind = found
+    told = with_all_holders(had, behind)
+    ready = had["ready"].time if "ready" in had else 0
+    held = sum(cause.time for cause in told if cause.state == "ready" and cause.behind is Behind.HOLDER)
+    assert held == ready
+    assert {cause for cause in told if cause.name != NOT_KNOWN} == {c for c in behind if c.name != NOT_KNOWN}
+    assert list(told) == sorted(told, key=lambda cause: -cause.time)
+    assert with_all_holders(had, told) == told

@@ -88,6 +88,36 @@ def test_being_ready_is_told_by_who_held_the_processor_and_whose_thread_that_is(
     ]
 
 
+def test_what_had_the_processor_is_told_by_what_it_was() -> None:
+    """A thread that has the name of something else is told from it by its id, or by the words after its name."""
+    behind = (
+        cause("ready", HOLDER, "irq.timer", 30, 3),
+        cause("ready", HOLDER, "softirq.net_rx", 10, 1),
+        cause("ready", HOLDER, "agent (hidden from tracing)", 20, 1, 68),
+        cause("ready", HOLDER, "idle", 9, 1),
+        cause("ready", HOLDER, "still ready at the end", 8, 1),
+        cause("ready", HOLDER, "forgotten", 7, 1),
+        cause("ready", HOLDER, "not known", 6, 0),
+        cause("ready", HOLDER, "idle", 5, 1, 4711),
+        cause("ready", HOLDER, "irq.timer (not visible here)", 5, 1),
+    )
+    ledger = replace(LEDGER, threads=(thread(71, "a", {"ready": (100, 9)}, *behind),))
+    assert [line.partition("  ")[0] for line in (row.strip() for row in lines(ledger, "ready", width=120)[2:])] == [
+        "held by interrupts",
+        "irq.timer",
+        "softirq.net_rx",
+        "held by threads hidden from tracing",
+        "agent (hidden from tracing) 68",
+        "held by threads that are not measured",
+        "idle 4711",
+        "irq.timer (not visible here)",
+        "nobody: the processor was idle",
+        "not known: many had the processor later",
+        "not known",
+        "not known: still ready at the end",
+    ]
+
+
 def test_the_kernel_is_told_by_call_and_interrupt_and_that_by_its_line() -> None:
     assert words(lines(LEDGER, "kernel")[2:]) == [
         ["kernel.read", "50.0", "ms", "89", "%", "100", "500", "µs"],

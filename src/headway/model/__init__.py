@@ -1,6 +1,6 @@
 """The vocabulary and the laws: states, cells, ledger, indices, quality. This room imports nothing else of headway."""
 
-from .cause import Behind, Cause, CauseKey, add_causes, list_causes, subtract_causes, within
+from .cause import Behind, Cause, CauseKey, add_causes, list_causes, subtract_causes, with_all_holders, within
 from .cell import Cell
 from .counted import Counted
 from .hotspots import Hotspot, StackShare, StateSummary, function_of, innermost_first, summaries, unsampled
@@ -12,6 +12,7 @@ from .indices import (
     amounts_of,
     indices_of,
     interrupt_time,
+    is_interrupt,
     listed,
     processor_time,
     time_by_kind,
@@ -69,6 +70,7 @@ __all__ = [
     "innermost_first",
     "interrupt_time",
     "is_exact",
+    "is_interrupt",
     "joined",
     "kind_of",
     "list_causes",
@@ -85,5 +87,6 @@ __all__ = [
     "unit_of",
     "unsampled",
     "violations",
+    "with_all_holders",
     "within",
 ]

@@ -11,7 +11,35 @@ from enum import Enum
 
 from .cell import Cell
 
-__all__ = ["Behind", "Cause", "CauseKey", "add_causes", "list_causes", "subtract_causes", "within"]
+__all__ = [
+    "FORGOTTEN",
+    "HIDDEN",
+    "IDLE",
+    "NOT_KNOWN",
+    "NOT_VISIBLE",
+    "STILL_READY",
+    "Behind",
+    "Cause",
+    "CauseKey",
+    "add_causes",
+    "list_causes",
+    "subtract_causes",
+    "with_all_holders",
+    "within",
+]
+
+IDLE = "idle"
+"""The holder of a processor that ran no thread."""
+HIDDEN = " (hidden from tracing)"
+"""Ends the name of a holder of whose own events the kernel shows none. The kernel's names of threads are shorter."""
+NOT_VISIBLE = " (not visible here)"
+"""Ends the name of a thread that has no id in this pid namespace."""
+STILL_READY = "still ready at the end"
+"""In place of the holders where a thread was ready when the window ended: it is not known which processor it gets."""
+FORGOTTEN = "forgotten"
+"""In place of the first holders where so many had the processor after them that they are not kept."""
+NOT_KNOWN = "not known"
+"""In place of holders that were not seen."""
 
 
 class Behind(Enum):
@@ -22,7 +50,7 @@ class Behind(Enum):
     WAKER = "waker"
     """The thread that ended the wait."""
     HOLDER = "holder"
-    """The thread that had the processor meanwhile."""
+    """What had the processor meanwhile: a thread, an interrupt (the name of its state), or nobody (`IDLE`)."""
 
     __hash__ = object.__hash__
 
@@ -101,6 +129,17 @@ def within(states: Mapping[str, Cell], causes: Iterable[Cause]) -> tuple[Cause, 
         if time or not cause.time:
             rows.append(replace(cause, time=time))
     return tuple(sorted(rows, key=_order))
+
+
+def with_all_holders(states: Mapping[str, Cell], causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
+    """Return the causes with a holder `NOT_KNOWN` added, so that the holders have all of the time in ``ready``."""
+    ready = states.get("ready")
+    if ready is None:
+        return causes
+    rest = ready.time - sum([c.time for c in causes if c.state == "ready" and c.behind is Behind.HOLDER])
+    if rest <= 0:
+        return causes
+    return tuple(sorted((*causes, Cause("ready", Behind.HOLDER, NOT_KNOWN, rest, 0)), key=_order))
 
 
 def _order(cause: Cause) -> tuple[int, str, str, str, int]:

@@ -29,6 +29,7 @@ __all__ = [
     "amounts_of",
     "indices_of",
     "interrupt_time",
+    "is_interrupt",
     "listed",
     "processor_time",
     "time_by_kind",
@@ -114,7 +115,7 @@ def interrupt_time(states: Mapping[str, Cell]) -> int:
     ready: int | None = getattr(states, "interrupt_time", None)
     if ready is not None:
         return ready
-    return sum([cell.time for state, cell in states.items() if _is_interrupt(state)])
+    return sum([cell.time for state, cell in states.items() if is_interrupt(state)])
 
 
 def listed(states: Mapping[str, Cell]) -> list[tuple[str, int | None, int]]:
@@ -126,7 +127,8 @@ def listed(states: Mapping[str, Cell]) -> list[tuple[str, int | None, int]]:
 
 
 @lru_cache(maxsize=4096)
-def _is_interrupt(state: str) -> bool:
+def is_interrupt(state: str) -> bool:
+    """Return whether the state is an interrupt or a soft interrupt."""
     return state.partition(".")[0] in ("irq", "softirq")
 
 

@@ -13,7 +13,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from functools import partial
 
-from headway.model import Behind, Cause, Cell, Kind, Ledger, Thread, add_causes, add_states, kind_of
+from headway.model import Behind, Cause, Cell, Kind, Ledger, Thread, add_causes, add_states, is_interrupt, kind_of
+from headway.model.cause import FORGOTTEN, HIDDEN, IDLE, NOT_KNOWN, NOT_VISIBLE, STILL_READY
 
 from .figures import share, with_unit
 from .lines import Line
@@ -49,9 +50,13 @@ _NOTABLE = 0.01
 _PLACE = re.compile(r"(?<=.)(0x[0-9a-f]+|\[[0-9]+\])$")
 """The end of a name that says where an object is: an offset, an address, an inode."""
 _HEAD, _DIM, _UNKNOWN = "bold", "dim", "yellow"
-_UNSEEN = "not known"
-_IDLE = "nobody: the processor was idle"
+_NOBODY = "nobody: the processor was idle"
 """A processor takes a while to wake up, or to find that there is work."""
+_WITHOUT_HOLDER = {
+    FORGOTTEN: "not known: many had the processor later",
+    NOT_KNOWN: NOT_KNOWN,
+    STILL_READY: "not known: still ready at the end",
+}
 _RELATIONS = {Behind.OBJECT: "for ", Behind.WAKER: "by  ", Behind.HOLDER: ""}
 
 
@@ -271,7 +276,7 @@ def _causes(causes: Sequence[Cause], behind: Behind, whole: int, depth: int, uns
         yield _Row(depth, f"{blank}… {len(rest):,} more", time, whole, count, style=_DIM)
     missing = whole - sum([row[2] for row in rows])
     if unseen and missing > _NOTABLE * whole:
-        yield _Row(depth, blank + _UNSEEN, missing, whole, style=_UNKNOWN)
+        yield _Row(depth, blank + NOT_KNOWN, missing, whole, style=_UNKNOWN)
 
 
 _Told = tuple[str, str, int, int]
@@ -297,26 +302,42 @@ def _together(rows: Iterable[_Told], whole: int) -> list[_Told]:
 
 
 def _holders(subject: _Subject, whole: int, pids: Mapping[int, int]) -> Iterator[_Row]:
-    """Yield who had the processor: threads of the same process, measured threads of others, other threads, nobody."""
+    """Yield what had the processor: threads by whose they are, interrupts, nobody. Then what is not known."""
     holders = [c for c in subject.causes if c.behind is Behind.HOLDER and c.time]
     if not holders:
         return
     classes: dict[str, list[Cause]] = {}
     for cause in holders:
-        pid = pids.get(cause.tid) if cause.tid is not None else None
-        own = "its own process" if len(subject.pids) == 1 else "their own processes"
-        which = "threads that are not measured" if pid is None else own if pid in subject.pids else "other processes"
-        classes.setdefault(_IDLE if cause.tid is None and cause.name == "idle" else f"held by {which}", []).append(
-            cause
-        )
+        classes.setdefault(_class_of(cause, subject, pids), []).append(cause)
+    not_known = [which for which in _WITHOUT_HOLDER.values() if which in classes]
     for which, causes in sorted(classes.items(), key=lambda item: (-sum([c.time for c in item[1]]), item[0])):
+        if which in not_known:
+            continue
         time, count = sum([c.time for c in causes]), sum([c.count for c in causes])
         yield _Row(1, which, time, whole, count)
-        if which != _IDLE:
+        if which != _NOBODY:
             yield from _causes(causes, Behind.HOLDER, time, 2, unseen=False)
+    for which in not_known:
+        yield _Row(1, which, sum([cause.time for cause in classes[which]]), whole, style=_UNKNOWN)
     missing = whole - sum([cause.time for cause in holders])
     if missing > _NOTABLE * whole:
-        yield _Row(1, _UNSEEN, missing, whole, style=_UNKNOWN)
+        yield _Row(1, NOT_KNOWN, missing, whole, style=_UNKNOWN)
+
+
+def _class_of(holder: Cause, subject: _Subject, pids: Mapping[int, int]) -> str:
+    """Return the line below which a holder is listed, or the line that it is."""
+    if holder.name.endswith(HIDDEN):
+        return "held by threads hidden from tracing"
+    if holder.tid is not None:
+        pid = pids.get(holder.tid)
+        own = "its own process" if len(subject.pids) == 1 else "their own processes"
+        which = "threads that are not measured" if pid is None else own if pid in subject.pids else "other processes"
+        return f"held by {which}"
+    if is_interrupt(holder.name) and not holder.name.endswith(NOT_VISIBLE):
+        return "held by interrupts"
+    if holder.name == IDLE:
+        return _NOBODY
+    return _WITHOUT_HOLDER.get(holder.name, "held by threads that are not measured")
 
 
 def _one_line(thread: Thread, kind: Kind, pids: Mapping[int, int]) -> _Row:

@@ -28,7 +28,9 @@ cdef extern from "bpf/layout.h" nogil:
         N_CALLS, N_STATES, N_CELLS, N_NESTED, N_LOSSES, N_COUNTED, N_CHECKS, N_ERRORS, N_EVENTS, N_INTERRUPTS, TAG_LENGTH
         COUNT_BITS, COST_BITS
         USER, READY, UNKNOWN, OVERHEAD, IRQ_DEVICE, POLL, TAG
+        HOLDER_THREAD
         THREAD_NEW, THREAD_KERNEL, THREAD_UNSEEN
+    const uint32_t HELD_STILL_READY
 
     struct cell:
         uint64_t time
@@ -1112,15 +1114,21 @@ cdef class BpfMaps:
         return rows
 
     def open_waits(self):
-        """What threads wait for at the moment: a list of `rows.OpenWait`."""
+        """What threads wait for at the moment: a list of `rows.OpenWait`.
+
+        Threads that are ready are among them: their cause is HELD_STILL_READY.
+        """
         cdef uint32_t number
         cdef thread_record *s
         cdef list rows = []
         for number in range(1, min(self.shared.thread_records, self.max_thread_records - 1) + 1):
             s = <thread_record *>(self.thread_records + number * self.thread_record_stride)
-            if not s.birth or s.cpu or not s.object_kind or s.state == READY:
+            if not s.birth or s.cpu or s.flags & THREAD_NEW or not (s.object_kind or s.state == READY):
                 continue
-            row = row_of(OpenWait, (s.tid, s.pid, s.birth, s.since, s.state, s.object_kind, s.object))
+            if s.state == READY:
+                row = row_of(OpenWait, (s.tid, s.pid, s.birth, s.since, s.state, HOLDER_THREAD, HELD_STILL_READY))
+            else:
+                row = row_of(OpenWait, (s.tid, s.pid, s.birth, s.since, s.state, s.object_kind, s.object))
             headway_fence()
             if row.birth == s.birth and row.since == s.since and row.state == s.state and not s.cpu:
                 rows.append(row)

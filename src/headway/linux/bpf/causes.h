@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What is behind a state, recorded if it is asked for: what a thread waits for and who ends the wait, who has the processor
- * while it is ready, which device interrupts it, and from which state time is stolen.
+ * What is behind a state, recorded if it is asked for: what a thread waits for and who ends the wait, which device
+ * interrupts it, and from which state time is stolen. Who has the processor while it is ready is in holders.h.
  */
 #ifndef HEADWAY_CAUSES_H
 #define HEADWAY_CAUSES_H
@@ -91,52 +91,6 @@ NOINLINE int charge_wait_causes(struct thread_record *record, u64 now)
 	if (waker)
 		charge_cause(
 			record, state, waker, record->waker | lock, time, 1, waker == WAKER_THREAD ? record->waker_name : NULL);
-	return 0;
-}
-
-/* A thread, or the idle task, leaves the processor: that it had it is kept for a while. */
-NOINLINE int add_holder(struct task_struct *task, u64 from, u64 until)
-{
-	u32 cpu = bpf_get_smp_processor_id(), tid = 0, pid = 0;
-	struct history *h = bpf_map_lookup_elem(&histories, &cpu);
-	if (!h)
-		return 0;
-	if (!task->pid)
-		tid = HELD_IDLE;
-	else if (!in_namespace(task, &tid, &pid))
-		tid = 0;
-	struct held *held = &h->held[MASKED(h->next, N_HELD)];
-	h->next++;
-	held->from = from;
-	held->until = until;
-	held->tid = tid;
-	bpf_probe_read_kernel(held->name, sizeof(held->name), &task->comm);
-	return 0;
-}
-
-/* The last holder but `i` of this processor: false if those before it were gone when the thread became ready. */
-u64 charge_holder(u32 number, u64 now, u32 i)
-{
-	u32 cpu = bpf_get_smp_processor_id();
-	struct thread_record *record = thread_record_at(number);
-	struct history *h = bpf_map_lookup_elem(&histories, &cpu);
-	if (!record || !h || i >= h->next)
-		return false;
-	struct held *held = &h->held[MASKED(h->next - 1 - i, N_HELD)];
-	u64 from = held->from > record->since ? held->from : record->since, until = held->until < now ? held->until : now;
-	if (held->until <= record->since)
-		return false;
-	if (from < until)
-		charge_cause(record, READY, HOLDER_THREAD, held->tid, until - from, 1, held->name);
-	return true;
-}
-
-/* The thread gets this processor: who had it while the thread was ready? */
-NOINLINE int charge_holders(u32 number, u64 now)
-{
-	for (u32 i = 0; i < N_HELD; i++)
-		if (!charge_holder(number, now, i))
-			break;
 	return 0;
 }
 

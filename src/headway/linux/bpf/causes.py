@@ -14,6 +14,7 @@ from pathlib import Path
 
 from headway.linux.symbols.futexes import LockName, Locks
 from headway.model import Behind, Cause, CauseKey, list_causes
+from headway.model.cause import FORGOTTEN, HIDDEN, IDLE, NOT_VISIBLE, STILL_READY
 
 from ._memory import BpfMaps
 from .checks import FILES
@@ -28,6 +29,11 @@ GIL = "wait.gil"
 _KEY = packing("cause_key", "birth", "object", "tid", "pid", "state", "kind")
 _VALUE = packing("cause", "time", "count", "name")
 _WAKERS = (CAUSES["WAKER_THREAD"], CAUSES["WAKER_STATE"])
+_NO_THREADS = {
+    HOLDERS["HELD_IDLE"]: IDLE,
+    HOLDERS["HELD_STILL_READY"]: STILL_READY,
+    HOLDERS["HELD_FORGOTTEN"]: FORGOTTEN,
+}
 _LOWER = 0xFFFFFFFF
 
 Key = tuple[int, int]
@@ -47,7 +53,8 @@ class Causes:
         rows = {}
         for what, (time, count) in self.of.get(key, {}).items():
             old_time, old_count = before.get(what, (0, 0))
-            rows[what] = time - old_time, count - old_count
+            if time >= old_time:  # or a thread that was still ready then has got its processor
+                rows[what] = time - old_time, max(count - old_count, 0)
         return list_causes(rows)
 
     def gil_of(self, key: Key, earlier: Causes | None = None) -> tuple[int, int]:
@@ -96,7 +103,10 @@ class CauseReader:
                     self._gils.add((pid, address & _LOWER))
 
     def read(self, at: int) -> Causes:
-        """All causes so far; of a wait that goes on, what it is for, with its time until the moment ``at``."""
+        """All causes so far; of a wait that goes on, what it is for, with its time until the moment ``at``.
+
+        Who has the processor while a thread is ready is not known before it gets one.
+        """
         entries = list(self._map.items())
         self._look([key for key, _ in entries])
         causes = Causes({}, {})
@@ -106,7 +116,7 @@ class CauseReader:
             time, count, raw = _VALUE.unpack(value)
             text = raw.partition(b"\0")[0].decode(errors="replace")
             texts[kind, thing] = text
-            if count:
+            if count or time:
                 self._add(causes, (tid, birth), pid, number, kind, thing, text, time, count)
         for wait in self._memory.open_waits():
             if wait.since < at:
@@ -157,15 +167,17 @@ class CauseReader:
             lock = self._names.get((pid, thing))
             return lock.text if lock is not None else f"futex {thing:#x}", Behind.OBJECT, None
         if kind == CAUSES["WAKER_THREAD"]:
-            return text or "a thread that is not visible here", Behind.WAKER, thing & _LOWER or None
+            return _named(text, thing & _LOWER), Behind.WAKER, thing & _LOWER or None
         if kind == CAUSES["WAKER_STATE"]:
             return self._memory.state_name(thing & _LOWER), Behind.WAKER, None
-        if kind == CAUSES["HOLDER_THREAD"] and thing == HOLDERS["HELD_IDLE"]:
-            return "idle", Behind.HOLDER, None
-        if kind == CAUSES["HOLDER_THREAD"] and thing == HOLDERS["HELD_UNSEEN"]:
-            return "a thread whose switches do not show", Behind.HOLDER, None
+        if kind == CAUSES["HOLDER_STATE"]:
+            return self._memory.state_name(thing), Behind.HOLDER, None
+        if kind == CAUSES["HOLDER_HIDDEN"]:
+            return (text + HIDDEN if text else "a thread" + HIDDEN), Behind.HOLDER, thing or None
+        if kind == CAUSES["HOLDER_THREAD"] and thing in _NO_THREADS:
+            return _NO_THREADS[thing], Behind.HOLDER, None
         if kind == CAUSES["HOLDER_THREAD"]:
-            return text or "a thread that is not visible here", Behind.HOLDER, thing or None
+            return _named(text, thing), Behind.HOLDER, thing or None
         if kind == CAUSES["OBJECT_LINE"]:
             return self._line(thing), Behind.OBJECT, None
         if kind == CAUSES["OBJECT_STATE"]:
@@ -178,6 +190,11 @@ class CauseReader:
         if not self._lines:
             self._lines = dict(_interrupt_lines())
         return self._lines.get(number, f"interrupt {number}")
+
+
+def _named(name: str, tid: int) -> str:
+    """Return the name of a thread. One without an id here is told from what is no thread."""
+    return (name or "a thread") + ("" if tid else NOT_VISIBLE)
 
 
 def _interrupt_lines() -> Iterator[tuple[int, str]]:

@@ -74,6 +74,8 @@ u64 prepare_event(u32 state)
 		now = bpf_ktime_get_ns();
 		if (measuring_is_over(now)) /* the hypervisor may have had the processor meanwhile */
 			return NOT_NOW;
+		if (settings.why)
+			keep_hidden_holder(p, arrival_time(p, bpf_get_current_task_btf(), now));
 		if (number)
 			end_unseen_run(p, number, now);
 		number = identify_running_thread(p, now, state);

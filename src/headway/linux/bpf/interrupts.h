@@ -3,7 +3,7 @@
 #ifndef HEADWAY_INTERRUPTS_H
 #define HEADWAY_INTERRUPTS_H
 
-#include "cells.h"
+#include "holders.h"
 
 /*
  * A handler marks its processor busy from before it reads the clock until it is done. An interrupt that comes in between
@@ -90,6 +90,8 @@ u64 absorb_deferred_interrupt(struct absorption *a, u32 number_of_interrupt)
 	cell->count += count;
 	if (a->number)
 		add_to_cell_of(a->number, IRQ_DEVICE + i, time, count);
+	if (settings.why)
+		keep_interrupt(p->since + a->total, p->since + a->total + time, IRQ_DEVICE + i, count);
 	if (settings.record)
 		record_any_span(a->number, p->since + a->total, p->since + a->total + time, time, IRQ_DEVICE + i | count << 16);
 	a->total += time;

@@ -223,11 +223,12 @@ struct processor {
 	__u32 pending_state;
 	__u32 early; /* interrupts under way that began before it was time to measure */
 	__u32 settled; /* what began here is known: there was a switch, when no interrupt is under way, and no look since */
-	__u32 spare3;
+	__u32 running; /* the id of the thread that we take to be running, if causes are recorded */
 	__u64 steal; /* the kernel's own count of stolen time at the last look */
 	__u64 debt; /* stolen time not yet taken out of a state */
 	__u64 task; /* the thread that we take to be running */
 	__u64 switched, switched_clock; /* when it came, on our clock and on the run queue's */
+	__u64 held; /* until when it is known who had the processor (holders.h); 0: nobody has been seen yet */
 	__u64 longest; /* the longest span since the last look, and its state */
 	__u64 floor; /* spans count from here on for `longest` */
 	__u32 longest_state;
@@ -337,10 +338,16 @@ enum cause_kind { /* what a cause is */
 	OBJECT_STATE, /* the state that time was taken from */
 	WAKER_THREAD, /* its id, and above it the lower half of the address, if it was for one */
 	WAKER_STATE, /* the interrupt that ended the wait, by its state, and likewise */
-	HOLDER_THREAD, /* its id, or HELD_IDLE, or HELD_UNSEEN */
+	HOLDER_THREAD, /* its id, or what there is instead of a thread: see HELD_IDLE */
+	HOLDER_HIDDEN, /* a thread whose own events do not show: its id, 0 if that is not known */
+	HOLDER_STATE, /* the interrupt, by its state */
 };
 
-enum holder { HELD_UNSEEN = 0xfffffffe, HELD_IDLE = 0xffffffff };
+enum holder {
+	HELD_STILL_READY = 0xfffffffd, /* the thread has not got a processor yet, so it is not known whose history counts */
+	HELD_FORGOTTEN = 0xfffffffe, /* so many had the processor since that the first are forgotten */
+	HELD_IDLE = 0xffffffff,
+};
 
 struct cause_key {
 	__u64 birth;

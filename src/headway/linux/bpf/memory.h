@@ -137,11 +137,12 @@ struct {
 /* Who had the processor lately. */
 struct held {
 	u64 from, until;
-	u32 tid, spare;
+	u32 kind, holder; /* as those of a cause */
+	u64 count; /* 1: it left the processor then; 0: it was only interrupted */
 	char name[16];
 };
 
-enum { N_HELD = 64 };
+enum { N_HELD = 256 };
 
 struct history {
 	u64 next;

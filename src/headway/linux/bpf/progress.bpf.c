@@ -261,8 +261,10 @@ int handle_sched_switch(u64 *ctx)
 	p->task = (u64)next;
 	if (FIELD_EXISTS(prev->se.cfs_rq) && FIELD_EXISTS(prev->sched_info.last_arrival))
 		p->switched_clock = prev->se.cfs_rq->rq->clock;
-	if (settings.why)
-		add_holder(prev, p->switched, now);
+	if (settings.why) {
+		keep_thread(now, 1);
+		p->running = next->pid;
+	}
 	p->switched = now;
 	if (record) {
 		save_if_due(record, number, now);

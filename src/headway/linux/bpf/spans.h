@@ -4,6 +4,7 @@
 #define HEADWAY_SPANS_H
 
 #include "counts.h"
+#include "holders.h"
 #include "regions.h"
 
 /* A span to the state it was spent in, less what marked regions had of it. */
@@ -14,6 +15,8 @@ INLINE void charge_span(struct processor *p, struct thread_record *record, u64 u
 	if (state >= N_STATES)
 		return;
 	p->since = until;
+	if (settings.why && state - IRQ_DEVICE < N_INTERRUPTS)
+		keep_interrupt(since, until, state, left);
 	if (record && UNLIKELY(record->block) && is_user(state))
 		time -= charge_regions(p->thread_record, since, until, now, time);
 	record_span(p, record ? p->thread_record : 0, since, until, time, state, left);

@@ -3,7 +3,7 @@
 #ifndef HEADWAY_UNSEEN_H
 #define HEADWAY_UNSEEN_H
 
-#include "causes.h"
+#include "holders.h"
 #include "snapshots.h"
 
 /* When the running thread came onto this processor, on our clock: from the run queue's clock then and at our last switch. */
@@ -105,19 +105,6 @@ NOINLINE int end_unseen_wait(struct task_struct *task, u32 number, u64 clock, u6
 	return 0;
 }
 
-/* Who had the processor while a thread was ready that then came to it unseen: after the last switch that showed, somebody. */
-NOINLINE int charge_unseen_holders(struct processor *p, u32 number, u64 until)
-{
-	struct thread_record *record = thread_record_at(number);
-	if (!record)
-		return 0;
-	u64 since = p->switched > record->since ? p->switched : record->since;
-	charge_holders(number, until);
-	if (since < until)
-		charge_cause(record, READY, HOLDER_THREAD, HELD_UNSEEN, until - since, 1, NULL);
-	return 0;
-}
-
 /* Interrupts that are under way will end, and nothing will be known of their beginning. */
 INLINE void drop_nested_states(struct processor *p)
 {
@@ -136,6 +123,8 @@ NOINLINE u32 identify_running_thread(struct processor *p, u64 now, u32 state)
 	struct task_struct *task = bpf_get_current_task_btf();
 	u32 number = task->pid ? thread_record_of(task) : 0;
 	u32 cpu = bpf_get_smp_processor_id();
+	if (settings.why)
+		p->running = task->pid;
 	p->task = (u64)task;
 	p->pending_state = 0; /* of the thread that was here, not of this one */
 	p->pending_user = 0;
@@ -168,7 +157,7 @@ NOINLINE u32 identify_running_thread(struct processor *p, u64 now, u32 state)
 		save_if_due(record, number, now);
 		end_unseen_wait(task, number, 0, from);
 		if (settings.why && record->state == READY)
-			charge_unseen_holders(p, number, from);
+			charge_holders(number, from);
 		if (from > record->since) {
 			add_to_cell(record, record->state, from - record->since, 1);
 			if (settings.stacks)

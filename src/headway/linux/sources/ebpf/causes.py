@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from headway.model import Cell, Thread, within
+from headway.model import Cell, Thread, with_all_holders, within
 from headway.model.ledger import States
 
 if TYPE_CHECKING:
@@ -57,5 +57,6 @@ def with_causes(threads: Sequence[Thread], causes: Causes, before: Causes | None
             states = {**states, "wait.futex": rest, GIL: Cell(time, count)}
             if not rest.time:
                 del states["wait.futex"]
-        found.append(replace(thread, states=states, causes=within(states, causes.listed(thread.key, before))))
+        behind = within(states, causes.listed(thread.key, before))
+        found.append(replace(thread, states=states, causes=with_all_holders(states, behind)))
     return found

@@ -1,0 +1,189 @@
+"""Who had the processor while a thread was ready: threads, interrupts, nobody, and together all of that time."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import os
+import struct
+import subprocess
+import sys
+import time
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+import pytest
+from tests.compiling import Compile, script
+
+from headway.linux.bpf.layout import offset_of, size_of
+from headway.linux.options import MeasureOptions, Selection
+from headway.linux.sources.ebpf import BpfSource
+from headway.model import Behind, Cause, Ledger, Thread, is_interrupt
+from headway.model.cause import FORGOTTEN, HIDDEN, IDLE, NOT_KNOWN, STILL_READY
+from headway.session.child import SuspendedChild
+
+from .measuring import check, measure, measure_intervals, only
+from .recorded import Recorded, Row, record
+
+pytestmark = [pytest.mark.root, pytest.mark.kernel]
+
+WHY = MeasureOptions(why=True)
+EVERYTHING = Selection(everything=True)
+HIDDEN_ONES = ("switches_unseen", "threads_without_kernel_memory", "wakeups_unseen")
+"""What a kernel that hides threads from tracing makes unknown of others."""
+
+
+def holders(thread: Thread) -> list[Cause]:
+    return [cause for cause in thread.causes if cause.behind is Behind.HOLDER]
+
+
+def assert_all_held(*ledgers: Ledger) -> None:
+    """The holders have all of the time that each thread was ready, to the nanosecond."""
+    for ledger in ledgers:
+        for thread in ledger.threads:
+            ready = thread.states["ready"].time if "ready" in thread.states else 0
+            assert sum(cause.time for cause in holders(thread)) == ready, thread
+
+
+def by_start(row: Row) -> int:
+    return row.time
+
+
+def _begins_before(moment: int, row: Row) -> bool:
+    return row.time < moment
+
+
+def held_by_rows(recorded: Recorded, number: int) -> Counter[str | int]:
+    """From the rows: what the processor that the thread got did while the thread was ready, by tid or name."""
+    tids = {n: seen.tid for n, seen in recorded.threads.items()}
+    placed = sorted((row for row in recorded.rows() if row.duration), key=by_start)
+    mine = [row for row in placed if row.thread == number]
+    on = {cpu: [row for row in placed if row.cpu == cpu] for cpu in {row.cpu for row in mine}}
+    found: Counter[str | int] = Counter()
+    for row, after in zip(mine, [*mine[1:], None], strict=True):
+        if row.state != "ready":
+            continue
+        if after is None or after.cpu < 0:
+            found[STILL_READY] += row.duration
+            continue
+        there = on[after.cpu]
+        first = max(bisect.bisect_right(there, row.time, key=by_start) - 1, 0)
+        for other in itertools.takewhile(partial(_begins_before, row.end), itertools.islice(there, first, None)):
+            no_thread = is_interrupt(other.state) or other.state == IDLE
+            who: str | int = other.state if no_thread else tids.get(other.thread, 0)
+            found[who] += min(other.end, row.end) - max(other.time, row.time)
+    return +found
+
+
+@pytest.mark.parametrize("program", ["why_busy", "why_naps"])
+def test_each_holder_is_charged_with_what_the_rows_say_that_it_had(compile_c: Compile, program: str) -> None:
+    recorded = record(compile_c(program), options=WHY)
+    assert_all_held(recorded.ledger)
+    numbers = {(seen.tid, seen.birth): number for number, seen in recorded.threads.items()}
+    measured = {thread.tid for thread in recorded.ledger.threads}
+    for thread in recorded.ledger.threads:
+        told: Counter[str | int] = Counter()
+        for cause in holders(thread):
+            told[cause.name if cause.tid is None else cause.tid if cause.tid in measured else 0] += cause.time
+        if FORGOTTEN in told:
+            continue
+        for name in [name for name in told if isinstance(name, str) and name.endswith(HIDDEN)]:
+            told[0] += told.pop(name)
+        assert +told == held_by_rows(recorded, numbers[thread.key])
+
+
+def test_of_a_thread_that_stays_on_one_processor_it_is_known_who_had_it_be_it_nobody(compile_c: Compile) -> None:
+    (thread,) = measure(compile_c("why_naps"), options=WHY)[0].threads
+    assert sum(cause.count for cause in holders(thread)) > 0
+    assert any(cause.tid is None and is_interrupt(cause.name) for cause in holders(thread)), "the timer's woke it"
+    assert NOT_KNOWN not in {cause.name for cause in holders(thread)}
+
+
+@pytest.mark.parametrize("program", ["why_mutex", "why_busy", "why_cond", "why_naps"])
+def test_the_holders_have_all_of_the_time_ready_in_intervals_too(compile_c: Compile, program: str) -> None:
+    whole, intervals = measure_intervals(0.05, compile_c(program), options=WHY)
+    assert len(intervals) > 1
+    assert_all_held(whole, *intervals)
+
+
+def test_the_holders_have_all_of_the_time_ready_of_everything_under_load(compile_c: Compile) -> None:
+    burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(3)]
+    try:
+        ledger, _ = measure(selection=EVERYTHING, options=WHY, seconds=1, allowed=HIDDEN_ONES)
+    finally:
+        for burner in burners:
+            burner.kill()
+            burner.wait()
+    assert_all_held(ledger)
+    assert sum(len(holders(thread)) for thread in ledger.threads) > 0
+
+
+def test_a_thread_that_is_ready_when_measuring_ends_has_no_holder_yet(compile_c: Compile) -> None:
+    """The thread of an idle class gets no processor while another one of a real-time class has it."""
+    cpu = min(os.sched_getaffinity(0))
+    pinned = ["taskset", "-c", str(cpu)]
+    spin = [sys.executable, "-c", "while True: pass"]
+    with (
+        subprocess.Popen([*pinned, "chrt", "--idle", "0", *spin]) as low,
+        subprocess.Popen([*pinned, "chrt", "--rr", "1", *spin]) as high,
+    ):
+        try:
+            time.sleep(0.3)
+            ledger, _ = measure(selection=Selection(pids=(low.pid,)), options=WHY, seconds=0.2)
+        finally:
+            high.kill()
+            low.kill()
+    assert_all_held(ledger)
+    (thread,) = ledger.threads
+    ready = thread.states["ready"].time
+    told = sum(cause.time for cause in holders(thread) if cause.name == STILL_READY)
+    assert 0 < told <= ready
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
+def test_a_thread_whose_own_events_do_not_show_is_named_as_hidden(compile_c: Compile) -> None:
+    """That the programs take another thread for running is brought about in their memory: kernels seldom hide any."""
+    where = {name: offset_of("processor", name) for name in ("task", "switched_clock", "running")}
+    stride, poked = size_of("processor"), 0
+    allowed = os.sched_getaffinity(0)
+    here, there = sorted(allowed)[:2]
+    os.sched_setaffinity(0, {there})
+    child = SuspendedChild([str(compile_c("why_busy"))], None)
+    os.sched_setaffinity(0, {here})
+    source = BpfSource(Selection(command=child.pid), WHY)
+    try:
+        source.begin()
+        memory = source._measurement._programs.object.map("processors").map_memory()  # type: ignore[union-attr]
+        child.release()
+        while not child.has_ended:
+            for at in range(0, len(memory), stride):
+                (running,) = struct.unpack_from("I", memory, at + where["running"])
+                if _name_of(child.pid, running) == "second":
+                    (clock,) = struct.unpack_from("Q", memory, at + where["switched_clock"])
+                    struct.pack_into("Q", memory, at + where["switched_clock"], max(clock - 200_000, 0))
+                    struct.pack_into("Q", memory, at + where["task"], 1)
+                    poked += 1
+            time.sleep(0.002)
+            source.service()
+        ledger = source.end()
+    finally:
+        source.close()
+        os.sched_setaffinity(0, allowed)
+        assert child.wait() == 0
+    check(ledger, *HIDDEN_ONES)
+    assert poked
+    assert_all_held(ledger)
+    hidden = [cause for cause in holders(only(ledger, "first")) if cause.name.endswith(HIDDEN)]
+    assert sum(cause.time for cause in hidden) > 0
+
+
+def _name_of(pid: int, tid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/task/{tid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+def test_waiting_for_the_gil_leaves_no_time_ready_without_a_holder() -> None:
+    assert_all_held(measure(*script("gil_contention"), options=WHY)[0])

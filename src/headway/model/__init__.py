@@ -17,6 +17,7 @@ from .indices import (
     processor_time,
     time_by_kind,
 )
+from .kernel_clock import KernelClock
 from .kinds import KINDS, Kind, kind_of
 from .ledger import Ledger, Overhead, Processor, Thread, Window, add_states, merge, since, unit_of, violations
 from .losses import KNOWN_LOSSES, Loss
@@ -43,6 +44,7 @@ __all__ = [
     "Frame",
     "Hotspot",
     "Indices",
+    "KernelClock",
     "Kind",
     "Ledger",
     "Loss",

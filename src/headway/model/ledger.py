@@ -13,6 +13,7 @@ from .cause import Behind, Cause, add_causes, subtract_causes, within
 from .cell import Cell
 from .counted import Counted
 from .indices import EXACT, Amounts, Indices, Precision, amounts_of, indices_of, time_by_kind
+from .kernel_clock import KernelClock
 from .kinds import Kind, kind_of
 
 __all__ = [
@@ -65,6 +66,8 @@ class Thread:
     states: States
     causes: tuple[Cause, ...] = ()
     """The causes of the states, where they were recorded."""
+    kernel_clock: KernelClock | None = None
+    """Processor time by the kernel's clock. None: the source does not tell it."""
 
     @property
     def key(self) -> tuple[int, int]:
@@ -194,6 +197,7 @@ def _merge_threads(a: Thread, b: Thread) -> Thread:
         span=a.span + b.span,
         states=add_states(a.states, b.states),
         causes=add_causes(a.causes, b.causes),
+        kernel_clock=a.kernel_clock + b.kernel_clock if a.kernel_clock and b.kernel_clock else None,
     )
 
 
@@ -254,7 +258,9 @@ def since(later: Ledger, earlier: Ledger) -> Ledger:
             states = _subtract(t.states, old.states)
             causes = within(states, subtract_causes(t.causes, old.causes)) if t.causes else ()
             start = max(t.start, earlier.window.end)
-            threads.append(replace(t, start=start, span=t.span - old.span, states=states, causes=causes))
+            clock = t.kernel_clock - old.kernel_clock if t.kernel_clock and old.kernel_clock else None
+            span = t.span - old.span
+            threads.append(replace(t, start=start, span=span, states=states, causes=causes, kernel_clock=clock))
     processors_before = {p.cpu: p for p in earlier.processors}
     processors = []
     for p in later.processors:

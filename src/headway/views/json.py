@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from headway.advice import Advice
-from headway.model import Cause, Cell, Indices, Ledger, Quality, Thread, kind_of
+from headway.model import Cause, Cell, Indices, KernelClock, Ledger, Quality, Thread, kind_of
 from headway.text import valid
 
 from .schemas import schema_of
@@ -123,7 +123,12 @@ def _thread(ledger: Ledger, thread: Thread) -> dict[str, Any]:
         "indices": {name: getattr(indices, name) for name in (*_INDICES, *_apart(indices))},
         "quality": {name: quality.value for name, quality in indices.quality.items()},
         "states": _states(ledger, thread.states),
+        **({"kernel_clock": _clock(thread.kernel_clock)} if thread.kernel_clock is not None else {}),
     } | ({"causes": [_cause(cause) for cause in thread.causes]} if thread.causes else {})
+
+
+def _clock(clock: KernelClock) -> dict[str, Any]:
+    return {"time": clock.time, "quality": clock.quality.value}
 
 
 def _cause(cause: Cause) -> dict[str, Any]:
@@ -192,9 +197,10 @@ def _thread_text(ledger: Ledger, thread: Thread, qualities: Callable[[Indices], 
     end = "null" if thread.end is None else thread.end
     states = _states_text(ledger, thread.states)
     causes = f',"causes":{_dumps([_cause(cause) for cause in thread.causes])}' if thread.causes else ""
+    clock = f',"kernel_clock":{_dumps(_clock(thread.kernel_clock))}' if thread.kernel_clock is not None else ""
     return (
         f'{{"tid":{thread.tid},"pid":{thread.pid},"name":{json.dumps(valid(thread.name))},"start":{thread.start},'
-        f'"end":{end},"indices":{{{amounts},{shares}}},"quality":{quality},"states":{states}{causes}}}'
+        f'"end":{end},"indices":{{{amounts},{shares}}},"quality":{quality},"states":{states}{clock}{causes}}}'
     )
 
 

@@ -20,6 +20,7 @@ from headway.model import (
     Cause,
     Cell,
     Counted,
+    KernelClock,
     Ledger,
     Overhead,
     Precision,
@@ -185,7 +186,18 @@ def _thread(row: Mapping[str, Any], window: Window) -> Thread:
         span=sum(cell.time for cell in states.values()),
         states=states,
         causes=tuple(_cause(table(item, "a cause"), states) for item in items({"causes": [], **row}, "causes")),
+        kernel_clock=_clock(table(row["kernel_clock"], "kernel_clock")) if "kernel_clock" in row else None,
     )
+
+
+def _clock(row: Mapping[str, Any]) -> KernelClock:
+    quality = text(row, "quality", 20)
+    if quality not in {one.value for one in Quality}:
+        raise WrongValueError(f"quality is {shown(quality)}")
+    time = None if row.get("time") is None else integer(row, "time", 0)
+    if (time is None) != (quality == Quality.UNAVAILABLE.value):
+        raise WrongValueError("a kernel_clock is unavailable if it has no time, and only then")
+    return KernelClock(time, Quality(quality))
 
 
 def _cause(row: Mapping[str, Any], states: Mapping[str, Cell]) -> Cause:

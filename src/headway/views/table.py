@@ -377,6 +377,26 @@ def _states(ledger: Ledger, thread: Thread, width: int) -> Iterator[Line]:
         behind = in_a_line(thread, state, width - _BEHIND) if cell.time and width > 2 * _BEHIND else ""
         if behind:
             yield [(" " * _BEHIND + behind, _DIM)]
+    yield from _kernel_clock(ledger, thread, name, width)
+
+
+def _kernel_clock(ledger: Ledger, thread: Thread, name: int, width: int) -> Iterator[Line]:
+    """Yield a line of the thread's processor time by the kernel's clock, beside the figure to compare it with."""
+    clock = thread.kernel_clock
+    if clock is None:
+        return
+    if clock.time is None:
+        yield _crop([("  by the kernel's clock: not known, it ran when the window began or ended", _DIM)], width)
+        return
+    times = thread.times()
+    own = processor_time(times) + times[Kind.OVERHEAD]
+    text = MARKS[clock.quality] + with_unit(clock.time, ledger.time_unit, 7, " ")
+    line: Line = [
+        (fit("  by the kernel's clock", 12 + name), _DIM),
+        (" " + text.rjust(7), ""),
+        (f"  RPI and overhead {with_unit(own, ledger.time_unit, 7, ' ')}", _DIM),
+    ]
+    yield _crop(line, width)
 
 
 def _counted(cell: Cell) -> Iterator[str]:

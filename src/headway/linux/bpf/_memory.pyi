@@ -2,7 +2,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from mmap import mmap
 
 from headway.linux.perf.counters import CounterPlan
-from headway.model import Cell, Kind
+from headway.model import Cell, KernelClock, Kind
 
 from .checks import Check
 from .rows import EndedThread, LivingThread, OpenStack, OpenWait, RecordedThread, UnfinishedSpan, WrittenWords
@@ -47,6 +47,8 @@ class ThreadRow:
     def birth(self) -> int: ...
     @property
     def end(self) -> int: ...
+    @property
+    def kernel_clock(self) -> KernelClock: ...
     @property
     def cells(self) -> Cells: ...
 

@@ -21,15 +21,15 @@ from headway.linux.bpf.rows import (
     WrittenWords,
 )
 from headway.linux.bpf.states import NAMES
-from headway.model import Cell, Kind, kind_of
+from headway.model import Cell, KernelClock, Kind, Quality, kind_of
 
 cdef extern from "bpf/layout.h" nogil:
     enum:
         N_CALLS, N_STATES, N_CELLS, N_NESTED, N_LOSSES, N_COUNTED, N_CHECKS, N_ERRORS, N_EVENTS, N_INTERRUPTS, TAG_LENGTH
         COUNT_BITS, COST_BITS
-        USER, READY, UNKNOWN, OVERHEAD, IRQ_DEVICE, POLL, TAG
+        USER, READY, UNKNOWN, OVERHEAD, ELSEWHERE, IRQ_DEVICE, POLL, TAG
         HOLDER_THREAD
-        THREAD_NEW, THREAD_KERNEL, THREAD_UNSEEN
+        THREAD_NEW, THREAD_KERNEL, THREAD_RAN, THREAD_UNSEEN
     const uint32_t HELD_STILL_READY
 
     struct cell:
@@ -490,6 +490,15 @@ cdef inline object row_of(kind, tuple fields):
     return new_tuple(kind, fields)
 
 
+cdef object NOT_UP_TO_DATE = KernelClock(None, Quality.UNAVAILABLE)
+"""Of a thread that runs: the kernel's clock of it is behind until it leaves its processor."""
+
+
+cdef object kernel_clock_of(uint64_t runtime, uint16_t flags):
+    """The kernel's clock of a thread that is off the processor, since it is measured."""
+    return KernelClock(runtime, Quality.BOUND if flags & THREAD_RAN else Quality.EXACT)
+
+
 cdef class ThreadRow:
     """What a thread did, as of a snapshot or of its end."""
 
@@ -498,13 +507,15 @@ cdef class ThreadRow:
     cdef readonly uint64_t birth
     cdef readonly uint64_t end
     """0: it lives."""
+    cdef readonly object kernel_clock
     cdef readonly Cells cells
 
 
-cdef ThreadRow thread_row(const thread_snapshot *s, uint64_t end, Cells cells):
+cdef ThreadRow thread_row(const thread_snapshot *s, uint64_t end, kernel_clock, Cells cells):
     cdef ThreadRow row = ThreadRow.__new__(ThreadRow)
     row.tid, row.pid, row.name = s.tid, s.pid, name_of(s.name)
     row.birth, row.end = s.birth, end
+    row.kernel_clock = kernel_clock
     row.cells = cells
     return row
 
@@ -572,7 +583,7 @@ cdef class Exits:
                     cells.count(memory.state_of(r.cells[i].count >> COUNT_BITS), values + i * N_COUNTED)
                 if r.overhead:
                     cells.put(OVERHEAD, r.overhead, 0)
-                rows.append(thread_row(r, r.end, cells))
+                rows.append(thread_row(r, r.end, kernel_clock_of(r.runtime, r.flags), cells))
             else:
                 if keep != at:
                     memmove_(self.data + keep, self.data + at, size)
@@ -1231,7 +1242,8 @@ cdef class BpfMaps:
             cells.put(self.state_of(copy.nested[i]), 0, 1)
         if not copy.cpu and state != UNKNOWN:
             cells.put(self.state_of(copy.resume), 0, 1)
-        return thread_row(&copy, 0, cells)
+        late = copy.cpu or state == UNKNOWN or state == ELSEWHERE
+        return thread_row(&copy, 0, NOT_UP_TO_DATE if late else kernel_clock_of(copy.runtime, copy.flags), cells)
 
 
 cdef extern from *:

@@ -191,7 +191,12 @@ struct thread_record {
 	__u64 user_stack, kernel_stack; /* with which it left the processor: their hashes; 0: not known */
 };
 
-enum thread_flag { THREAD_NEW = 1, THREAD_KERNEL = 2, THREAD_EXECUTES = 4 /* opened while it executes a program */ };
+enum thread_flag {
+	THREAD_NEW = 1,
+	THREAD_KERNEL = 2,
+	THREAD_EXECUTES = 4, /* opened while it executes a program */
+	THREAD_RAN = 8, /* when it was opened: the kernel's clock of it lagged behind, so `runtime` has too much */
+};
 
 /* What a reader gets of a thread record, at a snapshot and when the thread ends: all up to the index. */
 struct thread_snapshot {

@@ -246,6 +246,7 @@ int handle_sched_switch(u64 *ctx)
 		if (record && !record->cpu) {
 			save_if_due(record, number, now);
 			charge_off_processor(record, number, now);
+			record->runtime = prev->se.sum_exec_runtime - record->runtime_before;
 			if (dead)
 				end_thread(p, record, number, prev, now);
 			else

@@ -171,6 +171,8 @@ NOINLINE u32 open_thread_record(struct task_struct *task, u32 state, u32 resume,
 	u64 now = bpf_ktime_get_ns(); /* finding room may have taken a while */
 	record->snapshot = control.snapshot - (now < control.snapshot_at); /* born after the snapshot: not part of it */
 	record->since = now;
+	if (task->on_cpu)
+		record->flags |= THREAD_RAN;
 	ORDER();
 	record->birth = now;
 	*stored = number;

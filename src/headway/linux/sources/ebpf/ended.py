@@ -55,7 +55,18 @@ class EndedThreads:
         """Add the threads that had ended by the snapshot at this moment."""
         for row in self.exits.take(at, self._memory):
             birth, end = row.birth, row.end
-            thread = Thread(row.tid, row.pid, row.name, birth, birth, end, end, end - birth, row.cells)
+            thread = Thread(
+                row.tid,
+                row.pid,
+                row.name,
+                birth,
+                birth,
+                end,
+                end,
+                end - birth,
+                row.cells,
+                kernel_clock=row.kernel_clock,
+            )
             if self._intervals:
                 self._new.append(thread)
             if self._forget:
@@ -93,4 +104,8 @@ class EndedThreads:
         total = dict(old.states)
         for state, cell in thread.states.items():
             total[state] = total[state] + cell if state in total else cell
-        self._by_name[key] = replace(old, end=thread.end, until=thread.until, span=old.span + thread.span, states=total)
+        clock = old.kernel_clock + thread.kernel_clock if old.kernel_clock and thread.kernel_clock else None
+        span = old.span + thread.span
+        self._by_name[key] = replace(
+            old, end=thread.end, until=thread.until, span=span, states=total, kernel_clock=clock
+        )

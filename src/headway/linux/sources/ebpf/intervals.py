@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headway.linux.bpf._memory import Cells
-from headway.model import Ledger, Processor, Thread, Window
+from headway.model import KernelClock, Ledger, Processor, Quality, Thread, Window
 
 from .causes import with_causes
 from .ended import EndedThreads
@@ -35,6 +35,7 @@ class Intervals:
         self._ledgers, self._ended = ledgers, ended
         self._start = start
         self._threads: dict[_Key, Cells] = {}
+        self._clocks: dict[_Key, KernelClock] = {}
         self._processors: dict[int, Cells] = {}
         self._causes: Causes | None = None
         self._losses: Mapping[str, int] = {}
@@ -66,19 +67,32 @@ class Intervals:
             if before is not None:
                 since = max(self._start, thread.birth)
                 cells = thread.states.less(before)  # type: ignore[attr-defined]
-                thread = replace(thread, start=since, span=thread.until - since, states=cells)
+                clock = self._clocks.get(thread.key)
+                if clock is not None and thread.kernel_clock is not None:
+                    clock = thread.kernel_clock - clock
+                else:
+                    clock = KernelClock(None, Quality.UNAVAILABLE)
+                thread = replace(thread, start=since, span=thread.until - since, states=cells, kernel_clock=clock)
             threads.append(thread)
         return threads
 
     def _living_threads(self, snapshot: Snapshot) -> list[Thread]:
         threads, told, at = [], {}, snapshot.at
+        clocks: dict[_Key, KernelClock] = {}
         for row in snapshot.living:
             tid, birth = row.tid, row.birth
             before = self._take_earlier(tid, birth)
             new, told[tid, birth] = _since(before, row.cells)
             since = max(self._start, birth)
-            threads.append(Thread(tid, row.pid, row.name, birth, since, None, at, at - since, new))
-        self._threads = told
+            clock, earlier = row.kernel_clock, self._clocks.get((tid, birth))
+            clocks[tid, birth] = clock
+            if earlier is not None:
+                clock = clock - earlier
+            elif before is not None:
+                clock = KernelClock(None, Quality.UNAVAILABLE)
+            thread = Thread(tid, row.pid, row.name, birth, since, None, at, at - since, new, kernel_clock=clock)
+            threads.append(thread)
+        self._threads, self._clocks = told, clocks
         return threads
 
     def _processor_rows(self, snapshot: Snapshot) -> list[Processor]:

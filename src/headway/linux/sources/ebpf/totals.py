@@ -23,8 +23,20 @@ class ThreadTotals:
         at, start = snapshot.at, self._start
         threads = self._ended.all()
         for row in snapshot.living:
-            birth = row.birth
-            threads.append(Thread(row.tid, row.pid, row.name, birth, birth, None, at, at - birth, row.cells))
+            threads.append(
+                Thread(
+                    row.tid,
+                    row.pid,
+                    row.name,
+                    row.birth,
+                    row.birth,
+                    None,
+                    at,
+                    at - row.birth,
+                    row.cells,
+                    kernel_clock=row.kernel_clock,
+                )
+            )
         if snapshot.causes is not None:
             threads = with_causes(threads, snapshot.causes)
         return self._ledgers.make(

@@ -13,6 +13,7 @@ from headway.model import (
     CauseKey,
     Cell,
     Counted,
+    KernelClock,
     Ledger,
     Overhead,
     Precision,
@@ -99,6 +100,12 @@ def causes(draw: st.DrawFn, found: Mapping[str, Cell]) -> tuple[Cause, ...]:
     return list_causes(kept)
 
 
+kernel_clocks = st.none() | st.one_of(
+    st.just(KernelClock(None, Quality.UNAVAILABLE)),
+    st.builds(KernelClock, st.integers(0, 10**9), st.sampled_from([Quality.EXACT, Quality.BOUND])),
+)
+
+
 @st.composite
 def threads(draw: st.DrawFn, window: Window, tid: int, keys: st.SearchStrategy[str] = state_names) -> Thread:
     """A thread that keeps the law: its states fill the time from its start to its end or the window's."""
@@ -115,7 +122,8 @@ def threads(draw: st.DrawFn, window: Window, tid: int, keys: st.SearchStrategy[s
         found[state] = found[state] + piece if state in found else piece
     pid = draw(st.integers(1, tid))
     birth = draw(st.integers(0, start))
-    return Thread(tid, pid, draw(names), birth, start, end, until, until - start, found, draw(causes(found)))
+    clock = draw(kernel_clocks)
+    return Thread(tid, pid, draw(names), birth, start, end, until, until - start, found, draw(causes(found)), clock)
 
 
 windows = st.builds(lambda start, length: Window(start, start + length), st.integers(0, 10**12), st.integers(0, 10**11))

@@ -11,7 +11,7 @@ from rich.console import Console
 from tests.ledgers import HOSTILE_NAMES, any_state_names, ledgers
 
 from headway.advice import advise
-from headway.model import Cell, Counted, Ledger, Overhead, Precision, Processor, Quality, Thread, Window
+from headway.model import Cell, Counted, KernelClock, Ledger, Overhead, Precision, Processor, Quality, Thread, Window
 from headway.views.interval import heading
 from headway.views.lines import show, text_of
 from headway.views.printable import width_of
@@ -296,3 +296,21 @@ def test_with_cycles_the_indices_are_cycles_and_waiting_is_time() -> None:
     assert "8.000M cycles · 0.00 instructions each · stalled 62 % · for memory 38 % · for DRAM 12 %" in text
     narrow = text_of(table(ledger, width=80)[0])
     assert "memory" in narrow
+
+
+def test_with_v_the_kernels_clock_stands_beside_the_figure_to_compare_it_with() -> None:
+    thread = Thread(
+        7, 7, "a", 0, 0, None, 100, 100, {"user": Cell(60, 1), "overhead": Cell(5, 0), "ready": Cell(35, 1)}
+    )
+    expected = {
+        KernelClock(66, Quality.EXACT): "by the kernel's clock 66 ns RPI and overhead 65 ns",
+        KernelClock(70, Quality.BOUND): "by the kernel's clock ≤70 ns RPI and overhead 65 ns",
+        KernelClock(
+            None, Quality.UNAVAILABLE
+        ): "by the kernel's clock: not known, it ran when the window began or ended",
+    }
+    for clock, words in expected.items():
+        ledger = Ledger("bpf", Window(0, 100), (replace(thread, kernel_clock=clock),))
+        lines = [" ".join(text_of(line).split()) for line in table(ledger, verbose=True)]
+        assert words in lines
+        assert not [line for line in map(text_of, table(ledger)) if "kernel's clock" in line]

@@ -3,6 +3,7 @@
 from .cause import Behind, Cause, CauseKey, add_causes, list_causes, subtract_causes, with_all_holders, within
 from .cell import Cell
 from .counted import Counted
+from .groups import Group, GroupBy, add_times, grouped
 from .hotspots import Hotspot, StackShare, StateSummary, function_of, innermost_first, summaries, unsampled
 from .indices import (
     EXACT,
@@ -42,6 +43,8 @@ __all__ = [
     "Cell",
     "Counted",
     "Frame",
+    "Group",
+    "GroupBy",
     "Hotspot",
     "Indices",
     "KernelClock",
@@ -66,8 +69,10 @@ __all__ = [
     "across",
     "add_causes",
     "add_states",
+    "add_times",
     "amounts_of",
     "function_of",
+    "grouped",
     "indices_of",
     "innermost_first",
     "interrupt_time",

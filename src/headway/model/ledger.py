@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
 
 from .cause import Behind, Cause, add_causes, subtract_causes, within
 from .cell import Cell
@@ -145,22 +147,25 @@ class Ledger:
     events: tuple[str, ...] = ()
     """The events that the user asked for, in that order. The cells' ``events`` have their counts."""
 
-    def amounts(self, thread: Thread) -> Amounts:
-        """Return the amount of each kind that the thread had, in `unit`, divided by hardware counters where there are
-        any.
+    def amounts(self, thread: Thread, *others: Thread) -> Amounts:
+        """Return the amount of each kind that the threads together had, in `unit`, divided by hardware counters where
+        there are any.
         """
-        if not self.counted:
-            return Amounts(thread.times())
-        return amounts_of(thread.states, cycles=self.unit == "cycles")
+        had = amounts_of(thread.states, cycles=self.unit == "cycles") if self.counted else Amounts(thread.times())
+        return reduce(add, map(self.amounts, others), had) if others else had
 
     def times(self, thread: Thread) -> Mapping[Kind, int]:
         """Return the time of each kind. That of user code is divided like its cycles, where hardware counted them."""
         return amounts_of(thread.states, cycles=False).by_kind if self.counted else thread.times()
 
-    def indices(self, thread: Thread) -> Indices:
-        """Return the thread's indices at this ledger's precision."""
-        had = self.amounts(thread)
+    def indices(self, thread: Thread, *others: Thread) -> Indices:
+        """Return the indices of the thread, or of several threads together, at this ledger's precision."""
+        had = self.amounts(thread, *others)
         return indices_of(had.by_kind, had.worth(self.precision), external=had.external)
+
+    def share(self, time: int) -> float:
+        """Return the time as a share of the window: 1 is one processor, or off it one thread, for all of the window."""
+        return time / self.window.duration if self.window.duration else 0.0
 
 
 def unit_of(threads: Iterable[Thread], time_unit: str = "ns") -> str:

@@ -1,0 +1,98 @@
+"""Groups of threads: those of one process, or of one name, shown as one.
+
+A group's time in a state is the sum of its threads' times, and its indices are computed from these sums (by
+`Ledger.indices`, as a thread's are). So groups add up to what their threads add up to, and a group has of no kind less
+time than one of its threads. A figure has the weakest of the threads' qualities.
+
+A share of time is a share of the window (`Ledger.share`), of a thread as of a group: 1 is one processor, or off the
+processor one thread, for all of the window. A group with several threads can have more than 1, as a process has in
+top(1). A mean over the threads would not add up, and would be less than what one of them has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+
+from .cause import Cause, add_causes
+from .cell import Cell
+from .indices import listed
+from .kinds import Kind
+from .ledger import Thread, add_states
+
+__all__ = ["Group", "GroupBy", "add_times", "grouped"]
+
+
+class GroupBy(Enum):
+    """What the threads of a group have in common."""
+
+    THREAD = "thread"
+    """Each thread is a group by itself."""
+    NAME = "name"
+    """The threads' name, whichever their processes are."""
+    PROCESS = "process"
+    """The process."""
+
+
+def _key(thread: Thread, by: GroupBy) -> Hashable:
+    if by is GroupBy.THREAD:
+        return thread.key
+    return thread.name if by is GroupBy.NAME else thread.pid
+
+
+def grouped(threads: Iterable[Thread], by: GroupBy) -> list[list[int]]:
+    """Return the places of each group's threads, the groups in the order in which their first threads come."""
+    found: dict[Hashable, list[int]] = {}
+    for place, thread in enumerate(threads):
+        found.setdefault(_key(thread, by), []).append(place)
+    return list(found.values())
+
+
+def add_times(many: Iterable[Mapping[Kind, int]]) -> dict[Kind, int]:
+    """Return the sum of the times of each kind."""
+    every = list(many)
+    return {kind: sum([times.get(kind, 0) for times in every]) for kind in Kind}
+
+
+@dataclass(frozen=True)
+class Group:
+    """One thread or more, taken together."""
+
+    threads: tuple[Thread, ...]
+    """At least one."""
+    by: GroupBy
+
+    @property
+    def name(self) -> str:
+        """The name of the threads; of a process that of its first thread."""
+        if self.by is GroupBy.PROCESS:
+            return next((thread for thread in self.threads if thread.tid == thread.pid), self.threads[0]).name
+        return self.threads[0].name
+
+    @cached_property
+    def pid(self) -> int | None:
+        """The id of the process of the threads; None if they are of several."""
+        pids = {thread.pid for thread in self.threads}
+        return pids.pop() if len(pids) == 1 else None
+
+    @cached_property
+    def states(self) -> Mapping[str, Cell]:
+        """The cells of the threads added up, state by state."""
+        if len(self.threads) == 1:
+            return self.threads[0].states
+        return add_states(*(thread.states for thread in self.threads))
+
+    @cached_property
+    def causes(self) -> tuple[Cause, ...]:
+        """The causes of the states, where they were recorded."""
+        return add_causes(*(thread.causes for thread in self.threads))
+
+    def times(self) -> dict[str, int]:
+        """Return the time in each state. This costs less than `states`."""
+        found: dict[str, int] = {}
+        for thread in self.threads:
+            for state, _, time in listed(thread.states):
+                found[state] = found.get(state, 0) + time
+        return found

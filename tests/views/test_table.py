@@ -1,19 +1,33 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 from tests.ledgers import HOSTILE_NAMES, any_state_names, ledgers
 
 from headway.advice import advise
-from headway.model import Cell, Counted, KernelClock, Ledger, Overhead, Precision, Processor, Quality, Thread, Window
+from headway.model import (
+    Cell,
+    Counted,
+    GroupBy,
+    KernelClock,
+    Ledger,
+    Overhead,
+    Precision,
+    Processor,
+    Quality,
+    Thread,
+    Window,
+)
 from headway.views.interval import heading
 from headway.views.lines import show, text_of
+from headway.views.listing import Listing
 from headway.views.printable import width_of
 from headway.views.table import print_table, table
 
@@ -87,10 +101,16 @@ LEDGER = Ledger(
 )
 
 
-def printed(console_width: int, ledger: Ledger = LEDGER, verbose: bool = False, limit: int | None = 25) -> str:
+def printed(
+    console_width: int,
+    ledger: Ledger = LEDGER,
+    verbose: bool = False,
+    limit: int | None = 25,
+    by: GroupBy | None = None,
+) -> str:
     out = io.StringIO()
     console = Console(file=out, width=console_width)
-    print_table(console, ledger, advice=advise(ledger), verbose=verbose, limit=limit)
+    print_table(console, ledger, advice=advise(ledger), verbose=verbose, listing=Listing(limit, by=by))
     return out.getvalue()
 
 
@@ -102,7 +122,7 @@ def test_the_table_looks_as_it_should(width: int, verbose: bool) -> None:
 
 @given(ledgers(keys=any_state_names, time_unit=None), st.integers(2, 220), st.booleans(), st.none() | st.integers(0, 3))
 def test_no_line_is_wider_than_there_is_room(ledger: Ledger, width: int, verbose: bool, limit: int | None) -> None:
-    for line in table(ledger, advice=advise(ledger), width=width, limit=limit, verbose=verbose):
+    for line in table(ledger, advice=advise(ledger), width=width, listing=Listing(limit), verbose=verbose):
         assert width_of(text_of(line)) <= width
         assert text_of(line).isprintable()
 
@@ -110,7 +130,9 @@ def test_no_line_is_wider_than_there_is_room(ledger: Ledger, width: int, verbose
 @given(st.lists(st.sampled_from(HOSTILE_NAMES), min_size=1), st.sampled_from([80, 100, 120, 140, 200]))
 def test_no_name_moves_the_columns(names: list[str], width: int) -> None:
     threads = tuple(thread(1000 + i, name, user=(i + 1, 1)) for i, name in enumerate(names))
-    lines = [text_of(line) for line in table(Ledger("bpf", Window(0, WINDOW), threads), width=width, limit=None)]
+    lines = [
+        text_of(line) for line in table(Ledger("bpf", Window(0, WINDOW), threads), width=width, listing=Listing(None))
+    ]
     bars = {width_of(line.partition("│")[0]) for line in lines[: len(names) + 1]}
     assert len(bars) == 1
 
@@ -124,11 +146,85 @@ def test_the_thread_with_the_most_processor_time_comes_first(width: int) -> None
 
 def test_threads_that_are_not_shown_are_summed_up() -> None:
     many = tuple(thread(1000 + i, "worker", user=(1_000 * (i + 1), 1), irq__timer=(10, 1)) for i in range(2_000))
-    lines = printed(80, Ledger("bpf", Window(0, WINDOW), many), limit=3).splitlines()
+    lines = printed(80, Ledger("bpf", Window(0, WINDOW), many), limit=3, by=GroupBy.THREAD).splitlines()
     assert [line.split()[1] for line in lines[1:4]] == ["2999", "2998", "2997"]
     assert lines[4].startswith("… 1,997 more threads 1995s 1995s")
     assert lines[5].startswith("all 2,000 threads    2001s 2001s")
     assert "20ms" in lines[4]
+
+
+def compiling(number: int = 312) -> Ledger:
+    """A compile: as many short processes as are asked for, of two names, and make."""
+
+    def short(tid: int, name: str) -> Thread:
+        start = tid * 1_000
+        states = {"user": Cell(5_000 + tid, 1), "kernel.execve": Cell(1_000, 1), "wait.disk": Cell(tid, 1)}
+        span = sum(cell.time for cell in states.values())
+        return Thread(tid, tid, name, start, start, start + span, start + span, span, states)
+
+    threads = [thread(1, "make", user=(1, 1)), *(short(2 + n, ("cc1", "as")[n % 2]) for n in range(2 * number))]
+    return Ledger("bpf", Window(0, WINDOW), tuple(threads))
+
+
+def test_threads_of_one_name_are_a_line_where_they_are_more_than_lines() -> None:
+    lines = printed(80, compiling()).splitlines()
+    assert lines[1].startswith("as × 312 ")
+    assert lines[2].startswith("cc1 × 312 ")
+    assert lines[3].split()[:3] == ["make", "1", "1.0µs"]
+    assert lines[4].startswith("all 625 threads ")
+    assert lines[1].split()[-1] == "disk"
+    assert "× n: n threads of one name, added up; --group-by thread lists each" in lines
+
+
+def test_as_many_threads_as_lines_are_shown_one_by_one() -> None:
+    lines = printed(80, compiling(12)).splitlines()
+    assert len([line for line in lines if line.startswith(("cc1 ", "as "))]) == 24
+    assert not any("×" in line for line in lines)
+    assert any(" × 12 " in line for line in printed(80, compiling(12), limit=24).splitlines())
+
+
+def test_each_process_can_have_a_line() -> None:
+    lines = printed(80, LEDGER, by=GroupBy.PROCESS).splitlines()
+    assert lines[0].split()[:2] == ["process", "pid"]
+    assert lines[1].startswith("xz × 5")
+    assert lines[1].split()[3:5] == ["4711", "17.2s"]
+    assert lines[2].split()[3:4] == ["17.2s"]
+
+
+@settings(max_examples=30)  # an example is a whole ledger
+@given(ledgers(keys=any_state_names, time_unit=None), st.integers(40, 200), st.none() | st.integers(1, 3))
+def test_the_sums_are_the_same_however_threads_are_grouped(ledger: Ledger, width: int, limit: int | None) -> None:
+    def sums(by: GroupBy) -> list[list[str]]:
+        lines = [text_of(line) for line in table(ledger, width=width, listing=Listing(limit, by=by))]
+        return [line.split() for line in lines[: lines.index("")] if re.match(r"all [0-9]+ threads ", line)]
+
+    assert len(sums(GroupBy.THREAD)) == (len(ledger.threads) > 1)
+    assert sums(GroupBy.THREAD) == sums(GroupBy.NAME) == sums(GroupBy.PROCESS)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["cc1", "as", "ld", "sh"]), st.integers(0, 10**6)), max_size=60),
+    st.integers(1, 70),
+    st.none() | st.sampled_from(GroupBy),
+    st.sampled_from([60, 80, 200]),
+)
+def test_no_thread_is_lost_and_no_table_is_longer_than_the_terminal(
+    found: list[tuple[str, int]], height: int, by: GroupBy | None, width: int
+) -> None:
+    threads = [
+        Thread(n, n, name, 0, 0, None, used, used, {"user": Cell(used, 1)}) for n, (name, used) in enumerate(found, 1)
+    ]
+    ledger = Ledger("bpf", Window(0, 10**6), tuple(threads))
+    lines = [text_of(line) for line in table(ledger, width=width, listing=Listing(height=height, by=by))]
+    notes = len(lines) - lines.index("") - 1
+    assert len(lines) <= max(height, notes + 3 + 3)
+    number = 0
+    for line in lines[1 : lines.index("")]:
+        if line.startswith(("all ", "no thread")):
+            break
+        told = re.match(r"… ([0-9]+) more|[a-z0-9]+ × ([0-9]+)", line)
+        number += int(next(filter(None, told.groups()))) if told else 1
+    assert number == len(found)
 
 
 def test_what_is_not_exact_carries_a_mark_and_a_reason() -> None:
@@ -265,14 +361,14 @@ def test_events_fit_the_width_and_none_is_left_out(width: int, verbose: bool) ->
 
 
 def test_with_more_threads_than_are_shown_the_events_still_add_up() -> None:
-    text = "\n".join(text_of(line) for line in table(counting(), width=160, limit=2))
+    text = "\n".join(text_of(line) for line in table(counting(), width=160, listing=Listing(2, by=GroupBy.THREAD)))
     assert "… 3 more" in text
     assert f"{sum(t.tid for t in LEDGER.threads):,}" in text
 
 
 @given(ledgers(keys=any_state_names), st.integers(1, 200), st.booleans())
 def test_any_counted_ledger_fits(ledger: Ledger, width: int, verbose: bool) -> None:
-    for line in table(ledger, width=width, verbose=verbose, limit=2):
+    for line in table(ledger, width=width, verbose=verbose, listing=Listing(2)):
         assert width_of(text_of(line)) <= width
 
 

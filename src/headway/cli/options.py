@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from headway.linux.options import MeasureOptions, Selection
+from headway.model import GroupBy
+from headway.views.listing import LINES, Listing
 
 from .parameters import Ids, ProcessorList
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 __all__ = [
+    "ListingOptions",
     "TargetOptions",
     "format_option",
+    "group_by_option",
     "listing_options",
     "measuring_options",
     "thresholds_option",
@@ -156,19 +163,66 @@ def measuring_options(function: Any) -> Any:
     return gathered
 
 
-def listing_options(function: Callable[..., object]) -> Callable[..., object]:
-    """Add the options that say how many threads a report lists; the command gets ``limit`` and ``every_thread``."""
-    most = click.option(
-        "-n",
-        "--threads",
-        "limit",
-        type=click.IntRange(min=1),
-        default=25,
-        show_default=True,
-        metavar="N",
-        help="List the N threads with most time, and the sum of the others.",
-    )
-    return most(click.option("--every-thread", is_flag=True, help="List all threads.")(function))
+group_by_option = click.option(
+    "--group-by",
+    type=click.Choice([by.value for by in GroupBy]),
+    help="What has a line: each thread, all threads of a name, or a process.  [default: thread, and name if there are "
+    "more threads than lines]",
+)
+"""Add ``--group-by``; the command gets ``group_by``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListingOptions:
+    """Which lines of threads a report has; each field has the value of its option."""
+
+    limit: int | None
+    every_line: bool
+    group_by: str | None
+
+    @property
+    def by(self) -> GroupBy | None:
+        """What has a line; None: it depends on the number of threads."""
+        return GroupBy(self.group_by) if self.group_by else None
+
+    def listing(self, console: Console, *, above: int = 0, verbose: bool = False) -> Listing:
+        """Return the choice for a report to this console. ``above`` is the number of other lines of the report.
+
+        A table that the user did not ask to be longer fits the terminal.
+        """
+        by = self.by
+        if self.every_line:
+            return Listing(None, None, by or GroupBy.THREAD)
+        if self.limit is not None or verbose or not console.is_terminal:
+            return Listing(self.limit or LINES, None, by)
+        return Listing(height=console.height - 1 - above, by=by)  # the shell's prompt has a line
+
+
+def listing_options(function: Any) -> Any:
+    """Add the options that say which lines of threads a report has; the command gets `ListingOptions`, ``listed``."""
+
+    @wraps(function)
+    def gathered(*arguments: Any, **values: Any) -> Any:
+        listed = ListingOptions(**{field.name: values.pop(field.name) for field in fields(ListingOptions)})
+        return function(*arguments, listed=listed, **values)
+
+    for option in reversed(
+        (
+            click.option(
+                "-n",
+                "--threads",
+                "limit",
+                type=click.IntRange(min=1),
+                metavar="N",
+                help="Print N lines of threads, those with most time, and the sum of the other threads.  [default: as "
+                f"many as fit the terminal, else {LINES}]",
+            ),
+            group_by_option,
+            click.option("--every-thread", "every_line", is_flag=True, help="List all threads, or all groups."),
+        )
+    ):
+        gathered = option(gathered)
+    return gathered
 
 
 format_option = click.option(

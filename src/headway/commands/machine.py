@@ -260,11 +260,14 @@ def _report(result: Result, stream: TextIO, argv: list[str], *, as_json: bool, v
         stream.write("\n")
     else:
         from headway.cli.console import plain_console
+        from headway.model import GroupBy
+        from headway.views.listing import Listing
         from headway.views.table import print_table
 
         # What stalls were for is a table of its own: only where every state is asked for.
         ledger = result.ledger if verbose else replace(result.ledger, events=())
-        print_table(plain_console(stream), ledger, limit=limit, verbose=verbose)
+        listing = Listing(limit, by=GroupBy.THREAD)
+        print_table(plain_console(stream), ledger, listing=listing, verbose=verbose)
 
 
 def _report_processors(

@@ -9,7 +9,7 @@ import click
 
 from headway.advice import Advice, Facilities, advise
 from headway.advice.threshold_files import load_thresholds
-from headway.cli.options import listing_options
+from headway.cli.options import ListingOptions, listing_options
 from headway.cli.output import answer_to
 from headway.cli.pages import html_option, write_recording_page
 from headway.cli.profiles import SHOWN, has_profile, narrowing_options, show_recorded_profile
@@ -37,9 +37,7 @@ __all__ = ["command"]
 @narrowing_options
 @html_option
 @click.argument("path", metavar="NAME.hw")
-@click.pass_context
 def command(
-    context: click.Context,
     path: str,
     part: str | None,
     state: str | None,
@@ -47,8 +45,7 @@ def command(
     as_json: bool,
     from_transitions: bool,
     verbose: bool,
-    limit: int,
-    every_thread: bool,
+    listed: ListingOptions,
     html: str | None,
 ) -> None:
     """\b
@@ -62,8 +59,8 @@ def command(
     Show what a recording says about progress, and where the rest of the time went.
 
     Of a profile (headway profile -o) the report shows the functions and stacks of each state; --index and --state
-    select some. With -v, --every-thread or --from-transitions it shows the threads, as of other recordings. A ~ marks a
-    sampled figure, with its error beside it; times off the processor are exact.
+    select some. With -v, --every-thread, --group-by or --from-transitions it shows the threads, as of other recordings.
+    A ~ marks a sampled figure, with its error beside it; times off the processor are exact.
 
     A recording that was not closed (its recorder was killed, or still records) is shown up to its last complete part.
     """
@@ -78,12 +75,9 @@ def command(
             ledger, advice = _figures(recording, from_transitions)
             say(clean(write_recording_page(html, path, ledger, recording, advice)))
         return
-    if narrowed or (has_profile(path) and not (verbose or every_thread or from_transitions)):
-        given = context.get_parameter_source("limit") is not click.core.ParameterSource.DEFAULT
+    if narrowed or (has_profile(path) and not (verbose or listed.every_line or listed.group_by or from_transitions)):
         with answer_to(output) as stream:
-            show_recorded_profile(
-                path, stream, part=part, state=state, as_json=as_json, limit=limit if given else SHOWN
-            )
+            show_recorded_profile(path, stream, part=part, state=state, as_json=as_json, limit=listed.limit or SHOWN)
         return
     with Recording(path) as recording:
         ledger, advice = _figures(recording, from_transitions)
@@ -99,9 +93,9 @@ def command(
             from headway.cli.console import plain_console
             from headway.views.table import print_table
 
-            print_table(
-                plain_console(stream), ledger, advice=advice, limit=None if every_thread else limit, verbose=verbose
-            )
+            console = plain_console(stream)
+            listing = listed.listing(console, verbose=verbose)
+            print_table(console, ledger, advice=advice, listing=listing, verbose=verbose)
 
 
 def _figures(recording: Recording, from_transitions: bool) -> tuple[Ledger, tuple[Advice, ...]]:

@@ -10,7 +10,7 @@ import click
 from headway.advice import Advice, Thresholds, advise
 from headway.advice.threshold_files import load_thresholds
 from headway.cli.ending import end_as
-from headway.cli.options import TargetOptions, listing_options, measuring_options, thresholds_option
+from headway.cli.options import ListingOptions, TargetOptions, listing_options, measuring_options, thresholds_option
 from headway.cli.output import report_to
 from headway.cli.pages import html_option, page_if, write_ledger_page
 from headway.cli.parameters import Milliseconds, Seconds
@@ -44,8 +44,7 @@ def command(
     html: str | None,
     verbose: bool,
     quiet: bool,
-    limit: int,
-    every_thread: bool,
+    listed: ListingOptions,
     thresholds_file: str | None,
     argv: tuple[str, ...],
     wanted: TargetOptions,
@@ -55,6 +54,7 @@ def command(
     headway stat -p 4711 -d 10 -v            a process for 10 s, every state
     headway stat -a -I 1000                  the machine, a report each second
     headway stat -p 4711 -d 10 --why wait    what it waits for, who ends waits
+    headway stat -- make -j8                 many processes: a line for each name
     headway stat --html out.html -- ./work   the report, and a page
 
     Show how much progress each thread makes, and where the rest of its time goes.
@@ -79,7 +79,7 @@ def command(
             verbose=verbose,
             quiet=quiet,
             thresholds=thresholds,
-            limit=None if every_thread else limit,
+            listed=listed,
             parts=wanted.why,
         )
 
@@ -120,11 +120,11 @@ class _Report:
         verbose: bool,
         quiet: bool,
         thresholds: Thresholds,
-        limit: int | None,
+        listed: ListingOptions,
         parts: tuple[str, ...],
     ) -> None:
         self._stream, self._argv, self._as_json = stream, argv, as_json
-        self._verbose, self._quiet, self._limit, self._parts = verbose, quiet, limit, parts
+        self._verbose, self._quiet, self._listed, self._parts = verbose, quiet, listed, parts
         self._interval, self._began = interval, 0
         self._thresholds, self._facilities = thresholds, facilities()
         self.error = ""
@@ -175,6 +175,7 @@ class _Report:
             self._began = self._began or ledger.window.start
             show(console, [heading(ledger, self._began, console.width)])
         advice = () if self._quiet or self._interval else self._advice(ledger)
-        print_table(console, ledger, advice=advice, limit=self._limit, verbose=self._verbose, parts=self._parts)
+        listing = self._listed.listing(console, above=2 * self._interval, verbose=self._verbose)
+        print_table(console, ledger, advice=advice, listing=listing, verbose=self._verbose, parts=self._parts)
         if self._interval:
             self._stream.write("\n")

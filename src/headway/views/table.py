@@ -1,16 +1,14 @@
 """The table of threads: how much progress each made, and where the rest of its time went.
 
 To the left of the bar is the time on a processor, to the right the time off it. The threads with most processor time
-come first. Threads without room are summed up, never left out. Below the table are notes that explain the figures, and
-advice.
+come first. Where there are more threads than lines, those of one name are one line, with the sums of their figures.
+Threads without a line are summed up, never left out. Below the table are notes that explain the figures, and advice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import add, itemgetter
 
 from rich.console import Console
 
@@ -18,12 +16,16 @@ from headway.advice import Advice
 from headway.model import (
     Amounts,
     Cell,
+    Group,
+    GroupBy,
     Indices,
     Kind,
     Ledger,
     Processor,
     Quality,
     Thread,
+    add_times,
+    grouped,
     indices_of,
     interrupt_time,
     kind_of,
@@ -33,6 +35,7 @@ from headway.model import (
 from .advice import what_would_help
 from .figures import MARKS, NOTHING, share, with_unit
 from .lines import Line, indented, show
+from .listing import DEFAULT, Listing
 from .losses import explained_losses, named_losses
 from .printable import clean, fit, width_of
 from .why import in_a_line, why
@@ -51,6 +54,8 @@ _NOTABLE = 0.10
 """A loss of this share of the time in which a thread was able to run is highlighted."""
 _BEHIND = 14
 """The column in which the causes of a state begin."""
+_FEWEST = 3
+"""The smallest number of lines of threads, however low the terminal is."""
 
 
 def print_table(
@@ -58,12 +63,12 @@ def print_table(
     ledger: Ledger,
     *,
     advice: Sequence[Advice] = (),
-    limit: int | None = 25,
+    listing: Listing = DEFAULT,
     verbose: bool = False,
     parts: Iterable[str] = (),
 ) -> None:
     """Print the table, as wide as the console. ``parts`` are the parts of time to explain (`views.why`)."""
-    show(console, table(ledger, advice=advice, width=console.width, limit=limit, verbose=verbose, parts=parts))
+    show(console, table(ledger, advice=advice, width=console.width, listing=listing, verbose=verbose, parts=parts))
 
 
 def table(
@@ -71,21 +76,23 @@ def table(
     *,
     advice: Sequence[Advice] = (),
     width: int = 80,
-    limit: int | None = 25,
+    listing: Listing = DEFAULT,
     verbose: bool = False,
     parts: Iterable[str] = (),
 ) -> list[Line]:
-    """Return the table in lines of at most ``width`` columns, with at most ``limit`` threads (None: all)."""
+    """Return the table in lines of at most ``width`` columns."""
     # For all threads only sums are computed. What costs more is computed for those that are shown.
     times = [thread.times() for thread in ledger.threads]
-    lines = [*_threads(ledger, times, width, limit, verbose)]
+    notes = [*_notes(ledger, sum([found[Kind.UNKNOWN] for found in times]), width)]
+    listed = _listed(ledger, times, listing, len(notes), width)
+    lines = [*_threads(ledger, times, listed, width, verbose)]
     if ledger.events and ledger.threads:
-        lines += [[], *_events(ledger, times, width, limit)]
+        lines += [[], *_events(ledger, listed, width)]
     if parts and ledger.threads:
-        lines += [[], *why(ledger, parts, width=width, limit=limit, verbose=verbose)]
+        lines += [[], *why(ledger, parts, width=width, limit=listing.limit, verbose=verbose)]
     if verbose and ledger.processors:
         lines += [[], *_processors(ledger, width)]
-    lines += [[], *_notes(ledger, sum([found[Kind.UNKNOWN] for found in times]), width)]
+    lines += [[], *listed.note, *notes]
     if advice:
         lines += [[], *what_would_help(ledger, advice, width)]
     return lines
@@ -188,47 +195,115 @@ def _every_cycle(ledger: Ledger) -> bool:
     return bool(ledger.counted) and ledger.time_unit == "cycles"
 
 
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """The lines of threads."""
+
+    by: GroupBy
+    groups: Sequence[Sequence[int]]
+    """The places of the threads of each line, the line with most processor time first."""
+    rest: Sequence[int]
+    """The places of the threads without a line."""
+    note: Sequence[Line]
+
+
+def _listed(ledger: Ledger, times: Sequence[Mapping[Kind, int]], listing: Listing, notes: int, width: int) -> _Listed:
+    """Choose the lines of threads. ``notes`` is the number of lines of notes below the table."""
+    number = len(ledger.threads)
+    room = number if listing.limit is None else listing.limit
+    if listing.height is not None:  # the others are the heading, the sum of all, and a blank line
+        room = max(listing.height - 3 - notes, _FEWEST)
+    by, note = listing.by, list[Line]()
+    groups = grouped(ledger.threads, by or GroupBy.THREAD)
+    if by is None and number > room:
+        by, groups = GroupBy.NAME, grouped(ledger.threads, GroupBy.NAME)
+        if len(groups) < number:
+            text = "× n: n threads of one name, added up; --group-by thread lists each"
+            note = [[(line, _DIM)] for line in indented(text, width, "", "  ")]
+            room = max(room - len(note), _FEWEST) if listing.height is not None else room
+    had = [processor_time(found) for found in times]
+    sums = [sum([had[i] for i in places]) for places in groups]
+    if listing.height is not None and len(groups) > room:
+        room -= 1  # for the sum of the rest
+    order = _most(sums, [ledger.threads[places[0]].key for places in groups], room)
+    chosen = [groups[at] for at in order]
+    shown = {i for places in chosen for i in places}
+    return _Listed(by or GroupBy.THREAD, chosen, [i for i in range(number) if i not in shown], note)
+
+
 def _threads(
-    ledger: Ledger, times: Sequence[Mapping[Kind, int]], width: int, limit: int | None, verbose: bool
+    ledger: Ledger, times: Sequence[Mapping[Kind, int]], listed: _Listed, width: int, verbose: bool
 ) -> Iterator[Line]:
-    if not ledger.threads:
+    threads = ledger.threads
+    if not threads:
         damaged = ledger.losses.get("files_damaged", 0)
         yield [(fit("no thread can be read" if damaged else "no thread was measured", min(width, 22)), "")]
         return
-    had = [processor_time(found) for found in times]
-    shown = _most(had, ledger.threads, limit)
-    names = {i: clean(ledger.threads[i].name, 64) for i in shown}
-    digits = max(5, len(str(max([t.tid if t.tid > t.pid else t.pid for t in ledger.threads]))))
-    longest = max((width_of(name) for name in names.values()), default=0)
+    groups = [Group(tuple([threads[i] for i in places]), listed.by) for places in listed.groups]
+    digits = max(5, len(str(max([t.tid if t.tid > t.pid else t.pid for t in threads]))))
+    longest = max((width_of(_name(group)) - (digits + 1) * (not _id(group)) for group in groups), default=0)
     polls = any(found[Kind.POLL] > _NOTABLE * processor_time(found) for found in times)
     layout = _layout(ledger, width, digits, min(longest, 32), polls)
-    yield from _heading(layout, width)
-    for i in shown:
-        thread = ledger.threads[i]
-        row = _row(ledger, times[i], interrupt_time(thread.states), ledger.amounts(thread))
-        label: Line = [(fit(names[i], layout.name), "")]
-        if layout.tid:
-            label.append((" " + str(thread.tid).rjust(layout.tid), _DIM))
-        reason = _waits_most_for(thread, layout)
-        yield _crop([*label, *_cells(layout, row, thread.pid), *reason], width)
+    yield from _heading(layout, listed.by, width)
+    for places, group in zip(listed.groups, groups, strict=True):
+        yield _crop([*_label(group, layout.name, layout.tid), *_line(ledger, times, places, layout, group)], width)
         if verbose:
-            yield from _states(ledger, thread, width)
-    if len(had) == 1:
+            yield from _states(ledger, group, width)
+    if len(threads) == 1:
         return
     room = layout.name + (layout.tid + 1 if layout.tid else 0)
-    total = {kind: sum(map(itemgetter(kind), times)) for kind in Kind}
-    amounts = _sum(map(ledger.amounts, ledger.threads)) if ledger.counted else Amounts(total)
-    interrupts = sum([interrupt_time(thread.states) for thread in ledger.threads])
-    rest = len(had) - len(shown)
-    if rest:
-        more = {kind: total[kind] - sum([times[i][kind] for i in shown]) for kind in Kind}
-        of_rest = interrupts - sum([interrupt_time(ledger.threads[i].states) for i in shown])
-        unseen = [ledger.threads[i] for i in sorted(set(range(len(had))) - set(shown))] if ledger.counted else []
-        row = _row(ledger, more, of_rest, _sum(map(ledger.amounts, unseen)) if unseen else Amounts(more))
+    if listed.rest:
+        rest = len(listed.rest)
         text = f"… {rest:,} more threads" if rest > 1 else "… 1 more thread"
-        yield _crop([(fit(text, room), _DIM), *_cells(layout, row, None)], width)
-    row = _row(ledger, total, interrupts, amounts)
-    yield _crop([(fit(f"all {len(had):,} threads", room), _HEAD), *_cells(layout, row, None)], width)
+        yield _crop([(fit(text, room), _DIM), *_line(ledger, times, listed.rest, layout)], width)
+    every = range(len(threads))
+    yield _crop([(fit(f"all {len(threads):,} threads", room), _HEAD), *_line(ledger, times, every, layout)], width)
+
+
+def _name(group: Group) -> str:
+    name, number = clean(group.name, 64), len(group.threads)
+    return f"{name} × {number:,}" if number > 1 else name
+
+
+def _id(group: Group) -> str:
+    """Return the tid of the only thread, or the pid of the process; empty for threads of one name."""
+    if group.by is GroupBy.PROCESS:
+        return str(group.threads[0].pid)
+    return str(group.threads[0].tid) if len(group.threads) == 1 else ""
+
+
+def _label(group: Group, width: int, tid: int) -> Line:
+    """Return the name in ``width`` columns and the id in ``tid`` (0: none).
+
+    Without an id the name has its room too. The number of threads is never cut.
+    """
+    found = _id(group) if tid else ""
+    room = width if found or not tid else width + 1 + tid
+    count = f" × {len(group.threads):,}" if len(group.threads) > 1 else ""
+    left = room - width_of(count)
+    if left < 1:  # no room for a name
+        return [(fit(count.strip(), room), _DIM)]
+    name = clean(group.name, 64)
+    name = fit(name, min(width_of(name), left))
+    line: Line = [(name, ""), (fit(count, room - width_of(name)), _DIM)]
+    return [*line, (" " + found.rjust(tid), _DIM)] if found else line
+
+
+def _line(
+    ledger: Ledger,
+    times: Sequence[Mapping[Kind, int]],
+    places: Sequence[int],
+    layout: _Layout,
+    group: Group | None = None,
+) -> Line:
+    """Return the figures of the threads in these places together. A ``group`` has a process and a wait too."""
+    threads = [ledger.threads[i] for i in places]
+    total = times[places[0]] if len(places) == 1 else add_times([times[i] for i in places])
+    interrupts = sum([interrupt_time(thread.states) for thread in threads])
+    row = _row(ledger, total, interrupts, ledger.amounts(*threads) if ledger.counted else Amounts(total))
+    if group is None:
+        return _cells(layout, row, None)
+    return [*_cells(layout, row, group.pid), *_waits_most_for(group, layout)]
 
 
 def _row(ledger: Ledger, times: Mapping[Kind, int], interrupts: int, had: Amounts) -> _Row:
@@ -239,21 +314,18 @@ def _row(ledger: Ledger, times: Mapping[Kind, int], interrupts: int, had: Amount
     return _Row(times, interrupts, rpi + waited, indices)
 
 
-def _sum(amounts: Iterable[Amounts]) -> Amounts:
-    return reduce(add, amounts, Amounts({}, 0))
-
-
-def _most(had: Sequence[int], threads: Sequence[Thread], limit: int | None) -> list[int]:
-    """Return the indices of the threads with most processor time, most first, and with equal time by key."""
+def _most(had: Sequence[int], keys: Sequence[tuple[int, int]], limit: int) -> list[int]:
+    """Return the places of the ``limit`` largest times, the largest first, and equal ones by key."""
     order: Iterable[int] = range(len(had))
-    if limit is not None and limit < len(had):
+    if limit < len(had):
         least = sorted(had, reverse=True)[limit - 1]
         order = [i for i in order if had[i] >= least]
-    return sorted(order, key=lambda i: (-had[i], threads[i].key))[:limit]
+    return sorted(order, key=lambda i: (-had[i], keys[i]))[:limit]
 
 
-def _heading(layout: _Layout, width: int) -> Iterator[Line]:
-    text = fit("thread", layout.name) + (" " + "tid".rjust(layout.tid) if layout.tid else "")
+def _heading(layout: _Layout, by: GroupBy, width: int) -> Iterator[Line]:
+    what, number = ("process", "pid") if by is GroupBy.PROCESS else ("thread", "tid")
+    text = fit(what, layout.name) + (" " + number.rjust(layout.tid) if layout.tid else "")
     text += "".join(" " + title.rjust(w) for title, w in layout.on)
     line: Line = [(text, _HEAD)]
     if layout.off:
@@ -331,10 +403,10 @@ def _efficiency_style(te: float | None) -> str:
     return "bold green" if te >= 0.9 else "bold yellow" if te >= 0.6 else _WORST
 
 
-def _waits_most_for(thread: Thread, layout: _Layout) -> Line:
+def _waits_most_for(group: Group, layout: _Layout) -> Line:
     if not layout.reason:
         return []
-    waits = [(cell.time, state) for state, cell in thread.states.items() if cell.time and kind_of(state) is Kind.WAIT]
+    waits = [(time, state) for state, time in group.times().items() if time and kind_of(state) is Kind.WAIT]
     if not waits:
         return []
     time, state = max(waits)
@@ -346,22 +418,22 @@ def _waits_most_for(thread: Thread, layout: _Layout) -> Line:
     return [(" " + fit(name, min(room, max(width_of(name), 5))), ""), (" " + figure.rjust(layout.figure), _DIM)]
 
 
-def _states(ledger: Ledger, thread: Thread, width: int) -> Iterator[Line]:
-    """Yield every state of a thread, by kind, most time first, with what was counted in it."""
+def _states(ledger: Ledger, group: Group, width: int) -> Iterator[Line]:
+    """Yield every state of a line, by kind, most time first: with its share of the window, and what was counted."""
     kinds = list(Kind)
-    rows = sorted(thread.states.items(), key=lambda item: (kinds.index(kind_of(item[0])), -item[1].time, item[0]))
+    rows = sorted(group.states.items(), key=lambda item: (kinds.index(kind_of(item[0])), -item[1].time, item[0]))
     name = max(12, min(28, width - 54))
     before = None
     for state, cell in rows:
         kind = kind_of(state)
         label = kind.value if kind is not before else ""
         before = kind
-        of_span = f"{cell.time / thread.span * 100:5.1f} %" if thread.span else " " * 7
+        of_window = f"{ledger.share(cell.time) * 100:5.1f} %"
         line: Line = [
             (f"  {label:<10}", _DIM),
             (fit(clean(state, 256), name), ""),
             (" " + with_unit(cell.time, ledger.time_unit, 7, " ").rjust(7), ""),
-            (" " + of_span, _DIM),
+            (" " + of_window, _DIM),
         ]
         if cell.count:
             line.append((f"  × {cell.count:<9,}", ""))
@@ -374,7 +446,7 @@ def _states(ledger: Ledger, thread: Thread, width: int) -> Iterator[Line]:
         if there and ledger.counted:
             yield from ([(text, _DIM)] for text in indented(" · ".join(there), width, " " * 14, " " * 14))
 
-        behind = in_a_line(thread, state, width - _BEHIND) if cell.time and width > 2 * _BEHIND else ""
+        behind = in_a_line(group, state, width - _BEHIND) if cell.time and width > 2 * _BEHIND else ""
         if behind:
             yield [(" " * _BEHIND + behind, _DIM)]
     yield from _kernel_clock(ledger, thread, name, width)
@@ -419,23 +491,23 @@ def _counted(cell: Cell) -> Iterator[str]:
 # --- events -----------------------------------------------------------------------------------------------------------
 
 
-def _events(ledger: Ledger, times: Sequence[Mapping[Kind, int]], width: int, limit: int | None) -> Iterator[Line]:
-    """Yield a table of the count of each event in each thread, in as many blocks of columns as are needed."""
-    shown = _most([processor_time(found) for found in times], ledger.threads, limit)
-    every = [_events_of(ledger, [thread]) for thread in ledger.threads]
-    who: list[tuple[str, str]] = [(clean(ledger.threads[i].name, 64), str(ledger.threads[i].tid)) for i in shown]
-    rows = [every[i] for i in shown]
-    if len(shown) < len(every):
-        rest = len(every) - len(shown)
-        who.append((f"… {rest:,} more", ""))
-        rows.append(_events_of(ledger, [ledger.threads[i] for i in sorted(set(range(len(every))) - set(shown))]))
-    if len(every) > 1:
-        who.append((f"all {len(every):,}", ""))
+def _events(ledger: Ledger, listed: _Listed, width: int) -> Iterator[Line]:
+    """Yield a table of the count of each event in each line, in as many blocks of columns as are needed."""
+    groups = [Group(tuple([ledger.threads[i] for i in places]), listed.by) for places in listed.groups]
+    rows = [_events_of(ledger, group.threads) for group in groups]
+    sums = []
+    if listed.rest:
+        sums.append(f"… {len(listed.rest):,} more")
+        rows.append(_events_of(ledger, [ledger.threads[i] for i in listed.rest]))
+    if len(ledger.threads) > 1:
+        sums.append(f"all {len(ledger.threads):,}")
         rows.append(_events_of(ledger, ledger.threads))
     texts = [["–" if n is None else f"{n:,}" if n else NOTHING for n in row] for row in rows]
-    name = max(6, min(15, max(width_of(text) for text, _ in who)))
-    tid = max(5, *(len(text) for _, text in who))
+    tid = max(5, *(len(_id(group)) for group in groups))
+    longest = [width_of(_name(group)) - (tid + 1) * (not _id(group)) for group in groups]
+    name = max(6, min(15, max([*longest, *map(width_of, sums)])))
     label = name + 1 + tid
+    who = [_label(group, name, tid) for group in groups] + [[(fit(text, label), _DIM)] for text in sums]
     heads = [clean(event, 64) for event in ledger.events]
     title = max(min(24, width - label - 2), 1)
     widths = [max(min(width_of(head), title), *(len(row[n]) for row in texts)) + 2 for n, head in enumerate(heads)]
@@ -443,13 +515,13 @@ def _events(ledger: Ledger, times: Sequence[Mapping[Kind, int]], width: int, lim
         if first:
             yield []
         columns = range(first, last)
-        head = fit("events", name) + " " + "tid".rjust(tid)
+        head = fit("events", name) + " " + ("pid" if listed.by is GroupBy.PROCESS else "tid").rjust(tid)
         for n in columns:
             text = fit(heads[n], min(width_of(heads[n]), widths[n] - 2)).rstrip()
             head += " " * (widths[n] - width_of(text)) + text
         yield _crop([(head, _HEAD)], width)
-        for (text, number), row in zip(who, texts, strict=True):
-            line: Line = [(fit(text, name), "" if number else _DIM), (" " + number.rjust(tid), _DIM)]
+        for found, row in zip(who, texts, strict=True):
+            line = [*found]
             line += [(row[n].rjust(widths[n]), _DIM if row[n] in (NOTHING, "–") else "") for n in columns]
             yield _crop(line, width)
 

@@ -13,7 +13,19 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from functools import partial
 
-from headway.model import Behind, Cause, Cell, Kind, Ledger, Thread, add_causes, add_states, is_interrupt, kind_of
+from headway.model import (
+    Behind,
+    Cause,
+    Cell,
+    Group,
+    Kind,
+    Ledger,
+    Thread,
+    add_causes,
+    add_states,
+    is_interrupt,
+    kind_of,
+)
 from headway.model.cause import FORGOTTEN, HIDDEN, IDLE, NOT_KNOWN, NOT_VISIBLE, STILL_READY
 
 from .figures import share, with_unit
@@ -129,14 +141,14 @@ def why(
             yield from _sentence(_not_recorded(ledger), width)
 
 
-def in_a_line(thread: Thread, state: str, room: int) -> str:
-    """Return the largest causes of one state of a thread, in at most ``room`` columns; empty if they are not known."""
-    time = thread.states[state].time
+def in_a_line(subject: Thread | Group, state: str, room: int) -> str:
+    """Return the largest causes of one state of a thread or group, in at most ``room`` columns; empty: not known."""
+    time = subject.states[state].time
     text = ""
     for most in (3, 2, 1):
         words = []
         for behind in Behind:
-            causes = [c for c in thread.causes if c.state == state and c.behind is behind and c.time][:most]
+            causes = [c for c in subject.causes if c.state == state and c.behind is behind and c.time][:most]
             told = ", ".join(f"{' '.join(_label(cause)).strip()} {share(cause.time / time)}" for cause in causes)
             if told:
                 words.append(f"{_RELATIONS[behind].strip() or 'held by'} {told}")

@@ -17,7 +17,7 @@ import click
 from headway.advice import Advice, Facilities, Thresholds, advise
 from headway.advice.threshold_files import load_thresholds
 from headway.cli.ending import end_as
-from headway.cli.options import TargetOptions, measuring_options, thresholds_option
+from headway.cli.options import ListingOptions, TargetOptions, group_by_option, measuring_options, thresholds_option
 from headway.cli.parameters import Milliseconds, Seconds
 from headway.cli.say import say
 from headway.errors import HeadwayError
@@ -58,7 +58,7 @@ _RECORDING, _DOCUMENT = ".hw", ".json"
     metavar="COLUMN",
     help=f"Column to sort by: {', '.join(_COLUMNS)}.",
 )
-@click.option("--tree", is_flag=True, help="Group threads by process.")
+@group_by_option
 @click.option("--light", is_flag=True, help="Use colours for a terminal with a light background.")
 @click.option(
     "--plain",
@@ -71,7 +71,7 @@ def command(
     interval: float | None,
     duration: float | None,
     sort: str,
-    tree: bool,
+    group_by: str | None,
     light: bool,
     plain: bool,
     thresholds_file: str | None,
@@ -97,7 +97,7 @@ def command(
     thresholds = load_thresholds(thresholds_file)
     saved = _saved(argv)
     screen = not plain and _is_terminal(bool(argv) and not saved)
-    look = _Look(sort, tree, light, thresholds)
+    look = _Look(sort, group_by, light, thresholds)
     if saved:
         if wanted.given or duration is not None:
             raise click.UsageError(f"{argv[0]} is a saved measurement: leave out what to measure, and for how long")
@@ -106,7 +106,7 @@ def command(
     selection = wanted.selection(argv)
     every = interval if interval is not None else _INTERVAL
     if not screen:
-        _print(wanted, argv, every, duration)
+        _print(wanted, argv, every, duration, look.listed)
         return
 
     from headway.session.live import HeldBack, LiveFeed
@@ -191,8 +191,10 @@ def _title(wanted: TargetOptions, argv: Sequence[str]) -> str:
 class _Look:
     """How a screen looks at first, and which thresholds its advice has."""
 
-    def __init__(self, column: str, tree: bool, light: bool, thresholds: Thresholds) -> None:
-        self._column, self._tree, self._light, self._thresholds = column, tree, light, thresholds
+    def __init__(self, column: str, group_by: str | None, light: bool, thresholds: Thresholds) -> None:
+        self._column, self._light, self._thresholds = column, light, thresholds
+        self.listed = ListingOptions(None, False, group_by)
+        """Which lines a table has."""
 
     def app(self, feed: Live | Timeline, where: Facilities, *, here: bool = True, leave: bool = False) -> TopApp:
         """Return the screen. ``here``: it shows this machine, now; ``leave``: it ends when measuring ends."""
@@ -211,7 +213,7 @@ class _Look:
             coloured=not os.environ.get("NO_COLOR"),
             unicode=encoding.lower().startswith("utf"),
             ground="light" if self._light else "dark",
-            order=Order(self._column, tree=self._tree),
+            order=Order(self._column, by=self.listed.by),
             leave=leave,
         )
 
@@ -244,13 +246,13 @@ def _show_saved(path: str, interval: float | None, look: _Look, *, screen: bool)
         if screen:
             _run(look.app(_Documents(path, ledgers), Facilities(), here=False))
         else:
-            _print_once(reduce(merge, ledgers))
+            _print_once(reduce(merge, ledgers), look.listed)
         return
     if not screen:
         from headway.recording.reader import Recording
 
         with Recording(path) as recording:
-            _print_once(recording.kept_ledger() or recording.ledger())
+            _print_once(recording.kept_ledger() or recording.ledger(), look.listed)
         return
     from headway.recording.clock import boot
     from headway.recording.intervals import RecordedIntervals
@@ -270,9 +272,11 @@ def _run(app: TopApp) -> None:
 # --- without a screen -------------------------------------------------------------------------------------------------
 
 
-def _print(wanted: TargetOptions, argv: Sequence[str], interval: float, duration: float | None) -> None:
+def _print(
+    wanted: TargetOptions, argv: Sequence[str], interval: float, duration: float | None, listed: ListingOptions
+) -> None:
     """Print a table each interval: to standard output, or to standard error if there is a command."""
-    with _written(sys.stderr if argv else sys.stdout) as show:
+    with _written(sys.stderr if argv else sys.stdout, listed) as show:
         began: list[int] = []
         gone: list[bool] = []
 
@@ -298,13 +302,13 @@ def _print(wanted: TargetOptions, argv: Sequence[str], interval: float, duration
     end_as(observation.exit_status)
 
 
-def _print_once(ledger: Ledger) -> None:
-    with _written(sys.stdout) as show:
+def _print_once(ledger: Ledger, listed: ListingOptions) -> None:
+    with _written(sys.stdout, listed) as show:
         show(ledger, None)
 
 
 @contextmanager
-def _written(stream: TextIO) -> Iterator[Callable[[Ledger, int | None], None]]:
+def _written(stream: TextIO, listed: ListingOptions) -> Iterator[Callable[[Ledger, int | None], None]]:
     """Give a function that prints a ledger's table to the stream. It is no error if the reader has gone away."""
     from headway.cli.console import plain_console
     from headway.views.interval import heading
@@ -316,7 +320,7 @@ def _written(stream: TextIO) -> Iterator[Callable[[Ledger, int | None], None]]:
     def write(ledger: Ledger, began: int | None) -> None:
         if began is not None:
             show(console, [heading(ledger, began, console.width)])
-        print_table(console, ledger)
+        print_table(console, ledger, listing=listed.listing(console, above=0 if began is None else 2))
         if began is not None:
             stream.write("\n")
         stream.flush()

@@ -14,7 +14,7 @@ from textual.pilot import Pilot
 
 from headway.advice import advise
 from headway.errors import HeadwayError
-from headway.model import Cell, Ledger, Overhead, Precision, Processor, Quality, Thread, Window
+from headway.model import Cell, GroupBy, Ledger, Overhead, Precision, Processor, Quality, Thread, Window
 from headway.views.screen.app import MIN_SIZE, TopApp
 from headway.views.screen.roster import Order
 
@@ -220,22 +220,96 @@ def test_the_tree_shows_processes_which_fold() -> None:
     async def look(app: TopApp, pilot: Pilot[None]) -> None:
         await press(pilot, "t")
         lines = shown(app)
-        assert lines[4].startswith("▾ busy (2)")
+        assert lines[4].startswith("▾ busy × 2")
         assert lines[5].startswith("  busy")
-        assert lines[7].startswith("▾ kernel (2)")
+        assert lines[7].startswith("▾ kernel × 2")
         await press(pilot, "minus")
         lines = shown(app)
-        assert lines[4].startswith("▸ busy (2)")
-        assert lines[5].startswith("▾ kernel (2)")
+        assert lines[4].startswith("▸ busy × 2")
+        assert lines[5].startswith("▾ kernel × 2")
         await press(pilot, "plus")
-        assert shown(app)[4].startswith("▾ busy (2)")
+        assert shown(app)[4].startswith("▾ busy × 2")
         await pilot.click("#threads", offset=(0, 3))
         await settled(pilot)
-        assert shown(app)[7].startswith("▸ kernel (2)")
+        assert shown(app)[7].startswith("▸ kernel × 2")
         await press(pilot, "enter")
         assert any("process 100, 2 threads" in line for line in shown(app))
 
     see(Given(ledger(0)), look)
+
+
+def percent(text: str) -> float:
+    return 0.0 if text == "·" else float(text.removeprefix("≤").removesuffix("%"))
+
+
+def test_a_process_has_what_its_threads_have_together() -> None:
+    async def look(app: TopApp, pilot: Pilot[None]) -> None:
+        await press(pilot, "t")
+        head, *threads = [
+            [percent(word) for word in line.split() if word.endswith("%")][:2] for line in shown(app)[4:7]
+        ]
+        assert threads == [[61, 60], [43, 40]]
+        assert head == [104, 100]
+        await press(pilot, "t")
+        names = [line for line in shown(app) if "× 2" in line]
+        assert [line.split()[:4] for line in names] == [["▸", "busy", "×", "2"], ["▸", "other", "×", "2"]]
+
+    see(Given(ledger(0, names=("busy", "other"))), look)
+
+
+def test_more_threads_than_lines_are_shown_by_name_until_the_user_says_otherwise() -> None:
+    async def look(app: TopApp, pilot: Pilot[None]) -> None:
+        feed = app._feed
+        assert isinstance(feed, Given)
+        assert [line.split()[:4] for line in shown(app)[4:7]] == [
+            ["▸", "cc1", "×", "104"],
+            ["▸", "as", "×", "104"],
+            ["▸", "ld", "×", "104"],
+        ]
+        assert not shown(app)[7].strip("│ ")
+        await press(pilot, "down", "plus")
+        lines = shown(app)
+        assert lines[5].startswith("▾ as × 104")
+        assert lines[6].startswith("  as ")
+        await press(pilot, "minus")
+        assert shown(app)[6].startswith("▸ ld × 104")
+        await feed.queue.put(ledger(1, 12, names=("cc1", "as", "ld")))  # more than half of the lines
+        await settled(pilot)
+        assert shown(app)[4].startswith("▸ cc1 × 4")
+        await feed.queue.put(ledger(2, 9, names=("cc1", "as", "ld")))
+        await settled(pilot)
+        assert not any("×" in line for line in shown(app)[4:-1])
+        await feed.queue.put(ledger(3, 312, names=("cc1", "as", "ld")))
+        await settled(pilot)
+        assert shown(app)[4].startswith("▸ cc1 × 104")
+        await press(pilot, "t")
+        assert "×" not in "\n".join(shown(app)[4:-1])
+
+    see(Given(ledger(0, 312, names=("cc1", "as", "ld"))), look)
+
+
+def test_opening_the_panel_groups_nothing() -> None:
+    async def look(app: TopApp, pilot: Pilot[None]) -> None:
+        await press(pilot, "down", "enter")
+        assert "tid 2, process 100" in "\n".join(shown(app))
+        assert "×" not in "\n".join(shown(app)[4:8])
+
+    see(Given(ledger(0, 16, names=("worker",))), look)
+
+
+def test_a_thread_that_was_chosen_stays_so_inside_its_group() -> None:
+    async def look(app: TopApp, pilot: Pilot[None]) -> None:
+        feed = app._feed
+        assert isinstance(feed, Given)
+        await press(pilot, "down", "down", "enter")
+        assert "tid 3, process 101" in "\n".join(shown(app))
+        await feed.queue.put(ledger(1, 40, names=("cc1", "as", "ld")))
+        await settled(pilot)
+        assert "ld  13 threads of 2 processes" in "\n".join(shown(app))
+        await press(pilot, "t")
+        assert "tid 3, process 101" in "\n".join(shown(app))
+
+    see(Given(ledger(0, 9, names=("cc1", "as", "ld"))), look)
 
 
 def test_the_panel_follows_the_chosen_thread_wherever_it_goes() -> None:
@@ -268,9 +342,9 @@ def test_a_click_chooses_and_another_opens_the_panel() -> None:
         await settled(pilot)
         assert "tid 3, process 101" in "\n".join(shown(app))
         keys = shown(app)[-1]
-        await pilot.click("#keys", offset=(keys.index("tree"), 0))
+        await pilot.click("#keys", offset=(keys.index("processes"), 0))
         await settled(pilot)
-        assert "▾ busy (2)" in "\n".join(shown(app))
+        assert "▾ busy × 2" in "\n".join(shown(app))
 
     see(Given(ledger(0)), look)
 
@@ -310,6 +384,7 @@ def test_help_is_a_window_over_it_all() -> None:
 def test_many_threads_scroll_and_the_chosen_one_is_seen() -> None:
     async def look(app: TopApp, pilot: Pilot[None]) -> None:
         assert "2,000 threads" in shown(app)[1]
+        await press(pilot, "t")  # single threads instead of names
         await press(pilot, "less_than_sign", "less_than_sign", "end")
         lines = shown(app)
         assert lines[-2].split()[1] == "2000"
@@ -494,7 +569,7 @@ def test_time_goes_on_by_itself_and_stops_at_its_end() -> None:
 def test_how_it_is_to_begin_can_be_said() -> None:
     async def look(app: TopApp, pilot: Pilot[None]) -> None:
         assert "tid▾" in shown(app)[3]
-        assert shown(app)[4].startswith("▾ kernel (2)")
+        assert shown(app)[4].startswith("▾ kernel × 2")
         assert app.query_one("#threads").region.offset == Offset(0, 4)
 
-    see(Given(ledger(0)), look, order=Order("tid", tree=True), ground="light")
+    see(Given(ledger(0)), look, order=Order("tid", by=GroupBy.PROCESS), ground="light")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.advice import advise
-from headway.model import Behind, Cause, Cell, Kind, Ledger, Precision, Quality, Thread, Window
+from headway.model import Behind, Cause, Cell, Counted, GroupBy, Kind, Ledger, Precision, Quality, Thread, Window
 from headway.views.lines import Line, text_of
 from headway.views.palette import ORDER, PALETTE
 from headway.views.printable import clean, width_of
@@ -17,7 +17,7 @@ from headway.views.screen.bar import NEVER, bar, cells_of, divided, spark
 from headway.views.screen.columns import ColumnLayout, line_of, per_cent, titles
 from headway.views.screen.help import help_lines
 from headway.views.screen.panel import panel
-from headway.views.screen.roster import KEPT, ORDERS, Order, Picture, ProcessRow, Roster
+from headway.views.screen.roster import KEPT, ORDERS, GroupRow, Order, Picture, Roster
 from headway.views.screen.summary import HEIGHT, summary
 
 from ...ledgers import HOSTILE_NAMES, any_state_names, ledgers
@@ -89,7 +89,10 @@ def test_a_history_tells_little_from_much() -> None:
 
 @pytest.mark.parametrize(
     ("part", "text"),
-    [(0.0, "·"), (1e-9, "<.1%"), (0.0005, "0.1%"), (0.0994, "9.9%"), (0.0995, "10%"), (0.996, "100%"), (1.0, "100%")],
+    [
+        *((0.0, "·"), (1e-9, "<.1%"), (0.0005, "0.1%"), (0.0994, "9.9%"), (0.0995, "10%"), (0.996, "100%")),
+        *((1.0, "100%"), (2.5, "250%"), (38.61, "3861%"), (99.99, "9999%"), (99.996, "10k%"), (20_000.0, "2M%")),
+    ],
 )
 def test_shares_are_printed_in_few_columns(part: float, text: str) -> None:
     assert per_cent(part) == text
@@ -99,34 +102,103 @@ def test_shares_are_printed_in_few_columns(part: float, text: str) -> None:
 
 
 @few
-@given(pictures, st.sampled_from(sorted(ORDERS)), st.booleans(), st.booleans(), st.booleans())
-def test_every_order_has_the_same_rows(picture: Picture, column: str, backwards: bool, tree: bool, busy: bool) -> None:
-    order = Order(column, backwards=backwards, tree=tree, busy=busy)
-    rows = picture.rows(order)
+@given(pictures, st.sampled_from(sorted(ORDERS)), st.booleans(), st.none() | st.sampled_from(GroupBy), st.booleans())
+def test_every_order_has_the_same_rows(
+    picture: Picture, column: str, backwards: bool, by: GroupBy | None, busy: bool
+) -> None:
+    rows = picture.rows(Order(column, backwards=backwards, by=by, busy=busy, turned=every_name(picture)))
     expected = {row.key for row in picture.every if not busy or row.rpi}
-    assert {row.key for row in rows if not isinstance(row, ProcessRow)} == expected
-    heads = [row for row in rows if isinstance(row, ProcessRow)]
-    assert {head.pid for head in heads} == (
-        {row.pid for row in picture.every if row.key in expected} if tree else set()
-    )
+    assert {row.key for row in rows if not isinstance(row, GroupRow)} == expected
+    heads = [row for row in rows if not row.inside]
+    assert sum(row.members for row in heads) == len(expected)
+    assert {thread.key for row in heads for thread in row.threads} == expected
     key, falling = ORDERS[column]
-    values = [key(row) for row in (heads if tree else rows)]
+    values = [key(row) for row in heads]
     assert values == sorted(values, reverse=falling is not backwards)
     if busy:
         assert len(expected) == picture.busy
 
 
+def every_name(picture: Picture) -> frozenset[str]:
+    """The names, which unfold all groups by name."""
+    return frozenset(row.name for row in picture.every)
+
+
+@few
+@given(pictures, st.sampled_from([GroupBy.NAME, GroupBy.PROCESS]))
+def test_a_group_has_the_sum_of_its_threads_and_never_less_than_one_of_them(picture: Picture, by: GroupBy) -> None:
+    rows = picture.rows(Order(by=by, turned=every_name(picture) if by is GroupBy.NAME else frozenset()))
+    for at, head in enumerate(rows):
+        if not isinstance(head, GroupRow):
+            continue
+        threads = rows[at + 1 : at + 1 + head.members]
+        assert {row.key for row in threads} == {thread.key for thread in head.threads}
+        assert all(row.inside for row in threads)
+        assert head.span == sum(row.span for row in threads) == sum(head.times.values())
+        for kind in Kind:
+            assert head.times[kind] == sum(row.times[kind] for row in threads)
+            assert all(head.share(head.times[kind]) >= row.share(row.times[kind]) for row in threads)
+        assert head.history[-1] >= max(row.history[-1] for row in threads) or head.history[-1] == NEVER
+    everything = picture.ledger.share(sum(row.span for row in picture.every))
+    assert sum(row.share(row.span) for row in rows if not row.inside) == pytest.approx(everything)
+
+
 @few
 @given(pictures)
-def test_a_process_is_what_its_threads_are(picture: Picture) -> None:
-    rows = picture.rows(Order(tree=True))
-    for head in (row for row in rows if isinstance(row, ProcessRow)):
-        threads = [row for row in picture.every if row.pid == head.pid]
-        assert head.members == len(threads) == len(picture.threads_of(head))
-        assert head.span == sum(row.span for row in threads) == sum(head.times.values())
-        assert head.rpi == sum(row.rpi for row in threads)
-    folded = picture.rows(Order(tree=True, folded=frozenset(row.pid for row in picture.every)))
-    assert [row.key for row in folded] == [row.key for row in rows if isinstance(row, ProcessRow)]
+def test_folded_groups_show_no_threads_of_theirs(picture: Picture) -> None:
+    processes = frozenset((row.thread.pid, -1) for row in picture.every)
+    assert not any(row.inside for row in picture.rows(Order(by=GroupBy.PROCESS, turned=processes)))
+    names = picture.rows(Order(by=GroupBy.NAME))
+    assert len(names) == len(every_name(picture))
+    assert not any(row.inside for row in names)
+
+
+def test_a_thread_of_a_part_of_the_interval_has_a_share_of_all_of_it() -> None:
+    short = Thread(7, 7, "cc1", 40, 40, 60, 60, 20, {"user": Cell(20, 1)})
+    picture = Roster().take(made(0, short))
+    assert picture.every[0].share(picture.every[0].rpi) == 0.2
+    assert "20%" in text_of(line_of(picture.every[0], ColumnLayout.of(picture.ledger, 200), 200))
+
+
+def test_the_history_of_a_name_has_the_threads_that_have_ended() -> None:
+    def process(tid: int, at: int, used: int) -> Thread:
+        return Thread(
+            tid,
+            tid,
+            "cc1",
+            at + 10,
+            at + 10,
+            at + 90,
+            at + 90,
+            80,
+            {"user": Cell(used, 1), "ready": Cell(80 - used, 1)},
+        )
+
+    roster = Roster()
+    roster.take(made(0, process(1, 0, 30), process(2, 0, 30)))
+    roster.take(made(100))
+    roster.take(made(200, process(3, 200, 10), process(4, 200, 10)))
+    picture = roster.take(made(300, process(5, 300, 80), process(6, 300, 80)))
+    row = picture.rows(Order(by=GroupBy.NAME))[0]
+    assert list(row.history) == [60, 0, 20, 100]
+    assert [list(one.history) for one in picture.every] == [[80], [80]]
+
+
+def test_a_group_s_figure_is_as_good_as_the_worst_of_its_threads() -> None:
+    counted = Cell(50, 1, 500, 500, 100, 100, 0)
+    known = Thread(1, 1, "a", 0, 0, None, 100, 100, {"user": counted, "wait.futex": Cell(50, 1)})
+    unknown = replace(known, tid=2, states={"user": Cell(50, 1), "wait.futex": Cell(50, 1)})
+    ledger = Ledger("bpf", Window(0, 100), (known, unknown), counted={"cycles": Counted(9, 9)})
+    picture = Roster().take(ledger)
+    layout = ColumnLayout.of(ledger, 240)
+    shown = {
+        name: [text_of(line_of(row, layout, 240)).split() for row in picture.rows(Order(by=by))]
+        for name, by in (("thread", GroupBy.THREAD), ("name", GroupBy.NAME))
+    }
+    assert [row[4] for row in shown["thread"]] == ["≤50%", "40%"]
+    assert "≤90%" in shown["name"][0]
+    assert "10%" in shown["thread"][1]
+    assert "10%" not in shown["name"][0]
 
 
 @few
@@ -179,11 +251,11 @@ def test_recalling_is_as_having_seen() -> None:
 
 
 @few
-@given(pictures, st.integers(20, 250), st.booleans(), st.booleans())
-def test_rows_and_titles_fit_any_width(picture: Picture, width: int, letters: bool, tree: bool) -> None:
-    layout = ColumnLayout.of(picture.ledger, width, letters=letters, depth=int(tree))
+@given(pictures, st.integers(20, 250), st.booleans(), st.sampled_from(GroupBy))
+def test_rows_and_titles_fit_any_width(picture: Picture, width: int, letters: bool, by: GroupBy) -> None:
+    layout = ColumnLayout.of(picture.ledger, width, letters=letters)
     assert sum(column.width + 1 for column in layout.columns) - 1 == width
-    order = Order(tree=tree)
+    order = Order(by=by)
     for row in picture.rows(order):
         line = line_of(row, layout, width)
         assert harmless([line])
@@ -231,11 +303,10 @@ def test_the_summary_fits_and_says_what_was_lost(picture: Picture, width: int, t
 
 
 @few
-@given(pictures, st.integers(30, 200), st.booleans())
-def test_the_panel_of_any_row_fits_and_is_harmless(picture: Picture, width: int, tree: bool) -> None:
-    for row in picture.rows(Order(tree=tree)):
-        chosen = picture.threads_of(row)
-        advice = advise(replace(picture.ledger, threads=chosen))
+@given(pictures, st.integers(30, 200), st.sampled_from(GroupBy))
+def test_the_panel_of_any_row_fits_and_is_harmless(picture: Picture, width: int, by: GroupBy) -> None:
+    for row in picture.rows(Order(by=by)):
+        advice = advise(replace(picture.ledger, threads=row.threads))
         lines = panel(picture, row, width, advice=advice)
         assert harmless(lines)
         assert all(wide(line) <= width for line in lines)

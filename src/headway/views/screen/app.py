@@ -29,7 +29,7 @@ from textual.widgets import Input
 
 from headway.advice import Advice
 from headway.errors import HeadwayError
-from headway.model import Ledger
+from headway.model import GroupBy, Ledger
 from headway.views.lines import Line
 from headway.views.printable import clean, wrap
 
@@ -38,7 +38,7 @@ from .feed import Live, Timeline
 from .help import help_lines
 from .paint import Paint
 from .panel import panel
-from .roster import KEPT, ORDERS, Order, Picture, ProcessRow, Roster, ThreadRow
+from .roster import KEPT, ORDERS, GroupRow, Order, Picture, Roster, ThreadRow
 from .summary import HEIGHT, moment_of, summary
 from .widgets import Lines, Scroll, ThreadList
 
@@ -53,6 +53,9 @@ _PLAYING = 0.5
 _WATCHED = 0.5
 """Seconds between two checks whether the terminal is still there."""
 _MAX_WORDS = 64
+_NEXT = {GroupBy.THREAD: GroupBy.PROCESS, GroupBy.PROCESS: GroupBy.NAME, GroupBy.NAME: GroupBy.THREAD}
+"""What the key for groups changes to."""
+_GROUPS = {GroupBy.THREAD: "threads", GroupBy.PROCESS: "processes", GroupBy.NAME: "names"}
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TEXTUAL_S = (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
 """Signals that Textual handles and does not restore."""
@@ -140,7 +143,7 @@ class TopApp(App[None]):
         Binding("greater_than_sign,full_stop", "order(1)"),
         Binding("r", "backwards"),
         Binding("i", "busy"),
-        Binding("t", "tree"),
+        Binding("t", "group"),
         Binding("minus", "fold(True)"),
         Binding("plus,equals_sign", "fold(False)"),
         Binding("enter", "panel"),
@@ -171,6 +174,7 @@ class TopApp(App[None]):
         self._coloured, self._unicode = coloured, unicode
         self._paint = Paint(ground, coloured=coloured, unicode=unicode)
         self._order = order
+        self._names = False  # grouped by name because there are more threads than lines
         self._leave = leave
         self._roster = Roster()
         self._latest: Picture | None = None
@@ -327,18 +331,25 @@ class TopApp(App[None]):
         picture = self._shown
         if picture is None or not self.is_running or self.screen_stack[0].has_class("-small"):
             return
-        rows = picture.rows(self._order)
-        self._listed = (
-            len(rows) - sum([1 for row in rows if isinstance(row, ProcessRow)]) if self._order.tree else len(rows)
-        )
+        self._listed = len(picture.kept(self._order))
+        self._names = self._many(self._listed)
+        rows = picture.rows(replace(self._order, by=self._by))
         digits = max(5, len(str(picture.largest)))
-        self._columns = ColumnLayout.of(
-            picture.ledger, self._list.room, digits=digits, letters=not self._coloured, depth=int(self._order.tree)
-        )
+        self._columns = ColumnLayout.of(picture.ledger, self._list.room, digits=digits, letters=not self._coloured)
         self._list.show(rows, self._columns)
         for name in ("summary", "titles", "keys"):
             self.query_one(f"#{name}", Lines).renew()
         self._renew_panel()
+
+    def _many(self, threads: int) -> bool:
+        """Return whether there are more threads than lines. What is grouped stays so until they take half of them."""
+        lines = self.query_one("#body").size.height - 1  # those of the panel too; none before the first layout
+        return threads > (lines // 2 if self._names else lines) if lines > 0 else self._names
+
+    @property
+    def _by(self) -> GroupBy:
+        """What a row is for."""
+        return self._order.by or (GroupBy.NAME if self._names else GroupBy.THREAD)
 
     def _renew_panel(self) -> None:
         picture, row = self._shown, self._list.row
@@ -348,7 +359,7 @@ class TopApp(App[None]):
         if row is None:
             view.show([[("no thread is chosen", "dim")]])
             return
-        advice = self._advise(replace(picture.ledger, threads=picture.threads_of(row)))
+        advice = self._advise(replace(picture.ledger, threads=row.threads))
         view.show(panel(picture, row, view.room, advice=advice, letters=not self._coloured))
 
     # --- lines above and below the list -------------------------------------------------------------------------------
@@ -389,7 +400,7 @@ class TopApp(App[None]):
             ("q", "quit", "quit"),
             ("?", "help", "help"),
             ("/", "find", "words"),
-            ("t", "list" if self._order.tree else "tree", "tree"),
+            ("t", _GROUPS[_NEXT[self._by]], "group"),
             (">", "order", "order(1)"),
             ("⏎" if self._unicode else "Enter", "thread", "panel"),
             *(
@@ -457,22 +468,24 @@ class TopApp(App[None]):
         self._order = replace(self._order, busy=not self._order.busy)
         self._renew()
 
-    def action_tree(self) -> None:
-        """Show threads by process, or all together."""
-        self._order = replace(self._order, tree=not self._order.tree)
+    def action_group(self) -> None:
+        """Show processes, the threads of each name together, or single threads."""
+        self._order = replace(self._order, by=_NEXT[self._by])
         self._renew()
 
     def action_fold(self, fold: bool) -> None:
-        """Hide or show the threads of the chosen process."""
+        """Hide or show the threads of the chosen group, or of the chosen thread's group."""
         row = self._list.row
-        if row is not None and self._order.tree:
+        if row is not None and (row.inside or isinstance(row, GroupRow)):
             self._fold(row, fold)
 
     def _fold(self, row: ThreadRow, fold: bool) -> None:
-        folded = self._order.folded | {row.pid} if fold else self._order.folded - {row.pid}
-        self._order = replace(self._order, folded=folded)
+        names = self._by is GroupBy.NAME
+        key = row.name if names else (row.thread.pid, -1)
+        turned = self._order.turned | {key} if fold is not names else self._order.turned - {key}
+        self._order = replace(self._order, turned=turned)
         if fold:
-            self._list.chosen = (row.pid, -1)
+            self._list.chosen = key
         self._renew()
 
     def action_pause(self) -> None:
@@ -560,7 +573,7 @@ class TopApp(App[None]):
     def on_thread_list_chosen(self, message: ThreadList.Chosen) -> None:
         """Show another thread in the panel; on a second click on the same one, show or hide the panel."""
         row = self._list.row
-        if message.fold and row is not None:
+        if message.fold and isinstance(row, GroupRow):
             self._fold(row, not row.folded)
         elif message.again:
             self.action_panel()

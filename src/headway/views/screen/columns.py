@@ -1,7 +1,8 @@
 """The columns of the screen's list, and the text of a row in each.
 
-Figures are shares of the time in which the thread was measured in this interval. A narrow terminal shows few columns, a
-wider one more; the bar, the history and the reason of waiting grow with it.
+Figures are shares of the interval: 100 % is one processor, or off it one thread, for all of the interval. So those of a
+group are the sums of its threads' figures, and may be larger. A narrow terminal shows few columns, a wider one more;
+the bar, the history and the reason of waiting grow with it.
 """
 
 from __future__ import annotations
@@ -9,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from headway.model import Kind, Ledger, Quality, indices_of
+from headway.model import Amounts, GroupBy, Kind, Ledger, Precision, Quality, indices_of
 from headway.views.figures import NOTHING
 from headway.views.lines import Line
 from headway.views.printable import clean, fit, width_of
 
 from .bar import bar, spark
-from .roster import KEPT, Order, ProcessRow, ThreadRow, waits_most_for
+from .roster import KEPT, GroupRow, Order, ThreadRow, waits_most_for
 
 __all__ = ["Column", "ColumnLayout", "line_of", "per_cent", "titles"]
 
@@ -74,16 +75,14 @@ class ColumnLayout:
     """The mark before the figures of a column: ≤, ~ or nothing."""
     hidden: frozenset[str]
     """The columns whose figures are not available."""
+    precision: Precision
     letters: bool = False
     """Draw bars with letters, for screens without colour."""
-    depth: int = 0
-    """The indent of threads: 1 below processes."""
 
     @staticmethod
-    def of(ledger: Ledger, width: int, *, digits: int = 7, letters: bool = False, depth: int = 0) -> ColumnLayout:
+    def of(ledger: Ledger, width: int, *, digits: int = 7, letters: bool = False) -> ColumnLayout:
         """Return the layout for a screen of ``width`` columns. ``digits`` is the length of the largest id."""
-        quality = indices_of({}, ledger.precision).quality
-        of_column = {name: quality[index] if index else Quality.EXACT for name, (_, index) in _FIGURES.items()}
+        of_column = _qualities(ledger.precision)
         hidden = frozenset(name for name, worth in of_column.items() if worth is Quality.UNAVAILABLE)
         names = [name for name in _ORDER if name not in {more for more, least in _MORE if width < least}]
         names = [name for name in names if name not in {less for less, least in _LESS if width < least}]
@@ -94,10 +93,21 @@ class ColumnLayout:
             if name in ("tid", "pid"):
                 widths[name] = digits
             elif name in _FIGURES:
-                widths[name] = 5 + len(_MARKS[of_column[name]])
+                # where hardware counts, EPI and TE may be bounds for some threads only
+                mark = "≤" if ledger.counted and name in ("epi", "te") else _MARKS[of_column[name]]
+                widths[name] = 5 + len(mark)
         _stretch(widths, width - len(names) + 1)
         columns = tuple(Column(name, _title(name), widths[name]) for name in names if widths[name] > 0)
-        return ColumnLayout(columns, {name: _MARKS[worth] for name, worth in of_column.items()}, hidden, letters, depth)
+        marks = {name: _MARKS[worth] for name, worth in of_column.items()}
+        return ColumnLayout(columns, marks, hidden, ledger.precision, letters)
+
+    def quality(self, row: ThreadRow, name: str) -> tuple[str, bool]:
+        """Return the mark of a figure, and whether it is unavailable: as in its column, or worse if less was seen."""
+        if row.seen == (True, True):
+            return self.marks[name], name in self.hidden
+        memory, stall = row.seen
+        worth = _qualities(Amounts({}, None, memory, stall).worth(self.precision))[name]
+        return _MARKS[worth], worth is Quality.UNAVAILABLE
 
     def at(self, x: int) -> str | None:
         """Return the column at position ``x`` of the screen, or None."""
@@ -107,6 +117,11 @@ class ColumnLayout:
             if x < end:
                 return column.name
         return None
+
+
+def _qualities(precision: Precision) -> dict[str, Quality]:
+    quality = indices_of({}, precision).quality
+    return {name: quality[index] if index else Quality.EXACT for name, (_, index) in _FIGURES.items()}
 
 
 def _title(name: str) -> str:
@@ -167,11 +182,15 @@ def per_cent(part: float) -> str:
 
     >>> per_cent(1.0), per_cent(0.431), per_cent(0.0042), per_cent(0.00001), per_cent(0.0)
     ('100%', '43%', '0.4%', '<.1%', '·')
+    >>> per_cent(38.6), per_cent(812.4)
+    ('3860%', '81k%')
     """
     if part == 0:
         return NOTHING
     if part < 0.0005:
         return "<.1%"
+    if part >= 99.995:
+        return f"{part / 10:.0f}k%" if part < 9995 else f"{part / 10_000:.0f}M%"
     return f"{part * 100:.1f}%" if part < 0.0995 else f"{part * 100:.0f}%"
 
 
@@ -189,7 +208,8 @@ _KINDS = {
 
 def _figure(row: ThreadRow, column: Column, layout: ColumnLayout) -> Line:
     name = column.name
-    if name in layout.hidden:
+    mark, hidden = layout.quality(row, name)
+    if hidden:
         return [("–".rjust(column.width), "dim")]
     style, rpi = "", row.rpi
     if name == "te":
@@ -198,23 +218,23 @@ def _figure(row: ThreadRow, column: Column, layout: ColumnLayout) -> Line:
         part = row.times.get(Kind.EFFECTIVE, 0) / rpi
         style = "good" if part >= 0.9 else "fair" if part >= 0.6 else "bad"
     elif name == "rpi":
-        part = rpi / row.span if row.span else 0.0
+        part = row.share(rpi)
     else:
-        part = row.share(_KINDS[name])
+        part = row.share(row.times.get(_KINDS[name], 0))
         able = rpi + row.times.get(Kind.READY, 0) + row.times.get(Kind.STOLEN, 0)
         if name not in ("epi", "wait") and row.times.get(_KINDS[name], 0) > _NOTABLE * able:
             style = "fair"
     text = per_cent(part)
     if text == NOTHING:
         return [(NOTHING.rjust(column.width), "dim")]
-    return [((layout.marks[name] + text).rjust(column.width), style)]
+    return [((mark + text).rjust(column.width), style)]
 
 
 def _cell_name(row: ThreadRow, column: Column, layout: ColumnLayout) -> Line:
     name = clean(row.name, 64)
-    if not isinstance(row, ProcessRow):
-        return [(fit("  " * layout.depth + name, column.width), "")]
-    mark, count = "▸ " if row.folded else "▾ ", f" ({row.members:,})"
+    if not isinstance(row, GroupRow):
+        return [(fit("  " * row.inside + name, column.width), "")]
+    mark, count = "▸ " if row.folded else "▾ ", f" × {row.members:,}"
     room = column.width - len(mark) - len(count)
     if room < 4:
         return [(fit(mark + name, column.width), "title")]
@@ -223,11 +243,12 @@ def _cell_name(row: ThreadRow, column: Column, layout: ColumnLayout) -> Line:
 
 
 def _cell_tid(row: ThreadRow, column: Column, layout: ColumnLayout) -> Line:
-    return [(fit("" if isinstance(row, ProcessRow) else str(row.tid), column.width, True), "dim")]
+    several = isinstance(row, GroupRow) and row.group.by is GroupBy.NAME
+    return [(fit("" if several else str(row.tid), column.width, True), "dim")]
 
 
 def _cell_pid(row: ThreadRow, column: Column, layout: ColumnLayout) -> Line:
-    return [(fit(str(row.pid), column.width, True), "dim")]
+    return [(fit("" if row.pid is None else str(row.pid), column.width, True), "dim")]
 
 
 def _cell_bar(row: ThreadRow, column: Column, layout: ColumnLayout) -> Line:

@@ -20,7 +20,12 @@ KEYS: Sequence[tuple[str, str]] = (
     ("r", "order the other way round"),
     ("/", "only threads with these words in their name, tid or pid; Esc: all again"),
     ("i", "only threads that had a processor, or all"),
-    ("t", "by process; - folds the chosen one, + unfolds it, so does a click on ▾"),
+    (
+        "t",
+        "a line for each process, for all threads of a name, or for each thread; it begins with names where there "
+        "are more threads than lines",
+    ),
+    ("- +", "fold or unfold the chosen process or name; so does a click on ▾"),
     ("Space", "pause the picture; measuring continues"),
     ("l", "light or dark"),
     ("? h", "this"),
@@ -36,13 +41,13 @@ TIME_KEYS: Sequence[tuple[str, str]] = (
 )
 """The keys for moving through time."""
 _COLUMNS = (
-    ("RPI", "processor time that the thread had, in per cent of the time measured"),
+    ("RPI", "processor time, in per cent of the interval; 100 % is one processor, a group may have more"),
     ("EPI", "of it in its own code: progress; ≤: at most, ~: sampled, –: not available here"),
     ("TE", "EPI / RPI"),
     ("mem kern poll stall", "what it lost on the processor: to memory, kernel, polling, other stalls"),
     ("stoln ready wait", "stolen by the hypervisor; able to run, without a processor; waiting"),
     ("bar", "all of its time: on the processor │ off it, each kind with its letter"),
-    ("history", "EPI of the intervals before, the newest at the right; ·: none"),
+    ("history", "EPI of the intervals before, the newest at the right; █: a processor or more, ·: none"),
     ("waits for", "what it waited for most"),
 )
 

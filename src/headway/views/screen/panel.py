@@ -1,11 +1,11 @@
-"""The panel: everything that is known of one thread or one process in this interval."""
+"""The panel: everything that is known of one thread or one group in this interval."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
 from headway.advice import Advice
-from headway.model import Cell, Kind, Ledger, Quality, Thread, add_states, kind_of
+from headway.model import Cell, GroupBy, Kind, Ledger, Quality, Thread, add_states, kind_of
 from headway.views.advice import what_would_help
 from headway.views.figures import NOTHING, share, with_unit
 from headway.views.lines import Line, cut, indented
@@ -15,7 +15,7 @@ from headway.views.why import why
 
 from .bar import bar, ground, spark
 from .columns import per_cent
-from .roster import KEPT, Picture, ProcessRow, ThreadRow
+from .roster import KEPT, GroupRow, Picture, ThreadRow
 
 __all__ = ["panel"]
 
@@ -39,13 +39,13 @@ def panel(
 ) -> list[Line]:
     """Return the panel of a row in lines of at most ``width`` columns. ``advice`` is that for the whole ledger."""
     ledger = picture.ledger
-    chosen = picture.threads_of(row)
+    chosen = row.threads
     states = chosen[0].states if len(chosen) == 1 else add_states(*(thread.states for thread in chosen))
-    lines = [*_head(ledger, row, width, letters), *_indices(ledger, row, chosen, width)]
+    lines = [*_head(ledger, row, width, letters), *_indices(ledger, chosen, width)]
     for section in (
-        _calls(ledger, states, row.span, width),
+        _calls(ledger, states, width),
         _waits(ledger, chosen, width),
-        _states(ledger, states, row.span, width),
+        _states(ledger, states, width),
         _advice(ledger, chosen, advice, width),
         _notes(ledger, width),
     ):
@@ -60,18 +60,19 @@ def _title(text: str) -> Line:
 
 
 def _head(ledger: Ledger, row: ThreadRow, width: int, letters: bool) -> Iterator[Line]:
-    process = isinstance(row, ProcessRow)
-    who = f"process {row.pid}, {row.members:,} threads" if process else f"tid {row.tid}, process {row.pid}"
+    who = f"tid {row.tid}, process {row.pid}"
+    if isinstance(row, GroupRow):
+        who = _whose(row)
     name = clean(row.name, 64)
     room = max(width - width_of(who) - 2, 8)
     line: Line = [(fit(name, min(width_of(name), room)), "title"), (f"  {who}", "dim")]
-    if not process and row.thread.end is not None:
+    if row.members == 1 and row.thread.end is not None:
         line.append((", it has ended", "bad"))
     yield line
     yield bar(row.times, width, letters=letters)
     line, taken = [], 0
     for kind in sorted((k for k in ORDER if row.times.get(k)), key=lambda k: (-row.times[k], ORDER.index(k))):
-        text = f" {kind.value} {per_cent(row.share(kind))}  "
+        text = f" {kind.value} {per_cent(row.share(row.times[kind]))}  "
         if taken + 1 + len(text) > width and line:
             yield line
             line, taken = [], 0
@@ -82,11 +83,16 @@ def _head(ledger: Ledger, row: ThreadRow, width: int, letters: bool) -> Iterator
     yield [("EPI before ", "dim"), (spark(row.history, min(KEPT, max(width - 11, 0))).strip(), Kind.EFFECTIVE.value)]
 
 
-def _indices(ledger: Ledger, row: ThreadRow, chosen: Sequence[Thread], width: int) -> Iterator[Line]:
-    """Yield the indices of a thread. A process has none, because each of its threads has its own."""
-    if len(chosen) != 1:
-        return
-    indices = ledger.indices(chosen[0])
+def _whose(row: GroupRow) -> str:
+    if row.group.by is GroupBy.PROCESS:
+        return f"process {row.pid}, {row.members:,} threads"
+    processes = len({thread.pid for thread in row.threads})
+    return f"{row.members:,} threads of " + (f"process {row.pid}" if processes == 1 else f"{processes:,} processes")
+
+
+def _indices(ledger: Ledger, chosen: Sequence[Thread], width: int) -> Iterator[Line]:
+    """Yield the indices of the threads together."""
+    indices = ledger.indices(*chosen)
     unit = ledger.unit
     words = []
     for title, name in _INDICES:
@@ -103,7 +109,7 @@ def _indices(ledger: Ledger, row: ThreadRow, chosen: Sequence[Thread], width: in
     yield from ([(line, "")] for line in indented(" · ".join(words), width, "", "  "))
 
 
-def _calls(ledger: Ledger, states: Mapping[str, Cell], span: int, width: int) -> Iterator[Line]:
+def _calls(ledger: Ledger, states: Mapping[str, Cell], width: int) -> Iterator[Line]:
     """Yield the system calls with most time in the kernel, not counting waits."""
     calls = [(cell, name.partition(".")[2]) for name, cell in states.items() if name.startswith("kernel.")]
     calls = sorted((row for row in calls if row[0].time or row[0].count), key=lambda row: (-row[0].time, row[1]))
@@ -111,7 +117,7 @@ def _calls(ledger: Ledger, states: Mapping[str, Cell], span: int, width: int) ->
         return
     yield _title(_columns("top system calls, faults", width))
     for cell, name in calls[:_CALLS]:
-        yield _row(name, cell, ledger, span, width)
+        yield _row(name, cell, ledger, width)
     if len(calls) > _CALLS:
         yield [(f"… {len(calls) - _CALLS} more", "dim")]
 
@@ -129,14 +135,14 @@ def _waits(ledger: Ledger, chosen: Sequence[Thread], width: int) -> Iterator[Lin
         yield from why(ledger, parts, width=width, limit=4, only=chosen)
 
 
-def _states(ledger: Ledger, states: Mapping[str, Cell], span: int, width: int) -> Iterator[Line]:
+def _states(ledger: Ledger, states: Mapping[str, Cell], width: int) -> Iterator[Line]:
     """Yield every state, by kind, most time first."""
     yield _title(_columns("all states", width))
     rows = sorted(states.items(), key=lambda item: (ORDER.index(kind_of(item[0])), -item[1].time, item[0]))
     for name, cell in rows:
         if not cell.empty:
             kind = kind_of(name)
-            yield [(PALETTE[kind].letter, ground(kind)), (" ", ""), *_row(name, cell, ledger, span, width - 2)]
+            yield [(PALETTE[kind].letter, ground(kind)), (" ", ""), *_row(name, cell, ledger, width - 2)]
 
 
 _FIGURES = (("share", 6), ("time", 8), ("count", 8), ("each", 8))
@@ -156,10 +162,10 @@ def _columns(title: str, width: int) -> str:
     return fit(title, width - sum([w for _, w in shown])) + "".join(text.rjust(w) for text, w in shown)
 
 
-def _row(name: str, cell: Cell, ledger: Ledger, span: int, width: int) -> Line:
+def _row(name: str, cell: Cell, ledger: Ledger, width: int) -> Line:
     count = "–" if cell.count is None else with_unit(cell.count, "", 7)
     each = with_unit(round(cell.time / cell.count), ledger.time_unit, 7) if cell.count and cell.time else ""
-    figures = per_cent(cell.time / span) if span else NOTHING, with_unit(cell.time, ledger.time_unit, 7), count, each
+    figures = per_cent(ledger.share(cell.time)), with_unit(cell.time, ledger.time_unit, 7), count, each
     shown = _shown(width)
     line: Line = [(fit(clean(name, 256), width - sum([w for _, w in shown])), "")]
     for text, (_, w) in zip(figures, shown, strict=False):

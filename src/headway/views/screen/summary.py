@@ -76,15 +76,18 @@ _OF_PROCESSORS = {Kind.WAIT: "idle", Kind.UNKNOWN: "others"}
 
 
 def _kinds(picture: Picture, width: int, letters: bool) -> Line:
-    """Return a bar of all processors' time and its shares in words. If that is not known, use the threads' time."""
+    """Return a bar of all processors' time and its shares in words. If that is not known, use the threads' time.
+
+    The processors' shares are of all their time. Those of threads are of the interval, as each thread's are.
+    """
     times, what = _whole(picture)
-    whole = sum(times.values())
+    whole = sum(times.values()) if picture.ledger.processors else picture.ledger.window.duration
     room = max(width // 4, 10)
     line: Line = [(what + " ", "dim"), *bar(times, max(room - len(what) - 1, 4), letters=letters), (" ", "")]
     taken = sum(width_of(text) for text, _ in line)
     for kind in sorted((kind for kind in ORDER if times.get(kind)), key=lambda kind: (-times[kind], ORDER.index(kind))):
         word = _OF_PROCESSORS.get(kind, kind.value)
-        text = f" {word} {per_cent(times[kind] / whole)}  "
+        text = f" {word} {per_cent(times[kind] / whole if whole else 0.0)}  "
         if taken + 1 + width_of(text) > width:
             break
         line += [(PALETTE[kind].letter, ground(kind)), (text, "")]

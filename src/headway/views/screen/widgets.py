@@ -21,7 +21,7 @@ from headway.views.lines import Line
 
 from .columns import ColumnLayout, line_of
 from .paint import Paint
-from .roster import Key, ProcessRow, ThreadRow
+from .roster import GroupRow, Key, ThreadRow
 
 __all__ = ["Lines", "Scroll", "ThreadList"]
 
@@ -150,6 +150,8 @@ class ThreadList(ScrollView, can_focus=True):
             self._place = 0
             return
         found = next((at for at, row in enumerate(self._rows) if row.key == self.chosen), None)
+        if found is None:  # it may have become a part of a group, or a group single threads
+            found = next((at for at, row in enumerate(self._rows) if row.stands_for(self.chosen)), None)
         if found is None:  # the row is gone: mark the one in its place, and follow that
             self._place = min(self._place, max(len(self._rows) - 1, 0))
             self.chosen = self._rows[self._place].key if self._rows else None
@@ -190,7 +192,7 @@ class ThreadList(ScrollView, can_focus=True):
         row = self._rows[place]
         again = row.key == self.chosen
         self.choose(row.key)
-        self.post_message(self.Chosen(row.key, again=again, fold=isinstance(row, ProcessRow) and event.x < 2))
+        self.post_message(self.Chosen(row.key, again=again, fold=isinstance(row, GroupRow) and event.x < 2))
 
     def render_line(self, y: int) -> Strip:
         """Return one of the visible rows."""

@@ -183,6 +183,19 @@ def test_as_many_threads_as_lines_are_shown_one_by_one() -> None:
     assert any(" × 12 " in line for line in printed(80, compiling(12), limit=24).splitlines())
 
 
+def test_names_keep_their_lines_until_the_threads_take_half_of_them() -> None:
+    def lines(number: int, before: GroupBy | None) -> str:
+        out = io.StringIO()
+        by = print_table(Console(file=out, width=80), compiling(number), listing=Listing(25, before=before))
+        assert (" × " in out.getvalue()) == (by is GroupBy.NAME)
+        return by.value
+
+    assert lines(12, None) == "thread"  # 25 threads
+    assert lines(13, None) == "name"
+    assert lines(12, GroupBy.NAME) == "name"
+    assert lines(5, GroupBy.NAME) == "thread"
+
+
 def test_each_process_can_have_a_line() -> None:
     lines = printed(80, LEDGER, by=GroupBy.PROCESS).splitlines()
     assert lines[0].split()[:2] == ["process", "pid"]
@@ -192,7 +205,7 @@ def test_each_process_can_have_a_line() -> None:
 
 
 @settings(max_examples=30)  # an example is a whole ledger
-@given(ledgers(keys=any_state_names, time_unit=None), st.integers(40, 200), st.none() | st.integers(1, 3))
+@given(ledgers(keys=any_state_names, time_unit=None), st.integers(40, 109), st.none() | st.integers(1, 3))
 def test_the_sums_are_the_same_however_threads_are_grouped(ledger: Ledger, width: int, limit: int | None) -> None:
     def sums(by: GroupBy) -> list[list[str]]:
         lines = [text_of(line) for line in table(ledger, width=width, listing=Listing(limit, by=by))]

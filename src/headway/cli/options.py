@@ -185,17 +185,20 @@ class ListingOptions:
         """What has a line; None: it depends on the number of threads."""
         return GroupBy(self.group_by) if self.group_by else None
 
-    def listing(self, console: Console, *, above: int = 0, verbose: bool = False) -> Listing:
-        """Return the choice for a report to this console. ``above`` is the number of other lines of the report.
+    def listing(
+        self, console: Console, *, above: int = 0, verbose: bool = False, before: GroupBy | None = None
+    ) -> Listing:
+        """Return the choice for a report to this console.
 
-        A table that the user did not ask to be longer fits the terminal.
+        ``above`` is the number of other lines of the report; ``before`` is as in `Listing`. A table that the user did
+        not ask to be longer fits the terminal.
         """
         by = self.by
         if self.every_line:
             return Listing(None, None, by or GroupBy.THREAD)
         if self.limit is not None or verbose or not console.is_terminal:
-            return Listing(self.limit or LINES, None, by)
-        return Listing(height=console.height - 1 - above, by=by)  # the shell's prompt has a line
+            return Listing(self.limit or LINES, None, by, before)
+        return Listing(height=console.height - 1 - above, by=by, before=before)  # the shell's prompt has a line
 
 
 def listing_options(function: Any) -> Any:

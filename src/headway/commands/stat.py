@@ -18,7 +18,7 @@ from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.linux.placement.facilities import facilities
 from headway.linux.sources.source import LinuxSource
-from headway.model import Ledger
+from headway.model import GroupBy, Ledger
 from headway.session.measure import observe
 
 __all__ = ["command"]
@@ -126,6 +126,7 @@ class _Report:
         self._stream, self._argv, self._as_json = stream, argv, as_json
         self._verbose, self._quiet, self._listed, self._parts = verbose, quiet, listed, parts
         self._interval, self._began = interval, 0
+        self._before: GroupBy | None = None
         self._thresholds, self._facilities = thresholds, facilities()
         self.error = ""
         """Why a report could not be written; empty if all were."""
@@ -175,7 +176,9 @@ class _Report:
             self._began = self._began or ledger.window.start
             show(console, [heading(ledger, self._began, console.width)])
         advice = () if self._quiet or self._interval else self._advice(ledger)
-        listing = self._listed.listing(console, above=2 * self._interval, verbose=self._verbose)
-        print_table(console, ledger, advice=advice, listing=listing, verbose=self._verbose, parts=self._parts)
+        listing = self._listed.listing(console, above=2 * self._interval, verbose=self._verbose, before=self._before)
+        self._before = print_table(
+            console, ledger, advice=advice, listing=listing, verbose=self._verbose, parts=self._parts
+        )
         if self._interval:
             self._stream.write("\n")

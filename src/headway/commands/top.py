@@ -23,7 +23,7 @@ from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.linux.placement.facilities import facilities
 from headway.linux.sources.source import LinuxSource
-from headway.model import Ledger, merge
+from headway.model import GroupBy, Ledger, merge
 from headway.session.measure import caught_signals, measuring, observe, patient_collector, wait_for
 
 if TYPE_CHECKING:
@@ -316,11 +316,14 @@ def _written(stream: TextIO, listed: ListingOptions) -> Iterator[Callable[[Ledge
     from headway.views.table import print_table
 
     console = plain_console(stream)
+    before: GroupBy | None = None
 
     def write(ledger: Ledger, began: int | None) -> None:
+        nonlocal before
         if began is not None:
             show(console, [heading(ledger, began, console.width)])
-        print_table(console, ledger, listing=listed.listing(console, above=0 if began is None else 2))
+        listing = listed.listing(console, above=0 if began is None else 2, before=before)
+        before = print_table(console, ledger, listing=listing)
         if began is not None:
             stream.write("\n")
         stream.flush()

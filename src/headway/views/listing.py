@@ -22,6 +22,10 @@ class Listing:
     """The number of lines for the table with its notes, instead of the limit; None: the limit counts."""
     by: GroupBy | None = None
     """What a line is for; None: for a thread, or for the threads of a name where there are more threads than lines."""
+    before: GroupBy | None = None
+    """What a line was for in the interval before. Names stay until the threads take half of the lines, so that a number
+    of threads that goes up and down does not change the table each time.
+    """
 
 
 DEFAULT = Listing()

@@ -66,9 +66,14 @@ def print_table(
     listing: Listing = DEFAULT,
     verbose: bool = False,
     parts: Iterable[str] = (),
-) -> None:
-    """Print the table, as wide as the console. ``parts`` are the parts of time to explain (`views.why`)."""
-    show(console, table(ledger, advice=advice, width=console.width, listing=listing, verbose=verbose, parts=parts))
+) -> GroupBy:
+    """Print the table, as wide as the console, and return what a line of it is for.
+
+    ``parts`` are the parts of time to explain (`views.why`).
+    """
+    lines, by = _table(ledger, advice, console.width, listing, verbose, parts)
+    show(console, lines)
+    return by
 
 
 def table(
@@ -81,6 +86,12 @@ def table(
     parts: Iterable[str] = (),
 ) -> list[Line]:
     """Return the table in lines of at most ``width`` columns."""
+    return _table(ledger, advice, width, listing, verbose, parts)[0]
+
+
+def _table(
+    ledger: Ledger, advice: Sequence[Advice], width: int, listing: Listing, verbose: bool, parts: Iterable[str]
+) -> tuple[list[Line], GroupBy]:
     # For all threads only sums are computed. What costs more is computed for those that are shown.
     times = [thread.times() for thread in ledger.threads]
     notes = [*_notes(ledger, sum([found[Kind.UNKNOWN] for found in times]), width)]
@@ -95,7 +106,7 @@ def table(
     lines += [[], *listed.note, *notes]
     if advice:
         lines += [[], *what_would_help(ledger, advice, width)]
-    return lines
+    return lines, listed.by
 
 
 # --- threads ----------------------------------------------------------------------------------------------------------
@@ -138,7 +149,7 @@ _FIRST_TO_GO_MACHINE = ("stolen", "irq", "IOE", "KE", "ME", "tid", "stall", "ext
 """The same for the machine, which counts every cycle: every part of RPI is known, and threads have names."""
 
 
-def _layout(ledger: Ledger, width: int, digits: int, longest: int, polls: bool) -> _Layout:
+def _layout(ledger: Ledger, by: GroupBy, width: int, digits: int, longest: int, polls: bool) -> _Layout:
     quality = indices_of({}, ledger.precision).quality
     figure, gap = (5, "") if width < 100 else (6, " ") if width < 136 else (7, " ")
 
@@ -158,7 +169,8 @@ def _layout(ledger: Ledger, width: int, digits: int, longest: int, polls: bool) 
     elif width >= 110:
         if quality["mpi"] is not Quality.UNAVAILABLE and not ledger.counted:
             on.insert(3, column("memory", "mpi"))
-        on.insert(0, ("pid", digits))
+        if by is not GroupBy.PROCESS:  # there the pid stands beside the name
+            on.insert(0, ("pid", digits))
     if quality["mpi"] is not Quality.UNAVAILABLE and ledger.counted and not _every_cycle(ledger):
         on.insert([title for title, _ in on].index("kernel"), column("memory", "mpi"))
         order = _FIRST_TO_GO_COUNTED
@@ -182,7 +194,8 @@ def _layout(ledger: Ledger, width: int, digits: int, longest: int, polls: bool) 
             reason = 0
         if title == "tid":
             tid = 0
-    name = min(max(left(), 1), 15)
+    usual = 15 if by is not GroupBy.PROCESS else max(15, min(longest, 20))  # with the number of its threads
+    name = min(max(left(), 1), usual)
     if reason:
         extra = min(left() - name, len("waits most for") + figure - reason)
         reason += max(extra, 0)
@@ -215,7 +228,7 @@ def _listed(ledger: Ledger, times: Sequence[Mapping[Kind, int]], listing: Listin
         room = max(listing.height - 3 - notes, _FEWEST)
     by, note = listing.by, list[Line]()
     groups = grouped(ledger.threads, by or GroupBy.THREAD)
-    if by is None and number > room:
+    if by is None and number > (room // 2 if listing.before is GroupBy.NAME else room):
         by, groups = GroupBy.NAME, grouped(ledger.threads, GroupBy.NAME)
         if len(groups) < number:
             text = "× n: n threads of one name, added up; --group-by thread lists each"
@@ -243,7 +256,7 @@ def _threads(
     digits = max(5, len(str(max([t.tid if t.tid > t.pid else t.pid for t in threads]))))
     longest = max((width_of(_name(group)) - (digits + 1) * (not _id(group)) for group in groups), default=0)
     polls = any(found[Kind.POLL] > _NOTABLE * processor_time(found) for found in times)
-    layout = _layout(ledger, width, digits, min(longest, 32), polls)
+    layout = _layout(ledger, listed.by, width, digits, min(longest, 32), polls)
     yield from _heading(layout, listed.by, width)
     for places, group in zip(listed.groups, groups, strict=True):
         yield _crop([*_label(group, layout.name, layout.tid), *_line(ledger, times, places, layout, group)], width)
@@ -428,7 +441,8 @@ def _states(ledger: Ledger, group: Group, width: int) -> Iterator[Line]:
         kind = kind_of(state)
         label = kind.value if kind is not before else ""
         before = kind
-        of_window = f"{ledger.share(cell.time) * 100:5.1f} %"
+        part = ledger.share(cell.time) * 100
+        of_window = f"{part:5.1f} %" if part < 999.95 else f"{part:5.0f} %"
         line: Line = [
             (f"  {label:<10}", _DIM),
             (fit(clean(state, 256), name), ""),

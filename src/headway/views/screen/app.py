@@ -272,6 +272,7 @@ class TopApp(App[None]):
         screen = self.screen_stack[0]
         screen.set_class(event.size.width < MIN_SIZE[0] or event.size.height < MIN_SIZE[1], "-small")
         screen.set_class(event.size.width >= _WIDE, "-wide")
+        self._names = False  # there may be enough lines now
         self.call_after_refresh(self._renew)
 
     # --- pictures -----------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from tests.compiling import Compile
 
 from headway.errors import SelectionError
 from headway.linux.bpf import _memory, checks
-from headway.linux.bpf.checks import FILES, Check, load, state_names
+from headway.linux.bpf.checks import FILES, Check, NeutralCall, StatusChecks, load, state_names
 from headway.linux.bpf.layout import STATES
 from headway.linux.options import MeasureOptions
 from headway.linux.syscalls.table import numbers
@@ -48,7 +48,7 @@ def file(tmp_path: Path) -> Callable[[str], str]:
 
 
 def test_the_ready_made_table_is_there_and_each_call_once() -> None:
-    found = load()
+    found = load().checks
     assert {check.call for check in found} == READY_MADE["check"].keys() & numbers().keys()
     assert len({check.number for check in found}) == len(found) <= STATES["N_CHECKS"]
     for check in found:
@@ -59,7 +59,7 @@ def test_the_ready_made_table_is_there_and_each_call_once() -> None:
 
 
 def test_the_states_are_named_by_call_and_kind_of_file() -> None:
-    found = load()
+    found = load().checks
     names = state_names(found)
     assert len(names) == len(found) * STATES["N_FILES"] == len(found) * len(FILES)
     assert len(set(names)) == len(names)
@@ -69,28 +69,50 @@ def test_the_states_are_named_by_call_and_kind_of_file() -> None:
 
 
 def test_a_table_of_the_users_is_one_more(file: Callable[[str], str]) -> None:
-    found = by_call(load(file('[check.access]\nalways = true\nnot_ready = ["ENOENT", "EACCES"]\n')))
-    assert found.keys() == by_call(load()).keys() | {"access"}
+    found = by_call(load(file('[check.access]\nalways = true\nnot_ready = ["ENOENT", "EACCES"]\n')).checks)
+    assert found.keys() == by_call(load().checks).keys() | {"access"}
     assert found["access"].errors == (errno.ENOENT, errno.EACCES)
     assert found["access"].zero is False
     assert found["access"].gap_ns == 20_000
 
 
 def test_a_table_of_the_users_takes_the_place_of_the_ready_made_one(file: Callable[[str], str]) -> None:
-    found = by_call(load(file('[check.recvfrom]\nif_flag = [4, 0x40]\nnot_ready = ["EAGAIN"]\ngap_us = 1.5\n')))
-    assert found.keys() == by_call(load()).keys()
+    found = by_call(load(file('[check.recvfrom]\nif_flag = [4, 0x40]\nnot_ready = ["EAGAIN"]\ngap_us = 1.5\n')).checks)
+    assert found.keys() == by_call(load().checks).keys()
     assert found["recvfrom"] == Check(
         "recvfrom", numbers()["recvfrom"], if_flag=(4, 0x40), errors=(errno.EAGAIN,), gap_ns=1500
     )
 
 
 def test_a_call_can_be_taken_out(file: Callable[[str], str]) -> None:
-    found = by_call(load(file("[check.sched_yield]\nenabled = false\n[check.getppid]\nenabled = false\n")))
-    assert found.keys() == by_call(load()).keys() - {"sched_yield"}
+    found = by_call(load(file("[check.sched_yield]\nenabled = false\n[check.getppid]\nenabled = false\n")).checks)
+    assert found.keys() == by_call(load().checks).keys() - {"sched_yield"}
+
+
+def test_a_neutral_call_of_the_users_is_one_more_and_one_can_be_taken_out(file: Callable[[str], str]) -> None:
+    found = load(file('[neutral.access]\nreturns = [0, "ENOENT"]\nat_most_us = 7\n[neutral.getpid]\nenabled = false\n'))
+    assert found.checks == load().checks
+    ready = {call.call: call for call in load().neutral}
+    assert {call.call: call for call in found.neutral} == {
+        **{name: call for name, call in ready.items() if name != "getpid"},
+        "access": NeutralCall(
+            "access", numbers()["access"], any=False, zero=True, errors=(errno.ENOENT,), at_most_ns=7000
+        ),
+    }
+
+
+def test_no_call_is_neutral_by_the_arguments_by_which_it_is_a_check() -> None:
+    found = load()
+    checks_by_call = by_call(found.checks)
+    for call in found.neutral:
+        check = checks_by_call.get(call.call)
+        assert check is None or call.if_zero not in (check.if_zero, check.about, 0)
 
 
 def test_a_gap_is_for_all_that_say_nothing_else(file: Callable[[str], str]) -> None:
-    found = by_call(load(file('gap_us = 0\n[check.access]\nalways = true\nnot_ready = ["ENOENT"]\ngap_us = 7\n')))
+    found = by_call(
+        load(file('gap_us = 0\n[check.access]\nalways = true\nnot_ready = ["ENOENT"]\ngap_us = 7\n')).checks
+    )
     assert {check.gap_ns for call, check in found.items() if call != "access"} == {0}
     assert found["access"].gap_ns == 7000
 
@@ -106,6 +128,15 @@ GOOD = "always = true\nnot_ready = [0]\n"
         ("gap_us = 1" + 5000 * "0", "is no TOML file"),
         ("checks = 1", "'checks' is not known"),
         ("check = 1", r"check is no table: write \[check.CALL\]"),
+        ("neutral = 1", r"neutral is no table: write \[neutral.CALL\]"),
+        ("[neutral]\naccess = 1", r"neutral.access is no table: write \[neutral.access\]"),
+        ("[neutral.acess]", "there is no system call 'acess': is access meant"),
+        ("[neutral.access]\nalways = true", "neutral.access: 'always' is not known: there are"),
+        ("[neutral.access]\nif_zero = 7", "neutral.access.if_zero: 7 is no argument"),
+        ("[neutral.access]\nreturns = []", "neutral.access: returns is missing"),
+        ("[neutral.access]\nreturns = [1]", "neutral.access.returns: 1 is neither 0 nor the name"),
+        ("[neutral.access]\nat_most_us = -1", "neutral.access: at_most_us is a number of microseconds from 0"),
+        ("[neutral.access]\nenabled = 0", "neutral.access.enabled: give true or false"),
         ("[check]\naccess = 1", "check.access is no table"),
         ("gap_us = -1", "gap_us is a number of microseconds from 0"),
         ("gap_us = nan", "gap_us is a number of microseconds from 0"),
@@ -189,7 +220,7 @@ def test_more_checks_than_there_is_room_for_are_refused(file: Callable[[str], st
 
 # ---- anything at all ----
 
-KEYS = sorted({*checks._KEYS, "sometimes"})
+KEYS = sorted({*checks._KEYS, *checks._NEUTRAL_KEYS, "sometimes"})
 NUMBERS = st.integers(-(2**70), 2**70) | st.integers(-1, 8) | st.floats() | st.booleans()
 ANYTHING = st.recursive(
     NUMBERS | st.text(max_size=8) | st.sampled_from(["EAGAIN", "ENOENT", "EINPROGRESS", "__name__", "errorcode"]),
@@ -209,11 +240,19 @@ LIKELY = st.fixed_dictionaries(
         "gap_us": NUMBERS,
     },
 )
+LIKELY_NEUTRAL = st.fixed_dictionaries(
+    {},
+    optional={
+        "if_zero": st.integers(-1, 7),
+        "returns": st.lists(st.sampled_from([0, "ETIMEDOUT", "EINTR"]), max_size=5),
+        "at_most_us": NUMBERS,
+    },
+)
 TABLES = st.dictionaries(
-    st.sampled_from(["gap_us", "check", "more"]),
+    st.sampled_from(["gap_us", "check", "neutral", "more"]),
     st.dictionaries(
         st.sampled_from(["access", "read", "getppid", "open", "acess", ""]),
-        st.dictionaries(st.sampled_from(KEYS), ANYTHING, max_size=6) | LIKELY | ANYTHING,
+        st.dictionaries(st.sampled_from(KEYS), ANYTHING, max_size=6) | LIKELY | LIKELY_NEUTRAL | ANYTHING,
         max_size=4,
     )
     | ANYTHING,
@@ -221,12 +260,12 @@ TABLES = st.dictionaries(
 )
 
 
-def attempt(path: str) -> tuple[str, tuple[Check, ...]]:
+def attempt(path: str) -> tuple[str, StatusChecks]:
     """What is said against the file, or the checks."""
     try:
         return "", load(path)
     except SelectionError as error:
-        return str(error), ()
+        return str(error), StatusChecks((), ())
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300, deadline=None)
@@ -236,11 +275,22 @@ def test_any_table_gives_checks_that_the_programs_can_use_or_one_sentence(
 ) -> None:
     monkeypatch.setattr(checks, "_read", lambda path: table)
     said, found = attempt("mine.toml")
-    assert found or "mine.toml" in said
+    assert found.checks or "mine.toml" in said
     assert "\n" not in said
-    assert len(state_names(found)) == len(found) * len(FILES)
-    _memory.pack_settings(wait_of=[0] * N_CALLS, compat_call=[0] * N_CALLS, checks=found, max_thread_records=1)
-    for check in found:
+    assert len(state_names(found.checks)) == len(found.checks) * len(FILES)
+    _memory.pack_settings(
+        wait_of=[0] * N_CALLS,
+        compat_call=[0] * N_CALLS,
+        checks=found.checks,
+        neutral=found.neutral,
+        max_thread_records=1,
+    )
+    for call in found.neutral:
+        assert 0 <= call.at_most_ns < 1 << 32
+        assert len(call.errors) <= 4
+        assert call.if_zero <= 6
+        assert call.any == (not call.zero and not call.errors)
+    for check in found.checks:
         assert 0 <= check.gap_ns < 1 << 32
         assert len(check.errors) <= 4
         assert max(check.if_zero, check.if_no_time, check.if_flag[0], check.about) <= 6
@@ -252,7 +302,7 @@ def test_any_file_gives_checks_or_one_sentence(tmp_path: Path, content: bytes) -
     path = tmp_path / "any.toml"
     path.write_bytes(content)
     said, found = attempt(str(path))
-    assert found or str(path) in said
+    assert found.checks or str(path) in said
 
 
 # ---- what they do ----

@@ -4,7 +4,7 @@ from mmap import mmap
 from headway.linux.perf.counters import CounterPlan
 from headway.model import Cell, KernelClock, Kind
 
-from .checks import Check
+from .checks import Check, NeutralCall
 from .rows import EndedThread, LivingThread, OpenStack, OpenWait, RecordedThread, UnfinishedSpan, WrittenWords
 
 def pack_settings(
@@ -12,6 +12,7 @@ def pack_settings(
     wait_of: Sequence[int],
     compat_call: Sequence[int],
     checks: Sequence[Check] = ...,
+    neutral: Sequence[NeutralCall] = ...,
     name: bytes = ...,
     **numbers: int,
 ) -> bytes: ...

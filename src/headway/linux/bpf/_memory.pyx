@@ -25,7 +25,7 @@ from headway.model import Cell, KernelClock, Kind, Quality, kind_of
 
 cdef extern from "bpf/layout.h" nogil:
     enum:
-        N_CALLS, N_STATES, N_CELLS, N_NESTED, N_LOSSES, N_COUNTED, N_CHECKS, N_ERRORS, N_EVENTS, N_INTERRUPTS, TAG_LENGTH
+        N_CALLS, N_STATES, N_CELLS, N_NESTED, N_LOSSES, N_COUNTED, N_CHECKS, N_NEUTRAL, N_ERRORS, N_EVENTS, N_INTERRUPTS, TAG_LENGTH
         COUNT_BITS, COST_BITS
         USER, READY, UNKNOWN, OVERHEAD, ELSEWHERE, IRQ_DEVICE, POLL, TAG
         HOLDER_THREAD
@@ -72,6 +72,12 @@ cdef extern from "bpf/layout.h" nogil:
         uint16_t errors[N_ERRORS]
         uint32_t flag, gap
 
+    struct neutral:
+        uint16_t call
+        uint8_t if_zero, any, zero
+        uint16_t errors[N_ERRORS]
+        uint32_t at_most
+
     struct tag_name:
         char name[TAG_LENGTH]
 
@@ -94,6 +100,8 @@ cdef extern from "bpf/layout.h" nogil:
         uint32_t why, functions, n_counted, record, ring_words, absence_words, stacks, timer_line
         uint8_t check_of[N_CALLS]
         check checks[N_CHECKS]
+        uint8_t neutral_of[N_CALLS]
+        neutral neutrals[N_NEUTRAL]
         uint16_t wait_of[N_CALLS]
         uint16_t compat_call[N_CALLS]
 
@@ -152,10 +160,10 @@ cdef uint16_t number_for(str name):
     return number
 
 
-def pack_settings(*, wait_of, compat_call, checks=(), bytes name=b"", **numbers):
+def pack_settings(*, wait_of, compat_call, checks=(), neutral=(), bytes name=b"", **numbers):
     """The settings of the programs as bytes (struct settings).
 
-    ``checks``: `headway.linux.bpf.checks.Check`, in the order of their states.
+    ``checks``: `headway.linux.bpf.checks.Check`, in the order of their states; ``neutral``: `NeutralCall`, in any order.
     """
     cdef settings s
     memset(&s, 0, sizeof(s))
@@ -202,6 +210,15 @@ def pack_settings(*, wait_of, compat_call, checks=(), bytes name=b"", **numbers)
         for j, number in enumerate(given.errors):
             s.checks[i].errors[j] = number
         s.checks[i].gap = given.gap_ns
+    for i, given in enumerate(neutral):
+        s.neutral_of[given.number] = i + 1
+        s.neutrals[i].call = given.number
+        s.neutrals[i].if_zero = given.if_zero
+        s.neutrals[i].any = given.any
+        s.neutrals[i].zero = given.zero
+        for j, number in enumerate(given.errors):
+            s.neutrals[i].errors[j] = number
+        s.neutrals[i].at_most = given.at_most_ns
     return bytes((<char *>&s)[:sizeof(s)])
 
 

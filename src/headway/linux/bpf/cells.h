@@ -79,6 +79,25 @@ u64 move_time(u32 number, u32 from, u32 to, u64 time, u64 count)
 	return 0;
 }
 
+/* What is pending is not known to be polling: it stays what it was charged as. */
+INLINE void forget_pending(struct processor *p)
+{
+	p->pending_state = 0;
+	p->pending_user = 0;
+	p->n_pending = 0;
+}
+
+/* Some occurrences that were counted of a state were none. */
+INLINE void drop_occurrences(struct processor *p, struct thread_record *record, u32 number, u32 state, u64 count)
+{
+	if (state >= N_STATES)
+		return;
+	cell_of(p, state)->count -= count;
+	add_to_cell(record, state, 0, -count);
+	if (settings.record)
+		record_amount(number, state, 0, -count, p->since);
+}
+
 /* A state that ends while another one interrupts it, or with its thread, was entered too. */
 INLINE void count_interrupted(struct processor *p, struct thread_record *record, u32 state)
 {

@@ -1,4 +1,6 @@
-"""Status checks: which system calls ask whether something is ready, as a table that the user can read and extend.
+"""Status checks: which system calls ask whether something is ready, and which do nothing for a thread: neutral calls.
+
+Both are tables that the user can read and extend.
 
 The ready-made table is checks.toml, which explains the format; the eBPF programs apply it (bpf/polling.h).
 """
@@ -7,11 +9,11 @@ from __future__ import annotations
 
 import errno
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import resources
-from typing import Any
+from typing import Any, TypeVar
 
 from headway.errors import SelectionError
 from headway.linux.syscalls.table import numbers
@@ -19,7 +21,7 @@ from headway.values import shown
 
 from .layout import FILE_KINDS, STATES
 
-__all__ = ["FILES", "Check", "load", "ready_made", "state_names"]
+__all__ = ["FILES", "Check", "NeutralCall", "StatusChecks", "load", "ready_made", "state_names"]
 
 _FILE_NAMES = {
     "FILE_NONE": "",
@@ -36,9 +38,10 @@ FILES = tuple(_FILE_NAMES[kind] for kind in sorted(FILE_KINDS, key=lambda kind: 
 
 _MAX_CHECKS = STATES["N_CHECKS"]
 _MAX_ERRORS = STATES["N_ERRORS"]
+_MAX_NEUTRAL = STATES["N_NEUTRAL"]
 _LARGEST = 64 << 10
 """Of a table of the user's, bytes."""
-_LONGEST_GAP_US = 4_000_000
+_LONGEST_US = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,45 +66,92 @@ class Check:
     """A longer time until the next check was for something else; 0: there is no limit."""
 
 
+@dataclass(frozen=True, slots=True)
+class NeutralCall:
+    """One system call that does nothing for a thread, so that it ends no row of checks."""
+
+    call: str
+    number: int
+    """The call's."""
+    if_zero: int = 0
+    """It is neutral only if this argument is 0; arguments are numbered from 1; 0: none."""
+    any: bool = True
+    """It is neutral whatever it returns."""
+    zero: bool = False
+    """Otherwise if it returned 0,"""
+    errors: tuple[int, ...] = ()
+    """or one of these error numbers, four at most."""
+    at_most_ns: int = 0
+    """A longer one waited for something else; 0: there is no limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatusChecks:
+    """What is polling, and what does not end it."""
+
+    checks: tuple[Check, ...]
+    neutral: tuple[NeutralCall, ...]
+
+
 def ready_made() -> str:
-    """The ready-made table, as text."""
+    """The ready-made tables, as text."""
     return (resources.files(__package__) / "checks.toml").read_text(encoding="utf-8")
 
 
-def load(path: str | None = None) -> tuple[Check, ...]:
-    """The ready-made checks, and those of a file of the user's. Raises SelectionError where that cannot be followed."""
+def load(path: str | None = None) -> StatusChecks:
+    """Return the ready-made tables with those of a user's file. Raises SelectionError where that has a mistake."""
     given = tomllib.loads(ready_made())
+    where = "checks.toml" if path is None else path
     tables: dict[str, Any] = dict(given["check"])
     gap = _gap(given, "checks.toml", 0)
-    where = "checks.toml"
-    checks = {call: _check(call, table, gap, where) for call, table in tables.items()}
+    checks = {call: _check(call, table, gap, "checks.toml") for call, table in tables.items()}
+    neutral = {call: _neutral(call, table, "checks.toml") for call, table in given["neutral"].items()}
     if path is not None:
-        where = path
         own = _read(path)
-        unknown = own.keys() - {"gap_us", "check"}
+        unknown = own.keys() - {"gap_us", "check", "neutral"}
         if unknown:
-            raise SelectionError(f"{path}: {shown(min(unknown))} is not known: give gap_us and tables [check.CALL]")
+            raise SelectionError(
+                f"{path}: {shown(min(unknown))} is not known: give gap_us and tables [check.CALL] and [neutral.CALL]"
+            )
         if "gap_us" in own:
             gap = _gap(own, path, 0)
             checks = {call: _check(call, table, gap, "checks.toml") for call, table in tables.items()}
-        if not isinstance(own.get("check", {}), dict):
-            raise SelectionError(f"{path}: check is no table: write [check.CALL]")
-        for call, table in own.get("check", {}).items():
-            if isinstance(table, dict) and table.get("enabled") is False:
-                checks.pop(call, None)
-                continue
-            if call not in numbers():
-                near = get_close_matches(call, numbers(), 1)
-                raise SelectionError(
-                    f"{path}: there is no system call {shown(call)}" + (f": is {near[0]} meant?" if near else "")
-                )
-            checks[call] = _check(call, table, gap, path)
-    found = tuple(check for check in checks.values() if check is not None)
-    if len(found) > _MAX_CHECKS:
-        raise SelectionError(
-            f"{where}: {len(found)} checks are more than the {_MAX_CHECKS} there is room for: disable some"
-        )
-    return found
+        _merge(checks, own, "check", path, lambda call, table: _check(call, table, gap, path))
+        _merge(neutral, own, "neutral", path, lambda call, table: _neutral(call, table, path))
+    return StatusChecks(
+        checks=_at_most(checks, _MAX_CHECKS, "checks", where),
+        neutral=_at_most(neutral, _MAX_NEUTRAL, "neutral calls", where),
+    )
+
+
+def _merge(
+    ready: dict[str, _Call | None],
+    own: Mapping[str, Any],
+    kind: str,
+    path: str,
+    parse: Callable[[str, Any], _Call | None],
+) -> None:
+    """Put the tables of this kind that a file of the user's has into the places of the ready-made ones."""
+    tables = own.get(kind, {})
+    if not isinstance(tables, dict):
+        raise SelectionError(f"{path}: {kind} is no table: write [{kind}.CALL]")
+    for call, table in tables.items():
+        if isinstance(table, dict) and table.get("enabled") is False:
+            ready.pop(call, None)
+            continue
+        if call not in numbers():
+            near = get_close_matches(call, numbers(), 1)
+            raise SelectionError(
+                f"{path}: there is no system call {shown(call)}" + (f": is {near[0]} meant?" if near else "")
+            )
+        ready[call] = parse(call, table)
+
+
+def _at_most(found: Mapping[str, _Call | None], room: int, what: str, where: str) -> tuple[_Call, ...]:
+    here = tuple(call for call in found.values() if call is not None)
+    if len(here) > room:
+        raise SelectionError(f"{where}: {len(here)} {what} are more than the {room} there is room for: disable some")
+    return here
 
 
 def state_names(checks: Sequence[Check]) -> tuple[str, ...]:
@@ -124,18 +174,16 @@ def _read(path: str) -> dict[str, Any]:
         raise SelectionError(f"{path} is no TOML file: {error}") from None
 
 
+_Call = TypeVar("_Call", Check, NeutralCall)
 _ARGUMENTS = ("if_zero", "if_no_time", "about")
 _KEYS = {*_ARGUMENTS, "always", "if_flag", "if_nonblocking", "not_ready", "file", "gap_us", "enabled"}
+_NEUTRAL_KEYS = {"if_zero", "returns", "at_most_us", "enabled"}
 
 
 def _check(call: str, table: Any, gap: int, where: str) -> Check | None:
-    """One table; None where this architecture has no such call."""
+    """Return the check of one table; None where this architecture has no such call."""
     at = f"{where}: check.{call}"
-    if not isinstance(table, dict):
-        raise SelectionError(f"{at} is no table: write [check.{call}]")
-    unknown = table.keys() - _KEYS
-    if unknown:
-        raise SelectionError(f"{at}: {shown(min(unknown))} is not known: there are {', '.join(sorted(_KEYS))}")
+    _verify_keys(table, _KEYS, at, f"[check.{call}]")
     arguments = {key: _argument(table.get(key, 0), f"{at}.{key}") for key in _ARGUMENTS}
     flag = table.get("if_flag", [0, 0])
     if not (isinstance(flag, list) and len(flag) == 2 and all(_is_number(n) and 0 <= n < 1 << 32 for n in flag)):
@@ -144,12 +192,7 @@ def _check(call: str, table: Any, gap: int, where: str) -> Check | None:
     for key in ("always", "if_nonblocking", "file", "enabled"):
         if not isinstance(table.get(key, False), bool):
             raise SelectionError(f"{at}.{key}: give true or false")
-    answers = table.get("not_ready")
-    if not isinstance(answers, list) or not answers:
-        raise SelectionError(f'{at}: not_ready is missing: give the answers that say so, like [0, "EAGAIN"]')
-    errors = tuple(_error(answer, f"{at}.not_ready") for answer in answers if _is_nothing(answer) is False)
-    if len(errors) > _MAX_ERRORS:
-        raise SelectionError(f"{at}.not_ready: {_MAX_ERRORS} errors at most")
+    zero, errors = _answers(table, "not_ready", at)
     if not (any(table.get(key) for key in ("always", "if_nonblocking", "if_zero", "if_no_time")) or flag[0]):
         raise SelectionError(
             f"{at} does not say when it is a check: give always, if_zero, if_no_time, if_flag or if_nonblocking"
@@ -168,11 +211,53 @@ def _check(call: str, table: Any, gap: int, where: str) -> Check | None:
         if_flag=(flag[0], flag[1]),
         if_nonblocking=table.get("if_nonblocking", False),
         about_file=table.get("file", False),
-        zero=any(_is_nothing(answer) for answer in answers),
+        zero=zero,
         errors=errors,
         gap_ns=_gap(table, at, gap),
         **arguments,
     )
+
+
+def _neutral(call: str, table: Any, where: str) -> NeutralCall | None:
+    """Return the neutral call of one table; None where this architecture has no such call."""
+    at = f"{where}: neutral.{call}"
+    _verify_keys(table, _NEUTRAL_KEYS, at, f"[neutral.{call}]")
+    if not isinstance(table.get("enabled", True), bool):
+        raise SelectionError(f"{at}.enabled: give true or false")
+    zero, errors = _answers(table, "returns", at) if "returns" in table else (False, ())
+    if_zero = _argument(table.get("if_zero", 0), f"{at}.if_zero")
+    at_most_ns = _microseconds(table, "at_most_us", at, 0)
+    number = numbers().get(call)
+    if number is None or number >= STATES["N_CALLS"]:
+        return None
+    return NeutralCall(
+        call=call,
+        number=number,
+        if_zero=if_zero,
+        any="returns" not in table,
+        zero=zero,
+        errors=errors,
+        at_most_ns=at_most_ns,
+    )
+
+
+def _verify_keys(table: Any, keys: Set[str], at: str, form: str) -> None:
+    if not isinstance(table, dict):
+        raise SelectionError(f"{at} is no table: write {form}")
+    unknown = table.keys() - keys
+    if unknown:
+        raise SelectionError(f"{at}: {shown(min(unknown))} is not known: there are {', '.join(sorted(keys))}")
+
+
+def _answers(table: Mapping[str, Any], key: str, at: str) -> tuple[bool, tuple[int, ...]]:
+    """Return whether 0 is one of the answers that a table lists, and the errors that are."""
+    answers = table.get(key)
+    if not isinstance(answers, list) or not answers:
+        raise SelectionError(f'{at}: {key} is missing: give the answers that say so, like [0, "EAGAIN"]')
+    errors = tuple(_error(answer, f"{at}.{key}") for answer in answers if not _is_nothing(answer))
+    if len(errors) > _MAX_ERRORS:
+        raise SelectionError(f"{at}.{key}: {_MAX_ERRORS} errors at most")
+    return any(_is_nothing(answer) for answer in answers), errors
 
 
 def _is_number(value: Any) -> bool:
@@ -198,11 +283,14 @@ def _error(answer: Any, at: str) -> int:
 
 def _gap(table: Mapping[str, Any], at: str, otherwise: int) -> int:
     """In ns."""
-    if "gap_us" not in table:
+    return _microseconds(table, "gap_us", at, otherwise)
+
+
+def _microseconds(table: Mapping[str, Any], key: str, at: str, otherwise: int) -> int:
+    """Return a length of time that a table gives in µs, in ns."""
+    if key not in table:
         return otherwise
-    value = table["gap_us"]
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= _LONGEST_GAP_US:
-        raise SelectionError(
-            f"{at}: gap_us is a number of microseconds from 0 to {_LONGEST_GAP_US}, not {shown(value)}"
-        )
+    value = table[key]
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= _LONGEST_US:
+        raise SelectionError(f"{at}: {key} is a number of microseconds from 0 to {_LONGEST_US}, not {shown(value)}")
     return round(value * 1000)

@@ -56,7 +56,7 @@ u64 charge_events(u32 number, u32 state)
 	return 0;
 }
 
-enum { COUNTS_SPAN, COUNTS_PENDING_CALL, COUNTS_PENDING_USER };
+enum { COUNTS_SPAN, COUNTS_PENDING_CALL, COUNTS_PENDING_USER, COUNTS_PENDING /* + which */ };
 
 u64 move_counted_event(u32 number, u32 from, u32 to, u32 which, u32 event)
 {
@@ -69,7 +69,8 @@ u64 move_counted_event(u32 number, u32 from, u32 to, u32 which, u32 event)
 		return 0;
 	u64 much = which == COUNTS_SPAN    ? c->span[i]
 		: which == COUNTS_PENDING_CALL ? c->pending_call[i]
-									   : c->pending_user[i];
+		: which == COUNTS_PENDING_USER ? c->pending_user[i]
+									   : c->pending[MASKED(which - COUNTS_PENDING, N_PENDING)][i];
 	*counter_of_state(c, from, event) -= much;
 	*counter_of_state(c, to, event) += much;
 	t->cells[MASKED(*index_of(record, from) - 1, N_CELLS)][MASKED(event, N_COUNTED)] -= much;
@@ -98,6 +99,19 @@ u64 keep_counts_of_span(u32 which)
 		__builtin_memcpy(c->pending_call, c->span, sizeof(c->span));
 	else
 		__builtin_memcpy(c->pending_user, c->span, sizeof(c->span));
+	return 0;
+}
+
+/* Likewise, with what is pending already (`more`). */
+u64 keep_counts_pending(u32 which, u32 more)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	struct processor_counts *c = bpf_map_lookup_elem(&processor_counts, &cpu);
+	if (!c)
+		return 0;
+	u64 *kept = c->pending[MASKED(which, N_PENDING)];
+	for (u32 i = 0; i < N_COUNTED; i++)
+		kept[i] = (more ? kept[i] : 0) + c->span[i];
 	return 0;
 }
 

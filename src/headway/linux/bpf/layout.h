@@ -26,6 +26,8 @@ enum size {
 	WAIT_CALL = KERNEL_CALL + N_CALLS, /* wait.<call>, for calls without a reason of their own */
 	N_CHECKS = 32, /* system calls that ask whether something is ready */
 	N_ERRORS = 4, /* errors by which a status check says that nothing is ready */
+	N_NEUTRAL = 32, /* system calls that do nothing for a thread */
+	N_PENDING = 4, /* states that may turn out to have been polling */
 	N_FILES = 8, /* kinds of files, see FILE_NONE */
 	POLL = WAIT_CALL + N_CALLS, /* poll.<call>.<kind of file>: + check * N_FILES + kind */
 	N_TAGS = 128, /* names of marked regions and functions, over all programs measured */
@@ -168,7 +170,7 @@ struct thread_record {
 	__u32 spare;
 	__u16 flags;
 	__u16 user; /* what its own code is: USER, or a marked function's state */
-	__u16 asking; /* 1 + the status check that it is making; 0: none */
+	__u16 asking; /* 1 + the status check that it is making, or NEUTRAL + the neutral call; 0: none */
 	__u16 asked; /* the state of polling for its last call: a check that found nothing ready; 0: something else */
 	__u16 nested[N_NESTED]; /* states interrupted by `resume`, outermost first */
 	char name[16];
@@ -179,6 +181,8 @@ struct thread_record {
 	__u32 object_kind; /* what it waits for, see OBJECT_NONE */
 	__u64 about; /* what its last check asked about */
 	__u64 asked_at; /* when that returned */
+	__u64 neutral_since; /* when its last neutral call began */
+	__u64 in_neutral; /* ns in neutral calls since the last check returned */
 	__u64 object;
 	__u32 waker_kind; /* who is waking it: OBJECT_NONE, WAKER_THREAD or WAKER_STATE */
 	__u32 waker; /* its id, or the interrupt's state */
@@ -210,6 +214,15 @@ struct thread_snapshot {
 	struct cell cells[N_CELLS];
 };
 
+enum asking { NEUTRAL = 256 }; /* thread_record.asking */
+
+/* What was charged to a state since the last check, by this processor and in one turn of the thread. */
+struct pending {
+	__u64 time;
+	__u32 state;
+	__u32 count;
+};
+
 /* One processor. Written by that processor alone. */
 struct processor {
 	__u64 since; /* since when it is in `state`; 0: not measuring yet */
@@ -229,6 +242,9 @@ struct processor {
 	__u32 early; /* interrupts under way that began before it was time to measure */
 	__u32 settled; /* what began here is known: there was a switch, when no interrupt is under way, and no look since */
 	__u32 running; /* the id of the thread that we take to be running, if causes are recorded */
+	__u32 n_pending;
+	__u32 spare3;
+	struct pending pending[N_PENDING]; /* between the last check and the next, but for `pending_user` */
 	__u64 steal; /* the kernel's own count of stolen time at the last look */
 	__u64 debt; /* stolen time not yet taken out of a state */
 	__u64 task; /* the thread that we take to be running */
@@ -318,6 +334,18 @@ struct check {
 	__u32 gap; /* ns: a longer time until the next check was for something else; 0: there is no limit */
 };
 
+/* A system call that does nothing for a thread, so that it ends no row of checks. */
+struct neutral {
+	__u16 call;
+	__u8 if_zero; /* it is neutral only if this argument is 0 */
+	__u8 any; /* whatever it returns. Otherwise only if it returned */
+	__u8 zero; /* 0, */
+	__u8 spare;
+	__u16 errors[N_ERRORS]; /* or one of these errors */
+	__u16 spare2;
+	__u32 at_most; /* ns: a longer one waited for something else; 0: there is no limit */
+};
+
 /* What was counted of a thread, cell by cell as in its record. It is sent to the reader when the thread ends. */
 struct thread_counts {
 	__u64 zero; /* where a thread record has its birth: so that the two are told apart */
@@ -332,6 +360,7 @@ struct processor_counts {
 	__u64 enabled[N_COUNTED], running[N_COUNTED]; /* ns, then: less running than enabled is sharing a counter */
 	__u64 span[N_COUNTED]; /* of the span charged last; of the last check and the time after it, see `pending_call` */
 	__u64 pending_call[N_COUNTED], pending_user[N_COUNTED];
+	__u64 pending[N_PENDING][N_COUNTED];
 	__u64 cells[N_STATES][N_COUNTED];
 };
 
@@ -453,6 +482,8 @@ struct settings {
 	__u32 timer_line; /* the interrupt line of the processors' own timer, where that has one (arm64); 0: it has none */
 	__u8 check_of[N_CALLS]; /* call -> 1 + its check; 0: none */
 	struct check checks[N_CHECKS];
+	__u8 neutral_of[N_CALLS]; /* call -> 1 + its place in `neutrals`; 0: none */
+	struct neutral neutrals[N_NEUTRAL];
 	__u16 wait_of[N_CALLS]; /* call -> its state when it waits; 0: one of its own */
 	__u16 compat_call[N_CALLS]; /* 32-bit call -> the native one of the same name; N_CALLS: none */
 };
@@ -475,7 +506,7 @@ struct control {
 /* ---- what both sides rely on ---- */
 
 #define POWER_OF_TWO(n) ((n) > 0 && !((n) & ((n) - 1)))
-_Static_assert(POWER_OF_TWO(N_CALLS) && POWER_OF_TWO(N_CHECKS) && POWER_OF_TWO(N_FILES) && POWER_OF_TWO(N_TAGS) &&
+_Static_assert(POWER_OF_TWO(N_CALLS) && POWER_OF_TWO(N_CHECKS) && POWER_OF_TWO(N_NEUTRAL) && POWER_OF_TWO(N_PENDING) && POWER_OF_TWO(N_FILES) && POWER_OF_TWO(N_TAGS) &&
 		POWER_OF_TWO(N_CELLS) && POWER_OF_TWO(N_NESTED) && POWER_OF_TWO(N_LOSSES) && POWER_OF_TWO(N_COUNTED) &&
 		POWER_OF_TWO(N_INTERRUPTS) && POWER_OF_TWO(N_BLOCK_TAGS),
 	"indices are masked");
@@ -487,6 +518,7 @@ _Static_assert(N_CELLS < 256, "a cell's number fits the index");
 _Static_assert(WAIT_BY_FILE < IRQ_DEVICE && IRQ_IPI < SOFTIRQ && KERNEL_OTHER < WAIT_FUTEX, "states do not overlap");
 _Static_assert(IRQ_DEVICE + N_INTERRUPTS >= SOFTIRQ + N_SOFTIRQS && IRQ_DEVICE + N_INTERRUPTS <= KERNEL_CALL,
 	"interrupts are one row of states");
+_Static_assert((int)NEUTRAL > (int)N_CHECKS, "a neutral call is told from a check");
 _Static_assert((int)FILE_OTHER < (int)N_FILES, "there is a state for every kind of file");
 
 #define SAME(field) \

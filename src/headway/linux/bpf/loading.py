@@ -30,7 +30,7 @@ from headway.linux.procfs import processors
 
 from . import checks, states
 from ._memory import pack_settings
-from .checks import Check
+from .checks import StatusChecks
 from .layout import STATES
 from .libbpf import BpfError, Library, Object
 from .refusals import explain, too_many_files
@@ -193,7 +193,7 @@ def load(
     features: Features,
     sizes: Mapping[str, int],
     details: Mapping[str, object],
-    status_checks: tuple[Check, ...],
+    status_checks: StatusChecks,
 ) -> Object:
     """Open the programs in a shape and have the kernel load them.
 
@@ -204,7 +204,12 @@ def load(
         image = (resources.files("headway.linux") / "bpf" / "progress.bpf.o").read_bytes()
     except OSError as error:
         raise HeadwayError(f"headway's eBPF object is missing ({error}): reinstall headway") from None
-    tables = {"wait_of": states.wait_table(), "compat_call": states.compat_table(), "checks": status_checks}
+    tables = {
+        "wait_of": states.wait_table(),
+        "compat_call": states.compat_table(),
+        "checks": status_checks.checks,
+        "neutral": status_checks.neutral,
+    }
     for has_prev_state in (True, False):
         programs = Object(library, image)
         try:

@@ -8,6 +8,9 @@
  * until something is ready, or a call that is no check ends it. What that turns out to be is known later than it is
  * charged, so it is moved. A check that finds something is progress of the kernel's kind, and so is a single one that
  * finds nothing before a wait: that is how an event loop empties a socket.
+ *
+ * Neutral calls do nothing for the thread (it reads a clock, it lets time pass): they neither begin a row nor end it, and
+ * in a row they are polling too. Their time does not count towards the longest time between two checks.
  */
 #ifndef HEADWAY_POLLING_H
 #define HEADWAY_POLLING_H
@@ -51,16 +54,52 @@ INLINE bool snapshot_since_check(struct thread_record *record)
 	return read;
 }
 
-/* The time since the last check, but for what taking samples took of it: that must not make it look like something else. */
+/* The time since the last check, but for neutral calls, and for what taking samples took: that must not make it look like
+ * something else. */
 INLINE u64 time_since_check(struct thread_record *record, u64 now)
 {
-	u64 time = now - record->asked_at;
+	u64 time = now - record->asked_at - record->in_neutral;
 	if (!settings.stacks)
 		return time;
 	return time > record->disturbed ? time - record->disturbed : 0;
 }
 
-/* It was polling: the last check, if that is not known yet, and the time since. `user`: 1 + that; 0: it stays. */
+/* Until the next check it is not known whether the span that was just charged is polling. If there are too many states to
+ * keep, it stays what it is. */
+INLINE void keep_pending(struct processor *p, u32 state, u64 time, u64 count)
+{
+	for (u32 i = 0; i < N_PENDING; i++) {
+		struct pending *pending = &p->pending[i];
+		bool more = i < p->n_pending;
+		if (more && pending->state != state)
+			continue;
+		pending->time = (more ? pending->time : 0) + time;
+		pending->count = (more ? pending->count : 0) + count;
+		pending->state = state;
+		if (!more)
+			p->n_pending = i + 1;
+		if (settings.n_counted)
+			keep_counts_pending(i, more);
+		return;
+	}
+}
+
+u64 confirm_pending(u32 number, u32 which)
+{
+	struct processor *p = this_processor();
+	struct thread_record *record = thread_record_at(number);
+	if (!p || !record)
+		return 0;
+	struct pending *pending = &p->pending[MASKED(which, N_PENDING)];
+	u32 state = pending->state;
+	u64 count = pending->count;
+	move_time(number, state, record->asked, pending->time, 0);
+	move_counted(number, state, record->asked, COUNTS_PENDING + which);
+	drop_occurrences(p, record, number, state, count);
+	return 0;
+}
+
+/* It was polling: the last check, if that is not known yet, and the time since. `user`: 1 + the last of it; 0: it stays. */
 INLINE void confirm_polling(
 	struct processor *p, struct thread_record *record, u32 number, u64 user, u32 counts, bool read)
 {
@@ -69,19 +108,51 @@ INLINE void confirm_polling(
 	if (user) {
 		move_user_span(record, number, record->asked, user - 1);
 		move_counted(number, record->user, record->asked, counts);
-		if (record->user == USER && !read) { /* nor was it an occurrence of user code */
-			p->cells[USER].count--;
-			add_to_cell(record, USER, 0, -1);
-			if (settings.record)
-				record_amount(number, USER, 0, -1, p->since);
-		}
+		if (record->user == USER && !read) /* nor was it an occurrence of user code */
+			drop_occurrences(p, record, number, USER, 1);
 	}
+	for (u32 i = 0; i < N_PENDING && i < p->n_pending; i++)
+		confirm_pending(number, i);
 	if (p->pending_state) {
 		move_time(number, p->pending_state, record->asked, p->pending_call, 1);
 		move_counted(number, p->pending_state, record->asked, COUNTS_PENDING_CALL);
 	}
-	p->pending_state = 0;
-	p->pending_user = 0;
+	forget_pending(p);
+}
+
+/* Of a call that is no check: 1 + which of the neutral calls it is; 0: none. */
+INLINE u32 neutral_call(struct pt_regs *regs)
+{
+	u64 call = CALL_IN_PROGRESS(regs);
+	u32 which = call < N_CALLS && !COMPAT_CALL(regs) ? settings.neutral_of[MASKED(call, N_CALLS)] : 0;
+	const volatile struct neutral *n = &settings.neutrals[MASKED(which - 1, N_NEUTRAL)];
+	return which && n->if_zero && (u32)argument(regs, n->if_zero) ? 0 : which;
+}
+
+/*
+ * A neutral call begins in a row: the state that it is in, or 0: what the call says. Whether it did nothing for the thread
+ * may be known when it returns; then it is not polling before.
+ */
+INLINE u64 begin_neutral(
+	struct processor *p, struct thread_record *record, u32 number, u32 which, u64 user, bool read, u64 now)
+{
+	record->asking = NEUTRAL + which;
+	record->asks = 0;
+	record->neutral_since = now;
+	if (record->polling == REPEATED) {
+		confirm_polling(p, record, number, user, COUNTS_SPAN, read);
+		return settings.neutrals[MASKED(which, N_NEUTRAL)].any ? record->asked : 0;
+	}
+	if (user)
+		keep_pending(p, record->user, user - 1, record->user == USER && !read);
+	return 0;
+}
+
+INLINE void end_row(struct processor *p, struct thread_record *record)
+{
+	record->asked = 0;
+	record->polling = 0;
+	forget_pending(p);
 }
 
 /* A system call begins: `check` says which one it may be. The state that it is in, or 0: what the call says. */
@@ -107,11 +178,13 @@ u64 begin_check(u32 number, u32 check, u64 now)
 	}
 	if (!check || !is_status_check(c, regs, file)) {
 		c = &settings.checks[MASKED((asked - POLL) / N_FILES, N_CHECKS)];
-		if (record->polling == REPEATED && (!c->gap || time_since_check(record, now) <= c->gap))
+		bool soon = !c->gap || time_since_check(record, now) <= c->gap;
+		u32 neutral = asked && soon ? neutral_call(regs) : 0;
+		if (neutral)
+			return begin_neutral(p, record, number, neutral - 1, user, read, now);
+		if (record->polling == REPEATED && soon)
 			confirm_polling(p, record, number, user, COUNTS_SPAN, read);
-		record->asked = 0;
-		record->polling = 0;
-		p->pending_state = 0;
+		end_row(p, record);
 		return 0;
 	}
 	u32 state = again ? asked : base + file_kind(file);
@@ -121,8 +194,7 @@ u64 begin_check(u32 number, u32 check, u64 now)
 	if (asked && c->gap && time_since_check(record, now) > c->gap)
 		record->asked = asked = 0;
 	if (!asked) {
-		record->polling = 0;
-		p->pending_state = 0;
+		end_row(p, record);
 		return 0;
 	}
 	if (again || record->polling) {
@@ -145,6 +217,15 @@ INLINE void defer_check(struct thread_record *record, u32 check)
 	snapshot_since_check(record);
 }
 
+/* Whether a call returned 0, if `zero`, or one of these errors. */
+INLINE bool is_one_of(s64 result, bool zero, const volatile u16 *errors)
+{
+	u16 error = -result;
+	if (result >= 0 || result < -4095)
+		return !result && zero;
+	return error == errors[0] || error == errors[1] || error == errors[2] || error == errors[3];
+}
+
 /* A status check returns, or what may have been one and has found nothing. */
 u64 end_check(u32 number, u64 now, s64 result)
 {
@@ -155,11 +236,7 @@ u64 end_check(u32 number, u64 now, s64 result)
 	u32 which = (record->asking - 1) & (N_CHECKS - 1), state = p->state;
 	const volatile struct check *c = &settings.checks[which];
 	u32 call = KERNEL_CALL + (c->call & (N_CALLS - 1));
-	bool ready = result ? true : !c->zero;
-	if (result < 0 && result >= -4095) {
-		u16 error = -result;
-		ready = error != c->errors[0] && error != c->errors[1] && error != c->errors[2] && error != c->errors[3];
-	}
+	bool ready = !is_one_of(result, c->zero, c->errors);
 	bool read = snapshot_since_check(record);
 	record->asking = 0;
 	if (!ready && !record->asks) {
@@ -172,16 +249,14 @@ u64 end_check(u32 number, u64 now, s64 result)
 		record->asks = POLL + which * N_FILES + file_kind(file);
 		record->about = about;
 		record->polling = 0;
-		p->pending_state = 0;
+		forget_pending(p);
 	}
 	if (ready) {
 		if (state == record->asks) {
 			move_time(number, state, call, p->span, !read);
 			move_counted(number, state, call, COUNTS_SPAN);
 		}
-		record->asked = 0;
-		record->polling = 0;
-		p->pending_state = 0;
+		end_row(p, record);
 		return 0;
 	}
 	if (state == record->asks) {
@@ -200,8 +275,44 @@ u64 end_check(u32 number, u64 now, s64 result)
 	}
 	record->asked = record->asks;
 	record->asked_at = now;
+	record->in_neutral = 0;
 	record->sampled = 0;
 	record->disturbed = 0;
+	return 0;
+}
+
+/* A neutral call returns, if it was one. */
+u64 end_neutral(u32 number, u64 now, s64 result)
+{
+	struct processor *p = this_processor();
+	struct thread_record *record = thread_record_at(number);
+	if (!p || !record)
+		return 0;
+	const volatile struct neutral *n = &settings.neutrals[MASKED(record->asking - NEUTRAL, N_NEUTRAL)];
+	u32 call = KERNEL_CALL + (n->call & (N_CALLS - 1)), state = p->state, asked = record->asked;
+	u64 time = now - record->neutral_since;
+	bool read = snapshot_since_check(record);
+	record->asking = 0;
+	if (!asked)
+		return 0;
+	if ((!n->any && !is_one_of(result, n->zero, n->errors)) || (n->at_most && time > n->at_most)) {
+		if (state == asked) {
+			move_time(number, state, call, p->span, !read);
+			move_counted(number, state, call, COUNTS_SPAN);
+		}
+		end_row(p, record);
+		return 0;
+	}
+	record->in_neutral += time;
+	if (state == asked) { /* the count of the state is that of fruitless checks */
+		if (!read)
+			drop_occurrences(p, record, number, state, 1);
+	} else if (state == call) {
+		bool whole = p->switched <= record->neutral_since; /* or else what was before the switch stays, and is counted */
+		keep_pending(p, call, p->span, whole && !read);
+		if (record->polling == REPEATED)
+			confirm_polling(p, record, number, 0, COUNTS_SPAN, read);
+	}
 	return 0;
 }
 

@@ -76,7 +76,10 @@ int handle_sys_exit(u64 *ctx)
 		if (UNLIKELY(p->depth)) /* in a fault that is never done: the call fails with EFAULT */
 			count_interrupted(p, record, p->nested[0]);
 		else if (UNLIKELY(record->asking)) {
-			if (record->asks || (s64)ctx[1] <= 0) {
+			if (record->asking >= NEUTRAL) {
+				end_neutral(p->thread_record, now, ctx[1]);
+				p->tax += control.after[AT_ANSWER];
+			} else if (record->asks || (s64)ctx[1] <= 0) {
 				end_check(p->thread_record, now, ctx[1]);
 				p->tax += control.after[AT_ANSWER];
 			}
@@ -119,8 +122,8 @@ INLINE u32 wait_state(struct task_struct *task, u32 doing)
 	bool disk = BITFIELD(task, in_iowait);
 	if (doing == KERNEL_FAULT)
 		return WAIT_FAULT;
-	if (doing >= POLL && doing < TAG)
-		doing = KERNEL_CALL + settings.checks[MASKED((doing - POLL) / N_FILES, N_CHECKS)].call;
+	if (doing >= POLL && doing < TAG) /* the call is the check, or a neutral one */
+		doing = call_state(CALL_IN_PROGRESS(bpf_task_pt_regs(task)));
 	if (doing >= KERNEL_CALL && doing < WAIT_CALL) {
 		u32 call = doing - KERNEL_CALL, reason = settings.wait_of[MASKED(call, N_CALLS)];
 		if (reason == WAIT_IO_URING)
@@ -214,8 +217,7 @@ int handle_sched_switch(u64 *ctx)
 		goto out;
 	number = p->thread_record;
 	p->settled = 1; /* no interrupt is under way here */
-	p->pending_state = 0;
-	p->pending_user = 0;
+	forget_pending(p);
 	update_stolen(ctx, p, record, prev, true);
 	bool preempted = ctx[0];
 	u32 why = settings.has_prev_state ? (u32)ctx[3] : prev->__state;

@@ -41,8 +41,7 @@ NOINLINE int save_thread(struct thread_record *record, u32 number, u32 snapshot)
 /* Charges what lies before a snapshot, as if a handler had come at its moment. */
 INLINE void charge_until_snapshot(struct processor *p, u32 number, u64 at, u64 now)
 {
-	p->pending_state = 0;
-	p->pending_user = 0;
+	forget_pending(p);
 	if (p->since >= at)
 		return;
 	/*

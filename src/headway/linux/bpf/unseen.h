@@ -126,8 +126,7 @@ NOINLINE u32 identify_running_thread(struct processor *p, u64 now, u32 state)
 	if (settings.why)
 		p->running = task->pid;
 	p->task = (u64)task;
-	p->pending_state = 0; /* of the thread that was here, not of this one */
-	p->pending_user = 0;
+	forget_pending(p); /* of the thread that was here, not of this one */
 	if (settings.some_cpus && !p->selected)
 		number = 0;
 	struct thread_record *record = number ? thread_record_at(number) : NULL;

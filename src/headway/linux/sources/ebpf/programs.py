@@ -69,7 +69,7 @@ class LoadedPrograms:
                 tuple(self.object.map(name).map_memory() for name in _SHARED),
                 processors.possible(),
                 options.max_thread_records,
-                polls=checks.state_names(status_checks),
+                polls=checks.state_names(status_checks.checks),
                 functions=function_states,
                 plan=plan,
                 counts=tuple(self.object.map(name).map_memory() for name in _COUNTS) if plan.events else (),

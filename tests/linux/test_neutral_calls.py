@@ -1,0 +1,152 @@
+"""Neutral calls (T8): calls between two status checks that do nothing for the thread end no row, and are polling too.
+
+A script is a word with a letter for each call that a program makes, one after the other. `expected` says what the rule
+of docs/progress.md makes of it. Rows go on however long it takes until the next check (`PATIENT`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.compiling import Compile
+
+from headway.model import Thread
+
+from .measuring import PATIENT, count_of, disturbed, measure, only, rows_broken, time_in
+
+pytestmark = [pytest.mark.root, pytest.mark.kernel]
+
+CHECKS = {"p": "poll.ppoll", "r": "poll.recvfrom.socket"}
+"""Checks that find nothing. ``R`` asks another socket and finds something."""
+NEUTRAL = {
+    "c": "clock_gettime",
+    "g": "getpid",
+    "t": "gettid",
+    "u": "getuid",
+    "m": "madvise",
+    "s": "clock_nanosleep",
+    "l": "pselect6",
+    "f": "futex",
+}
+SLEEPS = "slf"
+"""What a thread leaves its processor in: what is not known to be polling by then stays what it was."""
+ROOM = 4
+"""States between two checks that can turn out to have been polling, user code among them (N_PENDING)."""
+ENDS = {"w": "fcntl", "F": "futex", "S": "clock_nanosleep"}
+"""Other work; a futex that the thread does not wait for; a sleep that is too long."""
+
+
+@dataclass
+class Row:
+    """What is known of a row of checks."""
+
+    last: str = ""
+    repeated: bool = False
+    confirmed: bool = False
+    pending: list[str] = field(default_factory=list)
+    """Calls that are polling if the row goes on."""
+
+
+def expected(script: str) -> tuple[Counter[str], Counter[str]]:
+    """Return how often each state of polling and each call is counted, if nothing interrupts the thread."""
+    polls, calls, row = Counter[str](), Counter[str](), Row()
+    for letter in script:
+        if letter in CHECKS:
+            if row.last:
+                polls.update(CHECKS[call] for call in row.pending if call in CHECKS)
+                row.confirmed = True
+                row.repeated |= row.last == letter
+                polls[CHECKS[letter]] += 1
+                row.pending = []
+            else:
+                row.pending = [letter]
+            row.last = letter
+        elif letter in NEUTRAL and row.last:
+            if row.repeated:
+                calls["futex"] += letter == "f"  # what was before the wait is known too late
+            elif letter in SLEEPS:
+                calls.update(_calls(row.pending))
+                calls[NEUTRAL[letter]] += 1
+                row.pending = []
+            elif len({call for call in row.pending if call in NEUTRAL} | {letter}) < ROOM:
+                row.pending.append(letter)
+            else:
+                calls[NEUTRAL[letter]] += 1
+        else:
+            calls.update(_calls(row.pending))
+            calls["recvfrom" if letter == "R" else {**NEUTRAL, **ENDS}[letter]] += 1
+            row = Row()
+    calls.update(_calls(row.pending))
+    return polls, calls
+
+
+def _calls(letters: list[str]) -> list[str]:
+    return [NEUTRAL[each] if each in NEUTRAL else CHECKS[each].split(".")[1] for each in letters]
+
+
+SCRIPTS = st.text("pprrrRcgtumslfFw", min_size=1, max_size=30) | st.text("rcgs", min_size=10, max_size=60)
+
+
+@settings(
+    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+@given(st.lists(SCRIPTS, min_size=20, max_size=30))
+def test_rows_are_those_of_the_rule(compile_c: Compile, scripts: list[str]) -> None:
+    ledger, _ = measure(compile_c("scripts_of_calls"), *scripts, options=PATIENT)
+    threads = {thread.name: thread for thread in ledger.threads}
+    for i, script in enumerate(scripts):
+        thread = threads[f"script {i}"]
+        polls, calls = expected(script)
+        broken = _broken(thread, script)
+        for letter, state in CHECKS.items():
+            found, made = count_of(thread, state), script.count(letter) + (script.count("R") if letter == "r" else 0)
+            assert found <= polls[state], (script, state)
+            assert found >= polls[state] - 3 * broken, (script, state)
+            assert found + count_of(thread, f"kernel.{state.split('.')[1]}") == made, "each check is counted once"
+        for call, least in calls.items():
+            if call not in ("ppoll", "recvfrom", "getpid"):
+                assert count_of(thread, f"kernel.{call}") >= least, (script, call)
+
+
+def _broken(thread: Thread, script: str) -> int:
+    return rows_broken(thread) - 1 + sum(thread.states[s].count or 0 for s in thread.states if s == "stolen")
+
+
+@pytest.mark.parametrize(
+    ("script", "polls", "calls"),
+    [
+        ("rcrcrcr", {"recvfrom.socket": 4}, {"clock_gettime": 0}),
+        ("rcwrcwrcw", {"recvfrom.socket": 0}, {"clock_gettime": 3}),
+        ("rcpcr", {"recvfrom.socket": 2, "ppoll": 1}, {"clock_gettime": 0}),
+        ("rrsrsr", {"recvfrom.socket": 4}, {"clock_nanosleep": 0}),
+        ("rrlrlr", {"recvfrom.socket": 4}, {"pselect6": 0}),
+        ("rrfrfr", {"recvfrom.socket": 4}, {"futex": 2}),
+        ("rrFr", {"recvfrom.socket": 2}, {"futex": 1}),
+        ("rrSr", {"recvfrom.socket": 2}, {"clock_nanosleep": 1}),
+        ("rgtumr", {"recvfrom.socket": 2}, {"getpid": 0, "gettid": 0, "getuid": 0, "madvise": 1}),
+        ("rcRr", {"recvfrom.socket": 0}, {"clock_gettime": 1}),
+        ("rcrcRr", {"recvfrom.socket": 2}, {"clock_gettime": 0}),
+    ],
+)
+def test_examples_of_the_rule(compile_c: Compile, script: str, polls: dict[str, int], calls: dict[str, int]) -> None:
+    # Whoever is interrupted may have less: one of many is not.
+    ledger, _ = measure(compile_c("scripts_of_calls"), *[script] * 20, options=PATIENT)
+    threads = [thread for thread in ledger.threads if thread.name.startswith("script ")]
+    for state, n in polls.items():
+        assert max(count_of(thread, f"poll.{state}") for thread in threads) == n
+    for call, n in calls.items():
+        assert min(count_of(thread, f"kernel.{call}") for thread in threads) == n
+
+
+def test_a_clock_between_checks_does_not_end_a_row(compile_c: Compile) -> None:
+    ledger, (polled, checks) = measure(compile_c("polls_with_clock"))
+    thread = only(ledger)
+    state = thread.states["poll.ppoll"]
+    assert int(checks) - 200 - rows_broken(thread) * 3 <= (state.count or 0) <= int(checks)
+    assert (state.count or 0) + count_of(thread, "kernel.ppoll") == int(checks)
+    assert state.time >= int(polled) - disturbed(thread)
+    assert time_in(thread, "kernel.clock_gettime") < state.time

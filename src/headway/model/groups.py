@@ -14,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, reduce
 
 from .cause import Cause, add_causes
 from .cell import Cell
 from .indices import listed
+from .kernel_clock import KernelClock
 from .kinds import Kind
 from .ledger import Thread, add_states
 
@@ -83,6 +84,13 @@ class Group:
         if len(self.threads) == 1:
             return self.threads[0].states
         return add_states(*(thread.states for thread in self.threads))
+
+    @cached_property
+    def kernel_clock(self) -> KernelClock | None:
+        """The processor time by the kernel's clock; None if no source tells it of one of the threads."""
+        clocks = [thread.kernel_clock for thread in self.threads]
+        known = [clock for clock in clocks if clock is not None]
+        return reduce(KernelClock.__add__, known) if len(known) == len(clocks) else None
 
     @cached_property
     def causes(self) -> tuple[Cause, ...]:

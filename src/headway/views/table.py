@@ -463,18 +463,19 @@ def _states(ledger: Ledger, group: Group, width: int) -> Iterator[Line]:
         behind = in_a_line(group, state, width - _BEHIND) if cell.time and width > 2 * _BEHIND else ""
         if behind:
             yield [(" " * _BEHIND + behind, _DIM)]
-    yield from _kernel_clock(ledger, thread, name, width)
+    yield from _kernel_clock(ledger, group, name, width)
 
 
-def _kernel_clock(ledger: Ledger, thread: Thread, name: int, width: int) -> Iterator[Line]:
-    """Yield a line of the thread's processor time by the kernel's clock, beside the figure to compare it with."""
-    clock = thread.kernel_clock
+def _kernel_clock(ledger: Ledger, group: Group, name: int, width: int) -> Iterator[Line]:
+    """Yield a line of the processor time by the kernel's clock, beside the figure to compare it with."""
+    clock = group.kernel_clock
     if clock is None:
         return
     if clock.time is None:
-        yield _crop([("  by the kernel's clock: not known, it ran when the window began or ended", _DIM)], width)
+        who = "it" if len(group.threads) == 1 else "one of them"
+        yield _crop([(f"  by the kernel's clock: not known, {who} ran when the window began or ended", _DIM)], width)
         return
-    times = thread.times()
+    times = add_times(thread.times() for thread in group.threads)
     own = processor_time(times) + times[Kind.OVERHEAD]
     text = MARKS[clock.quality] + with_unit(clock.time, ledger.time_unit, 7, " ")
     line: Line = [

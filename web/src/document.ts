@@ -27,12 +27,9 @@ export type StateCell = [number, Figure, Figure];
 /** [state, how it stands behind it, name, tid, time, occurrences] */
 export type CauseRow = [number, string, string, number | null, Figure, number];
 
-export interface Threads {
-  tid: number[];
-  pid: number[];
+/** Rows of figures, as columns. */
+export interface Figures {
   name: string[];
-  start: Figure[];
-  end: Figure[];
   span: Figure[];
   rpi: Figure[];
   epi: Figure[];
@@ -49,6 +46,18 @@ export interface Threads {
   times: Figure[][];
   states: StateCell[][];
   causes: CauseRow[][];
+}
+
+export interface Threads extends Figures {
+  tid: number[];
+  pid: number[];
+  start: Figure[];
+  end: Figure[];
+}
+
+/** The names that several threads have, with the sums of their figures and the places of the threads. */
+export interface Groups extends Figures {
+  places: number[][];
 }
 
 /** [time, waits, [[thread, state of its wait], ...], what ended the last] */
@@ -87,6 +96,7 @@ export interface Report {
   overhead: { time: Figure; events: Figure };
   counted: [string, number][];
   threads: Threads;
+  groups: Groups;
   processors: { cpu: number; span: Figure; states: StateCell[] }[];
   advice: { who: string; text: string; command: string | null; undo: string | null }[];
   chains: { rows: ChainRow[]; time: Figure; more: { rows: number; time: Figure } } | null;

@@ -1,8 +1,9 @@
-// The table of threads: what each had, as figures and as a bar; and every state of one that is opened.
+// The table of threads: what each had, as figures and as a bar; and every state of one that is opened. Where there are
+// more threads than rows, the threads of one name are one row, which opens.
 
-import { type Figure, type Threads, asNumber } from "./document";
+import { type Figure, type Figures, asNumber } from "./document";
 import { bar, ofKinds } from "./bars";
-import { element, named } from "./dom";
+import { element, named, put } from "./dom";
 import { exact, grouped, share, withUnit } from "./format";
 import type { Store } from "./store";
 
@@ -12,31 +13,39 @@ const MARKS: Record<string, string> = { e: "", b: "≤", s: "~", u: "" };
 interface Column {
   title: string;
   words: string;
-  text: (place: number) => string;
-  title_of?: (place: number) => string;
-  sort: (place: number) => number | string;
+  text: (row: Row) => string;
+  title_of?: (row: Row) => string;
+  sort: (row: Row) => number | string;
+}
+
+/** A thread, or the threads of one name: the figures that it is in, and its place there. */
+interface Row {
+  of: Figures;
+  place: number;
+  /** The places of the threads of a name. */
+  members: number[] | null;
 }
 
 export function threadsTable(store: Store): HTMLElement {
   const { report } = store;
-  const { threads } = report;
+  const { threads, groups } = report;
   const names = report.indices.map((index) => index.name);
   const kind = (name: string) => report.kinds.findIndex((one) => one.name === name);
   const index = (name: string): Column => {
     const at = names.indexOf(name);
-    const values = threads[name as keyof Threads] as Figure[];
+    const value = ({ of, place }: Row) => (of[name as keyof Figures] as Figure[])[place];
     const { share: isShare, title, words } = report.indices[at];
     return {
       title,
       words,
-      text: (place) => {
-        const value = values[place];
-        if (value === null) return "–";
-        const text = isShare ? (threads.rpi[place] === 0 ? "·" : share(value)) : withUnit(value, report.unit);
-        return text === "·" ? text : MARKS[threads.quality[place][at]] + text;
+      text: (row) => {
+        const found = value(row);
+        if (found === null) return "–";
+        const text = isShare ? (row.of.rpi[row.place] === 0 ? "·" : share(found)) : withUnit(found, report.unit);
+        return text === "·" ? text : MARKS[row.of.quality[row.place][at]] + text;
       },
-      title_of: (place) => (isShare ? String(values[place] ?? "not known") : exact(values[place], report.unit)),
-      sort: (place) => (values[place] === null ? -1 : asNumber(values[place])),
+      title_of: (row) => (isShare ? String(value(row) ?? "not known") : exact(value(row), report.unit)),
+      sort: (row) => (value(row) === null ? -1 : asNumber(value(row))),
     };
   };
   const time = (name: string): Column => {
@@ -44,14 +53,14 @@ export function threadsTable(store: Store): HTMLElement {
     return {
       title: name,
       words: report.kinds[at].words,
-      text: (place) => withUnit(threads.times[place][at], report.time_unit),
-      title_of: (place) => exact(threads.times[place][at], report.time_unit),
-      sort: (place) => asNumber(threads.times[place][at]),
+      text: ({ of, place }) => withUnit(of.times[place][at], report.time_unit),
+      title_of: ({ of, place }) => exact(of.times[place][at], report.time_unit),
+      sort: ({ of, place }) => asNumber(of.times[place][at]),
     };
   };
   const has = (at: number) => threads.times.some((times) => asNumber(times[at]) > 0);
   const columns: Column[] = [
-    { title: "tid", words: "thread id", text: (place) => String(threads.tid[place]), sort: (place) => threads.tid[place] },
+    { title: "tid", words: "thread id", text: ({ place, members }) => (members ? "" : String(threads.tid[place])), sort: ({ place, members }) => threads.tid[members ? members[0] : place] },
     ...["rpi", "epi", "te", "mpi", "kpi", "iopi"].map(index),
     ...["stall", "stolen", "ready", "wait"].filter((name) => name === "ready" || name === "wait" || has(kind(name))).map(time),
   ];
@@ -59,39 +68,72 @@ export function threadsTable(store: Store): HTMLElement {
   let descending = true;
   let shown = AT_ONCE;
   const opened = new Set<number>();
+  const unfolded = new Set<number>();
+  let byName = threads.tid.length > AT_ONCE && groups.name.length > 0;
   const body = element("tbody");
   const more = element("button", { type: "button", class: "more", click: () => { shown *= 10; fill(); } });
   const count = element("span", { class: "dim" });
+  const together = element("button", { type: "button", id: "by-name", click: () => { byName = !byName; fill(); } });
+
+  const single = (place: number): Row => ({ of: threads, place, members: null });
+
+  /** The rows of these threads. Figures of a name are of all its threads, so what is filtered is not grouped. */
+  function rowsOf(places: number[]): Row[] {
+    if (!byName || places.length < threads.tid.length) return places.map(single);
+    const inGroups = new Set(groups.places.flat());
+    return [...groups.places.map((members, place) => ({ of: groups, place, members })), ...places.filter((place) => !inGroups.has(place)).map(single)];
+  }
+
+  function inOrder(rows: Row[]): Row[] {
+    const { sort } = columns[sorted];
+    const first = ({ place, members }: Row) => (members ? members[0] : place);
+    return rows.sort((a, b) => {
+      const [x, y] = [sort(a), sort(b)];
+      return ((x < y ? -1 : x > y ? 1 : 0) * (descending ? -1 : 1)) || first(a) - first(b);
+    });
+  }
 
   function fill(): void {
     const places = threads.tid.map((_, place) => place).filter((place) => store.matches(place));
-    const { sort } = columns[sorted];
-    places.sort((a, b) => {
-      const [x, y] = [sort(a), sort(b)];
-      return ((x < y ? -1 : x > y ? 1 : 0) * (descending ? -1 : 1)) || a - b;
-    });
+    const rows = inOrder(rowsOf(places));
     body.replaceChildren();
-    for (const place of places.slice(0, shown)) {
-      body.append(row(place));
-      if (opened.has(place)) body.append(details(place));
+    let left = places.length;
+    for (const one of rows.slice(0, shown)) {
+      left -= one.members?.length ?? 1;
+      put(body, row(one, false), isOpen(one) && details(one));
+      if (one.members && isOpen(one)) unfold(one.members);
     }
-    more.hidden = places.length <= shown;
-    more.textContent = `${grouped(places.length - shown)} more threads`;
+    more.hidden = rows.length <= shown;
+    more.textContent = `${grouped(left)} more threads`;
+    together.hidden = groups.name.length === 0 || places.length < threads.tid.length;
+    together.textContent = byName ? "each thread by itself" : "threads of one name together";
     count.textContent = places.length === threads.tid.length ? grouped(places.length) : `${grouped(places.length)} of ${grouped(threads.tid.length)}`;
   }
 
-  function row(place: number): HTMLElement {
+  function unfold(members: number[]): void {
+    for (const one of inOrder(members.map(single)).slice(0, AT_ONCE)) put(body, row(one, true), isOpen(one) && details(one));
+    const rest = members.length - AT_ONCE;
+    if (rest > 0) body.append(element("tr", {}, element("td", { colspan: columns.length + 2, class: "dim inside" }, `${grouped(rest)} more: find them by name or tid`)));
+  }
+
+  const isOpen = ({ place, members }: Row) => (members ? unfolded : opened).has(place);
+
+  function row(one: Row, inside: boolean): HTMLElement {
+    const { of, place, members } = one;
     const cells = columns.map((column) => {
-      const text = column.text(place);
-      return element("td", { class: text === "·" || text === "–" ? "figure nothing" : "figure", title: column.title_of?.(place) ?? "" }, text);
+      const text = column.text(one);
+      return element("td", { class: text === "·" || text === "–" ? "figure nothing" : "figure", title: column.title_of?.(one) ?? "" }, text);
     });
-    const made = element("tr", { class: store.lane === place ? "thread chosen" : "thread", "data-thread": place, tabindex: 0, "aria-expanded": String(opened.has(place)) },
-      element("th", { scope: "row" }, named(threads.name[place])),
+    const what: Record<string, string | number> = members ? { class: "group", "data-group": place } : { class: store.lane === place ? "thread chosen" : "thread", "data-thread": place };
+    const made = element("tr", { ...what, tabindex: 0, "aria-expanded": String(isOpen(one)) },
+      element("th", { scope: "row", class: inside ? "inside" : "" }, named(of.name[place]), members && element("span", { class: "dim" }, ` × ${grouped(members.length)}`)),
       cells[0],
-      element("td", { class: "wide" }, bar(store, threads.times[place])),
+      element("td", { class: "wide" }, bar(store, of.times[place])),
       ...cells.slice(1));
     const toggle = () => {
-      if (!opened.delete(place)) opened.add(place);
+      const open = members ? unfolded : opened;
+      if (!open.delete(place)) open.add(place);
+      if (members) { fill(); return; }
       store.lane = place;
       store.tell("lane");
     };
@@ -102,27 +144,29 @@ export function threadsTable(store: Store): HTMLElement {
     return made;
   }
 
-  function details(place: number): HTMLElement {
-    const span = asNumber(threads.span[place]);
+  function details({ of, place, members }: Row): HTMLElement {
+    const whole = asNumber(report.window.duration);
     const unit = report.time_unit;
     const list = element("table", { class: "states" });
-    for (const [state, spent, times] of threads.states[place]) {
-      const causes = threads.causes[place].filter((cause) => cause[0] === state);
+    for (const [state, spent, times] of of.states[place]) {
+      const causes = of.causes[place].filter((cause) => cause[0] === state);
       const each = asNumber(spent) && asNumber(times) > 1 ? `${withUnit(Math.round(asNumber(spent) / asNumber(times)), unit)} each` : "";
       list.append(element("tr", {},
         element("td", {}, element("span", { class: "key", "data-kind": report.state_kinds[state] }, report.kinds[report.state_kinds[state]].letter)),
         element("th", { scope: "row" }, named(report.states[state])),
         element("td", { class: "figure", title: exact(spent, unit), "data-value": String(spent) }, withUnit(spent, unit)),
-        element("td", { class: "figure" }, span ? `${((asNumber(spent) / span) * 100).toFixed(1)} %` : ""),
+        element("td", { class: "figure", title: "of the time measured: 100 % is one processor, or off it one thread, for all of it" }, whole ? `${((asNumber(spent) / whole) * 100).toFixed(1)} %` : ""),
         element("td", { class: "figure", title: times === null ? "" : grouped(times) }, asNumber(times) ? `× ${grouped(times)}` : ""),
         element("td", { class: "figure dim" }, each),
         element("td", { class: "dim" }, ...causes.flatMap(([, behind, name, tid, took]) => [
           element("span", { class: "cause" }, behind === "waker" ? "ended by " : behind === "holder" ? "held by " : "", named(name), tid === null ? "" : ` ${tid}`, ` ${withUnit(took, unit)}`),
         ]))));
     }
-    const facts = `pid ${threads.pid[place]}, measured for ${withUnit(threads.span[place], unit)}${threads.end[place] === null ? "" : ", then it ended"}`;
+    const facts = members
+      ? `${grouped(members.length)} threads, measured for ${withUnit(of.span[place], unit)} together`
+      : `pid ${threads.pid[place]}, measured for ${withUnit(of.span[place], unit)}${threads.end[place] === null ? "" : ", then it ended"}`;
     return element("tr", { class: "details" }, element("td", { colspan: columns.length + 2 },
-      element("div", { class: "full" }, named(threads.name[place])), element("div", { class: "dim" }, facts), list));
+      element("div", { class: "full" }, named(of.name[place])), element("div", { class: "dim" }, facts), list));
   }
 
   const head = element("tr", {}, element("th", { scope: "col" }, "thread"));
@@ -141,7 +185,7 @@ export function threadsTable(store: Store): HTMLElement {
   store.on("filter", fill);
   store.on("lane", fill);
   window.addEventListener("beforeprint", () => { shown = Math.max(shown, 2000); fill(); });
-  return element("section", { id: "threads" }, element("h2", {}, "Threads ", count),
+  return element("section", { id: "threads" }, element("h2", {}, "Threads ", count, " ", together),
     element("div", { class: "scrolls" }, element("table", { class: "list" }, element("thead", {}, head), body)), more);
 }
 

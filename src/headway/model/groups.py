@@ -95,6 +95,8 @@ class Group:
     @cached_property
     def causes(self) -> tuple[Cause, ...]:
         """The causes of the states, where they were recorded."""
+        if len(self.threads) == 1:
+            return self.threads[0].causes
         return add_causes(*(thread.causes for thread in self.threads))
 
     def times(self) -> dict[str, int]:

@@ -13,7 +13,7 @@ import pytest
 
 from headway.advice import Advice
 from headway.cli.pages import page_to, write_ledger_page, write_recording_page
-from headway.model import Behind, Cause, Ledger, Thread
+from headway.model import Behind, Cause, Cell, Ledger, Thread, Window
 from headway.recording.queries.catalogue import find
 from headway.recording.queries.instant import at
 from headway.recording.reader import Recording
@@ -392,4 +392,25 @@ def test_a_ledger_alone_is_a_page_too(driver: Chrome, tmp_path: Path, recorded: 
     assert "<b>/var/log</b>" in text
     assert "less <i>of</i> it" in text
     assert "headway record -o NAME.hw" in text
+    assert said(driver) == []
+
+
+def test_many_threads_are_a_row_for_each_name_until_one_opens_it(driver: Chrome, tmp_path: Path) -> None:
+    threads = [
+        Thread(tid, tid, ("cc1", "as")[tid % 2], 0, 0, None, 100, 100, {"user": Cell(100, 1)}) for tid in range(1, 241)
+    ]
+    target = tmp_path / "many.html"
+    ledger = Ledger("bpf", Window(0, 100), (replace(threads[0], tid=999, name="make"), *threads))
+    with page_to(str(target)) as stream:
+        write_ledger_page(stream, ledger, title="make", command=None, advice=())
+    load(driver, target)
+    rows = "[...document.querySelectorAll('#threads tbody > tr')].filter((r) => r.dataset.group || r.dataset.thread)"
+    texts = f"return {rows}.map((row) => row.querySelector('th').innerText)"
+    assert sorted(ask(driver, texts)) == ["as × 120", "cc1 × 120", "make"]
+    figures = ask(driver, "return document.querySelector('tr.group').querySelectorAll('td.figure')[1].textContent")
+    assert figures == with_unit(12_000, "ns", 7, " ").strip()
+    ask(driver, "document.querySelector('tr.group').click(); return 0")
+    assert len(ask(driver, texts)) == 3 + 100
+    ask(driver, "document.getElementById('by-name').click(); return 0")
+    assert not any("×" in text for text in ask(driver, texts))
     assert said(driver) == []

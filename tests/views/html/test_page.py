@@ -65,6 +65,28 @@ def test_every_figure_of_the_ledger_is_in_it(ledger: Ledger) -> None:
 
 
 @settings(max_examples=25, deadline=None)
+@given(ledgers(time_unit=None), st.sampled_from(["a", "b\udc80"]))
+def test_a_name_has_the_sums_of_its_threads(ledger: Ledger, name: str) -> None:
+    threads = tuple(replace(thread, name=name) if at < 3 else thread for at, thread in enumerate(ledger.threads))
+    ledger = replace(ledger, threads=threads)
+    page = page_of(ledger).document
+    groups = page["groups"]
+    alike = [[at for at, thread in enumerate(threads) if thread.name == one] for one in {t.name for t in threads}]
+    assert sorted(groups["places"]) == sorted(places for places in alike if len(places) > 1)
+    for at, places in enumerate(groups["places"]):
+        several = [threads[place] for place in places]
+        assert groups["name"][at] == visible(several[0].name, 300)
+        indices = ledger.indices(*several)
+        for index in INDICES:
+            assert number(groups[index][at]) == getattr(indices, index)
+        assert groups["quality"][at] == "".join(indices.quality[index].value[0] for index in INDICES)
+        for place, kind in enumerate(ORDER):
+            times = [number(page["threads"]["times"][thread][place]) for thread in places]
+            assert number(groups["times"][at][place]) == sum(times) == sum(ledger.times(t)[kind] for t in several)
+        assert sum(number(time) for _, time, _ in groups["states"][at]) == sum(thread.span for thread in several)
+
+
+@settings(max_examples=25, deadline=None)
 @given(ledgers(time_unit=None))
 def test_the_whole_is_the_sum_of_the_threads(ledger: Ledger) -> None:
     """Where nothing was counted by hardware, and indices are of times."""

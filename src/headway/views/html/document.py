@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from headway._version import __version__
 from headway.advice import Advice
-from headway.model import Cell, Indices, Ledger, Thread, kind_of
+from headway.model import Cell, Group, GroupBy, Indices, Ledger, add_times, grouped, kind_of
 from headway.views.palette import ON_PROCESSOR, ORDER, PALETTE
 from headway.views.printable import visible
 
@@ -126,6 +126,7 @@ def document(ledger: Ledger, subject: Subject, timeline: PackedTimeline | None) 
         "overhead": {"time": _number(cost.time), "events": _number(cost.events)},
         "counted": [[visible(name, _NAME), counted.share] for name, counted in ledger.counted.items()],
         "threads": threads,
+        "groups": _groups(ledger, states),
         "processors": processors,
         "advice": [_advice(ledger, batch) for batch in subject.advice],
         "chains": _chains(subject),
@@ -173,23 +174,43 @@ def _index(ledger: Ledger, indices: Indices, name: str) -> Mapping[str, Any]:
 
 def _threads(ledger: Ledger, states: _Words) -> Mapping[str, Any]:
     """Return the threads as columns, in the order of the ledger. ``times`` has one value for each kind, in `ORDER`."""
-    columns: dict[str, list[Any]] = {name: [] for name in ("tid", "pid", "name", "start", "end", "span", *_INDICES)}
-    columns |= {name: [] for name in ("quality", "times", "states", "causes")}
+    columns = _columns("tid", "pid", "start", "end")
     for thread in ledger.threads:
-        indices, times = ledger.indices(thread), ledger.times(thread)
         for name in ("tid", "pid"):
             columns[name].append(getattr(thread, name))
-        columns["name"].append(visible(thread.name, _NAME))
-        for name in ("start", "end", "span"):
+        for name in ("start", "end"):
             columns[name].append(_number(getattr(thread, name)))
-        for name in _INDICES:
-            value = getattr(indices, name)
-            columns[name].append(value if name in _SHARES else _number(value))
-        columns["quality"].append("".join(indices.quality[name].value[0] for name in _INDICES))
-        columns["times"].append([_number(times[kind]) for kind in ORDER])
-        columns["states"].append(_cells(thread.states, states))
-        columns["causes"].append(_causes(thread, states))
+        _add(columns, ledger, Group((thread,), GroupBy.THREAD), states)
     return columns
+
+
+def _groups(ledger: Ledger, states: _Words) -> Mapping[str, Any]:
+    """Return the names that several threads have as columns like the threads', with the places of these threads."""
+    columns = _columns("places")
+    for places in grouped(ledger.threads, GroupBy.NAME):
+        if len(places) > 1:
+            columns["places"].append(places)
+            _add(columns, ledger, Group(tuple([ledger.threads[at] for at in places]), GroupBy.NAME), states)
+    return columns
+
+
+def _columns(*more: str) -> dict[str, list[Any]]:
+    return {name: [] for name in (*more, "name", "span", *_INDICES, "quality", "times", "states", "causes")}
+
+
+def _add(columns: dict[str, list[Any]], ledger: Ledger, group: Group, states: _Words) -> None:
+    """Add the figures of the threads together to the columns."""
+    indices = ledger.indices(*group.threads)
+    times = add_times([ledger.times(thread) for thread in group.threads])
+    columns["name"].append(visible(group.name, _NAME))
+    columns["span"].append(_number(sum([thread.span for thread in group.threads])))
+    for name in _INDICES:
+        value = getattr(indices, name)
+        columns[name].append(value if name in _SHARES else _number(value))
+    columns["quality"].append("".join(indices.quality[name].value[0] for name in _INDICES))
+    columns["times"].append([_number(times[kind]) for kind in ORDER])
+    columns["states"].append(_cells(group.states, states))
+    columns["causes"].append(_causes(group, states))
 
 
 def _cells(cells: Mapping[str, Cell], states: _Words) -> list[list[Any]]:
@@ -198,11 +219,11 @@ def _cells(cells: Mapping[str, Cell], states: _Words) -> list[list[Any]]:
     return [[states.number(state), _number(cell.time), _number(cell.count)] for state, cell in rows if not cell.empty]
 
 
-def _causes(thread: Thread, states: _Words) -> list[list[Any]]:
+def _causes(group: Group, states: _Words) -> list[list[Any]]:
     """Return [state, relation, name, tid, time, occurrences] of the largest causes of each state."""
     listed: dict[tuple[str, str], int] = {}
     found = []
-    for cause in thread.causes:
+    for cause in group.causes:
         key = cause.state, cause.behind.value
         listed[key] = listed.get(key, 0) + 1
         if listed[key] <= _CAUSES:

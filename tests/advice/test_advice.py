@@ -133,7 +133,7 @@ def test_without_a_record_the_neighbours_are_those_who_ran() -> None:
 def test_a_lock_or_a_file_behind_the_time_is_named() -> None:
     lock = Cause("wait.futex", Behind.OBJECT, "mutex 0x7f01", round(0.6 * SECOND), 10)
     waker = Cause("wait.futex", Behind.WAKER, "worker", round(0.3 * SECOND), 10, 4720)
-    advice = only(replace(thread(user=0.05, wait__futex=0.6), causes=(lock, waker)))
+    advice = only(replace(thread(user=0.2, wait__futex=0.6), causes=(lock, waker)))
     assert "for a lock, or for another thread's work, 100% of it on mutex 0x7f01" in advice.text
     assert "50% of it until worker (4720) woke it" in advice.text
     file = Cause("poll.read.pipe", Behind.OBJECT, "pipe:[42]", round(0.1 * SECOND), 10)
@@ -209,8 +209,39 @@ def test_threads_of_a_process_with_the_same_cause_are_spoken_of_once() -> None:
 
 
 def test_of_very_many_threads_it_says_at_least() -> None:
-    many = [thread(tid, 4711, user=0.5, kernel__futex=0.3) for tid in range(1, 201)]
-    assert "(at least 63 more threads" in only(*many).text
+    many = [thread(tid, 4711, user=0.5, kernel__futex=0.3) for tid in range(1, 601)]
+    assert "(at least 511 more threads" in only(*many).text
+
+
+def test_short_processes_with_the_same_cause_are_spoken_of_once_if_together_they_matter() -> None:
+    shells = [replace(thread(tid, tid, user=0.002, kernel__fault=0.003), name="sh") for tid in range(1, 41)]
+    other = replace(thread(99, 99, user=0.001, kernel__fault=0.004), name="make")
+    advice = only(*shells, other)
+    assert advice.thread == 99
+    assert "(40 more threads in 40 more processes (sh × 40) alike)" in advice.text
+    assert (advice.at_stake, advice.alike) == (sum(round(0.003 * SECOND) for _ in shells) + round(0.004 * SECOND), 40)
+    assert advise(ledger(*shells[:3])) == ()
+
+
+@pytest.mark.parametrize("wait", ["futex", "pipe", "net"])
+def test_a_thread_that_hardly_works_rests_where_it_waits(wait: str) -> None:
+    assert advise(ledger(thread(user=0.05, **{f"wait__{wait}": 0.9}))) == ()
+    advice = only(thread(user=0.2, **{f"wait__{wait}": 0.7}))
+    assert (advice.index, advice.at_stake) == ("wait", round(0.7 * SECOND))
+
+
+@given(ledgers())
+def test_the_time_at_stake_is_that_of_all_threads_with_the_cause(found: Ledger) -> None:
+    least = Thresholds().interest * found.window.duration
+    everything = advise(found, Thresholds(most=1000, least_ns=0))
+    kinds = {"mpi": Kind.MEMORY, "kpi": Kind.KERNEL, "iopi": Kind.POLL, "ready": Kind.READY}
+    for index, kind in kinds.items():
+        pieces = [piece for piece in everything if piece.index == index and piece.thread is not None]
+        assert sum(piece.at_stake for piece in pieces) <= sum(found.times(thread)[kind] for thread in found.threads)
+        assert sum(1 + piece.alike for piece in pieces) <= len(found.threads)
+    assert all(piece.at_stake >= least for piece in everything)
+    every = advise(found, Thresholds(most=1000, least_ns=0, interest=0))
+    assert [piece for piece in every if piece.at_stake >= least] == list(everything)
 
 
 def test_a_thread_that_hardly_ran_is_not_spoken_of() -> None:
@@ -237,7 +268,8 @@ def test_advice_is_bounded_worst_first_and_about_threads_that_are_there(found: L
             continue
         at = by_tid[advice.thread]
         if advice.index in kinds:
-            lost.append(found.times(at)[kinds[advice.index]])
+            lost.append(advice.at_stake)
+            assert advice.at_stake >= found.times(at)[kinds[advice.index]]
         if advice.command is not None and "{" in advice.command:
             raise AssertionError(advice.command)
     assert lost == sorted(lost, reverse=True)

@@ -8,6 +8,7 @@ and what a thread mostly waits for.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -44,12 +45,18 @@ class Advice:
     """The command that takes the change back; None if the command changes nothing."""
     remedy: Remedy | None = None
     """What a program can do, safely and reversibly; None if there is nothing."""
+    at_stake: int = 0
+    """The time that is lost to the cause, of all threads that the advice is for: more than that cannot be won."""
+    alike: int = 0
+    """The number of further threads that the advice is for."""
 
 
-# The number of threads that are examined closely, those with the largest loss first. The others could hardly have one
-# of the most important pieces of advice.
-_CLOSELY = 64
+# The number of losses that are examined closely, the largest first. The others could hardly have one of the most
+# important pieces of advice.
+_CLOSELY = 512
 _INTERRUPT_WORDS = ("irq", "softirq")
+_NAMES = 3
+"""Maximum number of names in a sentence."""
 _NAME = 64
 """Maximum number of characters of a name in a sentence."""
 
@@ -80,29 +87,31 @@ class _Helps:
 def advise(
     ledger: Ledger, thresholds: Thresholds | None = None, facilities: Facilities | None = None
 ) -> tuple[Advice, ...]:
-    """Return the advice for a ledger, the most time lost first, and at the end what threads mostly wait for.
+    """Return the advice for a ledger, the most time at stake first, and at the end what threads mostly wait for.
 
-    Threads of one process that lose time by the same cause get one piece of advice, which names the thread that loses
-    most. ``facilities`` describes the machine on which the advice is to be followed. Commands for what that machine
-    does not have are left out.
+    Threads that lose time by the same cause get one piece of advice, whatever their processes and names are. It names
+    the thread that loses most. What all of them lose is the time at stake. Advice with less than ``interest`` of the
+    window at stake is not given. ``facilities`` describes the machine on which the advice is to be followed. Commands
+    for what that machine does not have are left out.
     """
     r = thresholds or Thresholds()
     where = facilities or Facilities()
     rows = [(thread, ledger.times(thread)) for thread in ledger.threads]
     losses = sorted(_losses(ledger, rows, r), key=lambda f: (-f.lost, f.thread.key, f.index))
-    ranked = [(f.lost, f.thread.key, advice) for f, advice in _of_threads(ledger, losses, where)]
-    ranked += [(lost, (0, 0), advice) for lost, advice in _of_the_machine(ledger, rows, r, where)]
-    ranked.sort(key=lambda row: (-row[0], row[1]))
-    return (*(advice for _, _, advice in ranked), *_of_waiting(ledger, rows, r))[: r.most]
-
-
-def _losses(ledger: Ledger, rows: _Rows, r: Thresholds) -> Iterator[_Finding]:
+    ranked = [(f.thread.key, advice) for f, advice in _of_threads(ledger, losses, where)]
+    ranked += [((0, 0), advice) for advice in _of_the_machine(ledger, rows, r, where)]
+    ranked.sort(key=lambda row: (-row[1].at_stake, row[0]))
+    every = (*(advice for _, advice in ranked), *_of_waiting(ledger, rows, r))
     least = r.interest * ledger.window.duration
     if ledger.time_unit == "ns":
         least = max(least, r.least_ns)
+    return tuple(advice for advice in every if advice.at_stake >= least)[: r.most]
+
+
+def _losses(ledger: Ledger, rows: _Rows, r: Thresholds) -> Iterator[_Finding]:
     for thread, times in rows:
         could = able(times)
-        if not could or could < least:
+        if not could:
             continue
         ready = times[Kind.READY]
         if ready > r.ready * could:
@@ -124,21 +133,22 @@ def _losses(ledger: Ledger, rows: _Rows, r: Thresholds) -> Iterator[_Finding]:
 def _of_threads(ledger: Ledger, losses: list[_Finding], where: Facilities) -> Iterator[tuple[_Finding, Advice]]:
     contentions: Contentions | None = None
     living = _living(ledger)
-    alike: dict[tuple[int, str, str], list[tuple[_Finding, _Helps]]] = {}
+    alike: dict[tuple[int | None, str, str], list[tuple[_Finding, _Helps]]] = {}
     for finding in losses[:_CLOSELY]:
         if finding.index == "ready":
             contentions = contentions or Contentions(ledger, _processors(ledger, where))
             helps = _ready(finding, contentions, _processors(ledger, where))
         else:
             helps = _lost(ledger, finding, where)
-        alike.setdefault((finding.thread.pid, finding.index, helps.text), []).append((finding, helps))
+        process = finding.thread.pid if helps.remedy else None  # a remedy is for one process
+        alike.setdefault((process, finding.index, helps.text), []).append((finding, helps))
     for group in alike.values():
         finding, helps = group[0]
         text = f"{helps.found}: {helps.text}"
-        others = len({f.thread.key for f, _ in group} - {finding.thread.key})
+        others = [f.thread for f, _ in group[1:]]
         if others:
             least = "at least " if len(losses) > _CLOSELY else ""
-            text += f" ({least}{others} more {'thread' if others == 1 else 'threads'} of this process alike)"
+            text += f" ({least}{_alike(finding.thread, others)} alike)"
         advice = Advice(
             finding.thread.tid,
             finding.index,
@@ -148,8 +158,23 @@ def _of_threads(ledger: Ledger, losses: list[_Finding], where: Facilities) -> It
             _command(helps.command, finding.thread, living),
             helps.undo,
             helps.remedy,
+            at_stake=sum(f.lost for f, _ in group),
+            alike=len(others),
         )
         yield finding, _without_linux(ledger, advice)
+
+
+def _alike(first: Thread, others: Sequence[Thread]) -> str:
+    """Describe the threads for which advice is given beside the first one."""
+    text = f"{len(others):,} more {'thread' if len(others) == 1 else 'threads'}"
+    processes = {thread.pid for thread in others} - {first.pid}
+    if not processes:
+        return f"{text} of this process"
+    names = Counter(thread.name[:_NAME] for thread in others)
+    listed = sorted(names.items(), key=lambda item: (-item[1], item[0]))
+    of = ", ".join(f"{name} × {n:,}" if n > 1 else name for name, n in listed[:_NAMES])
+    more = f" and {len(listed) - _NAMES} more names" if len(listed) > _NAMES else ""
+    return f"{text} in {len(processes):,} more {'process' if len(processes) == 1 else 'processes'} ({of}{more})"
 
 
 def _processors(ledger: Ledger, where: Facilities) -> int:
@@ -297,7 +322,7 @@ def _ready(finding: _Finding, contentions: Contentions, processors: int) -> _Hel
     return _Helps(found, text, "taskset -acp {pid}")
 
 
-def _of_the_machine(ledger: Ledger, rows: _Rows, r: Thresholds, where: Facilities) -> Iterator[tuple[int, Advice]]:
+def _of_the_machine(ledger: Ledger, rows: _Rows, r: Thresholds, where: Facilities) -> Iterator[Advice]:
     stolen = could = 0
     for _, times in rows:
         stolen += times[Kind.STOLEN]
@@ -307,7 +332,8 @@ def _of_the_machine(ledger: Ledger, rows: _Rows, r: Thresholds, where: Facilitie
             f"the hypervisor took {stolen / could:.0%} of the time that the threads could run: the host is overloaded; "
             "ask for dedicated processors, or for another host"
         )
-        yield stolen, _without_linux(ledger, Advice(None, "stolen", stolen / could, r.stolen, text, "vmstat -w 1 5"))
+        share = stolen / could
+        yield _without_linux(ledger, Advice(None, "stolen", share, r.stolen, text, "vmstat -w 1 5", at_stake=stolen))
     for processor in ledger.processors:
         taken = interrupt_time(processor.states)
         if taken and taken > r.interrupts * processor.span:
@@ -317,8 +343,8 @@ def _of_the_machine(ledger: Ledger, rows: _Rows, r: Thresholds, where: Facilitie
             pattern = patterns.of_interrupt(name)
             helps = _helps(found, pattern) if pattern else _interrupted(found, processor.cpu, where)
             text = f"{helps.found}: {helps.text}"
-            advice = Advice(None, "kpi", share, r.interrupts, text, helps.command, helps.undo)
-            yield taken, _without_linux(ledger, advice)
+            advice = Advice(None, "kpi", share, r.interrupts, text, helps.command, helps.undo, at_stake=taken)
+            yield _without_linux(ledger, advice)
 
 
 def _is_interrupt(state: str) -> bool:
@@ -326,22 +352,28 @@ def _is_interrupt(state: str) -> bool:
 
 
 def _of_waiting(ledger: Ledger, rows: _Rows, r: Thresholds) -> Iterator[Advice]:
-    """One for each reason that is worth a word: the thread that did most beside waiting for it."""
+    """One for each reason that is worth a word: the thread that did most beside waiting for it.
+
+    A thread that hardly works rests where it waits for another thread, a pipe or the network: it has nothing to do. An
+    idle worker of a server waits like that. The disk and the interpreter lock are waited for in the middle of work.
+    """
     found: dict[str, tuple[int, Thread, float]] = {}
     mostly = [(t, times) for t, times in rows if t.span and times.get(Kind.WAIT, 0) > r.wait * t.span]
     mostly.sort(key=lambda row: (-able(row[1]), row[0].key))
-    for thread, _ in mostly[:_CLOSELY]:
+    for thread, times in mostly[:_CLOSELY]:
         for reason in patterns.WAITS:
             cell = thread.states.get(f"wait.{reason}")
+            if reason in patterns.RESTS and able(times) < r.rest * thread.span:
+                continue
             if cell and cell.time > r.wait * thread.span and reason not in found:
                 found[reason] = cell.time, thread, cell.time / thread.span
     living = _living(ledger) if found else frozenset()
-    for reason, (_, thread, share) in sorted(found.items(), key=lambda item: -item[1][0]):
+    for reason, (time, thread, share) in sorted(found.items(), key=lambda item: -item[1][0]):
         pattern = patterns.WAITS[reason]
         what, _, helps = pattern.text.partition(": ")
         text = f"it waits {share:.0%} of the time {what}{_waited(thread, f'wait.{reason}')}: {helps}"
         command = _command(pattern.command, thread, living)
-        yield _without_linux(ledger, Advice(thread.tid, "wait", share, r.wait, text, command))
+        yield _without_linux(ledger, Advice(thread.tid, "wait", share, r.wait, text, command, at_stake=time))
 
 
 def _waited(thread: Thread, state: str) -> str:

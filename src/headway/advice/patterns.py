@@ -16,6 +16,7 @@ __all__ = [
     "OTHER_CALL",
     "OTHER_POLL",
     "REGION",
+    "RESTS",
     "SHARED_CACHE",
     "WAITS",
     "Pattern",
@@ -230,3 +231,6 @@ WAITS = {
     ),
 }
 """The patterns by the word after ``wait.``. The waits that are not here are the thread's own choice."""
+
+RESTS = frozenset({"futex", "pipe", "net"})
+"""Those in which a thread that has nothing to do rests: a pool's thread, a worker whose clients are silent."""

@@ -45,6 +45,7 @@ class Thresholds:
     """Time in interrupts, as a share of a processor's time."""
     wait: float = _share(0.50)
     """Waiting for one thing, as a share of the time that the thread was measured."""
+    rest: float = _share(0.10)
     interest: float = _share(0.01)
     """A thread that was able to run for a smaller share of the window gets no advice, except about its waiting."""
     least_ns: int = _whole(10_000_000, 0, 10**18)

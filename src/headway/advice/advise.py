@@ -173,7 +173,8 @@ def _alike(first: Thread, others: Sequence[Thread]) -> str:
     names = Counter(thread.name[:_NAME] for thread in others)
     listed = sorted(names.items(), key=lambda item: (-item[1], item[0]))
     of = ", ".join(f"{name} × {n:,}" if n > 1 else name for name, n in listed[:_NAMES])
-    more = f" and {len(listed) - _NAMES} more names" if len(listed) > _NAMES else ""
+    rest = len(listed) - _NAMES
+    more = f" and {rest} more {'name' if rest == 1 else 'names'}" if rest > 0 else ""
     return f"{text} in {len(processes):,} more {'process' if len(processes) == 1 else 'processes'} ({of}{more})"
 
 

@@ -506,9 +506,9 @@ struct control {
 /* ---- what both sides rely on ---- */
 
 #define POWER_OF_TWO(n) ((n) > 0 && !((n) & ((n) - 1)))
-_Static_assert(POWER_OF_TWO(N_CALLS) && POWER_OF_TWO(N_CHECKS) && POWER_OF_TWO(N_NEUTRAL) && POWER_OF_TWO(N_PENDING) && POWER_OF_TWO(N_FILES) && POWER_OF_TWO(N_TAGS) &&
-		POWER_OF_TWO(N_CELLS) && POWER_OF_TWO(N_NESTED) && POWER_OF_TWO(N_LOSSES) && POWER_OF_TWO(N_COUNTED) &&
-		POWER_OF_TWO(N_INTERRUPTS) && POWER_OF_TWO(N_BLOCK_TAGS),
+_Static_assert(POWER_OF_TWO(N_CALLS) && POWER_OF_TWO(N_CHECKS) && POWER_OF_TWO(N_NEUTRAL) && POWER_OF_TWO(N_PENDING) &&
+		POWER_OF_TWO(N_FILES) && POWER_OF_TWO(N_TAGS) && POWER_OF_TWO(N_CELLS) && POWER_OF_TWO(N_NESTED) &&
+		POWER_OF_TWO(N_LOSSES) && POWER_OF_TWO(N_COUNTED) && POWER_OF_TWO(N_INTERRUPTS) && POWER_OF_TWO(N_BLOCK_TAGS),
 	"indices are masked");
 _Static_assert((int)N_KNOWN_LOSSES <= (int)N_LOSSES, "there is room for every loss");
 _Static_assert(N_STATES <= 1 << STATE_BITS, "a state fits a word of a ring");

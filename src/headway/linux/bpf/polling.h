@@ -308,7 +308,8 @@ u64 end_neutral(u32 number, u64 now, s64 result)
 		if (!read)
 			drop_occurrences(p, record, number, state, 1);
 	} else if (state == call) {
-		bool whole = p->switched <= record->neutral_since; /* or else what was before the switch stays, and is counted */
+		/* If the thread was off the processor meanwhile, what was before that stays what it was, and is counted. */
+		bool whole = p->switched <= record->neutral_since;
 		keep_pending(p, call, p->span, whole && !read);
 		if (record->polling == REPEATED)
 			confirm_polling(p, record, number, 0, COUNTS_SPAN, read);

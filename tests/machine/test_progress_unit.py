@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from headway.machine.config import Pipeline, ProgressUnitConfig, Range, Script, Tlb, Uart
 from headway.model import violations
@@ -300,6 +302,43 @@ def test_after_a_check_that_is_not_ready_all_is_polling_until_one_that_is() -> N
 
 ROUND = 4 + 1 + 1 + 2
 """Cycles of a turn of the polling loop: the check, the wait for its value, the branch, the refill."""
+
+
+BETWEEN: dict[str, list[Item]] = {
+    "check": [lw(A2, S0, 4)],
+    "take": [lw(A3, S0)],
+    "clock": [csrr(A3, 0xC00), csrr(A3, 0xC80)],
+    "work": [mul(A3, A2, A3), div(A3, A3, S1)],
+    "memory": [sw(A2, S1, 1020), lw(A3, S1, 1020)],
+    "nothing": [NOP],
+}
+"""What a thread does with a device, or between two checks of it: nothing of the last four asks it."""
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.sampled_from([*BETWEEN, "check", "take"]), min_size=1, max_size=40),
+    st.lists(st.integers(1, 2000), max_size=6, unique=True).map(sorted),
+)
+def test_from_a_check_in_vain_to_one_that_is_ready_all_is_polling_whatever_is_done_between(
+    steps: list[str], arrivals: list[int]
+) -> None:
+    program: list[Item] = [li2(S0, 0x1000_0000), li2(S1, DATA), addi(A2, ZERO, 0)]
+    for number, step in enumerate(steps):
+        program += BETWEEN[step]
+        program += [csrr(A0, 0xCC0 + IOPC), csrr(A1, 0xC00)]  # one right after the other, each time
+        program += [sw(value, S1, 12 * number + 4 * place) for place, value in enumerate((A0, A1, A2))]
+    bench = Bench(*program, HALT, uart=Uart(script=tuple(Script(at, "a") for at in arrivals))).run()
+    polling, last_iopc, last_cycle = False, 0, None
+    for number, step in enumerate(steps):
+        iopc, cycle, ready = (bench.word(DATA + 12 * number + 4 * place) for place in range(3))
+        was, polling = polling, not ready if step == "check" else polling
+        polled = iopc - last_iopc
+        if last_cycle is not None and was == polling:
+            assert polled == (cycle - last_cycle if polling else 0), (number, step)
+        elif last_cycle is not None:
+            assert 0 < polled < cycle - last_cycle, (number, step)
+        last_iopc, last_cycle = iopc, cycle
 
 
 def test_without_poll_in_hwctl_the_poll_latch_charges_nothing() -> None:

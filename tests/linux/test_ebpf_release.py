@@ -163,5 +163,5 @@ def test_what_comes_before_the_beginning_or_after_the_end_is_an_error() -> None:
     measuring.begin()
     measuring.close()
     measuring.close()
-    with pytest.raises(RuntimeError, match=r"after close\(\)"):
+    with pytest.raises(RuntimeError, match=r"or close\(\)"):
         measuring.interval()

@@ -518,7 +518,7 @@ def _events(ledger: Ledger, listed: _Listed, width: int) -> Iterator[Line]:
         sums.append(f"all {len(ledger.threads):,}")
         rows.append(_events_of(ledger, ledger.threads))
     texts = [["–" if n is None else f"{n:,}" if n else NOTHING for n in row] for row in rows]
-    tid = max(5, *(len(_id(group)) for group in groups))
+    tid = max([5, *(len(_id(group)) for group in groups)])
     longest = [width_of(_name(group)) - (tid + 1) * (not _id(group)) for group in groups]
     name = max(6, min(15, max([*longest, *map(width_of, sums)])))
     label = name + 1 + tid

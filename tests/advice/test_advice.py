@@ -208,9 +208,22 @@ def test_threads_of_a_process_with_the_same_cause_are_spoken_of_once() -> None:
     assert "(7 more threads of this process alike)" in advice.text
 
 
-def test_of_very_many_threads_it_says_at_least() -> None:
-    many = [thread(tid, 4711, user=0.5, kernel__futex=0.3) for tid in range(1, 601)]
-    assert "(at least 511 more threads" in only(*many).text
+def test_every_one_of_very_many_threads_is_counted() -> None:
+    many = [thread(tid, 4711, user=0.5, kernel__futex=0.3) for tid in range(1, 2001)]
+    advice = only(*many)
+    assert "(1,999 more threads of this process alike)" in advice.text
+    assert (advice.at_stake, advice.alike) == (2000 * round(0.3 * SECOND), 1999)
+
+
+def test_a_remedy_is_for_one_process_and_each_has_its_own_if_asked() -> None:
+    found = ledger(*(thread(tid, tid, user=0.4, ready=0.3) for tid in (10, 11, 12)), processors=PROCESSORS)
+    (advice,) = advise(found)
+    assert advice.remedy is not None
+    assert advice.remedy.pid == advice.thread == 10
+    assert "(2 more threads in 2 more processes (a × 2) alike)" in advice.text
+    apart = advise(found, by_process=True)
+    assert [piece.remedy.pid for piece in apart if piece.remedy] == [10, 11, 12]
+    assert sum(piece.at_stake for piece in apart) == advice.at_stake
 
 
 def test_short_processes_with_the_same_cause_are_spoken_of_once_if_together_they_matter() -> None:

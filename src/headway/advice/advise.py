@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from headway.model.cause import Behind, Cause
 from headway.model.cell import Cell
-from headway.model.indices import interrupt_time, processor_time
+from headway.model.indices import interrupt_time, is_interrupt, processor_time
 from headway.model.kinds import Kind, kind_of
 from headway.model.ledger import Ledger, Thread
 
@@ -44,17 +44,13 @@ class Advice:
     undo: str | None = None
     """The command that takes the change back; None if the command changes nothing."""
     remedy: Remedy | None = None
-    """What a program can do, safely and reversibly; None if there is nothing."""
+    """What a program can do for the thread's process, safely and reversibly; None if there is nothing."""
     at_stake: int = 0
     """The time that is lost to the cause, of all threads that the advice is for: more than that cannot be won."""
     alike: int = 0
     """The number of further threads that the advice is for."""
 
 
-# The number of losses that are examined closely, the largest first. The others could hardly have one of the most
-# important pieces of advice.
-_CLOSELY = 512
-_INTERRUPT_WORDS = ("irq", "softirq")
 _NAMES = 3
 """Maximum number of names in a sentence."""
 _NAME = 64
@@ -85,20 +81,24 @@ class _Helps:
 
 
 def advise(
-    ledger: Ledger, thresholds: Thresholds | None = None, facilities: Facilities | None = None
+    ledger: Ledger,
+    thresholds: Thresholds | None = None,
+    facilities: Facilities | None = None,
+    *,
+    by_process: bool = False,
 ) -> tuple[Advice, ...]:
     """Return the advice for a ledger, the most time at stake first, and at the end what threads mostly wait for.
 
     Threads that lose time by the same cause get one piece of advice, whatever their processes and names are. It names
     the thread that loses most. What all of them lose is the time at stake. Advice with less than ``interest`` of the
-    window at stake is not given. ``facilities`` describes the machine on which the advice is to be followed. Commands
-    for what that machine does not have are left out.
+    window at stake is not given. ``by_process``: each process gets advice of its own. ``facilities`` describes the
+    machine on which the advice is to be followed. Commands for what that machine does not have are left out.
     """
     r = thresholds or Thresholds()
     where = facilities or Facilities()
     rows = [(thread, ledger.times(thread)) for thread in ledger.threads]
     losses = sorted(_losses(ledger, rows, r), key=lambda f: (-f.lost, f.thread.key, f.index))
-    ranked = [(f.thread.key, advice) for f, advice in _of_threads(ledger, losses, where)]
+    ranked = [(f.thread.key, advice) for f, advice in _of_threads(ledger, losses, where, by_process)]
     ranked += [((0, 0), advice) for advice in _of_the_machine(ledger, rows, r, where)]
     ranked.sort(key=lambda row: (-row[1].at_stake, row[0]))
     every = (*(advice for _, advice in ranked), *_of_waiting(ledger, rows, r))
@@ -130,25 +130,26 @@ def _losses(ledger: Ledger, rows: _Rows, r: Thresholds) -> Iterator[_Finding]:
                 yield _Finding(part, thread, index, part / td, threshold)
 
 
-def _of_threads(ledger: Ledger, losses: list[_Finding], where: Facilities) -> Iterator[tuple[_Finding, Advice]]:
+def _of_threads(
+    ledger: Ledger, losses: list[_Finding], where: Facilities, by_process: bool
+) -> Iterator[tuple[_Finding, Advice]]:
     contentions: Contentions | None = None
     living = _living(ledger)
     alike: dict[tuple[int | None, str, str], list[tuple[_Finding, _Helps]]] = {}
-    for finding in losses[:_CLOSELY]:
+    for finding in losses:
         if finding.index == "ready":
             contentions = contentions or Contentions(ledger, _processors(ledger, where))
             helps = _ready(finding, contentions, _processors(ledger, where))
         else:
             helps = _lost(ledger, finding, where)
-        process = finding.thread.pid if helps.remedy else None  # a remedy is for one process
+        process = finding.thread.pid if by_process else None
         alike.setdefault((process, finding.index, helps.text), []).append((finding, helps))
     for group in alike.values():
         finding, helps = group[0]
         text = f"{helps.found}: {helps.text}"
         others = [f.thread for f, _ in group[1:]]
         if others:
-            least = "at least " if len(losses) > _CLOSELY else ""
-            text += f" ({least}{_alike(finding.thread, others)} alike)"
+            text += f" ({_alike(finding.thread, others)} alike)"
         advice = Advice(
             finding.thread.tid,
             finding.index,
@@ -231,7 +232,7 @@ def _kernel(share: str, ledger: Ledger, thread: Thread, where: Facilities) -> _H
 
 def _kernel_pattern(state: str) -> Pattern:
     first, _, call = state.partition(".")
-    if first in _INTERRUPT_WORDS:
+    if is_interrupt(state):
         return patterns.of_interrupt(state) or patterns.DEVICES
     return patterns.REGION if first == "noneffective" else patterns.of_call(call)
 
@@ -338,7 +339,7 @@ def _of_the_machine(ledger: Ledger, rows: _Rows, r: Thresholds, where: Facilitie
     for processor in ledger.processors:
         taken = interrupt_time(processor.states)
         if taken and taken > r.interrupts * processor.span:
-            name = _largest(processor.states, _is_interrupt)
+            name = _largest(processor.states, is_interrupt)
             share = taken / processor.span
             found = f"processor {processor.cpu} spent {share:.0%} of its time in interrupts, most in {name[:_NAME]}"
             pattern = patterns.of_interrupt(name)
@@ -346,10 +347,6 @@ def _of_the_machine(ledger: Ledger, rows: _Rows, r: Thresholds, where: Facilitie
             text = f"{helps.found}: {helps.text}"
             advice = Advice(None, "kpi", share, r.interrupts, text, helps.command, helps.undo, at_stake=taken)
             yield _without_linux(ledger, advice)
-
-
-def _is_interrupt(state: str) -> bool:
-    return state.partition(".")[0] in _INTERRUPT_WORDS
 
 
 def _of_waiting(ledger: Ledger, rows: _Rows, r: Thresholds) -> Iterator[Advice]:
@@ -361,7 +358,7 @@ def _of_waiting(ledger: Ledger, rows: _Rows, r: Thresholds) -> Iterator[Advice]:
     found: dict[str, tuple[int, Thread, float]] = {}
     mostly = [(t, times) for t, times in rows if t.span and times.get(Kind.WAIT, 0) > r.wait * t.span]
     mostly.sort(key=lambda row: (-able(row[1]), row[0].key))
-    for thread, times in mostly[:_CLOSELY]:
+    for thread, times in mostly:
         for reason in patterns.WAITS:
             cell = thread.states.get(f"wait.{reason}")
             if reason in patterns.RESTS and able(times) < r.rest * thread.span:

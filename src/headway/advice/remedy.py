@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 from headway.model.cause import Behind, Cause
@@ -56,6 +56,17 @@ def able(times: Mapping[Kind, int]) -> int:
     return processor_time(times) + times[Kind.READY] + times[Kind.STOLEN] + times[Kind.OVERHEAD]
 
 
+@dataclass(frozen=True, slots=True)
+class _Process:
+    """What a process wants of the processors."""
+
+    demand: float
+    """The number of processors that it had work for, on average."""
+    tids: Set[int]
+    remedy: Remedy | None
+    """What would help unless its threads wait for each other."""
+
+
 class Contentions:
     """How the processes of a ledger share the processors. It is made once and asked for each waiting thread."""
 
@@ -64,6 +75,7 @@ class Contentions:
         self._ledger, self._processors = ledger, processors
         self._duration = ledger.window.duration
         self._of: dict[int, list[Thread]] = {}
+        self._processes: dict[int, _Process] = {}
         self._busy: list[tuple[int, Thread]] = []
         for thread in ledger.threads:
             self._of.setdefault(thread.pid, []).append(thread)
@@ -73,22 +85,30 @@ class Contentions:
 
     def of(self, thread: Thread) -> Contention:
         """Return with whom a thread's process shares the processors, and what can be done about it."""
-        mine, processors = self._of[thread.pid], self._processors
-        demand = sum(able(t.times()) for t in mine) / self._duration if self._duration else 0.0
-        own = {t.tid for t in mine}
+        process, processors = self._process(thread.pid), self._processors
+        demand, own = process.demand, process.tids
         held = [c for c in thread.causes if c.behind is Behind.HOLDER and c.state == "ready" and c.tid is not None]
         if held:
             among_itself = 2 * sum(c.time for c in held if c.tid in own) > sum(c.time for c in held)
         else:
             among_itself = bool(processors) and demand > processors + _TOLERANCE
         holder = max(held, key=lambda c: (c.time, c.name), default=None)
-        remedy = None
-        wanted = max(math.ceil(demand - _TOLERANCE), 1)
-        enough = wanted < processors or not processors
-        alive = any(t.end is None for t in mine)
-        if alive and enough and not among_itself and self._ledger.source != "machine" and thread.pid > 1:
-            remedy = Remedy("partition", thread.pid, wanted, self._neighbours(mine, own))
-        return Contention(demand, among_itself, holder, remedy)
+        return Contention(demand, among_itself, holder, None if among_itself else process.remedy)
+
+    def _process(self, pid: int) -> _Process:
+        """Return what is the same for all threads of a process. There may be thousands of them."""
+        known = self._processes.get(pid)
+        if known is None:
+            mine, processors = self._of[pid], self._processors
+            demand = sum(able(t.times()) for t in mine) / self._duration if self._duration else 0.0
+            own = {t.tid for t in mine}
+            wanted = max(math.ceil(demand - _TOLERANCE), 1)
+            enough = wanted < processors or not processors
+            remedy = None
+            if enough and self._ledger.source != "machine" and pid > 1 and any(t.end is None for t in mine):
+                remedy = Remedy("partition", pid, wanted, self._neighbours(mine, own))
+            known = self._processes[pid] = _Process(demand, own, remedy)
+        return known
 
     def _neighbours(self, mine: list[Thread], own: set[int]) -> tuple[int, ...]:
         """Return the tids that had the processor while threads of the process were ready.

@@ -46,10 +46,11 @@ class Thresholds:
     wait: float = _share(0.50)
     """Waiting for one thing, as a share of the time that the thread was measured."""
     rest: float = _share(0.10)
+    """A thread that was able to run for a smaller share of its time rests where it waits for others."""
     interest: float = _share(0.01)
-    """A thread that was able to run for a smaller share of the window gets no advice, except about its waiting."""
+    """The time at stake, as a share of the window: advice with less is not given."""
     least_ns: int = _whole(10_000_000, 0, 10**18)
-    """A thread that was able to run for less than this, in ns, gets no advice either: there is little to gain."""
+    """The time at stake, in ns: advice with less is not given either, because there is little to gain."""
     most: int = _whole(5, 1, MAX_REMARKS)
     """The largest number of pieces of advice."""
 

@@ -132,7 +132,7 @@ def command(
                 raise HeadwayError(f"the report cannot be written ({error.strerror})") from None
     if apply_it:
         # All of it: what is to be done for these processes must not be cut off by what could be said of others.
-        advice = advise(ledger, replace(thresholds, most=MAX_REMARKS), facilities())
+        advice = advise(ledger, replace(thresholds, most=MAX_REMARKS), facilities(), by_process=True)
         _apply(advice, wanted.pids, dry_run=dry_run, yes=yes)
     end_as(status)
 

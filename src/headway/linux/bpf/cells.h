@@ -82,7 +82,6 @@ u64 move_time(u32 number, u32 from, u32 to, u64 time, u64 count)
 /* What is pending is not known to be polling: it stays what it was charged as. */
 INLINE void forget_pending(struct processor *p)
 {
-	p->pending_state = 0;
 	p->pending_user = 0;
 	p->n_pending = 0;
 }

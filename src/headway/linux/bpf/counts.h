@@ -56,7 +56,7 @@ u64 charge_events(u32 number, u32 state)
 	return 0;
 }
 
-enum { COUNTS_SPAN, COUNTS_PENDING_CALL, COUNTS_PENDING_USER, COUNTS_PENDING /* + which */ };
+enum { COUNTS_SPAN, COUNTS_PENDING_USER, COUNTS_PENDING /* + which */ };
 
 u64 move_counted_event(u32 number, u32 from, u32 to, u32 which, u32 event)
 {
@@ -68,7 +68,6 @@ u64 move_counted_event(u32 number, u32 from, u32 to, u32 which, u32 event)
 	if (!c || !record || !t)
 		return 0;
 	u64 much = which == COUNTS_SPAN    ? c->span[i]
-		: which == COUNTS_PENDING_CALL ? c->pending_call[i]
 		: which == COUNTS_PENDING_USER ? c->pending_user[i]
 									   : c->pending[MASKED(which - COUNTS_PENDING, N_PENDING)][i];
 	*counter_of_state(c, from, event) -= much;
@@ -89,15 +88,11 @@ u64 move_counted(u32 number, u32 from, u32 to, u32 which)
 }
 
 /* What was counted in the last span is kept until it is known what that was. */
-u64 keep_counts_of_span(u32 which)
+u64 keep_counts_of_user_span(void)
 {
 	u32 cpu = bpf_get_smp_processor_id();
 	struct processor_counts *c = bpf_map_lookup_elem(&processor_counts, &cpu);
-	if (!settings.n_counted || !c)
-		return 0;
-	if (which == COUNTS_PENDING_CALL)
-		__builtin_memcpy(c->pending_call, c->span, sizeof(c->span));
-	else
+	if (settings.n_counted && c)
 		__builtin_memcpy(c->pending_user, c->span, sizeof(c->span));
 	return 0;
 }

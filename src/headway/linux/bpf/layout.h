@@ -216,11 +216,13 @@ struct thread_snapshot {
 
 enum asking { NEUTRAL = 256 }; /* thread_record.asking */
 
-/* What was charged to a state since the last check, by this processor and in one turn of the thread. */
+/* What was charged to a state since the last check began, by this processor and in one turn of the thread. */
 struct pending {
 	__u64 time;
 	__u32 state;
-	__u32 count;
+	__u32 count; /* occurrences that were counted of the state */
+	__u32 checks; /* of these, checks that found nothing */
+	__u32 spare;
 };
 
 /* One processor. Written by that processor alone. */
@@ -237,14 +239,12 @@ struct processor {
 	__u64 events;
 	__u64 tax; /* of the observer's time, what falls into the span that is open, ns << COST_BITS */
 	__u64 span; /* what was charged last, to the state it was spent in */
-	__u64 pending_call, pending_user; /* of the last check and (1 +) after it, charged as if it were no polling */
-	__u32 pending_state;
+	__u64 pending_user; /* 1 + the time after the last check, until one of something else began; 0: none */
 	__u32 early; /* interrupts under way that began before it was time to measure */
 	__u32 settled; /* what began here is known: there was a switch, when no interrupt is under way, and no look since */
 	__u32 running; /* the id of the thread that we take to be running, if causes are recorded */
 	__u32 n_pending;
-	__u32 spare3;
-	struct pending pending[N_PENDING]; /* between the last check and the next, but for `pending_user` */
+	struct pending pending[N_PENDING]; /* the last check and what came after it, charged as if it were no polling */
 	__u64 steal; /* the kernel's own count of stolen time at the last look */
 	__u64 debt; /* stolen time not yet taken out of a state */
 	__u64 task; /* the thread that we take to be running */
@@ -358,8 +358,8 @@ struct thread_counts {
 struct processor_counts {
 	__u64 last[N_COUNTED]; /* at the last reading */
 	__u64 enabled[N_COUNTED], running[N_COUNTED]; /* ns, then: less running than enabled is sharing a counter */
-	__u64 span[N_COUNTED]; /* of the span charged last; of the last check and the time after it, see `pending_call` */
-	__u64 pending_call[N_COUNTED], pending_user[N_COUNTED];
+	__u64 span[N_COUNTED]; /* of the span charged last, and of those that are pending */
+	__u64 pending_user[N_COUNTED];
 	__u64 pending[N_PENDING][N_COUNTED];
 	__u64 cells[N_STATES][N_COUNTED];
 };

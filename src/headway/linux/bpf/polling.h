@@ -64,9 +64,11 @@ INLINE u64 time_since_check(struct thread_record *record, u64 now)
 	return time > record->disturbed ? time - record->disturbed : 0;
 }
 
-/* Until the next check it is not known whether the span that was just charged is polling. If there are too many states to
- * keep, it stays what it is. */
-INLINE void keep_pending(struct processor *p, u32 state, u64 time, u64 count)
+/*
+ * Until the next check it is not known whether the span that was just charged is polling. If there are too many states to
+ * keep, it stays what it is. `checks`: how many of the occurrences are checks that found nothing.
+ */
+INLINE void keep_pending(struct processor *p, u32 state, u64 time, u32 count, u32 checks)
 {
 	for (u32 i = 0; i < N_PENDING; i++) {
 		struct pending *pending = &p->pending[i];
@@ -75,6 +77,7 @@ INLINE void keep_pending(struct processor *p, u32 state, u64 time, u64 count)
 			continue;
 		pending->time = (more ? pending->time : 0) + time;
 		pending->count = (more ? pending->count : 0) + count;
+		pending->checks = (more ? pending->checks : 0) + checks;
 		pending->state = state;
 		if (!more)
 			p->n_pending = i + 1;
@@ -92,10 +95,11 @@ u64 confirm_pending(u32 number, u32 which)
 		return 0;
 	struct pending *pending = &p->pending[MASKED(which, N_PENDING)];
 	u32 state = pending->state;
-	u64 count = pending->count;
-	move_time(number, state, record->asked, pending->time, 0);
+	u64 checks = pending->checks, others = pending->count - checks;
+	move_time(number, state, record->asked, pending->time, checks);
 	move_counted(number, state, record->asked, COUNTS_PENDING + which);
-	drop_occurrences(p, record, number, state, count);
+	if (others)
+		drop_occurrences(p, record, number, state, others);
 	return 0;
 }
 
@@ -113,10 +117,6 @@ INLINE void confirm_polling(
 	}
 	for (u32 i = 0; i < N_PENDING && i < p->n_pending; i++)
 		confirm_pending(number, i);
-	if (p->pending_state) {
-		move_time(number, p->pending_state, record->asked, p->pending_call, 1);
-		move_counted(number, p->pending_state, record->asked, COUNTS_PENDING_CALL);
-	}
 	forget_pending(p);
 }
 
@@ -144,7 +144,7 @@ INLINE u64 begin_neutral(
 		return settings.neutrals[MASKED(which, N_NEUTRAL)].any ? record->asked : 0;
 	}
 	if (user)
-		keep_pending(p, record->user, user - 1, record->user == USER && !read);
+		keep_pending(p, record->user, user - 1, record->user == USER && !read, 0);
 	return 0;
 }
 
@@ -204,7 +204,7 @@ u64 begin_check(u32 number, u32 check, u64 now)
 		return state;
 	}
 	p->pending_user = read ? 0 : user;
-	keep_counts_of_span(COUNTS_PENDING_USER);
+	keep_counts_of_user_span();
 	return 0;
 }
 
@@ -268,11 +268,8 @@ u64 end_check(u32 number, u64 now, s64 result)
 		move_time(number, call, record->asks, span, !read);
 		move_counted(number, call, record->asks, COUNTS_SPAN);
 		record->polling = OTHERS;
-	} else if (!read) {
-		p->pending_state = call;
-		p->pending_call = p->span;
-		keep_counts_of_span(COUNTS_PENDING_CALL);
-	}
+	} else if (!read)
+		keep_pending(p, call, p->span, 1, 1);
 	record->asked = record->asks;
 	record->asked_at = now;
 	record->in_neutral = 0;
@@ -310,7 +307,7 @@ u64 end_neutral(u32 number, u64 now, s64 result)
 	} else if (state == call) {
 		/* If the thread was off the processor meanwhile, what was before that stays what it was, and is counted. */
 		bool whole = p->switched <= record->neutral_since;
-		keep_pending(p, call, p->span, whole && !read);
+		keep_pending(p, call, p->span, whole && !read, 0);
 		if (record->polling == REPEATED)
 			confirm_polling(p, record, number, 0, COUNTS_SPAN, read);
 	}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import tomllib
 from collections.abc import Callable
 from importlib import resources
@@ -99,6 +100,12 @@ def test_a_neutral_call_of_the_users_is_one_more_and_one_can_be_taken_out(file: 
             "access", numbers()["access"], any=False, zero=True, errors=(errno.ENOENT,), at_most_ns=7000
         ),
     }
+
+
+def test_the_page_about_progress_has_every_neutral_call() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "progress.md").read_text(encoding="utf-8")
+    table = page[page.index("| neutral | if |") :].partition("\n\n")[0]
+    assert set(re.findall(r"`(\w+)`", table)) == READY_MADE["neutral"].keys()
 
 
 def test_no_call_is_neutral_by_the_arguments_by_which_it_is_a_check() -> None:

@@ -202,8 +202,12 @@ def test_the_verifiers_last_words_are_told_after_a_log_of_any_length(before: byt
 
 
 def as_nobody(code: str) -> Iterator[str]:
-    """What Python code says whose process has given up being root, line by line."""
-    prefix = "import encodings.ascii, os, headway.linux.sources.ebpf, headway.linux.sources.proc; os.setgroups([])\n"
+    """What Python code says whose process has given up being root, line by line.
+
+    The process reads what it needs before: an ordinary user may not be allowed to read this installation.
+    """
+    prefix = "import encodings.ascii, os, headway.linux.sources.ebpf, headway.linux.sources.proc\n"
+    prefix += "from headway.linux.bpf import checks; checks.ready_made(); os.setgroups([])\n"
     prefix += "os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)\n"
     done = subprocess.run([sys.executable, "-c", prefix + code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr

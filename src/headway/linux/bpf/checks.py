@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
 from importlib import resources
 from typing import Any, TypeVar
 
@@ -93,6 +94,7 @@ class StatusChecks:
     neutral: tuple[NeutralCall, ...]
 
 
+@cache
 def ready_made() -> str:
     """The ready-made tables, as text."""
     return (resources.files(__package__) / "checks.toml").read_text(encoding="utf-8")

@@ -31,8 +31,10 @@ test: lint $(if $(shell command -v java),$(VENV)/spark)
 	@$(BIN)/$(PYTEST) -n auto --dist loadgroup -m "not alone"
 	@$(BIN)/$(PYTEST) -m alone
 
-# The environment of check is kept, and only what has changed is compiled: on import, which comes first for that. Properties
-# are tried with fewer examples than in test.
+# The environment of check is kept, and only what has changed is compiled: on import, which comes first for that. So are the
+# compiled tests, whatever the user says of bytecode elsewhere. Properties are tried with fewer examples than in test.
+check: export PYTHONDONTWRITEBYTECODE =
+check: export PYTHONPYCACHEPREFIX = $(abspath $(DEV))/pycache
 check: $(DEV)/installed
 	@$(DEV_BIN)/ruff check .
 	@$(DEV_BIN)/ruff format --check .

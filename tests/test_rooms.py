@@ -77,11 +77,14 @@ def _from_cython(path: Path) -> Iterator[str]:
             yield inner if package and inner in MODULES else package
 
 
-IMPORTS = {
-    name: {found for found in (_from_python if path.suffix == ".py" else _from_cython)(path) if found in MODULES}
-    - {name}
-    for name, path in MODULES.items()
-}
+@pytest.fixture(scope="module")
+def imports() -> dict[str, set[str]]:
+    """What each module imports of the others."""
+    found = {}
+    for name, path in MODULES.items():
+        named = _from_python(path) if path.suffix == ".py" else _from_cython(path)
+        found[name] = {other for other in named if other in MODULES} - {name}
+    return found
 
 
 def _room(module: str) -> str:
@@ -99,11 +102,11 @@ def test_a_room_stands_on_one_floor(room: str) -> None:
     assert sum(room in rooms for rooms in FLOORS) == 1, "name the new room in FLOORS"
 
 
-def test_a_room_uses_only_what_is_below_it() -> None:
+def test_a_room_uses_only_what_is_below_it(imports: Mapping[str, Set[str]]) -> None:
     upwards = [
         f"{module} imports {used}"
-        for module, imports in IMPORTS.items()
-        for used in imports
+        for module, others in imports.items()
+        for used in others
         if _room(module) != _room(used) and used != "linux" and _floor(_room(used)) >= _floor(_room(module))
     ]
     assert upwards == []
@@ -126,8 +129,8 @@ def _circles(uses: Mapping[str, Set[str]]) -> list[tuple[str, ...]]:
     return [found for one in uses if (found := circle(one, ()))]
 
 
-def test_no_module_imports_itself_by_way_of_others() -> None:
-    assert _circles(IMPORTS) == []
+def test_no_module_imports_itself_by_way_of_others(imports: Mapping[str, Set[str]]) -> None:
+    assert _circles(imports) == []
 
 
 @pytest.mark.parametrize("folder", ["linux/bpf", "machine/guest"])

@@ -9,13 +9,15 @@ from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
+from tests.few import FEW
 
 from headway.machine.config import Config
 from headway.machine.machine import Machine, Result
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 GUEST = Path(__file__).parents[2] / "src/headway/machine/guest"
-SHAPES = ((1, 1, "strict"), (1, 6, "strict"), (1, 6, "skip"), (2, 6, "strict"), (2, 6, "skip"))
+_SHAPES = ((1, 1, "strict"), (1, 6, "strict"), (1, 6, "skip"), (2, 6, "strict"), (2, 6, "skip"))
+SHAPES = _SHAPES[::2] if FEW else _SHAPES
 """Cores, threads of each, issue."""
 CONFIGURED = {
     "uart-poll": "uart",

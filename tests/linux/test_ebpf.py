@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from tests.compiling import Compile, script
 from headway.errors import CommandFailedError, HeadwayError
 from headway.linux.options import Selection
 from headway.linux.procfs.processors import online
+from headway.linux.sources.ebpf import BpfSource
 from headway.linux.sources.source import LinuxSource
 from headway.model import Kind
 from headway.session.measure import observe
@@ -208,6 +209,51 @@ def test_everything_has_every_thread_and_every_processor() -> None:
     assert any(t.states.get("wait.work") for t in ledger.threads), "kernel threads wait for work"
     assert {p.cpu for p in ledger.processors} == set(online())
     assert all(p.states.keys() - {"unknown"} for p in ledger.processors)
+
+
+INTERRUPTS = {
+    "LOC": {"irq.timer"},
+    "RES": {"irq.reschedule"},
+    "CAL": {"irq.call_function", "irq.call_function_single"},
+    "IWI": {"irq.work"},
+}
+"""The rows of /proc/interrupts for what the processors of x86 send themselves and each other, and the states."""
+
+
+def counted_interrupts() -> list[dict[str, int]]:
+    """What the kernel has counted of them on each processor, in the order of their numbers."""
+    found: list[dict[str, int]] = [{} for _ in online()]
+    for line in Path("/proc/interrupts").read_text().splitlines()[1:]:
+        name, _, counts = line.strip().partition(":")
+        if name in INTERRUPTS:
+            for one, count in zip(found, counts.split(), strict=False):
+                one[name] = int(count)
+    return found
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the vectors are those of x86")
+def test_each_vector_of_a_processor_is_the_interrupt_that_the_kernel_counts() -> None:
+    """What was counted while measuring is at least what the kernel counted within it, and at most around it."""
+    allowed = os.sched_getaffinity(0)
+    around = counted_interrupts()
+    with closing(BpfSource(Selection(everything=True))) as source:
+        source.begin()
+        before = counted_interrupts()
+        for cpu in sorted(allowed) * 20:  # each move interrupts the other processor
+            os.sched_setaffinity(0, {cpu})
+            time.sleep(0.005)
+        after = counted_interrupts()
+        ledger = source.end()
+    os.sched_setaffinity(0, allowed)
+    later = counted_interrupts()
+    for i, processor in enumerate(ledger.processors):
+        for name, states in INTERRUPTS.items():
+            if name in around[i]:
+                count = sum(cell.count for state, cell in processor.states.items() if state in states)
+                within, around_it = after[i][name] - before[i][name], later[i][name] - around[i][name]
+                assert within <= count + 1, (processor.cpu, name)  # one may be under way
+                assert count <= around_it, (processor.cpu, name)
+    assert any(processor.states["irq.timer"].count for processor in ledger.processors)
 
 
 def test_only_the_processors_chosen_are_measured() -> None:

@@ -105,7 +105,8 @@ def test_each_phase_has_its_own_figures(pytester: pytest.Pytester, source: str) 
     (record,) = records(pytester, f"--headway-source={source}").values()
     (setup,), (call,), (teardown,) = record.phases.values()
     assert setup.wall >= 20_000_000
-    assert setup.wait > 0
+    # /proc tells of a time in which a thread was ready when it runs again: that was before the phase, and not now.
+    assert setup.wait > 0 or (source == "proc" and setup.ready > 0)
     assert teardown.wall >= 40_000_000
     for phase in (setup, call, teardown):
         assert phase.unit in ("ns", "cycles")

@@ -12,6 +12,7 @@ from headway.linux.procfs import processors
 from . import loading
 from .hotplug import Hotplug
 from .libbpf import Object
+from .loading import Features
 from .unavailable import UnavailableError
 
 __all__ = ["Attachments"]
@@ -23,8 +24,9 @@ class Attachments:
     Raises HeadwayError where a program cannot be attached; then nothing is left attached.
     """
 
-    def __init__(self, programs: Object) -> None:
+    def __init__(self, programs: Object, features: Features) -> None:
         self._object = programs
+        self._features = features
         self._fault_links: dict[int, list[int]] = {}
         self._hotplug = Hotplug()  # before anything is attached: a processor that comes back meanwhile is not missed
         try:
@@ -58,8 +60,13 @@ class Attachments:
 
     def _attach(self) -> None:
         for program in self._object.programs.values():
-            if program.wanted and program.section.startswith("tp_btf/"):
-                self._object.attach(program)
+            if not program.wanted:
+                continue
+            for tracepoint in loading.tracepoints_of(program, self._features):
+                if program.section.startswith("raw_tp/"):
+                    self._object.attach_raw_tracepoint(program, tracepoint)
+                else:
+                    self._object.attach(program)
         self._attach_to_faults(processors.online())
 
     def _attach_to_faults(self, cpus: Iterable[int]) -> None:

@@ -125,7 +125,7 @@ INLINE void charge_off_processor(struct thread_record *record, u32 number, u64 n
 }
 
 /* A thread record looked up where it is used: the verifier follows no pointer that may be null through a loop. */
-NOINLINE int add_to_cell_of(u32 number, u32 state, u64 time, u64 count)
+GLOBAL int add_to_cell_of(u32 number, u32 state, u64 time, u64 count)
 {
 	struct thread_record *record = thread_record_at(number);
 	if (record)

@@ -20,7 +20,7 @@ INLINE u64 *counter_of_state(struct processor_counts *c, u64 state, u64 event)
 	return count;
 }
 
-u64 charge_event(u32 number, u32 state, u32 event)
+GLOBAL u64 charge_event(u32 number, u32 state, u32 event)
 {
 	u32 cpu = bpf_get_smp_processor_id();
 	struct processor_counts *c = bpf_map_lookup_elem(&processor_counts, &cpu);
@@ -58,7 +58,7 @@ u64 charge_events(u32 number, u32 state)
 
 enum { COUNTS_SPAN, COUNTS_PENDING_USER, COUNTS_PENDING /* + which */ };
 
-u64 move_counted_event(u32 number, u32 from, u32 to, u32 which, u32 event)
+GLOBAL u64 move_counted_event(u32 number, u32 from, u32 to, u32 which, u32 event)
 {
 	u32 cpu = bpf_get_smp_processor_id();
 	u64 i = MASKED(event, N_COUNTED);
@@ -110,7 +110,7 @@ u64 keep_counts_pending(u32 which, u32 more)
 	return 0;
 }
 
-u64 clear_counts(u32 number, u32 cell)
+GLOBAL u64 clear_counts(u32 number, u32 cell)
 {
 	struct thread_counts *t = bpf_map_lookup_elem(&thread_counts, &number);
 	if (t)

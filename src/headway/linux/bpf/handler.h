@@ -67,9 +67,9 @@ u64 prepare_event(u32 state)
 		return NOT_NOW;
 	if (number == THREAD_UNSEEN)
 		number = 0;
-	if (p->snapshot != control.snapshot && !cross_snapshot(p, number, now))
+	if (p->snapshot != control.snapshot && !cross_snapshot(number, now))
 		return NOT_NOW;
-	absorb_deferred(p, number, now < control.snapshot_at ? control.snapshot_at : (u64)-1);
+	absorb_deferred(number, now < control.snapshot_at ? control.snapshot_at : (u64)-1);
 	if (p->thread_record == THREAD_UNSEEN || p->task != (u64)bpf_get_current_task_btf()) {
 		now = bpf_ktime_get_ns();
 		if (measuring_is_over(now)) /* the hypervisor may have had the processor meanwhile */
@@ -77,8 +77,8 @@ u64 prepare_event(u32 state)
 		if (settings.why)
 			keep_hidden_holder(p, arrival_time(p, bpf_get_current_task_btf(), now));
 		if (number)
-			end_unseen_run(p, number, now);
-		number = identify_running_thread(p, now, state);
+			end_unseen_run(number, now);
+		number = identify_running_thread(now, state);
 	}
 	return number;
 }

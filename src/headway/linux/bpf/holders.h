@@ -108,7 +108,7 @@ NOINLINE int keep_hidden_holder(struct processor *p, u64 at)
 }
 
 /* Charges the last holder but `i` with its part of the time until `until`. Returns when it came; 0: that is all. */
-u64 charge_holder(u32 number, u64 until, u32 i)
+GLOBAL u64 charge_holder(u32 number, u64 until, u32 i)
 {
 	u32 cpu = bpf_get_smp_processor_id();
 	struct thread_record *record = thread_record_at(number);

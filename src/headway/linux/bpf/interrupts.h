@@ -69,7 +69,7 @@ struct absorption {
 	u64 all, total;
 };
 
-u64 absorb_deferred_interrupt(struct absorption *a, u32 number_of_interrupt)
+GLOBAL u64 absorb_deferred_interrupt(struct absorption *a, u32 number_of_interrupt)
 {
 	struct processor *p = this_processor();
 	u64 i = MASKED(number_of_interrupt, N_INTERRUPTS);
@@ -99,10 +99,11 @@ u64 absorb_deferred_interrupt(struct absorption *a, u32 number_of_interrupt)
 }
 
 /* Takes over what interrupts left behind; none of it is charged later than `until`. */
-NOINLINE int absorb_deferred(struct processor *p, u32 number, u64 until)
+GLOBAL int absorb_deferred(u32 number, u64 until)
 {
+	struct processor *p = this_processor();
 	struct absorption a = {.number = number};
-	if (p->deferred_total == p->absorbed_total)
+	if (!p || p->deferred_total == p->absorbed_total)
 		return 0;
 	u64 end = p->deferred_since;
 	if (end > until)

@@ -23,6 +23,8 @@ typedef _Bool bool;
 #define SEC(name) __attribute__((section(name), used))
 #define INLINE static inline __attribute__((always_inline))
 #define NOINLINE static __attribute__((noinline))
+/* What is called in a loop: the verifier goes through a function that is not static once for each program that calls it. */
+#define GLOBAL __attribute__((noinline))
 #define CORE __attribute__((preserve_access_index))
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)

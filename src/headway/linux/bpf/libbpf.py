@@ -68,6 +68,7 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "bpf_program__attach": (c_void_p, [c_void_p]),
     "bpf_program__attach_iter": (c_void_p, [c_void_p, c_void_p]),
     "bpf_program__attach_perf_event": (c_void_p, [c_void_p, c_int]),
+    "bpf_program__attach_raw_tracepoint": (c_void_p, [c_void_p, c_char_p]),
     "bpf_program__attach_uprobe_opts": (c_void_p, [c_void_p, c_int, c_char_p, c_size_t, c_void_p]),
     "bpf_link__fd": (c_int, [c_void_p]),
     "bpf_link__destroy": (c_int, [c_void_p]),
@@ -281,6 +282,11 @@ class BpfProgram:
         """Attach to a perf event; the link owns the descriptor from then on."""
         return self._library.check(f"attaching {self.name}", "bpf_program__attach_perf_event", self._handle, fd)
 
+    def attach_raw_tracepoint(self, tracepoint: str) -> int:
+        """Attach to a tracepoint; a program may be attached to several. Returns a link."""
+        what = f"attaching {self.name} to {tracepoint}"
+        return self._library.check(what, "bpf_program__attach_raw_tracepoint", self._handle, tracepoint.encode())
+
     def attach_uprobe(self, path: str, offset: int, *, ret: bool, cookie: int, pid: int = -1) -> int:
         """Attach to an instruction of a file, or (``ret``) to the return from the function that begins there.
 
@@ -391,6 +397,10 @@ class Object:
     def attach(self, program: BpfProgram) -> None:
         """Attach a program until this object is closed."""
         self._links.append(program.attach())
+
+    def attach_raw_tracepoint(self, program: BpfProgram, tracepoint: str) -> None:
+        """Attach a program to a tracepoint until this object is closed."""
+        self._links.append(program.attach_raw_tracepoint(tracepoint))
 
     def attach_perf_event(self, program: BpfProgram, fd: int) -> int:
         """Attach a program to a perf event until this object is closed. Returns a link for `detach_link`."""

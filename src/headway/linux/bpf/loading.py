@@ -32,7 +32,7 @@ from . import checks, states
 from ._memory import pack_settings
 from .checks import StatusChecks
 from .layout import STATES
-from .libbpf import BpfError, Library, Object
+from .libbpf import BpfError, BpfProgram, Library, Object
 from .refusals import explain, too_many_files
 from .unavailable import UnavailableError
 
@@ -42,6 +42,7 @@ __all__ = [
     "Shape",
     "files_as_allowed",
     "load",
+    "tracepoints_of",
     "trial",
     "types_of_kernel",
 ]
@@ -58,6 +59,21 @@ _NEEDED_PROGRAMS = (
     "handle_sched_process_exec",
 )
 """Programs without which time cannot be accounted for."""
+
+_VECTORS = (
+    "local_timer",
+    "reschedule",
+    "call_function",
+    "call_function_single",
+    "irq_work",
+    "thermal_apic",
+    "threshold_apic",
+    "error_apic",
+    "spurious_apic",
+    "deferred_error_apic",
+    "x86_platform_ipi",
+)
+"""The interrupts whose tracepoints share a program for all entries and one for all exits (group irq_vectors of x86)."""
 
 _FAULTS = (
     "handle_page_fault_user",
@@ -149,7 +165,7 @@ class Features:
     """What the running kernel has, of what differs between kernels."""
 
     tracepoints: frozenset[str]
-    """That programs can be attached to by their types (tp_btf)."""
+    """That programs can be attached to (tp_btf, raw_tp)."""
     steal: bool
     """It says whose time the hypervisor took: CONFIG_PARAVIRT_TIME_ACCOUNTING and CONFIG_FAIR_GROUP_SCHED."""
     faults: bool
@@ -274,7 +290,7 @@ def leave_out_needless(programs: Object, shape: Shape, features: Features) -> No
     }
     for program in programs.programs.values():
         kind, _, hook = program.section.partition("/")
-        missing = kind == "tp_btf" and hook not in features.tracepoints
+        missing = kind in ("tp_btf", "raw_tp") and not tracepoints_of(program, features)
         if missing and program.name in _NEEDED_PROGRAMS:
             raise UnavailableError(
                 f"Linux {os.uname().release} has no tracepoint {hook}, which headway's eBPF programs need",
@@ -282,6 +298,17 @@ def leave_out_needless(programs: Object, shape: Shape, features: Features) -> No
             )
         if missing or needless.get(program.name, False):
             program.leave_out()
+
+
+def tracepoints_of(program: BpfProgram, features: Features) -> tuple[str, ...]:
+    """Return the tracepoints of the kernel that a program is attached to."""
+    kind, _, hook = program.section.partition("/")
+    hooks: tuple[str, ...] = ()
+    if kind == "tp_btf":
+        hooks = (hook,)
+    elif kind == "raw_tp":
+        hooks = tuple(hook.replace("irq_vector", vector) for vector in _VECTORS)
+    return tuple(hook for hook in hooks if hook in features.tracepoints)
 
 
 def _has(types: bytes, name: str) -> bool:

@@ -87,7 +87,7 @@ INLINE void keep_pending(struct processor *p, u32 state, u64 time, u32 count, u3
 	}
 }
 
-u64 confirm_pending(u32 number, u32 which)
+GLOBAL u64 confirm_pending(u32 number, u32 which)
 {
 	struct processor *p = this_processor();
 	struct thread_record *record = thread_record_at(number);

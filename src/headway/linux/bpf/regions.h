@@ -30,7 +30,7 @@ INLINE bool is_probe_call(long call)
 	return settings.functions && (call == CALL_URETPROBE || call == CALL_UPROBE);
 }
 
-u64 tag_has_name(struct tag_name *name, u32 number)
+GLOBAL u64 tag_has_name(struct tag_name *name, u32 number)
 {
 	struct tag_name *known = bpf_map_lookup_elem(&tag_names, &number);
 	if (!known || !name)
@@ -60,7 +60,7 @@ u64 state_of_tag(u64 names, u32 tag)
 }
 
 /* What a tag has of the span. A function of its own, so that the verifier goes through it once. */
-u64 charge_tag(u32 number, u32 tag)
+GLOBAL u64 charge_tag(u32 number, u32 tag)
 {
 	struct processor *p = this_processor();
 	struct thread_record *record = thread_record_at(number);
@@ -222,7 +222,7 @@ u64 register_block(u32 number, u64 address)
 	return 0;
 }
 
-u64 move_tag_time(u32 number, u32 to, u32 tag)
+GLOBAL u64 move_tag_time(u32 number, u32 to, u32 tag)
 {
 	struct marks *m = bpf_task_storage_get(&marks, bpf_get_current_task_btf(), NULL, 0);
 	if (!m)

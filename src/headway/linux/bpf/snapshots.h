@@ -49,7 +49,7 @@ INLINE void charge_until_snapshot(struct processor *p, u32 number, u64 at, u64 n
 	 * what it leaves behind ends after the snapshot, so the snapshot limits what is taken over.
 	 */
 	if (p->deferred_since < at)
-		absorb_deferred(p, number, at);
+		absorb_deferred(number, at);
 	struct thread_record *record = number ? thread_record_at(number) : NULL;
 	charge_span(p, record, at, now, at - p->since, 0);
 }
@@ -59,8 +59,11 @@ INLINE void charge_until_snapshot(struct processor *p, u32 number, u64 at, u64 n
  * moment of the snapshot, the one before it may not have been taken here, because nothing happened. That needs no copy
  * any more, but its moment divides the span all the same, because the reader has counted the part before it.
  */
-NOINLINE int cross_snapshot(struct processor *p, u32 number, u64 now)
+GLOBAL int cross_snapshot(u32 number, u64 now)
 {
+	struct processor *p = this_processor();
+	if (!p)
+		return false;
 	/* The number is read before the moment, which is written first: the next snapshot may be announced meanwhile. */
 	u32 snapshot = control.snapshot;
 	ORDER();

@@ -24,12 +24,13 @@ INLINE u64 arrival_time(struct processor *p, struct task_struct *task, u64 now)
  * A kernel may keep some threads from being traced (a hypervisor's agent, say): their own events do not show, nor does
  * the switch from them to the next thread. Then the thread we took for running has left unseen.
  */
-NOINLINE int end_unseen_run(struct processor *p, u32 number, u64 now)
+GLOBAL int end_unseen_run(u32 number, u64 now)
 {
+	struct processor *p = this_processor();
 	struct thread_record *record = thread_record_at(number);
-	u64 at = arrival_time(p, bpf_get_current_task_btf(), now);
-	if (!record)
+	if (!p || !record)
 		return 0;
+	u64 at = arrival_time(p, bpf_get_current_task_btf(), now);
 	u64 told = last_snapshot_read(at);
 	u32 state = p->state;
 	count_loss(p, LOST_SWITCHES, 1);
@@ -118,9 +119,12 @@ INLINE void drop_nested_states(struct processor *p)
  * after a switch to a thread that is not measured. No handler has run since the open span began, so
  * the state cannot have changed during it.
  */
-NOINLINE u32 identify_running_thread(struct processor *p, u64 now, u32 state)
+GLOBAL u32 identify_running_thread(u64 now, u32 state)
 {
+	struct processor *p = this_processor();
 	struct task_struct *task = bpf_get_current_task_btf();
+	if (!p)
+		return 0;
 	u32 number = task->pid ? thread_record_of(task) : 0;
 	u32 cpu = bpf_get_smp_processor_id();
 	if (settings.why)

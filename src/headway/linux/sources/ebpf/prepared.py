@@ -43,7 +43,9 @@ class PreparedPrograms:
                     closing(EndedThreads(self.programs, forget=options.forget, intervals=options.intervals))
                 )
                 self.stacks = stack.enter_context(closing(_stacks(self.programs))) if options.measure.stacks else None
-                self.attachments = stack.enter_context(closing(Attachments(self.programs.object)))
+                self.attachments = stack.enter_context(
+                    closing(Attachments(self.programs.object, self.programs.features))
+                )
                 costs = calibrate(self.programs, self.attachments, self._marking, exerciser)
             self.programs.memory.set_costs(costs.before(), costs.after())
             self._discard_exercise(exerciser.pid)

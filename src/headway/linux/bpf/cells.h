@@ -107,23 +107,6 @@ INLINE void count_interrupted(struct processor *p, struct thread_record *record,
 		record_amount(p->thread_record, state, 0, 1, p->since);
 }
 
-/* Off the processor. With interrupts off. */
-INLINE void charge_off_processor(struct thread_record *record, u32 number, u64 now)
-{
-	if (UNLIKELY((s64)(now - record->since) < 0)) { /* opened after this handler had read its clock */
-		if (record->birth == record->since)
-			record->birth = now;
-		record->since = now;
-		return;
-	}
-	add_to_cell(record, record->state, now - record->since, 1);
-	if (settings.stacks)
-		charge_stack(record, record->state, now - record->since, 1);
-	if (settings.record)
-		record_absence(number, record->state, record->since, now);
-	record->since = now;
-}
-
 /* A thread record looked up where it is used: the verifier follows no pointer that may be null through a loop. */
 GLOBAL int add_to_cell_of(u32 number, u32 state, u64 time, u64 count)
 {

@@ -19,6 +19,7 @@
  */
 #include "causes.h"
 #include "handler.h"
+#include "off_processor.h"
 #include "polling.h"
 #include "regions.h"
 
@@ -103,42 +104,6 @@ INLINE void update_stolen(
 		charge_stolen_to_stack(ctx, record, p->cells[STOLEN].time - before);
 }
 
-/* Why the thread that leaves the processor waits, from the file that its system call is about. */
-INLINE u32 wait_by_file(struct task_struct *task)
-{
-	switch (file_kind(file_of(task, argument(bpf_task_pt_regs(task), 1)))) {
-	case FILE_PIPE:
-		return WAIT_PIPE;
-	case FILE_SOCKET:
-		return WAIT_NET;
-	case FILE_DISK:
-		return WAIT_DISK;
-	}
-	return WAIT_FILE;
-}
-
-INLINE u32 wait_state(struct task_struct *task, u32 doing)
-{
-	bool disk = BITFIELD(task, in_iowait);
-	if (doing == KERNEL_FAULT)
-		return WAIT_FAULT;
-	if (doing >= POLL && doing < TAG) /* the call is the check, or a neutral one */
-		doing = call_state(CALL_IN_PROGRESS(bpf_task_pt_regs(task)));
-	if (doing >= KERNEL_CALL && doing < WAIT_CALL) {
-		u32 call = doing - KERNEL_CALL, reason = settings.wait_of[MASKED(call, N_CALLS)];
-		if (reason == WAIT_IO_URING)
-			return reason;
-		if (disk)
-			return WAIT_DISK;
-		if (reason == WAIT_BY_FILE)
-			return wait_by_file(task);
-		return reason ? reason : WAIT_CALL + call;
-	}
-	if (disk)
-		return WAIT_DISK;
-	return doing == KERNEL_THREAD ? WAIT_KTHREAD : WAIT_OTHER;
-}
-
 GLOBAL u64 clear_index_of_cell(u32 number, u32 cell)
 {
 	struct thread_record *record = thread_record_at(number);
@@ -179,14 +144,6 @@ NOINLINE int close_thread_record(struct processor *p, struct thread_record *reco
 	record->birth = 0;
 	bpf_map_push_elem(&free_thread_records, &number, 0);
 	return 0;
-}
-
-/* What a thread does that leaves its processor: `doing` it did there. */
-INLINE u32 state_off_processor(struct task_struct *task, u32 doing, bool preempted, u32 why)
-{
-	if (preempted || !why)
-		return READY;
-	return why & (TASK_STATE_STOPPED | TASK_STATE_TRACED) ? STOPPED : wait_state(task, doing);
 }
 
 INLINE void end_thread(struct processor *p, struct thread_record *record, u32 number, struct task_struct *task, u64 now)

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* A thread that is off the processor: ready, or waiting and what for; and the time that it was. */
+#ifndef HEADWAY_OFF_PROCESSOR_H
+#define HEADWAY_OFF_PROCESSOR_H
+
+#include "cells.h"
+#include "files.h"
+
+/* Why the thread that leaves the processor waits, from the file that its system call is about. */
+INLINE u32 wait_by_file(struct task_struct *task)
+{
+	switch (file_kind(file_of(task, argument(bpf_task_pt_regs(task), 1)))) {
+	case FILE_PIPE:
+		return WAIT_PIPE;
+	case FILE_SOCKET:
+		return WAIT_NET;
+	case FILE_DISK:
+		return WAIT_DISK;
+	}
+	return WAIT_FILE;
+}
+
+INLINE u32 wait_state(struct task_struct *task, u32 doing)
+{
+	bool disk = BITFIELD(task, in_iowait);
+	if (doing == KERNEL_FAULT)
+		return WAIT_FAULT;
+	if (doing >= POLL && doing < TAG) /* the call is the check, or a neutral one */
+		doing = call_state(CALL_IN_PROGRESS(bpf_task_pt_regs(task)));
+	if (doing >= KERNEL_CALL && doing < WAIT_CALL) {
+		u32 call = doing - KERNEL_CALL, reason = settings.wait_of[MASKED(call, N_CALLS)];
+		if (reason == WAIT_IO_URING)
+			return reason;
+		if (disk)
+			return WAIT_DISK;
+		if (reason == WAIT_BY_FILE)
+			return wait_by_file(task);
+		return reason ? reason : WAIT_CALL + call;
+	}
+	if (disk)
+		return WAIT_DISK;
+	return doing == KERNEL_THREAD ? WAIT_KTHREAD : WAIT_OTHER;
+}
+
+/* What a thread does that leaves its processor: `doing` it did there. */
+INLINE u32 state_off_processor(struct task_struct *task, u32 doing, bool preempted, u32 why)
+{
+	if (preempted || !why)
+		return READY;
+	return why & (TASK_STATE_STOPPED | TASK_STATE_TRACED) ? STOPPED : wait_state(task, doing);
+}
+
+/* What a thread was in until now, off the processor: ready or a wait. With interrupts off. */
+INLINE void charge_off_processor(struct thread_record *record, u32 number, u64 now)
+{
+	if (UNLIKELY((s64)(now - record->since) < 0)) { /* opened after this handler had read its clock */
+		if (record->birth == record->since)
+			record->birth = now;
+		record->since = now;
+		return;
+	}
+	add_to_cell(record, record->state, now - record->since, 1);
+	if (settings.stacks)
+		charge_stack(record, record->state, now - record->since, 1);
+	if (settings.record)
+		record_absence(number, record->state, record->since, now);
+	record->since = now;
+}
+
+#endif

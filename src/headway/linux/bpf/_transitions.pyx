@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, embedsignature=True
-"""The rings of transitions, decoded into rows; bpf/transitions.h says what is on them, bpf/layout.h how.
+"""The rings of transitions, decoded into rows; bpf/transition_rings.h says what is on them, bpf/layout.h how.
 
 Nothing on a ring is believed that cannot be: of one on which such a thing is found nothing more is read.
 """

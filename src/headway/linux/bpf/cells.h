@@ -4,7 +4,7 @@
 #define HEADWAY_CELLS_H
 
 #include "stacks.h"
-#include "transitions.h"
+#include "transition_rings.h"
 
 INLINE struct thread_record *thread_record_at(u32 number)
 {

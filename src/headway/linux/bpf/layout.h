@@ -263,7 +263,7 @@ struct processor {
 	struct cell deferred[N_INTERRUPTS];
 	struct cell absorbed[N_INTERRUPTS];
 	__u64 losses[N_LOSSES];
-	/* The rings of transitions (transitions.h): words written, up to where there is room, and what did not fit. */
+	/* The rings of transitions (transition_rings.h): words written, up to where there is room, and what did not fit. */
 	__u64 written, room, lost_spans;
 	__u64 told_until; /* until when all is said, and of which thread record it was last */
 	__u32 told_record;

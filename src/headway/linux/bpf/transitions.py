@@ -1,6 +1,6 @@
 """Transitions as they leave the kernel: the rings are read while it runs, and rows handed over in batches.
 
-bpf/transitions.h writes the rings, `_transitions` decodes them. The programs never wake the reader: it looks again
+bpf/transition_rings.h writes the rings, `_transitions` decodes them. The programs never wake the reader: it looks again
 before the rings can be full, and what does not fit is counted.
 """
 

@@ -10,8 +10,8 @@
  * is and where it begins is written where that is not so, which the writer finds by comparing; so after a hole it says
  * both again.
  */
-#ifndef HEADWAY_TRANSITIONS_H
-#define HEADWAY_TRANSITIONS_H
+#ifndef HEADWAY_TRANSITION_RINGS_H
+#define HEADWAY_TRANSITION_RINGS_H
 
 #include "memory.h"
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.perf import counters
 from headway.linux.perf.thread_counters import ThreadCounters
-from headway.linux.regions.marked import Marked
+from headway.linux.regions.charging import Marked
 from headway.model import Ledger, Overhead, Precision, Quality, Thread, Window
 
 from .clocks import Clocks

@@ -12,7 +12,7 @@ from headway.linux.options import MeasureOptions, Selection
 from headway.linux.perf import counters
 from headway.linux.perf.thread_counters import ThreadCounters
 from headway.linux.procfs._procfs import Scanner, Task
-from headway.linux.regions.marked import Marked
+from headway.linux.regions.charging import Marked
 from headway.model import Cell, Ledger, Overhead, Thread, Window, since
 
 from .clocks import Clocks

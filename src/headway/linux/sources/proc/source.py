@@ -5,7 +5,7 @@ of the scheduler's last update: a tick ago at most for a thread that is on a pro
 Time that is neither of these is waiting. So the kernel itself divides the life of a thread into running, ready and
 waiting. Two divisions are sampled: that of the running time into user and kernel, which the kernel samples at its tick,
 and that of the waiting time by reason, which is what the thread was found waiting for at a look. Regions that the
-program marks are taken out of user time (`headway.linux.regions.marked`).
+program marks are taken out of user time (`headway.linux.regions.charging`).
 
 **What cannot be seen is counted.** Threads come and go between two looks, and the last slice of a thread that ends may
 be missed. But the clock of their process holds their time too, and a parent is told the time of the children that it

@@ -18,7 +18,7 @@ from tests.regions.conftest import Compile
 from headway.linux.options import Selection
 from headway.linux.procfs._procfs import WAITING, WHOLE_SHARE, Task, ThreadAccount
 from headway.linux.regions.blocks import RegionBlock, Spent
-from headway.linux.regions.marked import MAX_STATES, Marked
+from headway.linux.regions.charging import MAX_STATES, Marked
 from headway.linux.sources.proc import ProcSource
 from headway.model import Cell, Kind, Ledger, Thread, kind_of, violations
 

@@ -156,7 +156,7 @@ struct thread_record {
 	__u64 since; /* since when it is in `state`, when off the processor */
 	__u64 runtime; /* the kernel's sum_exec_runtime when it last left a processor, less what it had before */
 	__u64 runtime_before;
-	__u64 overhead; /* taken out of its cells: the observer's */
+	__u64 overhead; /* taken out of its cells: headway's own */
 	__u64 block; /* address of its marked regions in its own memory; 0: none */
 	__u32 tid;
 	__u32 pid;
@@ -237,7 +237,7 @@ struct processor {
 	__u32 overflow; /* interrupts begun beyond N_NESTED */
 	__u32 selected; /* threads are measured here */
 	__u64 events;
-	__u64 tax; /* of the observer's time, what falls into the span that is open, ns << COST_BITS */
+	__u64 tax; /* of headway's own time, what falls into the span that is open, ns << COST_BITS */
 	__u64 span; /* what was charged last, to the state it was spent in */
 	__u64 pending_user; /* 1 + the time after the last check, until one of something else began; 0: none */
 	__u32 early; /* interrupts under way that began before it was time to measure */

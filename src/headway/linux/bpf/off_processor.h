@@ -3,8 +3,8 @@
 #ifndef HEADWAY_OFF_PROCESSOR_H
 #define HEADWAY_OFF_PROCESSOR_H
 
-#include "cells.h"
 #include "files.h"
+#include "threads.h"
 
 /* Why the thread that leaves the processor waits, from the file that its system call is about. */
 INLINE u32 wait_by_file(struct task_struct *task)

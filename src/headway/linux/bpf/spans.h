@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Charging the span that ends: to its state, to marked regions, and to the observer. */
+/* Charging the span that ends: to its state, to marked regions, and to headway itself. */
 #ifndef HEADWAY_SPANS_H
 #define HEADWAY_SPANS_H
 
@@ -38,7 +38,7 @@ INLINE void charge_span(struct processor *p, struct thread_record *record, u64 u
 		charge_events(record ? p->thread_record : 0, state);
 }
 
-/* The span that ends now; `left`: 1 if its state is over, 0 if only interrupted. The observer's part is its own. */
+/* The span that ends now; `left`: 1 if its state is over, 0 if only interrupted. headway's part is its own. */
 INLINE void charge_until_now(struct processor *p, struct thread_record *record, u64 now, u64 left, u32 at)
 {
 	u64 time = now - p->since, owed = p->tax + control.before[at], tax = owed >> COST_BITS;

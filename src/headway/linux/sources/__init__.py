@@ -4,7 +4,8 @@
 best one that works here. `ebpf` drives the eBPF programs of ``linux/bpf/``, which see every change of state, and makes
 ledgers of what they counted. `proc` reads /proc again and again. `profiler` samples what one of these two measures.
 
-**The path of one context switch, from the kernel to a row of a table.** Paths are below ``linux/`` but in the last step.
+**The path of one context switch, from the kernel to a row of a table.** Paths are below ``linux/``,
+in step 8 below ``headway/``.
 
 1. ``bpf/progress.bpf.c``, ``handle_sched_switch``: the kernel runs it at the tracepoint ``sched_switch``, with the
    thread that leaves the processor and the one that comes.
@@ -14,13 +15,13 @@ ledgers of what they counted. `proc` reads /proc again and again. `profiler` sam
 3. ``bpf/off_processor.h``, ``state_off_processor``: the state of the thread that leaves is ``ready`` if it was
    preempted, else a wait, which ``sched_wakeup`` ends later (``end_wait``: from then on the thread is ``ready``).
 4. ``bpf/off_processor.h``, ``charge_off_processor``: the thread that comes was ready since it was woken, or since it
-   was preempted, and is charged for it; its wait was charged when it ended. This is where the ``ready`` time of a thread is counted, in its thread record.
+   was preempted. That time is charged to ``ready``, in its thread record. (Its wait was charged when it was woken.)
 5. ``bpf/_memory.pyx``, ``BpfMaps.read_threads`` and ``BpfMaps.read_processors``: the maps with the thread records and
    processors are mapped into this process, and are read as of one moment, the snapshot. A thread that has ended is not
    there any more: its last switch (``close_thread_record``) sent its totals through a ring buffer to ``Exits``.
 6. `ebpf.snapshots`, ``SnapshotReader.read``: all that a snapshot has, in one object.
 7. `ebpf.totals` or `ebpf.intervals`: a `headway.model.Ledger` of everything, or of the time since the last snapshot.
-8. ``headway/session/measure.py`` gives the ledger to a command, and ``headway/views/table.py`` makes a row of each of its threads.
+8. ``session/measure.py`` gives the ledger to a command, and ``views/table.py`` makes a row of each of its threads.
 
 **The parts of the eBPF source**, in the order in which they come to be. Each is complete when its constructor returns.
 

@@ -216,6 +216,13 @@ struct {
 	TYPE(value, u32);
 } free_tags SEC(".maps");
 
+struct { /* of the names of marked regions */
+	UINT(type, MAP_HASH);
+	UINT(max_entries, N_TAGS);
+	TYPE(key, struct tag_name);
+	TYPE(value, u32);
+} tag_numbers SEC(".maps");
+
 struct {
 	UINT(type, MAP_HASH);
 	UINT(max_entries, 1);

@@ -30,16 +30,7 @@ INLINE bool is_probe_call(long call)
 	return settings.functions && (call == CALL_URETPROBE || call == CALL_UPROBE);
 }
 
-GLOBAL u64 tag_has_name(struct tag_name *name, u32 number)
-{
-	struct tag_name *known = bpf_map_lookup_elem(&tag_names, &number);
-	if (!known || !name)
-		return false;
-	const u64 *a = (const u64 *)known->name, *b = (const u64 *)name->name;
-	return a[0] == b[0] && a[1] == b[1] && a[2] == b[2] && a[3] == b[3];
-}
-
-/* The state of a tag that a thread uses for the first time. */
+/* The state of a tag that a thread uses for the first time: that of other threads' tags with the same name. */
 u64 state_of_tag(u64 names, u32 tag)
 {
 	struct tag_name name = {};
@@ -47,15 +38,21 @@ u64 state_of_tag(u64 names, u32 tag)
 	u32 number = 0;
 	if (!p || bpf_probe_read_user_str(name.name, TAG_LENGTH, (void *)(names + tag * TAG_LENGTH)) <= 1)
 		return TAG;
-	for (u32 i = 0; i < N_TAGS; i++)
-		if (tag_has_name(&name, i))
-			return TAG + i;
+	u32 *known = bpf_map_lookup_elem(&tag_numbers, &name);
+	if (known)
+		return TAG + *known;
 	struct tag_name *room = bpf_map_pop_elem(&free_tags, &number) ? NULL : bpf_map_lookup_elem(&tag_names, &number);
 	if (!room) {
 		count_loss(p, LOST_TAGS, 1);
 		return TAG;
 	}
-	__builtin_memcpy(room->name, name.name, sizeof(name.name));
+	__builtin_memcpy(room->name, name.name, sizeof(name.name)); /* before anyone can find its number */
+	if (bpf_map_update_elem(&tag_numbers, &name, &number, IF_NEW)) { /* another processor was faster */
+		__builtin_memset(room->name, 0, sizeof(room->name));
+		bpf_map_push_elem(&free_tags, &number, 0);
+		known = bpf_map_lookup_elem(&tag_numbers, &name);
+		return known ? TAG + *known : TAG;
+	}
 	return TAG + number;
 }
 

@@ -249,7 +249,7 @@ def test_each_vector_of_a_processor_is_the_interrupt_that_the_kernel_counts() ->
     for i, processor in enumerate(ledger.processors):
         for name, states in INTERRUPTS.items():
             if name in around[i]:
-                count = sum(cell.count for state, cell in processor.states.items() if state in states)
+                count = sum(cell.count or 0 for state, cell in processor.states.items() if state in states)
                 within, around_it = after[i][name] - before[i][name], later[i][name] - around[i][name]
                 assert within <= count + 1, (processor.cpu, name)  # one may be under way
                 assert count <= around_it, (processor.cpu, name)

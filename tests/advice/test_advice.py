@@ -236,6 +236,13 @@ def test_short_processes_with_the_same_cause_are_spoken_of_once_if_together_they
     assert advise(ledger(*shells[:3])) == ()
 
 
+def test_advice_has_the_name_of_its_thread_whoever_had_the_number_later() -> None:
+    first = replace(thread(10, 10, user=0.4, kernel__fault=0.5), name="compiler")
+    later = replace(thread(10, 10, user=0.9), name="shell", birth=SECOND // 2)
+    assert [piece.name for piece in advise(ledger(first, later))] == ["compiler"]
+    assert [piece.name for piece in advise(ledger(later, first))] == ["compiler"]
+
+
 @pytest.mark.parametrize("wait", ["futex", "pipe", "net"])
 def test_a_thread_that_hardly_works_rests_where_it_waits(wait: str) -> None:
     assert advise(ledger(thread(user=0.05, **{f"wait__{wait}": 0.9}))) == ()

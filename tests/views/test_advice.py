@@ -50,13 +50,13 @@ LEDGER = Ledger(
 def shown(ledger: Ledger, width: int = 80, *, figures: bool = True, **options: object) -> str:
     out = io.StringIO()
     console = Console(file=out, width=width, **options)  # type: ignore[arg-type]
-    show(console, what_would_help(ledger, advise(ledger), console.width, figures=figures))
+    show(console, what_would_help(advise(ledger), console.width, figures=figures))
     return out.getvalue()
 
 
 @given(ledgers(keys=any_state_names), st.integers(2, 200), st.booleans())
 def test_no_line_is_wider_than_there_is_room(ledger: Ledger, width: int, figures: bool) -> None:
-    for line in what_would_help(ledger, advise(ledger, EVERYTHING, HERE), width, figures=figures):
+    for line in what_would_help(advise(ledger, EVERYTHING, HERE), width, figures=figures):
         text = text_of(line)
         assert width_of(text) <= width
         assert text.isprintable()
@@ -77,7 +77,7 @@ def test_a_command_that_is_broken_over_lines_is_the_same_command(pattern: Patter
             continue
         whole = command.format(tid=4_194_304, pid='"$PID"')
         advice = Advice(None, "kpi", 1.0, 0.5, "text", whole)
-        lines = [text_of(line) for line in what_would_help(LEDGER, [advice], width, figures=True)]
+        lines = [text_of(line) for line in what_would_help([advice], width, figures=True)]
         start = next(i for i, line in enumerate(lines) if line.startswith("    $ "))
         pasted = "\n".join(lines[start:]).removeprefix("    $ ")
         assert "\\\n" in pasted or len(whole) < width
@@ -132,6 +132,6 @@ def test_every_index_has_its_words() -> None:
     assert {f.name for f in fields(Advice)} >= {"index", "value", "threshold", "command", "undo", "remedy"}
     for index in ("mpi", "kpi", "iopi", "ready", "stolen", "wait"):
         advice = Advice(None, index, 0.5, 0.1, "text", None)
-        (_, line, *_) = what_would_help(LEDGER, [advice], 120, figures=True)
+        (_, line, *_) = what_would_help([advice], 120, figures=True)
         assert "50 %" in text_of(line)
         assert "10 %" in text_of(line)

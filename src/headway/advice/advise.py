@@ -49,6 +49,8 @@ class Advice:
     """The time that is lost to the cause, of all threads that the advice is for: more than that cannot be won."""
     alike: int = 0
     """The number of further threads that the advice is for."""
+    name: str | None = None
+    """The thread's name; None: the advice is about the whole machine."""
 
 
 _NAMES = 3
@@ -161,6 +163,7 @@ def _of_threads(
             helps.remedy,
             at_stake=sum(f.lost for f, _ in group),
             alike=len(others),
+            name=finding.thread.name,
         )
         yield finding, _without_linux(ledger, advice)
 
@@ -371,7 +374,8 @@ def _of_waiting(ledger: Ledger, rows: _Rows, r: Thresholds) -> Iterator[Advice]:
         what, _, helps = pattern.text.partition(": ")
         text = f"it waits {share:.0%} of the time {what}{_waited(thread, f'wait.{reason}')}: {helps}"
         command = _command(pattern.command, thread, living)
-        yield _without_linux(ledger, Advice(thread.tid, "wait", share, r.wait, text, command, at_stake=time))
+        advice = Advice(thread.tid, "wait", share, r.wait, text, command, at_stake=time, name=thread.name)
+        yield _without_linux(ledger, advice)
 
 
 def _waited(thread: Thread, state: str) -> str:

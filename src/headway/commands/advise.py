@@ -167,7 +167,7 @@ def _show(stream: TextIO, ledger: Ledger, advice: Sequence[Advice], thresholds: 
     from headway.views.advice import what_would_help
 
     if advice:
-        _print(stream, lambda width: what_would_help(ledger, advice, width, figures=True))
+        _print(stream, lambda width: what_would_help(advice, width, figures=True))
     else:
         many = f"{len(ledger.threads):,} threads" if len(ledger.threads) != 1 else "one thread"
         _say(stream, [f"{many} measured: none loses more than the thresholds allow"])

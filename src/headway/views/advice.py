@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from headway.advice import Advice
-from headway.model import Ledger
 
 from .figures import share
 from .lines import Line, indented
@@ -25,15 +24,13 @@ _OF = {
 _INTERRUPTS = ("interrupts", "of the processor's time")
 
 
-def what_would_help(ledger: Ledger, advice: Sequence[Advice], width: int, *, figures: bool = False) -> Iterator[Line]:
+def what_would_help(advice: Sequence[Advice], width: int, *, figures: bool = False) -> Iterator[Line]:
     """The advice in lines of at most ``width`` columns; ``figures``: with the index, its value and its threshold."""
-    threads = {thread.tid: thread for thread in ledger.threads}
     yield from ([(line, _HEAD)] for line in indented("what would help", width, "", ""))
     for piece in advice:
         who = "the machine"
         if piece.thread is not None:
-            thread = threads.get(piece.thread)
-            name = fit(clean(thread.name, 64), 15).rstrip() if thread else ""
+            name = fit(clean(piece.name or "", 64), 15).rstrip()
             who = f"{name} {piece.thread}".lstrip()
         if figures:
             yield from _named(who, _figures(piece), _FIGURES, width)

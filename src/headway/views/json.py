@@ -55,7 +55,7 @@ def to_document(
 
 def advice_document(advice: Advice) -> dict[str, Any]:
     """Return one piece of advice as it is in the document."""
-    found = {**asdict(advice), "text": valid(advice.text)}
+    found = {**asdict(advice), "text": valid(advice.text), "name": None if advice.name is None else valid(advice.name)}
     if advice.remedy is not None:
         found["remedy"]["neighbours"] = list(advice.remedy.neighbours)
     return found

@@ -105,7 +105,7 @@ def _table(
         lines += [[], *_processors(ledger, width)]
     lines += [[], *listed.note, *notes]
     if advice:
-        lines += [[], *what_would_help(ledger, advice, width)]
+        lines += [[], *what_would_help(advice, width)]
     return lines, listed.by
 
 

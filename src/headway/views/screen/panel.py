@@ -177,7 +177,7 @@ def _advice(ledger: Ledger, chosen: Sequence[Thread], advice: Sequence[Advice], 
     tids = {thread.tid for thread in chosen}
     found = [piece for piece in advice if piece.thread is None or piece.thread in tids]
     if found:
-        yield from what_would_help(ledger, found, width)
+        yield from what_would_help(found, width)
 
 
 def _notes(ledger: Ledger, width: int) -> Iterator[Line]:

@@ -87,8 +87,44 @@ def opened(driver: Chrome, recorded: tuple[Path, Path, Ledger]) -> Iterator[Chro
     assert ask(driver, "return window.harmed === undefined")
 
 
+def each_thread_by_itself(driver: Chrome) -> None:
+    """Undo what the table does with more threads than it shows at once: those of one name have a row together."""
+    assert ask(driver, "return document.getElementById('by-name').textContent") == "each thread by itself"
+    ask(driver, "document.getElementById('by-name').click()")
+
+
+def test_threads_of_one_name_have_a_row_that_unfolds(opened: Chrome, recorded: tuple[Path, Path, Ledger]) -> None:
+    ledger = recorded[2]
+    found: list[Any] = ask(
+        opened,
+        """
+        return [...document.querySelectorAll('tr.group')].map((row) => {
+            row.click();
+            const again = document.querySelector(`tr.group[data-group="${row.dataset.group}"]`), inside = [];
+            for (let next = again.nextElementSibling; next; next = next.nextElementSibling) {
+                if (next.classList.contains('group')) break;
+                if (next.querySelector('th.inside')) inside.push(Number(next.dataset.thread));
+            }
+            const text = [again.querySelector('.name').textContent, again.querySelectorAll('td.figure')[1].textContent];
+            again.click();
+            return [...text, inside];
+        });
+        """,
+    )
+    expected: dict[str, list[int]] = {}
+    for place, thread in enumerate(ledger.threads):
+        expected.setdefault(thread.name, []).append(place)
+    groups = [places for places in expected.values() if len(places) > 1]
+    assert sorted(sorted(inside) for _, _, inside in found) == sorted(groups)
+    for name, rpi, inside in found:
+        assert name == (visible(ledger.threads[inside[0]].name, 300) or "(no name)")
+        whole = sum(ledger.indices(ledger.threads[place]).rpi or 0 for place in inside)
+        assert rpi == with_unit(whole, "ns", 7, " ").strip()
+
+
 def test_the_page_shows_the_figures_of_the_ledger(opened: Chrome, recorded: tuple[Path, Path, Ledger]) -> None:
     ledger = recorded[2]
+    each_thread_by_itself(opened)
     text = ask(opened, "return document.getElementById('summary').innerText")
     for sentence in sentences(ledger):
         assert re.sub(r"\s+", " ", sentence) in re.sub(r"\s+", " ", text)
@@ -319,6 +355,7 @@ def test_the_keyboard_goes_from_stretch_to_stretch(opened: Chrome) -> None:
 
 
 def test_names_keep_their_direction_to_themselves(opened: Chrome, recorded: tuple[Path, Path, Ledger]) -> None:
+    each_thread_by_itself(opened)
     found: list[Any] = ask(
         opened,
         """
@@ -384,6 +421,7 @@ def test_a_ledger_alone_is_a_page_too(driver: Chrome, tmp_path: Path, recorded: 
     with page_to(str(target)) as stream:
         write_ledger_page(stream, replace(ledger, threads=threads), title="./work", command=["./work"], advice=[advice])
     load(driver, target)
+    each_thread_by_itself(driver)
     text = ask(
         driver,
         "for (const row of document.querySelectorAll('tr.thread')) if (row.dataset.thread === '0') row.click();"

@@ -226,6 +226,17 @@ def test_a_remedy_is_for_one_process_and_each_has_its_own_if_asked() -> None:
     assert sum(piece.at_stake for piece in apart) == advice.at_stake
 
 
+def test_processes_of_one_name_that_want_more_processors_than_there_are_are_spoken_of_together() -> None:
+    many = [replace(thread(tid, tid, user=0.5, ready=0.4), name="postgres") for tid in range(10, 20)]
+    (advice,) = advise(ledger(*many, processors=PROCESSORS))
+    words = "the 10 processes postgres together have work for 9.0 processors: start fewer, or keep 1 for this one alone"
+    assert words in advice.text
+    assert "(9 more threads in 9 more processes (postgres × 9) alike)" in advice.text
+    assert advice.remedy is not None
+    others = [replace(one, name=f"other{one.tid}") for one in many]
+    assert "other processes want the same ones" in advise(ledger(*others, processors=PROCESSORS))[0].text
+
+
 def test_short_processes_with_the_same_cause_are_spoken_of_once_if_together_they_matter() -> None:
     shells = [replace(thread(tid, tid, user=0.002, kernel__fault=0.003), name="sh") for tid in range(1, 41)]
     other = replace(thread(99, 99, user=0.001, kernel__fault=0.004), name="make")
@@ -308,3 +319,12 @@ def test_stalls_for_memory_that_hardware_counted_are_worth_a_word() -> None:
     found = Ledger("bpf", Window(0, second), (one,), unit="cycles", counted=counted)
     assert [piece.index for piece in advise(found)] == ["mpi"]
     assert advise(found)[0].value == pytest.approx(7 / 8)
+
+
+def test_threads_that_have_little_work_are_not_told_to_be_fewer() -> None:
+    held = Cause("ready", Behind.HOLDER, "a", round(0.05 * SECOND), 100, tid=2)
+    little = replace(thread(1, 1, user=0.05, ready=0.05), causes=(held,))
+    other = thread(2, 1, user=0.06)
+    (advice,) = advise(ledger(little, other, processors=PROCESSORS))
+    assert "its own threads have work for 0.2 processors on average, but want them at the same moments" in advice.text
+    assert "fewer" not in advice.text.replace("wake fewer at once", "")

@@ -310,15 +310,20 @@ def _ready(finding: _Finding, contentions: Contentions, processors: int) -> _Hel
         part = _part(holder, thread.states["ready"].time) if "ready" in thread.states else "most"
         found += f"; meanwhile {holder.name[:_NAME]} ({holder.tid}) had it for {part} of that time"
     if shared.among_itself:
-        text = (
-            f"its own threads have work for {shared.demand:.1f} processors: start fewer, or allow it more than {where}"
-        )
+        text = f"its own threads have work for {shared.demand:.1f} processors"
+        if processors and shared.demand < processors:  # each wants one when another has it
+            text += " on average, but want them at the same moments: wake fewer at once, or allow it more processors"
+        else:
+            text += f": start fewer, or allow it more than {where}"
     elif shared.remedy is not None:
         needs = shared.remedy.processors
-        text = (
-            f"other processes want the same ones; keep {needs} for this process alone (the command shows its plan, "
-            "and asks)"
-        )
+        text = f"other processes want the same ones; keep {needs} for this process alone"
+        if shared.namesakes > 1 and processors and shared.demand_of_name > processors:
+            text = (
+                f"the {shared.namesakes:,} processes {shared.name[:_NAME]} together have work for "
+                f"{shared.demand_of_name:.1f} processors: start fewer, or keep {needs} for this one alone"
+            )
+        text += " (the command shows its plan, and asks)"
         return _Helps(
             found, text, "sudo headway advise --apply -a -p {pid}", "sudo headway advise --undo", shared.remedy
         )

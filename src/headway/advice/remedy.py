@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from headway.model.cause import Behind, Cause
@@ -49,6 +49,12 @@ class Contention:
     holder: Cause | None
     """The thread that had the processor for most of the time while this thread was ready, where it was recorded."""
     remedy: Remedy | None
+    name: str
+    """The process's name."""
+    namesakes: int
+    """The number of processes with this name, itself included: a server may have one for each connection."""
+    demand_of_name: float
+    """The number of processors that all of them could use."""
 
 
 def able(times: Mapping[Kind, int]) -> int:
@@ -82,6 +88,11 @@ class Contentions:
             time = able(thread.times())
             if thread.end is None and time > _NOTABLE * self._duration:
                 self._busy.append((time, thread))
+        self._names = {pid: _name(pid, threads) for pid, threads in self._of.items()}
+        self._namesakes = Counter(self._names.values())
+        self._able_of_name: Counter[str] = Counter()
+        for thread in ledger.threads:
+            self._able_of_name[self._names[thread.pid]] += able(thread.times())
 
     def of(self, thread: Thread) -> Contention:
         """Return with whom a thread's process shares the processors, and what can be done about it."""
@@ -93,7 +104,10 @@ class Contentions:
         else:
             among_itself = bool(processors) and demand > processors + _TOLERANCE
         holder = max(held, key=lambda c: (c.time, c.name), default=None)
-        return Contention(demand, among_itself, holder, None if among_itself else process.remedy)
+        remedy = None if among_itself else process.remedy
+        name = self._names[thread.pid]
+        of_name = self._able_of_name[name] / self._duration if self._duration else 0.0
+        return Contention(demand, among_itself, holder, remedy, name, self._namesakes[name], of_name)
 
     def _process(self, pid: int) -> _Process:
         """Return what is the same for all threads of a process. There may be thousands of them."""
@@ -126,3 +140,8 @@ class Contentions:
             least = 0.0
         most = sorted(((time, tid) for tid, time in found.items() if time > least), key=lambda row: (-row[0], row[1]))
         return tuple(tid for _, tid in most[:_NEIGHBOURS])
+
+
+def _name(pid: int, threads: Sequence[Thread]) -> str:
+    """Return the name of a process: that of its main thread, or of the first one that is known."""
+    return next((thread.name for thread in threads if thread.tid == pid), threads[0].name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from operator import itemgetter
 
 from headway.errors import HeadwayError
 from headway.linux.perf import perf_event as perf
@@ -59,14 +60,14 @@ class Attachments:
         self._hotplug.close()
 
     def _attach(self) -> None:
+        shared = []
         for program in self._object.programs.values():
-            if not program.wanted:
-                continue
-            for tracepoint in loading.tracepoints_of(program, self._features):
-                if program.section.startswith("raw_tp/"):
-                    self._object.attach_raw_tracepoint(program, tracepoint)
-                else:
-                    self._object.attach(program)
+            if program.wanted and program.section.startswith("tp_btf/"):
+                self._object.attach(program)
+            elif program.wanted:
+                shared += [(hook, program) for hook in loading.tracepoints_of(program, self._features)]
+        for hook, program in sorted(shared, key=itemgetter(0)):  # an entry, and at once the exit that belongs to it
+            self._object.attach_raw_tracepoint(program, hook)
         self._attach_to_faults(processors.online())
 
     def _attach_to_faults(self, cpus: Iterable[int]) -> None:

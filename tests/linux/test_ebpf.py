@@ -246,12 +246,13 @@ def test_each_vector_of_a_processor_is_the_interrupt_that_the_kernel_counts() ->
         ledger = source.end()
     os.sched_setaffinity(0, allowed)
     later = counted_interrupts()
+    missed = 1 + ledger.losses.get("handlers_skipped", 0)  # one may be under way
     for i, processor in enumerate(ledger.processors):
         for name, states in INTERRUPTS.items():
             if name in around[i]:
                 count = sum(cell.count or 0 for state, cell in processor.states.items() if state in states)
                 within, around_it = after[i][name] - before[i][name], later[i][name] - around[i][name]
-                assert within <= count + 1, (processor.cpu, name)  # one may be under way
+                assert within <= count + missed, (processor.cpu, name)
                 assert count <= around_it, (processor.cpu, name)
     assert any(processor.states["irq.timer"].count for processor in ledger.processors)
 

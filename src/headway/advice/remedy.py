@@ -83,16 +83,18 @@ class Contentions:
         self._of: dict[int, list[Thread]] = {}
         self._processes: dict[int, _Process] = {}
         self._busy: list[tuple[int, Thread]] = []
+        self._able: Counter[int] = Counter()
         for thread in ledger.threads:
             self._of.setdefault(thread.pid, []).append(thread)
             time = able(thread.times())
+            self._able[thread.pid] += time
             if thread.end is None and time > _NOTABLE * self._duration:
                 self._busy.append((time, thread))
         self._names = {pid: _name(pid, threads) for pid, threads in self._of.items()}
         self._namesakes = Counter(self._names.values())
         self._able_of_name: Counter[str] = Counter()
-        for thread in ledger.threads:
-            self._able_of_name[self._names[thread.pid]] += able(thread.times())
+        for pid, time in self._able.items():
+            self._able_of_name[self._names[pid]] += time
 
     def of(self, thread: Thread) -> Contention:
         """Return with whom a thread's process shares the processors, and what can be done about it."""
@@ -114,7 +116,7 @@ class Contentions:
         known = self._processes.get(pid)
         if known is None:
             mine, processors = self._of[pid], self._processors
-            demand = sum(able(t.times()) for t in mine) / self._duration if self._duration else 0.0
+            demand = self._able[pid] / self._duration if self._duration else 0.0
             own = {t.tid for t in mine}
             wanted = max(math.ceil(demand - _TOLERANCE), 1)
             enough = wanted < processors or not processors

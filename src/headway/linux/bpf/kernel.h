@@ -23,7 +23,8 @@ typedef _Bool bool;
 #define SEC(name) __attribute__((section(name), used))
 #define INLINE static inline __attribute__((always_inline))
 #define NOINLINE static __attribute__((noinline))
-/* What is called in a loop: the verifier goes through a function that is not static once for each program that calls it. */
+/* The verifier goes through a function that is not static once for each program, however often it is called, if the
+ * compiler leaves it a function. For what is called in a loop, and for rare work that has many paths. */
 #define GLOBAL __attribute__((noinline))
 #define CORE __attribute__((preserve_access_index))
 #define LIKELY(x) __builtin_expect(!!(x), 1)

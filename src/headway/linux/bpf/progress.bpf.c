@@ -567,8 +567,8 @@ INTERRUPT(ipi, IRQ_IPI)
 /*
  * The interrupts of x86 that processors make themselves each have a vector and a tracepoint, which names it. One program
  * is attached to all of their entries and one to all exits: the verifier takes its time for each program that is loaded.
- * They run with interrupts off, so neither runs twice at once. Numbers: arch/x86/include/asm/irq_vectors.h, the same
- * since 4.1.
+ * They run with interrupts off, so neither runs twice at once. Numbers: arch/x86/include/asm/irq_vectors.h. A test holds
+ * the frequent ones beside /proc/interrupts.
  */
 enum { FIRST_VECTOR = 0xe0, N_VECTORS = 32 };
 static const volatile u8 vector_states[N_VECTORS] SEC(".rodata.vector_states") = {

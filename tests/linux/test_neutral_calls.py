@@ -17,7 +17,7 @@ from tests.compiling import Compile
 
 from headway.model import Thread
 
-from .measuring import PATIENT, count_of, disturbed, measure, only, rows_broken, time_in
+from .measuring import PATIENT, count_of, measure, only, rows_broken, time_in
 
 pytestmark = [pytest.mark.root, pytest.mark.kernel]
 
@@ -143,10 +143,22 @@ def test_examples_of_the_rule(compile_c: Compile, script: str, polls: dict[str, 
 
 
 def test_a_clock_between_checks_does_not_end_a_row(compile_c: Compile) -> None:
-    ledger, (polled, checks) = measure(compile_c("polls_with_clock"))
-    thread = only(ledger)
-    state = thread.states["poll.ppoll"]
-    assert int(checks) - 200 - rows_broken(thread) * 3 <= (state.count or 0) <= int(checks)
-    assert (state.count or 0) + count_of(thread, "kernel.ppoll") == int(checks)
-    assert state.time >= int(polled) - disturbed(thread)
-    assert time_in(thread, "kernel.clock_gettime") < state.time
+    ledger, (_, checks) = measure(compile_c("polls_with_clock"), options=PATIENT)
+    thread, rows = only(ledger), 200
+    broken = rows_broken(thread) * 3
+    assert int(checks) - rows - broken <= count_of(thread, "poll.ppoll") <= int(checks)
+    assert count_of(thread, "poll.ppoll") + count_of(thread, "kernel.ppoll") == int(checks)
+    # The clock before each row is none of it. All the others are, and none of the time after them is the program's own.
+    assert count_of(thread, "kernel.clock_gettime") <= rows + broken
+    assert time_in(thread, "kernel.clock_gettime") < time_in(thread, "poll.ppoll")
+
+
+def test_each_check_is_counted_once_where_the_thread_of_a_switch_is_known_later(compile_c: Compile) -> None:
+    # Sometimes the record of a thread is not found at a switch. Then the thread is known at its next event, here at the
+    # end of a sleep. Of thousands of sleeps a few are such.
+    script = "rr" + "srgs" * 10
+    ledger, _ = measure(compile_c("scripts_of_calls"), *[script] * 600, options=PATIENT)
+    for thread in ledger.threads:
+        if thread.name.startswith("script "):
+            found = count_of(thread, "poll.recvfrom.socket") + count_of(thread, "kernel.recvfrom")
+            assert found == script.count("r"), thread.states

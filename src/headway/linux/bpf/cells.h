@@ -52,6 +52,11 @@ INLINE void add_to_cell(struct thread_record *record, u32 state, u64 time, u64 c
 }
 
 /* On the processor and outside the kernel. */
+INLINE bool is_poll(u32 state)
+{
+	return state >= POLL && state < TAG;
+}
+
 INLINE bool is_user(u32 state)
 {
 	return state == USER || state >= TAG;

@@ -25,7 +25,7 @@ INLINE u32 wait_state(struct task_struct *task, u32 doing)
 	bool disk = BITFIELD(task, in_iowait);
 	if (doing == KERNEL_FAULT)
 		return WAIT_FAULT;
-	if (doing >= POLL && doing < TAG) /* the call is the check, or a neutral one */
+	if (is_poll(doing)) /* the call is the check, or a neutral one */
 		doing = call_state(CALL_IN_PROGRESS(bpf_task_pt_regs(task)));
 	if (doing >= KERNEL_CALL && doing < WAIT_CALL) {
 		u32 call = doing - KERNEL_CALL, reason = settings.wait_of[MASKED(call, N_CALLS)];

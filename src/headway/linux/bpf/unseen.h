@@ -114,6 +114,17 @@ INLINE void drop_nested_states(struct processor *p)
 	p->depth = 0;
 }
 
+/* The state of the call that a status check or a neutral call is, while the thread is in it; 0: it is in none. */
+INLINE u32 call_asked(struct thread_record *record)
+{
+	u32 asking = record->asking;
+	if (!asking)
+		return 0;
+	return KERNEL_CALL +
+		(asking >= NEUTRAL ? settings.neutrals[MASKED(asking - NEUTRAL, N_NEUTRAL)].call
+						   : settings.checks[MASKED(asking - 1, N_CHECKS)].call);
+}
+
 /*
  * Which thread runs here? Asked when measuring begins, when a thread was opened while it ran, and at the first event
  * after a switch to a thread that is not measured. No handler has run since the open span began, so
@@ -189,6 +200,8 @@ GLOBAL u32 identify_running_thread(u64 now, u32 state)
 			p->state = record->user; /* it may have left in a marked function */
 		if (known) { /* what it left in has ended unseen, unless it is in it still */
 			u32 left = record->depth ? record->nested[0] : record->resume;
+			if (is_poll(left) && p->state == call_asked(record)) /* the registers do not tell that the call polls */
+				p->state = left;
 			if (record->depth)
 				count_interrupted(p, record, record->resume);
 			if (left != p->state)

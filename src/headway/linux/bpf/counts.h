@@ -7,7 +7,7 @@
 #ifndef HEADWAY_COUNTS_H
 #define HEADWAY_COUNTS_H
 
-#include "memory.h"
+#include "maps.h"
 
 /* What a processor counted of an event in a state. */
 INLINE u64 *counter_of_state(struct processor_counts *c, u64 state, u64 event)

@@ -3,7 +3,7 @@
 #ifndef HEADWAY_FILES_H
 #define HEADWAY_FILES_H
 
-#include "memory.h"
+#include "maps.h"
 
 INLINE struct file *file_of(struct task_struct *task, u32 number)
 {

@@ -12,7 +12,7 @@
 #ifndef HEADWAY_STACKS_H
 #define HEADWAY_STACKS_H
 
-#include "memory.h"
+#include "maps.h"
 
 /* ns that an interrupt takes beside what is between its tracepoints: 8 to 13 us in a virtual machine. */
 enum { UNSEEN = 12000 };

@@ -13,7 +13,7 @@
 #ifndef HEADWAY_TRANSITION_RINGS_H
 #define HEADWAY_TRANSITION_RINGS_H
 
-#include "memory.h"
+#include "maps.h"
 
 enum { RECORD_ROOM = 8 }; /* words that are free when there is room: more than one change needs */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The memory of the programs: settings, what readers have mapped, and what only the programs see. */
-#ifndef HEADWAY_MEMORY_H
-#define HEADWAY_MEMORY_H
+#ifndef HEADWAY_MAPS_H
+#define HEADWAY_MAPS_H
 
 #include "kernel.h"
 

@@ -15,7 +15,7 @@
 #ifndef HEADWAY_POLLING_H
 #define HEADWAY_POLLING_H
 
-#include "counts.h"
+#include "event_counts.h"
 #include "files.h"
 #include "regions.h"
 

@@ -3,7 +3,7 @@
 #ifndef HEADWAY_SPANS_H
 #define HEADWAY_SPANS_H
 
-#include "counts.h"
+#include "event_counts.h"
 #include "holders.h"
 #include "regions.h"
 

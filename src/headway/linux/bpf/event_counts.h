@@ -4,8 +4,8 @@
  * span goes to the state that the span was spent in. Marked regions cannot be told apart by it: they begin and end
  * without the kernel.
  */
-#ifndef HEADWAY_COUNTS_H
-#define HEADWAY_COUNTS_H
+#ifndef HEADWAY_EVENT_COUNTS_H
+#define HEADWAY_EVENT_COUNTS_H
 
 #include "maps.h"
 

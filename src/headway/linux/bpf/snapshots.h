@@ -3,7 +3,7 @@
 #ifndef HEADWAY_SNAPSHOTS_H
 #define HEADWAY_SNAPSHOTS_H
 
-#include "interrupts.h"
+#include "deferred_interrupts.h"
 #include "spans.h"
 
 NOINLINE int save_thread(struct thread_record *record, u32 number, u32 snapshot)

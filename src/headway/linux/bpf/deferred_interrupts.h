@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The time of interrupts that arrive during a handler. */
-#ifndef HEADWAY_INTERRUPTS_H
-#define HEADWAY_INTERRUPTS_H
+#ifndef HEADWAY_DEFERRED_INTERRUPTS_H
+#define HEADWAY_DEFERRED_INTERRUPTS_H
 
 #include "holders.h"
 

@@ -41,7 +41,7 @@ cdef extern from "bpf/layout.h" nogil:
         uint32_t tid, pid, cpu, snapshot
         uint16_t state, resume, depth, used
         uint32_t number
-        uint16_t flags, user, asking, asked
+        uint16_t flags, user, current_check, last_poll_state
         uint16_t nested[N_NESTED]
         char name[16]
         cell cells[N_CELLS]

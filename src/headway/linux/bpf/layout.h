@@ -170,13 +170,13 @@ struct thread_record {
 	__u32 spare;
 	__u16 flags;
 	__u16 user; /* what its own code is: USER, or a marked function's state */
-	__u16 asking; /* 1 + the status check that it is making, or NEUTRAL + the neutral call; 0: none */
-	__u16 asked; /* the state of polling for its last call: a check that found nothing ready; 0: something else */
+	__u16 current_check; /* 1 + the status check that it is making, or NEUTRAL + the neutral call; 0: none */
+	__u16 last_poll_state; /* the state of polling of its last call, a check that found nothing; 0: another call */
 	__u16 nested[N_NESTED]; /* states interrupted by `resume`, outermost first */
 	char name[16];
 	struct cell cells[N_CELLS]; /* as far as used, in order of first use */
 	__u8 index[N_STATES]; /* state -> 1 + its cell; 0: none yet */
-	__u16 asks; /* the state of polling for the check that it is making */
+	__u16 current_poll_state; /* the state of polling for the check that it is making */
 	__u16 polling; /* OTHERS or REPEATED (polling.h): its last check was not the first in a row to find nothing */
 	__u32 object_kind; /* what it waits for, see OBJECT_NONE */
 	__u64 about; /* what its last check asked about */
@@ -208,13 +208,13 @@ struct thread_snapshot {
 	__u32 tid, pid, cpu, snapshot;
 	__u16 state, resume, depth, used;
 	__u32 number, spare;
-	__u16 flags, user, asking, asked;
+	__u16 flags, user, current_check, last_poll_state;
 	__u16 nested[N_NESTED];
 	char name[16];
 	struct cell cells[N_CELLS];
 };
 
-enum asking { NEUTRAL = 256 }; /* thread_record.asking */
+enum current_check { NEUTRAL = 256 }; /* thread_record.current_check */
 
 /* What was charged to a state since the last check began, by this processor and in one turn of the thread. */
 struct pending {
@@ -525,8 +525,8 @@ _Static_assert((int)FILE_OTHER < (int)N_FILES, "there is a state for every kind 
 	(__builtin_offsetof(struct thread_record, field) == __builtin_offsetof(struct thread_snapshot, field))
 _Static_assert(SAME(birth) && SAME(end) && SAME(since) && SAME(runtime) && SAME(runtime_before) && SAME(overhead) &&
 		SAME(block) && SAME(tid) && SAME(pid) && SAME(cpu) && SAME(snapshot) && SAME(state) && SAME(resume) &&
-		SAME(depth) && SAME(used) && SAME(number) && SAME(flags) && SAME(user) && SAME(asking) && SAME(asked) &&
-		SAME(nested) && SAME(name) && SAME(cells),
+		SAME(depth) && SAME(used) && SAME(number) && SAME(flags) && SAME(user) && SAME(current_check) &&
+		SAME(last_poll_state) && SAME(nested) && SAME(name) && SAME(cells),
 	"a thread record begins with what a snapshot has of it");
 _Static_assert(__builtin_offsetof(struct thread_record, state) % 4 == 0 &&
 		__builtin_offsetof(struct thread_record, resume) == __builtin_offsetof(struct thread_record, state) + 2,

@@ -96,8 +96,8 @@ GLOBAL u64 confirm_pending(u32 number, u32 which)
 	struct pending *pending = &p->pending[MASKED(which, N_PENDING)];
 	u32 state = pending->state;
 	u64 checks = pending->checks, others = pending->count - checks;
-	move_time(number, state, record->asked, pending->time, checks);
-	move_counted(number, state, record->asked, COUNTS_PENDING + which);
+	move_time(number, state, record->last_poll_state, pending->time, checks);
+	move_counted(number, state, record->last_poll_state, COUNTS_PENDING + which);
 	if (others)
 		drop_occurrences(p, record, number, state, others);
 	return 0;
@@ -110,8 +110,8 @@ INLINE void confirm_polling(
 	if (settings.stacks && record->sampled && user)
 		submit_polling(record, bpf_ktime_get_ns());
 	if (user) {
-		move_user_span(record, number, record->asked, user - 1);
-		move_counted(number, record->user, record->asked, counts);
+		move_user_span(record, number, record->last_poll_state, user - 1);
+		move_counted(number, record->user, record->last_poll_state, counts);
 		if (record->user == USER && !read) /* nor was it an occurrence of user code */
 			drop_occurrences(p, record, number, USER, 1);
 	}
@@ -136,12 +136,12 @@ INLINE u32 neutral_call(struct pt_regs *regs)
 INLINE u64 begin_neutral(
 	struct processor *p, struct thread_record *record, u32 number, u32 which, u64 user, bool read, u64 now)
 {
-	record->asking = NEUTRAL + which;
-	record->asks = 0;
+	record->current_check = NEUTRAL + which;
+	record->current_poll_state = 0;
 	record->neutral_since = now;
 	if (record->polling == REPEATED) {
 		confirm_polling(p, record, number, user, COUNTS_SPAN, read);
-		return settings.neutrals[MASKED(which, N_NEUTRAL)].any ? record->asked : 0;
+		return settings.neutrals[MASKED(which, N_NEUTRAL)].any ? record->last_poll_state : 0;
 	}
 	if (user)
 		keep_pending(p, record->user, user - 1, record->user == USER && !read, 0);
@@ -150,7 +150,7 @@ INLINE u64 begin_neutral(
 
 INLINE void end_row(struct processor *p, struct thread_record *record)
 {
-	record->asked = 0;
+	record->last_poll_state = 0;
 	record->polling = 0;
 	forget_pending(p);
 }
@@ -166,8 +166,8 @@ u64 begin_check(u32 number, u32 check, u64 now)
 		return 0;
 	u32 which = (check - 1) & (N_CHECKS - 1), base = POLL + which * N_FILES;
 	const volatile struct check *c = &settings.checks[which];
-	u64 about = check && c->about ? argument(regs, c->about) : 0, asked = record->asked;
-	bool again = asked >= base && asked < base + N_FILES && record->about == about;
+	u64 about = check && c->about ? argument(regs, c->about) : 0, last = record->last_poll_state;
+	bool again = last >= base && last < base + N_FILES && record->about == about;
 	u64 user =
 		p->state == record->user ? 1 + p->span : 0; /* not so after a fault that a debugger has kept from ending */
 	bool read = snapshot_since_check(record);
@@ -177,9 +177,9 @@ u64 begin_check(u32 number, u32 check, u64 now)
 		p->tax += control.after[AT_LOOK];
 	}
 	if (!check || !is_status_check(c, regs, file)) {
-		c = &settings.checks[MASKED((asked - POLL) / N_FILES, N_CHECKS)];
+		c = &settings.checks[MASKED((last - POLL) / N_FILES, N_CHECKS)];
 		bool soon = !c->gap || time_since_check(record, now) <= c->gap;
-		u32 neutral = asked && soon ? neutral_call(regs) : 0;
+		u32 neutral = last && soon ? neutral_call(regs) : 0;
 		if (neutral)
 			return begin_neutral(p, record, number, neutral - 1, user, read, now);
 		if (record->polling == REPEATED && soon)
@@ -187,13 +187,13 @@ u64 begin_check(u32 number, u32 check, u64 now)
 		end_row(p, record);
 		return 0;
 	}
-	u32 state = again ? asked : base + file_kind(file);
-	record->asking = check;
-	record->asks = state;
+	u32 state = again ? last : base + file_kind(file);
+	record->current_check = check;
+	record->current_poll_state = state;
 	record->about = about;
-	if (asked && c->gap && time_since_check(record, now) > c->gap)
-		record->asked = asked = 0;
-	if (!asked) {
+	if (last && c->gap && time_since_check(record, now) > c->gap)
+		record->last_poll_state = last = 0;
+	if (!last) {
 		end_row(p, record);
 		return 0;
 	}
@@ -212,8 +212,8 @@ u64 begin_check(u32 number, u32 check, u64 now)
  * Not of a length of time, of which the kernel writes back what is left. */
 INLINE void defer_check(struct thread_record *record, u32 check)
 {
-	record->asking = check;
-	record->asks = 0;
+	record->current_check = check;
+	record->current_poll_state = 0;
 	snapshot_since_check(record);
 }
 
@@ -233,44 +233,44 @@ u64 end_check(u32 number, u64 now, s64 result)
 	struct thread_record *record = thread_record_at(number);
 	if (!p || !record)
 		return 0;
-	u32 which = (record->asking - 1) & (N_CHECKS - 1), state = p->state;
+	u32 which = (record->current_check - 1) & (N_CHECKS - 1), state = p->state;
 	const volatile struct check *c = &settings.checks[which];
 	u32 call = KERNEL_CALL + (c->call & (N_CALLS - 1));
 	bool ready = !is_one_of(result, c->zero, c->errors);
 	bool read = snapshot_since_check(record);
-	record->asking = 0;
-	if (!ready && !record->asks) {
+	record->current_check = 0;
+	if (!ready && !record->current_poll_state) {
 		struct task_struct *task = bpf_get_current_task_btf();
 		struct pt_regs *regs = bpf_task_pt_regs(task);
 		u64 about = c->about ? argument(regs, c->about) : 0;
 		struct file *file = c->about_file ? file_of(task, about) : NULL;
 		if (!is_status_check(c, regs, file))
 			return 0;
-		record->asks = POLL + which * N_FILES + file_kind(file);
+		record->current_poll_state = POLL + which * N_FILES + file_kind(file);
 		record->about = about;
 		record->polling = 0;
 		forget_pending(p);
 	}
 	if (ready) {
-		if (state == record->asks) {
+		if (state == record->current_poll_state) {
 			move_time(number, state, call, p->span, !read);
 			move_counted(number, state, call, COUNTS_SPAN);
 		}
 		end_row(p, record);
 		return 0;
 	}
-	if (state == record->asks) {
+	if (state == record->current_poll_state) {
 		if (!record->polling)
 			record->polling = OTHERS;
-	} else if (record->asked) { /* another thing, which was not ready either */
+	} else if (record->last_poll_state) { /* another thing, which was not ready either */
 		u64 span = p->span;
 		confirm_polling(p, record, number, p->pending_user, COUNTS_PENDING_USER, false);
-		move_time(number, call, record->asks, span, !read);
-		move_counted(number, call, record->asks, COUNTS_SPAN);
+		move_time(number, call, record->current_poll_state, span, !read);
+		move_counted(number, call, record->current_poll_state, COUNTS_SPAN);
 		record->polling = OTHERS;
 	} else if (!read)
 		keep_pending(p, call, p->span, 1, 1);
-	record->asked = record->asks;
+	record->last_poll_state = record->current_poll_state;
 	record->asked_at = now;
 	record->in_neutral = 0;
 	record->sampled = 0;
@@ -285,15 +285,15 @@ u64 end_neutral(u32 number, u64 now, s64 result)
 	struct thread_record *record = thread_record_at(number);
 	if (!p || !record)
 		return 0;
-	const volatile struct neutral *n = &settings.neutrals[MASKED(record->asking - NEUTRAL, N_NEUTRAL)];
-	u32 call = KERNEL_CALL + (n->call & (N_CALLS - 1)), state = p->state, asked = record->asked;
+	const volatile struct neutral *n = &settings.neutrals[MASKED(record->current_check - NEUTRAL, N_NEUTRAL)];
+	u32 call = KERNEL_CALL + (n->call & (N_CALLS - 1)), state = p->state, last = record->last_poll_state;
 	u64 time = now - record->neutral_since;
 	bool read = snapshot_since_check(record);
-	record->asking = 0;
-	if (!asked)
+	record->current_check = 0;
+	if (!last)
 		return 0;
 	if ((!n->any && !is_one_of(result, n->zero, n->errors)) || (n->at_most && time > n->at_most)) {
-		if (state == asked) {
+		if (state == last) {
 			move_time(number, state, call, p->span, !read);
 			move_counted(number, state, call, COUNTS_SPAN);
 		}
@@ -301,7 +301,7 @@ u64 end_neutral(u32 number, u64 now, s64 result)
 		return 0;
 	}
 	record->in_neutral += time;
-	if (state == asked) { /* the count of the state is that of fruitless checks */
+	if (state == last) { /* the count of the state is that of fruitless checks */
 		if (!read)
 			drop_occurrences(p, record, number, state, 1);
 	} else if (state == call) {

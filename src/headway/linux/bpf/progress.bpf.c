@@ -46,8 +46,8 @@ int handle_sys_enter(u64 *ctx)
 			check = settings.check_of[call];
 		if (UNLIKELY(is_probe_call(call))) /* our own doing: it ends no row of checks */
 			state = OVERHEAD;
-		else if (UNLIKELY(check | record->asked)) {
-			if (record->asked || settings.checks[MASKED(check - 1, N_CHECKS)].if_no_time)
+		else if (UNLIKELY(check | record->last_poll_state)) {
+			if (record->last_poll_state || settings.checks[MASKED(check - 1, N_CHECKS)].if_no_time)
 				state = begin_check(p->thread_record, check, now);
 			else
 				defer_check(record, check);
@@ -76,15 +76,15 @@ int handle_sys_exit(u64 *ctx)
 	if (begin_event(p, &record, &now, AT_LEAVE, 0, 1) && record) {
 		if (UNLIKELY(p->depth)) /* in a fault that is never done: the call fails with EFAULT */
 			count_interrupted(p, record, p->nested[0]);
-		else if (UNLIKELY(record->asking)) {
-			if (record->asking >= NEUTRAL) {
+		else if (UNLIKELY(record->current_check)) {
+			if (record->current_check >= NEUTRAL) {
 				end_neutral(p->thread_record, now, ctx[1]);
 				p->tax += control.after[AT_ANSWER];
-			} else if (record->asks || (s64)ctx[1] <= 0) {
+			} else if (record->current_poll_state || (s64)ctx[1] <= 0) {
 				end_check(p->thread_record, now, ctx[1]);
 				p->tax += control.after[AT_ANSWER];
 			}
-			record->asking = 0;
+			record->current_check = 0;
 		}
 		p->depth = 0;
 		p->state = record->user;
@@ -670,7 +670,7 @@ int handle_sample(void *ctx)
 			event.state = OVERHEAD;
 		else if (p->state == IRQ_TIMER && p->depth)
 			event.state = p->nested[MASKED(depth, N_NESTED)];
-		if (is_user(event.state) && record->asked) {
+		if (is_user(event.state) && record->last_poll_state) {
 			event.since = record->asked_at;
 			record->sampled = 1;
 		}

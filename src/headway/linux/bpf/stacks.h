@@ -145,7 +145,7 @@ INLINE void submit_polling(struct thread_record *record, u64 now)
 		.tid = record->tid,
 		.pid = record->pid,
 		.kind = SAMPLE_POLLING,
-		.state = record->asked};
+		.state = record->last_poll_state};
 	record->sampled = 0;
 	if (bpf_ringbuf_output(&sample_events, &event, sizeof(event), RING_NO_WAKEUP))
 		count_stack_loss(LOST_SAMPLE_EVENTS);

@@ -154,8 +154,8 @@ NOINLINE u32 open_thread_record(struct task_struct *task, u32 state, u32 resume,
 	record->depth = 0;
 	record->flags = flags | (task->flags & PF_KTHREAD ? THREAD_KERNEL : 0);
 	record->user = USER;
-	record->asking = 0;
-	record->asked = 0;
+	record->current_check = 0;
+	record->last_poll_state = 0;
 	record->sampled = 0;
 	record->user_stack = 0;
 	record->kernel_stack = 0;

@@ -117,12 +117,12 @@ INLINE void drop_nested_states(struct processor *p)
 /* The state of the call that a status check or a neutral call is, while the thread is in it; 0: it is in none. */
 INLINE u32 call_asked(struct thread_record *record)
 {
-	u32 asking = record->asking;
-	if (!asking)
+	u32 check = record->current_check;
+	if (!check)
 		return 0;
 	return KERNEL_CALL +
-		(asking >= NEUTRAL ? settings.neutrals[MASKED(asking - NEUTRAL, N_NEUTRAL)].call
-						   : settings.checks[MASKED(asking - 1, N_CHECKS)].call);
+		(check >= NEUTRAL ? settings.neutrals[MASKED(check - NEUTRAL, N_NEUTRAL)].call
+						  : settings.checks[MASKED(check - 1, N_CHECKS)].call);
 }
 
 /*

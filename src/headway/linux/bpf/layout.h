@@ -237,7 +237,7 @@ struct processor {
 	__u32 overflow; /* interrupts begun beyond N_NESTED */
 	__u32 selected; /* threads are measured here */
 	__u64 events;
-	__u64 tax; /* of headway's own time, what falls into the span that is open, ns << COST_BITS */
+	__u64 cost_pending; /* headway's own time that falls into the open span, ns << COST_BITS */
 	__u64 span; /* what was charged last, to the state it was spent in */
 	__u64 pending_user; /* 1 + the time after the last check, until one of something else began; 0: none */
 	__u32 early; /* interrupts under way that began before it was time to measure */

@@ -51,7 +51,7 @@ int handle_sys_enter(u64 *ctx)
 				state = begin_check(p->thread_record, check, now);
 			else
 				defer_check(record, check);
-			p->tax += control.after[AT_ASK];
+			p->cost_pending += control.after[AT_ASK];
 		}
 		if (UNLIKELY(call == CALL_PRCTL) && (u32)argument(regs, 1) == REGISTER_CALL)
 			register_block(p->thread_record, argument(regs, 2));
@@ -79,10 +79,10 @@ int handle_sys_exit(u64 *ctx)
 		else if (UNLIKELY(record->current_check)) {
 			if (record->current_check >= NEUTRAL) {
 				end_neutral(p->thread_record, now, ctx[1]);
-				p->tax += control.after[AT_ANSWER];
+				p->cost_pending += control.after[AT_ANSWER];
 			} else if (record->current_poll_state || (s64)ctx[1] <= 0) {
 				end_check(p->thread_record, now, ctx[1]);
-				p->tax += control.after[AT_ANSWER];
+				p->cost_pending += control.after[AT_ANSWER];
 			}
 			record->current_check = 0;
 		}
@@ -288,7 +288,7 @@ INLINE int end_wait(struct task_struct *task, bool new)
 	if (settings.why || settings.record)
 		record->waker_kind = OBJECT_NONE;
 	record->state = READY;
-	p->tax += control.before[AT_WAKE];
+	p->cost_pending += control.before[AT_WAKE];
 	p->events++;
 	return 0;
 }
@@ -621,7 +621,7 @@ INLINE int handle_marked_function(u32 kind, u32 state, u32 instruction)
 		u64 event = AT_FUNCTION + instruction;
 		OPAQUE(event);
 		if (kind == AT_FUNCTION && event < N_EVENTS)
-			p->tax = control.after[event];
+			p->cost_pending = control.after[event];
 	}
 	LEAVE(p);
 	return 0;

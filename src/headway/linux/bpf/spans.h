@@ -41,14 +41,14 @@ INLINE void charge_span(struct processor *p, struct thread_record *record, u64 u
 /* The span that ends now; `left`: 1 if its state is over, 0 if only interrupted. headway's part is its own. */
 INLINE void charge_until_now(struct processor *p, struct thread_record *record, u64 now, u64 left, u32 at)
 {
-	u64 time = now - p->since, owed = p->tax + control.before[at], tax = owed >> COST_BITS;
-	p->tax = control.after[at] + (owed & ((1 << COST_BITS) - 1));
-	if (tax > time)
-		tax = time;
-	p->cells[OVERHEAD].time += tax;
+	u64 time = now - p->since, pending = p->cost_pending + control.before[at], cost = pending >> COST_BITS;
+	p->cost_pending = control.after[at] + (pending & ((1 << COST_BITS) - 1));
+	if (cost > time)
+		cost = time;
+	p->cells[OVERHEAD].time += cost;
 	if (record)
-		record->overhead += tax;
-	charge_span(p, record, now, now, time - tax, left);
+		record->overhead += cost;
+	charge_span(p, record, now, now, time - cost, left);
 	p->events++;
 }
 

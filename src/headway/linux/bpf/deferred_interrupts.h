@@ -11,7 +11,7 @@
  * after the handler's moment (or within the span that it has not charged yet), so it is in the span that is open
  * then. Each counter has one writer: `deferred` the interrupts', `absorbed` the handlers'.
  */
-INLINE void charge_deferred(struct processor *p, u64 now, u64 left)
+INLINE void charge_deferred(struct processor *p, u64 now, u64 ended)
 {
 	u32 i = p->deferred_state - IRQ_DEVICE;
 	u64 time = now - p->deferred_since;
@@ -20,7 +20,7 @@ INLINE void charge_deferred(struct processor *p, u64 now, u64 left)
 		return;
 	struct cell *cell = &p->deferred[MASKED(i, N_INTERRUPTS)];
 	cell->time += time;
-	cell->count += left;
+	cell->count += ended;
 	p->deferred_total += time;
 }
 

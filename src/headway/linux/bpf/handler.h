@@ -84,7 +84,7 @@ u64 prepare_event(u32 state)
 }
 
 /* Charges what ends now. False: nothing is measured here, or not yet, or no more. */
-INLINE bool begin_event(struct processor *p, struct thread_record **record, u64 *at, u32 kind, u32 state, u64 left)
+INLINE bool begin_event(struct processor *p, struct thread_record **record, u64 *at, u32 kind, u32 state, u64 ended)
 {
 	u32 number = p->thread_record;
 	u64 now = bpf_ktime_get_ns();
@@ -108,7 +108,7 @@ INLINE bool begin_event(struct processor *p, struct thread_record **record, u64 
 		ORDER();
 	}
 	*record = number ? thread_record_at(number) : NULL;
-	charge_until_now(p, *record, now, left, kind);
+	charge_until_now(p, *record, now, ended, kind);
 	*at = now;
 	return true;
 }

@@ -8,7 +8,7 @@
 #include "regions.h"
 
 /* A span to the state it was spent in, less what marked regions had of it. */
-INLINE void charge_span(struct processor *p, struct thread_record *record, u64 until, u64 now, u64 time, u64 left)
+INLINE void charge_span(struct processor *p, struct thread_record *record, u64 until, u64 now, u64 time, u64 ended)
 {
 	u32 state = p->state;
 	u64 since = p->since;
@@ -16,14 +16,14 @@ INLINE void charge_span(struct processor *p, struct thread_record *record, u64 u
 		return;
 	p->since = until;
 	if (settings.why && state - IRQ_DEVICE < N_INTERRUPTS)
-		keep_interrupt(since, until, state, left);
+		keep_interrupt(since, until, state, ended);
 	if (record && UNLIKELY(record->block) && is_user(state))
 		time -= charge_regions(p->thread_record, since, until, now, time);
-	record_span(p, record ? p->thread_record : 0, since, until, time, state, left);
+	record_span(p, record ? p->thread_record : 0, since, until, time, state, ended);
 	p->span = time;
 	struct cell *cell = cell_of(p, state);
 	cell->time += time;
-	cell->count += left;
+	cell->count += ended;
 	if (settings.has_steal && time > p->longest) {
 		u64 from = since > p->floor ? since : p->floor;
 		u64 longest = until - from < time ? until - from : time;
@@ -33,13 +33,13 @@ INLINE void charge_span(struct processor *p, struct thread_record *record, u64 u
 		}
 	}
 	if (record)
-		add_to_cell(record, state, time, left);
+		add_to_cell(record, state, time, ended);
 	if (settings.n_counted && until == now)
 		charge_events(record ? p->thread_record : 0, state);
 }
 
-/* The span that ends now; `left`: 1 if its state is over, 0 if only interrupted. headway's part is its own. */
-INLINE void charge_until_now(struct processor *p, struct thread_record *record, u64 now, u64 left, u32 at)
+/* The span that ends now; `ended`: 1 if its state is over, 0 if only interrupted. headway's part is its own. */
+INLINE void charge_until_now(struct processor *p, struct thread_record *record, u64 now, u64 ended, u32 at)
 {
 	u64 time = now - p->since, pending = p->cost_pending + control.before[at], cost = pending >> COST_BITS;
 	p->cost_pending = control.after[at] + (pending & ((1 << COST_BITS) - 1));
@@ -48,7 +48,7 @@ INLINE void charge_until_now(struct processor *p, struct thread_record *record, 
 	p->cells[OVERHEAD].time += cost;
 	if (record)
 		record->overhead += cost;
-	charge_span(p, record, now, now, time - cost, left);
+	charge_span(p, record, now, now, time - cost, ended);
 	p->events++;
 }
 

@@ -93,7 +93,7 @@ u64 record_any_span(u32 number, u64 since, u64 until, u64 time, u64 what)
 }
 
 /* The same, for the many that are one word. */
-INLINE void record_span(struct processor *p, u32 number, u64 since, u64 until, u64 time, u32 state, u64 left)
+INLINE void record_span(struct processor *p, u32 number, u64 since, u64 until, u64 time, u32 state, u64 ended)
 {
 	if (!settings.record)
 		return;
@@ -101,13 +101,13 @@ INLINE void record_span(struct processor *p, u32 number, u64 since, u64 until, u
 	if (LIKELY(p->told_record == number && p->told_until == since && p->written < p->room) &&
 		LIKELY(!(taken >> TAKEN_BITS) && !(duration >> DURATION_BITS)) && !(settings.some_cpus && !p->selected)) {
 		put_span_word(p->written,
-			left << SPAN_ENDED | (u64)state << SPAN_STATE | taken << SPAN_TAKEN | duration << SPAN_DURATION);
+			ended << SPAN_ENDED | (u64)state << SPAN_STATE | taken << SPAN_TAKEN | duration << SPAN_DURATION);
 		p->told_until = until;
 		ORDER();
 		p->written++;
 		return;
 	}
-	record_any_span(number, since, until, time, state | left << 16);
+	record_any_span(number, since, until, time, state | ended << 16);
 }
 
 /* Time or occurrences without a place of their own, which belong where the span at `at` ends or begins. */

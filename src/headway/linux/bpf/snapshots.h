@@ -68,8 +68,8 @@ GLOBAL int cross_snapshot(u32 number, u64 now)
 	u32 snapshot = control.snapshot;
 	ORDER();
 	u64 at = control.snapshot_at;
-	bool told = now < at;
-	if (told) {
+	bool before_moment = now < at;
+	if (before_moment) {
 		at = control.told_at;
 		snapshot--;
 		if (p->snapshot == snapshot)
@@ -85,12 +85,12 @@ GLOBAL int cross_snapshot(u32 number, u64 now)
 	}
 	charge_until_snapshot(p, number, at, now);
 	struct thread_record *record = number ? thread_record_at(number) : NULL;
-	if (told && record)
+	if (before_moment && record)
 		record->snapshot = snapshot;
 	else if (record && record->snapshot != snapshot)
 		save_thread(record, number, snapshot);
 	u32 cpu = bpf_get_smp_processor_id();
-	struct processor *copy = told ? NULL : bpf_map_lookup_elem(&saved_processors, &cpu);
+	struct processor *copy = before_moment ? NULL : bpf_map_lookup_elem(&saved_processors, &cpu);
 	if (copy) {
 		copy->snapshot = 0;
 		ORDER();

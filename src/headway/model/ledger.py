@@ -94,9 +94,10 @@ class Processor:
 class Overhead:
     """The observer's own cost: ``time``, in the ledger's time unit, over all ``events``.
 
-    An event is what makes the observer add time to states: with eBPF and on the machine a change of state on a
-    processor, with /proc one look at one thread. A recording has other rows than that: a wait that ends is a row and no
-    event, and an event at which no time had passed is no row. None: it could not be measured.
+    With eBPF an event is one run of a handler that charged a span, or one wake-up that ended a wait. With /proc it is
+    one look at one thread. On the machine it is one state that a hart entered. The rows of a recording are not its
+    events: a switch is one event and can end two rows, and an event at which no time had passed is no row. None: it
+    could not be measured.
     """
 
     time: int | None = None

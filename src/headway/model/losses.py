@@ -42,7 +42,8 @@ _LOSSES = (
     ),
     Loss(
         "handlers_skipped",
-        "interrupts that hit two running handlers, and programs that the kernel skipped: charged to the state before",
+        "interrupts that arrived while headway noted another interrupt, and runs of programs that the kernel left out: "
+        "their time stays in the state before",
         constant="LOST_SKIPPED",
     ),
     Loss("interrupt_ends_unmatched", "ends of interrupts whose beginning was not seen", constant="LOST_UNMATCHED"),

@@ -5,23 +5,31 @@ best one that works here. `ebpf` drives the eBPF programs of ``linux/bpf/``, whi
 ledgers of what they counted. `proc` reads /proc again and again. `profiler` samples what one of these two measures.
 
 **The path of one context switch, from the kernel to a row of a table.** Paths are below ``linux/``,
-in step 8 below ``headway/``.
+in the last step below ``headway/``.
 
 1. ``bpf/progress.bpf.c``, ``handle_sched_switch``: the kernel runs it at the tracepoint ``sched_switch``, with the
    thread that leaves the processor and the one that comes.
 2. ``bpf/handler.h``, ``begin_event``, and ``bpf/spans.h``, ``charge_until_now``: the span since the last event of this
    processor goes to the state that ends, in the cells of the processor and in those of the thread that
-   leaves. What the event itself cost goes to the state ``overhead``.
-3. ``bpf/off_processor.h``, ``state_off_processor``: the state of the thread that leaves is ``ready`` if it was
-   preempted, else a wait, which ``sched_wakeup`` ends later (``end_wait``: from then on the thread is ``ready``).
-4. ``bpf/off_processor.h``, ``charge_off_processor``: the thread that comes was ready since it was woken, or since it
+   leaves. What the event itself cost goes to the state ``overhead``. If a snapshot has become due on this processor,
+   ``cross_snapshot`` (``bpf/snapshots.h``) copies the processor and the thread that leaves first.
+3. ``bpf/handler.h``, ``charge_stolen``: time that the hypervisor took since the last look moves from the longest span to
+   ``stolen``.
+4. ``bpf/off_processor.h``, ``state_off_processor``: the state of the thread that leaves is ``ready`` if it was
+   preempted or is still runnable, ``stopped`` if it was stopped or is traced, else a wait. ``sched_wakeup`` ends the
+   wait later (``end_wait``: from then on the thread is ``ready``).
+5. ``bpf/snapshots.h``, ``save_if_due``: if a snapshot has become due, the thread that comes is copied before its record
+   is changed.
+6. ``bpf/off_processor.h``, ``charge_off_processor``: the thread that comes was ready since it was woken, or since it
    was preempted. That time is charged to ``ready``, in its thread record. (Its wait was charged when it was woken.)
-5. ``bpf/_memory.pyx``, ``BpfMaps.read_threads`` and ``BpfMaps.read_processors``: the maps with the thread records and
-   processors are mapped into this process, and are read as of one moment, the snapshot. A thread that has ended is not
-   there any more: its last switch (``close_thread_record``) sent its totals through a ring buffer to ``Exits``.
-6. `ebpf.snapshots`, ``SnapshotReader.read``: all that a snapshot has, in one object.
-7. `ebpf.totals` or `ebpf.intervals`: a `headway.model.Ledger` of everything, or of the time since the last snapshot.
-8. ``session/measure.py`` gives the ledger to a command, and ``views/table.py`` makes a row of each of its threads.
+7. ``bpf/_memory.pyx``, ``BpfMaps.read_threads`` and ``BpfMaps.read_processors``: the maps with the thread records and
+   processors are mapped into this process, and are read as of one moment, the snapshot. The reader adds the open span:
+   the time from the last event until the snapshot, in the state that goes on. A thread that has ended is not there any
+   more: its last switch (``close_thread_record``) sent its totals through a ring buffer to ``Exits``.
+8. `ebpf.snapshots`, ``SnapshotReader.read``: all that a snapshot has, in one object.
+9. `ebpf.totals` or `ebpf.intervals`: a `headway.model.Ledger` of everything, or of the time since the last snapshot.
+10. ``session/measure.py`` gives the ledger to the command. ``commands/stat.py``, ``_Report._show_table``, hands it to
+    ``views/table.py``, ``print_table``, which makes a row of each of its threads.
 
 **The parts of the eBPF source**, in the order in which they come to be. Each is complete when its constructor returns.
 

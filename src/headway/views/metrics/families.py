@@ -228,7 +228,7 @@ def _of_measuring(snapshot: TotalsSnapshot) -> Iterator[Family]:
             "headway_observed_events",
             Sort.COUNTER,
             "",
-            "Changes of state seen, or readings taken.",
+            "Events measured by eBPF, or looks at threads in /proc.",
             _one(snapshot.events),
         )
     yield Family("headway_threads_seen", Sort.COUNTER, "", "Threads that were measured.", _one(snapshot.seen))

@@ -106,7 +106,7 @@ class TotalsSnapshot:
     overhead: int | None
     """Time that measuring took from the threads, in ns."""
     events: int | None
-    """Changes of state seen, or readings taken."""
+    """Events measured by eBPF, or looks at threads in /proc."""
     living: int
     seen: int
     """The number of threads measured so far."""

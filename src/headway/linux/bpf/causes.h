@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What is behind a state, recorded if it is asked for: what a thread waits for and who ends the wait, which device
- * interrupts it, and from which state time is stolen. Who has the processor while it is ready is in holders.h.
+ * Causes: what is behind the time in a state. They are recorded on request: the object that a thread waits for, the waker
+ * that ends the wait, the device that interrupts the thread, and the state from which time is stolen. The holders of the
+ * processor while a thread is ready are in holders.h. A thread that held a lock is the waker of a wait, not a holder.
  */
 #ifndef HEADWAY_CAUSES_H
 #define HEADWAY_CAUSES_H
@@ -9,7 +10,7 @@
 #include "files.h"
 #include "threads.h"
 
-/* Time of a thread in a state to a cause; `name` may be NULL, and is read when the cause is first seen. */
+/* Charges time of a thread in a state to a cause. `name` is read when the cause is first seen; it may be NULL. */
 INLINE void charge_cause(
 	struct thread_record *record, u32 state, u32 kind, u64 object, u64 time, u64 count, const void *name)
 {
@@ -29,7 +30,7 @@ INLINE void charge_cause(
 		count_loss(p, LOST_CAUSES, 1);
 }
 
-/* The thread begins to wait: for what? Its name is read now, while it is there. */
+/* A thread begins to wait: notes the object that it waits for. A file's name is read now, while the file is there. */
 NOINLINE int note_wait_object(struct task_struct *task, struct thread_record *record)
 {
 	u32 state = record->state;
@@ -52,8 +53,8 @@ NOINLINE int note_wait_object(struct task_struct *task, struct thread_record *re
 }
 
 /*
- * Somebody wakes the thread. Kept until it is awake: the kernel may leave that to the processor that the thread will run
- * on, where an interrupt or the idle task does it (ttwu_queue_wakelist).
+ * Notes what wakes the thread, until the wake-up is complete. The kernel may complete it on the processor that the thread
+ * will run on, in an interrupt or the idle task (ttwu_queue_wakelist): these are not the waker.
  */
 NOINLINE int note_waker(struct processor *p, struct thread_record *record)
 {
@@ -77,7 +78,7 @@ NOINLINE int note_waker(struct processor *p, struct thread_record *record)
 	return 0;
 }
 
-/* The wait is over: what it was for, and who ended it. */
+/* The wait is over: charges its time to the object waited for, and to the waker. */
 NOINLINE int charge_wait_causes(struct thread_record *record, u64 now)
 {
 	u64 time = now - record->since;
@@ -85,7 +86,7 @@ NOINLINE int charge_wait_causes(struct thread_record *record, u64 now)
 	if ((s64)time < 0)
 		return 0;
 	u64 lock =
-		record->object_kind == OBJECT_ADDRESS ? record->object << 32 : 0; /* so that a reader can tell by which */
+		record->object_kind == OBJECT_ADDRESS ? record->object << 32 : 0; /* shows which lock the waker released */
 	if (record->object_kind)
 		charge_cause(record, state, record->object_kind, record->object, time, 1, NULL);
 	if (waker)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Cells: what is added to them, and moved between them. */
+/* Cells: add time to them, and move time between them. */
 #ifndef HEADWAY_CELLS_H
 #define HEADWAY_CELLS_H
 
@@ -16,7 +16,7 @@ INLINE void count_loss(struct processor *p, u32 what, u64 much)
 	p->losses[MASKED(what, N_LOSSES)] += much;
 }
 
-/* The cell for a state that the thread is in for the first time: 1 + its number. */
+/* Takes a cell for a state that the thread enters for the first time. Returns 1 + the cell's number. */
 NOINLINE u32 new_cell(struct thread_record *record, u32 state)
 {
 	u32 used = record->used;
@@ -51,18 +51,19 @@ INLINE void add_to_cell(struct thread_record *record, u32 state, u64 time, u64 c
 	c->count += count;
 }
 
-/* On the processor and outside the kernel. */
+/* Returns whether this is a state of a status check (poll.<call>.<kind of file>). */
 INLINE bool is_poll(u32 state)
 {
 	return state >= POLL && state < TAG;
 }
 
+/* Returns whether the thread runs its own code: unmarked, in a marked region, or in a marked function. */
 INLINE bool is_user(u32 state)
 {
 	return state == USER || state >= TAG;
 }
 
-/* Moves what was charged to one state to another. This processor has charged it since the last snapshot and switch. */
+/* Moves time and occurrences to another state. This processor must have charged them since the last snapshot and switch. */
 u64 move_time(u32 number, u32 from, u32 to, u64 time, u64 count)
 {
 	struct processor *p = this_processor();
@@ -84,14 +85,14 @@ u64 move_time(u32 number, u32 from, u32 to, u64 time, u64 count)
 	return 0;
 }
 
-/* What is pending is not known to be polling: it stays what it was charged as. */
+/* Gives up the pending time: it stays what it was charged as. */
 INLINE void forget_pending(struct processor *p)
 {
 	p->pending_user = 0;
 	p->n_pending = 0;
 }
 
-/* Some occurrences that were counted of a state were none. */
+/* Takes back occurrences of a state that turned out to be none. */
 INLINE void drop_occurrences(struct processor *p, struct thread_record *record, u32 number, u32 state, u64 count)
 {
 	if (state >= N_STATES)
@@ -102,7 +103,7 @@ INLINE void drop_occurrences(struct processor *p, struct thread_record *record, 
 		record_amount(number, state, 0, -count, p->since);
 }
 
-/* A state that ends while another one interrupts it, or with its thread, was entered too. */
+/* Counts a state that ends while another state interrupts it, or that ends with its thread: no span ended with it. */
 INLINE void count_interrupted(struct processor *p, struct thread_record *record, u32 state)
 {
 	if (state < N_STATES)
@@ -112,7 +113,7 @@ INLINE void count_interrupted(struct processor *p, struct thread_record *record,
 		record_amount(p->thread_record, state, 0, 1, p->since);
 }
 
-/* A thread record looked up where it is used: the verifier follows no pointer that may be null through a loop. */
+/* Looks up the thread record itself, because the verifier loses track of such a pointer in a caller's loop. */
 GLOBAL int add_to_cell_of(u32 number, u32 state, u64 time, u64 count)
 {
 	struct thread_record *record = thread_record_at(number);

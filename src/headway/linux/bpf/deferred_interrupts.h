@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The time of interrupts that arrive during a handler. */
+/* Interrupts that arrive while a handler is at work: their time is kept apart and charged later. */
 #ifndef HEADWAY_DEFERRED_INTERRUPTS_H
 #define HEADWAY_DEFERRED_INTERRUPTS_H
 
 #include "holders.h"
 
 /*
- * A handler marks its processor busy from before it reads the clock until it is done. An interrupt that comes in between
- * begins and ends before the handler goes on; its time is gathered apart, and the next handler takes it over: it lies
- * after the handler's moment (or within the span that it has not charged yet), so it is in the span that is open
- * then. Each counter has one writer: `deferred` the interrupts', `absorbed` the handlers'.
+ * A handler marks its processor busy before it reads the clock, and until it is done. An interrupt that arrives meanwhile
+ * begins and ends before the handler goes on. Its time is added up in `deferred`, and the next handler charges it. The
+ * interrupt lies after the moment at which the handler read the clock, or in the span that the handler has not charged
+ * yet. So it lies in the span that is open when the next handler runs. Each counter has one writer: the handlers of
+ * interrupts write `deferred`, all others `absorbed`.
  */
 INLINE void charge_deferred(struct processor *p, u64 now, u64 ended)
 {
@@ -65,7 +66,7 @@ NOINLINE int end_deferred_interrupt(struct processor *p, u32 state)
 
 struct absorption {
 	u32 number;
-	u64 room; /* from what has been charged to the end of the last of them */
+	u64 room; /* time from the last charged moment to the end of the last deferred interrupt */
 	u64 all, total;
 };
 
@@ -82,7 +83,7 @@ GLOBAL u64 absorb_deferred_interrupt(struct absorption *a, u32 number_of_interru
 	absorbed->time += time;
 	absorbed->count += count;
 	a->all += time;
-	/* A snapshot may lie in it: then what was before it has been read as time of the state that was interrupted. */
+	/* A snapshot may lie in an interrupt. The reader has taken the part before it for the interrupted state. */
 	if (time > a->room - a->total)
 		time = a->room - a->total;
 	struct cell *cell = &p->cells[IRQ_DEVICE + MASKED(i, N_INTERRUPTS)];
@@ -98,7 +99,7 @@ GLOBAL u64 absorb_deferred_interrupt(struct absorption *a, u32 number_of_interru
 	return 0;
 }
 
-/* Takes over what interrupts left behind; none of it is charged later than `until`. */
+/* Charges the time of deferred interrupts. None of it is charged beyond `until`. */
 GLOBAL int absorb_deferred(u32 number, u64 until)
 {
 	struct processor *p = this_processor();

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Counters by state: each event has a counter on every processor, which runs all the time; what it has grown by in a
- * span goes to the state that the span was spent in. Marked regions cannot be told apart by it: they begin and end
- * without the kernel.
+ * Hardware counts by state. Each event has a counter on every processor, which runs all the time. Its increase during a
+ * span goes to the state of the span. Marked regions begin and end without the kernel, so they have no counts of their
+ * own.
  */
 #ifndef HEADWAY_EVENT_COUNTS_H
 #define HEADWAY_EVENT_COUNTS_H
 
 #include "maps.h"
 
-/* What a processor counted of an event in a state. */
+/* Returns a processor's count of an event in a state. */
 INLINE u64 *counter_of_state(struct processor_counts *c, u64 state, u64 event)
 {
 	OPAQUE(state);
@@ -48,7 +48,7 @@ GLOBAL u64 charge_event(u32 number, u32 state, u32 event)
 	return 0;
 }
 
-/* A span was charged to a state: so is what was counted in it. */
+/* Charges the counts of a span to the state that the span was charged to. */
 u64 charge_events(u32 number, u32 state)
 {
 	for (u32 i = 0; i < N_COUNTED && i < settings.n_counted; i++)
@@ -77,7 +77,7 @@ GLOBAL u64 move_counted_event(u32 number, u32 from, u32 to, u32 which, u32 event
 	return 0;
 }
 
-/* Goes with `move_time`, after it. */
+/* Moves counts to another state. Call it after `move_time`, which moves the time. */
 u64 move_counted(u32 number, u32 from, u32 to, u32 which)
 {
 	if (from == to)
@@ -87,7 +87,7 @@ u64 move_counted(u32 number, u32 from, u32 to, u32 which)
 	return 0;
 }
 
-/* What was counted in the last span is kept until it is known what that was. */
+/* Remembers the counts of the last span, of user code, which may turn out to be polling. */
 u64 keep_counts_of_user_span(void)
 {
 	u32 cpu = bpf_get_smp_processor_id();
@@ -97,7 +97,7 @@ u64 keep_counts_of_user_span(void)
 	return 0;
 }
 
-/* Likewise, with what is pending already (`more`). */
+/* Remembers the counts of the last span; if `more`, adds them to those that are pending. */
 u64 keep_counts_pending(u32 which, u32 more)
 {
 	u32 cpu = bpf_get_smp_processor_id();
@@ -118,7 +118,7 @@ GLOBAL u64 clear_counts(u32 number, u32 cell)
 	return 0;
 }
 
-/* The thread has ended: what was counted goes to the reader, ahead of its thread record. */
+/* The thread has ended: sends its counts to the reader, ahead of its thread record. */
 u64 submit_counts(u32 number)
 {
 	struct thread_record *record = bpf_map_lookup_elem(&thread_records, &number);
@@ -132,8 +132,8 @@ u64 submit_counts(u32 number)
 	t->birth = record->birth;
 	t->tid = record->tid;
 	t->used = used;
-	bpf_ringbuf_output(
-		&exits, t, size, RING_NO_WAKEUP); /* if this is lost, so is the thread record, which is counted */
+	bpf_ringbuf_output(&exits, t, size,
+		RING_NO_WAKEUP); /* if this finds no room, neither does the thread record, whose loss is counted */
 	for (u32 i = 0; i < N_CELLS && i < used; i++)
 		clear_counts(number, i);
 	return 0;

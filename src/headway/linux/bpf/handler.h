@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* How a handler begins and ends: charge what ends now, then set what begins. And what the hypervisor stole of it. */
+/* How a handler begins and ends: it charges the span that ends, then sets the next state. Also, stolen time. */
 #ifndef HEADWAY_HANDLER_H
 #define HEADWAY_HANDLER_H
 
 #include "unseen.h"
 
-/* ---- what was stolen ---- */
+/* ---- stolen time ---- */
 
 /*
- * The kernel learns from the hypervisor how long the processor was away, at each tick and each switch. That time lies in
- * the spans since the last look, and it made the one that it hit long: it is taken out of the longest. The run queue
+ * At each tick and each switch the kernel learns from the hypervisor how long the processor was away. That time lies in
+ * one of the spans since the last look, and made that span longer. So it is taken out of the longest span. The run queue
  * is reached through the running thread, because not every kernel lists its per-processor symbols.
  */
 INLINE void charge_stolen(struct processor *p, struct thread_record *record, struct task_struct *running, bool last)
@@ -23,7 +23,7 @@ INLINE void charge_stolen(struct processor *p, struct thread_record *record, str
 		u32 state = p->longest_state;
 		p->steal = steal;
 		if (!p->steal_known)
-			p->steal_known = 1; /* all since boot */
+			p->steal_known = 1; /* the first reading counts from boot: it says nothing about our spans */
 		else
 			p->debt += time;
 		time = p->debt < p->longest ? p->debt : p->longest;
@@ -43,7 +43,7 @@ INLINE void charge_stolen(struct processor *p, struct thread_record *record, str
 					charge_cause(record, STOLEN, OBJECT_STATE, state, time, 1, NULL);
 			}
 		}
-		if (last && p->debt) { /* the thread leaves: nothing of it is left to take from */
+		if (last && p->debt) { /* the thread leaves the processor: none of its spans remain to take time out of */
 			count_loss(p, LOST_STEAL, p->debt);
 			p->debt = 0;
 		}
@@ -55,7 +55,10 @@ INLINE void charge_stolen(struct processor *p, struct thread_record *record, str
 
 enum { NOT_NOW = 0xfffffffe };
 
-/* What is seldom to be done before a handler's work: the thread record to charge, or NOT_NOW. */
+/*
+ * Does the rare work before a handler's own: a snapshot, deferred interrupts, identifying the running thread. Returns the
+ * thread record to charge (0: none), or NOT_NOW if nothing is to be measured.
+ */
 u64 prepare_event(u32 state)
 {
 	struct processor *p = this_processor();
@@ -83,13 +86,16 @@ u64 prepare_event(u32 state)
 	return number;
 }
 
-/* Charges what ends now. False: nothing is measured here, or not yet, or no more. */
+/*
+ * Begins a handler: charges the span that ends now. Returns false if nothing is measured here, not yet, or no longer.
+ * `state` is the running thread's, if the handler knows it and the thread must be identified first; 0: not known.
+ */
 INLINE bool begin_event(struct processor *p, struct thread_record **record, u64 *at, u32 kind, u32 state, u64 ended)
 {
 	u32 number = p->thread_record;
 	u64 now = bpf_ktime_get_ns();
 	ORDER();
-	/* An interrupt deferred before the clock was read is taken over first; one that comes later is the next handler's. */
+	/* An interrupt deferred before the clock was read is charged first; the next handler charges a later one. */
 	for (u32 tries = 0;; tries++) {
 		if (LIKELY(number != THREAD_UNSEEN && p->task == (u64)bpf_get_current_task_btf()) &&
 			LIKELY(p->deferred_total == p->absorbed_total) &&
@@ -137,7 +143,7 @@ INLINE bool push_state(struct processor *p, u32 state)
 INLINE void pop_state(struct processor *p)
 {
 	u32 depth = p->depth - 1;
-	if (!p->depth) /* looking who runs here has emptied the stack meanwhile */
+	if (!p->depth) /* identify_running_thread has emptied the stack meanwhile */
 		return;
 	p->depth = depth;
 	p->state = p->nested[MASKED(depth, N_NESTED)];

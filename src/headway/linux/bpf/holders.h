@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Who had a processor, recorded if causes are: a thread, an interrupt, or nobody. The history of a processor is without
- * holes: each holder has it from the moment at which the one before left it. A thread that gets the processor is charged
- * with those who had it while the thread was ready.
+ * The history of a processor: which thread or interrupt had it, or that it was idle. It is kept if causes are recorded.
+ * The history has no holes: each holder has the processor from the moment at which the holder before left it. When a
+ * thread gets the processor, the time that it was ready is divided among the holders of that time. (The holder of a lock
+ * is another matter: it shows as the waker of a wait, see causes.h.)
  */
 #ifndef HEADWAY_HOLDERS_H
 #define HEADWAY_HOLDERS_H
 
 #include "causes.h"
 
-/* The place in the history for who had the processor until this moment, since the last one. NULL: nobody had it. */
+/*
+ * Returns a new entry of the history, for the holder from the end of the last entry until this moment. NULL: there is no
+ * such time.
+ */
 INLINE struct held *next_holder(struct processor *p, u64 until)
 {
 	u32 cpu = bpf_get_smp_processor_id();
@@ -24,7 +28,7 @@ INLINE struct held *next_holder(struct processor *p, u64 until)
 	return held;
 }
 
-/* The running thread, or the idle task, had the processor. `left`: 1 if it leaves now, 0 if it was only interrupted. */
+/* Notes the running thread, or the idle task, as the holder. `left`: 1 if it leaves now, 0 if it was only interrupted. */
 u64 keep_thread(u64 until, u32 left)
 {
 	struct processor *p = this_processor();
@@ -44,7 +48,7 @@ u64 keep_thread(u64 until, u32 left)
 	return 0;
 }
 
-/* The thread that we take for running had the processor, and does no more: what is left of it may be read. */
+/* Notes the expected thread as the holder. It no longer runs, so its task_struct may be gone: read it with care. */
 INLINE void keep_gone_thread(struct processor *p, u64 until, u32 kind, u32 left)
 {
 	struct held *held = next_holder(p, until);
@@ -60,7 +64,7 @@ INLINE void keep_gone_thread(struct processor *p, u64 until, u32 kind, u32 left)
 		bpf_probe_read_kernel(held->name, sizeof(held->name), __builtin_preserve_access_index(&task->comm));
 }
 
-/* An interrupt had the processor, and before it the thread that it interrupted. `ended`: how often it ended then. */
+/* Notes the interrupted thread as the holder until `from`, then the interrupt. `ended`: how often the interrupt ended. */
 u64 keep_interrupt(u64 from, u64 until, u32 state, u64 ended)
 {
 	struct processor *p = this_processor();
@@ -81,10 +85,10 @@ u64 keep_interrupt(u64 from, u64 until, u32 state, u64 ended)
 }
 
 /*
- * Another thread runs here than we thought, which came at this moment: the switch to it did not show. A kernel may hide
- * a thread's events, the switch from it among them; the switch to it shows. So the thread that came last and has shown
- * nothing since is the hidden one, and had the processor until now. If it has shown something, one came after it of
- * which nothing is known.
+ * The running thread B is not the expected one, so the switch to B was hidden. B came at this moment. Kernels that hide
+ * a thread H show the switch *to* H, but not the switch *from* it, nor any other event of H. So if the expected thread has
+ * shown no event since it came, it is H, and had the processor until now. If it has shown an event, it is not hidden.
+ * Then an unknown hidden thread came after it.
  */
 NOINLINE int keep_hidden_holder(struct processor *p, u64 at)
 {
@@ -107,7 +111,10 @@ NOINLINE int keep_hidden_holder(struct processor *p, u64 at)
 	return 0;
 }
 
-/* Charges the last holder but `i` with its part of the time until `until`. Returns when it came; 0: that is all. */
+/*
+ * Charges the `i`th holder from the end with its part of the ready time that ends at `until`. Returns when this holder
+ * came: the holder before it has the time until then. Returns 0 if no time is left to divide.
+ */
 GLOBAL u64 charge_holder(u32 number, u64 until, u32 i)
 {
 	u32 cpu = bpf_get_smp_processor_id();
@@ -125,7 +132,7 @@ GLOBAL u64 charge_holder(u32 number, u64 until, u32 i)
 	return from > since ? from : 0;
 }
 
-/* The thread gets this processor: who had it while the thread was ready? What they are charged with is all of that time. */
+/* The thread gets this processor. Divides the time that it was ready among the holders; their parts add up to all of it. */
 NOINLINE int charge_holders(u32 number, u64 now)
 {
 	for (u32 i = 0; now && i <= N_HELD; i++)

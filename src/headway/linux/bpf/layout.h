@@ -178,7 +178,7 @@ struct thread_record {
 	struct cell cells[N_CELLS]; /* the first `used` of them, in order of first use */
 	__u8 index[N_STATES]; /* state -> 1 + its cell; 0: none yet */
 	__u16 current_poll_state; /* the state of polling of the check in progress */
-	__u16 polling; /* OTHERS or REPEATED (polling.h): more than one check of this row has found nothing */
+	__u16 polling; /* OTHERS or REPEATED (polling.h): the row has more than one check; 0: it has not */
 	__u32 object_kind; /* what it waits for, see OBJECT_NONE */
 	__u64 about; /* the object of its last check */
 	__u64 asked_at; /* when its last check returned */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* A thread that is off the processor: ready, or waiting and what for; and the time that it was. */
+/* Threads off the processor: why a thread is, and the time that it was. */
 #ifndef HEADWAY_OFF_PROCESSOR_H
 #define HEADWAY_OFF_PROCESSOR_H
 
 #include "files.h"
 #include "threads.h"
 
-/* Why the thread that leaves the processor waits, from the file that its system call is about. */
+/* Returns the wait by the kind of file that the system call is about. */
 INLINE u32 wait_by_file(struct task_struct *task)
 {
 	switch (file_kind(file_of(task, argument(bpf_task_pt_regs(task), 1)))) {
@@ -20,12 +20,13 @@ INLINE u32 wait_by_file(struct task_struct *task)
 	return WAIT_FILE;
 }
 
+/* Returns the wait of a thread that was in the state `doing` on the processor. */
 INLINE u32 wait_state(struct task_struct *task, u32 doing)
 {
 	bool disk = BITFIELD(task, in_iowait);
 	if (doing == KERNEL_FAULT)
 		return WAIT_FAULT;
-	if (is_poll(doing)) /* the call is the check, or a neutral one */
+	if (is_poll(doing)) /* in a check or a neutral call: find out which */
 		doing = call_state(CALL_IN_PROGRESS(bpf_task_pt_regs(task)));
 	if (doing >= KERNEL_CALL && doing < WAIT_CALL) {
 		u32 call = doing - KERNEL_CALL, reason = settings.wait_of[MASKED(call, N_CALLS)];
@@ -42,7 +43,7 @@ INLINE u32 wait_state(struct task_struct *task, u32 doing)
 	return doing == KERNEL_THREAD ? WAIT_KTHREAD : WAIT_OTHER;
 }
 
-/* What a thread does that leaves its processor: `doing` it did there. */
+/* Returns the state of a thread that leaves its processor. `doing` was its state there, `why` is the kernel's prev_state. */
 INLINE u32 state_off_processor(struct task_struct *task, u32 doing, bool preempted, u32 why)
 {
 	if (preempted || !why)
@@ -50,10 +51,10 @@ INLINE u32 state_off_processor(struct task_struct *task, u32 doing, bool preempt
 	return why & (TASK_STATE_STOPPED | TASK_STATE_TRACED) ? STOPPED : wait_state(task, doing);
 }
 
-/* What a thread was in until now, off the processor: ready or a wait. With interrupts off. */
+/* Charges the time off the processor until now to the thread's state there. The caller has interrupts off. */
 INLINE void charge_off_processor(struct thread_record *record, u32 number, u64 now)
 {
-	if (UNLIKELY((s64)(now - record->since) < 0)) { /* opened after this handler had read its clock */
+	if (UNLIKELY((s64)(now - record->since) < 0)) { /* the record was opened after this handler had read its clock */
 		if (record->birth == record->since)
 			record->birth = now;
 		record->since = now;

@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Polling: asking again and again for what is not there.
+ * Polling: a thread asks again and again for something that is not there.
  *
- * A status check is a system call that asks whether something is ready without waiting for it; which calls are, and by
- * which arguments and answers, the settings say. One that found nothing, and the time after it, are polling if the next
- * call is a check of the same thing; or of another one that finds nothing either; and from then on whatever is checked,
- * until something is ready, or a call that is no check ends it. What that turns out to be is known later than it is
- * charged, so it is moved. A check that finds something is progress of the kernel's kind, and so is a single one that
- * finds nothing before a wait: that is how an event loop empties a socket.
+ * A status check is a system call that asks whether something is ready and does not wait for it. The settings define
+ * which calls are checks, by their arguments, and which return values mean that nothing was ready. A check that finds
+ * nothing, and the user code after it, are polling if the next call is
  *
- * Neutral calls do nothing for the thread (it reads a clock, it lets time pass): they neither begin a row nor end it, and
- * in a row they are polling too. Their time does not count towards the longest time between two checks.
+ * - a check of the same object, whatever it finds, or
+ * - a check of another object that finds nothing either.
+ *
+ * From then on all checks are polling, whatever their object, until a check finds something or a call that is not a check
+ * ends the row. Only the next call shows whether a check was polling. The check's time is charged by then, so it is moved.
+ * A check that finds something is kernel work, and so is a single check that finds nothing before a wait: an event loop
+ * empties a socket in this way.
+ *
+ * A neutral call does nothing for the thread: it reads a clock, or lets time pass. It neither begins nor ends a row. In a
+ * row its time is polling too, and does not count towards the longest time allowed between two checks.
  */
 #ifndef HEADWAY_POLLING_H
 #define HEADWAY_POLLING_H
@@ -19,9 +24,9 @@
 #include "files.h"
 #include "regions.h"
 
-enum { /* thread_record.polling: the last check was not the first in a row to find nothing */
-	OTHERS = 1, /* others were of other things */
-	REPEATED, /* one was of the same thing */
+enum { /* thread_record.polling: the row has more than one check */
+	OTHERS = 1, /* no two in succession are of the same object */
+	REPEATED, /* two in succession are of the same object */
 };
 
 INLINE bool is_zero_timeout(u64 address) /* a timespec or a timeval */
@@ -44,8 +49,8 @@ INLINE bool is_status_check(const volatile struct check *c, struct pt_regs *regs
 }
 
 /*
- * Whether a reader has taken a snapshot since the last check began or returned. Then part of the time whose state is known
- * only now has been read, and counted once, as the state that it was taken for. That stays as it was read.
+ * Returns whether a reader has taken a snapshot since the last check began or returned. If so, the reader has read part of
+ * the time, and one occurrence, in the state that they were charged to first. These are not moved any more.
  */
 INLINE bool snapshot_since_check(struct thread_record *record)
 {
@@ -54,8 +59,8 @@ INLINE bool snapshot_since_check(struct thread_record *record)
 	return read;
 }
 
-/* The time since the last check, but for neutral calls, and for what taking samples took: that must not make it look like
- * something else. */
+/* Returns the time since the last check, without neutral calls and without the interrupts that take samples: sampling must
+ * not end a row. */
 INLINE u64 time_since_check(struct thread_record *record, u64 now)
 {
 	u64 time = now - record->asked_at - record->in_neutral;
@@ -65,8 +70,8 @@ INLINE u64 time_since_check(struct thread_record *record, u64 now)
 }
 
 /*
- * Until the next check it is not known whether the span that was just charged is polling. If there are too many states to
- * keep, it stays what it is. `checks`: how many of the occurrences are checks that found nothing.
+ * Remembers the span that was just charged: the next check shows whether it was polling. If there is no room for another
+ * state, the span stays what it was charged as. `checks` says how many of the occurrences are checks that found nothing.
  */
 INLINE void keep_pending(struct processor *p, u32 state, u64 time, u32 count, u32 checks)
 {
@@ -103,7 +108,10 @@ GLOBAL u64 confirm_pending(u32 number, u32 which)
 	return 0;
 }
 
-/* It was polling: the last check, if that is not known yet, and the time since. `user`: 1 + the last of it; 0: it stays. */
+/*
+ * Moves pending time to polling: the last check, if it is pending, and the time since. `user` is 1 + the user time charged
+ * last, which moves too; 0: it stays.
+ */
 INLINE void confirm_polling(
 	struct processor *p, struct thread_record *record, u32 number, u64 user, u32 counts, bool read)
 {
@@ -112,7 +120,7 @@ INLINE void confirm_polling(
 	if (user) {
 		move_user_span(record, number, record->last_poll_state, user - 1);
 		move_counted(number, record->user, record->last_poll_state, counts);
-		if (record->user == USER && !read) /* nor was it an occurrence of user code */
+		if (record->user == USER && !read) /* the occurrence of user code was not one either */
 			drop_occurrences(p, record, number, USER, 1);
 	}
 	for (u32 i = 0; i < N_PENDING && i < p->n_pending; i++)
@@ -120,7 +128,7 @@ INLINE void confirm_polling(
 	forget_pending(p);
 }
 
-/* Of a call that is no check: 1 + which of the neutral calls it is; 0: none. */
+/* Returns 1 + the number of the neutral call that is in progress; 0: the call is not neutral. */
 INLINE u32 neutral_call(struct pt_regs *regs)
 {
 	u64 call = CALL_IN_PROGRESS(regs);
@@ -130,8 +138,9 @@ INLINE u32 neutral_call(struct pt_regs *regs)
 }
 
 /*
- * A neutral call begins in a row: the state that it is in, or 0: what the call says. Whether it did nothing for the thread
- * may be known when it returns; then it is not polling before.
+ * A neutral call begins in a row. Returns the call's state: the row's state of polling, or 0, which means the state of an
+ * ordinary call (kernel.NAME). It is polling at once only if the row is known to poll (REPEATED) and the call is neutral
+ * whatever it returns. In all other cases its return value decides, and end_neutral moves the time then.
  */
 INLINE u64 begin_neutral(
 	struct processor *p, struct thread_record *record, u32 number, u32 which, u64 user, bool read, u64 now)
@@ -155,7 +164,10 @@ INLINE void end_row(struct processor *p, struct thread_record *record)
 	forget_pending(p);
 }
 
-/* A system call begins: `check` says which one it may be. The state that it is in, or 0: what the call says. */
+/*
+ * A system call begins that may be a check, or that follows a check. `check` is 1 + the check that it may be, 0 for any
+ * other call. Returns the call's state of polling, or 0, which means the state of an ordinary call (kernel.NAME).
+ */
 u64 begin_check(u32 number, u32 check, u64 now)
 {
 	struct processor *p = this_processor();
@@ -168,8 +180,7 @@ u64 begin_check(u32 number, u32 check, u64 now)
 	const volatile struct check *c = &settings.checks[which];
 	u64 about = check && c->about ? argument(regs, c->about) : 0, last = record->last_poll_state;
 	bool again = last >= base && last < base + N_FILES && record->about == about;
-	u64 user =
-		p->state == record->user ? 1 + p->span : 0; /* not so after a fault that a debugger has kept from ending */
+	u64 user = p->state == record->user ? 1 + p->span : 0; /* differs after a fault whose end a debugger prevented */
 	bool read = snapshot_since_check(record);
 	struct file *file = NULL;
 	if (check && c->about_file && (!again || c->if_nonblocking)) {
@@ -208,8 +219,11 @@ u64 begin_check(u32 number, u32 check, u64 now)
 	return 0;
 }
 
-/* Outside a row of checks it matters only if nothing is found: whether it was a check is asked then, of the same arguments.
- * Not of a length of time, of which the kernel writes back what is left. */
+/*
+ * A call that may be a check begins outside a row. It matters only if it finds nothing, so end_check looks at its
+ * arguments when it has returned. A check by a length of time (if_no_time) cannot be deferred: the kernel overwrites the
+ * length with the remaining time.
+ */
 INLINE void defer_check(struct thread_record *record, u32 check)
 {
 	record->current_check = check;
@@ -217,7 +231,7 @@ INLINE void defer_check(struct thread_record *record, u32 check)
 	snapshot_since_check(record);
 }
 
-/* Whether a call returned 0, if `zero`, or one of these errors. */
+/* Returns whether a call returned one of these errors, or 0 if `zero` is set. */
 INLINE bool is_one_of(s64 result, bool zero, const volatile u16 *errors)
 {
 	u16 error = -result;
@@ -226,7 +240,7 @@ INLINE bool is_one_of(s64 result, bool zero, const volatile u16 *errors)
 	return error == errors[0] || error == errors[1] || error == errors[2] || error == errors[3];
 }
 
-/* A status check returns, or what may have been one and has found nothing. */
+/* A status check returns, or a deferred call that may have been one and has found nothing. */
 u64 end_check(u32 number, u64 now, s64 result)
 {
 	struct processor *p = this_processor();
@@ -262,7 +276,7 @@ u64 end_check(u32 number, u64 now, s64 result)
 	if (state == record->current_poll_state) {
 		if (!record->polling)
 			record->polling = OTHERS;
-	} else if (record->last_poll_state) { /* another thing, which was not ready either */
+	} else if (record->last_poll_state) { /* the row's second object is not ready either */
 		u64 span = p->span;
 		confirm_polling(p, record, number, p->pending_user, COUNTS_PENDING_USER, false);
 		move_time(number, call, record->current_poll_state, span, !read);
@@ -278,7 +292,7 @@ u64 end_check(u32 number, u64 now, s64 result)
 	return 0;
 }
 
-/* A neutral call returns, if it was one. */
+/* A call that may be neutral returns. */
 u64 end_neutral(u32 number, u64 now, s64 result)
 {
 	struct processor *p = this_processor();
@@ -301,11 +315,11 @@ u64 end_neutral(u32 number, u64 now, s64 result)
 		return 0;
 	}
 	record->in_neutral += time;
-	if (state == last) { /* the count of the state is that of fruitless checks */
+	if (state == last) { /* the state counts fruitless checks only, not neutral calls */
 		if (!read)
 			drop_occurrences(p, record, number, state, 1);
 	} else if (state == call) {
-		/* If the thread was off the processor meanwhile, what was before that stays what it was, and is counted. */
+		/* If the thread was off the processor during the call, the time before that stays kernel time, and is counted. */
 		bool whole = p->switched <= record->neutral_since;
 		keep_pending(p, call, p->span, whole && !read, 0);
 		if (record->polling == REPEATED)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Snapshots: a reader announces a moment in the near future; the first handler after it copies what is there. */
+/* Snapshots: a reader announces a moment in the near future; the first handler after that moment copies the state. */
 #ifndef HEADWAY_SNAPSHOTS_H
 #define HEADWAY_SNAPSHOTS_H
 
@@ -16,7 +16,7 @@ NOINLINE int save_thread(struct thread_record *record, u32 number, u32 snapshot)
 		size = sizeof(struct thread_snapshot);
 	copy->snapshot = 0;
 	ORDER();
-	if (record->cpu) { /* running: its state and moment are the processor's */
+	if (record->cpu) { /* it runs: the processor has its state and moment */
 		u32 cpu = record->cpu - 1;
 		struct processor *p = bpf_map_lookup_elem(&processors, &cpu);
 		if (p) {
@@ -38,15 +38,15 @@ NOINLINE int save_thread(struct thread_record *record, u32 number, u32 snapshot)
 	return 0;
 }
 
-/* Charges what lies before a snapshot, as if a handler had come at its moment. */
+/* Charges the time before a snapshot, as if a handler had run at the snapshot's moment. */
 INLINE void charge_until_snapshot(struct processor *p, u32 number, u64 at, u64 now)
 {
 	forget_pending(p);
 	if (p->since >= at)
 		return;
 	/*
-	 * Interrupts that came before the snapshot, while the last handler was at work, belong before it. One may come now:
-	 * what it leaves behind ends after the snapshot, so the snapshot limits what is taken over.
+	 * Interrupts that arrived before the snapshot, while the last handler was at work, belong before it. Another one may
+	 * arrive now. Its time ends after the snapshot, so only the part before the snapshot is charged here.
 	 */
 	if (p->deferred_since < at)
 		absorb_deferred(number, at);
@@ -55,16 +55,19 @@ INLINE void charge_until_snapshot(struct processor *p, u32 number, u64 at, u64 n
 }
 
 /*
- * Work of the first handler since a snapshot was announced. Returns false if the time for measuring is over. Before the
- * moment of the snapshot, the one before it may not have been taken here, because nothing happened. That needs no copy
- * any more, but its moment divides the span all the same, because the reader has counted the part before it.
+ * The first handler after a snapshot was announced calls this. Returns false if the time for measuring is over.
+ *
+ * If the handler runs before the moment of the snapshot, this processor may have missed the previous snapshot, because
+ * no handler ran here since. The previous snapshot needs no copy any more. Its moment divides the span all the same,
+ * because the reader has counted the part before it.
  */
 GLOBAL int cross_snapshot(u32 number, u64 now)
 {
 	struct processor *p = this_processor();
 	if (!p)
 		return false;
-	/* The number is read before the moment, which is written first: the next snapshot may be announced meanwhile. */
+	/* The reader writes the moment first, then the number. So read the number first: another snapshot may be announced
+	 * in between. */
 	u32 snapshot = control.snapshot;
 	ORDER();
 	u64 at = control.snapshot_at;
@@ -110,7 +113,7 @@ GLOBAL int cross_snapshot(u32 number, u64 now)
 	return true;
 }
 
-/* The moment of the last snapshot that a reader has read. What is found out later begins and ends after it. */
+/* Returns the moment of the last snapshot that a reader has read. Time that is charged late must lie after it. */
 INLINE u64 last_snapshot_read(u64 now)
 {
 	if (!settings.intervals)
@@ -133,7 +136,7 @@ INLINE void save_if_due(struct thread_record *record, u32 number, u64 now)
 		if (now >= control.snapshot_at)
 			save_thread(record, number, snapshot);
 		else
-			record->snapshot = snapshot - 1; /* the one before has been read */
+			record->snapshot = snapshot - 1; /* the previous one has been read */
 	}
 }
 

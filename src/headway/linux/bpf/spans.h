@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Charging the span that ends: to its state, to marked regions, and to headway itself. */
+/* Charge the span that ends: to its state, to marked regions, and headway's cost to OVERHEAD. */
 #ifndef HEADWAY_SPANS_H
 #define HEADWAY_SPANS_H
 
@@ -7,7 +7,7 @@
 #include "holders.h"
 #include "regions.h"
 
-/* A span to the state it was spent in, less what marked regions had of it. */
+/* Charges a span until `until` to the current state: `time`, less the part that marked regions get. `ended` is as below. */
 INLINE void charge_span(struct processor *p, struct thread_record *record, u64 until, u64 now, u64 time, u64 ended)
 {
 	u32 state = p->state;
@@ -38,7 +38,10 @@ INLINE void charge_span(struct processor *p, struct thread_record *record, u64 u
 		charge_events(record ? p->thread_record : 0, state);
 }
 
-/* The span that ends now; `ended`: 1 if its state is over, 0 if only interrupted. headway's part is its own. */
+/*
+ * Charges the span that ends now. `ended` is 1 if its state is over, 0 if the state is only interrupted. The part of the
+ * span that headway's handlers took, their calibrated cost, goes to OVERHEAD.
+ */
 INLINE void charge_until_now(struct processor *p, struct thread_record *record, u64 now, u64 ended, u32 at)
 {
 	u64 time = now - p->since, pending = p->cost_pending + control.before[at], cost = pending >> COST_BITS;

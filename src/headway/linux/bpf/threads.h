@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Which threads are measured: they are chosen, and opened. */
+/* Select the threads to measure, and open their records. */
 #ifndef HEADWAY_THREADS_H
 #define HEADWAY_THREADS_H
 
@@ -46,7 +46,10 @@ INLINE bool name_matches(const char *comm)
 	return true;
 }
 
-/* In a cgroup namespace, whose root is some levels down, the reader sees fewer levels than there are. */
+/*
+ * Returns whether the thread is in the selected cgroup or below it. The root of a cgroup namespace is some levels down, so
+ * the reader sees fewer levels than there are. Therefore deeper levels are tried too.
+ */
 INLINE bool in_cgroup(struct task_struct *task)
 {
 	struct css_set *set = task->cgroups;
@@ -97,27 +100,30 @@ INLINE u32 thread_record_of(struct task_struct *task)
 	return number ? *number : 0;
 }
 
-/* The state of a thread that is in the kernel for this call. */
+/* Returns the state of a thread that is in this system call. */
 INLINE u32 call_state(long call)
 {
 	return (u64)call < N_CALLS ? KERNEL_CALL + (u32)call : KERNEL_OTHER;
 }
 
-/* What a thread does on the processor when nothing else is known: from the registers with which it entered the kernel. */
+/* Returns the state of a thread on the processor, by the registers with which it entered the kernel. */
 INLINE u32 state_by_registers(struct task_struct *task)
 {
 	if (task->flags & (PF_KTHREAD | PF_WORKER))
 		return KERNEL_THREAD;
 	struct pt_regs *regs = bpf_task_pt_regs(task);
 	long call = CALL_IN_PROGRESS(regs);
-	if (call < 0 || call > 0xffff) /* interrupt vectors stand there complemented: not a call */
+	if (call < 0 || call > 0xffff) /* not a call: interrupts put their complemented vector here */
 		return USER;
 	if (COMPAT_CALL(regs))
 		call = (u64)call < N_CALLS ? settings.compat_call[call] : N_CALLS;
 	return call_state(call);
 }
 
-/* Begin measuring a thread: its thread record's number, 0 if that is not possible or it is not of our pid namespace. */
+/*
+ * Begins measuring a thread. Returns its thread record's number; 0: there is no room, or the thread is not visible in the
+ * reader's pid namespace.
+ */
 NOINLINE u32 open_thread_record(struct task_struct *task, u32 state, u32 resume, u32 flags)
 {
 	u32 number = 0, tid = 0, pid = 0;
@@ -168,7 +174,7 @@ NOINLINE u32 open_thread_record(struct task_struct *task, u32 state, u32 resume,
 	if (FIELD_EXISTS(task->sched_info.run_delay))
 		record->run_delay = task->sched_info.run_delay;
 	bpf_probe_read_kernel(record->name, sizeof(record->name), &task->comm);
-	u64 now = bpf_ktime_get_ns(); /* finding room may have taken a while */
+	u64 now = bpf_ktime_get_ns(); /* read the clock late: finding room may have taken a while */
 	record->snapshot = control.snapshot - (now < control.snapshot_at); /* born after the snapshot: not part of it */
 	record->since = now;
 	if (task->on_cpu)

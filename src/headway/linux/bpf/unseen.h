@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What did not show: which thread a processor is running when nobody said so, since when, and what it did before. */
+/* Switches and wake-ups that did not show: find out which thread runs, since when, and what it did before. */
 #ifndef HEADWAY_UNSEEN_H
 #define HEADWAY_UNSEEN_H
 
 #include "holders.h"
 #include "snapshots.h"
 
-/* When the running thread came onto this processor, on our clock: from the run queue's clock then and at our last switch. */
+/*
+ * Returns when the running thread came onto this processor, on our clock. The run queue's clock gives the time from our
+ * last switch to the thread's arrival.
+ */
 INLINE u64 arrival_time(struct processor *p, struct task_struct *task, u64 now)
 {
 	u64 at = p->since, told = last_snapshot_read(now);
@@ -21,8 +24,8 @@ INLINE u64 arrival_time(struct processor *p, struct task_struct *task, u64 now)
 }
 
 /*
- * A kernel may keep some threads from being traced (a hypervisor's agent, say): their own events do not show, nor does
- * the switch from them to the next thread. Then the thread we took for running has left unseen.
+ * Some kernels hide threads from tracing (a hypervisor's agent, say): neither their events show, nor the switch from them
+ * to the next thread. So the expected thread left the processor and no switch showed it. Charges its time as UNKNOWN.
  */
 GLOBAL int end_unseen_run(u32 number, u64 now)
 {
@@ -45,16 +48,16 @@ GLOBAL int end_unseen_run(u32 number, u64 now)
 	p->cells[UNKNOWN].time += at - p->since;
 	if (settings.record) {
 		record_any_span(number, p->since, at, at - p->since, UNKNOWN);
-		record_return(number, UNKNOWN, at, at); /* it counts for the thread alone */
+		record_return(number, UNKNOWN, at, at); /* an occurrence for the thread, not for the processor */
 	}
 	p->since = at;
 	p->longest = 0;
 	if (state < N_STATES) {
-		record->resume = p->depth ? p->nested[0] : state; /* the latest that is known */
+		record->resume = p->depth ? p->nested[0] : state; /* the last state that was seen */
 		record->depth = 0;
 		if (p->depth)
 			count_interrupted(p, record, state);
-		count_interrupted(p, record, record->resume); /* if it goes on, it begins anew */
+		count_interrupted(p, record, record->resume); /* if the state goes on later, that is a new occurrence */
 	}
 	record->since = at;
 	record->state = UNKNOWN;
@@ -64,9 +67,10 @@ GLOBAL int end_unseen_run(u32 number, u64 now)
 }
 
 /*
- * A thread that waited runs, or is about to, and its wake-up did not show: that was on a processor on which nothing
- * shows, see end_unseen_run. The kernel has counted since when it was ready, and by `clock`, that of its run queue, counts
- * still if it does not run yet. Who woke it is known only where that showed on another processor.
+ * A thread that waited runs, or is about to run, and its wake-up did not show: the processor that woke it ran a thread
+ * hidden from tracing (see end_unseen_run). The kernel has counted how long the thread was ready. If the thread does not
+ * run yet, the kernel is still counting: `clock` is the run queue's clock now. The waker is known only if the waking
+ * showed on another processor.
  */
 NOINLINE int end_unseen_wait(struct task_struct *task, u32 number, u64 clock, u64 until)
 {
@@ -94,19 +98,19 @@ NOINLINE int end_unseen_wait(struct task_struct *task, u32 number, u64 clock, u6
 	if (at < since)
 		at = since;
 	if (settings.why)
-		charge_wait_causes(record, at); /* what it was for is known, and who ended it if only the end did not show */
+		charge_wait_causes(record, at); /* the object is known; the waker too, if sched_waking showed */
 	add_to_cell(record, state, at - since, 1);
 	if (settings.stacks)
 		charge_stack(record, state, at - since, 1);
 	if (settings.record)
 		record_return(number, state, since, at);
-	record->waker_kind = OBJECT_NONE; /* not that of the next wait */
+	record->waker_kind = OBJECT_NONE; /* the next wait has another waker */
 	record->since = at;
 	record->state = READY;
 	return 0;
 }
 
-/* Interrupts that are under way will end, and nothing will be known of their beginning. */
+/* Forgets the interrupted states. Interrupts that are in progress will end without a known beginning. */
 INLINE void drop_nested_states(struct processor *p)
 {
 	if (p->depth)
@@ -114,7 +118,7 @@ INLINE void drop_nested_states(struct processor *p)
 	p->depth = 0;
 }
 
-/* The state of the call that a status check or a neutral call is, while the thread is in it; 0: it is in none. */
+/* Returns the kernel state of the status check or neutral call that the thread is in; 0: it is in neither. */
 INLINE u32 call_asked(struct thread_record *record)
 {
 	u32 check = record->current_check;
@@ -126,9 +130,10 @@ INLINE u32 call_asked(struct thread_record *record)
 }
 
 /*
- * Which thread runs here? Asked when measuring begins, when a thread was opened while it ran, and at the first event
- * after a switch to a thread that is not measured. No handler has run since the open span began, so
- * the state cannot have changed during it.
+ * Finds out which thread runs here, and returns its record's number; 0: none that is measured. Called when measuring
+ * begins, after a thread was opened while it ran, at the first event after a switch to a thread that is not measured, and
+ * when another thread runs than expected. No handler has run since the open span began, so the state cannot have changed
+ * during that span.
  */
 GLOBAL u32 identify_running_thread(u64 now, u32 state)
 {
@@ -141,7 +146,7 @@ GLOBAL u32 identify_running_thread(u64 now, u32 state)
 	if (settings.why)
 		p->running = task->pid;
 	p->task = (u64)task;
-	forget_pending(p); /* of the thread that was here, not of this one */
+	forget_pending(p); /* it belongs to the thread that was here before */
 	if (settings.some_cpus && !p->selected)
 		number = 0;
 	struct thread_record *record = number ? thread_record_at(number) : NULL;
@@ -179,7 +184,7 @@ GLOBAL u32 identify_running_thread(u64 now, u32 state)
 			if (settings.record)
 				record_return(number, record->state, record->since, from);
 		}
-		if (p->state < N_STATES && from > p->since) { /* before it came, or was opened */
+		if (p->state < N_STATES && from > p->since) { /* the time before the thread came or was opened */
 			u32 before = p->state == UNKNOWN && !control.snapshot ? UNMEASURED : p->state;
 			if (before < N_STATES) {
 				cell_of(p, before)->time += from - p->since;
@@ -188,19 +193,19 @@ GLOBAL u32 identify_running_thread(u64 now, u32 state)
 			}
 		}
 		record->since = p->since = from;
-		p->longest = 0; /* that was somebody else's */
+		p->longest = 0; /* the spans before are another thread's */
 		record->cpu = cpu + 1;
 		if (record->flags &
-			THREAD_EXECUTES) { /* whose registers may already be those of another architecture's program */
+			THREAD_EXECUTES) { /* its registers may already be those of a program for another architecture */
 			record->flags &= ~THREAD_EXECUTES;
 			state = state ? state : call_state(CALL_EXECVE);
 		}
 		p->state = state ? state : state_by_registers(task);
 		if (p->state == USER)
-			p->state = record->user; /* it may have left in a marked function */
-		if (known) { /* what it left in has ended unseen, unless it is in it still */
+			p->state = record->user; /* it may be in a marked function */
+		if (known) { /* the state in which it left has ended unseen, unless it goes on */
 			u32 left = record->depth ? record->nested[0] : record->resume;
-			if (is_poll(left) && p->state == call_asked(record)) /* the registers do not tell that the call polls */
+			if (is_poll(left) && p->state == call_asked(record)) /* the registers do not show that the call polls */
 				p->state = left;
 			if (record->depth)
 				count_interrupted(p, record, record->resume);

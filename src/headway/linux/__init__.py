@@ -1,1 +1,1 @@
-"""Measuring a running Linux: the sources (eBPF, /proc), and what they read and use."""
+"""Measuring a running Linux: the sources (eBPF, /proc), and the parts that they use."""

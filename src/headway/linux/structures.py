@@ -1,4 +1,4 @@
-"""Structures of a C header, packed and unpacked: what list_layout.py made of the header says where the fields are."""
+"""Pack and unpack structures of a C header, by the offsets that list_layout.py has found in it."""
 
 from __future__ import annotations
 

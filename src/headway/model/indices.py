@@ -1,8 +1,8 @@
 """The indices of progress: a projection of the ledger, computed here and nowhere else (law 3).
 
 RPI is all processor time that a thread had. EPI is the part in which it made progress. MPI, KPI and IOPI are the parts
-lost to waiting for caches and memory, to the kernel, and to polling for input or output. The definitions are from US patent 9,223,615
-("Apparatus and method for thread progress tracking"):
+lost to waiting for caches and memory, to the kernel, and to polling for input or output. The definitions are from US
+patent 9,223,615 ("Apparatus and method for thread progress tracking"):
 
    Td = RPI - EPI,  TE = 1 - Td/RPI,  ME = 1 - MPI/Td,  KE = 1 - KPI/Td,  IOE = 1 - IOPI/Td      (1 where Td = 0)
 

@@ -1,1 +1,1 @@
-"""The eBPF programs in C, and what loads, calibrates and reads them."""
+"""The eBPF programs in C, and the modules that load, calibrate and read them."""

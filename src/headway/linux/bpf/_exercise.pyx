@@ -1,5 +1,5 @@
 # cython: language_level=3, embedsignature=True
-"""What a process of ours does, over and over, so that the cost of observing it shows: calls, checks, faults, hand-overs."""
+"""The exercises of calibration: our process repeats calls, checks, faults or hand-overs, to show what observing costs."""
 
 cdef extern from *:
     """
@@ -128,46 +128,46 @@ cdef extern from *:
 
 
 def prepare():
-    """Start the partner thread, on this processor. Raises OSError where that cannot be."""
+    """Start the partner thread, on this processor. Raises OSError if that fails."""
     if exercise_prepare():
         raise OSError("no partner thread")
 
 
 def calls(int n):
-    """Make n getppid calls; the time taken, ns."""
+    """Make n getppid calls. Returns the time taken, ns."""
     return exercise_calls(n)
 
 
 def reads(int n):
-    """Read a byte of /dev/zero n times; the time taken, ns."""
+    """Read a byte of /dev/zero n times. Returns the time taken, ns."""
     return exercise_reads(n)
 
 
 def polls(int n):
-    """Ask n times, without waiting, for the events of an epoll instance that has none; the time taken, ns."""
+    """Ask n times, without waiting, for the events of an epoll instance that has none. Returns the time, ns."""
     return exercise_polls(n)
 
 
 def looks(int n):
-    """Read n times from an empty pipe that does not block; the time taken, ns."""
+    """Read n times from an empty pipe that does not block. Returns the time taken, ns."""
     return exercise_looks(n)
 
 
 def faults(int n):
-    """Touch n pages for the first time; the time taken, ns."""
+    """Touch n pages for the first time. Returns the time taken, ns."""
     return exercise_faults(n)
 
 
 def handovers(int n):
-    """Hand over to the partner and back, n times: two switches, two wake-ups and four calls each; the time taken, ns."""
+    """Hand over to the partner and back, n times: two switches, two wake-ups and four calls each. Returns ns."""
     return exercise_handovers(n)
 
 
 def address(int which):
-    """Where the function of a kind is in this process's memory: 0 emulated, 1 endbr64, 2 any other instruction first."""
+    """Return the address of the function that begins with: 0 an emulated instruction, 1 endbr64, 2 any other one."""
     return exercise_address(which)
 
 
 def functions(int which, int n):
-    """Call it n times."""
+    """Call the function of this kind n times."""
     exercise_functions(which, n)

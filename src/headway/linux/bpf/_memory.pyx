@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True
-"""The memory that is shared with the eBPF programs, read as ledgers.
+"""Read the memory that is shared with the eBPF programs.
 
-See layout.h for the layout and progress.bpf.c for who writes what. A reader takes a snapshot: all that it gets is as of
-one moment. It accepts a copy only if the law of conservation holds in it. Times are ns of CLOCK_MONOTONIC.
+layout.h defines the layout; progress.bpf.c says who writes what. A reader takes a snapshot: everything that it gets is
+as of one moment. It accepts a copy only if the law of conservation holds in it. Times are ns of CLOCK_MONOTONIC.
 """
 
 from collections.abc import Mapping
@@ -149,7 +149,7 @@ for state_number, state in enumerate(NAMES):
 
 
 cdef uint16_t number_for(str name):
-    """A number, beyond those that the programs use, for a name that only some sources have."""
+    """Return a number, beyond those that the programs use, for a name that only some sources have."""
     number = number_of_name.get(name)
     if number is None:
         if len(names) >= 65535:
@@ -223,7 +223,7 @@ def pack_settings(*, wait_of, compat_call, checks=(), neutral=(), bytes name=b""
 
 
 cdef class Counting:
-    """What the values of the counters mean: how many there are, and which figures of a cell they make."""
+    """The meaning of the counters' values: their number, and the figures of a cell that they make."""
 
     cdef object plan
     cdef readonly int n
@@ -235,7 +235,7 @@ cdef class Counting:
         self.scales = [1.0] * self.n
 
     cdef dict figures(self, uint16_t state, const uint64_t *values):
-        """Keyword arguments of `Cell`; the time of marked regions and the observer's is known, not what was counted in it."""
+        """Return keyword arguments of `Cell`. Marked regions and the observer have times, but no counts."""
         cdef int k
         if state >= N_STATES and state not in polling or state == OVERHEAD:
             return self.plan.figures([None] * self.n)
@@ -245,7 +245,7 @@ cdef class Counting:
 
 
 cdef class Cells:
-    """What a thread or a processor did: a mapping from state names to `headway.model.Cell`, made into objects on demand."""
+    """The states of a thread or a processor: a mapping from names to `headway.model.Cell`, which are made on demand."""
 
     cdef uint16_t *states
     cdef cell *cells
@@ -253,7 +253,7 @@ cdef class Cells:
     cdef Counting counting
     cdef readonly int used
     cdef readonly bint settled
-    """Whether an earlier reading had told more of some state than there is by now, see `less`."""
+    """Whether an earlier reading had more of some state than there is now, see `less`."""
     cdef dict as_dict
 
     def __cinit__(self):
@@ -280,7 +280,7 @@ cdef class Cells:
         return 0
 
     cdef void count(self, uint16_t state, const uint64_t *values) noexcept:
-        """Add what was counted in a state that is there."""
+        """Add counts to a state that has a cell."""
         cdef int i = self.find(state), k
         if self.counts == NULL or i < 0:
             return
@@ -322,9 +322,10 @@ cdef class Cells:
     cpdef Cells less(self, Cells earlier):
         """Return what came since an earlier reading of the same thread or processor.
 
-        A handler whose processor a hypervisor took, after it had read its clock and before it charged, charges a moment
-        that a reading has passed meanwhile: that reading took the state to go on. What it told stands: the state gets
-        nothing for as long, and the one that was there in truth gets the less. ``settled`` says so of the result.
+        A hypervisor may take the processor from a handler after the handler has read its clock and before it charges.
+        A reading in between assumes that the state goes on. When the handler charges, that state has less time than the
+        reading said. The reading is not changed: here the state gets 0, and the state with the most time gets as much
+        less. ``settled`` of the result says that this was done.
         """
         cdef Cells result = Cells.__new__(Cells)
         cdef uint64_t owed = 0
@@ -360,7 +361,7 @@ cdef class Cells:
         return result
 
     cpdef Cells plus(self, Cells later):
-        """Return what an earlier reading told and what came since, together."""
+        """Return the sum of an earlier reading and of what came since."""
         cdef Cells result = Cells.__new__(Cells)
         cdef int i, j, k
         result.reserve(self.used + later.used, self.counting)
@@ -446,7 +447,7 @@ cdef class Cells:
         return self.as_dict
 
     cdef dict passing(self):
-        """For one pass over all of it, which most threads see only once: the objects are not kept."""
+        """Return the cells for one pass, as most threads see only one: the objects are not kept."""
         return self.build() if self.as_dict is None else self.as_dict
 
     def __getitem__(self, state):
@@ -488,7 +489,7 @@ Mapping.register(Cells)
 
 
 cdef uint32_t fixed_point(double cost):
-    """ns as the programs reckon costs: a system call is so short that half a nanosecond shows."""
+    """Return a cost in the programs' unit. A system call is so short that half a nanosecond matters."""
     return <uint32_t>min(max(0.0, cost * (1 << COST_BITS) + 0.5), 0xffff_ffff)
 
 
@@ -503,16 +504,16 @@ cdef object new_tuple = tuple.__new__
 
 
 cdef inline object row_of(kind, tuple fields):
-    """A named tuple, made four times as fast as by a call of its class: there is one of each thread."""
+    """Return a named tuple. This is four times as fast as a call of its class, and there is one for each thread."""
     return new_tuple(kind, fields)
 
 
 cdef object NOT_UP_TO_DATE = KernelClock(None, Quality.UNAVAILABLE)
-"""Of a thread that runs: the kernel's clock of it is behind until it leaves its processor."""
+"""The clock of a thread that runs: it lags behind until the thread leaves its processor."""
 
 
 cdef object kernel_clock_of(uint64_t runtime, uint16_t flags):
-    """The kernel's clock of a thread that is off the processor, since it is measured."""
+    """Return the kernel's clock of a thread that is off the processor, since its measurement began."""
     return KernelClock(runtime, Quality.BOUND if flags & THREAD_RAN else Quality.EXACT)
 
 
@@ -523,7 +524,7 @@ cdef class ThreadRow:
     cdef readonly str name
     cdef readonly uint64_t birth
     cdef readonly uint64_t end
-    """0: it lives."""
+    """0: the thread lives."""
     cdef readonly object kernel_clock
     cdef readonly Cells cells
 
@@ -538,17 +539,17 @@ cdef ThreadRow thread_row(const thread_snapshot *s, uint64_t end, kernel_clock, 
 
 
 cdef class Exits:
-    """Threads that have ended: their last snapshots as they come out of the ring buffer, kept packed."""
+    """Threads that have ended: their last snapshots from the ring buffer, kept packed."""
 
     cdef char *data
     cdef size_t length, room
     cdef list news
     cdef dict counts
-    """What was counted of threads whose snapshots come next: (tid, birth) -> values by cell."""
+    """Counts of threads whose snapshots are about to come: (tid, birth) -> values by cell."""
     cdef readonly int count
     """Snapshots received so far."""
     cdef readonly int damaged
-    """Data that cannot be a snapshot: counted and left out."""
+    """Number of records that cannot be a snapshot. They are left out."""
 
     def __cinit__(self):
         self.data = NULL
@@ -559,11 +560,11 @@ cdef class Exits:
         free(self.data)
 
     def follow(self):
-        """From now on keep what `take_news` returns."""
+        """Begin to keep what `take_news` returns."""
         self.news = []
 
     def take_news(self):
-        """The threads that have ended since the last call: a list of `rows.EndedThread`."""
+        """Return the threads that have ended since the last call: a list of `rows.EndedThread`."""
         found, self.news = self.news, []
         return found
 
@@ -574,11 +575,11 @@ cdef class Exits:
 
     @property
     def context(self):
-        """Its first argument."""
+        """The first argument of `function`."""
         return <uintptr_t><void *>self
 
     def take(self, uint64_t until, BpfMaps memory):
-        """The threads that ended before this moment and were not taken yet: a list of `ThreadRow`."""
+        """Return the threads that ended before this moment and were not taken yet: a list of `ThreadRow`."""
         cdef size_t at = 0, keep = 0, size
         cdef thread_snapshot *r
         cdef Cells cells
@@ -653,14 +654,14 @@ cdef int take_exit(void *context, void *data, size_t size) noexcept nogil:
 
 
 cdef object unfinished_span(uint64_t since, uint64_t at, int cpu, uint32_t record, uint16_t state, uint64_t entries):
-    """A span until a moment: of one that begins after its end, what is too much is taken away."""
+    """Return a span until a moment. If the span begins after that moment, the excess is taken away."""
     if since <= at:
         return row_of(UnfinishedSpan, (since, at - since, 0, cpu, record, state, entries))
     return row_of(UnfinishedSpan, (at, 0, since - at, cpu, record, state, entries))
 
 
 cdef class BpfMaps:
-    """The maps of the eBPF programs and how to read them.
+    """The maps of the eBPF programs, and the ways to read them.
 
     ``maps``: writable buffers over `processors`, `saved_processors`, `thread_records`, `saved_threads`, `control` and
     `tag_names`.
@@ -680,7 +681,7 @@ cdef class BpfMaps:
     cdef char *processor_counts
     cdef char *saved_processor_counts
     cdef uint16_t numbers[N_STATES]
-    """State number from POLL on -> our own; 0: not known yet."""
+    """State number from POLL on -> our number; 0: not known yet."""
     cdef tuple polls, functions
     cdef int n_cpus
     cdef uint32_t max_thread_records
@@ -734,7 +735,7 @@ cdef class BpfMaps:
         self.snapshot_stride = THREAD_SNAPSHOT_SIZE
 
     cdef uint16_t state_of(self, uint64_t state):
-        """Our number of a state of the programs."""
+        """Return our number of a state of the programs."""
         cdef const char *name
         if state < <uint64_t>POLL:
             return <uint16_t>state
@@ -754,7 +755,7 @@ cdef class BpfMaps:
         return self.numbers[state - POLL]
 
     def state_name(self, uint64_t state):
-        """The name of a state of the programs."""
+        """Return the name of a state of the programs."""
         return names[self.state_of(state)]
 
     cdef int put(self, Cells cells, uint64_t state, uint64_t time, uint64_t count) except -1:
@@ -766,9 +767,9 @@ cdef class BpfMaps:
         return 0
 
     def set_costs(self, before, after):
-        """Set what the observer takes of each kind of event (`layout.EVENTS`), ns.
+        """Set the observer's cost of each kind of event (`layout.EVENTS`), ns.
 
-        ``before``: before the handler reads its clock, ``after``: from then on.
+        ``before``: the part before the handler reads its clock; ``after``: the part from then on.
         """
         cdef int i
         for i in range(N_EVENTS):
@@ -776,7 +777,7 @@ cdef class BpfMaps:
             self.shared.after[i] = fixed_point(after[i])
 
     def mark(self, uint32_t tid, uint64_t address):
-        """Tell the programs where a thread has its block of marked regions, unless it has told them itself."""
+        """Tell the programs the address of a thread's block of marked regions, unless the thread has done so itself."""
         cdef uint32_t number
         cdef thread_record *s
         for number in range(1, min(self.shared.thread_records, self.max_thread_records - 1) + 1):
@@ -811,7 +812,7 @@ cdef class BpfMaps:
         return at
 
     def look_around(self):
-        """Have every processor find out which thread it is running, at its next event."""
+        """Have every processor identify the thread that it runs, at its next event."""
         cdef int cpu
         cdef processor *p
         headway_fence()
@@ -839,7 +840,7 @@ cdef class BpfMaps:
                 memset(self.processor_counts + cpu * PROCESSOR_COUNTS_SIZE, 0, PROCESSOR_COUNTS_SIZE)
 
     def is_measured(self, uint32_t pid):
-        """Whether a thread of this process is being measured and has not yet left a processor for the last time."""
+        """Return whether a thread of this process is measured and has not yet left a processor for the last time."""
         cdef uint32_t number
         cdef thread_record *s
         for number in range(1, min(self.shared.thread_records, self.max_thread_records - 1) + 1):
@@ -849,7 +850,7 @@ cdef class BpfMaps:
         return False
 
     def measure_only(self, uint32_t pid):
-        """From now on no process but this one is selected; 0: as the settings say."""
+        """Select only this process from now on; 0: as the settings say."""
         self.shared.only = pid
 
     def measure_command(self, uint32_t tid):
@@ -907,7 +908,7 @@ cdef class BpfMaps:
         return lost, events
 
     cdef bint undivided(self, processor *p, uint64_t at) noexcept:
-        """Return whether marked regions may have an unknown part of a span of user code across the snapshot."""
+        """Return whether a span of user code lies across the snapshot, of which marked regions may have an unknown part."""
         cdef thread_record *s
         if not 0 < p.thread_record < self.max_thread_records or p.since >= at:
             return False
@@ -917,7 +918,7 @@ cdef class BpfMaps:
         return s.block != 0
 
     def counted(self):
-        """For how long each event was wanted and really counted, on all processors: ns each. Scales what is read next."""
+        """Return for how long each event was enabled and counted on all processors, ns. Later readings are scaled by this."""
         cdef processor_counts *counts
         cdef int cpu, k
         if self.counting is None:
@@ -932,7 +933,7 @@ cdef class BpfMaps:
         return times
 
     def unmarked(self):
-        """The living threads whose block of marked regions, if they have one, is not known: `rows.LivingThread` each."""
+        """Return the living threads for which no block of marked regions is known: `rows.LivingThread` each."""
         cdef uint32_t number
         cdef thread_record *s
         cdef list found = []
@@ -943,7 +944,7 @@ cdef class BpfMaps:
         return found
 
     def times_of(self, uint32_t tid):
-        """What a thread that is off the processor has gathered so far: state -> ns."""
+        """Return the times of a thread that is off the processor: state -> ns."""
         cdef uint32_t number
         cdef thread_snapshot *s
         cdef int i
@@ -954,7 +955,7 @@ cdef class BpfMaps:
         return {}
 
     def read_processors(self, uint64_t at):
-        """Every processor as of the snapshot: cpu -> Cells, whose times add up to the time since `begin`."""
+        """Return every processor as of the snapshot: cpu -> Cells, whose times add up to the time since `begin`."""
         cdef int cpu
         return {cpu: self.read_processor(cpu, at) for cpu in range(self.n_cpus)}
 
@@ -977,7 +978,7 @@ cdef class BpfMaps:
                 if from_saved:
                     memcpy(copy, saved, self.processor_stride)
                 else:
-                    if live.busy: # with what it may yet move from one state to another: see `take_snapshot`
+                    if live.busy: # the handler may still move time between states: see `take_snapshot`
                         pause(attempt)
                         continue
                     headway_fence()
@@ -1010,13 +1011,13 @@ cdef class BpfMaps:
                 for i in range(N_STATES):
                     if copy.cells[i].time or copy.cells[i].count:
                         cells.count(self.state_of(i), <const uint64_t *>counts.cells[i])
-            cells.put(self.state_of(copy.state), at - copy.since - deferred, 0) # a processor counts what was left there for good
+            cells.put(self.state_of(copy.state), at - copy.since - deferred, 0) # open; a processor counts a state at its end
             return cells
         finally:
             free(copy)
 
     def read_threads(self, uint64_t at):
-        """Every living thread as of the snapshot: a list of `ThreadRow`."""
+        """Return every living thread as of the snapshot: a list of `ThreadRow`."""
         cdef uint32_t number
         cdef uint32_t used = min(self.shared.thread_records, self.max_thread_records - 1)
         cdef list rows = []
@@ -1029,7 +1030,7 @@ cdef class BpfMaps:
     # ---- transitions ----
 
     def written(self):
-        """How far each processor has written its two rings, in words: a list of `rows.WrittenWords`."""
+        """Return how many words each processor has written to its two rings: a list of `rows.WrittenWords`."""
         cdef int cpu
         cdef processor *p
         cdef list found = []
@@ -1041,7 +1042,7 @@ cdef class BpfMaps:
 
     @property
     def unwritten(self):
-        """What did not fit the rings so far."""
+        """Number of transitions that did not fit the rings so far."""
         cdef int cpu
         cdef uint64_t lost = 0
         for cpu in range(self.n_cpus):
@@ -1049,17 +1050,17 @@ cdef class BpfMaps:
         return lost
 
     def hand_out_thread_records(self):
-        """Have the programs take thread records from the list of free ones only, before they are attached."""
+        """Have the programs use only the list of free thread records. Call this before they are attached."""
         self.shared.thread_records = self.max_thread_records - 1
 
     def thread_records_used(self):
-        """Thread records are numbered from 1; this is one more than the last one that was ever used."""
+        """Return 1 + the highest thread record that was ever used. They are numbered from 1."""
         return min(self.shared.thread_records, self.max_thread_records - 1) + 1
 
     def look_at(self, numbers):
-        """The threads that are in thread records: a list of `rows.RecordedThread`.
+        """Return the threads in these thread records: a list of `rows.RecordedThread`.
 
-        What it does, and since when, may be from two moments; what it is, is not.
+        The state and its begin may be from different moments. The identity of the thread is from one.
         """
         cdef uint32_t number
         cdef thread_record *s
@@ -1090,7 +1091,7 @@ cdef class BpfMaps:
         return found
 
     def calm(self):
-        """Wait until no handler is at work; the programs are detached."""
+        """Wait until no handler is at work. The programs must be detached."""
         cdef int cpu, attempt
         for cpu in range(self.n_cpus):
             for attempt in range(MAX_ATTEMPTS):
@@ -1100,10 +1101,10 @@ cdef class BpfMaps:
         pause(MAX_ATTEMPTS)
 
     def unfinished(self, uint64_t at, cpus):
-        """Return what is under way at the last snapshot.
+        """Return the open spans at the last snapshot: a list of `rows.UnfinishedSpan`.
 
-        A list of `rows.UnfinishedSpan`: what `read_threads` and `read_processors` (of these processors) add for it. The
-        programs must be detached. What was charged beyond the snapshot is taken back.
+        `read_threads` and `read_processors` (of these processors) add the same. The programs must be detached. Time that
+        was charged beyond the snapshot is taken back.
         """
         cdef uint32_t number
         cdef int cpu, i
@@ -1129,7 +1130,7 @@ cdef class BpfMaps:
             rows.append(unfinished_span(since, at, cpu, number, p.state, 0))
             if number:
                 for state in (p.state, *[p.nested[i] for i in range(min(p.depth, N_NESTED))]):
-                    rows.append(unfinished_span(at, at, -1, number, state, 1)) # a processor counts what was left there for good
+                    rows.append(unfinished_span(at, at, -1, number, state, 1)) # a processor counts a state at its end
         for number in range(1, self.thread_records_used()):
             s = <thread_record *>(self.thread_records + number * self.thread_record_stride)
             if s.birth == 0 or s.birth >= at or s.flags & THREAD_NEW or s.cpu:
@@ -1142,9 +1143,9 @@ cdef class BpfMaps:
         return rows
 
     def open_waits(self):
-        """What threads wait for at the moment: a list of `rows.OpenWait`.
+        """Return what threads wait for now: a list of `rows.OpenWait`.
 
-        Threads that are ready are among them: their cause is HELD_STILL_READY.
+        The list includes threads that are ready, with the cause HELD_STILL_READY.
         """
         cdef uint32_t number
         cdef thread_record *s
@@ -1163,7 +1164,7 @@ cdef class BpfMaps:
         return rows
 
     def living(self):
-        """The threads that are measured and have not ended: a list of `rows.LivingThread`."""
+        """Return the measured threads that have not ended: a list of `rows.LivingThread`."""
         cdef uint32_t number
         cdef thread_record *s
         cdef list rows = []
@@ -1297,7 +1298,7 @@ cdef inline void pause(int attempt) noexcept:
 
 
 cdef inline void wait_for(int cpu, int attempt) noexcept:
-    """A processor's next handler is awaited: its timer's, mostly; where that does not tick, one is provoked."""
+    """Wait a little for a processor's next handler, mostly the timer's. If the timer does not tick, provoke an event."""
     with nogil:
         if attempt % 200 == 199:
             headway_visit(cpu)
@@ -1305,11 +1306,11 @@ cdef inline void wait_for(int cpu, int attempt) noexcept:
 
 
 OTHER_TAG = "noneffective.other"
-"""What tags share that there is no room for, or whose names cannot be read."""
+"""The state of tags for which there is no room, or whose names cannot be read."""
 
 
 cdef str tag_state(bytes given):
-    """The state of a name that a program gave: of the kind that it says, and of no other."""
+    """Return the state of a tag that a program named. Its kind is poll if the name says so, else noneffective."""
     cdef str name = given.partition(b"\0")[0].decode("ascii", "replace")
     cdef str clean = "".join([c if c.isascii() and (c.isalnum() or c in "_.-") else "_" for c in name])
     first, _, rest = clean.partition(".")

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, embedsignature=True
-"""The rings of transitions, decoded into rows; bpf/transition_rings.h says what is on them, bpf/layout.h how.
+"""Decode the rings of transitions into rows. bpf/transition_rings.h defines their content, bpf/layout.h its encoding.
 
-Nothing on a ring is believed that cannot be: of one on which such a thing is found nothing more is read.
+The decoder checks every word. If it finds an impossible one, the ring is damaged, and the decoder reads no more of it.
 """
 
 import numpy as np
@@ -30,7 +30,7 @@ cdef inline uint32_t state_of_record(uint64_t word) noexcept nogil:
 
 
 cdef inline uint32_t thread_of_absence(uint64_t word) noexcept nogil:
-    """The number of the thread record."""
+    """Return the number of the thread record."""
     return (word >> ABSENCE_NUMBER) & ((1 << THREAD_RECORD_BITS) - 1)
 
 
@@ -40,19 +40,19 @@ cdef inline uint32_t kind_of_waker(uint64_t word) noexcept nogil:
 
 cdef enum:
     NOTHING = 0xffff
-    RECENT = 64 # rows of a processor among which that is sought which was found out to be another state
+    RECENT = 64 # the last rows of a processor, among which `rename` seeks the row to change
     MIN_ROOM = 1 << 16 # rows
-    JUST_NOW = 8 # and of these, those among which a count is that another one takes back
+    JUST_NOW = 8 # the last of these rows, among which `take_back` seeks the count to take back
 
 
 cdef struct ring:
-    uint64_t at # read so far, in words
+    uint64_t at # words read so far
     bint damaged
 
 
 cdef struct place: # of a processor
     ring spans, absences
-    int64_t time # until when its spans have been read
+    int64_t time # its spans have been read until this moment
     uint32_t thread_record
     uint32_t n_recent
     size_t recent[RECENT]
@@ -60,15 +60,15 @@ cdef struct place: # of a processor
 
 cdef struct life: # of a thread in its record
     int64_t birth, end
-    int32_t thread, former # the one before it in the thread record
+    int32_t thread, former # `former`: the previous life in the same thread record; -1: none
 
 
 cdef class TransitionDecoder:
     """Reads the rings of all processors and keeps the rows until they are taken.
 
-    ``spans`` and ``absences``: the words of the rings, one processor's after the other's. ``words``: how many words a
-    ring of spans has, and a ring of absences; both are powers of two. ``start``: when measuring began, ns; nothing on
-    the rings is from before that.
+    ``spans`` and ``absences``: the words of the rings, of one processor after the other. ``words``: the number of words
+    of a ring of spans, and of a ring of absences; both are powers of two. ``start``: when measuring began, ns; no row is
+    from before that.
     """
 
     cdef const uint64_t[::1] spans, absences
@@ -91,18 +91,18 @@ cdef class TransitionDecoder:
     cdef uint16_t *waker_state
     cdef size_t *woken # the rows in which a thread record stands as waker
     cdef size_t n_woken, woken_room
-    cdef size_t empty # rows in which nothing stands any more
-    cdef uint8_t *touched # thread records that rows are of
-    cdef uint8_t seen[N_STATES] # states that rows are of
+    cdef size_t empty # rows that were taken back
+    cdef uint8_t *touched # thread records that have rows
+    cdef uint8_t seen[N_STATES] # states that have rows
     cdef int32_t *latest # record -> its latest life; -1: none
     cdef life *lives
     cdef int n_lives, n_kept, lives_room
-    cdef int64_t *until # thread -> until when it has rows
+    cdef int64_t *until # thread -> the end of its last row
     cdef size_t until_room
     cdef readonly int damaged
-    """Rings on which something was found that cannot be."""
+    """Number of rings with impossible content."""
     cdef readonly object nameless
-    """Rows of a thread of which nothing is known but its thread record."""
+    """Number of rows of threads of which only the thread record is known."""
 
     def __cinit__(self, spans, absences, int n_cpus, words, uint32_t max_thread_records, int64_t start):
         cdef int i
@@ -134,7 +134,7 @@ cdef class TransitionDecoder:
         free(self.until)
 
     def __len__(self):
-        """Rows that can be taken."""
+        """Return the number of rows that can be taken."""
         return self.n
 
     # ---- reading ----
@@ -142,7 +142,7 @@ cdef class TransitionDecoder:
     def read(self, written, int64_t horizon, int64_t now):
         """Decode what ended before ``horizon``, which is not after ``now``. Returns how full the fullest ring was, 0 to 1.
 
-        ``written``: for each processor how far its two rings are written, in words, as read before ``now``.
+        ``written``: for each processor, how many words its two rings had before ``now``.
         """
         cdef int cpu
         cdef uint64_t of_spans, of_absences
@@ -159,11 +159,11 @@ cdef class TransitionDecoder:
         return min(full, 1.0)
 
     def read_until(self, int cpu):
-        """How far a processor's two rings are read, in words."""
+        """Return how many words of a processor's two rings are read."""
         return self.places[cpu].spans.at, self.places[cpu].absences.at
 
     cdef bint decode(self, int cpu, uint64_t written, int64_t horizon, int64_t now) except -1:
-        """The ring of spans; whether it is damaged."""
+        """Decode a ring of spans. Returns whether it is damaged."""
         cdef place *p = &self.places[cpu]
         cdef const uint64_t *words = &self.spans[cpu * self.words]
         cdef uint64_t mask = self.words - 1, at = p.spans.at, word, second, third
@@ -204,7 +204,7 @@ cdef class TransitionDecoder:
                     return self.give_up(&p.spans, written)
                 if <int64_t>second > horizon:
                     break
-                if <int64_t>second > p.time: # what was there did not fit
+                if <int64_t>second > p.time: # the spans in between did not fit the ring
                     self.append(cpu, p.time, <int64_t>second - p.time, 0, 0, UNKNOWN, 0)
                     p.time = <int64_t>second
                 at += 2
@@ -282,7 +282,7 @@ cdef class TransitionDecoder:
     # ---- rows ----
 
     cdef int make_room(self, size_t room) except -1:
-        """Columns with room for so many rows; those that are there are kept."""
+        """Give the columns room for so many rows. The present rows are kept."""
         cdef tuple old = self.columns
         columns = (
             np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int32), np.empty(room, np.int16),
@@ -306,7 +306,7 @@ cdef class TransitionDecoder:
     cdef int append(
         self, int cpu, int64_t time, int64_t duration, int64_t taken, uint32_t record, uint32_t state, int64_t count
     ) except -1:
-        """A row of a processor, or of more than one if its figures are larger than a row's can be."""
+        """Append a row, or more than one if its figures do not fit one row."""
         cdef place *p
         cdef int64_t part, times
         cdef size_t n
@@ -355,7 +355,7 @@ cdef class TransitionDecoder:
         return 0
 
     cdef int rename(self, int cpu, uint32_t state, uint32_t to, int64_t time, int64_t count) except -1:
-        """What was charged to one state belongs to another: the row itself, if it is still here, else corrections."""
+        """Move time to another state: change the row itself if it is still here, else append two corrections."""
         cdef place *p = &self.places[cpu]
         cdef uint32_t i
         cdef size_t r
@@ -376,7 +376,7 @@ cdef class TransitionDecoder:
         return 0
 
     cdef bint take_back(self, place *p, uint32_t state, int64_t count) noexcept:
-        """Whether a row was here that counts the opposite: both are gone."""
+        """Look for a recent row with the opposite count. If there is one, both cancel: remove it and return True."""
         cdef uint32_t i
         cdef size_t r
         for i in range(min(p.n_recent, <uint32_t>JUST_NOW)):
@@ -395,29 +395,29 @@ cdef class TransitionDecoder:
         return False
 
     def add(self, int64_t time, int64_t duration, int64_t taken, int cpu, uint32_t record, uint32_t state, int64_t count):
-        """A row that is on no ring. ``cpu`` -1: off the processor."""
+        """Add a row that is on no ring. ``cpu`` -1: off the processor."""
         if not -1 <= cpu < self.n_cpus or record >= self.max_thread_records or not 0 < state < N_STATES or duration < 0:
             raise ValueError("there is no such row")
         if cpu >= 0 and duration:
-            if time > self.places[cpu].time: # what was there did not fit
+            if time > self.places[cpu].time: # the spans in between did not fit the ring
                 self.append(cpu, self.places[cpu].time, time - self.places[cpu].time, 0, 0, UNKNOWN, 0)
             self.places[cpu].time = time + duration
         self.append(cpu, time, duration, taken, record, state, count)
 
-    # ---- whose rows they are ----
+    # ---- the threads of the rows ----
 
     def thread_records(self):
-        """Thread records that rows are of, ascending, since they were last taken."""
+        """Return the thread records that have rows since rows were last taken, ascending."""
         cdef uint32_t i
         return [i for i in range(1, self.max_thread_records) if self.touched[i]]
 
     def states(self):
-        """Numbers of the states that rows were of so far, ascending."""
+        """Return the numbers of the states that have had rows so far, ascending."""
         cdef int i
         return [i for i in range(N_STATES) if self.seen[i]]
 
     def has(self, uint32_t record, int64_t birth, int32_t thread):
-        """From this moment on the thread record is this thread's."""
+        """Note that a thread has a thread record from ``birth`` on."""
         cdef life *grown
         cdef life *new
         cdef int32_t i, later = -1
@@ -449,7 +449,7 @@ cdef class TransitionDecoder:
         self.n_lives += 1
 
     def had(self, uint32_t record, int32_t thread, int64_t birth, int64_t end):
-        """That was so from one moment until another."""
+        """Note that the thread had the thread record from ``birth`` until ``end``."""
         cdef int32_t i = self.latest[record] if record < self.max_thread_records else -1
         while i >= 0:
             if self.lives[i].thread == thread:
@@ -459,7 +459,7 @@ cdef class TransitionDecoder:
             i = self.lives[i].former
 
     def forget(self, int64_t until):
-        """Whose the thread records were before this moment, where they are somebody else's now."""
+        """Forget the lives that ended before ``until``, once there are many."""
         cdef int32_t i, *link
         cdef uint32_t thread_record
         cdef life *kept
@@ -485,7 +485,7 @@ cdef class TransitionDecoder:
         self.lives, self.n_lives, self.n_kept = kept, n, n
 
     cdef int32_t whose(self, uint32_t record, int64_t since, int64_t until) noexcept:
-        """The life that a thread record was of all that time; -1: none that is known."""
+        """Return the life that had a thread record all that time; -1: none is known."""
         cdef int32_t i = self.latest[record]
         while i >= 0:
             if self.lives[i].birth <= since and until <= self.lives[i].end:
@@ -494,7 +494,10 @@ cdef class TransitionDecoder:
         return -1
 
     cdef int32_t woken_by(self, uint32_t record, int64_t since, int64_t until) noexcept:
-        """The life of who ended a wait, which may be over: the waking is left to another processor; -1: none that is known."""
+        """Return the life of a waker; -1: none is known.
+
+        The waker may have ended before the wait did, because another processor may complete the wake-up.
+        """
         cdef int32_t i = self.latest[record]
         while i >= 0:
             if self.lives[i].birth <= until:
@@ -503,11 +506,11 @@ cdef class TransitionDecoder:
         return -1
 
     def until_of(self, int32_t thread):
-        """Until when a thread has rows, of those taken."""
+        """Return the end of a thread's last row, of those taken."""
         return self.until[thread]
 
     def note(self, const int32_t[::1] thread, const int64_t[::1] time, const int64_t[::1] duration):
-        """Note until when threads have rows."""
+        """Note the end of each thread's last row."""
         cdef Py_ssize_t i
         cdef int32_t t
         for i in range(len(thread)):
@@ -516,7 +519,7 @@ cdef class TransitionDecoder:
                 self.until[t] = time[i] + duration[i]
 
     def torn(self, const int32_t[::1] thread, const int64_t[::1] time, const int64_t[::1] duration):
-        """The threads whose rows do not add up to the time from where they ended before, ascending; the others are noted."""
+        """Return the threads whose rows do not add up to the time since their last row, ascending. Note the others' ends."""
         cdef Py_ssize_t i
         cdef int32_t t
         cdef int64_t *spent = <int64_t *>calloc(self.until_room + 1, sizeof(int64_t))
@@ -543,7 +546,7 @@ cdef class TransitionDecoder:
             free(end)
 
     def gaps(self, const int32_t[::1] thread, const int64_t[::1] time, const int64_t[::1] duration):
-        """What is missing between rows that are given in the order of time: a list of (thread, time, duration)."""
+        """Return the gaps between rows that are in order of time: a list of (thread, time, duration)."""
         cdef Py_ssize_t i
         cdef int32_t t
         cdef list found = []
@@ -557,9 +560,9 @@ cdef class TransitionDecoder:
         return found
 
     def take(self):
-        """All rows as a tuple of arrays, the columns of `headway.model.Transitions` in their order; names are numbers.
+        """Take all rows: a tuple of arrays, the columns of `headway.model.Transitions` in their order; names are numbers.
 
-        A thread is known by the thread record that it had at that time.
+        The thread of a row is the one that had the thread record at that time.
         """
         cdef size_t i, n = self.n
         cdef uint32_t record, cached = 0

@@ -1,11 +1,11 @@
-"""What the observer costs: found before the time that is reported, on a process of our own, and taken out of it.
+"""Find the observer's cost of an event, before the reported time begins, on a process of our own.
 
-The process does one thing over and over: observed, unobserved, observed again. The difference, divided by the events
-that each round has, is what an event costs. The three follow each other at once, because the speed of a machine that
-others use too changes within tenths of a second; and each is the median of short rounds, not the shortest, because what
-slows the process down all the time slows the threads down whose times are corrected. Interrupts cannot be had at will:
-what their handlers cost is taken from the kernel's own statistics of eBPF programs where it keeps them
-(BPF_ENABLE_STATS, since 5.8), else to be that of a system call's.
+The process repeats one thing: observed, unobserved, observed again. The difference, divided by the number of events
+of a round, is the cost of an event. The three measurements follow each other at once, because a machine that others
+use too changes its speed within tenths of a second. Each is the median of short rounds and not the shortest round,
+because what always slows the process down also slows the threads down whose times are corrected. Interrupts cannot be
+made at will. The cost of their handlers comes from the kernel's own statistics of eBPF programs, where it keeps them
+(BPF_ENABLE_STATS, since 5.8). Elsewhere it is assumed to be that of a system call.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What is behind the states, from the memory of the eBPF programs (bpf/causes.h), with names that people know.
+"""Read the causes of states from the memory of the eBPF programs (bpf/causes.h), and give them names that people know.
 
-A futex is an address in a process that may be gone when the report is made: what is there is asked for while it
-lives, each time that the source is served.
+A futex is an address in a process, and the process may be gone when the report is made. So the futex is named while its
+process lives, each time that the source is served.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Status checks: which system calls ask whether something is ready, and which do nothing for a thread: neutral calls.
+"""The tables of status checks (is something ready?), and of neutral calls, which do nothing for a thread.
 
-Both are tables that the user can read and extend.
-
-The ready-made table is checks.toml, which explains the format; the eBPF programs apply it (bpf/polling.h).
+The user can read and extend both tables. The ready-made tables are in checks.toml, which explains the format. The eBPF
+programs apply them (bpf/polling.h).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Compile eBPF C to one CO-RE object: ``compile.py SOURCE OBJECT [CACHE [ARCHITECTURE [COMPILER]]]``.
 
-ARCHITECTURE is the one of the kernel that will load the object, as in ``uname -m``; unless told, this machine's.
+ARCHITECTURE is that of the kernel that will load the object, as in ``uname -m``. The default is this machine's.
 COMPILER is ``clang`` (the system's, which must know the bpf target), ``zig`` (the clang inside the ``ziglang`` wheel,
 which is a build requirement) or ``auto``: the first of them that is there. Run by meson at build time and by the
 benchmarks.

@@ -132,8 +132,8 @@ u64 submit_counts(u32 number)
 	t->birth = record->birth;
 	t->tid = record->tid;
 	t->used = used;
-	bpf_ringbuf_output(&exits, t, size,
-		RING_NO_WAKEUP); /* if this finds no room, neither does the thread record, whose loss is counted */
+	/* If there is no room for the counts, there is none for the thread record either, and that loss is counted. */
+	bpf_ringbuf_output(&exits, t, size, RING_NO_WAKEUP);
 	for (u32 i = 0; i < N_CELLS && i < used; i++)
 		clear_counts(number, i);
 	return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Files that system calls are about. */
+/* The files that system calls act on: their names and kinds. */
 #ifndef HEADWAY_FILES_H
 #define HEADWAY_FILES_H
 

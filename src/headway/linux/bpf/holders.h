@@ -112,7 +112,7 @@ NOINLINE int keep_hidden_holder(struct processor *p, u64 at)
 }
 
 /*
- * Charges the `i`th holder from the end with its part of the ready time that ends at `until`. Returns when this holder
+ * Charges a holder (`i` is 0 for the last one, 1 for the one before it) with its part of the ready time that ends at `until`. Returns when this holder
  * came: the holder before it has the time until then. Returns 0 if no time is left to divide.
  */
 GLOBAL u64 charge_holder(u32 number, u64 until, u32 i)

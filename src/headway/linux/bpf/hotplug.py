@@ -1,7 +1,7 @@
-"""Which processors came back after having been turned off: what was attached to their perf events is gone then.
+"""Find processors that came back after they had been turned off: their perf events have lost what was attached to them.
 
-The kernel says so at once to whoever listens (NETLINK_KOBJECT_UEVENT), but not in every container, and not after the
-machine slept. So the list of those that are on, and the time slept, are looked at as well, now and then.
+The kernel reports this at once to whoever listens (NETLINK_KOBJECT_UEVENT), but not in every container, and not after
+the machine slept. So the list of online processors and the time slept are also looked at now and then.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The little of the kernel that the programs touch: helpers by their number in the kernel's ABI (include/uapi/linux/bpf.h)
- * and the fields that are read. Offsets come from the running kernel's BTF (CO-RE), so a struct here lists only the
- * fields used, in no particular order.
+ * The parts of the kernel that the programs use: helpers by their number in the kernel's ABI (include/uapi/linux/bpf.h),
+ * and fields of structures. Offsets come from the running kernel's BTF (CO-RE), so a struct here lists only the fields
+ * used, in no particular order.
  */
 #ifndef HEADWAY_KERNEL_H
 #define HEADWAY_KERNEL_H
@@ -23,21 +23,22 @@ typedef _Bool bool;
 #define SEC(name) __attribute__((section(name), used))
 #define INLINE static inline __attribute__((always_inline))
 #define NOINLINE static __attribute__((noinline))
-/* The verifier goes through a function that is not static once for each program, however often it is called, if the
- * compiler leaves it a function. For what is called in a loop, and for rare work that has many paths. */
+/* The verifier goes through a global function once for each program, however often it is called. The attribute keeps the
+ * compiler from inlining it. For functions that are called in a loop, and for rare work that has many paths. */
 #define GLOBAL __attribute__((noinline))
 #define CORE __attribute__((preserve_access_index))
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define ORDER() asm volatile("" ::: "memory") /* the same processor's handlers see stores in program order */
 
-/* What is compared is what is used: not a narrower copy, of which the verifier would know nothing. */
+/* Hides a value from the optimiser, so that the value that is compared is the one that is used. Otherwise the compiler may
+ * compare a narrower copy, and the verifier learns nothing about the value. */
 #define OPAQUE(value) asm volatile("" : "+r"(value))
 
 /*
- * An index below `size`, a power of two, right where it is used. The compiler knows the bound from a comparison further up
- * and would drop the mask; the verifier forgets that bound when the index was on the stack in between: before commit
- * 354e8f1970f8 ("bpf: Support <8-byte scalar spill and refill", 5.16) always, later if only a copy was compared.
+ * Masks an index to below `size`, a power of two, right where it is used. The compiler would drop the mask if it knows the
+ * bound from an earlier comparison. But the verifier forgets that bound when the index was on the stack in between: before
+ * commit 354e8f1970f8 ("bpf: Support <8-byte scalar spill and refill", 5.16) always, later if only a copy was compared.
  */
 #define MASKED(index, size)   \
 	({                        \
@@ -77,8 +78,9 @@ enum { NO_ROOM = 7 /* E2BIG: a hash map is full */ };
 enum { STORAGE_CREATE = 1, RING_AVAILABLE = 0, RING_NO_WAKEUP = 1, RING_FORCE_WAKEUP = 2 };
 
 /*
- * Adds to a word that other processors add to. With the builtin of before C11 some compilers fetch the old value although
- * nobody wants it, which the JIT of arm64 cannot do before commit 1902472b4fa9 (5.18); and of adding 0 they make an or.
+ * Adds to a word that other processors add to. Given the older __sync builtin, some compilers fetch the old value although
+ * it is not used, and the JIT of arm64 cannot do that before commit 1902472b4fa9 (5.18). Some turn the addition of 0 into
+ * an OR.
  */
 INLINE void add_shared(u64 *to, u64 much)
 {
@@ -86,7 +88,8 @@ INLINE void add_shared(u64 *to, u64 much)
 		__atomic_fetch_add(to, much, __ATOMIC_RELAXED);
 }
 
-/* Keep a pointer as it is: with an offset that the verifier has bounded, it may go to the stack and come back. */
+/* Keeps the compiler from computing a pointer again: with an offset that the verifier has bounded, it may go to the stack
+ * and come back. */
 #define KEEP(pointer) asm volatile("" : "+r"(pointer))
 
 struct task_struct;
@@ -101,7 +104,7 @@ static struct pt_regs *(*const bpf_task_pt_regs)(struct task_struct *task) = (vo
 #define FIELD_LSHIFT 4
 #define FIELD_RSHIFT 5
 
-/* A bit field of a structure that the verifier knows: the word around it is loaded and shifted. */
+/* Reads a bit field of a structure that the verifier knows: loads the word around it, and shifts. */
 #define BITFIELD(base, field)                                                                                      \
 	({                                                                                                             \
 		const char *word = (const char *)(base) + __builtin_preserve_field_info((base)->field, FIELD_BYTE_OFFSET); \
@@ -126,7 +129,7 @@ static struct pt_regs *(*const bpf_task_pt_regs)(struct task_struct *task) = (vo
 		bits;                                                                                                      \
 	})
 
-/* Follow a pointer that the verifier does not vouch for. */
+/* Reads a field through a pointer that the verifier does not trust. */
 #define FOLLOW(from, field)                                                                            \
 	({                                                                                                 \
 		__typeof__((from)->field) value;                                                               \
@@ -284,9 +287,9 @@ struct sched_entity {
 
 struct sched_info {
 	/* CONFIG_SCHED_INFO, by the run queue's clock. */
-	unsigned long run_delay; /* for how long it has been ready and not running, until it last came onto a processor */
-	u64 last_arrival; /* when that was */
-	u64 last_queued; /* since when it is ready, 0: it is not */
+	unsigned long run_delay; /* total time ready until it last came onto a processor */
+	u64 last_arrival; /* when it last came onto a processor */
+	u64 last_queued; /* when it became ready; 0: it is not ready */
 } CORE;
 
 struct task_struct {

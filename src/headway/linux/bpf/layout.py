@@ -1,6 +1,6 @@
 """What the eBPF programs and their readers share: the constants and structures of layout.h, for Python.
 
-The build makes the module `_layout` of that header (list_layout.py), so that nothing of it is written down twice.
+The build makes the module `_layout` from that header (list_layout.py), so that nothing in it is written down twice.
 """
 
 from __future__ import annotations

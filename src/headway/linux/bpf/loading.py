@@ -1,10 +1,10 @@
-"""Load the eBPF programs: in which shapes there is a need for them, and what of a kernel's they use.
+"""Load the eBPF programs: the shapes in which they are needed, and the features of a kernel that they use.
 
-A shape is all that decides which programs are loaded and what the verifier sees of them. `SHAPES` lists every one that
-a command needs, so that a user (`headway doctor`) and the tests can ask of a kernel whether it loads them all.
+A shape is the set of options that decide which programs are loaded and what the verifier sees of them. `SHAPES` lists
+every shape that a command needs. So a user (`headway doctor`) and the tests can try whether a kernel loads them all.
 
-What a kernel has is found by asking its type information and by trying, never by comparing versions, so that features
-that were backported count.
+The features of a kernel are found in its type information and by trying, never by comparing versions, so that
+backported features count.
 """
 
 from __future__ import annotations

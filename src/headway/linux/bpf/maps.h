@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The memory of the programs: settings, what readers have mapped, and what only the programs see. */
+/* The settings and maps of the programs. Readers map some of them; only the programs see the others. */
 #ifndef HEADWAY_MAPS_H
 #define HEADWAY_MAPS_H
 
@@ -62,7 +62,7 @@ struct {
 	TYPE(value, u32); /* thread record */
 } tasks SEC(".maps");
 
-/* Events of every processor: + processor * N_COUNTED. */
+/* The events of every processor: event + processor * N_COUNTED. */
 struct {
 	UINT(type, MAP_PERF_EVENTS);
 	UINT(max_entries, 1);
@@ -102,7 +102,7 @@ struct {
 	TYPE(value, struct processor_counts);
 } saved_processor_counts SEC(".maps");
 
-/* The rings of transitions: + processor * ring_words. */
+/* The rings of transitions: word + processor * ring_words. */
 struct {
 	UINT(type, MAP_ARRAY);
 	UINT(map_flags, F_MMAPABLE);
@@ -134,7 +134,7 @@ struct {
 	TYPE(value, struct cause);
 } causes SEC(".maps");
 
-/* Who had the processor lately. */
+/* One entry of a processor's history (holders.h). */
 struct held {
 	u64 from, until;
 	u32 kind, holder; /* as those of a cause */
@@ -156,22 +156,22 @@ struct {
 	TYPE(value, struct history);
 } histories SEC(".maps");
 
-/* What is known of a thread's marked regions, once it has any, and of the marked functions that it is in. */
+/* The state of one tag of a thread's marked regions, as last read. */
 struct mark {
-	u64 value; /* the time in it, as of `at` */
+	u64 value; /* time in its regions until `marks.at` */
 	u64 entries;
-	u64 last; /* of the span charged last */
+	u64 last; /* its part of the span charged last */
 	u16 state;
-	u16 on; /* it is being charged */
+	u16 on; /* 1: its region is the innermost, so its time grows */
 	u32 spare;
 };
 
 /* A span of user code that is being charged. */
 struct user_span {
 	u64 since, until, now;
-	u64 left; /* still to be given away */
-	u64 changed; /* regions began or ended in it */
-	u64 unclaimed; /* of all of it, that no tag has claimed yet */
+	u64 left; /* time that no tag has been charged with yet */
+	u64 changed; /* 1: a region began or ended in the span */
+	u64 unclaimed; /* the part of since..now that no tag has claimed yet */
 };
 
 struct frame {
@@ -182,10 +182,11 @@ struct frame {
 
 enum { N_FRAMES = 16 };
 
+/* A thread's marked regions, once it has any, and the marked functions that it is in. */
 struct marks {
 	u64 at; /* when the block was last read; 0: never */
-	u64 since; /* the block's own */
-	u64 changed_at; /* the beginning of the span in which a region was last seen to have begun or ended */
+	u64 since; /* the block's own field `since` */
+	u64 changed_at; /* the begin of the span in which a region last began or ended */
 	u32 n_frames;
 	u32 spare;
 	struct mark tags[N_BLOCK_TAGS];
@@ -209,7 +210,7 @@ struct {
 	TYPE(value, struct tag_name);
 } tag_names SEC(".maps");
 
-/* Numbers of names that are not in use yet. */
+/* Numbers of tags that are free. */
 struct {
 	UINT(type, MAP_STACK);
 	UINT(max_entries, N_TAGS);
@@ -243,7 +244,7 @@ INLINE struct processor *this_processor(void)
 	return bpf_map_lookup_elem(&processors, &cpu);
 }
 
-/* A processor's cell for a state; that of STATE_NONE, which nobody reads, for what is none. */
+/* Returns a processor's cell for a state. A number that is no state gets the cell of STATE_NONE, which nobody reads. */
 INLINE struct cell *cell_of(struct processor *p, u64 state)
 {
 	OPAQUE(state);
@@ -254,7 +255,7 @@ INLINE struct cell *cell_of(struct processor *p, u64 state)
 	return cell;
 }
 
-/* Where a thread's record says which of its cells is for a state. */
+/* Returns the place in a thread's record that names the cell of a state. */
 INLINE u8 *index_of(struct thread_record *record, u64 state)
 {
 	OPAQUE(state);

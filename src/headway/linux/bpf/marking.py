@@ -1,4 +1,4 @@
-"""Marked functions in what is being measured: their probes, and what these cost (bpf/regions.h)."""
+"""The probes of marked functions, and their cost (bpf/regions.h)."""
 
 from __future__ import annotations
 

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Every change of state of every measured thread, counted in the kernel.
+ * The handlers: they follow every change of state of every measured thread, in the kernel.
  *
- * A processor has one current state and the moment since when it is in it. Each hook charges the span that ends to
- * that state, in the processor's cells and in those of the thread it runs, and sets the next state. States nest (a fault
- * in a system call, a soft interrupt in it, an interrupt in that): what is interrupted is kept on a small stack, which
- * goes with the thread when it leaves the processor. A thread off the processor has its state and moment in its thread
- * record. So every nanosecond of a processor, and every nanosecond of a thread, is in exactly one cell. A context switch
- * moves no counters: it changes which thread record is charged.
+ * A processor has one current state, and the moment at which it began. Each handler charges the span that ends to that
+ * state, in the cells of the processor and of the thread that it runs. Then it sets the next state. States nest: a fault
+ * in a system call, a soft interrupt in the fault, an interrupt in that. Interrupted states are kept on a small stack,
+ * which goes with the thread when it leaves the processor. A thread off the processor has its state and moment in its
+ * thread record. So every nanosecond of a processor, and every nanosecond of a thread, is in exactly one cell. A context
+ * switch moves no counters: it changes which thread record is charged.
  *
- * Who writes what: a processor's memory only that processor; a thread's record the processor that it runs on, otherwise
- * whoever wakes or dispatches it, which the kernel's scheduler orders (on_cpu, run queue locks). The one thing that can
- * come in between is an interrupt on the same processor while a handler is at work: see `busy`.
+ * Who writes what: only a processor itself writes its memory. The processor that runs a thread writes the thread's record;
+ * off the processor, whoever wakes or dispatches the thread does. The kernel's scheduler orders these writes (on_cpu, run
+ * queue locks). Only an interrupt can come in between, on the same processor, while a handler is at work: see `busy`.
  *
- * Readers in user space announce a snapshot: a moment in the near future. The first handler after it, on each processor
- * and for each thread, copies what is there before it changes anything. So a reader gets everything as of one moment,
- * while the programs under measurement go on.
+ * Readers in user space announce a snapshot, a moment in the near future. The first handler after that moment, on each
+ * processor and for each thread, copies the state before it changes anything. So a reader gets everything as of one
+ * moment, while the measured programs go on.
  */
 #include "causes.h"
 #include "handler.h"
@@ -44,7 +44,7 @@ int handle_sys_enter(u64 *ctx)
 			call = (u64)call < N_CALLS ? settings.compat_call[call] : N_CALLS;
 		else if ((u64)call < N_CALLS)
 			check = settings.check_of[call];
-		if (UNLIKELY(is_probe_call(call))) /* our own doing: it ends no row of checks */
+		if (UNLIKELY(is_probe_call(call))) /* a probe of ours makes this call: it does not end a row of checks */
 			state = OVERHEAD;
 		else if (UNLIKELY(check | record->last_poll_state)) {
 			if (record->last_poll_state || settings.checks[MASKED(check - 1, N_CHECKS)].if_no_time)
@@ -74,7 +74,7 @@ int handle_sys_exit(u64 *ctx)
 		return 0;
 	ENTER(p);
 	if (begin_event(p, &record, &now, AT_LEAVE, 0, 1) && record) {
-		if (UNLIKELY(p->depth)) /* in a fault that is never done: the call fails with EFAULT */
+		if (UNLIKELY(p->depth)) /* in a fault without an end: the call fails with EFAULT */
 			count_interrupted(p, record, p->nested[0]);
 		else if (UNLIKELY(record->current_check)) {
 			if (record->current_check >= NEUTRAL) {
@@ -120,7 +120,7 @@ INLINE void clear_index(struct thread_record *record)
 	bpf_probe_read_kernel(record->index, sizeof(record->index), (const void *)no_cells);
 }
 
-/* The thread's totals go to the reader, its thread record to the next one. */
+/* Sends the thread's totals to the reader, and frees its thread record for another thread. */
 NOINLINE int close_thread_record(struct processor *p, struct thread_record *record, u32 number, u64 now)
 {
 	u32 used = record->used,
@@ -130,7 +130,7 @@ NOINLINE int close_thread_record(struct processor *p, struct thread_record *reco
 	record->end = now;
 	if (settings.n_counted)
 		submit_counts(number);
-	/* Wake the reader for a good load, not for each. */
+	/* Wake the reader when much has come together, not for each thread. */
 	u64 flags = bpf_ringbuf_query(&exits, RING_AVAILABLE) > (1 << 20) ? RING_FORCE_WAKEUP : RING_NO_WAKEUP;
 	if (bpf_ringbuf_output(&exits, record, size, flags))
 		count_loss(p, LOST_EXITS, 1);
@@ -210,7 +210,7 @@ int handle_sched_switch(u64 *ctx)
 	number = next->pid ? thread_record_of(next) : 0;
 	record = number ? thread_record_at(number) : NULL;
 	p->thread_record =
-		next->pid && !record ? THREAD_UNSEEN : 0; /* see who is there at its first event, if it has any */
+		next->pid && !record ? THREAD_UNSEEN : 0; /* its first event, if any, identifies a thread without record */
 	p->depth = 0;
 	p->state = next->pid ? UNMEASURED : IDLE;
 	p->task = (u64)next;
@@ -244,7 +244,10 @@ out:
 	return 0;
 }
 
-/* Threads that the kernel makes for a process (io_uring's workers) are not forked: they first show when they are woken. */
+/*
+ * Opens the record of a thread that the kernel creates for a process (io_uring's workers), if it is to be measured. Such
+ * threads are not forked: they first show when they are woken.
+ */
 NOINLINE u32 open_worker_thread(struct task_struct *task)
 {
 	u32 tid = 0, pid = 0;
@@ -256,6 +259,7 @@ NOINLINE u32 open_worker_thread(struct task_struct *task)
 	return measure ? open_thread_record(task, READY, KERNEL_THREAD, THREAD_NEW) : 0;
 }
 
+/* A wake-up: ends the wait of a thread, or begins the life of a new one. */
 INLINE int end_wait(struct task_struct *task, bool new)
 {
 	struct processor *p = this_processor();
@@ -293,7 +297,7 @@ INLINE int end_wait(struct task_struct *task, bool new)
 	return 0;
 }
 
-/* What wakes a thread is seen here, when it is awake at sched_wakeup. */
+/* sched_waking runs in the waker; sched_wakeup may run on another processor, when the thread is awake. */
 SEC("tp_btf/sched_waking")
 int handle_sched_waking(u64 *ctx)
 {
@@ -334,12 +338,12 @@ int handle_sched_process_fork(u64 *ctx)
 	bool measure = settings.follow && thread_record_of(parent);
 	if (!measure && (settings.everything || settings.cgroup || settings.name_length))
 		measure = in_namespace(child, &tid, &pid) && is_selected(child, tid, pid);
-	if (measure) /* it will go on with the end of the call that created it */
+	if (measure) /* the child resumes in the call that created it */
 		inherit_block(parent, child, open_thread_record(child, READY, state_by_registers(child), THREAD_NEW));
 	return 0;
 }
 
-/* A thread to be measured from now on, while it runs here or elsewhere. */
+/* Begins measuring a thread that runs, here or on another processor. */
 INLINE void open_running_thread(struct task_struct *task, u32 flags)
 {
 	struct processor *p = this_processor();
@@ -369,7 +373,7 @@ int handle_sched_process_exec(u64 *ctx)
 		return 0;
 	}
 	struct thread_record *record = thread_record_at(number);
-	if (record && in_namespace(task, &tid, &pid)) { /* the thread that executes becomes the leader, with its id */
+	if (record && in_namespace(task, &tid, &pid)) { /* the thread that calls execve becomes the leader, with its id */
 		record->tid = tid;
 		record->pid = pid;
 		bpf_probe_read_kernel(record->name, sizeof(record->name), &task->comm);
@@ -440,7 +444,7 @@ SEC("tp_btf/page_fault_kernel")
 int handle_page_fault_kernel(u64 *ctx)
 {
 	if ((s64)ctx[0] < 0 ||
-		bpf_get_current_task_btf()->pagefault_disabled) /* not one that the memory manager will handle */
+		bpf_get_current_task_btf()->pagefault_disabled) /* the memory manager will not handle this fault */
 		return 0;
 	return begin_fault();
 }
@@ -460,8 +464,8 @@ INLINE int end_fault(void)
 }
 
 /*
- * Where there are no tracepoints of page faults (arm64): the software event that do_page_fault counts before it takes the
- * lock of the address space, once even where the fault is tried again.
+ * The begin of a page fault where it has no tracepoint (arm64). do_page_fault counts this software event before it takes
+ * the lock of the address space, and once even if it tries the fault again.
  */
 SEC("perf_event")
 int handle_page_fault_begin(void *ctx)
@@ -470,7 +474,7 @@ int handle_page_fault_begin(void *ctx)
 	return begin_fault();
 }
 
-/* Software events that the memory manager counts when it is done (mm_account_fault): there is no tracepoint at the end. */
+/* The end of a page fault, which has no tracepoint: the memory manager counts these software events (mm_account_fault). */
 SEC("perf_event")
 int handle_page_fault_end(void *ctx)
 {
@@ -478,7 +482,7 @@ int handle_page_fault_end(void *ctx)
 	return end_fault();
 }
 
-/* A fault that ends in a signal is never done. */
+/* A fault that ends in a signal: the memory manager never counts its end. */
 SEC("tp_btf/signal_deliver")
 int handle_signal_deliver(u64 *ctx)
 {
@@ -523,7 +527,7 @@ INLINE int end_interrupt(u64 *ctx, u32 state)
 		if (p->early)
 			p->early--;
 		else if (p->settled && p->thread_record != THREAD_UNSEEN && !control.last)
-			count_loss(p, LOST_UNMATCHED, 1); /* it did not begin before or after the time for measuring */
+			count_loss(p, LOST_UNMATCHED, 1); /* it began while this processor was measured, and was not seen */
 		return 0;
 	}
 	ENTER(p);
@@ -554,7 +558,7 @@ INLINE int end_interrupt(u64 *ctx, u32 state)
 		return end_interrupt(ctx, state);     \
 	}
 
-/* Of a line of interrupts: on arm64 the processors' own timer has one too. */
+/* Returns the state of an interrupt line. On arm64 the processors' own timer has a line too. */
 INLINE u32 line_state(u64 line)
 {
 	return settings.timer_line && (u32)line == settings.timer_line ? IRQ_TIMER : IRQ_DEVICE;
@@ -565,10 +569,10 @@ INTERRUPT(softirq, SOFTIRQ + (ctx[0] < N_SOFTIRQS ? (u32)ctx[0] : 0))
 INTERRUPT(ipi, IRQ_IPI)
 
 /*
- * The interrupts of x86 that processors make themselves each have a vector and a tracepoint, which names it. One program
- * is attached to all of their entries and one to all exits: the verifier takes its time for each program that is loaded.
- * They run with interrupts off, so neither runs twice at once. Numbers: arch/x86/include/asm/irq_vectors.h. A test holds
- * the frequent ones beside /proc/interrupts.
+ * On x86, each interrupt of the processors themselves has a vector, and a tracepoint that gives the vector. One program is
+ * attached to all entries and one to all exits, because each further program costs time in the verifier. These interrupts
+ * run with interrupts off, so neither program runs twice at once. The numbers are from
+ * arch/x86/include/asm/irq_vectors.h. A test compares the frequent ones with /proc/interrupts.
  */
 enum { FIRST_VECTOR = 0xe0, N_VECTORS = 32 };
 static const volatile u8 vector_states[N_VECTORS] SEC(".rodata.vector_states") = {
@@ -584,7 +588,7 @@ static const volatile u8 vector_states[N_VECTORS] SEC(".rodata.vector_states") =
 	[0xfe - FIRST_VECTOR] = IRQ_ERROR,
 };
 
-/* A spurious interrupt is told with the vector that it came at: any that has no owner. */
+/* Returns the state of a vector. A spurious interrupt comes with its own vector: any one that has no owner. */
 INLINE u32 vector_state(u64 vector)
 {
 	u32 state = vector >= FIRST_VECTOR ? vector_states[MASKED(vector - FIRST_VECTOR, N_VECTORS)] : 0;
@@ -616,7 +620,7 @@ INLINE int handle_marked_function(u32 kind, u32 state, u32 instruction)
 	if (begin_event(p, &record, &now, kind, USER, kind == AT_FUNCTION_END) && record &&
 		(is_user(p->state) || p->state == OVERHEAD)) {
 		track_marked_function(p->thread_record, state);
-		if (p->state != OVERHEAD) /* otherwise the call that brought us here goes on */
+		if (p->state != OVERHEAD) /* otherwise the kernel's own call for the probe goes on */
 			p->state = record->user;
 		u64 event = AT_FUNCTION + instruction;
 		OPAQUE(event);
@@ -644,8 +648,8 @@ int handle_function_return(void *ctx)
 /* ---- samples ---- */
 
 /*
- * A sample is taken of the running thread, in the timer's interrupt: what that interrupted is what counts. In the time of
- * a handler of ours it is the observer's. What may turn out to be polling is marked.
+ * The kernel takes a sample of the running thread in the timer's interrupt. The sample's state is the interrupted one, or
+ * OVERHEAD if a handler was at work. User code that may turn out to be polling is marked (`sampled`).
  */
 SEC("perf_event")
 int handle_sample(void *ctx)
@@ -697,7 +701,7 @@ int dump_task(struct bpf_iter__task *ctx)
 	if (!task || !task->pid || !in_namespace(task, &tid, &pid) || !is_selected(task, tid, pid) ||
 		thread_record_of(task))
 		return 0;
-	/* Before its first event nothing is known, unless it sleeps or waits for a processor: then it says so itself. */
+	/* A thread that runs is UNKNOWN until its first event. One that sleeps or waits for a processor has a known state. */
 	u32 resume = state_by_registers(task);
 	u32 number = open_thread_record(task, UNKNOWN, resume, 0);
 	struct thread_record *record = number ? thread_record_at(number) : NULL;
@@ -713,8 +717,8 @@ int dump_task(struct bpf_iter__task *ctx)
 	if (record->cpu || record->state != UNKNOWN || task->on_cpu || task->__state != why)
 		return 0;
 	/*
-	 * One word holds both halves: if a handler changed it in between, its word stands. Without that instruction the thread
-	 * is unknown until its first event.
+	 * `state` and `resume` are exchanged as one word: if a handler has changed it meanwhile, the handler's word stays.
+	 * Without this instruction the thread is UNKNOWN until its first event.
 	 */
 	if (settings.has_fetch)
 		__sync_val_compare_and_swap((u32 *)&record->state, UNKNOWN | resume << 16, state | resume << 16);

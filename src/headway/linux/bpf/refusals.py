@@ -1,7 +1,7 @@
-"""Why the kernel refuses the eBPF programs: who refused what, and what to do about it.
+"""Explain why the kernel refuses the eBPF programs: who refused what, and what to do about it.
 
-A refusal of bpf(2) is an errno and what libbpf printed. What it means depends on what this process may do, on the
-kernel's lockdown (kernel_lockdown(7)), on the limit of open files, or on the verifier, which says why in its log.
+A refusal of bpf(2) is an errno and libbpf's output. Its meaning depends on the rights of this process, on the kernel's
+lockdown (kernel_lockdown(7)), on the limit of open files, or on the verifier, which gives its reason in its log.
 """
 
 from __future__ import annotations

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Regions of its own code that a thread has marked, and functions that the user has.
+ * Regions that a thread marks in its own code, and functions that the user marks.
  *
- * The thread keeps a block in its own memory (headway.h): for each tag a word that says how long it has been in its
- * regions until any moment. At the end of each span of user code the block is read, and each tag gets what its time has
- * grown by since the span began. The block cannot change while the thread does not run its own code, so what was read at
- * the end of one span holds at the beginning of the next. Nothing in it is believed further than it is possible.
+ * The thread keeps a block in its own memory (headway.h). For each tag the block has a word, from which follows how long
+ * the thread has been in the tag's regions until any moment. At the end of each span of user code the block is read, and
+ * each tag gets the growth of its time since the span began. The block cannot change while the thread does not run its own
+ * code, so the reading at the end of one span also holds at the beginning of the next. The program can write anything into
+ * the block, so each value is limited to the possible.
  *
- * A marked function's time is between the probe at its entry and the one at its return. Frames that were left in another
- * way (longjmp) are recognised by the stack pointer.
+ * The time of a marked function lies between the probe at its entry and the probe at its return. A frame that was left in
+ * another way (longjmp) is recognised by the stack pointer.
  */
 #ifndef HEADWAY_REGIONS_H
 #define HEADWAY_REGIONS_H
 
 #include "threads.h"
 
-enum { N_READ_FIRST = 4 }; /* tags read at once with the head of a block: few programs have more */
+enum { N_READ_FIRST = 4 }; /* tags that are read together with the head of a block: few programs have more */
 enum { CLOCK_SLACK = 1000 }; /* ns by which the two clocks may differ */
 
 #if defined(__TARGET_ARCH_x86)
@@ -24,13 +25,13 @@ enum { CALL_PRCTL = 157, CALL_URETPROBE = 335, CALL_UPROBE = 336 };
 enum { CALL_PRCTL = 167, CALL_URETPROBE = -1, CALL_UPROBE = -2 };
 #endif
 
-/* Calls that the kernel has a probed function make (x86: commit ff474a78cef5, 6.11; ba2bfc97b462, 6.18). */
+/* Returns whether this is a call that the kernel makes for a probe (x86: commit ff474a78cef5, 6.11; ba2bfc97b462, 6.18). */
 INLINE bool is_probe_call(long call)
 {
 	return settings.functions && (call == CALL_URETPROBE || call == CALL_UPROBE);
 }
 
-/* The state of a tag that a thread uses for the first time: that of other threads' tags with the same name. */
+/* Returns the state of a tag that a thread uses for the first time. Tags of the same name share one state. */
 u64 state_of_tag(u64 names, u32 tag)
 {
 	struct tag_name name = {};
@@ -56,7 +57,7 @@ u64 state_of_tag(u64 names, u32 tag)
 	return TAG + number;
 }
 
-/* What a tag has of the span. A function of its own, so that the verifier goes through it once. */
+/* Charges a tag with its part of the span. This is a function of its own, so that the verifier goes through it once. */
 GLOBAL u64 charge_tag(u32 number, u32 tag)
 {
 	struct processor *p = this_processor();
@@ -82,7 +83,7 @@ GLOBAL u64 charge_tag(u32 number, u32 tag)
 	 * that it writes then can be as old as its change before, which came after `changed_at`. */
 	s64 slack = x->since - m->changed_at + CLOCK_SLACK;
 	x->changed |= time != (on ? all : 0) || entered;
-	/* All tags together have no more than there was; and entering takes a nanosecond at least. */
+	/* All tags together have at most the whole span, and each entry takes at least a nanosecond. */
 	bool too_many = entered > all + slack;
 	if ((s64)time < -slack || (s64)time > (s64)x->unclaimed + slack || too_many)
 		count_loss(p, LOST_LIES, 1);
@@ -93,7 +94,7 @@ GLOBAL u64 charge_tag(u32 number, u32 tag)
 	if (time > all)
 		time = all;
 	x->unclaimed -= time < x->unclaimed ? time : x->unclaimed;
-	if (x->until != x->now && time) { /* a snapshot lies in the span: what is after it is charged next time */
+	if (x->until != x->now && time) { /* a snapshot lies in the span: the part after it is charged next time */
 		u64 before = x->until - x->since;
 		u64 part = time == all ? before : time * (before >> 10) / ((all >> 10) + 1);
 		mark->value -= time - part;
@@ -124,7 +125,7 @@ GLOBAL u64 charge_tag(u32 number, u32 tag)
 	return 0;
 }
 
-/* What the running thread's own code is at the moment, by its block: a tag that has never been charged is not known yet. */
+/* Returns the state of the running thread's own code now, by its block. A tag that was never charged has no state yet. */
 INLINE u32 marked_state(u64 block, struct task_struct *task)
 {
 	struct marks *m = bpf_task_storage_get(&marks, task, NULL, 0);
@@ -137,8 +138,8 @@ INLINE u32 marked_state(u64 block, struct task_struct *task)
 }
 
 /*
- * A span of user code from `since` to `until` ends now, and `time` of it is to be charged: that of marked regions is,
- * here. Returns how much that was.
+ * A span of user code from `since` to `until` ends now; `time` of it is to be charged. Charges the part that marked regions
+ * have, and returns its length.
  */
 u64 charge_regions(u32 number, u64 since, u64 until, u64 now, u64 time)
 {
@@ -166,7 +167,7 @@ u64 charge_regions(u32 number, u64 since, u64 until, u64 now, u64 time)
 		count_loss(p, LOST_BLOCKS, 1);
 		return 0;
 	}
-	if (m->since != m->block.since) { /* a child's copy of it begins anew */
+	if (m->since != m->block.since) { /* another block, or a child's copy: it begins anew */
 		m->since = m->block.since;
 		m->at = 0;
 		m->changed_at = since;
@@ -179,14 +180,13 @@ u64 charge_regions(u32 number, u64 since, u64 until, u64 now, u64 time)
 	m->span.changed = 0;
 	for (u32 i = 0; i < N_BLOCK_TAGS && i < n; i++)
 		charge_tag(number, i);
-	if (m->span.changed || !m->at)
-		m->changed_at =
-			m->at ? m->at : since; /* somewhere since the last look: a moment read after it may be written later */
+	if (m->span.changed || !m->at) /* the change came after the last reading, and its time may be written later */
+		m->changed_at = m->at ? m->at : since;
 	m->at = until;
 	return time - m->span.left;
 }
 
-/* The thread says where its block is. */
+/* The thread announces the address of its block. */
 u64 register_block(u32 number, u64 address)
 {
 	struct {
@@ -215,7 +215,7 @@ u64 register_block(u32 number, u64 address)
 	bpf_task_storage_delete(&marks, task);
 	record->block = address;
 	record->user = USER;
-	charge_regions(number, p->since, p->since, p->since, 0); /* what it says now is where it begins */
+	charge_regions(number, p->since, p->since, p->since, 0); /* the present values are where it begins */
 	return 0;
 }
 
@@ -231,7 +231,7 @@ GLOBAL u64 move_tag_time(u32 number, u32 to, u32 tag)
 	return 0;
 }
 
-/* The span of user code that was charged last was something else, marked or not. */
+/* Moves the span of user code that was charged last to another state, with the parts of marked regions. */
 INLINE void move_user_span(struct thread_record *record, u32 number, u32 to, u64 time)
 {
 	if (record->block)
@@ -240,7 +240,7 @@ INLINE void move_user_span(struct thread_record *record, u32 number, u32 to, u64
 	move_time(number, record->user, to, time, 0);
 }
 
-/* A child that gets a copy of its parent's memory gets a copy of the block too. */
+/* Notes the block of a child that gets a copy of its parent's memory, and so of the block. */
 INLINE void inherit_block(struct task_struct *parent, struct task_struct *child, u32 number)
 {
 	u32 of_parent = thread_record_of(parent);
@@ -255,7 +255,7 @@ INLINE void inherit_block(struct task_struct *parent, struct task_struct *child,
 
 /* ---- marked functions ---- */
 
-/* Forget the last frame if the stack has been cut back beyond it: the state that it was called in; else 0. */
+/* Drops the innermost frame if the stack no longer reaches it. Returns the state that it was called in; 0: it stays. */
 u64 drop_marked_frame(u64 stack)
 {
 	struct marks *m = bpf_task_storage_get(&marks, bpf_get_current_task_btf(), NULL, 0);
@@ -269,7 +269,7 @@ u64 drop_marked_frame(u64 stack)
 	return frame->outer;
 }
 
-/* A marked function is called (`state` is its own) or has returned (0). What the thread's own code is now. */
+/* A marked function was called (`state` is its state) or has returned (`state` is 0). Sets the state of user code. */
 u64 track_marked_function(u32 number, u32 state)
 {
 	struct processor *p = this_processor();

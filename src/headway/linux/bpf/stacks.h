@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Stacks: where a thread was when it left the processor, and what it was doing when a sample of it was taken.
+ * Stacks of threads that leave the processor, and states of threads of which a sample is taken.
  *
- * The time off the processor is added up by (thread, state, stack), wherever it is charged to the thread's cell, so that
- * for each state the times of its stacks add up to its cell, but for what is counted as lost. A stack is known by a hash of
- * its return addresses: one that is there already costs a look-up.
+ * Time off the processor is added up by (thread, state, stack) wherever it is charged to the thread's cell. So the times of
+ * a state's stacks add up to the state's cell, apart from losses, which are counted. A hash of the return addresses
+ * identifies a stack, so a stack that is known already costs one look-up.
  *
- * A sample is the kernel's own (perf_event_open(2)), with its stack. The program that is attached to its event tells
- * beside it, in a ring of all processors, which state the thread was in.
+ * The kernel takes the samples, with their stacks (perf_event_open(2)). A program attached to the same event reports the
+ * state that the thread was in, through one ring for all processors.
  */
 #ifndef HEADWAY_STACKS_H
 #define HEADWAY_STACKS_H
 
 #include "maps.h"
 
-/* ns that an interrupt takes beside what is between its tracepoints: 8 to 13 us in a virtual machine. */
+/* ns of an interrupt that lie outside its tracepoints: 8 to 13 us in a virtual machine. */
 enum { UNSEEN = 12000 };
 
 enum { USER_FRAMES = 1 << 8, NO_FLAGS = 0, IF_NEW = 1 }; /* BPF_F_USER_STACK; BPF_NOEXIST */
@@ -30,14 +30,14 @@ struct {
 } stacks SEC(".maps");
 
 struct {
-	UINT(type, MAP_ARRAY); /* one a processor: a handler that takes a stack is not interrupted by another that does */
+	UINT(type, MAP_ARRAY); /* one per processor: no handler that takes a stack interrupts another one */
 	UINT(max_entries, 1);
 	TYPE(key, u32);
 	TYPE(value, struct stack);
 } fresh_stacks SEC(".maps");
 
 struct {
-	UINT(type, MAP_ARRAY); /* the iterator's, which a handler may interrupt */
+	UINT(type, MAP_ARRAY); /* for the iterator, which a handler may interrupt */
 	UINT(max_entries, 1);
 	TYPE(key, u32);
 	TYPE(value, struct stack);
@@ -63,7 +63,7 @@ INLINE void count_stack_loss(u32 what)
 		p->losses[MASKED(what, N_LOSSES)]++;
 }
 
-/* The hash of a stack of so many bytes, which is kept; 0: it has none; STACK_LOST: there is no room. */
+/* Keeps a stack of `size` bytes. Returns its hash; 0: there is no stack; STACK_LOST: there is no room for it. */
 INLINE u64 store_stack(struct stack *stack, long size)
 {
 	if (size < 8)
@@ -76,7 +76,7 @@ INLINE u64 store_stack(struct stack *stack, long size)
 		hash = (hash ^ stack->frames[i]) * 0x9e3779b97f4a7c15ull;
 		hash ^= hash >> 29;
 	}
-	hash |= STACK_LOST + 1; /* neither of the two that say something else */
+	hash |= STACK_LOST + 1; /* neither 0 nor STACK_LOST */
 	stack->depth = depth;
 	if (!bpf_map_lookup_elem(&stacks, &hash) && bpf_map_update_elem(&stacks, &hash, stack, IF_NEW) == -NO_ROOM) {
 		count_stack_loss(LOST_STACKS);
@@ -85,7 +85,7 @@ INLINE u64 store_stack(struct stack *stack, long size)
 	return hash;
 }
 
-/* Of the running thread, as it is now. */
+/* Keeps the present stack of the running thread. Returns as store_stack does. */
 NOINLINE u64 store_running_stack(void *ctx, u64 flags)
 {
 	u32 cpu = bpf_get_smp_processor_id();
@@ -93,7 +93,10 @@ NOINLINE u64 store_running_stack(void *ctx, u64 flags)
 	return stack ? store_stack(stack, get_stack(ctx, stack->frames, sizeof(stack->frames), flags)) : 0;
 }
 
-/* In the kernel, of a thread that was off its processor when measuring began: more than that cannot be had of another. */
+/*
+ * Keeps the kernel stack of a thread that was off its processor when measuring began. The user stack of another thread
+ * cannot be read.
+ */
 NOINLINE u64 store_waiting_stack(struct task_struct *task)
 {
 	u32 first = 0;
@@ -101,7 +104,7 @@ NOINLINE u64 store_waiting_stack(struct task_struct *task)
 	return stack ? store_stack(stack, get_task_stack(task, stack->frames, sizeof(stack->frames), NO_FLAGS)) : 0;
 }
 
-/* Time of a thread in a state, to the stacks that it left its processor with. */
+/* Charges time in a state to the stacks that the thread had when it left its processor. */
 NOINLINE int charge_stack(struct thread_record *record, u32 state, u64 time, u64 count)
 {
 	struct stack_key key = {.birth = record->birth,
@@ -122,22 +125,22 @@ NOINLINE int charge_stack(struct thread_record *record, u32 state, u64 time, u64
 	return 0;
 }
 
-/* The running thread leaves its processor. */
+/* The running thread leaves its processor: keeps its stacks. */
 INLINE void store_switch_stacks(void *ctx, struct thread_record *record)
 {
 	record->kernel_stack = store_running_stack(ctx, NO_FLAGS);
 	record->user_stack = record->flags & THREAD_KERNEL ? 0 : store_running_stack(ctx, USER_FRAMES);
 }
 
-/* Time was stolen from it while it ran: it is there still. */
+/* Time was stolen from the running thread, whose user stack is still there. */
 INLINE void charge_stolen_to_stack(void *ctx, struct thread_record *record, u64 time)
 {
-	record->kernel_stack = 0; /* the interrupt's that tells of it */
+	record->kernel_stack = 0; /* the kernel stack is that of the interrupt that reports the theft */
 	record->user_stack = record->flags & THREAD_KERNEL ? 0 : store_running_stack(ctx, USER_FRAMES);
 	charge_stack(record, STOLEN, time, 1);
 }
 
-/* What was taken for user code since the last check turns out to have been polling. */
+/* Reports that the time since the last check, taken for user code, turned out to be polling. */
 INLINE void submit_polling(struct thread_record *record, u64 now)
 {
 	struct sample_event event = {.time = now,

@@ -1,6 +1,6 @@
-"""Stacks out of the memory of the eBPF programs (bpf/stacks.h): where threads were when they left their processor.
+"""Read stacks from the memory of the eBPF programs (bpf/stacks.h): where threads were when they left their processor.
 
-And the states of samples: a sample is the kernel's, the program beside it tells in which state the thread was.
+Also read the states of samples. The kernel takes a sample, and an eBPF program reports the state of the thread.
 """
 
 from __future__ import annotations

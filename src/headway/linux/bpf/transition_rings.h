@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Transitions, recorded if it is asked for: whatever is added to a cell is also written down, in the order in which it
- * happens, so that what a reader adds up is what the cells say.
+ * Transitions, recorded on request. Whatever is added to a cell is also written down, in the same order, so that the rows
+ * add up to the cells.
  *
- * Each processor has two rings of words, mapped by the reader, who is never woken. One is of what happens on the
- * processor. It is written by handlers only, so by one at a time: an interrupt that meets a handler at work writes
- * nothing there (see `begin_deferred_interrupt`). The other one is of waits that end; these are also seen in such
- * interrupts, but always with interrupts off. Times are not written: a span begins where the last one ended. Whose it
- * is and where it begins is written where that is not so, which the writer finds by comparing; so after a hole it says
- * both again.
+ * Each processor has two rings of words. The reader maps them and is never woken. The first ring has the spans on the
+ * processor. Only handlers write it, one at a time: an interrupt that arrives while a handler is at work writes nothing
+ * there (see `begin_deferred_interrupt`). The second ring has absences, the waits and times ready that end. An interrupt
+ * during a handler may write these too, but always with interrupts off.
+ *
+ * A span has no time of its own: it begins where the last span ended, and is of the same thread. Where one of these does
+ * not hold, a record before the span gives the thread (RECORD_THREAD) or the moment (RECORD_TIME). The writer compares
+ * with what it wrote last (`told_record`, `told_until`), so after lost spans it gives both again.
  */
 #ifndef HEADWAY_TRANSITION_RINGS_H
 #define HEADWAY_TRANSITION_RINGS_H
 
 #include "maps.h"
 
-enum { RECORD_ROOM = 8 }; /* words that are free when there is room: more than one change needs */
+enum { RECORD_ROOM = 8 }; /* words that must be free: more than one transition needs */
 
 INLINE void put_span_word(u64 at, u64 word)
 {
@@ -38,7 +40,7 @@ INLINE bool is_recorded(struct processor *p)
 	return settings.record && !(settings.some_cpus && !p->selected);
 }
 
-/* Whether there is room on the ring of spans; what does not fit is counted, and then all is said again. */
+/* Returns whether the ring of spans has room. If not, counts a lost span, and has the next one give its thread again. */
 INLINE bool has_span_room(struct processor *p)
 {
 	u32 cpu = bpf_get_smp_processor_id();
@@ -54,7 +56,7 @@ INLINE bool has_span_room(struct processor *p)
 	return false;
 }
 
-/* Says whose what follows is, and where it begins, unless that is known: how many words have been written then. */
+/* Writes the thread and the begin of the next span, unless they follow from the last one. Returns the next free word. */
 INLINE u64 put_thread_and_time(struct processor *p, u32 number, u64 since)
 {
 	u64 at = p->written;
@@ -70,7 +72,7 @@ INLINE u64 put_thread_and_time(struct processor *p, u32 number, u64 since)
 	return at;
 }
 
-/* A span of which `time` was charged to a state. `what`: the state, and above it how often it ended. */
+/* Writes a span of which `time` was charged to a state. `what` is the state, and from bit 16 on how often it ended. */
 u64 record_any_span(u32 number, u64 since, u64 until, u64 time, u64 what)
 {
 	struct processor *p = this_processor();
@@ -92,7 +94,7 @@ u64 record_any_span(u32 number, u64 since, u64 until, u64 time, u64 what)
 	return 0;
 }
 
-/* The same, for the many that are one word. */
+/* Writes a span like record_any_span, but faster if it fits one word, as most do. */
 INLINE void record_span(struct processor *p, u32 number, u64 since, u64 until, u64 time, u32 state, u64 ended)
 {
 	if (!settings.record)
@@ -110,7 +112,7 @@ INLINE void record_span(struct processor *p, u32 number, u64 since, u64 until, u
 	record_any_span(number, since, until, time, state | ended << 16);
 }
 
-/* Time or occurrences without a place of their own, which belong where the span at `at` ends or begins. */
+/* Writes time or occurrences that have no span of their own. They belong to the moment `at`, where a span begins or ends. */
 u64 record_amount(u32 number, u32 state, u64 time, u64 count, u64 at)
 {
 	struct processor *p = this_processor();
@@ -124,7 +126,7 @@ u64 record_amount(u32 number, u32 state, u64 time, u64 count, u64 at)
 	return 0;
 }
 
-/* What was charged to one state was another; the reader has the span still, mostly. */
+/* Writes that time charged to one state belongs to another. The reader mostly still has the span, and renames it. */
 u64 record_move(u32 number, u32 from, u32 to, u64 time, u64 count)
 {
 	struct processor *p = this_processor();
@@ -140,7 +142,10 @@ u64 record_move(u32 number, u32 from, u32 to, u64 time, u64 count)
 	return 0;
 }
 
-/* Time off the processor, found out by a handler that interrupts can meet: it goes where they do not write. */
+/*
+ * Writes time off the processor to the ring of spans. For handlers that run with interrupts on: an interrupt could write
+ * to the ring of absences at the same time, but not to this one.
+ */
 u64 record_return(u32 number, u32 state, u64 since, u64 until)
 {
 	struct processor *p = this_processor();
@@ -155,7 +160,7 @@ u64 record_return(u32 number, u32 state, u64 since, u64 until)
 	return 0;
 }
 
-/* Time off the processor, and who ended it. With interrupts off. */
+/* Writes time off the processor, and the waker that ended it, to the ring of absences. The caller has interrupts off. */
 u64 record_absence(u32 number, u32 state, u64 since, u64 until)
 {
 	struct processor *p = this_processor();

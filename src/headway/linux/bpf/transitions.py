@@ -1,7 +1,7 @@
-"""Transitions as they leave the kernel: the rings are read while it runs, and rows handed over in batches.
+"""Read the rings of transitions while the kernel fills them, and hand over rows in batches.
 
 bpf/transition_rings.h writes the rings, `_transitions` decodes them. The programs never wake the reader: it looks again
-before the rings can be full, and what does not fit is counted.
+before the rings can be full. Transitions that do not fit are counted.
 """
 
 from __future__ import annotations

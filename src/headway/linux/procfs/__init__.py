@@ -1,1 +1,1 @@
-"""What the kernel tells through files: /proc of processes and threads, namespaces, control groups, processors."""
+"""Reading the kernel's files: /proc of processes and threads, namespaces, control groups, processors."""

@@ -1,7 +1,7 @@
 """Charging marked regions out of user time, for a source that reads threads only now and then.
 
-The time W that a thread was in regions between two readings is exact, but it is wall time. How much of it was off the
-processor, or in the kernel, is not known; all of the thread's time of these kinds may have been. So only the part of W
+The time W that a thread was in regions between two readings is exact, but it is wall time. It is not known how much of
+W was off the processor or in the kernel: all of the thread's time of these kinds may lie in W. So only the part of W
 that is certain to be user time, max(0, W - time that was not user), moves from ``user`` to the regions, divided among
 them like W. The remaining user time is an upper bound of the progress, and the sum of the states does not change. The
 shorter the time between two readings, the closer the bound.

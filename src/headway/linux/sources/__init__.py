@@ -1,8 +1,8 @@
-"""Sources: what yields the ledgers of a running Linux.
+"""Sources: they yield the ledgers of a running Linux.
 
-`source` has the protocol that all of them implement, `measuring` has what is the same in each, and `choose` takes the
-best one that works here. `ebpf` drives the eBPF programs of ``linux/bpf/``, which see every change of state, and makes
-ledgers of what they counted. `proc` reads /proc again and again. `profiler` samples what one of these two measures.
+`source` has the protocol that all of them implement, `measuring` has what they share, and `choose` takes the best one
+that works here. `ebpf` drives the eBPF programs of ``linux/bpf/``, which see every change of state, and makes ledgers
+from their cells. `proc` reads /proc again and again. `profiler` samples the threads that one of these two measures.
 
 **The path of one context switch, from the kernel to a row of a table.** Paths are below ``linux/``,
 in the last step below ``headway/``.
@@ -13,8 +13,8 @@ in the last step below ``headway/``.
    processor goes to the state that ends, in the cells of the processor and in those of the thread that
    leaves. What the event itself cost goes to the state ``overhead``. If a snapshot has become due on this processor,
    ``cross_snapshot`` (``bpf/snapshots.h``) copies the processor and the thread that leaves first.
-3. ``bpf/handler.h``, ``charge_stolen``: time that the hypervisor took since the last look moves from the longest span to
-   ``stolen``.
+3. ``bpf/handler.h``, ``charge_stolen``: time that the hypervisor took since the last look moves from the longest span
+   to ``stolen``.
 4. ``bpf/off_processor.h``, ``state_off_processor``: the state of the thread that leaves is ``ready`` if it was
    preempted or is still runnable, ``stopped`` if it was stopped or is traced, else a wait. ``sched_wakeup`` ends the
    wait later (``end_wait``: from then on the thread is ``ready``).
@@ -41,14 +41,14 @@ in the last step below ``headway/``.
 `ebpf.programs`                loading: programs and maps in the kernel, and their memory
 `ebpf.ended`                   threads that have ended
 ``bpf/attaching.py``           attaching: to tracepoints, and to the page faults of each processor
-`ebpf.calibrating`             what events cost, found on a process of ours (``bpf/calibration.py``)
+`ebpf.calibrating`             the cost of events, found on a process of ours (``bpf/calibration.py``)
 `ebpf.regions`                 marked regions of processes that had some before
 `ebpf.transitions`             every transition, for recordings
 `ebpf.snapshots`               snapshots: readings of the maps
-`ebpf.losses`                  what could not be seen
+`ebpf.losses`                  the counts of what could not be seen
 `ebpf.totals`                  a snapshot as a ledger
 `ebpf.intervals`               the difference between two snapshots as a ledger
-`ebpf.causes`                  what is behind the states, in the threads of a ledger
+`ebpf.causes`                  the causes of states, in the threads of a ledger
 `ebpf.ledgers`                 what all ledgers of a measurement have in common
 ============================== =======================================================================================
 

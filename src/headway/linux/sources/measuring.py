@@ -1,4 +1,4 @@
-"""What all sources have in common that keep one measurement from `begin` to `close`."""
+"""The common part of all sources that keep one measurement from `begin` to `close`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calibrating: what events cost here and now, found by measuring a process of ours before anything is reported."""
+"""Calibrate: find the cost of events here and now, by measuring a process of ours before anything is reported."""
 
 from __future__ import annotations
 

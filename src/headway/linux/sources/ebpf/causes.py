@@ -1,4 +1,4 @@
-"""Causes: what threads wait for is named while their processes live, and the threads of a ledger get their causes."""
+"""Causes: name the objects of waits while their processes live, and give the threads of a ledger their causes."""
 
 from __future__ import annotations
 

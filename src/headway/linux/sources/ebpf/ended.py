@@ -1,4 +1,4 @@
-"""Threads that have ended: their totals as the eBPF programs send them, kept for the ledgers to come."""
+"""Keep the totals of threads that have ended, as the eBPF programs send them, for later ledgers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ledgers: what all ledgers of one measurement have in common, and what must be said of their figures."""
+"""What all ledgers of one measurement have in common, and the reasons why their figures are not exact."""
 
 from __future__ import annotations
 

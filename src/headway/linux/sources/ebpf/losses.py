@@ -1,4 +1,4 @@
-"""What could not be seen: the counts of the eBPF programs, of the kernel, and of those who read their memory."""
+"""Read the losses: the counts of the eBPF programs, of the kernel, and of the readers of their memory."""
 
 from __future__ import annotations
 

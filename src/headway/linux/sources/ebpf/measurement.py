@@ -1,4 +1,4 @@
-"""A measurement by eBPF at work: the parts put together, in the order in which they depend on each other."""
+"""One measurement by eBPF: it puts the parts together, in the order in which they depend on each other."""
 
 from __future__ import annotations
 

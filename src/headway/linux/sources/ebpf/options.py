@@ -1,4 +1,4 @@
-"""What the caller of the eBPF source asks for."""
+"""The options of the caller of the eBPF source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that is needed before the time that is reported begins: programs loaded, attached and calibrated."""
+"""Prepare a measurement before the reported time begins: load, attach and calibrate the programs."""
 
 from __future__ import annotations
 

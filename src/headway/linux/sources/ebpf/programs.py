@@ -1,4 +1,4 @@
-"""Loading: the eBPF programs in the kernel, set up for one measurement, and the memory that they share with it."""
+"""Load the eBPF programs, set up for one measurement, and map the memory that they share with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Marked regions of processes that had some before they were measured; later ones tell the eBPF programs themselves."""
+"""Find the marked regions of processes that had some before measuring began. Later ones register with the programs."""
 
 from __future__ import annotations
 

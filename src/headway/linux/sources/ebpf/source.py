@@ -1,6 +1,6 @@
-"""The eBPF source: every change of state of every measured thread, counted in the kernel.
+"""The eBPF source: it follows every change of state of every measured thread, in the kernel.
 
-Needs Linux 5.15 or later with BTF, or an older one with the same features backported, and CAP_BPF and CAP_PERFMON.
+It needs Linux 5.15 or later with BTF, or an older one with the same features backported, and CAP_BPF and CAP_PERFMON.
 """
 
 from __future__ import annotations

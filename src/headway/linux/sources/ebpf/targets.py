@@ -1,4 +1,4 @@
-"""What the target options mean on this machine: whether it is there, and which processors."""
+"""Resolve the target options on this machine: check that the target exists, and list the processors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transitions: every change of state, handed over while measuring goes on."""
+"""Transitions: hand over every change of state while measuring goes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The steps in which /proc tells times."""
+"""The resolutions of the times in /proc."""
 
 from __future__ import annotations
 

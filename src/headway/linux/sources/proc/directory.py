@@ -1,4 +1,4 @@
-"""A /proc file system, kept open: what is asked of it by path."""
+"""A /proc file system that is kept open: its files are read by path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which threads are to be looked at: those chosen at the beginning, and those that come."""
+"""Find the threads to look at: those selected at the beginning, and those that come later."""
 
 from __future__ import annotations
 

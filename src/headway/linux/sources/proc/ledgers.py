@@ -1,4 +1,4 @@
-"""Ledgers of what /proc tells: how far its figures can be trusted, and why not further."""
+"""Ledgers from /proc: how far its figures can be trusted, and why not further."""
 
 from __future__ import annotations
 

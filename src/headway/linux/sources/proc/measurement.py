@@ -1,4 +1,4 @@
-"""A measurement by /proc at work: the threads selected, looked at again and again, and their ledgers."""
+"""One measurement by /proc: it looks at the selected threads again and again, and makes their ledgers."""
 
 from __future__ import annotations
 

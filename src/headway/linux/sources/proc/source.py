@@ -1,15 +1,15 @@
-"""The source for users without privileges: what /proc tells of every thread, looked at again and again.
+"""The source for users without privileges: it reads each thread's files in /proc again and again.
 
-**How much of it is exact.** The run time and the run-queue time of a thread come from ``schedstat``, in ns. They are as
-of the scheduler's last update: a tick ago at most for a thread that is on a processor, and complete for every other.
-Time that is neither of these is waiting. So the kernel itself divides the life of a thread into running, ready and
-waiting. Two divisions are sampled: that of the running time into user and kernel, which the kernel samples at its tick,
-and that of the waiting time by reason, which is what the thread was found waiting for at a look. Regions that the
+**What is exact.** The run time and the run-queue time of a thread come from ``schedstat``, in ns. They are as of the
+scheduler's last update: at most a tick ago for a thread on a processor, and complete for every other thread. The rest
+of the time is waiting. So the kernel itself divides the life of a thread into running, ready and waiting. Two divisions
+are sampled. The kernel samples at its tick how the running time divides into user and kernel. A look samples what the
+thread waits for. Regions that the
 program marks are taken out of user time (`headway.linux.regions.charging`).
 
 **What cannot be seen is counted.** Threads come and go between two looks, and the last slice of a thread that ends may
-be missed. But the clock of their process holds their time too, and a parent is told the time of the children that it
-waits for. What these say beyond what was seen is in the losses, and not in the cells of any thread.
+be missed. But the clock of their process holds their time too, and the kernel tells a parent the time of the children
+that it waits for. The excess of these clocks over the seen time is in the losses, and not in the cells of any thread.
 
 Times are ns of CLOCK_MONOTONIC. The birth of a thread is in ns since boot, in steps of a clock tick (proc_pid_stat(5),
 field 22), which tells apart threads that use the same id one after the other.

@@ -1,4 +1,4 @@
-"""The profile: samples with their states, time off the processor with its stacks, and names for all of it."""
+"""Make the profile: samples with their states, and time off the processor with its stacks, all of it with names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A measurement with a profile at work: a source, and a sampler of the same threads beside it."""
+"""One measurement with a profile: it runs a source, and a sampler of the same threads beside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples: taken out of the buffers, each with the number of its stack."""
+"""Take samples out of the buffers, each with the number of its stack."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """A source that takes a profile beside its ledger.
 
-The ledger says how much time each thread had in each state, the profile where in the program that was. On the processor
-the kernel samples each thread every so many ns of its processor time, into a buffer of the thread's own; an eBPF
-program tells the state it was in. Off the processor the eBPF programs add up the time by stack, exactly. Without eBPF
-there are only the samples, of user code and of the kernel.
+The ledger says how much time each thread had in each state, and the profile says where in the program that was. On the
+processor, the kernel samples each thread at intervals of its processor time, into a buffer of its own. An eBPF program
+reports the thread's state at the sample. Off the processor, the eBPF programs add up the time by stack, exactly.
+Without eBPF there are only the samples, of user code and of the kernel.
 """
 
 from __future__ import annotations

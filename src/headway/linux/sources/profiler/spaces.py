@@ -1,4 +1,4 @@
-"""Address spaces: what each process that is sampled has mapped where, as the kernel tells of changes."""
+"""Follow the address spaces of sampled processes: the kernel reports each change of their mappings."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ typedef __u64 u64;
 #define INLINE static inline
 #define LIKELY(condition) (condition)
 #define ORDER()
-#define HEADWAY_MEMORY_H /* the maps and the helpers are the following ones instead */
+#define HEADWAY_MAPS_H /* the maps and the helpers are the following ones instead */
 
 struct map {
 	char *values;

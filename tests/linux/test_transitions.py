@@ -221,6 +221,23 @@ def test_rows_add_up_to_what_was_charged_whenever_they_are_read(
         assert at == processor.time
 
 
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 1000), st.integers(1, 3), st.booleans()), min_size=1, max_size=40))
+def test_an_occurrence_that_was_none_is_taken_from_the_row_that_ended_with_it(
+    library: ctypes.CDLL, spans: list[tuple[int, int, bool]]
+) -> None:
+    decoder, machine = decoder_of(library)
+    processor = Processor(machine)
+    processor.switch(1)
+    for duration, state, dropped in spans:
+        processor.charge(duration, 0, state, 1)
+        if dropped:
+            processor.amount(state, 0, -1)
+    decoder.read([machine.written(0)], processor.time, processor.time)
+    _, durations, _, _, _, states, counts, *_ = (column.tolist() for column in decoder.take())
+    assert list(zip(durations, states, counts, strict=True)) == [(d, s, int(not dropped)) for d, s, dropped in spans]
+
+
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(

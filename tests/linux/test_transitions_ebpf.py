@@ -70,6 +70,15 @@ def test_polling_is_what_the_rows_say_too(compile_c: Compile) -> None:
     assert len(corrections) <= broken, "what is found out later changes the row itself, unless that has been sent"
 
 
+def test_a_neutral_call_is_no_check_in_the_rows_either(compile_c: Compile) -> None:
+    script = "rr" + "c" * 3 + "rgrtrum" * 20
+    recorded = record(compile_c("scripts_of_calls"), *[script] * 50, options=PATIENT)
+    rows = recorded.rows()
+    corrections = [r for r in rows if not r.duration and not r.cpu < 0 and r.count < 0]
+    assert sum(r.count for r in rows if r.state == "poll.recvfrom.socket" and r.duration) > 50 * 20
+    assert len(corrections) <= sum(rows_broken(thread) for thread in recorded.ledger.threads)
+
+
 def test_entries_of_marked_regions_are_rows_without_duration(compile_c: Compile) -> None:
     recorded = record(compile_c("shares"))
     rows = [r for r in recorded.rows() if r.state == "noneffective.inner"]

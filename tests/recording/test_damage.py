@@ -253,6 +253,21 @@ def test_columns_that_are_wrong_leave_the_part_out(copy: Path, change: Change) -
     assert list(read(copy)) == [f"transitions/{part_name(1)}"]
 
 
+def test_a_correction_takes_back_what_an_earlier_row_counted(copy: Path, sound: Path) -> None:
+    file = copy / "transitions" / part_name(1)
+    table = pq.read_table(file, partitioning=None)
+    rows = table.to_pylist()
+    at = next(at for at, row in enumerate(rows) if row["count"] and row["duration"])
+    correction = {**rows[at], "time": rows[at]["time"] + rows[at]["duration"], "duration": 0, "taken": 0, "count": -1}
+    rows[at]["count"] += 1
+    changed = [*rows[: at + 1], correction, *rows[at + 1 :]]
+    metadata = {**table.schema.metadata, b"headway.rows": str(len(changed)).encode()}
+    pq.write_table(pa.Table.from_pylist(changed, table.schema.with_metadata(metadata)), file)
+    assert read(copy) == {}
+    with headway.open(copy) as recording, headway.open(sound) as before:
+        assert recording.ledger() == before.ledger()
+
+
 def test_columns_that_are_not_known_are_passed_over(copy: Path) -> None:
     file = copy / "transitions" / part_name(1)
     table = pq.read_table(file, partitioning=None)

@@ -58,14 +58,17 @@ class Account:
     def cells(self, *, whole: bool) -> dict[str, Cell]:
         """Return the cell of each state.
 
-        ``whole``: all rows are there. Otherwise more may have been taken from a row than its remaining duration.
+        ``whole``: all rows are there. Otherwise more may have been taken from a row than its remaining duration, and
+        occurrences may be taken back that were counted in a row that is not there.
         """
         times = dict(self.times)
         if self.taken:
             times["overhead"] = times.get("overhead", 0) + self.taken
+        counts: Mapping[str, int] = self.counts
         if not whole:
             _settle(times)
-        cells = {state: Cell(time, self.counts.get(state, 0)) for state, time in times.items()}
+            counts = {state: max(count, 0) for state, count in counts.items()}
+        cells = {state: Cell(time, counts.get(state, 0)) for state, time in times.items()}
         return {state: cell for state, cell in cells.items() if not cell.empty}
 
 

@@ -209,7 +209,23 @@ class _File:
             raise Damage(f"it claims {self.rows} rows and has {rows}")
         table = pa.Table.from_batches(batches, None if batches else pa.schema([there.field(f.name) for f in wanted]))
         arrays = [_checked(table.column(field.name), field) for field in wanted]
-        return pa.Table.from_arrays(arrays, schema=pa.schema(wanted))
+        found = pa.Table.from_arrays(arrays, schema=pa.schema(wanted))
+        _check_counts(found)
+        return found
+
+
+def _check_counts(table: pa.Table) -> None:
+    """Check that no count is negative, except in a correction, which has no duration. Raises Damage."""
+    if "count" not in table.column_names or not table.num_rows:
+        return
+    least = pc.min(table.column("count")).as_py()
+    if least is None or least >= 0:
+        return
+    if "duration" in table.column_names:
+        least = pc.min(table.filter(pc.greater(table.column("duration"), 0)).column("count")).as_py()
+        if least is None or least >= 0:
+            return
+    raise Damage(f"count is {least}")
 
 
 def _checked(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
@@ -230,8 +246,9 @@ def _checked(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
         raise Damage(f"{field.name} is missing in {column.null_count} rows")
     if pa.types.is_integer(kind) and field.name not in _ANY_SIGN and len(column) > column.null_count:
         least, most = pc.min_max(column).as_py().values()
-        if least < 0 or most >= _LATEST:
-            raise Damage(f"{field.name} is {least if least < 0 else most}")
+        negative = least < 0 and field.name != "count"  # `_check_counts` looks at these
+        if negative or most >= _LATEST:
+            raise Damage(f"{field.name} is {least if negative else most}")
     return column
 
 

@@ -215,8 +215,9 @@ cdef class TransitionDecoder:
                 amount = <int64_t>second
                 if not -elapsed <= amount <= elapsed or not -elapsed <= count <= elapsed:
                     return self.give_up(&p.spans, written)
-                if amount or not self.take_back(p, state, count):
-                    self.append(cpu, p.time, 0, -amount, p.thread_record, state, count)
+                if not amount:
+                    count = self.take_back(p, state, count)
+                self.append(cpu, p.time, 0, -amount, p.thread_record, state, count)
                 at += 2
             elif kind == RECORD_MOVE:
                 amount, to = <int64_t>second, (word >> MOVE_TO) & STATE_MASK
@@ -375,24 +376,35 @@ cdef class TransitionDecoder:
         self.append(cpu, p.time, 0, -time, p.thread_record, to, count)
         return 0
 
-    cdef bint take_back(self, place *p, uint32_t state, int64_t count) noexcept:
-        """Look for a recent row with the opposite count. If there is one, both cancel: remove it and return True."""
+    cdef int64_t take_back(self, place *p, uint32_t state, int64_t count) noexcept:
+        """Return how many of these occurrences belong to no row; the others cancel the opposite that a row counted.
+
+        Occurrences that were none are taken from the rows that ended with them, if these are still here.
+        """
         cdef uint32_t i
         cdef size_t r
-        for i in range(min(p.n_recent, <uint32_t>JUST_NOW)):
+        cdef bint placed
+        cdef int64_t taken
+        for i in range(min(p.n_recent, <uint32_t>RECENT)):
             r = p.recent[(p.n_recent - 1 - i) % RECENT]
-            if (
-                not self.duration[r] and not self.taken[r] and self.state[r] == state
-                and <uint32_t>self.thread[r] == p.thread_record and self.count[r] == -count and count
-            ):
+            if not count:
+                return 0
+            if self.state[r] != state or <uint32_t>self.thread[r] != p.thread_record:
+                continue
+            placed = self.duration[r] or self.taken[r]
+            if count < 0 and placed and self.count[r] > 0:
+                taken = min(-count, self.count[r])
+                self.count[r] -= <int32_t>taken
+                count += taken
+            elif not placed and i < JUST_NOW and self.count[r] == -count:
+                count = 0
                 if r == self.n - 1:
                     self.n -= 1
                     p.n_recent -= 1
                 else:
                     self.count[r] = 0
                     self.empty += 1
-                return True
-        return False
+        return count
 
     def add(self, int64_t time, int64_t duration, int64_t taken, int cpu, uint32_t record, uint32_t state, int64_t count):
         """Add a row that is on no ring. ``cpu`` -1: off the processor."""

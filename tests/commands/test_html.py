@@ -151,6 +151,17 @@ def test_the_command_writes_one_file_and_says_what_is_in_it(tmp_path: Path) -> N
     assert said["chains"] is not None
 
 
+def test_files_that_cannot_be_read_are_said_where_the_transitions_are_counted(tmp_path: Path) -> None:
+    path, target = tmp_path / "run.hw", tmp_path / "out.html"
+    write(path, Run(Random(3)), 6)
+    (path / "transitions" / part_name(0)).write_bytes(b"no table")
+    done = headway("report", path, "--html", target)
+    assert done.returncode == 0, done.stderr
+    assert "every one of" not in done.stderr
+    assert "1 of the recording's files cannot be read" in done.stderr
+    assert Page(target.read_text(encoding="utf-8")).document["damaged"] == 1
+
+
 def test_the_chains_add_up_to_all_waiting(tmp_path: Path) -> None:
     path = tmp_path / "run.hw"
     write(path, Run(Random(5), threads=6), 12)

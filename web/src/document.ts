@@ -93,6 +93,8 @@ export interface Report {
   indices: IndexFigure[];
   reasons: [string, string][];
   losses: [string, Figure][];
+  /** The number of the recording's files that cannot be read. */
+  damaged: number;
   overhead: { time: Figure; events: Figure };
   counted: [string, number][];
   threads: Threads;

@@ -45,7 +45,7 @@ export function quality(store: Store): HTMLElement {
       const isTime = words.includes("ns");
       return `${words.filter((word) => word !== "ns").join(" ")} ${isTime ? withUnit(amount, "ns") : grouped(amount)}`;
     }).join(", ")}`);
-  } else chip("good", "nothing lost");
+  } else if (!report.damaged) chip("good", "nothing lost");
   const groups = new Map<string, string[]>();
   for (const index of report.indices.slice(0, 6)) {
     const words = index.quality === "exact" ? "exact" : index.quality === "bound" ? "at most" : index.quality === "sampled" ? "sampled" : "not known";
@@ -60,10 +60,12 @@ export function quality(store: Store): HTMLElement {
     events === null ? "" : `${grouped(events)} events`);
   if (report.timeline) {
     const { rows, edges, width } = report.timeline;
-    if (edges) chip("good", `every one of ${grouped(rows)} transitions is here`);
+    if (edges && report.damaged) chip("limited", `${grouped(rows)} transitions are here, all that can be read`);
+    else if (edges) chip("good", `every one of ${grouped(rows)} transitions is here`);
     else chip("limited", `${grouped(rows)} transitions in buckets of ${withUnit(width, report.time_unit)}`,
       "There was no room for every one; headway at and headway query read the recording itself.");
   }
+  if (report.damaged) chip("lost", `${grouped(report.damaged)} of the recording's files cannot be read`);
   for (const remark of report.remarks) chip("lost", remark);
   return strip;
 }
@@ -77,7 +79,8 @@ export function notes(store: Store): HTMLElement {
   for (const [name, part] of report.counted) note(name, `counted ${share(part)} of the time`);
   if (report.timeline) {
     const { rows, amounts, unplaced, edges, width } = report.timeline;
-    note("timeline", `${grouped(rows)} stretches, ${edges ? "every one is in this page" : `in buckets of ${withUnit(width, report.time_unit)}`}; ` +
+    const present = report.damaged ? "all that can be read" : "every one";
+    note("timeline", `${grouped(rows)} stretches, ${edges ? `${present} is in this page` : `in buckets of ${withUnit(width, report.time_unit)}`}; ` +
       "they are as they were seen, with what measuring cost in them, which the ledger's figures are without.");
     if (amounts) note("without a place", `${grouped(amounts)} amounts (stolen time, parts of marked regions) are in the figures, and nowhere on the timeline.`);
     if (unplaced) note("without a lane", `${grouped(unplaced)} stretches are of threads and processors that the ledger does not have.`);

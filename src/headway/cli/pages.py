@@ -112,7 +112,8 @@ def write_recording_page(
         damaged = [f"{name}: {why}" for name, why in recording.damaged.items()]
         if damaged:
             more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
-            subject = replace(subject, remarks=(*subject.remarks, f"damaged: {damaged[0]}{more}"))
+            remarks = (*subject.remarks, f"damaged: {damaged[0]}{more}")
+            subject = replace(subject, remarks=remarks, damaged=len(damaged))
         if profile is not None and timeline is None:
             ledger = profile.ledger  # the samples name threads by their places in it
         write_page(stream, ledger, subject, timeline=timeline, profile=profile)
@@ -121,7 +122,8 @@ def write_recording_page(
     if timeline is None:
         return f"{path}: {size:.1f} MB{left_out}"
     if timeline.slices is not None:
-        return f"{path}: {size:.1f} MB, every one of {timeline.rows:,} transitions{left_out}"
+        all_of = "" if damaged else "every one of "
+        return f"{path}: {size:.1f} MB, {all_of}{timeline.rows:,} transitions{left_out}"
     from headway.views.figures import with_unit
 
     width = with_unit(timeline.levels.width, ledger.time_unit, 7, " ")

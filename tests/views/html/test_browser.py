@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from headway.advice import Advice
 from headway.cli.pages import page_to, write_ledger_page, write_recording_page
 from headway.model import Behind, Cause, Cell, Ledger, Thread, Window
+from headway.recording.format import part_name
 from headway.recording.queries.catalogue import find
 from headway.recording.queries.instant import at
 from headway.recording.reader import Recording
@@ -171,6 +173,21 @@ def test_losses_and_quality_are_in_view_wherever_one_is(opened: Chrome, recorded
     assert f"lost: handlers skipped {ledger.losses['handlers_skipped']}" in strip[0]
     assert "EPI at most" in strip[0]
     assert "MPI not known" in strip[0] or "Td, MPI not known" in strip[0]
+
+
+def test_of_a_recording_with_damaged_files_nothing_is_called_complete(
+    driver: Chrome, tmp_path: Path, recorded: tuple[Path, Path, Ledger]
+) -> None:
+    path, target = tmp_path / "run.hw", tmp_path / "run.html"
+    shutil.copytree(recorded[0], path)
+    (path / "transitions" / part_name(0)).write_bytes(b"no table")
+    with Recording(path) as recording:
+        write_recording_page(str(target), str(path), replace(recorded[2], losses={}), recording, ())
+    load(driver, target)
+    strip = ask(driver, "return document.getElementById('quality').innerText")
+    assert "1 of the recording's files cannot be read" in strip
+    assert "every one of" not in strip
+    assert "nothing lost" not in strip
 
 
 def test_the_timeline_zooms_to_single_transitions(opened: Chrome) -> None:

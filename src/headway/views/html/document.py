@@ -84,6 +84,8 @@ class Subject:
     no_profile: str = ""
     remarks: Sequence[str] = field(default_factory=tuple)
     """What was left out, and why; one clause each."""
+    damaged: int = 0
+    """The number of the recording's files that cannot be read."""
 
 
 def document(ledger: Ledger, subject: Subject, timeline: PackedTimeline | None) -> Mapping[str, Any]:
@@ -123,12 +125,13 @@ def document(ledger: Ledger, subject: Subject, timeline: PackedTimeline | None) 
         "indices": [_index(ledger, indices, name) for name in _INDICES],
         "reasons": [[visible(name, _NAME), visible(reason, _TEXT)] for name, reason in ledger.reasons.items()],
         "losses": [[visible(name, _NAME), _number(amount)] for name, amount in ledger.losses.items() if amount],
+        "damaged": subject.damaged,
         "overhead": {"time": _number(cost.time), "events": _number(cost.events)},
         "counted": [[visible(name, _NAME), counted.share] for name, counted in ledger.counted.items()],
         "threads": threads,
         "groups": _groups(ledger, states),
         "processors": processors,
-        "advice": [_advice(ledger, batch) for batch in subject.advice],
+        "advice": [_advice(piece) for piece in subject.advice],
         "chains": _chains(subject),
         "timeline": laid,
         "missing": {
@@ -233,16 +236,13 @@ def _causes(group: Group, states: _Words) -> list[list[Any]]:
     return found
 
 
-def _advice(ledger: Ledger, batch: Advice) -> Mapping[str, Any]:
-    names = {thread.tid: thread.name for thread in ledger.threads}
-    who = (
-        "the machine" if batch.thread is None else f"{visible(names.get(batch.thread, ''), 64)} {batch.thread}".strip()
-    )
+def _advice(piece: Advice) -> Mapping[str, Any]:
+    who = "the machine" if piece.thread is None else f"{visible(piece.name or '', 64)} {piece.thread}".strip()
     return {
         "who": who,
-        "text": visible(batch.text, _TEXT),
-        "command": None if batch.command is None else visible(batch.command, _TEXT),
-        "undo": None if batch.undo is None else visible(batch.undo, _TEXT),
+        "text": visible(piece.text, _TEXT),
+        "command": None if piece.command is None else visible(piece.command, _TEXT),
+        "undo": None if piece.undo is None else visible(piece.undo, _TEXT),
     }
 
 

@@ -50,6 +50,7 @@ def test_what_is_lost_is_looked_at_only_when_it_passes_its_reference() -> None:
         ("kernel.read", "io_uring", "strace -c -p 4712"),
         ("kernel.fault", "huge pages", "page-faults -t 4712"),
         ("kernel.munmap", "trim_threshold", "-p 4712"),
+        ("kernel.clone3", "begin and end", "strace -f -c -e trace=%process -p 4711"),
         ("kernel.fsync", "force them once", "fdatasync"),
         ("kernel.sched_yield", "spins", "-t 4712"),
         ("kernel.epoll_wait", "wakes up often", "-p 4712"),
@@ -237,6 +238,34 @@ def test_processes_of_one_name_that_want_more_processors_than_there_are_are_spok
     assert "other processes want the same ones" in advise(ledger(*others, processors=PROCESSORS))[0].text
 
 
+def test_behind_others_is_one_cause_whatever_helps_the_process_that_is_named() -> None:
+    cc1 = [replace(thread(tid, tid, user=0.1, ready=0.85), name="cc1") for tid in range(10, 19)]
+    ended = replace(thread(30, 30, user=0.1, ready=0.7), end=SECOND, name="sh")
+    other = replace(thread(31, 31, user=0.1, ready=0.6), name="postgres")
+    itself = [thread(tid, 40, user=0.4, ready=0.55) for tid in (40, 41, 42)]
+    found = advise(ledger(*cc1, ended, other, *itself, processors=PROCESSORS[:2]))
+    assert [piece.name for piece in found] == ["cc1", "a"]
+    assert "(10 more threads in 10 more processes (cc1 × 8, postgres, sh) alike)" in found[0].text
+    assert "its own threads have work for 2.9 processors" in found[1].text
+
+
+def test_what_beginning_and_ending_costs_brief_threads_is_one_cause() -> None:
+    def brief(tid: int, state: str, lives: int) -> Thread:
+        cells = {"user": Cell(lives // 4), state: Cell(lives // 2, 1), "kernel.brk": Cell(lives // 4, 3)}
+        return Thread(tid, tid, "sh", 0, 0, lives, lives, lives, cells)
+
+    lives = SECOND // 50
+    states = ("kernel.fault", "kernel.execve", "kernel.exit_group", "kernel.munmap")
+    every = [brief(tid, state, lives) for tid, state in enumerate(states, 1)]
+    starter = thread(99, 99, user=0.1, kernel__clone=0.2)
+    advice = only(*every, starter)
+    assert advice.thread == 99
+    assert "processes and threads begin and end" in advice.text
+    assert "(4 more threads in 4 more processes (sh × 4) alike)" in advice.text
+    assert "huge pages" in only(brief(1, "kernel.fault", SECOND // 2)).text, "a thread that lives longer has memory"
+    assert "kernel.exit_group (once)" in only(brief(1, "kernel.exit_group", lives), *every[:1], *every[3:]).text
+
+
 def test_short_processes_with_the_same_cause_are_spoken_of_once_if_together_they_matter() -> None:
     shells = [replace(thread(tid, tid, user=0.002, kernel__fault=0.003), name="sh") for tid in range(1, 41)]
     other = replace(thread(99, 99, user=0.001, kernel__fault=0.004), name="make")
@@ -259,6 +288,8 @@ def test_a_thread_that_hardly_works_rests_where_it_waits(wait: str) -> None:
     assert advise(ledger(thread(user=0.05, **{f"wait__{wait}": 0.9}))) == ()
     advice = only(thread(user=0.2, **{f"wait__{wait}": 0.7}))
     assert (advice.index, advice.at_stake) == ("wait", round(0.7 * SECOND))
+    crowded = advise(ledger(thread(user=0.05, ready=0.3, **{f"wait__{wait}": 0.6})))
+    assert [piece.index for piece in crowded] == ["ready"], "it does not work while it is ready"
 
 
 @given(ledgers())

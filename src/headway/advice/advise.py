@@ -57,6 +57,10 @@ _NAMES = 3
 """Maximum number of names in a sentence."""
 _NAME = 64
 """Maximum number of characters of a name in a sentence."""
+_OTHERS = "others"
+"""The cause of waiting for a processor that other processes have: one, whatever helps the process that is named."""
+_BRIEF = 100_000_000
+"""A thread that lives no longer than these nanoseconds loses to the kernel mostly what beginning and ending costs."""
 
 
 _Rows = Sequence[tuple[Thread, Mapping[Kind, int]]]
@@ -73,13 +77,17 @@ class _Finding:
 
 @dataclass(frozen=True, slots=True)
 class _Helps:
-    """What helps against a finding: ``found`` describes it, ``text`` says what to do; commands as in `Pattern`."""
+    """What helps against a finding: ``found`` describes it, ``text`` says what to do; commands as in `Pattern`.
+
+    Findings with the same ``cause`` share one piece of advice; those without have the text as their cause.
+    """
 
     found: str
     text: str
     command: str
     undo: str | None = None
     remedy: Remedy | None = None
+    cause: str = ""
 
 
 def advise(
@@ -145,7 +153,7 @@ def _of_threads(
         else:
             helps = _lost(ledger, finding, where)
         process = finding.thread.pid if by_process else None
-        alike.setdefault((process, finding.index, helps.text), []).append((finding, helps))
+        alike.setdefault((process, finding.index, helps.cause or helps.text), []).append((finding, helps))
     for group in alike.values():
         finding, helps = group[0]
         text = f"{helps.found}: {helps.text}"
@@ -218,10 +226,11 @@ def _poll_pattern(state: str) -> Pattern:
 
 
 def _kernel(share: str, ledger: Ledger, thread: Thread, where: Facilities) -> _Helps:
-    name, pattern = _most(thread.states, Kind.KERNEL, _kernel_pattern)
+    brief = thread.end is not None and thread.end - thread.start <= _BRIEF and ledger.time_unit == "ns"
+    name, pattern = _most(thread.states, Kind.KERNEL, _pattern_of_brief if brief else _kernel_pattern)
     first, _, tag = name.partition(".")
     count = thread.states[name].count
-    times = f" ({count:,} times)" if count else ""
+    times = f" ({count:,} times)" if count and count > 1 else " (once)" if count else ""
     if first == "noneffective":
         return _helps(f"{share}in the region {tag[:_NAME] or 'without a name'}{times}", pattern)
     found = f"{share}in the kernel, most in {name[:_NAME]}{times}{_behind(thread, name)}"
@@ -238,6 +247,12 @@ def _kernel_pattern(state: str) -> Pattern:
     if is_interrupt(state):
         return patterns.of_interrupt(state) or patterns.DEVICES
     return patterns.REGION if first == "noneffective" else patterns.of_call(call)
+
+
+def _pattern_of_brief(state: str) -> Pattern:
+    """Return the pattern of a thread that lives briefly: what beginning and ending takes is one."""
+    found = _kernel_pattern(state)
+    return patterns.LIVES if found in patterns.OF_BRIEF else found
 
 
 def _most(states: Mapping[str, Cell], kind: Kind, pattern_of: Callable[[str], Pattern]) -> tuple[str, Pattern]:
@@ -325,11 +340,16 @@ def _ready(finding: _Finding, contentions: Contentions, processors: int) -> _Hel
             )
         text += " (the command shows its plan, and asks)"
         return _Helps(
-            found, text, "sudo headway advise --apply -a -p {pid}", "sudo headway advise --undo", shared.remedy
+            found,
+            text,
+            "sudo headway advise --apply -a -p {pid}",
+            "sudo headway advise --undo",
+            shared.remedy,
+            _OTHERS,
         )
     else:
         text = f"more runs on {where} than they can take; start fewer threads, or allow it more processors"
-    return _Helps(found, text, "taskset -acp {pid}")
+    return _Helps(found, text, "taskset -acp {pid}", cause="" if shared.among_itself else _OTHERS)
 
 
 def _of_the_machine(ledger: Ledger, rows: _Rows, r: Thresholds, where: Facilities) -> Iterator[Advice]:
@@ -361,7 +381,8 @@ def _of_waiting(ledger: Ledger, rows: _Rows, r: Thresholds) -> Iterator[Advice]:
     """One for each reason that is worth a word: the thread that did most beside waiting for it.
 
     A thread that hardly works rests where it waits for another thread, a pipe or the network: it has nothing to do. An
-    idle worker of a server waits like that. The disk and the interpreter lock are waited for in the middle of work.
+    idle worker of a server waits like that. It does not work while it is ready, which takes long where others have the
+    processors. The disk and the interpreter lock are waited for in the middle of work.
     """
     found: dict[str, tuple[int, Thread, float]] = {}
     mostly = [(t, times) for t, times in rows if t.span and times.get(Kind.WAIT, 0) > r.wait * t.span]
@@ -369,7 +390,7 @@ def _of_waiting(ledger: Ledger, rows: _Rows, r: Thresholds) -> Iterator[Advice]:
     for thread, times in mostly:
         for reason in patterns.WAITS:
             cell = thread.states.get(f"wait.{reason}")
-            if reason in patterns.RESTS and able(times) < r.rest * thread.span:
+            if reason in patterns.RESTS and processor_time(times) < r.rest * thread.span:
                 continue
             if cell and cell.time > r.wait * thread.span and reason not in found:
                 found[reason] = cell.time, thread, cell.time / thread.span

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 __all__ = [
     "CACHE_DIVIDED",
     "DEVICES",
+    "LIVES",
     "NODES",
+    "OF_BRIEF",
     "OTHER_CALL",
     "OTHER_POLL",
     "REGION",
@@ -69,6 +71,12 @@ _CALLS = (
         "mmap munmap mremap brk madvise mprotect",
     ),
     Pattern(
+        "processes and threads begin and end: start fewer of them, and give each more to do (one program for many "
+        "files, a pool, what a shell can do itself)",
+        "sudo timeout 2 strace -f -c -e trace=%process -p {pid}",
+        "fork vfork clone clone3 execve execveat exit exit_group wait4 waitid",
+    ),
+    Pattern(
         "every small write is forced to the disk: gather several and force them once",
         "sudo timeout 2 strace -T -e trace=fsync,fdatasync,msync,sync_file_range -p {tid}",
         "fsync fdatasync msync sync_file_range syncfs sync",
@@ -92,6 +100,11 @@ _CALLS = (
 )
 _BY_CALL = {call: pattern for pattern in _CALLS for call in pattern.calls.split()}
 OTHER_CALL = Pattern("ask the kernel less often, or for more at once", "sudo timeout 2 strace -c -p {tid}")
+
+
+LIVES = _BY_CALL["clone"]
+OF_BRIEF = (LIVES, _BY_CALL["fault"], _BY_CALL["mmap"])
+"""The patterns that are one for a thread that lives briefly: its memory is new because it is."""
 
 
 def of_call(call: str) -> Pattern:

@@ -46,7 +46,7 @@ class Thresholds:
     wait: float = _share(0.50)
     """Waiting for one thing, as a share of the time that the thread was measured."""
     rest: float = _share(0.10)
-    """A thread that was able to run for a smaller share of its time rests where it waits for others."""
+    """A thread with less processor time than this share of its time rests where it waits for others."""
     interest: float = _share(0.01)
     """The time at stake, as a share of the window: advice with less is not given."""
     least_ns: int = _whole(10_000_000, 0, 10**18)

@@ -262,6 +262,8 @@ def test_what_beginning_and_ending_costs_brief_threads_is_one_cause() -> None:
     assert advice.thread == 99
     assert "processes and threads begin and end" in advice.text
     assert "(4 more threads in 4 more processes (sh × 4) alike)" in advice.text
+    slow = replace(every[0], until=SECOND, end=SECOND, states={**every[0].states, "ready": Cell(SECOND - lives)})
+    assert "begin and end" in advise(ledger(slow, *every[1:], starter), Thresholds(ready=1))[0].text
     assert "huge pages" in only(brief(1, "kernel.fault", SECOND // 2)).text, "a thread that lives longer has memory"
     assert "kernel.exit_group (once)" in only(brief(1, "kernel.exit_group", lives), *every[:1], *every[3:]).text
 

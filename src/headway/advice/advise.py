@@ -60,7 +60,7 @@ _NAME = 64
 _OTHERS = "others"
 """The cause of waiting for a processor that other processes have: one, whatever helps the process that is named."""
 _BRIEF = 100_000_000
-"""A thread that lives no longer than these nanoseconds loses to the kernel mostly what beginning and ending costs."""
+"""A thread that ends with so few nanoseconds of processor time loses to the kernel mostly what its two ends cost."""
 
 
 _Rows = Sequence[tuple[Thread, Mapping[Kind, int]]]
@@ -226,7 +226,8 @@ def _poll_pattern(state: str) -> Pattern:
 
 
 def _kernel(share: str, ledger: Ledger, thread: Thread, where: Facilities) -> _Helps:
-    brief = thread.end is not None and thread.end - thread.start <= _BRIEF and ledger.time_unit == "ns"
+    had = processor_time(ledger.times(thread)) if ledger.unit == ledger.time_unit == "ns" else _BRIEF + 1
+    brief = thread.end is not None and had <= _BRIEF
     name, pattern = _most(thread.states, Kind.KERNEL, _pattern_of_brief if brief else _kernel_pattern)
     first, _, tag = name.partition(".")
     count = thread.states[name].count

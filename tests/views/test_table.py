@@ -428,3 +428,14 @@ def test_with_v_the_kernels_clock_stands_beside_the_figure_to_compare_it_with() 
         lines = [" ".join(text_of(line).split()) for line in table(ledger, verbose=True)]
         assert words in lines
         assert not [line for line in map(text_of, table(ledger)) if "kernel's clock" in line]
+
+
+def test_the_kernels_clock_has_a_line_that_fits_where_there_is_something_to_say() -> None:
+    unknown = KernelClock(None, Quality.UNAVAILABLE)
+    ran = Thread(7, 7, "a", 0, 0, None, 100, 100, {"user": Cell(100, 1)}, kernel_clock=unknown)
+    slept = replace(ran, tid=8, states={"wait.futex": Cell(100, 1)}, kernel_clock=KernelClock(0, Quality.EXACT))
+    by_name = Listing(by=GroupBy.NAME)
+    text = "\n".join(map(text_of, table(Ledger("bpf", Window(0, 100), (ran, slept)), verbose=True, listing=by_name)))
+    assert "one of them ran when the window began or ended" in " ".join(text.split())
+    text = "\n".join(map(text_of, table(Ledger("bpf", Window(0, 100), (slept,)), verbose=True)))
+    assert "kernel's clock" not in text

@@ -473,10 +473,13 @@ def _kernel_clock(ledger: Ledger, group: Group, name: int, width: int) -> Iterat
         return
     if clock.time is None:
         who = "it" if len(group.threads) == 1 else "one of them"
-        yield _crop([(f"  by the kernel's clock: not known, {who} ran when the window began or ended", _DIM)], width)
+        text = f"by the kernel's clock: not known, {who} ran when the window began or ended"
+        yield from ([(line, _DIM)] for line in indented(text, width, "  ", "    "))
         return
     times = add_times(thread.times() for thread in group.threads)
     own = processor_time(times) + times[Kind.OVERHEAD]
+    if not clock.time and not own:
+        return
     text = MARKS[clock.quality] + with_unit(clock.time, ledger.time_unit, 7, " ")
     line: Line = [
         (fit("  by the kernel's clock", 12 + name), _DIM),

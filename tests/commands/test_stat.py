@@ -121,6 +121,23 @@ def test_processors_and_cgroups_that_do_not_exist_are_refused() -> None:
 
 
 @each_source
+def test_every_id_that_was_given_is_measured(source: str, tmp_path: Path) -> None:
+    sleeps = [subprocess.Popen(["sleep", "60"]) for _ in range(3)]
+    try:
+        first, second, third = (str(sleep.pid) for sleep in sleeps)
+        ids = ["-p", first, "-p", f"{second},{third}", "-p", first]
+        done = run("--source", source, *ids, "-d", "0.1", "--json", "-o", tmp_path / "out")
+    finally:
+        for sleep in sleeps:
+            sleep.kill()
+            sleep.wait()
+    assert done.returncode == 0
+    (document,) = checked(tmp_path / "out")
+    measured = sorted(thread["tid"] for thread in document["threads"])
+    assert measured == sorted(sleep.pid for sleep in sleeps)
+
+
+@each_source
 def test_a_threads_id_is_no_processs_id(source: str) -> None:
     code = "import threading,time\nt=threading.Thread(target=time.sleep,args=(60,)); t.start(); print(t.native_id)"
     target = subprocess.Popen([sys.executable, "-uc", code], stdout=subprocess.PIPE, text=True)

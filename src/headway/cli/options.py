@@ -13,7 +13,7 @@ from headway.linux.options import MeasureOptions, Selection
 from headway.model import GroupBy
 from headway.views.listing import LINES, Listing
 
-from .parameters import Ids, ProcessorList
+from .parameters import Ids, ProcessorList, all_ids
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,8 +38,26 @@ def _print_checks(context: click.Context, _option: click.Parameter, wanted: bool
 
 
 _OPTIONS = (
-    click.option("-p", "--pid", "pids", type=Ids(), default=(), metavar="PID[,PID]", help="Measure these processes."),
-    click.option("-t", "--tid", "tids", type=Ids(), default=(), metavar="TID[,TID]", help="Measure these threads."),
+    click.option(
+        "-p",
+        "--pid",
+        "pids",
+        type=Ids(),
+        multiple=True,
+        callback=all_ids,
+        metavar="PID[,PID]",
+        help="Measure these processes. May be repeated.",
+    ),
+    click.option(
+        "-t",
+        "--tid",
+        "tids",
+        type=Ids(),
+        multiple=True,
+        callback=all_ids,
+        metavar="TID[,TID]",
+        help="Measure these threads. May be repeated.",
+    ),
     click.option("-a", "--all", "everything", is_flag=True, help="Measure every thread of the machine."),
     click.option("--name", metavar="NAME", help="Measure threads of this name; NAME* matches a prefix."),
     click.option("--cgroup", metavar="DIR", help="Measure threads in this cgroup (v2) and below it."),

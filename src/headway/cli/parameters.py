@@ -11,7 +11,7 @@ from headway.errors import HeadwayError
 from headway.linux.options import MAX_IDS
 from headway.linux.procfs import processors
 
-__all__ = ["Ids", "Milliseconds", "ProcessorList", "RecordingSize", "Seconds", "WholeNumber"]
+__all__ = ["Ids", "Milliseconds", "ProcessorList", "RecordingSize", "Seconds", "WholeNumber", "all_ids"]
 
 _MIN_SIZE = 1 << 20
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -32,6 +32,11 @@ class Ids(click.ParamType[tuple[int, ...]]):
         if max(ids) > MAX_IDS:
             self.fail(f"{max(ids)} is no id: they go up to {MAX_IDS}", param, ctx)
         return ids
+
+
+def all_ids(ctx: click.Context, param: click.Parameter, value: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
+    """Return the ids of an option that may be repeated, each once (``callback``)."""
+    return tuple(dict.fromkeys(each for ids in value for each in ids))
 
 
 class ProcessorList(click.ParamType[tuple[int, ...]]):

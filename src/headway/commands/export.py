@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from headway.cli.output import binary_output, check_apart
-from headway.cli.parameters import Ids
+from headway.cli.parameters import Ids, all_ids
 from headway.cli.profiles import has_profile, narrowing_options
 from headway.cli.progress_bar import progress_bar
 from headway.cli.say import say
@@ -49,9 +49,26 @@ _TEXT = frozenset({"chrome", "csv", "speedscope", "folded"})
 @click.option(
     "-o", "--output", metavar="FILE", help="Write to FILE instead of standard output; a name in .gz is compressed."
 )
-@click.option("-p", "--pid", "pids", type=Ids(), default=(), metavar="PID[,PID]", help="Export only these processes.")
 @click.option(
-    "-t", "--tid", "--thread", "tids", type=Ids(), default=(), metavar="TID[,TID]", help="Export only these threads."
+    "-p",
+    "--pid",
+    "pids",
+    type=Ids(),
+    multiple=True,
+    callback=all_ids,
+    metavar="PID[,PID]",
+    help="Export only these processes. May be repeated.",
+)
+@click.option(
+    "-t",
+    "--tid",
+    "--thread",
+    "tids",
+    type=Ids(),
+    multiple=True,
+    callback=all_ids,
+    metavar="TID[,TID]",
+    help="Export only these threads. May be repeated.",
 )
 @click.option("--name", metavar="NAME", help="Export only threads of this name; NAME* matches a prefix.")
 @click.option(

@@ -160,6 +160,11 @@ def test_files_that_cannot_be_read_are_said_where_the_transitions_are_counted(tm
     assert "every one of" not in done.stderr
     assert "1 of the recording's files cannot be read" in done.stderr
     assert Page(target.read_text(encoding="utf-8")).document["damaged"] == 1
+    for part in (path / "transitions").iterdir():
+        part.write_bytes(b"no table")
+    assert headway("report", path, "--html", target).returncode == 0
+    missing = Page(target.read_text(encoding="utf-8")).document["missing"]
+    assert missing["timeline"] == "no transition of this recording can be read"
 
 
 def test_the_chains_add_up_to_all_waiting(tmp_path: Path) -> None:

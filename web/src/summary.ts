@@ -65,7 +65,7 @@ export function quality(store: Store): HTMLElement {
     else chip("limited", `${grouped(rows)} transitions in buckets of ${withUnit(width, report.time_unit)}`,
       "There was no room for every one; headway at and headway query read the recording itself.");
   }
-  if (report.damaged) chip("lost", `${grouped(report.damaged)} of the recording's files cannot be read`);
+  if (report.damaged && !report.losses.some(([name]) => name === "files_damaged")) chip("lost", `${grouped(report.damaged)} of the recording's files cannot be read`);
   for (const remark of report.remarks) chip("lost", remark);
   return strip;
 }

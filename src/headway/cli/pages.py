@@ -108,7 +108,10 @@ def write_recording_page(
             timeline = _timeline(recording, ledger, room_for_timeline(MAX_BYTES, ledger))
             subject = _with_chains(subject, recorded)
         else:
-            subject = replace(subject, no_timeline="there is no transition in this recording")
+            none = (
+                "no transition of this recording can be read" if recording.damaged else "there is no transition in it"
+            )
+            subject = replace(subject, no_timeline=none)
         damaged = [f"{name}: {why}" for name, why in recording.damaged.items()]
         if damaged:
             more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""

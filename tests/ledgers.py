@@ -8,11 +8,13 @@ from itertools import pairwise
 from hypothesis import strategies as st
 
 from headway.model import (
+    RUNNING,
     Behind,
     Cause,
     CauseKey,
     Cell,
     Counted,
+    Estimate,
     KernelClock,
     Ledger,
     Overhead,
@@ -21,11 +23,13 @@ from headway.model import (
     Quality,
     Thread,
     Window,
+    kind_of,
     list_causes,
 )
 
 STATES = (
     "user",
+    "running",
     "memory",
     "kernel.read",
     "kernel.fault",
@@ -100,6 +104,16 @@ def causes(draw: st.DrawFn, found: Mapping[str, Cell]) -> tuple[Cause, ...]:
     return list_causes(kept)
 
 
+@st.composite
+def sampled(draw: st.DrawFn, found: Mapping[str, Cell]) -> Mapping[str, Estimate]:
+    """Of some of these states, a part that was divided by samples; often of none."""
+    if not draw(st.booleans()):
+        return {}
+    there = [state for state in found if kind_of(state).in_rpi and state != RUNNING]
+    chosen = draw(st.lists(st.sampled_from(there), unique=True)) if there else []
+    return {state: Estimate(draw(st.integers(0, found[state].time)), draw(st.integers(0, 10**6))) for state in chosen}
+
+
 kernel_clocks = st.none() | st.one_of(
     st.just(KernelClock(None, Quality.UNAVAILABLE)),
     st.builds(KernelClock, st.integers(0, 10**9), st.sampled_from([Quality.EXACT, Quality.BOUND])),
@@ -123,7 +137,9 @@ def threads(draw: st.DrawFn, window: Window, tid: int, keys: st.SearchStrategy[s
     pid = draw(st.integers(1, tid))
     birth = draw(st.integers(0, start))
     clock = draw(kernel_clocks)
-    return Thread(tid, pid, draw(names), birth, start, end, until, until - start, found, draw(causes(found)), clock)
+    behind, parts_by_samples = draw(causes(found)), draw(sampled(found))
+    name = draw(names)
+    return Thread(tid, pid, name, birth, start, end, until, until - start, found, behind, clock, parts_by_samples)
 
 
 windows = st.builds(lambda start, length: Window(start, start + length), st.integers(0, 10**12), st.integers(0, 10**11))
@@ -146,7 +162,8 @@ def ledgers(
     for cpu in range(draw(st.integers(0, 3))):
         busy = draw(st.integers(0, span.duration))
         cells_there = {draw(keys): Cell(busy, 1), "idle": Cell(span.duration - busy, 1)}
-        processors.append(Processor(cpu, sum(c.time for c in cells_there.values()), cells_there))
+        whole = sum(c.time for c in cells_there.values())
+        processors.append(Processor(cpu, whole, cells_there, draw(sampled(cells_there))))
     return Ledger(
         source=draw(st.sampled_from(["bpf", "proc", "machine", "recording"])),
         window=span,

@@ -12,12 +12,14 @@ from headway.model import (
     Cause,
     Cell,
     Counted,
+    Estimate,
     Ledger,
     Overhead,
     Processor,
     Thread,
     Window,
     add_causes,
+    add_sampled,
     add_states,
     merge,
     since,
@@ -80,11 +82,16 @@ def _continue(data: st.DataObject, earlier: Ledger) -> Ledger:
             return thread
         stop = data.draw(st.none() | st.integers(earlier.window.end, end))
         until = end if stop is None else stop
-        more = {data.draw(st.sampled_from(["user", "wait.futex"])): Cell(until - thread.until, 1, 2, 3, 4, 5)}
+        passed = until - thread.until
+        state = data.draw(st.sampled_from(["user", "wait.futex"]))
+        more = {state: Cell(passed, 1, 2, 3, 4, 5)}
+        part = Estimate(data.draw(st.integers(0, passed)), data.draw(st.integers(0, 99)))
+        by_samples = {state: part} if state == "user" and (part.time or part.samples) else {}
         states = add_states(thread.states, more)
         behind = add_causes(thread.causes, data.draw(causes(more)))
         span = thread.span + until - thread.until
-        return replace(thread, end=stop, until=until, span=span, states=states, causes=behind)
+        every = add_sampled(thread.sampled, by_samples)
+        return replace(thread, end=stop, until=until, span=span, states=states, causes=behind, sampled=every)
 
     new = Thread(10**7, 1, "new", earlier.window.end, earlier.window.end, None, end, passed, {"ready": Cell(passed, 1)})
     return replace(
@@ -92,7 +99,7 @@ def _continue(data: st.DataObject, earlier: Ledger) -> Ledger:
         window=Window(earlier.window.start, end),
         threads=(*map(go_on, earlier.threads), new),
         processors=tuple(
-            Processor(p.cpu, p.span + passed, add_states(p.states, {"idle": Cell(passed, 1)}))
+            replace(p, span=p.span + passed, states=add_states(p.states, {"idle": Cell(passed, 1)}))
             for p in earlier.processors
         ),
         losses={**earlier.losses, "more": 3},
@@ -153,6 +160,10 @@ THREAD = Thread(1, 1, "a", 0, 0, 10, 10, 10, {"user": Cell(10)})
     [
         (replace(THREAD, states={"user": Cell(12), "poll": Cell(-2)}), "poll has time -2"),
         (replace(THREAD, states={"user": Cell(10, -1)}), "count -1"),
+        (replace(THREAD, sampled={"user": Estimate(11, 3)}), "of user 11 was divided by samples, it has 10"),
+        (replace(THREAD, sampled={"kernel.read": Estimate(1, 3)}), "of kernel.read 1 was divided by samples, it has 0"),
+        (replace(THREAD, sampled={"user": Estimate(-1, 3)}), "of user -1 was divided"),
+        (replace(THREAD, sampled={"user": Estimate(1, -3)}), "user has -3 samples"),
         (replace(THREAD, start=5), "longer than"),
         (replace(THREAD, until=30, end=30), "not within"),
         (replace(THREAD, end=8), "ended at 8"),

@@ -3,6 +3,7 @@
 from .cause import Behind, Cause, CauseKey, add_causes, list_causes, subtract_causes, with_all_holders, within
 from .cell import Cell
 from .counted import Counted
+from .estimate import RUNNING, Estimate, add_sampled, divide, subtract_sampled, wilson
 from .groups import Group, GroupBy, add_times, grouped
 from .hotspots import Hotspot, StackShare, StateSummary, function_of, innermost_first, summaries, unsampled
 from .indices import (
@@ -10,6 +11,7 @@ from .indices import (
     Amounts,
     Indices,
     Precision,
+    amounts_in_time,
     amounts_of,
     indices_of,
     interrupt_time,
@@ -17,6 +19,7 @@ from .indices import (
     listed,
     processor_time,
     time_by_kind,
+    undivided_time,
 )
 from .kernel_clock import KernelClock
 from .kinds import KINDS, Kind, kind_of
@@ -35,6 +38,7 @@ __all__ = [
     "KNOWN_LOSSES",
     "NO_STATE",
     "PARTS",
+    "RUNNING",
     "Amounts",
     "Batch",
     "Behind",
@@ -42,6 +46,7 @@ __all__ = [
     "CauseKey",
     "Cell",
     "Counted",
+    "Estimate",
     "Frame",
     "Group",
     "GroupBy",
@@ -68,9 +73,12 @@ __all__ = [
     "Window",
     "across",
     "add_causes",
+    "add_sampled",
     "add_states",
     "add_times",
+    "amounts_in_time",
     "amounts_of",
+    "divide",
     "function_of",
     "grouped",
     "indices_of",
@@ -89,11 +97,14 @@ __all__ = [
     "sampling_error",
     "since",
     "subtract_causes",
+    "subtract_sampled",
     "summaries",
     "time_by_kind",
+    "undivided_time",
     "unit_of",
     "unsampled",
     "violations",
+    "wilson",
     "with_all_holders",
     "within",
 ]

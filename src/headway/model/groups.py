@@ -2,7 +2,9 @@
 
 A group's time in a state is the sum of its threads' times, and its indices are computed from these sums (by
 `Ledger.indices`, as a thread's are). So groups add up to what their threads add up to, and a group has of no kind less
-time than one of its threads. A figure has the weakest of the threads' qualities.
+time than one of its threads. A figure has the weakest of the threads' qualities. What was divided by samples is the
+exception: its quality follows from the sums, because all samples of the group together tell more than those of a thread
+(`Amounts.worth`).
 
 A share of time is a share of the window (`Ledger.share`), of a thread as of a group: 1 is one processor, or off the
 processor one thread, for all of the window. A group with several threads can have more than 1, as a process has in
@@ -18,6 +20,7 @@ from functools import cached_property, reduce
 
 from .cause import Cause, add_causes
 from .cell import Cell
+from .estimate import Estimate, add_sampled
 from .indices import listed
 from .kernel_clock import KernelClock
 from .kinds import Kind
@@ -84,6 +87,13 @@ class Group:
         if len(self.threads) == 1:
             return self.threads[0].states
         return add_states(*(thread.states for thread in self.threads))
+
+    @cached_property
+    def sampled(self) -> Mapping[str, Estimate]:
+        """The parts of the states' times that were divided by samples, added up."""
+        if len(self.threads) == 1:
+            return self.threads[0].sampled
+        return add_sampled(*[thread.sampled for thread in self.threads if thread.sampled])
 
     @cached_property
     def kernel_clock(self) -> KernelClock | None:

@@ -8,16 +8,23 @@ patent 9,223,615 ("Apparatus and method for thread progress tracking"):
 
 Where hardware counters are available, the name of a state is not all that is known of it: user code stalls, and part of
 its stalls are waits for memory. So a thread's time is first divided into `Amounts` of each kind, in cycles or in time.
+
+Where a part of the time was divided by samples (`estimate`), an index has an exact and an estimated part.
+`Indices.exact_share` says how large the exact part is, and `Indices.interval` how far the estimate may be from the
+truth.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
+from math import ceil, floor
 from operator import itemgetter
+from types import MappingProxyType
 
 from .cell import Cell
+from .estimate import RUNNING, Estimate, wilson
 from .kinds import Kind, kind_of
 from .quality import Quality
 
@@ -26,6 +33,7 @@ __all__ = [
     "Amounts",
     "Indices",
     "Precision",
+    "amounts_in_time",
     "amounts_of",
     "indices_of",
     "interrupt_time",
@@ -33,6 +41,7 @@ __all__ = [
     "listed",
     "processor_time",
     "time_by_kind",
+    "undivided_time",
 ]
 
 
@@ -87,9 +96,22 @@ class Indices:
     """
     mpi_external: int | None = None
     """The part of MPI that waited for memory outside the processor; None where it is not known."""
+    exact_share: Mapping[str, float | None] = field(default_factory=dict)
+    """Of RPI, EPI, MPI, KPI and IOPI by name: the share of the figure that was counted exactly, from 0 to 1. The rest
+    was divided by samples. Of IOPI it is the share of RPI in which polling could be seen. None: the figure is
+    unavailable, or the source samples all of it and has no numbers of samples.
+    """
+    interval: Mapping[str, tuple[int, int] | None] = field(default_factory=dict)
+    """Of the same five: the lowest and the highest value that the samples allow, at 95 %, in the ledger's unit. None:
+    nothing was sampled.
+    """
 
 
+_PARTS = ("rpi", "epi", "mpi", "kpi", "iopi")
+"""The indices that have an exact share and an interval."""
+_NO_INTERVAL: Mapping[str, tuple[int, int] | None] = dict.fromkeys(_PARTS)
 _NO_TIME = dict.fromkeys(Kind, 0)
+_NOT_SAMPLED: Mapping[str, Estimate] = MappingProxyType({})
 _on_processor = itemgetter(*(kind for kind in Kind if kind.in_rpi))
 
 
@@ -118,6 +140,22 @@ def interrupt_time(states: Mapping[str, Cell]) -> int:
     return sum([cell.time for state, cell in states.items() if is_interrupt(state)])
 
 
+def undivided_time(states: Mapping[str, Cell]) -> int:
+    """Return the time of the state `RUNNING`: processor time that was not divided among states.
+
+    A mapping may provide the result in an attribute ``undivided_time``. One that provides ``time_by_kind`` and not this
+    does not have the state.
+    """
+    if type(states) is not dict:
+        ready: int | None = getattr(states, "undivided_time", None)
+        if ready is not None:
+            return ready
+        if hasattr(states, "time_by_kind"):
+            return 0
+    cell = states.get(RUNNING)
+    return 0 if cell is None else cell.time
+
+
 def listed(states: Mapping[str, Cell]) -> list[tuple[str, int | None, int]]:
     """Return name, occurrences and time of each state. A mapping may provide the result in an attribute ``listed``."""
     ready: list[tuple[str, int | None, int]] | None = getattr(states, "listed", None)
@@ -143,29 +181,154 @@ class Amounts:
     """Whether every wait of user code for memory was counted."""
     stall_seen: bool = True
     """Whether every stall of user code was counted."""
+    sampled: Mapping[Kind, Estimate] = field(default_factory=dict)
+    """The part of each kind that was divided by samples, in the same unit, and the samples of the states of that kind.
+    """
+    samples: int = 0
+    """The number of all samples of states on a processor."""
+    undivided: int = 0
+    """The part of Kind.EFFECTIVE that was not divided among states, because no sample fell into it."""
 
     def __add__(self, other: Amounts) -> Amounts:
         """Return the sum of both. What is not known of one is not known of the sum."""
+        sampled = self.sampled
+        if other.sampled:
+            sampled = _add_estimates(sampled, other.sampled)
         return Amounts(
             {kind: self.by_kind.get(kind, 0) + other.by_kind.get(kind, 0) for kind in Kind},
             None if self.external is None or other.external is None else self.external + other.external,
             self.memory_seen and other.memory_seen,
             self.stall_seen and other.stall_seen,
+            sampled,
+            self.samples + other.samples,
+            self.undivided + other.undivided,
         )
+
+    @property
+    def by_samples(self) -> int:
+        """The part of RPI that was divided by samples."""
+        return sum([estimate.time for estimate in self.sampled.values()])
+
+    def range_of(self, kind: Kind) -> tuple[int, int]:
+        """Return the lowest and the highest value of the kind's sampled part that the samples allow, at 95 %.
+
+        It is the Wilson score interval of the kind's share of the samples, times all time that was divided by them.
+        Time that was divided piece by piece need not be in proportion to the sums, so the interval is widened to have
+        the sampled part in it.
+        """
+        whole, estimate = self.by_samples, self.sampled.get(kind, Estimate())
+        low, high = wilson(estimate.samples, self.samples)
+        if kind in _USER_CODE:  # counters divide it further, the samples are of all of it
+            together = sum([self.sampled[part].time for part in _USER_CODE if part in self.sampled])
+            share = estimate.time / together if together else 1.0
+            low, high = low * share, high * share
+        most = min(ceil(high * whole), whole)
+        return max(min(floor(low * whole), estimate.time), 0), max(most, estimate.time)
 
     def worth(self, precision: Precision) -> Precision:
-        """Return the precision of these amounts in a ledger of the given precision."""
-        if self.memory_seen and self.stall_seen:
+        """Return the precision of these amounts in a ledger of the given precision.
+
+        Samples tell user code from the kernel, so both are SAMPLED. They do not tell polling: IOPI is that of the time
+        that was counted exactly, and UNAVAILABLE if there is none. Time that was not divided at all makes EPI a bound,
+        and KPI UNAVAILABLE unless this time is less than the sampling error of KPI anyway.
+        """
+        sampled = self.by_samples if self.sampled else 0
+        if self.memory_seen and self.stall_seen and not sampled and not self.undivided:
             return precision
         unseen = Quality.UNAVAILABLE
+        memory = precision.memory if self.memory_seen else unseen
+        stall = (precision.stall or precision.memory) if self.stall_seen else unseen
+        effective, kernel, poll = precision.effective, precision.kernel, precision.poll
+        if sampled:
+            memory, stall = memory | Quality.SAMPLED, stall | Quality.SAMPLED
+            effective, kernel = effective | Quality.SAMPLED, kernel | Quality.SAMPLED
+        if self.undivided:
+            effective = effective | Quality.BOUND
+            low, high = self.range_of(Kind.KERNEL)
+            part = self.sampled.get(Kind.KERNEL, Estimate()).time
+            if self.undivided > max(high - part, part - low):
+                kernel = unseen
+        if sampled or self.undivided:
+            poll = poll | (Quality.PARTIAL if sampled + self.undivided < processor_time(self.by_kind) else unseen)
+        return Precision(precision.total, effective, memory, kernel, poll, stall)
+
+    def indices(self, precision: Precision = EXACT) -> Indices:
+        """Return the indices of these amounts in a ledger of the given precision."""
+        found = indices_of(self.by_kind, self.worth(precision), external=self.external)
+        sampled = self.by_samples if self.sampled else 0
+        if not sampled and not self.undivided:
+            return found
         return replace(
-            precision,
-            memory=precision.memory if self.memory_seen else unseen,
-            stall=precision.stall if self.stall_seen else unseen,
+            found,
+            exact_share=self._exact_shares(found, precision, sampled),
+            interval=self._intervals(found, precision, sampled) if sampled else _NO_INTERVAL,
         )
 
+    def _exact_shares(self, found: Indices, precision: Precision, sampled: int) -> dict[str, float | None]:
+        shares = dict(indices_of({}, precision).exact_share)
+        for name, kind in _SAMPLED_PARTS:
+            whole = self.by_kind.get(kind, 0)
+            estimated = self.sampled[kind].time if kind in self.sampled else 0
+            if kind is Kind.EFFECTIVE:
+                estimated += self.undivided
+            if getattr(found, name) is None:
+                shares[name] = None
+            elif shares[name] is not None:
+                shares[name] = (whole - estimated) / whole if whole else 0.0
+        if found.iopi is None:
+            shares["iopi"] = None
+        elif shares["iopi"] is not None:
+            rpi = processor_time(self.by_kind)
+            shares["iopi"] = (rpi - sampled - self.undivided) / rpi
+        return shares
 
-def amounts_of(states: Mapping[str, Cell], *, cycles: bool) -> Amounts:
+    def _intervals(self, found: Indices, precision: Precision, sampled: int) -> dict[str, tuple[int, int] | None]:
+        intervals = dict(_NO_INTERVAL)
+        for name, kind in _SAMPLED_PARTS:
+            if kind is Kind.MEMORY and found.mpi is None:
+                continue
+            if kind is Kind.KERNEL and precision.kernel is Quality.UNAVAILABLE:
+                continue
+            low, high = self.range_of(kind)
+            had, part = self.by_kind.get(kind, 0), self.sampled.get(kind, Estimate()).time
+            if kind is Kind.EFFECTIVE:  # none of what was not divided need be effective
+                had -= self.undivided
+            more = self.undivided if kind in (Kind.EFFECTIVE, Kind.KERNEL) else 0
+            intervals[name] = had - part + low, had - part + high + more
+        if found.iopi is not None:  # all that was not seen may be polling
+            intervals["iopi"] = found.iopi, found.iopi + sampled + self.undivided
+        return intervals
+
+
+_USER_CODE = frozenset({Kind.EFFECTIVE, Kind.MEMORY, Kind.STALL})
+"""The kinds that user code is divided into by hardware counters."""
+_SAMPLED_PARTS = (("epi", Kind.EFFECTIVE), ("mpi", Kind.MEMORY), ("kpi", Kind.KERNEL))
+"""The indices that samples tell."""
+
+
+def _add_estimates(a: Mapping[Kind, Estimate], b: Mapping[Kind, Estimate]) -> dict[Kind, Estimate]:
+    total = dict(a)
+    for kind, estimate in b.items():
+        total[kind] = total[kind] + estimate if kind in total else estimate
+    return total
+
+
+def amounts_in_time(times: Mapping[Kind, int], sampled: Mapping[str, Estimate], undivided: int = 0) -> Amounts:
+    """Return the amounts of threads without hardware counters: the time of each kind, and what was divided by samples.
+
+    ``undivided``: the time in the state `RUNNING`.
+    """
+    found: dict[Kind, Estimate] = {}
+    samples = 0
+    for state, estimate in sampled.items():
+        kind = kind_of(state)
+        if kind.in_rpi and state != RUNNING:
+            found[kind] = found[kind] + estimate if kind in found else estimate
+            samples += estimate.samples
+    return Amounts(times, sampled=found, samples=samples, undivided=undivided)
+
+
+def amounts_of(states: Mapping[str, Cell], *, cycles: bool, sampled: Mapping[str, Estimate] = _NOT_SAMPLED) -> Amounts:
     """Divide the states' cycles or time into kinds, using the hardware counters of user code.
 
     ``cycles``: the amounts are in cycles, which every state on a processor must have; kinds off the processor are then
@@ -175,16 +338,24 @@ def amounts_of(states: Mapping[str, Cell], *, cycles: bool) -> Amounts:
 
     and, in time, the state's time is divided in these proportions. The counters are not read at one instant and may
     have been scaled. A counter that exceeds the one before it in cycles >= S >= M >= external is reduced to that one,
-    so the parts are never negative and always add up to the whole (law 3).
+    so the parts are never negative and always add up to the whole (law 3). The part of a state that was divided by
+    samples (``sampled``) is divided likewise.
     """
     found = _NO_TIME.copy()
+    estimated: dict[Kind, Estimate] = {}
+    samples = undivided = 0
     external: int | None = 0
     memory_seen = stall_seen = True
     for state, cell in states.items():
         kind = kind_of(state)
         had = (cell.cycles or 0) if cycles and kind.in_rpi else 0 if cycles else cell.time
+        estimate = sampled.get(state) if sampled and kind.in_rpi and state != RUNNING else None
+        if estimate is not None:
+            samples += estimate.samples
         if kind is not Kind.EFFECTIVE:
             found[kind] += had
+            if estimate is not None:
+                _estimate(estimated, kind, _part(had, estimate.time, cell.time), estimate.samples)
             if kind is Kind.MEMORY and had:
                 external = None
             continue
@@ -205,7 +376,20 @@ def amounts_of(states: Mapping[str, Cell], *, cycles: bool) -> Amounts:
         found[Kind.MEMORY] += memory_part
         found[Kind.STALL] += lost_part - memory_part
         found[Kind.EFFECTIVE] += had - lost_part
-    return Amounts(found, external, memory_seen, stall_seen)
+        if state == RUNNING:
+            undivided += had - lost_part
+        if estimate is not None:
+            part = _part(had, estimate.time, cell.time)
+            of_memory, of_lost = _part(part, memory_part, had), _part(part, lost_part, had)
+            _estimate(estimated, Kind.EFFECTIVE, part - of_lost, estimate.samples)
+            if lost_part:
+                _estimate(estimated, Kind.MEMORY, of_memory, estimate.samples)
+                _estimate(estimated, Kind.STALL, of_lost - of_memory, estimate.samples)
+    return Amounts(found, external, memory_seen, stall_seen, estimated, samples, undivided)
+
+
+def _estimate(found: dict[Kind, Estimate], kind: Kind, amount: int, samples: int) -> None:
+    found[kind] = found.get(kind, Estimate()) + Estimate(amount, samples)
 
 
 def _part(had: int, some: int, whole: int) -> int:
@@ -222,12 +406,13 @@ def indices_of(times: Mapping[Kind, int], precision: Precision = EXACT, *, exter
     """Return the indices of one thread or several from the amount of each kind, in time or in cycles.
 
     RPI = EPI + MPI + KPI + IOPI + stall, exactly. An unavailable index counts as 0 in this sum: its time is in EPI,
-    which makes EPI at best a bound. (Unavailable memory time is in the stalls instead, where stalls are seen.) If
-    EPI is an upper bound, RPI - EPI is less than Td; then Td and the indices ME, KE and IOE
-    that are computed from it are unavailable. TE has the quality of EPI. ``external`` is the part of memory time that
-    waited outside the processor.
+    which makes EPI at best a bound. (Unavailable memory time is in the stalls instead, where stalls are seen. Of KPI
+    that is unavailable because time was not divided, a part may be known; it is in no index.) If EPI is an upper
+    bound, RPI - EPI is less than Td; then Td and the indices ME, KE and IOE that are computed from it are unavailable.
+    TE has the quality of EPI. ``external`` is the part of memory time that waited outside the processor.
     """
     hidden = Quality.UNAVAILABLE in (precision.stall, precision.kernel, precision.poll)
+    hidden = hidden or precision.poll is Quality.PARTIAL
     effective = precision.effective | (Quality.BOUND if hidden else Quality.EXACT)
     times = {**_NO_TIME, **times}
     rpi = processor_time(times)
@@ -259,5 +444,18 @@ def indices_of(times: Mapping[Kind, int], precision: Precision = EXACT, *, exter
         if worth is Quality.UNAVAILABLE:
             values[name] = None
     mpi = values["mpi"]
+    untold = tuple([quality[name] in (Quality.SAMPLED, Quality.UNAVAILABLE) for name in _PARTS])
     apart = {} if external is None or mpi is None else {"mpi_internal": mpi - external, "mpi_external": external}
-    return Indices(**values, quality=quality, **apart)  # type: ignore[arg-type]
+    return Indices(
+        **values,  # type: ignore[arg-type]
+        **apart,  # type: ignore[arg-type]
+        quality=quality,
+        exact_share=_all_exact(untold),
+        interval=_NO_INTERVAL,
+    )
+
+
+@lru_cache(maxsize=64)
+def _all_exact(untold: tuple[bool, ...]) -> Mapping[str, float | None]:
+    """Return the exact shares where nothing was divided by samples, None for those that the source does not tell."""
+    return {name: None if unknown else 1.0 for name, unknown in zip(_PARTS, untold, strict=True)}

@@ -52,6 +52,7 @@ _IN_RPI = frozenset({Kind.EFFECTIVE, Kind.MEMORY, Kind.KERNEL, Kind.POLL, Kind.S
 
 KINDS = {
     "user": Kind.EFFECTIVE,
+    "running": Kind.EFFECTIVE,
     "memory": Kind.MEMORY,
     "kernel": Kind.KERNEL,
     "irq": Kind.KERNEL,
@@ -74,8 +75,10 @@ KINDS = {
 def kind_of(state: str) -> Kind:
     """Return the kind of a state, from the first word of its name.
 
-    ``idle`` (a processor without work) is a wait. ``unknown.*`` is time that was not seen: ``unknown.unmeasured`` (a
-    processor ran threads that are not measured), ``unknown.elsewhere`` (a thread ran on a processor that is not
-    measured). A name whose first word is not in `KINDS` is ``unknown`` too, so it never counts as progress by mistake.
+    ``running`` is processor time that the source could not divide among user code and the kernel. It counts as
+    effective, which makes that a bound. ``idle`` (a processor without work) is a wait. ``unknown.*`` is time that was
+    not seen: ``unknown.unmeasured`` (a processor ran threads that are not measured), ``unknown.elsewhere`` (a thread
+    ran on a processor that is not measured). A name whose first word is not in `KINDS` is ``unknown`` too, so it never
+    counts as progress by mistake.
     """
     return KINDS.get(state.partition(".")[0], Kind.UNKNOWN)

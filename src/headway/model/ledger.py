@@ -14,7 +14,17 @@ from operator import add
 from .cause import Behind, Cause, add_causes, subtract_causes, within
 from .cell import Cell
 from .counted import Counted
-from .indices import EXACT, Amounts, Indices, Precision, amounts_of, indices_of, time_by_kind
+from .estimate import Estimate, add_sampled, subtract_sampled
+from .indices import (
+    EXACT,
+    Amounts,
+    Indices,
+    Precision,
+    amounts_in_time,
+    amounts_of,
+    time_by_kind,
+    undivided_time,
+)
 from .kernel_clock import KernelClock
 from .kinds import Kind, kind_of
 
@@ -70,6 +80,8 @@ class Thread:
     """The causes of the states, where they were recorded."""
     kernel_clock: KernelClock | None = None
     """Processor time by the kernel's clock. None: the source does not tell it."""
+    sampled: Mapping[str, Estimate] = field(default_factory=dict)
+    """The parts of the states' times that were divided by samples, by state. Empty: all is exact."""
 
     @property
     def key(self) -> tuple[int, int]:
@@ -88,6 +100,8 @@ class Processor:
     cpu: int
     span: int
     states: States
+    sampled: Mapping[str, Estimate] = field(default_factory=dict)
+    """The parts of the states' times that were divided by samples, by state. Empty: all is exact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +166,16 @@ class Ledger:
         """Return the amount of each kind that the threads together had, in `unit`, divided by hardware counters where
         there are any.
         """
-        had = amounts_of(thread.states, cycles=self.unit == "cycles") if self.counted else Amounts(thread.times())
-        return reduce(add, map(self.amounts, others), had) if others else had
+        had = self._amounts(thread)
+        return reduce(add, map(self._amounts, others), had) if others else had
+
+    def _amounts(self, thread: Thread) -> Amounts:
+        if self.counted:
+            return amounts_of(thread.states, cycles=self.unit == "cycles", sampled=thread.sampled)
+        undivided = undivided_time(thread.states)
+        if not undivided and not thread.sampled:
+            return Amounts(thread.times())
+        return amounts_in_time(thread.times(), thread.sampled, undivided)
 
     def times(self, thread: Thread) -> Mapping[Kind, int]:
         """Return the time of each kind. That of user code is divided like its cycles, where hardware counted them."""
@@ -161,8 +183,18 @@ class Ledger:
 
     def indices(self, thread: Thread, *others: Thread) -> Indices:
         """Return the indices of the thread, or of several threads together, at this ledger's precision."""
-        had = self.amounts(thread, *others)
-        return indices_of(had.by_kind, had.worth(self.precision), external=had.external)
+        return self.amounts(thread, *others).indices(self.precision)
+
+    @property
+    def divided(self) -> bool:
+        """Whether processor time of a thread was divided by samples, or could not be divided at all."""
+        return any(t.sampled or undivided_time(t.states) for t in self.threads)
+
+    def worth(self) -> Precision:
+        """Return the precision of all threads together: that of the source, or worse if time was divided by samples."""
+        if not self.divided:
+            return self.precision
+        return self.amounts(*self.threads).worth(self.precision)
 
     def share(self, time: int) -> float:
         """Return the time as a share of the window: 1 is one processor, or off it one thread, for all of the window."""
@@ -204,7 +236,16 @@ def _merge_threads(a: Thread, b: Thread) -> Thread:
         states=add_states(a.states, b.states),
         causes=add_causes(a.causes, b.causes),
         kernel_clock=a.kernel_clock + b.kernel_clock if a.kernel_clock and b.kernel_clock else None,
+        sampled=_add_if_any(a.sampled, b.sampled),
     )
+
+
+def _add_if_any(a: Mapping[str, Estimate], b: Mapping[str, Estimate]) -> Mapping[str, Estimate]:
+    return add_sampled(a, b) if a or b else {}
+
+
+def _merge_processors(a: Processor, b: Processor) -> Processor:
+    return Processor(a.cpu, a.span + b.span, add_states(a.states, b.states), _add_if_any(a.sampled, b.sampled))
 
 
 def merge(a: Ledger, b: Ledger) -> Ledger:
@@ -222,7 +263,7 @@ def merge(a: Ledger, b: Ledger) -> Ledger:
     processors = {p.cpu: p for p in a.processors}
     for p in b.processors:
         mine = processors.get(p.cpu)
-        processors[p.cpu] = Processor(p.cpu, mine.span + p.span, add_states(mine.states, p.states)) if mine else p
+        processors[p.cpu] = _merge_processors(mine, p) if mine else p
     return Ledger(
         source=a.source if a.source == b.source else "+".join(sorted({*a.source.split("+"), *b.source.split("+")})),
         window=Window(min(a.window.start, b.window.start), max(a.window.end, b.window.end)),
@@ -266,12 +307,15 @@ def since(later: Ledger, earlier: Ledger) -> Ledger:
             start = max(t.start, earlier.window.end)
             clock = t.kernel_clock - old.kernel_clock if t.kernel_clock and old.kernel_clock else None
             span = t.span - old.span
-            threads.append(replace(t, start=start, span=span, states=states, causes=causes, kernel_clock=clock))
+            sampled = subtract_sampled(t.sampled, old.sampled) if t.sampled else t.sampled
+            threads.append(
+                replace(t, start=start, span=span, states=states, causes=causes, kernel_clock=clock, sampled=sampled)
+            )
     processors_before = {p.cpu: p for p in earlier.processors}
     processors = []
     for p in later.processors:
         was = processors_before.get(p.cpu)
-        processors.append(Processor(p.cpu, p.span - was.span, _subtract(p.states, was.states)) if was else p)
+        processors.append(_processor_since(p, was) if was else p)
     return replace(
         later,
         window=Window(earlier.window.end, later.window.end),
@@ -281,6 +325,11 @@ def since(later: Ledger, earlier: Ledger) -> Ledger:
         overhead=later.overhead - earlier.overhead,
         counted={name: c - earlier.counted.get(name, Counted()) for name, c in later.counted.items()},
     )
+
+
+def _processor_since(later: Processor, earlier: Processor) -> Processor:
+    sampled = subtract_sampled(later.sampled, earlier.sampled) if later.sampled else later.sampled
+    return Processor(later.cpu, later.span - earlier.span, _subtract(later.states, earlier.states), sampled)
 
 
 def _subtract(later: States, earlier: States) -> dict[str, Cell]:
@@ -298,19 +347,21 @@ def violations(ledger: Ledger) -> list[str]:
 
     Checked are: no time or count is negative. Each thread's times add up to its span. The span is no longer than from
     its start to the last moment that the figures cover, and both lie within the window. The causes of a state add up to
-    at most its time. Each processor's times add up to its span, and the span is no longer than the window.
+    at most its time. The part of a state's time that was divided by samples is at most its time. Each processor's times
+    add up to its span, and the span is no longer than the window.
     """
     broken = []
-    rows: Iterable[tuple[str, int, States]] = [
-        *((f"thread {t.tid} ({t.name})", t.span, t.states) for t in ledger.threads),
-        *((f"processor {p.cpu}", p.span, p.states) for p in ledger.processors),
+    rows: Iterable[tuple[str, int, States, Mapping[str, Estimate]]] = [
+        *((f"thread {t.tid} ({t.name})", t.span, t.states, t.sampled) for t in ledger.threads),
+        *((f"processor {p.cpu}", p.span, p.states, p.sampled) for p in ledger.processors),
     ]
-    for who, span, states in rows:
+    for who, span, states, sampled in rows:
         total = sum(cell.time for cell in states.values())
         if total != span:
             broken.append(f"{who}: its states add up to {total}, its span is {span}: {total - span:+d}")
         broken += [f"{who}: {s} has time {c.time}" for s, c in states.items() if c.time < 0]
         broken += [f"{who}: {s} has count {c.count}" for s, c in states.items() if c.count is not None and c.count < 0]
+        broken += [f"{who}: {words}" for words in _sampled_broken(states, sampled)]
         if not 0 <= span <= ledger.window.duration:
             broken.append(f"{who}: its span {span} does not fit a window of {ledger.window.duration}")
     for t in ledger.threads:
@@ -323,6 +374,15 @@ def violations(ledger: Ledger) -> list[str]:
             broken.append(f"{who}: it ended at {t.end}, its figures speak for it until {t.until}")
         broken += [f"{who}: {words}" for words in _causes_broken(t)]
     return broken
+
+
+def _sampled_broken(states: States, sampled: Mapping[str, Estimate]) -> Iterator[str]:
+    for state, estimate in sampled.items():
+        has = states[state].time if state in states else 0
+        if not 0 <= estimate.time <= has:
+            yield f"of {state} {estimate.time} was divided by samples, it has {has}"
+        if estimate.samples < 0:
+            yield f"{state} has {estimate.samples} samples"
 
 
 def _causes_broken(thread: Thread) -> Iterator[str]:

@@ -15,6 +15,8 @@ class Quality(Enum):
     """The true value is at most this."""
     SAMPLED = "sampled"
     """Estimated from samples."""
+    PARTIAL = "partial"
+    """Counted exactly in a part of the time; nothing is known of the rest. The true value is at least this."""
     UNAVAILABLE = "unavailable"
     """The source cannot tell it here; the figure is None."""
 

@@ -8,7 +8,13 @@ from headway.model import Quality
 
 __all__ = ["MARKS", "NOTHING", "share", "with_unit"]
 
-MARKS = {Quality.EXACT: "", Quality.BOUND: "≤", Quality.SAMPLED: "~", Quality.UNAVAILABLE: ""}
+MARKS = {
+    Quality.EXACT: "",
+    Quality.BOUND: "≤",
+    Quality.SAMPLED: "~",
+    Quality.PARTIAL: "≥",
+    Quality.UNAVAILABLE: "",
+}
 """The mark before a figure of each quality."""
 
 NOTHING = "·"

@@ -47,6 +47,7 @@ _WORDS = {
     Quality.EXACT: "",
     Quality.BOUND: "at most",
     Quality.SAMPLED: "sampled",
+    Quality.PARTIAL: "at least",
     Quality.UNAVAILABLE: "unavailable",
 }
 _DIM, _HEAD, _LOST, _WORST = "dim", "bold", "yellow", "bold red"

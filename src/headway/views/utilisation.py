@@ -27,6 +27,7 @@ _WORDS = {
     Quality.EXACT: "",
     Quality.BOUND: "at most",
     Quality.SAMPLED: "sampled",
+    Quality.PARTIAL: "at least",
     Quality.UNAVAILABLE: "not known",
 }
 _NOT_KNOWN = "–"

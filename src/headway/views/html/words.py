@@ -18,6 +18,7 @@ QUALITIES = {
     Quality.EXACT: "exact",
     Quality.BOUND: "at most this",
     Quality.SAMPLED: "sampled",
+    Quality.PARTIAL: "at least this",
     Quality.UNAVAILABLE: "not known",
 }
 """The words for each quality of a figure."""

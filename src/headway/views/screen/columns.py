@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from headway.model import Amounts, GroupBy, Kind, Ledger, Precision, Quality, indices_of
-from headway.views.figures import NOTHING
+from headway.views.figures import MARKS, NOTHING
 from headway.views.lines import Line
 from headway.views.printable import clean, fit, width_of
 
@@ -20,7 +20,6 @@ from .roster import KEPT, GroupRow, Order, ThreadRow, waits_most_for
 
 __all__ = ["Column", "ColumnLayout", "line_of", "per_cent", "titles"]
 
-_MARKS = {Quality.EXACT: "", Quality.BOUND: "≤", Quality.SAMPLED: "~", Quality.UNAVAILABLE: ""}
 _NOTABLE = 0.10
 """A loss of this share of the time in which a thread was able to run is highlighted."""
 
@@ -94,11 +93,11 @@ class ColumnLayout:
                 widths[name] = digits
             elif name in _FIGURES:
                 # where hardware counts, EPI and TE may be bounds for some threads only
-                mark = "≤" if ledger.counted and name in ("epi", "te") else _MARKS[of_column[name]]
+                mark = "≤" if ledger.counted and name in ("epi", "te") else MARKS[of_column[name]]
                 widths[name] = 5 + len(mark)
         _stretch(widths, width - len(names) + 1)
         columns = tuple(Column(name, _title(name), widths[name]) for name in names if widths[name] > 0)
-        marks = {name: _MARKS[worth] for name, worth in of_column.items()}
+        marks = {name: MARKS[worth] for name, worth in of_column.items()}
         return ColumnLayout(columns, marks, hidden, ledger.precision, letters)
 
     def quality(self, row: ThreadRow, name: str) -> tuple[str, bool]:
@@ -107,7 +106,7 @@ class ColumnLayout:
             return self.marks[name], name in self.hidden
         memory, stall = row.seen
         worth = _qualities(Amounts({}, None, memory, stall).worth(self.precision))[name]
-        return _MARKS[worth], worth is Quality.UNAVAILABLE
+        return MARKS[worth], worth is Quality.UNAVAILABLE
 
     def at(self, x: int) -> str | None:
         """Return the column at position ``x`` of the screen, or None."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from headway.advice import Advice
-from headway.model import Cell, GroupBy, Kind, Ledger, Quality, Thread, add_states, kind_of
+from headway.model import Cell, GroupBy, Kind, Ledger, Thread, add_states, kind_of
 from headway.views.advice import what_would_help
-from headway.views.figures import NOTHING, share, with_unit
+from headway.views.figures import MARKS, NOTHING, share, with_unit
 from headway.views.lines import Line, cut, indented
 from headway.views.palette import ORDER, PALETTE
 from headway.views.printable import clean, fit, width_of
@@ -19,7 +19,6 @@ from .roster import KEPT, GroupRow, Picture, ThreadRow
 
 __all__ = ["panel"]
 
-_MARKS = {Quality.EXACT: "", Quality.BOUND: "≤", Quality.SAMPLED: "~", Quality.UNAVAILABLE: ""}
 _CALLS = 8
 """The number of system calls listed in the section before all states."""
 _INDICES = (
@@ -99,7 +98,7 @@ def _indices(ledger: Ledger, chosen: Sequence[Thread], width: int) -> Iterator[L
         value = getattr(indices, name)
         if name == "te":
             continue
-        text = "–" if value is None else _MARKS[indices.quality[name]] + with_unit(value, unit, 7, " ")
+        text = "–" if value is None else MARKS[indices.quality[name]] + with_unit(value, unit, 7, " ")
         words.append(f"{title} {text}")
     if unit == "cycles" and ledger.time_unit == "ns":
         words.append("in cycles")

@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from headway.advice import Advice
-from headway.model import Cause, Cell, Indices, KernelClock, Ledger, Quality, Thread, kind_of
+from headway.model import Cause, Cell, Estimate, Indices, KernelClock, Ledger, Quality, Thread, kind_of
 from headway.text import valid
 
 from .schemas import schema_of
@@ -44,7 +44,7 @@ def to_document(
         "exit_status": exit_status,
         "window": {"start": window.start, "end": window.end, "duration": window.duration},
         "threads": [_thread(ledger, thread) for thread in ledger.threads],
-        "processors": [{"cpu": p.cpu, "states": _states(ledger, p.states)} for p in ledger.processors],
+        "processors": [{"cpu": p.cpu, "states": _states(ledger, p.states, p.sampled)} for p in ledger.processors],
         "losses": {valid(name): count for name, count in ledger.losses.items()},
         "overhead": {"time": cost.time, "events": cost.events, "per_event": cost.per_event},
         "advice": [advice_document(piece) for piece in advice],
@@ -84,7 +84,9 @@ def write(
     qualities = partial(_quality_text, {})
     rows: dict[str, Iterable[str]] = {
         "threads": (_thread_text(ledger, thread, qualities) for thread in ledger.threads),
-        "processors": (f'{{"cpu":{p.cpu},"states":{_states_text(ledger, p.states)}}}' for p in ledger.processors),
+        "processors": (
+            f'{{"cpu":{p.cpu},"states":{_states_text(ledger, p.states, p.sampled)}}}' for p in ledger.processors
+        ),
     }
     before = "{"
     for name, value in around.items():
@@ -122,7 +124,9 @@ def _thread(ledger: Ledger, thread: Thread) -> dict[str, Any]:
         "end": thread.end,
         "indices": {name: getattr(indices, name) for name in (*_INDICES, *_apart(indices))},
         "quality": {name: quality.value for name, quality in indices.quality.items()},
-        "states": _states(ledger, thread.states),
+        "exact_share": dict(indices.exact_share),
+        "interval": {name: None if limits is None else list(limits) for name, limits in indices.interval.items()},
+        "states": _states(ledger, thread.states, thread.sampled),
         **({"kernel_clock": _clock(thread.kernel_clock)} if thread.kernel_clock is not None else {}),
     } | ({"causes": [_cause(cause) for cause in thread.causes]} if thread.causes else {})
 
@@ -147,12 +151,13 @@ def _apart(indices: Indices) -> tuple[str, ...]:
     return () if indices.mpi_external is None else ("mpi_internal", "mpi_external")
 
 
-def _states(ledger: Ledger, states: Mapping[str, Cell]) -> list[dict[str, Any]]:
+def _states(ledger: Ledger, states: Mapping[str, Cell], sampled: Mapping[str, Estimate]) -> list[dict[str, Any]]:
     return [
         {
             **_state(state),
             "count": cell.count,
             "time": cell.time,
+            **_estimate(sampled, state),
             "cycles": cell.cycles,
             "instructions": cell.instructions,
             "stall_cycles": cell.stall_cycles,
@@ -161,6 +166,14 @@ def _states(ledger: Ledger, states: Mapping[str, Cell]) -> list[dict[str, Any]]:
         }
         for state, cell in states.items()
     ]
+
+
+def _estimate(sampled: Mapping[str, Estimate], state: str) -> dict[str, int]:
+    estimate = sampled.get(state, _NO_ESTIMATE)
+    return {"sampled": estimate.time, "samples": estimate.samples}
+
+
+_NO_ESTIMATE = Estimate()
 
 
 def _more(ledger: Ledger, cell: Cell) -> dict[str, Any]:
@@ -179,12 +192,25 @@ def _state(state: str) -> dict[str, str]:
     return {"state": valid(state), "kind": kind_of(state).value}
 
 
-def _quality_text(known: dict[tuple[Quality, ...], str], indices: Indices) -> str:
-    """Return the qualities as text. A ledger has few combinations, so each is made only once."""
-    key = tuple(indices.quality.values())
+_Known = dict[tuple[Quality | float | None, ...], str]
+
+
+def _quality_text(known: _Known, indices: Indices) -> str:
+    """Return the qualities, exact shares and intervals as text.
+
+    Without intervals a ledger has few combinations, so each is made only once.
+    """
+    key = *indices.quality.values(), *indices.exact_share.values()
+    if any(indices.interval.values()):
+        return _trust(indices)
     if key not in known:
-        known[key] = dumps({name: worth.value for name, worth in indices.quality.items()})
+        known[key] = _trust(indices)
     return known[key]
+
+
+def _trust(indices: Indices) -> str:
+    quality = dumps({name: worth.value for name, worth in indices.quality.items()})
+    return f'{quality},"exact_share":{dumps(indices.exact_share)},"interval":{dumps(indices.interval)}'
 
 
 def _thread_text(ledger: Ledger, thread: Thread, qualities: Callable[[Indices], str]) -> str:
@@ -195,7 +221,7 @@ def _thread_text(ledger: Ledger, thread: Thread, qualities: Callable[[Indices], 
     if i.mpi_external is not None:
         shares += f',"mpi_internal":{i.mpi_internal},"mpi_external":{i.mpi_external}'
     end = "null" if thread.end is None else thread.end
-    states = _states_text(ledger, thread.states)
+    states = _states_text(ledger, thread.states, thread.sampled)
     causes = f',"causes":{_dumps([_cause(cause) for cause in thread.causes])}' if thread.causes else ""
     clock = f',"kernel_clock":{_dumps(_clock(thread.kernel_clock))}' if thread.kernel_clock is not None else ""
     return (
@@ -210,7 +236,10 @@ _COUNTED = '"cycles":%s,"instructions":%s,"stall_cycles":%s,"memory_stall_cycles
 _NOT_COUNTED = _COUNTED % (("null",) * 4)
 
 
-def _states_text(ledger: Ledger, states: Mapping[str, Cell]) -> str:
+_NO_SAMPLES = '"sampled":0,"samples":0,'
+
+
+def _states_text(ledger: Ledger, states: Mapping[str, Cell], sampled: Mapping[str, Estimate]) -> str:
     texts = []
     plain = not (ledger.counted or ledger.events)
     for state, cell in states.items():
@@ -221,7 +250,10 @@ def _states_text(ledger: Ledger, states: Mapping[str, Cell]) -> str:
             rest = _COUNTED % tuple(["null" if figure is None else figure for figure in figures])
         if not plain:
             rest = f"{rest[:-1]},{dumps(_more(ledger, cell))[1:]}"
-        texts.append(f'{_state_text(state)}"count":{count},"time":{cell.time},{rest}')
+        by_samples = _NO_SAMPLES
+        if state in sampled:
+            by_samples = f'"sampled":{sampled[state].time},"samples":{sampled[state].samples},'
+        texts.append(f'{_state_text(state)}"count":{count},"time":{cell.time},{by_samples}{rest}')
     return f"[{','.join(texts)}]"
 
 

@@ -20,6 +20,7 @@ from headway.model import (
     Cause,
     Cell,
     Counted,
+    Estimate,
     KernelClock,
     Ledger,
     Overhead,
@@ -29,6 +30,8 @@ from headway.model import (
     Thread,
     Window,
     merge,
+    processor_time,
+    undivided_time,
     violations,
 )
 from headway.values import LARGEST, WrongValueError, integer, integers, items, no_number, optional, shown, table, text
@@ -148,12 +151,13 @@ def _ledger(found: object) -> Ledger:
     window = Window(integer(times, "start", -LARGEST), integer(times, "end", -LARGEST))
     rows = [table(row, "a thread") for row in items(document, "threads")]
     cost = table(document.get("overhead"), "overhead")
+    threads = tuple(_thread(row, window) for row in rows)
     ledger = Ledger(
         source=source,
         window=window,
-        threads=tuple(_thread(row, window) for row in rows),
+        threads=threads,
         processors=tuple(_processor(table(row, "a processor")) for row in items(document, "processors")),
-        precision=_precision(rows),
+        precision=_precision(rows, threads),
         losses=integers(document, "losses"),
         overhead=Overhead(optional(cost, "time"), optional(cost, "events")),
         counted=_counted(document),
@@ -187,7 +191,19 @@ def _thread(row: Mapping[str, Any], window: Window) -> Thread:
         states=states,
         causes=tuple(_cause(table(item, "a cause"), states) for item in items({"causes": [], **row}, "causes")),
         kernel_clock=_clock(table(row["kernel_clock"], "kernel_clock")) if "kernel_clock" in row else None,
+        sampled=_sampled(row),
     )
+
+
+def _sampled(row: Mapping[str, Any]) -> dict[str, Estimate]:
+    """Return the parts that were divided by samples; `violations` compares them with the states' times."""
+    found = {}
+    for item in items(row, "states"):
+        state = {"sampled": 0, "samples": 0, **item}
+        estimate = Estimate(integer(state, "sampled", 0), integer(state, "samples", 0))
+        if estimate != Estimate():
+            found[item["state"]] = estimate
+    return found
 
 
 def _clock(row: Mapping[str, Any]) -> KernelClock:
@@ -219,7 +235,7 @@ def _cause(row: Mapping[str, Any], states: Mapping[str, Cell]) -> Cause:
 
 def _processor(row: Mapping[str, Any]) -> Processor:
     states = _states(row)
-    return Processor(integer(row, "cpu", 0), sum(cell.time for cell in states.values()), states)
+    return Processor(integer(row, "cpu", 0), sum(cell.time for cell in states.values()), states, _sampled(row))
 
 
 def _states(row: Mapping[str, Any]) -> dict[str, Cell]:
@@ -260,16 +276,40 @@ def _events(rows: list[Mapping[str, Any]]) -> tuple[str, ...]:
     return ()
 
 
-def _precision(rows: list[Mapping[str, Any]]) -> Precision:
-    """Return the worst precision of the threads."""
+def _precision(rows: list[Mapping[str, Any]], threads: Iterable[Thread]) -> Precision:
+    """Return the worst precision of the threads, before time was divided by samples."""
     precision = Precision()
-    for quality in {tuple(sorted(_qualities(row).items())) for row in rows}:
-        by_index = dict(quality)
-        rpi, epi, mpi, kpi, iopi = (Quality(by_index[index]) for index in ("rpi", "epi", "mpi", "kpi", "iopi"))
+    found = {tuple(_before_samples(row, thread).items()) for row, thread in zip(rows, threads, strict=True)}
+    for quality in found:
+        rpi, epi, mpi, kpi, iopi = (worth for _, worth in quality)
         # If EPI is not a bound although MPI is not known, all stalls were counted together.
         apart = mpi is Quality.UNAVAILABLE and epi not in (Quality.BOUND, Quality.UNAVAILABLE)
         precision |= Precision(rpi, epi, mpi, kpi, iopi, stall=epi if apart else None)
     return precision
+
+
+def _before_samples(row: Mapping[str, Any], thread: Thread) -> dict[str, Quality]:
+    """Return the qualities of the indices as they were before samples divided a part of them.
+
+    What the samples changed follows from them again (`headway.model.Amounts.worth`). Where they hide what it was, it
+    makes no difference to this thread.
+    """
+    found = {index: Quality(word) for index, word in _qualities(row).items()}
+    sampled = sum([estimate.time for estimate in thread.sampled.values()])
+    undivided = undivided_time(thread.states)
+    if not sampled and not undivided:
+        return found
+    shares = table(row.get("exact_share", {}), "exact_share")
+    for index in ("epi", "mpi", "kpi", "iopi"):
+        if found[index] in (Quality.SAMPLED, Quality.PARTIAL):
+            found[index] = Quality.EXACT if shares.get(index) is not None else Quality.SAMPLED
+    if found["epi"] is Quality.BOUND and undivided:
+        found["epi"] = Quality.EXACT
+    if undivided and (not sampled or table(row.get("interval", {}), "interval").get("kpi") is not None):
+        found["kpi"] = Quality.EXACT
+    if sampled + undivided >= processor_time(thread.times()):
+        found["iopi"] = Quality.EXACT
+    return found
 
 
 def _qualities(row: Mapping[str, Any]) -> dict[str, str]:

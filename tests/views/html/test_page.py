@@ -89,9 +89,9 @@ def test_a_name_has_the_sums_of_its_threads(ledger: Ledger, name: str) -> None:
 @settings(max_examples=25, deadline=None)
 @given(ledgers(time_unit=None))
 def test_the_whole_is_the_sum_of_the_threads(ledger: Ledger) -> None:
-    """Where nothing was counted by hardware, and indices are of times."""
-    ledger = replace(ledger, counted={})
-    assume(ledger.threads)
+    """Where nothing was counted by hardware, or divided by samples, and indices are of times."""
+    ledger = replace(ledger, counted={}, threads=tuple([replace(t, sampled={}) for t in ledger.threads]))
+    assume(ledger.threads and not ledger.divided)
     total = {kind: sum(thread.times()[kind] for thread in ledger.threads) for kind in Kind}
     assert overall(ledger) == replace(indices_of(total, ledger.precision), **_apart(ledger))
 

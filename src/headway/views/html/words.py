@@ -34,8 +34,7 @@ def overall(ledger: Ledger) -> Indices:
     """Return the indices of all threads together; all are unavailable where there is no thread."""
     if not ledger.threads:
         return indices_of({}, _NO_PRECISION)
-    had = reduce(add, map(ledger.amounts, ledger.threads), Amounts({}, 0))
-    return indices_of(had.by_kind, had.worth(ledger.precision), external=had.external)
+    return reduce(add, map(ledger.amounts, ledger.threads), Amounts({}, 0)).indices(ledger.precision)
 
 
 def sentences(ledger: Ledger) -> Iterator[str]:

@@ -24,6 +24,7 @@ from headway.model import (
     Quality,
     Thread,
     Window,
+    divide,
 )
 from headway.views.interval import heading
 from headway.views.lines import show, text_of
@@ -428,6 +429,76 @@ def test_with_v_the_kernels_clock_stands_beside_the_figure_to_compare_it_with() 
         lines = [" ".join(text_of(line).split()) for line in table(ledger, verbose=True)]
         assert words in lines
         assert not [line for line in map(text_of, table(ledger)) if "kernel's clock" in line]
+
+
+def _divided(tid: int, name: str, exact: dict[str, tuple[int, int]], time: int, samples: dict[str, int]) -> Thread:
+    """A thread with time that was divided by samples. ``exact``: time and occurrences of states."""
+    parts = divide(time, samples)
+    cells = {state: Cell(had, count) for state, (had, count) in exact.items()}
+    for state, part in parts.items():
+        cells[state] = cells.get(state, Cell(0, 0)) + Cell(part.time, 0)
+    span = sum(cell.time for cell in cells.values())
+    sampled = {state: part for state, part in parts.items() if part.samples}
+    return Thread(tid, 7000, name, 0, 0, None, span, span, cells, sampled=sampled)
+
+
+_SAMPLED = Ledger(
+    "bpf",
+    Window(0, 10 * 10**9),
+    (
+        _divided(
+            7001,
+            "redis-server",
+            {"user": (10**9, 3), "kernel.read": (5 * 10**8, 20000), "wait.epoll": (10**9, 9)},
+            4 * 10**9,
+            {"user": 1500, "kernel.read": 1200, "kernel.write": 1000, "softirq.net_rx": 290},
+        ),
+        _divided(7002, "bio_close_file", {"wait.futex": (9 * 10**9, 3)}, 10**6, {}),
+        _divided(7003, "jemalloc_bg_thd", {}, 9 * 10**7, {"user": 9}),
+    ),
+    precision=Precision(memory=Quality.UNAVAILABLE),
+)
+
+
+def test_time_divided_by_samples_has_its_sampling_error_and_says_so() -> None:
+    text = "\n".join(text_of(line) for line in table(_SAMPLED, width=80))
+    assert max(map(len, text.splitlines())) <= 80
+    redis, jemalloc, bio, whole, *notes = text.splitlines()[1:]
+    assert "~2.50s  ~46 ±2 %" in redis
+    assert "~3.00s ~291ms" in redis
+    assert "~100 ±30 %" not in jemalloc
+    assert "~100 %" in jemalloc  # too wide with its error
+    assert "~0" in jemalloc  # not zero: no sample fell into the kernel
+    assert "≤1.0ms" in bio
+    assert "~" in whole
+    assert "waiting for" in text
+    words = " ".join(" ".join(notes).split())
+    assert "processor time: 27 % counted exactly, 73 % divided by 3,999 samples, < 1 % not divided (no" in words
+    assert "poll: at least (samples do not tell it)" in text
+
+
+def test_a_state_says_how_much_of_it_was_counted() -> None:
+    text = "\n".join(text_of(line) for line in table(_SAMPLED, width=80, verbose=True))
+    assert "~2.504 s" in text
+    assert "40 % exact, 1,500 samples" in text
+    assert "by 290 samples" in text
+    assert "running" in text
+
+
+def test_without_samples_nothing_is_said_of_them() -> None:
+    plain = replace(_SAMPLED, threads=tuple([replace(t, sampled={}) for t in _SAMPLED.threads[:1]]))
+    text = "\n".join(text_of(line) for line in table(plain, width=80, verbose=True))
+    assert "±" not in text
+    assert "sample" not in text
+    assert "processor time" not in text
+
+
+def test_all_of_it_by_samples() -> None:
+    text = "\n".join(text_of(line) for line in table(replace(_SAMPLED, threads=_SAMPLED.threads[2:]), width=100))
+    assert "processor time: all divided by 9 samples" in text
+    nothing = "\n".join(text_of(line) for line in table(replace(_SAMPLED, threads=_SAMPLED.threads[1:2]), width=100))
+    assert "processor time: all not divided (no sample fell into it)" in nothing
+    assert "kernel: unavailable (part of the time is not divided)" in nothing
 
 
 def test_the_kernels_clock_has_a_line_that_fits_where_there_is_something_to_say() -> None:

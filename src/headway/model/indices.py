@@ -150,7 +150,7 @@ def undivided_time(states: Mapping[str, Cell]) -> int:
         ready: int | None = getattr(states, "undivided_time", None)
         if ready is not None:
             return ready
-        if hasattr(states, "time_by_kind"):
+        if hasattr(type(states), "time_by_kind"):
             return 0
     cell = states.get(RUNNING)
     return 0 if cell is None else cell.time

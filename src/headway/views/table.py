@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 
 from rich.console import Console
 
@@ -16,11 +17,13 @@ from headway.advice import Advice
 from headway.model import (
     Amounts,
     Cell,
+    Estimate,
     Group,
     GroupBy,
     Indices,
     Kind,
     Ledger,
+    Precision,
     Processor,
     Quality,
     Thread,
@@ -28,6 +31,7 @@ from headway.model import (
     grouped,
     indices_of,
     interrupt_time,
+    is_interrupt,
     kind_of,
     processor_time,
 )
@@ -55,6 +59,10 @@ _NOTABLE = 0.10
 """A loss of this share of the time in which a thread was able to run is highlighted."""
 _BEHIND = 14
 """The column in which the causes of a state begin."""
+_WITH_ERROR = 9
+"""The width of the column TE where it has a sampling error: ~38 ±2 %."""
+_ROOM = 72
+"""The width from which on there is room for that."""
 _FEWEST = 3
 """The smallest number of lines of threads, however low the terminal is."""
 
@@ -95,9 +103,11 @@ def _table(
 ) -> tuple[list[Line], GroupBy]:
     # For all threads only sums are computed. What costs more is computed for those that are shown.
     times = [thread.times() for thread in ledger.threads]
-    notes = [*_notes(ledger, sum([found[Kind.UNKNOWN] for found in times]), width)]
+    divided = ledger.amounts(*ledger.threads) if ledger.divided else None
+    worth = ledger.precision if divided is None else divided.worth(ledger.precision)
+    notes = [*_notes(ledger, sum([found[Kind.UNKNOWN] for found in times]), worth, divided, width)]
     listed = _listed(ledger, times, listing, len(notes), width)
-    lines = [*_threads(ledger, times, listed, width, verbose)]
+    lines = [*_threads(ledger, times, listed, worth if divided is not None else None, width, verbose)]
     if ledger.events and ledger.threads:
         lines += [[], *_events(ledger, listed, width)]
     if parts and ledger.threads:
@@ -122,6 +132,8 @@ class _Row:
     able: int
     """What a loss is compared with: all processor time that the thread had or could have had, in the indices' unit."""
     indices: Indices
+    sampled: bool = False
+    """Whether time of an interrupt was divided by samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +150,8 @@ class _Layout:
     reason: int
     unit: str
     time_unit: str
+    divided: bool
+    """Whether processor time of a thread was divided by samples."""
 
 
 _FIRST_TO_GO = ("pid", "memory", "poll", "reason", "stolen", "irq", "waiting", "ready", "kernel", "EPI", "RPI", "tid")
@@ -150,16 +164,18 @@ _FIRST_TO_GO_MACHINE = ("stolen", "irq", "IOE", "KE", "ME", "tid", "stall", "ext
 """The same for the machine, which counts every cycle: every part of RPI is known, and threads have names."""
 
 
-def _layout(ledger: Ledger, by: GroupBy, width: int, digits: int, longest: int, polls: bool) -> _Layout:
-    quality = indices_of({}, ledger.precision).quality
+def _layout(
+    ledger: Ledger, divided: Precision | None, by: GroupBy, width: int, digits: int, longest: int, polls: bool
+) -> _Layout:
+    quality = indices_of({}, ledger.precision if divided is None else divided).quality
     figure, gap = (5, "") if width < 100 else (6, " ") if width < 136 else (7, " ")
 
     def column(title: str, index: str = "") -> tuple[str, int]:
         mark = MARKS[quality[index]] if index else ""
         return title, max(figure + len(mark), len(title)) + (width >= 136)
 
-    on = [column("RPI", "rpi"), column("EPI", "epi"), ("TE", 5)]
-    on += [column("kernel", "kpi"), column("irq"), column("stolen")]
+    on = [column("RPI", "rpi"), column("EPI", "epi"), ("TE", 5 if divided is None or width < _ROOM else _WITH_ERROR)]
+    on += [column("kernel", "kpi"), column("irq", "epi" if divided is not None else ""), column("stolen")]
     if quality["iopi"] is not Quality.UNAVAILABLE and (polls or width >= 110):
         on.insert(4 if polls else 5, column("poll", "iopi"))
     order: Sequence[str] = _FIRST_TO_GO
@@ -178,6 +194,8 @@ def _layout(ledger: Ledger, by: GroupBy, width: int, digits: int, longest: int, 
     if polls and not _every_cycle(ledger):  # polling is then worth more room than interrupts and stolen time
         first = ("pid", "memory", "stolen", "irq")
         order = (*first, *(c for c in order if c not in (*first, "poll", "kernel")), "poll", "kernel")
+    if divided is not None:  # what a thread waits for is worth more room than stolen time
+        order = ("stolen", *(c for c in order if c != "stolen"))
     off = [column("ready"), ("waiting", figure)]
     tid, reason, least = digits, 7, 10
 
@@ -201,7 +219,8 @@ def _layout(ledger: Ledger, by: GroupBy, width: int, digits: int, longest: int, 
         extra = min(left() - name, len("waits most for") + figure - reason)
         reason += max(extra, 0)
     name = min(max(left(), 1), max(name, longest))
-    return _Layout(figure, gap, name, tid, tuple(on), tuple(off), reason, ledger.unit, ledger.time_unit)
+    units = ledger.unit, ledger.time_unit
+    return _Layout(figure, gap, name, tid, tuple(on), tuple(off), reason, *units, divided is not None)
 
 
 def _every_cycle(ledger: Ledger) -> bool:
@@ -246,8 +265,14 @@ def _listed(ledger: Ledger, times: Sequence[Mapping[Kind, int]], listing: Listin
 
 
 def _threads(
-    ledger: Ledger, times: Sequence[Mapping[Kind, int]], listed: _Listed, width: int, verbose: bool
+    ledger: Ledger,
+    times: Sequence[Mapping[Kind, int]],
+    listed: _Listed,
+    divided: Precision | None,
+    width: int,
+    verbose: bool,
 ) -> Iterator[Line]:
+    """Yield the lines of threads. ``divided``: the precision of all, if time was divided by samples."""
     threads = ledger.threads
     if not threads:
         damaged = ledger.losses.get("files_damaged", 0)
@@ -257,7 +282,7 @@ def _threads(
     digits = max(5, len(str(max([t.tid if t.tid > t.pid else t.pid for t in threads]))))
     longest = max((width_of(_name(group)) - (digits + 1) * (not _id(group)) for group in groups), default=0)
     polls = any(found[Kind.POLL] > _NOTABLE * processor_time(found) for found in times)
-    layout = _layout(ledger, listed.by, width, digits, min(longest, 32), polls)
+    layout = _layout(ledger, divided, listed.by, width, digits, min(longest, 32), polls)
     yield from _heading(layout, listed.by, width)
     for places, group in zip(listed.groups, groups, strict=True):
         yield _crop([*_label(group, layout.name, layout.tid), *_line(ledger, times, places, layout, group)], width)
@@ -314,18 +339,19 @@ def _line(
     threads = [ledger.threads[i] for i in places]
     total = times[places[0]] if len(places) == 1 else add_times([times[i] for i in places])
     interrupts = sum([interrupt_time(thread.states) for thread in threads])
-    row = _row(ledger, total, interrupts, ledger.amounts(*threads) if ledger.counted else Amounts(total))
+    had = ledger.amounts(*threads) if ledger.counted or layout.divided else Amounts(total)
+    by_samples = layout.divided and any(is_interrupt(state) for thread in threads for state in thread.sampled)
+    row = _row(ledger, total, interrupts, by_samples, had)
     if group is None:
         return _cells(layout, row, None)
     return [*_cells(layout, row, group.pid), *_waits_most_for(group, layout)]
 
 
-def _row(ledger: Ledger, times: Mapping[Kind, int], interrupts: int, had: Amounts) -> _Row:
+def _row(ledger: Ledger, times: Mapping[Kind, int], interrupts: int, by_samples: bool, had: Amounts) -> _Row:
     rpi = processor_time(had.by_kind)
     # There are no cycles off the processor. What was not had is added if the unit is time, else it is left out.
     waited = times[Kind.READY] + times[Kind.STOLEN] if ledger.unit == ledger.time_unit else 0
-    indices = indices_of(had.by_kind, had.worth(ledger.precision), external=had.external)
-    return _Row(times, interrupts, rpi + waited, indices)
+    return _Row(times, interrupts, rpi + waited, had.indices(ledger.precision), by_samples)
 
 
 def _most(had: Sequence[int], keys: Sequence[tuple[int, int]], limit: int) -> list[int]:
@@ -365,7 +391,9 @@ def _cells(layout: _Layout, row: _Row, pid: int | None) -> Line:
         if value is None:
             return "–"
         text = with_unit(value, layout.unit, layout.figure, layout.gap)
-        return text if text == NOTHING else MARKS[i.quality[name]] + text
+        if text == NOTHING:  # that no sample fell into a state does not mean that it had no time
+            return f"{MARKS[i.quality[name]]}0" if i.interval[name] is not None else text
+        return MARKS[i.quality[name]] + text
 
     def time(value: int) -> str:
         return with_unit(value, layout.time_unit, layout.figure, layout.gap)
@@ -373,11 +401,12 @@ def _cells(layout: _Layout, row: _Row, pid: int | None) -> Line:
     def loss(value: int | None, of: int = able) -> str:
         return _LOST if value and value > _NOTABLE * of else ""
 
+    interrupts = (MARKS[Quality.SAMPLED] if row.sampled and row.interrupts else "") + time(row.interrupts)
     values = {
         "pid": ("" if pid is None else str(pid), _DIM),
         "RPI": (index("rpi", i.rpi), ""),
         "EPI": (index("epi", i.epi), ""),
-        "TE": (share(i.te) if i.rpi != 0 else NOTHING, _efficiency_style(i.te)),
+        "TE": (_efficiency(i, dict(layout.on).get("TE", 0)) if i.rpi != 0 else NOTHING, _efficiency_style(i.te)),
         "memory": (index("mpi", i.mpi), loss(i.mpi, row.able)),
         "extern": (index("mpi", i.mpi_external), loss(i.mpi_external, row.able)),
         "stall": (time(stalls), loss(stalls, row.able)),
@@ -385,7 +414,7 @@ def _cells(layout: _Layout, row: _Row, pid: int | None) -> Line:
         "KE": (share(i.ke), ""),
         "IOE": (share(i.ioe), ""),
         "kernel": (index("kpi", i.kpi), loss(i.kpi, row.able)),
-        "irq": (time(row.interrupts), loss(row.interrupts)),
+        "irq": (interrupts, loss(row.interrupts)),
         "poll": (index("iopi", i.iopi), loss(i.iopi, row.able)),
         "stolen": (time(times.get(Kind.STOLEN, 0)), loss(times.get(Kind.STOLEN, 0))),
         "ready": (time(times.get(Kind.READY, 0)), loss(times.get(Kind.READY, 0))),
@@ -409,6 +438,17 @@ def _cells(layout: _Layout, row: _Row, pid: int | None) -> Line:
     for title, width in layout.off:
         add(title, width)
     return line
+
+
+def _efficiency(indices: Indices, width: int) -> str:
+    """Return TE, if it is sampled with how far it may be from the truth, where there is room for that."""
+    limits, te, rpi = indices.interval["epi"], indices.te, indices.rpi
+    if limits is None or te is None or not rpi:
+        return share(te)
+    middle = round(te * 100)
+    error = max(ceil(limits[1] / rpi * 100 - middle), ceil(middle - limits[0] / rpi * 100), 1)
+    text = f"~{middle} ±{error} %"
+    return text if len(text) <= width else f"~{middle} %"
 
 
 def _efficiency_style(te: float | None) -> str:
@@ -439,7 +479,7 @@ def _states(ledger: Ledger, group: Group, width: int) -> Iterator[Line]:
     name = max(12, min(28, width - 54))
     before = None
     for state, cell in rows:
-        kind = kind_of(state)
+        kind, estimate = kind_of(state), group.sampled.get(state)
         label = kind.value if kind is not before else ""
         before = kind
         part = ledger.share(cell.time) * 100
@@ -447,15 +487,19 @@ def _states(ledger: Ledger, group: Group, width: int) -> Iterator[Line]:
         line: Line = [
             (f"  {label:<10}", _DIM),
             (fit(clean(state, 256), name), ""),
-            (" " + with_unit(cell.time, ledger.time_unit, 7, " ").rjust(7), ""),
+            (_state_time(ledger, cell, estimate).rjust(8), ""),
             (" " + of_window, _DIM),
         ]
+        if estimate is not None and not cell.count:
+            line.append((f"  {_exactness(cell, estimate)}", _DIM))
         if cell.count:
             line.append((f"  × {cell.count:<9,}", ""))
             if cell.time and cell.count > 1:
                 each = with_unit(round(cell.time / cell.count), ledger.time_unit, 7, " ")
                 line.append((f" {each.rjust(7)} each", _DIM))
         yield _crop(line, width)
+        if estimate is not None and cell.count:
+            yield _crop([(" " * _BEHIND + _exactness(cell, estimate), _DIM)], width)
         known = cell.events or {}
         there = [*_counted(cell), *(f"{event} {known[event]:,}" for event in ledger.events if known.get(event))]
         if there and ledger.counted:
@@ -465,6 +509,24 @@ def _states(ledger: Ledger, group: Group, width: int) -> Iterator[Line]:
         if behind:
             yield [(" " * _BEHIND + behind, _DIM)]
     yield from _kernel_clock(ledger, group, name, width)
+
+
+def _state_time(ledger: Ledger, cell: Cell, estimate: Estimate | None) -> str:
+    mark = MARKS[Quality.SAMPLED] if estimate is not None and estimate.time else ""
+    return mark + with_unit(cell.time, ledger.time_unit, 7, " ")
+
+
+def _exactness(cell: Cell, estimate: Estimate) -> str:
+    """Return which share of a state's time was counted exactly, and the number of samples for the rest."""
+    samples = f"{estimate.samples:,} sample{'s' * (estimate.samples != 1)}"
+    exact = cell.time - estimate.time
+    return f"{_portion(exact, cell.time)} exact, {samples}" if exact > 0 else f"by {samples}"
+
+
+def _portion(part: int, whole: int) -> str:
+    """Return a share that is neither nothing nor all: never rounded to 0 or to 100 %."""
+    found = part / whole
+    return "< 1 %" if found < 0.005 else "> 99 %" if found >= 0.995 else share(found)
 
 
 def _kernel_clock(ledger: Ledger, group: Group, name: int, width: int) -> Iterator[Line]:
@@ -599,8 +661,9 @@ def _shares(processor: Processor) -> tuple[int, int, int, int, int, int]:
 # --- below the table --------------------------------------------------------------------------------------------------
 
 
-def _notes(ledger: Ledger, unseen: int, width: int) -> Iterator[Line]:
-    quality = indices_of({}, ledger.precision).quality
+def _notes(ledger: Ledger, unseen: int, worth: Precision, divided: Amounts | None, width: int) -> Iterator[Line]:
+    """Yield the notes. ``worth``: the precision of all threads; ``divided``: their amounts, if samples divided any."""
+    quality = indices_of({}, worth).quality
     hidden = [_NAMES[index] for index in ("mpi", "kpi", "iopi") if quality[index] is Quality.UNAVAILABLE]
     if ledger.precision.stall is not Quality.UNAVAILABLE and _NAMES["mpi"] in hidden:
         hidden.remove(_NAMES["mpi"])
@@ -609,6 +672,8 @@ def _notes(ledger: Ledger, unseen: int, width: int) -> Iterator[Line]:
         reason = ledger.reasons.get(index, "")
         if index == "epi" and hidden and not reason:
             reason = f"{' and '.join(hidden)} {'is' if len(hidden) == 1 else 'are'} in it"
+        if divided is not None and not reason:
+            reason = _why_by_samples(index, quality[index], divided)
         if quality[index] is not Quality.EXACT:
             alike.setdefault((_WORDS[quality[index]], reason), []).append(name)
     for name, reason in ledger.reasons.items():
@@ -616,6 +681,9 @@ def _notes(ledger: Ledger, unseen: int, width: int) -> Iterator[Line]:
             alike.setdefault(("", reason), []).append(name)
     for (word, reason), names in alike.items():
         text = f"{', '.join(names)}: {word} ({reason})" if word and reason else f"{', '.join(names)}: {word or reason}"
+        yield from ([(line, _DIM)] for line in indented(text, width, "", "  "))
+    if divided is not None:
+        text = f"processor time: {_how_divided(divided)}"
         yield from ([(line, _DIM)] for line in indented(text, width, "", "  "))
     shared = [f"{name} {share(c.share)}" for name, c in ledger.counted.items() if not c.whole]
     if shared:
@@ -638,6 +706,31 @@ def _notes(ledger: Ledger, unseen: int, width: int) -> Iterator[Line]:
     yield from ([(line, _WORST)] for line in indented(f"lost: {lost}", width, "", "  "))
     for words in explained_losses(ledger.losses):
         yield from ([(line, _DIM)] for line in indented(words, width, "  ", "    "))
+
+
+def _why_by_samples(index: str, quality: Quality, had: Amounts) -> str:
+    """Return why an index is not exact because time was divided by samples, if there is more to say than that."""
+    if index == "iopi" and quality is Quality.PARTIAL:
+        return "samples do not tell it"
+    if index == "kpi" and quality is Quality.UNAVAILABLE and had.undivided:
+        return "part of the time is not divided"
+    return ""
+
+
+def _how_divided(had: Amounts) -> str:
+    """Return which part of the processor time was counted exactly, state by state, and how the rest was divided."""
+    whole, sampled, undivided = processor_time(had.by_kind), had.by_samples, had.undivided
+    exact = whole - sampled - undivided
+    parts = []
+    if exact > 0:
+        parts.append(f"{_portion(exact, whole)} counted exactly")
+    if sampled:
+        what = "the rest" if exact > 0 and not undivided else _portion(sampled, whole) if undivided or exact else "all"
+        parts.append(f"{what} divided by {had.samples:,} sample{'s' * (had.samples != 1)}")
+    if undivided:
+        what = _portion(undivided, whole) if undivided < whole else "all"
+        parts.append(f"{what} not divided (no sample fell into it)")
+    return ", ".join(parts)
 
 
 def _cost(time: int | None) -> str:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from headway.model import Cell, Ledger, Thread, violations
+from headway.model import Cell, Estimate, Ledger, Thread, violations
 from headway.recording.reader import Recording
 from headway.recording.writer import RecordingWriter
 from headway.text import valid
@@ -134,3 +136,56 @@ def test_rows_that_do_not_add_up_are_refused(tmp_path: Path) -> None:
     finish(writer, run)
     with Recording(tmp_path / "a.hw") as recording, pytest.raises(HeadwayError, match="does not add up"):
         recording.ledger()
+
+
+def _sampled(path: Path) -> Ledger:
+    """Record a run whose source divided a part of its times by samples."""
+    run = Run(Random(3))
+    writer = RecordingWriter(path, document(run.start))
+    for batch in run.batches(4, 30):
+        writer.add(batch)
+    batch, ledger = run.end()
+    writer.add(batch)
+
+    def divided(states: Mapping[str, Cell]) -> dict[str, Estimate]:
+        return {state: Estimate(cell.time // 3, at) for at, (state, cell) in enumerate(states.items())}
+
+    ledger = replace(
+        ledger,
+        threads=tuple([replace(t, sampled=divided(t.states)) for t in ledger.threads]),
+        processors=tuple([replace(p, sampled=divided(p.states)) for p in ledger.processors]),
+    )
+    writer.close(ledger)
+    return ledger
+
+
+def _by_samples(ledger: Ledger) -> list[tuple[object, Mapping[str, Estimate]]]:
+    """What was divided, without what has neither time nor samples."""
+    rows: list[tuple[object, Mapping[str, Estimate]]] = [(t.key, t.sampled) for t in ledger.threads]
+    rows += [(p.cpu, p.sampled) for p in ledger.processors]
+    nothing = Estimate()
+    found = [(who, {state: part for state, part in sampled.items() if part != nothing}) for who, sampled in rows]
+    return sorted(found, key=repr)
+
+
+def test_the_parts_that_were_divided_by_samples_are_kept(tmp_path: Path) -> None:
+    ledger = _sampled(tmp_path / "a.hw")
+    with Recording(tmp_path / "a.hw") as recording:
+        kept = recording.kept_ledger()
+    assert kept is not None
+    assert kept.divided
+    assert _by_samples(kept) == _by_samples(ledger)
+    assert plain(kept) == plain(ledger)
+
+
+def test_a_recording_from_before_there_were_samples_is_exact(tmp_path: Path) -> None:
+    ledger = _sampled(tmp_path / "a.hw")
+    for name in ("states", "processors"):
+        (part,) = (tmp_path / "a.hw" / name).iterdir()
+        pq.write_table(pq.read_table(part, partitioning=None).drop_columns(["sampled", "samples"]), part)
+    with Recording(tmp_path / "a.hw") as recording:
+        kept = recording.kept_ledger()
+        assert recording.damaged == {}
+    assert kept is not None
+    assert not kept.divided
+    assert plain(kept) == plain(ledger)

@@ -14,7 +14,7 @@ from headway.cli.progress_bar import spinner
 from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.extras import need
-from headway.model import Kind
+from headway.model import RUNNING, Kind
 from headway.views.figures import with_unit
 from headway.views.printable import clean
 from headway.views.rows import print_rows
@@ -145,6 +145,12 @@ def _table(found: Comparison) -> None:
     units = dict.fromkeys(columns[1:], unit)
     click.echo("every tenth: time in A and B, then how much more of all threads' time B had")
     print_rows(columns, rows, "table", units=units)
+    undivided = [share for share in found.shares if share.state == RUNNING]
+    if undivided:
+        a, b = (text(sum(amounts)) for amounts in zip(*[(share.a, share.b) for share in undivided], strict=True))
+        click.echo(
+            f"\nprogress is at most this: {a} of A and {b} of B is running, which may be user code or the kernel"
+        )
     differing = [share for share in found.shares if share.difference]
     for title, kinds, most in _LISTS:
         _list(title, [share for share in differing if share.kind in kinds], unit, most)

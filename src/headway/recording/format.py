@@ -18,6 +18,7 @@ __all__ = [
     "FRAMES",
     "FROM",
     "LAST",
+    "LATER",
     "LONG",
     "LOSSES",
     "NAME",
@@ -114,6 +115,8 @@ _FIGURES = [
     pa.field("memory_stall_cycles", pa.int64()),
     pa.field("external_stall_cycles", pa.int64()),
     pa.field("events", pa.map_(pa.string(), pa.int64())),
+    pa.field("sampled", pa.int64()),
+    pa.field("samples", pa.int64()),
 ]
 STATES = pa.schema([_required("thread", pa.int32()), *_FIGURES])
 PROCESSORS = pa.schema([_required("cpu", pa.int16()), *_FIGURES])
@@ -157,6 +160,8 @@ SCHEMAS = {
     "frames": FRAMES,
 }
 """The tables by name, which is also the name of their folder."""
+LATER = frozenset({"sampled", "samples"})
+"""Columns that the first recordings do not have. They are null then."""
 
 _PART_NAME = re.compile(r"part-([0-9]{6,9})\.parquet")
 

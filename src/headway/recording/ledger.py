@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from headway.errors import HeadwayError
 from headway.model import (
     Cell,
+    Estimate,
     Kind,
     Ledger,
     Overhead,
@@ -164,7 +165,9 @@ def of_times(ledger: Ledger) -> Ledger:
     return replace(ledger, counted={}, events=(), unit=ledger.time_unit, precision=precision)
 
 
-def thread_of(seen: ThreadSeen, states: Mapping[str, Cell], window: Window) -> Thread | None:
+def thread_of(
+    seen: ThreadSeen, states: Mapping[str, Cell], window: Window, sampled: Mapping[str, Estimate] | None = None
+) -> Thread | None:
     """Return the thread in this window, or None if it is not in it."""
     end = seen.end if seen.end is not None and seen.end <= window.end else None
     until = window.end if end is None else end
@@ -175,7 +178,8 @@ def thread_of(seen: ThreadSeen, states: Mapping[str, Cell], window: Window) -> T
         start = until = min(max(until, window.start), window.end)
         end = None if end is None else until
     span = sum(cell.time for cell in states.values())
-    return Thread(seen.tid, seen.pid, seen.name, seen.birth, start, end, until, span, states)
+    thread = Thread(seen.tid, seen.pid, seen.name, seen.birth, start, end, until, span, states)
+    return replace(thread, sampled=sampled) if sampled else thread
 
 
 def _remarks(recording: Contents) -> dict[str, str]:
@@ -218,24 +222,35 @@ def kept(recording: Contents) -> Ledger | None:
     window, seen = recording.document.ledger.window, recording.threads()
     of_threads: defaultdict[int, dict[str, Cell]] = defaultdict(dict)
     of_processors: defaultdict[int, dict[str, Cell]] = defaultdict(dict)
+    sampled: defaultdict[int, dict[str, Estimate]] = defaultdict(dict)
+    sampled_there: defaultdict[int, dict[str, Estimate]] = defaultdict(dict)
     for row in states[-1].to_pylist():
         of_threads[row["thread"]][row["state"]] = _cell(row)
+        if row["sampled"] or row["samples"]:
+            sampled[row["thread"]][row["state"]] = Estimate(row["sampled"] or 0, row["samples"] or 0)
     for row in processors[-1].to_pylist():
         of_processors[row["cpu"]][row["state"]] = _cell(row)
-    known = (thread_of(seen[n], of_threads[n], window) for n in sorted(seen))
+        if row["sampled"] or row["samples"]:
+            sampled_there[row["cpu"]][row["state"]] = Estimate(row["sampled"] or 0, row["samples"] or 0)
+    known = (thread_of(seen[n], of_threads[n], window, sampled.get(n)) for n in sorted(seen))
     ledger = replace(
         recording.document.ledger,
         source="recording",
         threads=tuple(thread for thread in known if thread is not None),
         processors=tuple(
-            Processor(cpu, sum(c.time for c in cells.values()), cells) for cpu, cells in sorted(of_processors.items())
+            Processor(cpu, sum(c.time for c in cells.values()), cells, sampled_there.get(cpu, {}))
+            for cpu, cells in sorted(of_processors.items())
         ),
     )
     return _lawful(ledger, recording)
 
 
+_NO_FIGURES = ("thread", "cpu", "state", "events", "sampled", "samples")
+"""The columns of a state that are no figure of its cell."""
+
+
 def _cell(row: Mapping[str, object]) -> Cell:
-    figures = {name: row[name] for name in row if name not in ("thread", "cpu", "state", "events")}
+    figures = {name: row[name] for name in row if name not in _NO_FIGURES}
     events = row["events"]
     return Cell(**figures, events=None if events is None else dict(events))  # type: ignore[arg-type, call-overload]
 

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from headway.values import LARGEST
 
 from .clock import Anchor
-from .format import ANCHOR, BESIDE, FROM, LAST, PART, ROWS, SCHEMAS, UNTIL, part_number
+from .format import ANCHOR, BESIDE, FROM, LAST, LATER, PART, ROWS, SCHEMAS, UNTIL, part_number
 
 __all__ = ["Damage", "Folder", "TransitionsPart"]
 
@@ -196,6 +196,8 @@ class _File:
         schema = SCHEMAS[self._table]
         wanted = [f for f in schema if columns is None or f.name in columns]
         there = self._file.schema_arrow
+        absent = [f for f in wanted if f.name in LATER and f.name not in there.names]
+        wanted = [f for f in wanted if f not in absent]
         for field in wanted:
             if there.get_field_index(field.name) < 0:
                 raise Damage(f"it has no column {field.name}, or several")
@@ -209,7 +211,8 @@ class _File:
             raise Damage(f"it claims {self.rows} rows and has {rows}")
         table = pa.Table.from_batches(batches, None if batches else pa.schema([there.field(f.name) for f in wanted]))
         arrays = [_checked(table.column(field.name), field) for field in wanted]
-        found = pa.Table.from_arrays(arrays, schema=pa.schema(wanted))
+        nothing = [pa.nulls(rows, field.type) for field in absent]
+        found = pa.Table.from_arrays([*arrays, *nothing], schema=pa.schema([*wanted, *absent]))
         _check_counts(found)
         return found
 

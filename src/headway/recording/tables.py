@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from headway.model import Cell, OpenState, Processor, Thread, ThreadSeen, Transitions
+from headway.model import Cell, Estimate, OpenState, Processor, Thread, ThreadSeen, Transitions
 from headway.text import valid
 
 from .format import LONG, LOSSES, OPEN, PROCESSORS, STATES, THREADS, TRANSITIONS
@@ -119,15 +119,19 @@ def losses_table(losses: Mapping[str, int]) -> pa.Table:
 
 def states_table(threads: Iterable[Thread], numbers: Mapping[tuple[int, int], int]) -> pa.Table:
     """Return the table ``states``. ``numbers`` has each thread's number in the recording, by (tid, birth)."""
-    return _table([(numbers[t.key], *_cell(s, c)) for t in threads for s, c in t.states.items()], STATES)
+    return _table([(numbers[t.key], *_cell(s, c, t.sampled)) for t in threads for s, c in t.states.items()], STATES)
 
 
 def processors_table(processors: Iterable[Processor]) -> pa.Table:
     """Return the table ``processors``."""
-    return _table([(p.cpu, *_cell(s, c)) for p in processors for s, c in p.states.items()], PROCESSORS)
+    return _table([(p.cpu, *_cell(s, c, p.sampled)) for p in processors for s, c in p.states.items()], PROCESSORS)
 
 
-def _cell(state: str, cell: Cell) -> tuple[object, ...]:
+_EXACT = Estimate()
+
+
+def _cell(state: str, cell: Cell, sampled: Mapping[str, Estimate]) -> tuple[object, ...]:
+    estimate = sampled.get(state, _EXACT)
     events = None if cell.events is None else [(valid(name), number) for name, number in cell.events.items()]
     return (
         valid(state),
@@ -139,6 +143,8 @@ def _cell(state: str, cell: Cell) -> tuple[object, ...]:
         cell.memory_stall_cycles,
         cell.external_stall_cycles,
         events,
+        estimate.time,
+        estimate.samples,
     )
 
 

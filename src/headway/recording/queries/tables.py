@@ -48,12 +48,13 @@ SELECT host, run, name, count FROM (
 ) AS rows WHERE latest = 1
 """
 _COUNTERS = ("cycles", "instructions", "stall_cycles", "memory_stall_cycles", "external_stall_cycles")
+_SAMPLED = ("sampled", "samples")
 
 
 def _ledger(who: str, table: str) -> str:
     """Return SQL for thread (or processor) x state: as the source kept it, or summed from the rows of unclosed runs."""
-    counters = ", ".join(_COUNTERS)
-    unknown = ", ".join(f"CAST(NULL AS BIGINT) AS {name}" for name in _COUNTERS)
+    counters = ", ".join([*_COUNTERS, *_SAMPLED])
+    unknown = ", ".join(f"CAST(NULL AS BIGINT) AS {name}" for name in (*_COUNTERS, *_SAMPLED))
     return f"""
 SELECT host, run, {who}, state, time, count, {counters} FROM {PREFIX}{table}
 UNION ALL
@@ -76,12 +77,12 @@ GROUP BY host, run, {who}, state HAVING sum(time) <> 0 OR sum(count) <> 0
 
 _STATES = f"""
 SELECT l.host, l.run, l.thread, t.tid, t.pid, t.name, l.state, {kind_of_state("l.state")} AS kind, l.time, l.count,
-  {", ".join(f"l.{name}" for name in _COUNTERS)}
+  {", ".join(f"l.{name}" for name in (*_COUNTERS, *_SAMPLED))}
 FROM ({_ledger("thread", "states")}) AS l
 LEFT JOIN threads AS t ON l.host = t.host AND l.run = t.run AND l.thread = t.thread
 """
 _PROCESSORS = f"""
-SELECT host, run, cpu, state, {kind_of_state("state")} AS kind, time, count, {", ".join(_COUNTERS)}
+SELECT host, run, cpu, state, {kind_of_state("state")} AS kind, time, count, {", ".join([*_COUNTERS, *_SAMPLED])}
 FROM ({_ledger("cpu", "processors")}) AS l
 """
 # The time of each kind. The time of user code is divided like its cycles, if they were counted (model/indices.py).

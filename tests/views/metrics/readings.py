@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hypothesis import strategies as st
-from tests.ledgers import HOSTILE_NAMES, precisions
+from tests.ledgers import HOSTILE_NAMES, precisions, sampled
 
 from headway.model import Cell, Ledger, Overhead, Processor, Thread, Window
 from headway.views.metrics.totals import MAX_SERIES, By, Totals, TotalsSnapshot
@@ -15,7 +15,7 @@ SECOND = 1_000_000_000
 
 _states = st.dictionaries(
     st.sampled_from(
-        ["user", "kernel.read", "poll", "ready", "wait.futex", "noneffective.x", "unknown", *HOSTILE_NAMES]
+        ["user", "running", "kernel.read", "poll", "ready", "wait.futex", "noneffective.x", "unknown", *HOSTILE_NAMES]
     ),
     st.builds(Cell, st.integers(0, 10 * SECOND), st.none() | st.integers(0, 9)),
     max_size=4,
@@ -32,7 +32,16 @@ def runs(draw: st.DrawFn, most: int = 4) -> list[Ledger]:
         end = at + draw(st.integers(0, 10 * SECOND))
         threads = [
             Thread(
-                tid, pid, name, at, at, end if over else None, end, sum(cell.time for cell in states.values()), states
+                tid,
+                pid,
+                name,
+                at,
+                at,
+                end if over else None,
+                end,
+                sum(cell.time for cell in states.values()),
+                states,
+                sampled=draw(sampled(states)),
             )
             for tid, (name, pid, over, states) in draw(st.dictionaries(st.integers(1, 6), _threads, max_size=4)).items()
         ]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.ledgers import HOSTILE_NAMES
 from tests.views.metrics.readings import ledger, snapshots, thread, totals_of
 
-from headway.model import indices_of
+from headway.model import Cell, Estimate, Ledger, Thread, Window, indices_of
 from headway.views.metrics.families import Family, Sort, families
 from headway.views.metrics.openmetrics import write
 from headway.views.metrics.totals import Cost, TotalsSnapshot
@@ -100,3 +100,26 @@ def test_a_quote_a_backslash_and_a_brace_in_a_name() -> None:
     name = 'a"} 1\\n'
     text = write(families(totals_of([ledger(0, 1, thread(1, name, user=1))]).snapshot()))
     assert 'thread="a\\"} 1\\\\n",state="user"' in text
+
+
+def test_what_was_divided_by_samples_is_told_apart() -> None:
+    cells = {"user": Cell(700, 1), "kernel.read": Cell(300, 1)}
+    by_samples = {"user": Estimate(350, 7), "kernel.read": Estimate(225, 3)}
+    one = Thread(1, 1, "a", 0, 0, None, 1000, 1000, cells, sampled=by_samples)
+    snapshot = totals_of([Ledger("bpf", Window(0, 1000), (one,))]).snapshot()
+    found = expected(families(snapshot))
+    who = {("pid", "1"), ("process", "a"), ("thread", "a")}
+
+    def value(name: str, *labels: tuple[str, str]) -> float | None:
+        return found.get((name, frozenset(labels)))
+
+    assert value("headway_thread_sampled_seconds_total", *who, ("kind", "effective")) == 350e-9
+    assert value("headway_thread_samples_total", *who, ("kind", "kernel")) == 3
+    shares = [value("headway_index_exact_share", ("index", index)) for index in ("rpi", "epi", "mpi", "kpi", "iopi")]
+    assert shares == [1, 0.5, 0, 0.25, 0.425]
+    assert value("headway_index_quality", ("index", "kpi"), ("quality", "sampled")) == 1
+    assert value("headway_index_quality", ("index", "iopi"), ("quality", "partial")) == 1
+    plain = totals_of([Ledger("bpf", Window(0, 1000), (Thread(1, 1, "a", 0, 0, None, 1000, 1000, cells),))]).snapshot()
+    names = {family.name for family in families(plain)}
+    assert "headway_index_exact_share" in names
+    assert "headway_thread_samples" not in names

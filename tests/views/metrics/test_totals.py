@@ -40,6 +40,8 @@ def values(snapshot: TotalsSnapshot) -> Mapping[object, int]:
             if entries is not None:
                 found[series.labels, state, "entries"] = entries
             found |= {(series.labels, state, event): number for event, number in events}
+        found |= {(series.labels, kind, "sampled"): time for kind, (time, _) in series.sampled.items()}
+        found |= {(series.labels, kind, "samples"): number for kind, (_, number) in series.sampled.items()}
     found |= {("departed", state): time for state, time, _, _ in snapshot.departed.states}
     for cpu, states in snapshot.processors:
         found |= {(cpu, state): time for state, time, _, _ in states}
@@ -57,6 +59,24 @@ def test_all_series_together_are_all_that_was_measured(run: list[Ledger], by: By
             for state, cell in thread_.states.items():
                 measured[kind_of(state)] += cell.time
         assert time_by_kind(totals.snapshot()) == +measured
+
+
+@given(runs(), bys, mosts, expiries)
+def test_all_series_together_have_all_that_was_sampled(run: list[Ledger], by: By, most: int, expire: int) -> None:
+    totals, measured, samples = Totals(by, most=most, expire=expire), Counter[str](), 0
+    for one in run:
+        totals.add(one)
+        for thread_ in one.threads:
+            for state, part in thread_.sampled.items():
+                measured[kind_of(state).value] += part.time
+                samples += part.samples
+        found: Counter[str] = Counter()
+        for series in everything(totals.snapshot()):
+            for kind, (time, _) in series.sampled.items():
+                found[kind] += time
+        assert +found == +measured
+        assert sum(series.samples for series in everything(totals.snapshot())) == samples
+        assert TotalsSnapshot.unpack(totals.snapshot().pack()) == totals.snapshot()
 
 
 @given(runs(), bys, mosts, expiries)

@@ -12,7 +12,7 @@ from enum import Enum
 from functools import lru_cache
 
 from headway._version import __version__
-from headway.model import Quality, indices_of, kind_of
+from headway.model import Quality, kind_of
 from headway.views.losses import is_time, without_unit
 
 from .totals import Cost, Series, TotalsSnapshot
@@ -95,7 +95,7 @@ def _state_events(series: Iterable[Series]) -> Iterator[Sample]:
 
 def _indices(snapshot: TotalsSnapshot, series: Iterable[Series]) -> Iterator[Sample]:
     for one in series:
-        indices = indices_of(one.times(), snapshot.precision)
+        indices = one.amounts().indices(snapshot.precision)
         for name in _INDICES:
             value = getattr(indices, name)
             if value is not None:
@@ -156,17 +156,48 @@ def _of_threads(snapshot: TotalsSnapshot, counts: bool) -> Iterator[Family]:
         "Indices of threads whose series are gone because they ended a while ago.",
         _indices(snapshot, [snapshot.departed]),
     )
-    quality = indices_of({}, snapshot.precision).quality
+    if any(one.sampled for one in (*_all(snapshot), snapshot.departed)):
+        yield from _by_samples(snapshot)
+    whole = snapshot.whole()
+    quality = whole.quality
+    yield Family(
+        "headway_index_exact_share",
+        Sort.GAUGE,
+        "",
+        "Of everything measured, the share of each index that was counted exactly; the rest was divided by samples. "
+        "Of iopi, the share of rpi in which polling could be seen.",
+        [((), (("index", name),), share) for name, share in whole.exact_share.items() if share is not None],
+    )
     yield Family(
         "headway_index_quality",
         Sort.GAUGE,
         "",
-        "1 for what each index is: exact, bound (at most this), sampled, or unavailable.",
+        "1 for what each index is: exact, bound (at most this), sampled, partial (at least this), or unavailable.",
         (
             ((), (("index", name), ("quality", worth.value)), float(quality[name] is worth))
             for name in _INDICES
             for worth in Quality
         ),
+    )
+
+
+def _by_samples(snapshot: TotalsSnapshot) -> Iterator[Family]:
+    """Yield what samples divided. Like all counters it adds up, so a share is the quotient of two rates."""
+    series = [*_all(snapshot), snapshot.departed._replace(labels=(("departed", "true"),))]
+    yield Family(
+        "headway_thread_sampled_seconds",
+        Sort.COUNTER,
+        "seconds",
+        "The part of threads' time that was divided by samples, by kind of state; all other time is exact. The series "
+        "with departed=true has that of threads whose series are gone.",
+        [(one.labels, (("kind", kind),), _seconds(time)) for one in series for kind, (time, _) in one.sampled.items()],
+    )
+    yield Family(
+        "headway_thread_samples",
+        Sort.COUNTER,
+        "",
+        "Samples by which threads' time was divided, by kind of state.",
+        [(one.labels, (("kind", kind),), number) for one in series for kind, (_, number) in one.sampled.items()],
     )
 
 

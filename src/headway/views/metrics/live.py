@@ -44,9 +44,7 @@ def live(now: TotalsSnapshot, before: TotalsSnapshot | None) -> str:
         "rows": [row.document(now, span) for row in shown],
         "others": _others(others, now, span),
         "processors": _processors(now, before, span),
-        "quality": {
-            name: quality.value for name, quality in indices_of({}, now.precision).quality.items() if name in _SHOWN
-        },
+        "quality": {name: quality.value for name, quality in now.whole().quality.items() if name in _SHOWN},
         "reasons": now.reasons,
         "losses": named_losses(now.losses),
         "overhead": _rate(now.overhead, before.overhead if before is not None else 0, span),

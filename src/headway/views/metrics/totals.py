@@ -15,9 +15,27 @@ import marshal
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import astuple, dataclass, fields, replace
 from enum import Enum
+from functools import reduce
+from operator import add
 from typing import NamedTuple
 
-from headway.model import KINDS, Cell, Kind, Ledger, Precision, Quality, Thread, kind_of, listed
+from headway.model import (
+    KINDS,
+    RUNNING,
+    Amounts,
+    Cell,
+    Estimate,
+    Indices,
+    Kind,
+    Ledger,
+    Precision,
+    Quality,
+    Thread,
+    amounts_in_time,
+    amounts_of,
+    kind_of,
+    listed,
+)
 
 from ..printable import clean
 from .places import Labels, ProcessLabels
@@ -64,6 +82,10 @@ class Series(NamedTuple):
     states: tuple[State, ...]
     divided: dict[str, int]
     """Time by kind in ns, where hardware counted user code; empty: the states' kinds give it."""
+    sampled: dict[str, tuple[int, int]]
+    """By kind, the time in ns that was divided by samples, and the samples. Empty: all is exact."""
+    samples: int
+    """The number of all samples."""
 
     def times(self) -> dict[Kind, int]:
         """Return the time of each kind, in ns."""
@@ -73,6 +95,12 @@ class Series(NamedTuple):
         for name, time, _, _ in self.states:
             found[kind_of(name)] += time
         return found
+
+    def amounts(self) -> Amounts:
+        """Return the time of each kind in ns, and the part of it that was divided by samples."""
+        sampled = {Kind(kind): Estimate(*figures) for kind, figures in self.sampled.items()}
+        undivided = sum([time for name, time, _, _ in self.states if _undivided(name)])
+        return Amounts(self.times(), sampled=sampled, samples=self.samples, undivided=undivided)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +152,13 @@ class TotalsSnapshot:
     precision: Precision
     cost: Cost
     """The cost of the measuring process."""
+
+    def whole(self) -> Indices:
+        """Return the indices of everything measured. Where all is exact, only their qualities matter, so they are 0."""
+        every = [one for one in (*self.series, self.rest, self.departed) if one.states]
+        if not any(one.sampled or any(_undivided(name) for name, _, _, _ in one.states) for one in every):
+            return Amounts({}).indices(self.precision)
+        return reduce(add, [one.amounts() for one in every]).indices(self.precision)
 
     def pack(self) -> bytes:
         """Return the snapshot as bytes, for `unpack` in another process of the same program."""
@@ -177,19 +212,27 @@ class _Tally:
 class _Group:
     """The threads of one set of labels."""
 
-    __slots__ = ("divided", "labels", "living", "since", "states")
+    __slots__ = ("divided", "labels", "living", "sampled", "samples", "since", "states")
 
     def __init__(self, labels: tuple[tuple[str, str], ...], since: int) -> None:
         self.labels, self.since = labels, since
         self.living = 0
         self.states: dict[str, _Tally] = {}
         self.divided: dict[Kind, _Tally] = {}
+        self.sampled: dict[Kind, _Tally] = {}
+        """Of each kind, the time that was divided by samples, and as occurrences the samples."""
+        self.samples = 0
 
     def divide(self, times: Mapping[Kind, int]) -> None:
         for kind, time in times.items():
             if kind not in self.divided:
                 self.divided[kind] = _Tally()
             self.divided[kind].add(time, 0)
+
+    def estimate(self, sampled: Mapping[Kind, Estimate], samples: int) -> None:
+        for kind, part in sampled.items():
+            self.sampled.setdefault(kind, _Tally()).add(part.time, part.samples)
+        self.samples += max(samples, 0)
 
     def bounded(self, state: str) -> _Tally:
         """Return the tally of a state or, if there are too many, of the states with the same first word."""
@@ -204,6 +247,8 @@ class _Group:
             mine.add(tally.time, tally.count)
             mine.add_events(tally.events)
         self.divide({kind: tally.time for kind, tally in other.divided.items()})
+        self.estimate({kind: Estimate(tally.time, tally.count or 0) for kind, tally in other.sampled.items()}, 0)
+        self.samples += other.samples
 
     def frozen(self) -> Series:
         return Series(
@@ -212,6 +257,8 @@ class _Group:
             self.living,
             _states(self.states),
             {kind.value: tally.time for kind, tally in self.divided.items()},
+            {kind.value: (tally.time, tally.count or 0) for kind, tally in self.sampled.items()},
+            self.samples,
         )
 
 
@@ -222,6 +269,11 @@ def _states(tallies: Mapping[str, _Tally]) -> tuple[State, ...]:
 def _name(text: str) -> str:
     """Return a name for a label: harmful characters as escapes, and not too long."""
     return clean(text, LONGEST_NAME)
+
+
+def _undivided(state: str) -> bool:
+    """Return whether the state is processor time that was not divided."""
+    return state.partition(".")[0] == RUNNING
 
 
 _Key = tuple[int, int, str, str, Labels]
@@ -289,6 +341,12 @@ class Totals:
                 self._count(group, thread.states, ledger)
             if ledger.counted:
                 group.divide(ledger.times(thread))
+            if thread.sampled:
+                if ledger.counted:
+                    had = amounts_of(thread.states, cycles=False, sampled=thread.sampled)
+                else:
+                    had = amounts_in_time({}, thread.sampled)
+                group.estimate(had.sampled, had.samples)
         self._seen += max(len(ledger.threads) - self._living, 0)
         self._ended += ended
         self._living = len(ledger.threads) - ended

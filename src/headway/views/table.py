@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil
 
 from rich.console import Console
 
@@ -17,7 +16,6 @@ from headway.advice import Advice
 from headway.model import (
     Amounts,
     Cell,
-    Estimate,
     Group,
     GroupBy,
     Indices,
@@ -37,6 +35,7 @@ from headway.model import (
 )
 
 from .advice import what_would_help
+from .divided import efficiency, exactness, how_divided, mark_of
 from .figures import MARKS, NOTHING, share, with_unit
 from .lines import Line, indented, show
 from .listing import DEFAULT, Listing
@@ -406,7 +405,7 @@ def _cells(layout: _Layout, row: _Row, pid: int | None) -> Line:
         "pid": ("" if pid is None else str(pid), _DIM),
         "RPI": (index("rpi", i.rpi), ""),
         "EPI": (index("epi", i.epi), ""),
-        "TE": (_efficiency(i, dict(layout.on).get("TE", 0)) if i.rpi != 0 else NOTHING, _efficiency_style(i.te)),
+        "TE": (efficiency(i, dict(layout.on).get("TE", 0)) if i.rpi != 0 else NOTHING, _efficiency_style(i.te)),
         "memory": (index("mpi", i.mpi), loss(i.mpi, row.able)),
         "extern": (index("mpi", i.mpi_external), loss(i.mpi_external, row.able)),
         "stall": (time(stalls), loss(stalls, row.able)),
@@ -438,17 +437,6 @@ def _cells(layout: _Layout, row: _Row, pid: int | None) -> Line:
     for title, width in layout.off:
         add(title, width)
     return line
-
-
-def _efficiency(indices: Indices, width: int) -> str:
-    """Return TE, if it is sampled with how far it may be from the truth, where there is room for that."""
-    limits, te, rpi = indices.interval["epi"], indices.te, indices.rpi
-    if limits is None or te is None or not rpi:
-        return share(te)
-    middle = round(te * 100)
-    error = max(ceil(limits[1] / rpi * 100 - middle), ceil(middle - limits[0] / rpi * 100), 1)
-    text = f"~{middle} ±{error} %"
-    return text if len(text) <= width else f"~{middle} %"
 
 
 def _efficiency_style(te: float | None) -> str:
@@ -487,11 +475,11 @@ def _states(ledger: Ledger, group: Group, width: int) -> Iterator[Line]:
         line: Line = [
             (f"  {label:<10}", _DIM),
             (fit(clean(state, 256), name), ""),
-            (_state_time(ledger, cell, estimate).rjust(8), ""),
+            ((mark_of(estimate) + with_unit(cell.time, ledger.time_unit, 7, " ")).rjust(8), ""),
             (" " + of_window, _DIM),
         ]
         if estimate is not None and not cell.count:
-            line.append((f"  {_exactness(cell, estimate)}", _DIM))
+            line.append((f"  {exactness(cell, estimate)}", _DIM))
         if cell.count:
             line.append((f"  × {cell.count:<9,}", ""))
             if cell.time and cell.count > 1:
@@ -499,7 +487,7 @@ def _states(ledger: Ledger, group: Group, width: int) -> Iterator[Line]:
                 line.append((f" {each.rjust(7)} each", _DIM))
         yield _crop(line, width)
         if estimate is not None and cell.count:
-            yield _crop([(" " * _BEHIND + _exactness(cell, estimate), _DIM)], width)
+            yield _crop([(" " * _BEHIND + exactness(cell, estimate), _DIM)], width)
         known = cell.events or {}
         there = [*_counted(cell), *(f"{event} {known[event]:,}" for event in ledger.events if known.get(event))]
         if there and ledger.counted:
@@ -509,24 +497,6 @@ def _states(ledger: Ledger, group: Group, width: int) -> Iterator[Line]:
         if behind:
             yield [(" " * _BEHIND + behind, _DIM)]
     yield from _kernel_clock(ledger, group, name, width)
-
-
-def _state_time(ledger: Ledger, cell: Cell, estimate: Estimate | None) -> str:
-    mark = MARKS[Quality.SAMPLED] if estimate is not None and estimate.time else ""
-    return mark + with_unit(cell.time, ledger.time_unit, 7, " ")
-
-
-def _exactness(cell: Cell, estimate: Estimate) -> str:
-    """Return which share of a state's time was counted exactly, and the number of samples for the rest."""
-    samples = f"{estimate.samples:,} sample{'s' * (estimate.samples != 1)}"
-    exact = cell.time - estimate.time
-    return f"{_portion(exact, cell.time)} exact, {samples}" if exact > 0 else f"by {samples}"
-
-
-def _portion(part: int, whole: int) -> str:
-    """Return a share that is neither nothing nor all: never rounded to 0 or to 100 %."""
-    found = part / whole
-    return "< 1 %" if found < 0.005 else "> 99 %" if found >= 0.995 else share(found)
 
 
 def _kernel_clock(ledger: Ledger, group: Group, name: int, width: int) -> Iterator[Line]:
@@ -683,7 +653,7 @@ def _notes(ledger: Ledger, unseen: int, worth: Precision, divided: Amounts | Non
         text = f"{', '.join(names)}: {word} ({reason})" if word and reason else f"{', '.join(names)}: {word or reason}"
         yield from ([(line, _DIM)] for line in indented(text, width, "", "  "))
     if divided is not None:
-        text = f"processor time: {_how_divided(divided)}"
+        text = f"processor time: {how_divided(divided)}"
         yield from ([(line, _DIM)] for line in indented(text, width, "", "  "))
     shared = [f"{name} {share(c.share)}" for name, c in ledger.counted.items() if not c.whole]
     if shared:
@@ -715,22 +685,6 @@ def _why_by_samples(index: str, quality: Quality, had: Amounts) -> str:
     if index == "kpi" and quality is Quality.UNAVAILABLE and had.undivided:
         return "part of the time is not divided"
     return ""
-
-
-def _how_divided(had: Amounts) -> str:
-    """Return which part of the processor time was counted exactly, state by state, and how the rest was divided."""
-    whole, sampled, undivided = processor_time(had.by_kind), had.by_samples, had.undivided
-    exact = whole - sampled - undivided
-    parts = []
-    if exact > 0:
-        parts.append(f"{_portion(exact, whole)} counted exactly")
-    if sampled:
-        what = "the rest" if exact > 0 and not undivided else _portion(sampled, whole) if undivided or exact else "all"
-        parts.append(f"{what} divided by {had.samples:,} sample{'s' * (had.samples != 1)}")
-    if undivided:
-        what = _portion(undivided, whole) if undivided < whole else "all"
-        parts.append(f"{what} not divided (no sample fell into it)")
-    return ", ".join(parts)
 
 
 def _cost(time: int | None) -> str:

@@ -9,7 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.advice import advise
-from headway.model import Behind, Cause, Cell, Counted, GroupBy, Kind, Ledger, Precision, Quality, Thread, Window
+from headway.model import (
+    Behind,
+    Cause,
+    Cell,
+    Counted,
+    Estimate,
+    GroupBy,
+    Kind,
+    Ledger,
+    Precision,
+    Quality,
+    Thread,
+    Window,
+)
 from headway.views.lines import Line, text_of
 from headway.views.palette import ORDER, PALETTE
 from headway.views.printable import clean, width_of
@@ -272,6 +285,27 @@ def test_a_wider_screen_never_has_fewer_columns() -> None:
         number = len(layout.columns)
         assert layout.at(0) == "name"
     assert {column.name for column in layout.columns} == set(ORDERS)
+
+
+def test_time_divided_by_samples_is_marked_thread_by_thread() -> None:
+    cells = {"user": Cell(60, 1), "kernel.read": Cell(40, 1)}
+    by_samples = {"user": Estimate(30, 20), "kernel.read": Estimate(40, 20)}
+    exact, part = (Thread(tid, tid, "a", 0, 0, None, 100, 100, cells) for tid in (1, 2))
+    part = replace(part, sampled=by_samples)
+    undivided = Thread(3, 3, "b", 0, 0, None, 100, 100, {"running": Cell(100, 0)})
+    picture = Roster().take(Ledger("bpf", Window(0, 100), (exact, part, undivided)))
+    layout = ColumnLayout.of(picture.ledger, 240)
+    one, two, three = (text_of(line_of(row, layout, 240)) for row in picture.every)
+    assert "~" not in one
+    assert "~60%" in two
+    assert "~40%" in two
+    assert "≤100%" in three
+    assert "–" in three
+    shown = "\n".join(map(text_of, panel(picture, picture.every[1], 80)))
+    assert "TE ~60 ±" in shown
+    assert "processor time: 30 % counted exactly, the rest divided by 40 samples" in " ".join(shown.split())
+    assert "~40ns" in shown
+    assert "exact, rest sampled (~), bpf" in "\n".join(map(text_of, summary(picture, "x", "", 120)))
 
 
 def test_a_bound_and_what_was_sampled_are_marked_and_what_is_not_known_has_no_figure() -> None:

@@ -8,7 +8,7 @@ the bar, the history and the reason of waiting grow with it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headway.model import Amounts, GroupBy, Kind, Ledger, Precision, Quality, indices_of
 from headway.views.figures import MARKS, NOTHING
@@ -16,7 +16,7 @@ from headway.views.lines import Line
 from headway.views.printable import clean, fit, width_of
 
 from .bar import bar, spark
-from .roster import KEPT, GroupRow, Order, ThreadRow, waits_most_for
+from .roster import KEPT, GroupRow, Key, Order, ThreadRow, waits_most_for
 
 __all__ = ["Column", "ColumnLayout", "line_of", "per_cent", "titles"]
 
@@ -46,6 +46,8 @@ _FIGURES: Mapping[str, tuple[str, str]] = {
     "wait": ("wait", ""),
 }
 """The title, and the index whose quality the column has."""
+_BY_SAMPLES = frozenset({"epi", "te", "memory", "kernel", "poll", "stall"})
+"""The columns whose figures are marked where samples divided them."""
 _ORDER = ("name", "tid", "pid", *_FIGURES, "bar", "history", "for")
 _MORE = (
     ("kernel", 96),
@@ -77,12 +79,19 @@ class ColumnLayout:
     precision: Precision
     letters: bool = False
     """Draw bars with letters, for screens without colour."""
+    divided: Ledger | None = None
+    """The ledger, if samples divided time of it. Then each row has its own precision."""
+    _known: dict[Key, Mapping[str, Quality]] = field(default_factory=dict)
+    """The qualities of rows whose time was divided."""
 
     @staticmethod
     def of(ledger: Ledger, width: int, *, digits: int = 7, letters: bool = False) -> ColumnLayout:
         """Return the layout for a screen of ``width`` columns. ``digits`` is the length of the largest id."""
-        of_column = _qualities(ledger.precision)
-        hidden = frozenset(name for name, worth in of_column.items() if worth is Quality.UNAVAILABLE)
+        divided = ledger.divided
+        of_column = _qualities(ledger.worth() if divided else ledger.precision)
+        # where time was divided by samples, that a figure of all is not known does not mean that none of a row is
+        of_source = {**_qualities(ledger.precision), "poll": of_column["poll"]} if divided else of_column
+        hidden = frozenset(name for name, worth in of_source.items() if worth is Quality.UNAVAILABLE)
         names = [name for name in _ORDER if name not in {more for more, least in _MORE if width < least}]
         names = [name for name in names if name not in {less for less, least in _LESS if width < least}]
         # columns that can never have a figure on this machine or kernel leave their room to others
@@ -94,14 +103,20 @@ class ColumnLayout:
             elif name in _FIGURES:
                 # where hardware counts, EPI and TE may be bounds for some threads only
                 mark = "≤" if ledger.counted and name in ("epi", "te") else MARKS[of_column[name]]
-                widths[name] = 5 + len(mark)
+                widths[name] = 5 + len("~" if divided and name in _BY_SAMPLES else mark)
         _stretch(widths, width - len(names) + 1)
         columns = tuple(Column(name, _title(name), widths[name]) for name in names if widths[name] > 0)
         marks = {name: MARKS[worth] for name, worth in of_column.items()}
-        return ColumnLayout(columns, marks, hidden, ledger.precision, letters)
+        return ColumnLayout(columns, marks, hidden, ledger.precision, letters, ledger if divided else None)
 
     def quality(self, row: ThreadRow, name: str) -> tuple[str, bool]:
         """Return the mark of a figure, and whether it is unavailable: as in its column, or worse if less was seen."""
+        if self.divided is not None:
+            if row.key not in self._known:
+                had = self.divided.amounts(*row.threads)
+                self._known[row.key] = _qualities(had.worth(self.precision))
+            worth = self._known[row.key][name]
+            return MARKS[worth], worth is Quality.UNAVAILABLE
         if row.seen == (True, True):
             return self.marks[name], name in self.hidden
         memory, stall = row.seen

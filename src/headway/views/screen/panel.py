@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from headway.advice import Advice
-from headway.model import Cell, GroupBy, Kind, Ledger, Thread, add_states, kind_of
+from headway.model import Cell, GroupBy, Kind, Ledger, Thread, add_sampled, add_states, kind_of
 from headway.views.advice import what_would_help
+from headway.views.divided import efficiency, how_divided, mark_of
 from headway.views.figures import MARKS, NOTHING, share, with_unit
 from headway.views.lines import Line, cut, indented
 from headway.views.palette import ORDER, PALETTE
@@ -42,9 +43,9 @@ def panel(
     states = chosen[0].states if len(chosen) == 1 else add_states(*(thread.states for thread in chosen))
     lines = [*_head(ledger, row, width, letters), *_indices(ledger, chosen, width)]
     for section in (
-        _calls(ledger, states, width),
+        _calls(ledger, states, chosen, width),
         _waits(ledger, chosen, width),
-        _states(ledger, states, width),
+        _states(ledger, states, chosen, width),
         _advice(ledger, chosen, advice, width),
         _notes(ledger, width),
     ):
@@ -103,20 +104,26 @@ def _indices(ledger: Ledger, chosen: Sequence[Thread], width: int) -> Iterator[L
     if unit == "cycles" and ledger.time_unit == "ns":
         words.append("in cycles")
     words += [
-        f"{title} {share(value)}" for title, name in _EFFICIENCIES if (value := getattr(indices, name)) is not None
+        f"{title} {efficiency(indices, width) if name == 'te' else share(value)}"
+        for title, name in _EFFICIENCIES
+        if (value := getattr(indices, name)) is not None
     ]
     yield from ([(line, "")] for line in indented(" · ".join(words), width, "", "  "))
+    if ledger.divided:
+        text = f"processor time: {how_divided(ledger.amounts(*chosen))}"
+        yield from ([(line, "dim")] for line in indented(text, width, "", "  "))
 
 
-def _calls(ledger: Ledger, states: Mapping[str, Cell], width: int) -> Iterator[Line]:
+def _calls(ledger: Ledger, states: Mapping[str, Cell], chosen: Sequence[Thread], width: int) -> Iterator[Line]:
     """Yield the system calls with most time in the kernel, not counting waits."""
     calls = [(cell, name.partition(".")[2]) for name, cell in states.items() if name.startswith("kernel.")]
     calls = sorted((row for row in calls if row[0].time or row[0].count), key=lambda row: (-row[0].time, row[1]))
     if not calls:
         return
     yield _title(_columns("top system calls, faults", width))
+    sampled = add_sampled(*[thread.sampled for thread in chosen if thread.sampled])
     for cell, name in calls[:_CALLS]:
-        yield _row(name, cell, ledger, width)
+        yield _row(name, cell, ledger, width, mark_of(sampled.get(f"kernel.{name}")))
     if len(calls) > _CALLS:
         yield [(f"… {len(calls) - _CALLS} more", "dim")]
 
@@ -134,14 +141,19 @@ def _waits(ledger: Ledger, chosen: Sequence[Thread], width: int) -> Iterator[Lin
         yield from why(ledger, parts, width=width, limit=4, only=chosen)
 
 
-def _states(ledger: Ledger, states: Mapping[str, Cell], width: int) -> Iterator[Line]:
+def _states(ledger: Ledger, states: Mapping[str, Cell], chosen: Sequence[Thread], width: int) -> Iterator[Line]:
     """Yield every state, by kind, most time first."""
+    sampled = add_sampled(*[thread.sampled for thread in chosen if thread.sampled])
     yield _title(_columns("all states", width))
     rows = sorted(states.items(), key=lambda item: (ORDER.index(kind_of(item[0])), -item[1].time, item[0]))
     for name, cell in rows:
         if not cell.empty:
             kind = kind_of(name)
-            yield [(PALETTE[kind].letter, ground(kind)), (" ", ""), *_row(name, cell, ledger, width - 2)]
+            yield [
+                (PALETTE[kind].letter, ground(kind)),
+                (" ", ""),
+                *_row(name, cell, ledger, width - 2, mark_of(sampled.get(name))),
+            ]
 
 
 _FIGURES = (("share", 6), ("time", 8), ("count", 8), ("each", 8))
@@ -161,10 +173,10 @@ def _columns(title: str, width: int) -> str:
     return fit(title, width - sum([w for _, w in shown])) + "".join(text.rjust(w) for text, w in shown)
 
 
-def _row(name: str, cell: Cell, ledger: Ledger, width: int) -> Line:
+def _row(name: str, cell: Cell, ledger: Ledger, width: int, mark: str = "") -> Line:
     count = "–" if cell.count is None else with_unit(cell.count, "", 7)
     each = with_unit(round(cell.time / cell.count), ledger.time_unit, 7) if cell.count and cell.time else ""
-    figures = per_cent(ledger.share(cell.time)), with_unit(cell.time, ledger.time_unit, 7), count, each
+    figures = per_cent(ledger.share(cell.time)), mark + with_unit(cell.time, ledger.time_unit, 7), count, each
     shown = _shown(width)
     line: Line = [(fit(clean(name, 256), width - sum([w for _, w in shown])), "")]
     for text, (_, w) in zip(figures, shown, strict=False):

@@ -67,6 +67,11 @@ def _threads(picture: Picture, width: int) -> Line:
 def _quality(ledger: Ledger) -> str:
     """Return in few words how good the figures are. The help has it in sentences."""
     worth = indices_of({}, ledger.precision).quality["epi"]
+    if ledger.divided:
+        found = ledger.indices(*ledger.threads)
+        worth, exact = found.quality["epi"], found.exact_share["epi"]
+        if worth is Quality.SAMPLED and exact:
+            return f"EPI {per_cent(exact)} exact, rest sampled (~), {ledger.source}"
     words = {Quality.EXACT: "exact", Quality.BOUND: "EPI at most (≤)", Quality.SAMPLED: "sampled (~)"}
     return f"{words.get(worth, 'EPI unavailable')}, {ledger.source}"
 

@@ -1,6 +1,6 @@
 // Time of each kind as a bar: stacked, in one order, each part with its letter where there is room.
 
-import { type Figure, asNumber } from "./document";
+import { type Figure, type StateCell, asNumber } from "./document";
 import { element } from "./dom";
 import { exact, withUnit } from "./format";
 import type { Store } from "./store";
@@ -34,7 +34,7 @@ export function legend(store: Store, present: (kind: number) => boolean): HTMLEl
 }
 
 /** How much of each kind some states come to. */
-export function ofKinds(store: Store, states: [number, Figure, Figure][]): number[] {
+export function ofKinds(store: Store, states: StateCell[]): number[] {
   const found = store.report.kinds.map(() => 0);
   for (const [state, time] of states) found[store.report.state_kinds[state]] += asNumber(time);
   return found;

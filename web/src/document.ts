@@ -22,8 +22,8 @@ export interface IndexFigure {
   reason: string;
 }
 
-/** [state, time, occurrences] */
-export type StateCell = [number, Figure, Figure];
+/** [state, time, occurrences, and where samples divided a part of the time: that part] */
+export type StateCell = [number, Figure, Figure, Figure?];
 /** [state, how it stands behind it, name, tid, time, occurrences] */
 export type CauseRow = [number, string, string, number | null, Figure, number];
 
@@ -41,7 +41,7 @@ export interface Figures {
   me: Figure[];
   ke: Figure[];
   ioe: Figure[];
-  /** A letter an index, in the order of `indices`: e(xact), b(ound), s(ampled), u(navailable). */
+  /** A letter an index, in the order of `indices`: e(xact), b(ound), s(ampled), p(artial), u(navailable). */
   quality: string[];
   times: Figure[][];
   states: StateCell[][];

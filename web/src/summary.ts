@@ -9,7 +9,7 @@ import type { Store } from "./store";
 /** A figure and its unit are not torn apart. */
 const together = (text: string): string => text.replace(/(\d) (%|[nµm]?s\b|h\b)/g, "$1\u00a0$2");
 
-const MARKS: Record<string, string> = { exact: "", bound: "≤ ", sampled: "~ ", unavailable: "" };
+const MARKS: Record<string, string> = { exact: "", bound: "≤ ", sampled: "~ ", partial: "≥ ", unavailable: "" };
 
 export function summary(store: Store): HTMLElement {
   const { report } = store;
@@ -34,6 +34,8 @@ export function summary(store: Store): HTMLElement {
       element("h2", {}, "All threads together"), bar(store, times), legend(store, (kind) => times[kind] > 0), cards));
 }
 
+const WORDS: Record<string, string> = { exact: "exact", bound: "at most", sampled: "sampled", partial: "at least", unavailable: "not known" };
+
 /** Losses and quality: always in view. */
 export function quality(store: Store): HTMLElement {
   const { report } = store;
@@ -48,7 +50,7 @@ export function quality(store: Store): HTMLElement {
   } else if (!report.damaged) chip("good", "nothing lost");
   const groups = new Map<string, string[]>();
   for (const index of report.indices.slice(0, 6)) {
-    const words = index.quality === "exact" ? "exact" : index.quality === "bound" ? "at most" : index.quality === "sampled" ? "sampled" : "not known";
+    const words = WORDS[index.quality];
     groups.set(words, [...(groups.get(words) ?? []), index.title]);
   }
   for (const [words, titles] of groups) {

@@ -8,7 +8,7 @@ import { exact, grouped, share, withUnit } from "./format";
 import type { Store } from "./store";
 
 const AT_ONCE = 100;
-const MARKS: Record<string, string> = { e: "", b: "≤", s: "~", u: "" };
+const MARKS: Record<string, string> = { e: "", b: "≤", s: "~", p: "≥", u: "" };
 
 interface Column {
   title: string;
@@ -148,13 +148,17 @@ export function threadsTable(store: Store): HTMLElement {
     const whole = asNumber(report.window.duration);
     const unit = report.time_unit;
     const list = element("table", { class: "states" });
-    for (const [state, spent, times] of of.states[place]) {
+    for (const [state, spent, times, sampled] of of.states[place]) {
       const causes = of.causes[place].filter((cause) => cause[0] === state);
       const each = asNumber(spent) && asNumber(times) > 1 ? `${withUnit(Math.round(asNumber(spent) / asNumber(times)), unit)} each` : "";
       list.append(element("tr", {},
         element("td", {}, element("span", { class: "key", "data-kind": report.state_kinds[state] }, report.kinds[report.state_kinds[state]].letter)),
         element("th", { scope: "row" }, named(report.states[state])),
-        element("td", { class: "figure", title: exact(spent, unit), "data-value": String(spent) }, withUnit(spent, unit)),
+        element("td", {
+          class: "figure",
+          title: exact(spent, unit) + (sampled ? `, of which samples divided ${exact(sampled, unit)}` : ""),
+          "data-value": String(spent),
+        }, (sampled ? MARKS.s : "") + withUnit(spent, unit)),
         element("td", { class: "figure", title: "of the time measured: 100 % is one processor, or off it one thread, for all of it" }, whole ? `${((asNumber(spent) / whole) * 100).toFixed(1)} %` : ""),
         element("td", { class: "figure", title: times === null ? "" : grouped(times) }, asNumber(times) ? `× ${grouped(times)}` : ""),
         element("td", { class: "figure dim" }, each),

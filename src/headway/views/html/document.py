@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from headway._version import __version__
 from headway.advice import Advice
-from headway.model import Cell, Group, GroupBy, Indices, Ledger, add_times, grouped, kind_of
+from headway.model import Cell, Estimate, Group, GroupBy, Indices, Ledger, add_times, grouped, kind_of
 from headway.views.palette import ON_PROCESSOR, ORDER, PALETTE
 from headway.views.printable import visible
 
-from .words import QUALITIES, overall, sentences
+from .words import QUALITIES, limits_of, overall, sentences
 
 if TYPE_CHECKING:
     from .timeline import PackedTimeline
@@ -93,7 +93,8 @@ def document(ledger: Ledger, subject: Subject, timeline: PackedTimeline | None) 
     states = _Words()
     threads = _threads(ledger, states)
     processors = [
-        {"cpu": one.cpu, "span": _number(one.span), "states": _cells(one.states, states)} for one in ledger.processors
+        {"cpu": one.cpu, "span": _number(one.span), "states": _cells(one.states, one.sampled, states)}
+        for one in ledger.processors
     ]
     laid = None if timeline is None else _timeline(timeline, states)
     window, cost = ledger.window, ledger.overhead
@@ -170,7 +171,7 @@ def _index(ledger: Ledger, indices: Indices, name: str) -> Mapping[str, Any]:
         "value": value if name in _SHARES else _number(value),
         "share": name in _SHARES,
         "quality": quality.value,
-        "means": QUALITIES[quality],
+        "means": QUALITIES[quality] + limits_of(ledger, indices, name),
         "reason": visible(reason, _TEXT),
     }
 
@@ -212,14 +213,20 @@ def _add(columns: dict[str, list[Any]], ledger: Ledger, group: Group, states: _W
         columns[name].append(value if name in _SHARES else _number(value))
     columns["quality"].append("".join(indices.quality[name].value[0] for name in _INDICES))
     columns["times"].append([_number(times[kind]) for kind in ORDER])
-    columns["states"].append(_cells(group.states, states))
+    columns["states"].append(_cells(group.states, group.sampled, states))
     columns["causes"].append(_causes(group, states))
 
 
-def _cells(cells: Mapping[str, Cell], states: _Words) -> list[list[Any]]:
-    """Return [state, time, occurrences] of each state, most time first."""
+def _cells(cells: Mapping[str, Cell], sampled: Mapping[str, Estimate], states: _Words) -> list[list[Any]]:
+    """Return [state, time, occurrences] of each state, most time first; and the time that samples divided, if any."""
     rows = sorted(cells.items(), key=lambda item: (-item[1].time, item[0]))
-    return [[states.number(state), _number(cell.time), _number(cell.count)] for state, cell in rows if not cell.empty]
+    found = []
+    for state, cell in rows:
+        if not cell.empty:
+            part = sampled[state].time if state in sampled else 0
+            row = [states.number(state), _number(cell.time), _number(cell.count)]
+            found.append([*row, _number(part)] if part else row)
+    return found
 
 
 def _causes(group: Group, states: _Words) -> list[list[Any]]:

@@ -8,11 +8,12 @@ from functools import reduce
 from operator import add, itemgetter
 
 from headway.model import Amounts, Indices, Kind, Ledger, Precision, Quality, Thread, add_states, indices_of, kind_of
+from headway.views.divided import efficiency, how_divided
 from headway.views.figures import share, with_unit
 from headway.views.losses import named_losses
 from headway.views.printable import visible
 
-__all__ = ["QUALITIES", "overall", "sentences"]
+__all__ = ["QUALITIES", "limits_of", "overall", "sentences"]
 
 QUALITIES = {
     Quality.EXACT: "exact",
@@ -37,6 +38,17 @@ def overall(ledger: Ledger) -> Indices:
     return reduce(add, map(ledger.amounts, ledger.threads), Amounts({}, 0)).indices(ledger.precision)
 
 
+def limits_of(ledger: Ledger, indices: Indices, name: str) -> str:
+    """Return the interval that samples allow, as a clause after the quality; empty if nothing was sampled."""
+    if name == "te" and indices.interval["epi"] is not None and indices.te is not None:
+        return f" ({efficiency(indices, _NAME)})"
+    limits = indices.interval.get(name)
+    if limits is None:
+        return ""
+    low, high = (_amount(ledger, value) if value else "0" for value in limits)
+    return f" ({low} to {high})"
+
+
 def sentences(ledger: Ledger) -> Iterator[str]:
     """Yield sentences about all threads of the ledger, the most important first."""
     threads = ledger.threads
@@ -48,6 +60,8 @@ def sentences(ledger: Ledger) -> Iterator[str]:
     total = {kind: sum(map(itemgetter(kind), times)) for kind in Kind}
     indices = overall(ledger)
     yield from _progress(ledger, indices)
+    if ledger.divided:
+        yield f"Of the processor time, {how_divided(ledger.amounts(*threads))}."
     yield from _lost(ledger, indices)
     yield from _off(ledger, total)
     if total[Kind.UNKNOWN] > _NOTABLE * sum(total.values()):

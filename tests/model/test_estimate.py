@@ -93,8 +93,9 @@ def test_the_interval_is_around_the_share_and_narrows_with_more_samples(whole: i
 
 def test_the_interval_is_the_published_one() -> None:
     assert wilson(0, 0) == (0, 1)
-    assert wilson(0, 10) == (0, pytest.approx(0.2775, abs=1e-4))
-    assert wilson(10, 10) == (pytest.approx(0.7225, abs=1e-4), 1)
+    assert wilson(0, 10) == pytest.approx((0, 0.2775), abs=1e-4)
+    assert wilson(10, 10) == pytest.approx((0.7225, 1), abs=1e-4)
+    assert (wilson(0, 10)[0], wilson(10, 10)[1]) == (0, 1)
     assert wilson(81, 263) == pytest.approx((0.2553, 0.3662), abs=1e-4)  # Newcombe, 1998, table I
 
 

@@ -411,9 +411,7 @@ def indices_of(times: Mapping[Kind, int], precision: Precision = EXACT, *, exter
     bound, RPI - EPI is less than Td; then Td and the indices ME, KE and IOE that are computed from it are unavailable.
     TE has the quality of EPI. ``external`` is the part of memory time that waited outside the processor.
     """
-    hidden = Quality.UNAVAILABLE in (precision.stall, precision.kernel, precision.poll)
-    hidden = hidden or precision.poll is Quality.PARTIAL
-    effective = precision.effective | (Quality.BOUND if hidden else Quality.EXACT)
+    quality, exact_share, missing = _qualities(precision)
     times = {**_NO_TIME, **times}
     rpi = processor_time(times)
     values: dict[str, int | float | None] = {
@@ -423,6 +421,34 @@ def indices_of(times: Mapping[Kind, int], precision: Precision = EXACT, *, exter
         "kpi": times[Kind.KERNEL],
         "iopi": times[Kind.POLL],
     }
+    td = rpi - times[Kind.EFFECTIVE]
+    values["td"] = td
+    values["te"] = 1 - td / rpi if rpi else 1.0
+    for efficiency, index in (("me", "mpi"), ("ke", "kpi"), ("ioe", "iopi")):
+        part = values[index]
+        values[efficiency] = 1 - part / td if part is not None and td else 1.0
+    for name in missing:
+        values[name] = None
+    mpi = values["mpi"]
+    apart = {} if external is None or mpi is None else {"mpi_internal": mpi - external, "mpi_external": external}
+    return Indices(
+        **values,  # type: ignore[arg-type]
+        **apart,  # type: ignore[arg-type]
+        quality=quality,
+        exact_share=exact_share,
+        interval=_NO_INTERVAL,
+    )
+
+
+@lru_cache(maxsize=256)
+def _qualities(precision: Precision) -> tuple[Mapping[str, Quality], Mapping[str, float | None], tuple[str, ...]]:
+    """Return the quality of each index, the exact shares where nothing was divided by samples, and what is unavailable.
+
+    A ledger has one precision for thousands of threads, so this is found once.
+    """
+    hidden = Quality.UNAVAILABLE in (precision.stall, precision.kernel, precision.poll)
+    hidden = hidden or precision.poll is Quality.PARTIAL
+    effective = precision.effective | (Quality.BOUND if hidden else Quality.EXACT)
     quality = {
         "rpi": precision.total,
         "epi": effective,
@@ -433,29 +459,9 @@ def indices_of(times: Mapping[Kind, int], precision: Precision = EXACT, *, exter
     quality["te"] = effective | precision.total
     lost = Quality.UNAVAILABLE if hidden or effective is Quality.BOUND else quality["te"]
     quality["td"] = lost
-    td = rpi - times[Kind.EFFECTIVE]
-    values["td"] = td
-    values["te"] = 1 - td / rpi if rpi else 1.0
     for efficiency, index in (("me", "mpi"), ("ke", "kpi"), ("ioe", "iopi")):
-        part = values[index]
-        values[efficiency] = 1 - part / td if part is not None and td else 1.0
         quality[efficiency] = lost | quality[index]
-    for name, worth in quality.items():
-        if worth is Quality.UNAVAILABLE:
-            values[name] = None
-    mpi = values["mpi"]
-    untold = tuple([quality[name] in (Quality.SAMPLED, Quality.UNAVAILABLE) for name in _PARTS])
-    apart = {} if external is None or mpi is None else {"mpi_internal": mpi - external, "mpi_external": external}
-    return Indices(
-        **values,  # type: ignore[arg-type]
-        **apart,  # type: ignore[arg-type]
-        quality=quality,
-        exact_share=_all_exact(untold),
-        interval=_NO_INTERVAL,
-    )
-
-
-@lru_cache(maxsize=64)
-def _all_exact(untold: tuple[bool, ...]) -> Mapping[str, float | None]:
-    """Return the exact shares where nothing was divided by samples, None for those that the source does not tell."""
-    return {name: None if unknown else 1.0 for name, unknown in zip(_PARTS, untold, strict=True)}
+    untold = (Quality.SAMPLED, Quality.UNAVAILABLE)
+    shares = {name: None if quality[name] in untold else 1.0 for name in _PARTS}
+    missing = tuple([name for name, worth in quality.items() if worth is Quality.UNAVAILABLE])
+    return quality, shares, missing

@@ -14,7 +14,7 @@ from operator import add
 from .cause import Behind, Cause, add_causes, subtract_causes, within
 from .cell import Cell
 from .counted import Counted
-from .estimate import Estimate, add_sampled, subtract_sampled
+from .estimate import RUNNING, Estimate, add_sampled, subtract_sampled
 from .indices import (
     EXACT,
     Amounts,
@@ -22,6 +22,7 @@ from .indices import (
     Precision,
     amounts_in_time,
     amounts_of,
+    indices_of,
     time_by_kind,
     undivided_time,
 )
@@ -183,12 +184,17 @@ class Ledger:
 
     def indices(self, thread: Thread, *others: Thread) -> Indices:
         """Return the indices of the thread, or of several threads together, at this ledger's precision."""
+        if not (others or self.counted or thread.sampled or undivided_time(thread.states)):  # most threads
+            return indices_of(thread.times(), self.precision)
         return self.amounts(thread, *others).indices(self.precision)
 
     @property
     def divided(self) -> bool:
         """Whether processor time of a thread was divided by samples, or could not be divided at all."""
-        return any(t.sampled or undivided_time(t.states) for t in self.threads)
+        for t in self.threads:
+            if t.sampled or (RUNNING in t.states if type(t.states) is dict else undivided_time(t.states)):
+                return True
+        return False
 
     def worth(self) -> Precision:
         """Return the precision of all threads together: that of the source, or worse if time was divided by samples."""

@@ -20,6 +20,9 @@ class Quality(Enum):
     UNAVAILABLE = "unavailable"
     """The source cannot tell it here; the figure is None."""
 
+    __hash__ = object.__hash__
+    """Members are single objects, as those of `Kind`: what follows from a precision is kept by it, for each thread."""
+
     def __or__(self, other: Quality) -> Quality:
         """Return the worse of two qualities (commutative, associative, EXACT is neutral)."""
         return self if _ORDER[self] >= _ORDER[other] else other

@@ -251,7 +251,7 @@ def _states_text(ledger: Ledger, states: Mapping[str, Cell], sampled: Mapping[st
         if not plain:
             rest = f"{rest[:-1]},{dumps(_more(ledger, cell))[1:]}"
         by_samples = _NO_SAMPLES
-        if state in sampled:
+        if sampled and state in sampled:
             by_samples = f'"sampled":{sampled[state].time},"samples":{sampled[state].samples},'
         texts.append(f'{_state_text(state)}"count":{count},"time":{cell.time},{by_samples}{rest}')
     return f"[{','.join(texts)}]"

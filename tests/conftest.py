@@ -25,7 +25,7 @@ if "libasan" in os.environ.get("LD_PRELOAD", ""):
 # fail is a change. For a longer look, at others each time: HYPOTHESIS_EXAMPLES=1000. HYPOTHESIS_PROFILE=check, as in
 # make check: no property has more than a few.
 _EXAMPLES = os.environ.get("HYPOTHESIS_EXAMPLES", "")
-_FEW = 5 if FEW else None
+_FEW = 3 if FEW else None
 hypothesis.settings.register_profile(
     "headway", max_examples=_FEW or int(_EXAMPLES or "25"), derandomize=not _EXAMPLES, deadline=None
 )

@@ -19,7 +19,7 @@ def test_no_input_is_neither_decoded_nor_refused(name: str) -> None:
     target = target_of(name)
     target.close()
     count = target.unit
-    result = run(name, seed=0, first=0, count=count // 10 if FEW else count)
+    result = run(name, seed=0, first=0, count=count // 40 if FEW else count)
     assert [(found.number, found.what, found.report) for found in result.findings] == []
     assert result.outcomes[DECODED] + result.outcomes[REFUSED] == result.inputs > 0
 

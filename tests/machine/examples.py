@@ -17,7 +17,7 @@ from headway.machine.machine import Machine, Result
 EXAMPLES = Path(__file__).parents[2] / "examples"
 GUEST = Path(__file__).parents[2] / "src/headway/machine/guest"
 _SHAPES = ((1, 1, "strict"), (1, 6, "strict"), (1, 6, "skip"), (2, 6, "strict"), (2, 6, "skip"))
-SHAPES = _SHAPES[::2] if FEW else _SHAPES
+SHAPES = _SHAPES[::4] if FEW else _SHAPES
 """Cores, threads of each, issue."""
 CONFIGURED = {
     "uart-poll": "uart",

@@ -12,6 +12,7 @@ from tests.machine.elves import FUNCTION, NO_TYPE, OBJECT, RAM, Elf
 from tests.machine.sentences import given_or_sentence
 
 from headway.errors import HeadwayError
+from headway.machine import image as machine_image
 from headway.machine.config import Config, MemoryConfig
 from headway.machine.image import MachineImage
 
@@ -165,10 +166,13 @@ def test_a_pipe_that_nobody_writes_to_holds_nobody(tmp_path: Path) -> None:
         MachineImage.load(tmp_path / "pipe")
 
 
-def test_a_million_symbols_are_read_and_more_are_refused() -> None:
+@pytest.mark.parametrize("most", [1000, pytest.param(1 << 20, marks=pytest.mark.end_to_end)])
+def test_so_many_symbols_are_read_and_more_are_refused(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    if most != 1 << 20:
+        monkeypatch.setattr(machine_image, "_MAX_SYMBOLS", most)
     data = bytearray(Elf(symbols={"f": (RAM, 4, FUNCTION)}).build())
     table = struct.pack("<IIIBBH", 1, RAM, 4, FUNCTION, 0, 1)
-    for count, read in ((1 << 20, True), ((1 << 20) + 1, False)):
+    for count, read in ((most, True), (most + 1, False)):
         (shoff,) = struct.unpack_from("<I", data, 32)
         big = data + table * count
         struct.pack_into("<II", big, shoff + 40 + 16, len(data), len(table) * count)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.few import FEW
 from tests.machine.examples import EXAMPLES
 from tests.perfetto import read_back
 from tests.trace.slices import check_nesting
@@ -25,7 +26,7 @@ from headway.trace.threads.slices import track_of, walk, write
 from headway.views.perfetto.tracks import File
 
 
-@pytest.fixture(scope="module", params=["strict", "skip"])
+@pytest.fixture(scope="module", params=["skip"] if FEW else ["strict", "skip"])
 def trace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Traced:
     path: Path = tmp_path_factory.mktemp("perfetto") / "mutex.hwt"
     with path.open("wb") as stream:

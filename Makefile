@@ -31,8 +31,9 @@ test: lint $(if $(shell command -v java),$(VENV)/spark)
 	@$(BIN)/$(PYTEST) -n auto --dist loadgroup -m "not alone"
 	@$(BIN)/$(PYTEST) -m alone
 
-# The environment of check is kept, and only what has changed is compiled: on import, which comes first for that. So are the
-# compiled tests, whatever the user says of bytecode elsewhere. Properties are tried with fewer examples than in test.
+# The environment of check is kept, and only what has changed is compiled: on import, which comes first for that. So is the
+# bytecode of headway, which an editable install does not write, and of the tests, whatever the user says of bytecode
+# elsewhere. Properties are tried with fewer examples than in test.
 check: export PYTHONDONTWRITEBYTECODE =
 check: export PYTHONPYCACHEPREFIX = $(abspath $(DEV))/pycache
 check: $(DEV)/installed
@@ -40,6 +41,7 @@ check: $(DEV)/installed
 	@$(DEV_BIN)/ruff format --check .
 	@$(DEV_BIN)/clang-format --dry-run --Werror $(C_SOURCES)
 	@PATH=$(abspath $(DEV_BIN)):$$PATH $(DEV_BIN)/python -c 'import headway'
+	@$(DEV_BIN)/python -m compileall -q src/headway
 	@$(DEV_BIN)/mypy
 	@HYPOTHESIS_PROFILE=check $(DEV_BIN)/$(PYTEST) -q -n auto -m unit
 

@@ -97,7 +97,7 @@ cdef extern from "bpf/layout.h" nogil:
         uint64_t cgroup
         uint32_t name_length, name_prefix
         char name[16]
-        uint32_t why, functions, n_counted, record, ring_words, absence_words, stacks, timer_line
+        uint32_t why, functions, n_counted, record, ring_words, absence_words, stacks, timer_line, threads_only
         uint8_t check_of[N_CALLS]
         check checks[N_CHECKS]
         uint8_t neutral_of[N_CALLS]
@@ -184,6 +184,7 @@ def pack_settings(*, wait_of, compat_call, checks=(), neutral=(), bytes name=b""
     s.n_counted = numbers.pop("n_counted", 0)
     s.stacks = numbers.pop("stacks", 0)
     s.timer_line = numbers.pop("timer_line", 0)
+    s.threads_only = numbers.pop("threads_only", 0)
     s.record = numbers.pop("record", 0)
     s.ring_words = numbers.pop("ring_words", 1)
     s.absence_words = numbers.pop("absence_words", 1)

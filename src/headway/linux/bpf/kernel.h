@@ -292,7 +292,12 @@ struct sched_info {
 	u64 last_queued; /* when it became ready; 0: it is not ready */
 } CORE;
 
+struct thread_info {
+	u32 cpu; /* in task_struct before commit bcf9033e5449, 5.16 */
+} CORE;
+
 struct task_struct {
+	struct thread_info thread_info;
 	struct sched_info sched_info;
 	unsigned int __state; /* `state` before commit 2f064a59a11f, 5.14 */
 	unsigned int flags;
@@ -310,6 +315,17 @@ struct task_struct {
 	struct css_set *cgroups;
 	struct mm_struct *mm;
 } CORE;
+
+struct task_struct___cpu {
+	u32 cpu;
+} CORE;
+
+/* The processor that a thread runs on, or ran on last. */
+INLINE u32 processor_of(struct task_struct *task)
+{
+	struct task_struct___cpu *old = (void *)task;
+	return FIELD_EXISTS(task->thread_info.cpu) ? task->thread_info.cpu : FIELD_EXISTS(old->cpu) ? old->cpu : 0;
+}
 
 struct bpf_iter__task {
 	struct bpf_iter_meta *meta;

@@ -37,6 +37,7 @@ enum size {
 	N_CELLS = 128, /* states that one thread can be in before the rest share its last cell */
 	N_NESTED = 8, /* depth of the stack of interrupted states */
 	N_LOSSES = 32, /* a power of two */
+	N_IDS = 1 << 14, /* groups of thread ids, by their last bits (threads.h) */
 	N_COUNTED = 8, /* events that can be counted by state */
 	N_STACK = 127, /* frames of a stack that are kept: the default of kernel.perf_event_max_stack */
 };
@@ -193,6 +194,7 @@ struct thread_record {
 	__u32 sampled; /* 1: a sample was taken in user code that may turn out to be polling */
 	__u32 disturbed; /* ns of the sampling interrupts since its last check returned */
 	__u64 run_delay; /* the kernel's sched_info.run_delay when it left the processor */
+	__u32 counted_ids[2]; /* its id and its process's when it was opened, both counted in measured_ids */
 	__u64 user_stack, kernel_stack; /* hashes of its stacks when it left the processor; 0: not known */
 };
 
@@ -481,6 +483,7 @@ struct settings {
 	__u32 ring_words; /* words of a processor's ring of spans, a power of two */
 	__u32 absence_words; /* words of its ring of absences, a power of two */
 	__u32 stacks; /* charge time to stacks, and report the states of samples */
+	__u32 threads_only; /* what processors do without a measured thread is not divided */
 	__u32 timer_line; /* the interrupt line of the processors' own timer (arm64); 0: it has none */
 	__u8 check_of[N_CALLS]; /* call -> 1 + its check; 0: none */
 	struct check checks[N_CHECKS];

@@ -10,6 +10,9 @@
 const volatile struct settings settings SEC(".rodata.settings");
 volatile struct control control;
 
+/* How many measured threads have an id in this group, by the id's last bits. */
+u32 measured_ids[N_IDS] SEC(".bss.measured_ids");
+
 /* ---- memory ---- */
 
 struct {

@@ -33,7 +33,7 @@ int handle_sys_enter(u64 *ctx)
 	struct processor *p = this_processor();
 	struct thread_record *record;
 	u64 now;
-	if (!p || !p->thread_record)
+	if (!p || runs_no_measured_thread(p))
 		return 0;
 	ENTER(p);
 	if (begin_event(p, &record, &now, AT_ENTER, USER, 1) && record) {
@@ -70,7 +70,7 @@ int handle_sys_exit(u64 *ctx)
 	struct processor *p = this_processor();
 	struct thread_record *record;
 	u64 now;
-	if (!p || !p->thread_record)
+	if (!p || runs_no_measured_thread(p))
 		return 0;
 	ENTER(p);
 	if (begin_event(p, &record, &now, AT_LEAVE, 0, 1) && record) {
@@ -142,6 +142,7 @@ NOINLINE int close_thread_record(struct processor *p, struct thread_record *reco
 			clear_index_of_cell(number, i);
 	record->used = 0;
 	record->birth = 0;
+	count_ids(record, -1);
 	bpf_map_push_elem(&free_thread_records, &number, 0);
 	return 0;
 }
@@ -163,6 +164,10 @@ int handle_sched_switch(u64 *ctx)
 	u64 now;
 	if (!p || !p->since)
 		return 0;
+	if (settings.threads_only && runs_no_measured_thread(p) && !may_be_measured(next)) {
+		p->task = (u64)next;
+		return 0;
+	}
 	ENTER(p);
 	u32 number = p->thread_record;
 	if (!begin_event(p, &record, &now, AT_SWITCH, 0, number == 0))
@@ -209,10 +214,10 @@ int handle_sched_switch(u64 *ctx)
 	}
 	number = next->pid ? thread_record_of(next) : 0;
 	record = number ? thread_record_at(number) : NULL;
-	p->thread_record =
-		next->pid && !record ? THREAD_UNSEEN : 0; /* its first event, if any, identifies a thread without record */
+	/* The first event, if there is one, identifies a thread without a record that may be measured. */
+	p->thread_record = next->pid && !record && may_be_measured(next) ? THREAD_UNSEEN : 0;
 	p->depth = 0;
-	p->state = next->pid ? UNMEASURED : IDLE;
+	p->state = next->pid || settings.threads_only ? UNMEASURED : IDLE;
 	p->task = (u64)next;
 	if (FIELD_EXISTS(prev->se.cfs_rq) && FIELD_EXISTS(prev->sched_info.last_arrival))
 		p->switched_clock = prev->se.cfs_rq->rq->clock;
@@ -347,9 +352,15 @@ int handle_sched_process_fork(u64 *ctx)
 INLINE void open_running_thread(struct task_struct *task, u32 flags)
 {
 	struct processor *p = this_processor();
-	if (open_thread_record(task, UNKNOWN, state_by_registers(task), flags) && p &&
-		task->pid == bpf_get_current_task_btf()->pid)
-		p->thread_record = THREAD_UNSEEN;
+	if (!open_thread_record(task, UNKNOWN, state_by_registers(task), flags) || !p)
+		return;
+	if (task->pid != bpf_get_current_task_btf()->pid) {
+		u32 cpu = processor_of(task);
+		p = task->on_cpu ? bpf_map_lookup_elem(&processors, &cpu) : NULL;
+		if (!p || p->thread_record)
+			return;
+	}
+	p->thread_record = THREAD_UNSEEN;
 }
 
 SEC("tp_btf/sched_process_exec")
@@ -424,7 +435,7 @@ INLINE int begin_fault(void)
 	struct processor *p = this_processor();
 	struct thread_record *record;
 	u64 now;
-	if (!p || !p->thread_record || p->busy)
+	if (!p || runs_no_measured_thread(p) || p->busy)
 		return 0;
 	ENTER(p);
 	if (begin_event(p, &record, &now, AT_FAULT, 0, p->state == KERNEL_FAULT) && record && p->state != KERNEL_FAULT)
@@ -497,7 +508,7 @@ INLINE int begin_interrupt(u32 state)
 	struct processor *p = this_processor();
 	struct thread_record *record;
 	u64 now;
-	if (!p || !p->since)
+	if (!p || !p->since || (settings.threads_only && runs_no_measured_thread(p)))
 		return 0;
 	if (UNLIKELY(p->busy))
 		return begin_deferred_interrupt(p, state);
@@ -515,7 +526,7 @@ INLINE int end_interrupt(u64 *ctx, u32 state)
 	struct processor *p = this_processor();
 	struct thread_record *record;
 	u64 now;
-	if (!p || !p->since)
+	if (!p || !p->since || (settings.threads_only && runs_no_measured_thread(p)))
 		return 0;
 	if (UNLIKELY(p->busy))
 		return end_deferred_interrupt(p, state);
@@ -614,7 +625,7 @@ INLINE int handle_marked_function(u32 kind, u32 state, u32 instruction)
 	struct processor *p = this_processor();
 	struct thread_record *record;
 	u64 now;
-	if (!p || !p->thread_record || p->busy)
+	if (!p || runs_no_measured_thread(p) || p->busy)
 		return 0;
 	ENTER(p);
 	if (begin_event(p, &record, &now, kind, USER, kind == AT_FUNCTION_END) && record &&

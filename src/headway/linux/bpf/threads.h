@@ -94,8 +94,34 @@ INLINE bool is_selected(struct task_struct *task, u32 tid, u32 pid)
 	return bpf_map_lookup_elem(&selected_pids, &pid) || bpf_map_lookup_elem(&selected_tids, &tid);
 }
 
+/*
+ * Whether a thread may be measured. A look into one word tells of nearly every other thread that it is not, where the storage of
+ * the task would take ten times as long. The thread that executes a program takes the id of its process, so both count.
+ */
+INLINE bool may_be_measured(struct task_struct *task)
+{
+	return settings.everything || measured_ids[task->pid & (N_IDS - 1)];
+}
+
+/*
+ * Whether the running thread is not measured. A kernel may hide the switch to it (unseen.h): then it is another than the
+ * last switch said, and the handler has to find out who it is.
+ */
+INLINE bool runs_no_measured_thread(struct processor *p)
+{
+	return !p->thread_record && p->task == (u64)bpf_get_current_task_btf();
+}
+
+INLINE void count_ids(struct thread_record *record, u32 much)
+{
+	for (u32 i = 0; i < 2; i++)
+		__atomic_fetch_add(&measured_ids[record->counted_ids[i] & (N_IDS - 1)], much, __ATOMIC_RELAXED);
+}
+
 INLINE u32 thread_record_of(struct task_struct *task)
 {
+	if (!may_be_measured(task))
+		return 0;
 	u32 *number = bpf_task_storage_get(&tasks, task, NULL, 0);
 	return number ? *number : 0;
 }
@@ -179,6 +205,9 @@ NOINLINE u32 open_thread_record(struct task_struct *task, u32 state, u32 resume,
 	record->since = now;
 	if (task->on_cpu)
 		record->flags |= THREAD_RAN;
+	record->counted_ids[0] = task->pid;
+	record->counted_ids[1] = task->tgid;
+	count_ids(record, 1);
 	ORDER();
 	record->birth = now;
 	*stored = number;

@@ -151,7 +151,7 @@ GLOBAL u32 identify_running_thread(u64 now, u32 state)
 		number = 0;
 	struct thread_record *record = number ? thread_record_at(number) : NULL;
 	if (!record) {
-		u32 before = p->state, state_now = task->pid ? UNMEASURED : IDLE;
+		u32 before = p->state, state_now = task->pid || settings.threads_only ? UNMEASURED : IDLE;
 		if (before < N_STATES && before != state_now) {
 			u64 at = arrival_time(p, task, now);
 			cell_of(p, before)->time += at - p->since;

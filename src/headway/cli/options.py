@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from headway.linux.levels import Level
 from headway.linux.options import MeasureOptions, Selection
 from headway.model import GroupBy
 from headway.views.listing import LINES, Listing
 
-from .parameters import Ids, ProcessorList, all_ids
+from .parameters import Ids, Percentage, ProcessorList, all_ids
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -102,6 +103,20 @@ _OPTIONS = (
         help="Count these events by state; the names are those of perf.",
     ),
     click.option(
+        "--level",
+        type=click.Choice([level.value for level in Level]),
+        help="Level of detail: what is measured exactly. 'switches' costs least: run, ready and waits are exact, and "
+        "processor time is divided by samples; 'calls' sees system calls and faults too.  [default: interrupts, which "
+        "is everything]",
+    ),
+    click.option(
+        "--budget",
+        type=Percentage(),
+        metavar="PERCENT",
+        help="Measuring may cost this much of the processor time of what is measured, as in 1%. The level of detail "
+        "follows from it.",
+    ),
+    click.option(
         "--why",
         type=click.Choice(["kernel", "poll", "wait", "ready", "stolen"]),
         multiple=True,
@@ -126,6 +141,8 @@ class TargetOptions:
     functions: tuple[str, ...]
     events: tuple[str, ...]
     why: tuple[str, ...]
+    level: str | None
+    budget: float | None
 
     @property
     def given(self) -> bool:
@@ -135,12 +152,38 @@ class TargetOptions:
     @property
     def only_by_ebpf(self) -> bool:
         """Whether an option was given that only the eBPF source supports."""
-        return bool(self.functions or self.checks or self.why)
+        return bool(self.functions or self.checks or self.why or self.level or self.budget)
 
     def options(self, *, causes: bool) -> MeasureOptions:
-        """Return the measure options; causes are recorded if --why asks for them, or with ``causes``."""
+        """Return the measure options; causes are recorded if --why asks for them, or with ``causes``.
+
+        Raises UsageError if options need a level of detail that was not asked for.
+        """
+        level = Level(self.level) if self.level else Level.INTERRUPTS
+        if self.source == "proc" and (self.level or self.budget):
+            raise click.UsageError("--level and --budget are for the source bpf: /proc has one level of detail")
+        if self.level and self.budget:
+            raise click.UsageError("the level of detail follows from --budget: leave out --level or --budget")
+        if level is Level.SWITCHES or self.budget:
+            for option, given in (
+                ("--noneffective", self.functions),
+                ("--event", self.events),
+                ("--status-checks", self.checks),
+                ("--why kernel", "kernel" in self.why),
+                ("--why poll", "poll" in self.why),
+            ):
+                if given:
+                    raise click.UsageError(
+                        f"{option} needs the states of processor time at all times: leave out "
+                        + ("--budget" if self.budget else "--level, or give calls or interrupts with it")
+                    )
         return MeasureOptions(
-            checks=self.checks, functions=self.functions, events=self.events, why=causes or bool(self.why)
+            checks=self.checks,
+            functions=self.functions,
+            events=self.events,
+            why=causes or bool(self.why),
+            level=level,
+            budget=self.budget,
         )
 
     def selection(self, command: Sequence[str]) -> Selection:

@@ -11,7 +11,7 @@ from headway.errors import HeadwayError
 from headway.linux.options import MAX_IDS
 from headway.linux.procfs import processors
 
-__all__ = ["Ids", "Milliseconds", "ProcessorList", "RecordingSize", "Seconds", "WholeNumber", "all_ids"]
+__all__ = ["Ids", "Milliseconds", "Percentage", "ProcessorList", "RecordingSize", "Seconds", "WholeNumber", "all_ids"]
 
 _MIN_SIZE = 1 << 20
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -82,6 +82,22 @@ class Milliseconds(_Duration):
 
     name = "ms"
     unit, least, words = 0.001, 0.010, "milliseconds"
+
+
+class Percentage(click.ParamType[float]):
+    """A share above 0 and at most 1, written in per cent: ``1%`` or ``0.5``."""
+
+    name = "percent"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Text to a share."""
+        if isinstance(value, float):
+            return value
+        found = re.fullmatch(r"(\d{1,3}(?:\.\d{1,6})?)\s*%?", value, re.ASCII)
+        share = float(found[1]) / 100 if found else 0.0
+        if not 0 < share <= 1:
+            self.fail(f"{value[:40]!a} is no share: give per cent above 0 and at most 100, as in 1%", param, ctx)
+        return share
 
 
 class RecordingSize(click.ParamType[int]):

@@ -68,6 +68,8 @@ def command(
     from headway.session.recorder import describe
 
     selection = wanted.selection(argv)
+    if wanted.level or wanted.budget:
+        raise click.UsageError("a profile needs the states of processor time: leave out --level and --budget")
     options = wanted.options(causes=False)
     sources: list[ProfileSource] = []
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headway.linux.levels import Level
+
 __all__ = ["MAX_IDS", "MeasureOptions", "Selection"]
 
 MAX_IDS = 1 << 22
@@ -49,5 +51,10 @@ class MeasureOptions:
     """Events to count by state, in perf's notation."""
     why: bool = False
     """Record the causes of waits, and who had the processor meanwhile."""
+    level: Level = Level.INTERRUPTS
+    """How much of the threads' time is divided exactly, by eBPF."""
+    budget: float | None = None
+    """What measuring may cost, of the processor time of what is measured, 0.01 for 1 %; the level follows from it.
+    None: the level is fixed."""
     stacks: bool = False
     """Charge the time off the processor to stacks, and record the states of samples (`sources.profiler`)."""

@@ -25,9 +25,9 @@ from headway.model import Cell, KernelClock, Kind, Quality, kind_of
 
 cdef extern from "bpf/layout.h" nogil:
     enum:
-        N_CALLS, N_STATES, N_CELLS, N_NESTED, N_LOSSES, N_COUNTED, N_CHECKS, N_NEUTRAL, N_ERRORS, N_EVENTS, N_INTERRUPTS, TAG_LENGTH
+        N_CALLS, N_STATES, N_CELLS, N_NESTED, N_SAMPLED, N_LOSSES, N_COUNTED, N_CHECKS, N_NEUTRAL, N_ERRORS, N_EVENTS, N_INTERRUPTS, TAG_LENGTH
         COUNT_BITS, COST_BITS
-        USER, READY, UNKNOWN, OVERHEAD, ELSEWHERE, IRQ_DEVICE, POLL, TAG
+        USER, READY, UNKNOWN, OVERHEAD, RUNNING, ELSEWHERE, IRQ_DEVICE, POLL, TAG
         HOLDER_THREAD
         THREAD_NEW, THREAD_KERNEL, THREAD_RAN, THREAD_UNSEEN
     const uint32_t HELD_STILL_READY
@@ -35,6 +35,10 @@ cdef extern from "bpf/layout.h" nogil:
     struct cell:
         uint64_t time
         uint64_t count
+
+    struct sample_count:
+        uint32_t state
+        uint32_t count
 
     struct thread_snapshot:
         uint64_t birth, end, since, runtime, runtime_before, overhead, block
@@ -44,6 +48,7 @@ cdef extern from "bpf/layout.h" nogil:
         uint16_t flags, user, current_check, last_poll_state
         uint16_t nested[N_NESTED]
         char name[16]
+        sample_count samples[N_SAMPLED]
         cell cells[N_CELLS]
 
     struct thread_record:
@@ -59,11 +64,15 @@ cdef extern from "bpf/layout.h" nogil:
         uint16_t state, depth
         uint16_t nested[N_NESTED]
         uint32_t busy, snapshot, selected
-        uint64_t events, deferred_since, deferred_total, absorbed_total
+        uint64_t events
+        uint64_t occurred[N_EVENTS]
+        uint64_t deferred_since, deferred_total, absorbed_total
         cell deferred[N_INTERRUPTS]
         cell absorbed[N_INTERRUPTS]
         uint64_t losses[N_LOSSES]
         uint64_t written, lost_spans, written_absences, lost_absences
+        uint32_t undivided
+        sample_count samples[N_SAMPLED]
         cell cells[N_STATES]
 
     struct check:
@@ -97,7 +106,7 @@ cdef extern from "bpf/layout.h" nogil:
         uint64_t cgroup
         uint32_t name_length, name_prefix
         char name[16]
-        uint32_t why, functions, n_counted, record, ring_words, absence_words, stacks, timer_line, threads_only
+        uint32_t why, functions, n_counted, record, ring_words, absence_words, stacks, timer_line, threads_only, undivided, stack_size
         uint8_t check_of[N_CALLS]
         check checks[N_CHECKS]
         uint8_t neutral_of[N_CALLS]
@@ -109,6 +118,7 @@ cdef extern from "bpf/layout.h" nogil:
         uint64_t snapshot_at
         uint64_t told_at
         uint32_t snapshot, last, command, only, thread_records
+        uint64_t level
         uint32_t before[N_EVENTS]
         uint32_t after[N_EVENTS]
 
@@ -144,6 +154,9 @@ cdef set polling = set()
 cdef list kinds = list(Kind)
 cdef dict order = {kind: i for i, kind in enumerate(kinds)}
 cdef uint8_t kind_index[65536]
+cdef uint8_t on_processor[16]
+for state_kind in kinds:
+    on_processor[order[state_kind]] = state_kind.in_rpi
 for state_number, state in enumerate(NAMES):
     kind_index[state_number] = order[kind_of(state)]
 
@@ -158,6 +171,11 @@ cdef uint16_t number_for(str name):
         names.append(name)
         kind_index[number] = order[kind_of(name)]
     return number
+
+
+cdef uint16_t number_of(str name):
+    """The number of a name: that of the programs if they have one."""
+    return NAMES.index(name) if name in NAMES else number_for(name)
 
 
 def pack_settings(*, wait_of, compat_call, checks=(), neutral=(), bytes name=b"", **numbers):
@@ -185,6 +203,8 @@ def pack_settings(*, wait_of, compat_call, checks=(), neutral=(), bytes name=b""
     s.stacks = numbers.pop("stacks", 0)
     s.timer_line = numbers.pop("timer_line", 0)
     s.threads_only = numbers.pop("threads_only", 0)
+    s.undivided = numbers.pop("undivided", 0)
+    s.stack_size = numbers.pop("stack_size", 0)
     s.record = numbers.pop("record", 0)
     s.ring_words = numbers.pop("ring_words", 1)
     s.absence_words = numbers.pop("absence_words", 1)
@@ -252,6 +272,8 @@ cdef class Cells:
     cdef cell *cells
     cdef uint64_t *counts
     cdef Counting counting
+    cdef sample_count *samples
+    """Of the time that is not divided, in no order; NULL: there are none."""
     cdef readonly int used
     cdef readonly bint settled
     """Whether an earlier reading had more of some state than there is now, see `less`."""
@@ -261,12 +283,14 @@ cdef class Cells:
         self.states = NULL
         self.cells = NULL
         self.counts = NULL
+        self.samples = NULL
         self.used = 0
 
     def __dealloc__(self):
         free(self.states)
         free(self.cells)
         free(self.counts)
+        free(self.samples)
 
     cdef int reserve(self, int n, Counting counting=None) except -1:
         self.states = <uint16_t *>calloc(n + 1, sizeof(uint16_t))
@@ -310,14 +334,64 @@ cdef class Cells:
             self.cells[i].time += time
             self.cells[i].count += count
 
+    cdef int take_samples(self, const sample_count *samples) except -1:
+        """Take the samples of a thread or of a processor, if there are any."""
+        cdef int i
+        for i in range(N_SAMPLED):
+            if samples[i].count:
+                break
+        else:
+            return 0
+        self.samples = <sample_count *>malloc(N_SAMPLED * sizeof(sample_count))
+        if self.samples == NULL:
+            raise MemoryError
+        memcpy(self.samples, samples, N_SAMPLED * sizeof(sample_count))
+        return 0
+
+    cdef int keep_samples_since(self, Cells later, Cells earlier) except -1:
+        """Take the samples of a later reading less those of an earlier one. Each state keeps its place between them."""
+        cdef int i
+        if later.samples == NULL:
+            return 0
+        self.take_samples(later.samples)
+        if earlier.samples != NULL:
+            for i in range(N_SAMPLED):
+                if earlier.samples[i].count <= self.samples[i].count:
+                    self.samples[i].count -= earlier.samples[i].count
+        return 0
+
+    @property
+    def undivided_time(self):
+        """The time that is not divided, ns."""
+        cdef int i = self.find(RUNNING)
+        return self.cells[i].time if i >= 0 else 0
+
+    @property
+    def sample_counts(self):
+        """How many samples were taken in each state, by the state's name."""
+        cdef int i
+        cdef dict found = {}
+        if self.samples != NULL:
+            for i in range(N_SAMPLED):
+                if self.samples[i].count and self.samples[i].state < N_STATES:
+                    name = names[self.samples[i].state]
+                    found[name] = found.get(name, 0) + self.samples[i].count
+        return found
+
     @staticmethod
-    def of(rows):
-        """Return cells of these states: (name, time in ns, count) each."""
+    def of(rows, samples=()):
+        """Return cells of these states: (name, time in ns, count) each; ``samples``: how many there were, by state."""
         cdef Cells result = Cells.__new__(Cells)
+        cdef sample_count counts[N_SAMPLED]
+        cdef int i
         rows = list(rows)
         result.reserve(len(rows))
         for name, time, count in rows:
-            result.put(number_for(name), time, count)
+            result.put(number_of(name), time, count)
+        memset(counts, 0, sizeof(counts))
+        for i, name in enumerate(list(samples)[:N_SAMPLED]):
+            counts[i].state, counts[i].count = number_of(name), samples[name]
+        result.take_samples(counts)
         return result
 
     cpdef Cells less(self, Cells earlier):
@@ -333,6 +407,7 @@ cdef class Cells:
         cdef int i, j, k
         cdef uint64_t time, count
         result.reserve(self.used, self.counting)
+        result.keep_samples_since(self, earlier)
         for i in range(self.used):
             time, count = self.cells[i].time, self.cells[i].count
             j = i if i < earlier.used and earlier.states[i] == self.states[i] else earlier.find(self.states[i])
@@ -366,6 +441,7 @@ cdef class Cells:
         cdef Cells result = Cells.__new__(Cells)
         cdef int i, j, k
         result.reserve(self.used + later.used, self.counting)
+        result.add_samples(self, later)
         for i in range(self.used):
             result.append(self.states[i], self.cells[i].time, self.cells[i].count)
             if self.counts != NULL:
@@ -375,6 +451,20 @@ cdef class Cells:
             if later.counts != NULL:
                 result.count(later.states[i], later.counts + i * N_COUNTED)
         return result
+
+    cdef int add_samples(self, Cells earlier, Cells later) except -1:
+        """Take the samples of a reading and of what came since together."""
+        cdef int i
+        if later.samples == NULL:
+            return 0 if earlier.samples == NULL else self.take_samples(earlier.samples)
+        self.take_samples(later.samples)
+        if earlier.samples != NULL and self.samples != NULL:
+            for i in range(N_SAMPLED):
+                self.samples[i].state = later.samples[i].state or earlier.samples[i].state
+                self.samples[i].count += earlier.samples[i].count
+        elif earlier.samples != NULL:
+            self.take_samples(earlier.samples)
+        return 0
 
     cdef int longest(self) noexcept:
         """Return the place of the state with the most time; -1: none has any."""
@@ -602,6 +692,7 @@ cdef class Exits:
                     cells.count(memory.state_of(r.cells[i].count >> COUNT_BITS), values + i * N_COUNTED)
                 if r.overhead:
                     cells.put(OVERHEAD, r.overhead, 0)
+                cells.take_samples(r.samples)
                 rows.append(thread_row(r, r.end, kernel_clock_of(r.runtime, r.flags), cells))
             else:
                 if keep != at:
@@ -804,6 +895,7 @@ cdef class BpfMaps:
             p.state = UNKNOWN
             p.thread_record = THREAD_UNSEEN
             p.selected = cpus is None or cpu in cpus
+            p.undivided = self.shared.level & 1
         headway_fence()
         for cpu in range(self.n_cpus):
             self.processor_at(cpu).since = at
@@ -821,6 +913,30 @@ cdef class BpfMaps:
             p = self.processor_at(cpu)
             if p.thread_record == 0:
                 p.thread_record = THREAD_UNSEEN
+
+    def start_undivided(self):
+        """Have time not divided from the beginning on. To be called before `begin`."""
+        self.shared.level = 1
+
+    def set_undivided(self, bint undivided):
+        """Have time divided, or not divided, from a moment just ahead on; it is a snapshot, and past on return."""
+        self.shared.level = <uint64_t>(self.shared.snapshot + 1) << 1 | undivided
+        return self.take_snapshot(False)
+
+    def activity(self):
+        """Return how many events of each kind (`layout.EVENTS`) there were, and the processor time of what is measured, ns."""
+        cdef int cpu, i
+        cdef uint64_t busy = 0
+        cdef processor *p
+        cdef list occurred = [0] * N_EVENTS
+        for cpu in range(self.n_cpus):
+            p = self.processor_at(cpu)
+            for i in range(N_EVENTS):
+                occurred[i] += p.occurred[i]
+            for i in range(N_STATES):
+                if i >= POLL or i == OVERHEAD or on_processor[kind_index[i]]:
+                    busy += p.cells[i].time
+        return occurred, busy
 
     def reset(self):
         """Stop the clock on every processor and forget what they did; `begin` starts it again.
@@ -1012,6 +1128,7 @@ cdef class BpfMaps:
                 for i in range(N_STATES):
                     if copy.cells[i].time or copy.cells[i].count:
                         cells.count(self.state_of(i), <const uint64_t *>counts.cells[i])
+            cells.take_samples(copy.samples)
             cells.put(self.state_of(copy.state), at - copy.since - deferred, 0) # open; a processor counts a state at its end
             return cells
         finally:
@@ -1139,7 +1256,7 @@ cdef class BpfMaps:
             rows.append(unfinished_span(s.since, at, -1, number, s.state, 1))
             for i in range(min(s.depth, N_NESTED)):
                 rows.append(unfinished_span(at, at, -1, number, s.nested[i], 1))
-            if s.state != UNKNOWN:
+            if s.state != UNKNOWN and s.resume != RUNNING:
                 rows.append(unfinished_span(at, at, -1, number, s.resume, 1))
         return rows
 
@@ -1259,8 +1376,9 @@ cdef class BpfMaps:
         cells.put(self.state_of(state), at - since - deferred, 1)
         for i in range(min(copy.depth, N_NESTED)):
             cells.put(self.state_of(copy.nested[i]), 0, 1)
-        if not copy.cpu and state != UNKNOWN:
+        if not copy.cpu and state != UNKNOWN and copy.resume != RUNNING:
             cells.put(self.state_of(copy.resume), 0, 1)
+        cells.take_samples(copy.samples)
         late = copy.cpu or state == UNKNOWN or state == ELSEWHERE
         return thread_row(&copy, 0, NOT_UP_TO_DATE if late else kernel_clock_of(copy.runtime, copy.flags), cells)
 

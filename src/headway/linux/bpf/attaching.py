@@ -1,34 +1,51 @@
-"""Attach the eBPF programs: to their tracepoints, and on every processor to the ends of page faults."""
+"""Attach the eBPF programs: to their tracepoints, and to perf events of every processor: page faults and a clock."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from operator import itemgetter
 
 from headway.errors import HeadwayError
+from headway.linux.levels import Level
 from headway.linux.perf import perf_event as perf
 from headway.linux.procfs import processors
 
 from . import loading
 from .hotplug import Hotplug
-from .libbpf import Object
+from .libbpf import BpfProgram, Object
 from .loading import Features
 from .unavailable import UnavailableError
 
 __all__ = ["Attachments"]
 
 
-class Attachments:
-    """The loaded programs of an object, attached; `close` detaches everything that is attached of the object.
+_EVENTS: Mapping[str, tuple[perf.Event, ...]] = {
+    "handle_page_fault_end": perf.FAULTS,
+    "handle_page_fault_begin": (perf.FAULT,),
+    "handle_state_sample": (perf.SAMPLE_CLOCK,),
+}
+"""The perf events of a processor at which a program runs."""
 
-    Raises HeadwayError where a program cannot be attached; then nothing is left attached.
+
+class Attachments:
+    """The loaded programs of an object, attached as far as a level of detail needs them.
+
+    `close` detaches everything that is attached of the object. Raises HeadwayError where a program cannot be attached;
+    then nothing is left attached.
     """
 
-    def __init__(self, programs: Object, features: Features) -> None:
+    def __init__(self, programs: Object, features: Features, level: Level) -> None:
         self._object = programs
         self._features = features
-        self._fault_links: dict[int, list[int]] = {}
+        self._level = level
+        self.change_ns = 0
+        """The processor time that detaching and attaching all programs took the last time."""
+        self._links: dict[str, list[int]] = {}
+        """Of tracepoints, by program."""
+        self._event_links: dict[tuple[str, int], list[int]] = {}
+        """Of perf events, by program and processor."""
         self._hotplug = Hotplug()  # before anything is attached: a processor that comes back meanwhile is not missed
         try:
             self._attach()
@@ -39,43 +56,68 @@ class Attachments:
     @contextmanager
     def detached(self) -> Iterator[None]:
         """Have no program attached meanwhile. Raises HeadwayError where one cannot be attached again."""
+        began = time.process_time_ns()
         self.detach()
+        taken = time.process_time_ns() - began
         yield
+        began = time.process_time_ns()
+        self._attach()
+        self.change_ns = taken + time.process_time_ns() - began
+
+    def set_level(self, level: Level) -> None:
+        """Attach what a level needs, and detach what it does not. Raises HeadwayError where that cannot be."""
+        self._level = level
+        for name, links in list(self._links.items()):
+            if not loading.is_needed_at(level, name):
+                self._destroy(links)
+                del self._links[name]
+        for (name, cpu), links in list(self._event_links.items()):
+            if not loading.is_needed_at(level, name):
+                self._destroy(links)
+                del self._event_links[name, cpu]
         self._attach()
 
     def follow_processors(self) -> None:
         """Attach again on processors that were off meanwhile: the kernel has let go of their perf events."""
         if back := self._hotplug.came_back():
             with suppress(HeadwayError), loading.files_as_allowed():  # off again already: it will come back
-                self._attach_to_faults(back)
+                self._attach_to_processors(back, self._programs())
 
     def detach(self) -> None:
         """Detach every program of the object, marked functions' too."""
         self._object.detach()
-        self._fault_links.clear()
+        self._links.clear()
+        self._event_links.clear()
 
     def close(self) -> None:
         """Detach every program, and watch the processors no more; may be called again."""
         self.detach()
         self._hotplug.close()
 
+    def _programs(self) -> list[BpfProgram]:
+        """Return the programs that the level needs."""
+        programs = self._object.programs.values()
+        return [one for one in programs if one.wanted and loading.is_needed_at(self._level, one.name)]
+
     def _attach(self) -> None:
+        """Attach the programs that the level needs and that are not attached yet."""
         shared = []
-        for program in self._object.programs.values():
-            if program.wanted and program.section.startswith("tp_btf/"):
-                self._object.attach(program)
-            elif program.wanted:
+        fresh = [program for program in self._programs() if program.name not in self._links]
+        for program in fresh:
+            if program.section.startswith("tp_btf/"):
+                self._links[program.name] = [self._object.attach(program)]
+            else:
                 shared += [(hook, program) for hook in loading.tracepoints_of(program, self._features)]
         for hook, program in sorted(shared, key=itemgetter(0)):  # an entry, and at once the exit that belongs to it
-            self._object.attach_raw_tracepoint(program, hook)
-        self._attach_to_faults(processors.online())
+            self._links.setdefault(program.name, []).append(self._object.attach_raw_tracepoint(program, hook))
+        attached = {name for name, _ in self._event_links}
+        self._attach_to_processors(processors.online(), [one for one in fresh if one.name not in attached])
 
-    def _attach_to_faults(self, cpus: Iterable[int]) -> None:
-        """Have programs run at the ends of each page fault on these processors."""
-        begins, done = self._object.programs["handle_page_fault_begin"], self._object.programs["handle_page_fault_end"]
-        if not done.wanted:
+    def _attach_to_processors(self, cpus: Iterable[int], programs: Iterable[BpfProgram]) -> None:
+        """Have programs run at the perf events of these processors."""
+        runs = [(event, program) for program in programs for event in _EVENTS.get(program.name, ())]
+        if not runs:
             return
-        runs = [(event, done) for event in perf.FAULTS] + ([(perf.FAULT, begins)] if begins.wanted else [])
         try:
             opened = perf.open_per_cpu([event for event, _ in runs], cpus)
         except HeadwayError as error:
@@ -84,11 +126,16 @@ class Attachments:
             ) from None
         try:
             for cpu, fds in opened.items():
-                for link in self._fault_links.pop(cpu, ()):
-                    self._object.detach_link(link)
-                links = self._fault_links[cpu] = []
+                for _, program in runs:
+                    self._destroy(self._event_links.pop((program.name, cpu), []))
                 while fds:
-                    links.append(self._object.attach_perf_event(runs[len(fds) - 1][1], fds[-1]))
+                    program = runs[len(fds) - 1][1]
+                    link = self._object.attach_perf_event(program, fds[-1])
+                    self._event_links.setdefault((program.name, cpu), []).append(link)
                     fds.pop()  # the link's
         finally:
             perf.close_all(fd for fds in opened.values() for fd in fds)
+
+    def _destroy(self, links: Iterable[int]) -> None:
+        for link in links:
+            self._object.detach_link(link)

@@ -13,8 +13,12 @@ from __future__ import annotations
 import os
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from types import TracebackType
+
+from headway.linux.levels import Level
+from headway.linux.perf import perf_event as perf
+from headway.linux.procfs import processors
 
 from . import _exercise
 from .attaching import Attachments
@@ -32,6 +36,8 @@ COMPARISONS = 1
 """How often the programs are detached and attached again to find what events cost; each time takes 30 ms."""
 
 _ROUNDS = 9
+_SAMPLED_ROUNDS, _SAMPLED_CALLS, _SAMPLING_NS = 5, 20_000, 100_000
+"""To find what a sample costs: rounds, calls in each, and ns from one sample to the next: some fall into a round."""
 _CALLS, _READS, _POLLS, _LOOKS, _FAULTS, _HANDOVERS, _FUNCTION_CALLS = 400, 300, 300, 300, 64, 120, 400
 _ENTERED = _CALLS + _READS + _POLLS + _LOOKS + 4 * _HANDOVERS
 """Calls in a round."""
@@ -82,20 +88,28 @@ class Costs:
         return _ordered(parts | calls | {"function_end": outside / 2})
 
 
-_AFTER = ("ask", "look", "answer")
-"""Kinds that come on top of another: their handlers have read the clock."""
+_AFTER = ("ask", "look", "answer", "sample")
+"""Kinds that come on top of another, whose handlers have read the clock, or that divide no span."""
 
 
 def _ordered(parts: Mapping[str, float]) -> list[float]:
     return [parts.get(kind, 0.0) for kind in sorted(EVENTS, key=lambda kind: EVENTS[kind])]
 
 
-def costs(without: Exercise, observed: Exercise, handlers: Mapping[str, float]) -> Costs:
-    """What each kind of event costs.
+def costs(
+    without: Exercise,
+    observed: Exercise,
+    handlers: Mapping[str, float],
+    level: Level = Level.INTERRUPTS,
+    sample: float = 0.0,
+) -> Costs:
+    """What each kind of event costs; of a kind that is not seen at the level, nothing.
 
     ``handlers``: the mean time of a run of the programs, ns, as the kernel counted it, by their names; those that did
-    not run are missing.
+    not run are missing. ``sample``: what a sample of the state takes, ns.
     """
+    if level is Level.SWITCHES:
+        return _costs_of_switches(without, observed, handlers, sample)
     call = max(0.0, observed.call - without.call) / 2
     poll = observed.poll - without.poll
     look = max(0.0, observed.look - without.look - poll)
@@ -103,8 +117,7 @@ def costs(without: Exercise, observed: Exercise, handlers: Mapping[str, float]) 
     answer = max(0.0, poll - 2 * call - ask)
     fault = max(0.0, observed.fault - without.fault) / 2
     both = max(0.0, (observed.handover - without.handover - 8 * call - 4 * ask) / 2)
-    wake, switch = handlers.get("handle_sched_wakeup"), handlers.get("handle_sched_switch")
-    part = wake / (wake + switch) if wake and switch else _WAKE
+    part = _wake_part(handlers)
     # What comes to a run beside the program itself: the way to it and back, less the statistics' own clock.
     own = handlers.get("handle_sys_enter")
     in_rows = (_POLLS + _LOOKS) / _ENTERED  # whose beginnings and ends take alike
@@ -128,14 +141,36 @@ def costs(without: Exercise, observed: Exercise, handlers: Mapping[str, float]) 
             "fault_end": fault,
             "interrupt": interrupt,
             "interrupt_end": interrupt_end,
+            "sample": sample,
         }
     )
 
 
-def compare(programs: Object, attachments: Attachments, exerciser: ExercisingProcess) -> Costs:
+def _costs_of_switches(without: Exercise, observed: Exercise, handlers: Mapping[str, float], sample: float) -> Costs:
+    """Return what events cost where calls, faults and interrupts are not seen."""
+    both = max(0.0, (observed.handover - without.handover) / 2)
+    part = _wake_part(handlers)
+    return Costs({"switch": both * (1 - part), "wake": both * part / BEFORE, "sample": sample})
+
+
+def _wake_part(handlers: Mapping[str, float]) -> float:
+    """Return a wake-up's part of what a switch and a wake-up cost together."""
+    wake, switch = handlers.get("handle_sched_wakeup"), handlers.get("handle_sched_switch")
+    return wake / (wake + switch) if wake and switch else _WAKE
+
+
+def compare(
+    programs: Object,
+    attachments: Attachments,
+    exerciser: ExercisingProcess,
+    level: Level = Level.INTERRUPTS,
+    *,
+    samples: bool = False,
+) -> Costs:
     """Return what events cost, from how long the process takes with the programs attached and without them.
 
-    The process is measured meanwhile. Raises HeadwayError where a program cannot be attached again.
+    ``samples``: what a sample of the state costs is found too. The process is measured meanwhile.
+    Raises HeadwayError where a program cannot be attached again.
     """
     handlers = _run_times(programs, exerciser)
     observed, without = [exerciser.exercise()], []
@@ -144,7 +179,26 @@ def compare(programs: Object, attachments: Attachments, exerciser: ExercisingPro
             without.append(exerciser.exercise())
         observed.append(exerciser.exercise())
     ends = Exercise.mean((observed[0], observed[-1]))
-    return costs(Exercise.mean(without), Exercise.mean((*observed[1:-1], ends)), handlers)
+    sample = _cost_of_sample(exerciser) if samples else 0.0
+    return costs(Exercise.mean(without), Exercise.mean((*observed[1:-1], ends)), handlers, level, sample)
+
+
+def _cost_of_sample(exerciser: ExercisingProcess) -> float:
+    """Return what the interrupt of a sample takes, ns: how much longer a round takes in which there are many.
+
+    Raises HeadwayError where the clock cannot be opened.
+    """
+    clock = replace(perf.SAMPLE_CLOCK, period=_SAMPLING_NS)
+    costs = []
+    for _ in range(_SAMPLED_ROUNDS):
+        alone = exerciser.call()
+        opened = perf.open_per_cpu([clock], processors.online())
+        try:
+            sampled = exerciser.call()
+        finally:
+            perf.close_all(fd for fds in opened.values() for fd in fds)
+        costs.append((sampled - alone) * _SAMPLING_NS / sampled)
+    return max(0.0, statistics.median(costs))
 
 
 def _run_times(programs: Object, exerciser: ExercisingProcess) -> dict[str, float]:
@@ -181,6 +235,8 @@ class ExercisingProcess:
                 while asked := os.read(ask, 1):
                     if asked == b"?":
                         os.write(answer, b"%d %d %d %d %d %d\n" % _measure())
+                    elif asked == b"c":
+                        os.write(answer, b"%d\n" % _exercise.calls(_SAMPLED_CALLS))
                     else:
                         _exercise.functions(int(asked), _FUNCTION_CALLS)
                         os.write(answer, b"\n")
@@ -198,6 +254,11 @@ class ExercisingProcess:
         return Exercise(
             call / _CALLS, read / _READS, poll / _POLLS, look / _LOOKS, fault / _FAULTS, handover / _HANDOVERS
         )
+
+    def call(self) -> int:
+        """Return how long it takes to make `_SAMPLED_CALLS` system calls, ns."""
+        os.write(self._ask, b"c")
+        return int(os.read(self._answer, 128))
 
     def call_functions(self, which: int) -> int:
         """Call a function that does nothing, of the kind `FUNCTIONS[which]`; how often."""

@@ -8,7 +8,7 @@
 #define HEADWAY_CAUSES_H
 
 #include "files.h"
-#include "threads.h"
+#include "levels.h"
 
 /* Charges time of a thread in a state to a cause. `name` is read when the cause is first seen; it may be NULL. */
 INLINE void charge_cause(
@@ -33,14 +33,14 @@ INLINE void charge_cause(
 /* A thread begins to wait: notes the object that it waits for. A file's name is read now, while the file is there. */
 NOINLINE int note_wait_object(struct task_struct *task, struct thread_record *record)
 {
-	u32 state = record->state;
+	u32 state = record->state, doing = record->resume == RUNNING ? state_by_registers(task) : record->resume;
 	struct pt_regs *regs = bpf_task_pt_regs(task);
 	record->object_kind = OBJECT_NONE;
 	if (state == WAIT_FUTEX) {
 		record->object_kind = OBJECT_ADDRESS;
 		record->object = argument(regs, 1);
 	} else if (state == WAIT_PIPE || state == WAIT_NET || state == WAIT_FILE || state == WAIT_EPOLL ||
-		(state == WAIT_DISK && record->resume >= KERNEL_CALL && record->resume < WAIT_CALL)) {
+		(state == WAIT_DISK && doing >= KERNEL_CALL && doing < WAIT_CALL)) {
 		struct file *file = file_of(task, argument(regs, 1));
 		struct inode *inode = FOLLOW(file, f_inode);
 		if (!inode)
@@ -56,10 +56,13 @@ NOINLINE int note_wait_object(struct task_struct *task, struct thread_record *re
  * Notes what wakes the thread, until the wake-up is complete. The kernel may complete it on the processor that the thread
  * will run on, in an interrupt or the idle task (ttwu_queue_wakelist): these are not the waker.
  */
-NOINLINE int note_waker(struct processor *p, struct thread_record *record)
+/* `arguments`: with which the handler was called. */
+NOINLINE int note_waker(struct processor *p, struct thread_record *record, u64 *arguments)
 {
 	u32 doing = p->deferred_depth ? p->deferred_state : p->state, tid = 0, pid = 0;
 	struct task_struct *waker = bpf_get_current_task_btf();
+	if (is_undivided(p) && is_in_interrupt(p, arguments))
+		doing = IRQ_ANY;
 	if (doing >= IRQ_DEVICE && doing < IRQ_DEVICE + N_INTERRUPTS) {
 		record->waker = doing;
 		record->waker_kind = WAKER_STATE;

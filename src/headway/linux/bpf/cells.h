@@ -51,6 +51,14 @@ INLINE void add_to_cell(struct thread_record *record, u32 state, u64 time, u64 c
 	c->count += count;
 }
 
+/* Adds what an event costs that is part of another event's handler. */
+INLINE void add_cost(struct processor *p, u32 kind)
+{
+	p->cost_pending += control.after[kind];
+	if (settings.undivided == SOMETIMES_UNDIVIDED)
+		p->occurred[kind]++;
+}
+
 /* Returns whether this is a state of a status check (poll.<call>.<kind of file>). */
 INLINE bool is_poll(u32 state)
 {

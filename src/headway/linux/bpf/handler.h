@@ -3,6 +3,7 @@
 #ifndef HEADWAY_HANDLER_H
 #define HEADWAY_HANDLER_H
 
+#include "levels.h"
 #include "unseen.h"
 
 /* ---- stolen time ---- */
@@ -72,6 +73,8 @@ u64 prepare_event(u32 state)
 		number = 0;
 	if (p->snapshot != control.snapshot && !cross_snapshot(number, now))
 		return NOT_NOW;
+	if (UNLIKELY(has_new_level(p)))
+		change_level(number, state);
 	absorb_deferred(number, now < control.snapshot_at ? control.snapshot_at : (u64)-1);
 	if (p->thread_record == THREAD_UNSEEN || p->task != (u64)bpf_get_current_task_btf()) {
 		now = bpf_ktime_get_ns();

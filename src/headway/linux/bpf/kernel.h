@@ -306,6 +306,8 @@ struct task_struct {
 	int pid;
 	int tgid;
 	int pagefault_disabled;
+	unsigned long min_flt, maj_flt;
+	void *stack;
 	unsigned in_iowait : 1;
 	char comm[16];
 	struct sched_entity se;

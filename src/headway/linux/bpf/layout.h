@@ -36,6 +36,7 @@ enum size {
 	N_STATES = TAG + N_TAGS,
 	N_CELLS = 128, /* states that one thread can be in before the rest share its last cell */
 	N_NESTED = 8, /* depth of the stack of interrupted states */
+	N_SAMPLED = 16, /* states of samples that a thread or a processor has places for; the rest share the last */
 	N_LOSSES = 32, /* a power of two */
 	N_IDS = 1 << 14, /* groups of thread ids, by their last bits (threads.h) */
 	N_COUNTED = 8, /* events that can be counted by state */
@@ -56,6 +57,7 @@ enum state {
 	KERNEL_FAULT,
 	KERNEL_THREAD,
 	KERNEL_OTHER,
+	RUNNING, /* on the processor, at the level `switches`: not divided */
 	WAIT_FUTEX = 16,
 	WAIT_DISK,
 	WAIT_NET,
@@ -86,6 +88,7 @@ enum state {
 	IRQ_DEFERRED_ERROR,
 	IRQ_PLATFORM,
 	IRQ_IPI,
+	IRQ_ANY, /* an interrupt or a soft interrupt, in a sample: which one is not told */
 	SOFTIRQ = 64, /* + vector, 0 to 9 */
 	N_SOFTIRQS = 10,
 	N_INTERRUPTS = 32, /* states from IRQ_DEVICE on */
@@ -114,6 +117,7 @@ enum event { /* kinds of events by what their handlers cost */
 	AT_ASK, /* in addition to AT_ENTER: the call may be a status check */
 	AT_LOOK, /* in addition to AT_ASK: its file was looked up */
 	AT_ANSWER, /* in addition to AT_LEAVE: the call was a check */
+	AT_SAMPLE, /* the timer's interrupt, and the program that tells the state which it interrupted */
 	AT_FUNCTION_END,
 	AT_FUNCTION, /* this and the next two: by the instruction under the probe (calibration.py) */
 	AT_FUNCTION_ENDBR,
@@ -148,6 +152,12 @@ struct cell {
 	__u64 count; /* occurrences; in a thread's cells the state stands in the upper 16 bits */
 };
 
+/* Samples of a state that were taken while time was not divided. */
+struct sample_count {
+	__u32 state; /* 0: this place is free, and so are those after it */
+	__u32 count;
+};
+
 #define COUNT_BITS 48
 #define COST_BITS 10
 
@@ -176,6 +186,7 @@ struct thread_record {
 	__u16 last_poll_state; /* the state of polling of its last call, a check that found nothing; 0: another call */
 	__u16 nested[N_NESTED]; /* states interrupted by `resume`, outermost first */
 	char name[16];
+	struct sample_count samples[N_SAMPLED];
 	struct cell cells[N_CELLS]; /* the first `used` of them, in order of first use */
 	__u8 index[N_STATES]; /* state -> 1 + its cell; 0: none yet */
 	__u16 current_poll_state; /* the state of polling of the check in progress */
@@ -195,6 +206,7 @@ struct thread_record {
 	__u32 disturbed; /* ns of the sampling interrupts since its last check returned */
 	__u64 run_delay; /* the kernel's sched_info.run_delay when it left the processor */
 	__u32 counted_ids[2]; /* its id and its process's when it was opened, both counted in measured_ids */
+	__u64 kernel_fault; /* 1 + the faults done when its last fault in a call began (levels.h); 0: none */
 	__u64 user_stack, kernel_stack; /* hashes of its stacks when it left the processor; 0: not known */
 };
 
@@ -214,6 +226,7 @@ struct thread_snapshot {
 	__u16 flags, user, current_check, last_poll_state;
 	__u16 nested[N_NESTED];
 	char name[16];
+	struct sample_count samples[N_SAMPLED];
 	struct cell cells[N_CELLS];
 };
 
@@ -240,6 +253,7 @@ struct processor {
 	__u32 overflow; /* interrupts begun beyond N_NESTED */
 	__u32 selected; /* 1: threads are measured on this processor */
 	__u64 events; /* runs of handlers that charged a span, and wake-ups that ended a wait */
+	__u64 occurred[N_EVENTS]; /* events by their kind, where the level may change */
 	__u64 cost_pending; /* headway's own time that falls into the open span, ns << COST_BITS */
 	__u64 span; /* time charged last: that of the span that ended last, without regions and cost */
 	__u64 pending_user; /* 1 + user time between the last check and a check of something else; 0: none */
@@ -273,6 +287,10 @@ struct processor {
 	__u32 told_record; /* and is of this thread record, unless RECORD_THREAD says otherwise */
 	__u32 spare2;
 	__u64 written_absences, room_absences, lost_absences;
+	__u32 undivided; /* time on this processor is not divided: the level is `switches` */
+	__u32 spare3;
+	__u64 stack_pointer; /* of the last handler that asked for it (levels.h) */
+	struct sample_count samples[N_SAMPLED];
 	struct cell cells[N_STATES];
 };
 
@@ -460,6 +478,8 @@ struct tag_name {
 	char name[TAG_LENGTH];
 };
 
+enum undivided { NEVER_UNDIVIDED, SOMETIMES_UNDIVIDED, ALWAYS_UNDIVIDED };
+
 /* Fixed before the programs are loaded. The verifier removes the code that they make unreachable. */
 struct settings {
 	__u32 everything; /* measure every thread */
@@ -484,6 +504,8 @@ struct settings {
 	__u32 absence_words; /* words of its ring of absences, a power of two */
 	__u32 stacks; /* charge time to stacks, and report the states of samples */
 	__u32 threads_only; /* what processors do without a measured thread is not divided */
+	__u32 undivided; /* whether the level of detail is `switches`: one of enum undivided */
+	__u32 stack_size; /* bytes of a thread's stack in the kernel */
 	__u32 timer_line; /* the interrupt line of the processors' own timer (arm64); 0: it has none */
 	__u8 check_of[N_CALLS]; /* call -> 1 + its check; 0: none */
 	struct check checks[N_CHECKS];
@@ -503,6 +525,7 @@ struct control {
 	__u32 only; /* measure only this process; 0: as selected */
 	__u32 thread_records; /* thread records used so far; written by the programs */
 	__u32 namespace_level; /* the level of the reader's pid namespace; written by the programs */
+	__u64 level; /* the lowest bit, undivided: 1 if the level is `switches`; above it: from which snapshot on */
 	/* The cost of an event, ns << COST_BITS: the part before the handler reads its clock, and the part after it. */
 	__u32 before[N_EVENTS];
 	__u32 after[N_EVENTS];
@@ -513,14 +536,15 @@ struct control {
 #define POWER_OF_TWO(n) ((n) > 0 && !((n) & ((n) - 1)))
 _Static_assert(POWER_OF_TWO(N_CALLS) && POWER_OF_TWO(N_CHECKS) && POWER_OF_TWO(N_NEUTRAL) && POWER_OF_TWO(N_PENDING) &&
 		POWER_OF_TWO(N_FILES) && POWER_OF_TWO(N_TAGS) && POWER_OF_TWO(N_CELLS) && POWER_OF_TWO(N_NESTED) &&
-		POWER_OF_TWO(N_LOSSES) && POWER_OF_TWO(N_COUNTED) && POWER_OF_TWO(N_INTERRUPTS) && POWER_OF_TWO(N_BLOCK_TAGS),
+		POWER_OF_TWO(N_LOSSES) && POWER_OF_TWO(N_COUNTED) && POWER_OF_TWO(N_SAMPLED) && POWER_OF_TWO(N_INTERRUPTS) &&
+		POWER_OF_TWO(N_BLOCK_TAGS),
 	"indices are masked");
 _Static_assert((int)N_KNOWN_LOSSES <= (int)N_LOSSES, "there is room for every loss");
 _Static_assert(N_STATES <= 1 << STATE_BITS, "a state fits a word of a ring");
 _Static_assert(N_STATES <= 1 << (64 - COUNT_BITS), "a state fits a cell");
 _Static_assert(SPAN_DURATION + DURATION_BITS == 64, "a span fills a word");
 _Static_assert(N_CELLS < 256, "a cell's number fits the index");
-_Static_assert(WAIT_BY_FILE < IRQ_DEVICE && IRQ_IPI < SOFTIRQ && KERNEL_OTHER < WAIT_FUTEX, "states do not overlap");
+_Static_assert(WAIT_BY_FILE < IRQ_DEVICE && IRQ_ANY < SOFTIRQ && RUNNING < WAIT_FUTEX, "states do not overlap");
 _Static_assert(IRQ_DEVICE + N_INTERRUPTS >= SOFTIRQ + N_SOFTIRQS && IRQ_DEVICE + N_INTERRUPTS <= KERNEL_CALL,
 	"interrupts are one row of states");
 _Static_assert((int)NEUTRAL > (int)N_CHECKS, "a neutral call is distinguished from a check");

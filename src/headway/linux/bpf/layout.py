@@ -49,6 +49,8 @@ RING = _numbers("ring_word")
 """Widths of the parts of the words on the rings of transitions, and where each begins."""
 SAMPLE_EVENTS = _numbers("sample_event_kind")
 """The numbers of the kinds of sample events."""
+UNDIVIDED = _numbers("undivided")
+"""Whether time may be not divided."""
 N_STACK = CONSTANTS["N_STACK"]
 """Frames of a stack that are kept at most."""
 

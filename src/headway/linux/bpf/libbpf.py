@@ -394,13 +394,15 @@ class Object:
         """Verify and load what is wanted. Raises BpfError with libbpf's and the verifier's words as ``log``."""
         self._printed(lambda: self.library.check("loading the eBPF programs", "bpf_object__load", self._handle))
 
-    def attach(self, program: BpfProgram) -> None:
-        """Attach a program until this object is closed."""
+    def attach(self, program: BpfProgram) -> int:
+        """Attach a program until this object is closed. Returns a link for `detach_link`."""
         self._links.append(program.attach())
+        return self._links[-1]
 
-    def attach_raw_tracepoint(self, program: BpfProgram, tracepoint: str) -> None:
-        """Attach a program to a tracepoint until this object is closed."""
+    def attach_raw_tracepoint(self, program: BpfProgram, tracepoint: str) -> int:
+        """Attach a program to a tracepoint until this object is closed. Returns a link for `detach_link`."""
         self._links.append(program.attach_raw_tracepoint(tracepoint))
+        return self._links[-1]
 
     def attach_perf_event(self, program: BpfProgram, fd: int) -> int:
         """Attach a program to a perf event until this object is closed. Returns a link for `detach_link`."""

@@ -17,13 +17,14 @@ import resource
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from headway.errors import HeadwayError
+from headway.linux.levels import Level
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.perf import perf_event as perf
 from headway.linux.procfs import processors
@@ -31,7 +32,7 @@ from headway.linux.procfs import processors
 from . import checks, states
 from ._memory import pack_settings
 from .checks import StatusChecks
-from .layout import STATES
+from .layout import STATES, UNDIVIDED
 from .libbpf import BpfError, BpfProgram, Library, Object
 from .refusals import explain, too_many_files
 from .unavailable import UnavailableError
@@ -41,11 +42,15 @@ __all__ = [
     "Features",
     "Shape",
     "files_as_allowed",
+    "is_needed_at",
     "load",
     "tracepoints_of",
     "trial",
     "types_of_kernel",
 ]
+
+_STACK_SIZE = 16_384
+"""Bytes of a thread's stack in the kernel, if pages are no larger: THREAD_SIZE of x86-64 and arm64, without KASAN."""
 
 BTF = Path("/sys/kernel/btf/vmlinux")
 
@@ -74,6 +79,24 @@ _VECTORS = (
     "x86_platform_ipi",
 )
 """The interrupts whose tracepoints share a program for all entries and one for all exits (group irq_vectors of x86)."""
+
+_LAYERS: Mapping[str, Level] = {
+    "handle_sys_enter": Level.CALLS,
+    "handle_sys_exit": Level.CALLS,
+    "handle_page_fault_user": Level.CALLS,
+    "handle_page_fault_begin": Level.CALLS,
+    "handle_page_fault_end": Level.CALLS,
+    "handle_signal_deliver": Level.CALLS,
+    "handle_irq_handler_entry": Level.INTERRUPTS,
+    "handle_irq_handler_exit": Level.INTERRUPTS,
+    "handle_softirq_entry": Level.INTERRUPTS,
+    "handle_softirq_exit": Level.INTERRUPTS,
+    "handle_ipi_entry": Level.INTERRUPTS,
+    "handle_ipi_exit": Level.INTERRUPTS,
+    "handle_irq_vector_entry": Level.INTERRUPTS,
+    "handle_irq_vector_exit": Level.INTERRUPTS,
+}
+"""The layer of events that a program sees; of all others it is `Level.SWITCHES`."""
 
 _FAULTS = (
     "handle_page_fault_user",
@@ -116,6 +139,9 @@ class Shape:
     """Events are counted by state."""
     stacks: bool = False
     record: bool = False
+    level: Level = Level.INTERRUPTS
+    budget: bool = False
+    """The level changes while measuring goes on."""
 
     @staticmethod
     def of(selection: Selection, options: MeasureOptions, *, intervals: bool, record: bool, namespace: bool) -> Shape:
@@ -127,12 +153,14 @@ class Shape:
             cpus=selection.cpus is not None,
             follow=selection.follow,
             namespace=namespace,
-            intervals=intervals,
+            intervals=intervals or options.budget is not None,  # the level changes at snapshots
             why=options.why,
             functions=bool(options.functions),
             events=bool(options.events),
             stacks=options.stacks,
             record=record,
+            level=options.level,
+            budget=options.budget is not None,
         )
 
 
@@ -154,7 +182,26 @@ SHAPES: Mapping[str, Shape] = {
     "profile": Shape(stacks=True),
     "record": Shape(record=True),
     "record -a --why": Shape(everything=True, record=True, why=True),
-    "all at once": Shape(*(True for _ in fields(Shape))),
+    "stat --level calls": Shape(level=Level.CALLS),
+    "stat --level switches": Shape(level=Level.SWITCHES),
+    "stat -a -I --level switches": Shape(everything=True, intervals=True, why=True, level=Level.SWITCHES),
+    "record --level switches": Shape(record=True, level=Level.SWITCHES),
+    "stat --budget": Shape(intervals=True, budget=True),
+    "top --budget": Shape(everything=True, intervals=True, why=True, budget=True),
+    "all at once": Shape(
+        everything=True,
+        name=True,
+        cgroup=True,
+        cpus=True,
+        follow=True,
+        namespace=True,
+        intervals=True,
+        why=True,
+        functions=True,
+        events=True,
+        stacks=True,
+        record=True,
+    ),
 }
 """Every shape that a command needs, by the command (options add up, so not every sum of them is listed). Marked regions
 need no programs of their own."""
@@ -275,6 +322,8 @@ def _settings(shape: Shape, features: Features, has_prev_state: bool) -> dict[st
         "has_prev_state": has_prev_state,
         "has_fetch": features.fetch,
         "timer_line": processors.timer_line(),
+        "undivided": UNDIVIDED[_undivided(shape)],
+        "stack_size": max(_STACK_SIZE, os.sysconf("SC_PAGESIZE")),
     }
 
 
@@ -286,6 +335,7 @@ def leave_out_needless(programs: Object, shape: Shape, features: Features) -> No
         "handle_function_return": not shape.functions,
         "handle_sched_waking": not (shape.why or shape.record),
         "handle_sample": not shape.stacks,
+        "handle_state_sample": shape.level is not Level.SWITCHES and not shape.budget,
         "handle_page_fault_begin": "page_fault_user" in features.tracepoints,
         **({} if features.faults else dict.fromkeys(_FAULTS, True)),
     }
@@ -297,8 +347,24 @@ def leave_out_needless(programs: Object, shape: Shape, features: Features) -> No
                 f"Linux {os.uname().release} has no tracepoint {hook}, which headway's eBPF programs need",
                 "sudo headway doctor says more",
             )
-        if missing or needless.get(program.name, False):
+        if missing or needless.get(program.name, False) or not shape.level.includes(_layer_of(program.name)):
             program.leave_out()
+
+
+def _undivided(shape: Shape) -> str:
+    """Return whether time may be not divided, by its name in layout.h."""
+    if shape.budget:
+        return "SOMETIMES_UNDIVIDED"
+    return "ALWAYS_UNDIVIDED" if shape.level is Level.SWITCHES else "NEVER_UNDIVIDED"
+
+
+def _layer_of(program: str) -> Level:
+    return _LAYERS.get(program, Level.SWITCHES)
+
+
+def is_needed_at(level: Level, program: str) -> bool:
+    """Return whether a program is attached at a level. Samples divide time only where nothing else does."""
+    return level is Level.SWITCHES if program == "handle_state_sample" else level.includes(_layer_of(program))
 
 
 def tracepoints_of(program: BpfProgram, features: Features) -> tuple[str, ...]:

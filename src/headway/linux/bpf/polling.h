@@ -185,7 +185,7 @@ u64 begin_check(u32 number, u32 check, u64 now)
 	struct file *file = NULL;
 	if (check && c->about_file && (!again || c->if_nonblocking)) {
 		file = file_of(task, about);
-		p->cost_pending += control.after[AT_LOOK];
+		add_cost(p, AT_LOOK);
 	}
 	if (!check || !is_status_check(c, regs, file)) {
 		c = &settings.checks[MASKED((last - POLL) / N_FILES, N_CHECKS)];

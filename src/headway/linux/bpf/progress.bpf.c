@@ -22,6 +22,7 @@
 #include "off_processor.h"
 #include "polling.h"
 #include "regions.h"
+#include "state_samples.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -36,7 +37,7 @@ int handle_sys_enter(u64 *ctx)
 	if (!p || runs_no_measured_thread(p))
 		return 0;
 	ENTER(p);
-	if (begin_event(p, &record, &now, AT_ENTER, USER, 1) && record) {
+	if (begin_event(p, &record, &now, AT_ENTER, USER, 1) && record && !is_undivided(p)) {
 		struct pt_regs *regs = (void *)ctx[0];
 		long call = ctx[1];
 		u32 check = 0, state = 0;
@@ -51,7 +52,7 @@ int handle_sys_enter(u64 *ctx)
 				state = begin_check(p->thread_record, check, now);
 			else
 				defer_check(record, check);
-			p->cost_pending += control.after[AT_ASK];
+			add_cost(p, AT_ASK);
 		}
 		if (UNLIKELY(call == CALL_PRCTL) && (u32)argument(regs, 1) == REGISTER_CALL)
 			register_block(p->thread_record, argument(regs, 2));
@@ -73,16 +74,16 @@ int handle_sys_exit(u64 *ctx)
 	if (!p || runs_no_measured_thread(p))
 		return 0;
 	ENTER(p);
-	if (begin_event(p, &record, &now, AT_LEAVE, 0, 1) && record) {
+	if (begin_event(p, &record, &now, AT_LEAVE, 0, 1) && record && !is_undivided(p)) {
 		if (UNLIKELY(p->depth)) /* in a fault without an end: the call fails with EFAULT */
 			count_interrupted(p, record, p->nested[0]);
 		else if (UNLIKELY(record->current_check)) {
 			if (record->current_check >= NEUTRAL) {
 				end_neutral(p->thread_record, now, ctx[1]);
-				p->cost_pending += control.after[AT_ANSWER];
+				add_cost(p, AT_ANSWER);
 			} else if (record->current_poll_state || (s64)ctx[1] <= 0) {
 				end_check(p->thread_record, now, ctx[1]);
-				p->cost_pending += control.after[AT_ANSWER];
+				add_cost(p, AT_ANSWER);
 			}
 			record->current_check = 0;
 		}
@@ -170,7 +171,8 @@ int handle_sched_switch(u64 *ctx)
 	}
 	ENTER(p);
 	u32 number = p->thread_record;
-	if (!begin_event(p, &record, &now, AT_SWITCH, 0, number == 0))
+	/* Where time is not divided a thread has run when it leaves; otherwise it goes on with its state when it comes back. */
+	if (!begin_event(p, &record, &now, AT_SWITCH, 0, number == 0 || p->state == RUNNING))
 		goto out;
 	number = p->thread_record;
 	p->settled = 1; /* no interrupt is under way here */
@@ -187,8 +189,10 @@ int handle_sched_switch(u64 *ctx)
 		record->runtime = prev->se.sum_exec_runtime - record->runtime_before;
 		if (FIELD_EXISTS(prev->sched_info.run_delay))
 			record->run_delay = prev->sched_info.run_delay;
-		if (!dead)
-			record->state = state_off_processor(prev, p->state, preempted, why);
+		if (!dead) {
+			u32 doing = is_undivided(p) && p->state == RUNNING ? doing_by_registers(prev, record) : p->state;
+			record->state = state_off_processor(prev, doing, preempted, why);
+		}
 		if (settings.why)
 			note_wait_object(prev, record);
 		if (settings.stacks && !dead)
@@ -209,7 +213,8 @@ int handle_sched_switch(u64 *ctx)
 			if (dead)
 				end_thread(p, record, number, prev, now);
 			else
-				record->state = state_off_processor(prev, record->resume, preempted, why);
+				record->state = state_off_processor(prev,
+					record->resume == RUNNING ? doing_by_registers(prev, record) : record->resume, preempted, why);
 		}
 	}
 	number = next->pid ? thread_record_of(next) : 0;
@@ -242,6 +247,8 @@ int handle_sched_switch(u64 *ctx)
 			p->state = record->resume;
 			p->depth = record->depth;
 			__builtin_memcpy(p->nested, record->nested, sizeof(p->nested));
+			if (settings.undivided)
+				resume_at_level(p, record, next);
 		}
 	}
 out:
@@ -298,7 +305,7 @@ INLINE int end_wait(struct task_struct *task, bool new)
 		record->waker_kind = OBJECT_NONE;
 	record->state = READY;
 	p->cost_pending += control.before[AT_WAKE];
-	p->events++;
+	count_event(p, AT_WAKE);
 	return 0;
 }
 
@@ -312,7 +319,7 @@ int handle_sched_waking(u64 *ctx)
 	u32 number = thread_record_of((void *)ctx[0]);
 	struct thread_record *record = number ? thread_record_at(number) : NULL;
 	if (record)
-		note_waker(p, record);
+		note_waker(p, record, ctx);
 	return 0;
 }
 
@@ -438,7 +445,8 @@ INLINE int begin_fault(void)
 	if (!p || runs_no_measured_thread(p) || p->busy)
 		return 0;
 	ENTER(p);
-	if (begin_event(p, &record, &now, AT_FAULT, 0, p->state == KERNEL_FAULT) && record && p->state != KERNEL_FAULT)
+	if (begin_event(p, &record, &now, AT_FAULT, 0, p->state == KERNEL_FAULT) && record && p->state != KERNEL_FAULT &&
+		!is_undivided(p))
 		push_state(p, KERNEL_FAULT);
 	LEAVE(p);
 	return 0;
@@ -457,6 +465,11 @@ int handle_page_fault_kernel(u64 *ctx)
 	if ((s64)ctx[0] < 0 ||
 		bpf_get_current_task_btf()->pagefault_disabled) /* the memory manager will not handle this fault */
 		return 0;
+	struct processor *p = this_processor();
+	if (p && is_undivided(p)) {
+		note_kernel_fault(p);
+		return 0;
+	}
 	return begin_fault();
 }
 
@@ -513,9 +526,10 @@ INLINE int begin_interrupt(u32 state)
 	if (UNLIKELY(p->busy))
 		return begin_deferred_interrupt(p, state);
 	ENTER(p);
-	if (begin_event(p, &record, &now, AT_INTERRUPT, 0, 0))
-		push_state(p, state);
-	else
+	if (begin_event(p, &record, &now, AT_INTERRUPT, 0, 0)) {
+		if (!is_undivided(p))
+			push_state(p, state);
+	} else
 		p->early++;
 	LEAVE(p);
 	return 0;
@@ -537,7 +551,7 @@ INLINE int end_interrupt(u64 *ctx, u32 state)
 	if (UNLIKELY(p->state != state || !p->depth)) {
 		if (p->early)
 			p->early--;
-		else if (p->settled && p->thread_record != THREAD_UNSEEN && !control.last)
+		else if (p->settled && p->thread_record != THREAD_UNSEEN && !control.last && !is_undivided(p))
 			count_loss(p, LOST_UNMATCHED, 1); /* it began while this processor was measured, and was not seen */
 		return 0;
 	}
@@ -629,7 +643,7 @@ INLINE int handle_marked_function(u32 kind, u32 state, u32 instruction)
 		return 0;
 	ENTER(p);
 	if (begin_event(p, &record, &now, kind, USER, kind == AT_FUNCTION_END) && record &&
-		(is_user(p->state) || p->state == OVERHEAD)) {
+		(is_user(p->state) || p->state == OVERHEAD) && !is_undivided(p)) {
 		track_marked_function(p->thread_record, state);
 		if (p->state != OVERHEAD) /* otherwise the kernel's own call for the probe goes on */
 			p->state = record->user;
@@ -697,6 +711,30 @@ int handle_sample(void *ctx)
 	return 1;
 }
 
+/* ---- time that is not divided ---- */
+
+/* The software event of a clock, on each processor (perf_event_open(2)). */
+SEC("perf_event")
+int handle_state_sample(struct sample_context *ctx)
+{
+	struct processor *p = this_processor();
+	struct task_struct *task = bpf_get_current_task_btf();
+	if (!p || !p->since || p->busy || p->state != RUNNING || p->task != (u64)task)
+		return 0;
+	u32 number = p->thread_record;
+	struct thread_record *record = number && number != THREAD_UNSEEN ? thread_record_at(number) : NULL;
+	if (!record)
+		return 0;
+	p->cost_pending += control.after[AT_SAMPLE];
+	count_event(p, AT_SAMPLE);
+	if (is_in_region(record, task))
+		return 0;
+	u32 state = interrupted_state(ctx, task);
+	count_sample(record->samples, state);
+	count_sample(p->samples, state);
+	return 0;
+}
+
 /* ---- threads that are alive when measuring begins ---- */
 
 SEC("iter/task")
@@ -718,13 +756,16 @@ int dump_task(struct bpf_iter__task *ctx)
 	struct thread_record *record = number ? thread_record_at(number) : NULL;
 	if (!record || task->on_cpu)
 		return 0;
-	u32 why = task->__state, state;
+	u32 why = task->__state, state, doing = resume;
+	resume = record->resume;
+	if (settings.undivided && doing == USER)
+		doing = KERNEL_FAULT;
 	if (!why || task->on_rq)
 		state = READY;
 	else if (why & (TASK_STATE_STOPPED | TASK_STATE_TRACED))
 		state = STOPPED;
 	else
-		state = wait_state(task, resume);
+		state = wait_state(task, doing);
 	if (record->cpu || record->state != UNKNOWN || task->on_cpu || task->__state != why)
 		return 0;
 	/*

@@ -17,7 +17,7 @@ INLINE void charge_span(struct processor *p, struct thread_record *record, u64 u
 	p->since = until;
 	if (settings.why && state - IRQ_DEVICE < N_INTERRUPTS)
 		keep_interrupt(since, until, state, ended);
-	if (record && UNLIKELY(record->block) && is_user(state))
+	if (record && UNLIKELY(record->block) && (is_user(state) || (settings.undivided && state == RUNNING)))
 		time -= charge_regions(p->thread_record, since, until, now, time);
 	record_span(p, record ? p->thread_record : 0, since, until, time, state, ended);
 	p->span = time;
@@ -38,6 +38,14 @@ INLINE void charge_span(struct processor *p, struct thread_record *record, u64 u
 		charge_events(record ? p->thread_record : 0, state);
 }
 
+/* Counts an event, and by its kind where the cost of each level must be known. */
+INLINE void count_event(struct processor *p, u32 kind)
+{
+	p->events++;
+	if (settings.undivided == SOMETIMES_UNDIVIDED)
+		p->occurred[kind]++;
+}
+
 /*
  * Charges the span that ends now. `ended` is 1 if its state is over, 0 if the state is only interrupted. The part of the
  * span that headway's handlers took, their calibrated cost, goes to OVERHEAD.
@@ -52,7 +60,7 @@ INLINE void charge_until_now(struct processor *p, struct thread_record *record, 
 	if (record)
 		record->overhead += cost;
 	charge_span(p, record, now, now, time - cost, ended);
-	p->events++;
+	count_event(p, at);
 }
 
 #endif

@@ -21,6 +21,7 @@ _FIXED = {
     "KERNEL_FAULT": "kernel.fault",
     "KERNEL_THREAD": "kernel.thread",
     "KERNEL_OTHER": "kernel.other",
+    "RUNNING": "running",
     "WAIT_FUTEX": "wait.futex",
     "WAIT_DISK": "wait.disk",
     "WAIT_NET": "wait.net",
@@ -50,6 +51,7 @@ _FIXED = {
     "IRQ_DEFERRED_ERROR": "irq.deferred_error",
     "IRQ_PLATFORM": "irq.platform",
     "IRQ_IPI": "irq.ipi",
+    "IRQ_ANY": "irq",
 }
 _SOFTIRQS = ("hi", "timer", "net_tx", "net_rx", "block", "irq_poll", "tasklet", "sched", "hrtimer", "rcu")
 """In the order of the vectors (include/linux/interrupt.h)."""

@@ -94,6 +94,12 @@ INLINE bool is_selected(struct task_struct *task, u32 tid, u32 pid)
 	return bpf_map_lookup_elem(&selected_pids, &pid) || bpf_map_lookup_elem(&selected_tids, &tid);
 }
 
+/* Whether time on this processor is not divided (levels.h). */
+INLINE bool is_undivided(struct processor *p)
+{
+	return settings.undivided == ALWAYS_UNDIVIDED || (settings.undivided == SOMETIMES_UNDIVIDED && p->undivided);
+}
+
 /*
  * Whether a thread may be measured. A look into one word tells of nearly every other thread that it is not, where the storage of
  * the task would take ten times as long. The thread that executes a program takes the id of its process, so both count.
@@ -182,7 +188,7 @@ NOINLINE u32 open_thread_record(struct task_struct *task, u32 state, u32 resume,
 	record->pid = pid;
 	record->cpu = 0;
 	record->state = state;
-	record->resume = resume;
+	record->resume = is_undivided(p) ? RUNNING : resume;
 	record->depth = 0;
 	record->flags = flags | (task->flags & PF_KTHREAD ? THREAD_KERNEL : 0);
 	record->user = USER;
@@ -192,6 +198,10 @@ NOINLINE u32 open_thread_record(struct task_struct *task, u32 state, u32 resume,
 	record->user_stack = 0;
 	record->kernel_stack = 0;
 	record->block = 0;
+	if (settings.undivided) {
+		record->kernel_fault = 0;
+		__builtin_memset(record->samples, 0, sizeof(record->samples));
+	}
 	record->object_kind = OBJECT_NONE;
 	record->waker_kind = OBJECT_NONE;
 	record->overhead = 0;

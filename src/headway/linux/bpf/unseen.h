@@ -200,7 +200,7 @@ GLOBAL u32 identify_running_thread(u64 now, u32 state)
 			record->flags &= ~THREAD_EXECUTES;
 			state = state ? state : call_state(CALL_EXECVE);
 		}
-		p->state = state ? state : state_by_registers(task);
+		p->state = is_undivided(p) ? RUNNING : state ? state : state_by_registers(task);
 		if (p->state == USER)
 			p->state = record->user; /* it may be in a marked function */
 		if (known) { /* the state in which it left has ended unseen, unless it goes on */

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from headway.linux.bpf.attaching import Attachments
 from headway.linux.bpf.calibration import Costs, ExercisingProcess, compare
+from headway.linux.levels import Level
+from headway.linux.options import MeasureOptions
 
 from .programs import LoadedPrograms
 
@@ -17,7 +19,11 @@ __all__ = ["calibrate"]
 
 
 def calibrate(
-    programs: LoadedPrograms, attachments: Attachments, marking: Marking | None, exerciser: ExercisingProcess
+    programs: LoadedPrograms,
+    attachments: Attachments,
+    marking: Marking | None,
+    exerciser: ExercisingProcess,
+    options: MeasureOptions,
 ) -> Costs:
     """Return what events cost, calls of marked functions among them.
 
@@ -29,7 +35,13 @@ def calibrate(
     memory.begin()
     programs.visit_threads()
     memory.look_around()
-    costs = compare(programs.object, attachments, exerciser)
+    costs = compare(
+        programs.object,
+        attachments,
+        exerciser,
+        options.level,
+        samples=options.level is Level.SWITCHES or options.budget is not None,
+    )
     if marking is None:
         return costs
     return replace(costs, functions=marking.calibrate(programs.object, memory, exerciser))

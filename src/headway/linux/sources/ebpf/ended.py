@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from headway.linux.bpf._memory import Exits
 from headway.linux.bpf.libbpf import RingReader
-from headway.model import Thread
+from headway.model import Thread, add_sampled
 
+from .division import divided
 from .programs import LoadedPrograms
 
 __all__ = ["EndedThreads"]
@@ -96,6 +97,7 @@ class EndedThreads:
 
     def _add_up(self, thread: Thread) -> None:
         self.added_up += 1
+        (thread,) = divided((thread,))
         key = thread.pid, thread.name
         old = self._by_name.get(key)
         if old is None:
@@ -106,6 +108,7 @@ class EndedThreads:
             total[state] = total[state] + cell if state in total else cell
         clock = old.kernel_clock + thread.kernel_clock if old.kernel_clock and thread.kernel_clock else None
         span = old.span + thread.span
+        sampled = add_sampled(old.sampled, thread.sampled)
         self._by_name[key] = replace(
-            old, end=thread.end, until=thread.until, span=span, states=total, kernel_clock=clock
+            old, end=thread.end, until=thread.until, span=span, states=total, kernel_clock=clock, sampled=sampled
         )

@@ -9,6 +9,7 @@ from headway.linux.bpf._memory import Cells
 from headway.model import KernelClock, Ledger, Processor, Quality, Thread, Window
 
 from .causes import with_causes
+from .division import divided
 from .ended import EndedThreads
 from .ledgers import EbpfLedgers
 from .snapshots import Snapshot
@@ -44,8 +45,8 @@ class Intervals:
     def ledger(self, snapshot: Snapshot) -> Ledger:
         """Return what happened between the last snapshot that was given, or the start, and this one."""
         start, at = self._start, snapshot.at
-        threads = [*self._ended_threads(), *self._living_threads(snapshot)]
-        processors = self._processor_rows(snapshot)
+        threads = divided([*self._ended_threads(), *self._living_threads(snapshot)])
+        processors = divided(self._processor_rows(snapshot))
         if snapshot.causes is not None:
             threads = with_causes(threads, snapshot.causes, self._causes)
         ledger = self._ledgers.make(

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from headway.linux.bpf.loading import Features
+from headway.linux.levels import Level
 from headway.linux.perf import counters
 from headway.model import Counted, Ledger, Overhead, Precision, Processor, Quality, Thread, Window, unit_of
 from headway.model.ledger import States
 
 __all__ = ["EbpfLedgers"]
+
+_SWITCHES = (
+    "switches: run, ready and wait are exact; processor time is divided by samples of the state, in which polling does "
+    "not show, nor what runs with interrupts off"
+)
 
 
 class EbpfLedgers:
@@ -20,19 +26,38 @@ class EbpfLedgers:
     ``notes``: what a reader must know of figures beside what follows from the kernel's features.
     """
 
-    def __init__(self, source: str, plan: counters.CounterPlan, features: Features, notes: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        source: str,
+        plan: counters.CounterPlan,
+        features: Features,
+        notes: Mapping[str, str],
+        level: Level = Level.INTERRUPTS,
+    ) -> None:
         self._source, self._plan = source, plan
-        self._kernel = Quality.EXACT if features.faults else Quality.UNAVAILABLE
+        seen = features.faults and level is not Level.CALLS
+        self._kernel = Quality.EXACT if seen else Quality.UNAVAILABLE
         self._reasons = {
             "epi": "waiting for memory and other stalls are in it: they need hardware counters",
             "overhead": "calibrated when measuring began and taken out: RPI plus overhead is exact, RPI alone is not",
         }
-        if not features.faults:
+        if level is Level.SWITCHES:
+            self._reasons["level"] = _SWITCHES
+        elif level is Level.CALLS:
+            self._reasons["kpi"] = (
+                "interrupts are in what they interrupt, EPI among it: the level calls does not see them"
+            )
+        elif not features.faults:
             self._reasons["kpi"] = "page faults are in EPI: this kernel lets no software event be counted"
         if not features.steal:
             self._reasons["stolen"] = "this kernel does not say which thread it hit"
         self._reasons |= notes
+        self._notes: dict[str, Callable[[], str]] = {}
         self._steal_before = None if features.steal else _steal_of_all()
+
+    def note(self, name: str, words: Callable[[], str]) -> None:
+        """Have every ledger say something that a reader must know, in words that are asked for anew each time."""
+        self._notes[name] = words
 
     def make(
         self,
@@ -61,7 +86,12 @@ class EbpfLedgers:
                 counted,
                 in_cycles=in_cycles,
             ),
-            reasons={**self._reasons, **self._stolen(), **counters.remarks(self._plan, in_cycles=in_cycles)},
+            reasons={
+                **self._reasons,
+                **{name: words() for name, words in self._notes.items()},
+                **self._stolen(),
+                **counters.remarks(self._plan, in_cycles=in_cycles),
+            },
             losses=losses or {},
             overhead=Overhead(sum(_overhead_of(row.states) for row in processors), events),
         )

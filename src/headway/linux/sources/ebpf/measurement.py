@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 from headway.linux import privileges
 from headway.linux.bpf._memory import BpfMaps, Cells
 from headway.linux.bpf.rows import LivingThread
+from headway.linux.levels import Level
 from headway.model import Ledger, Window
 
 from .causes import CauseNaming
 from .ended import EndedThreads
 from .intervals import Intervals
 from .ledgers import EbpfLedgers
+from .level_control import LevelControl
 from .losses import LossReader
 from .options import SourceOptions
 from .prepared import PreparedPrograms
@@ -50,14 +52,14 @@ class BpfMeasurement:
             programs.select(selection)
             self.start = start = memory.begin(None if selection.cpus is None else set(selection.cpus))
             """ns of CLOCK_MONOTONIC."""
-            self._ledgers = EbpfLedgers(source, programs.plan, programs.features, prepared.notes)
+            self._ledgers = EbpfLedgers(source, programs.plan, programs.features, prepared.notes, options.measure.level)
             self.transitions = (
                 stack.enter_context(closing(_transitions(programs, options, ended, start))) if options.record else None
             )
             programs.visit_threads()
             programs.visit_threads()  # threads created by one that the first pass came to later
             _visit_processors(memory)
-            self._regions = RegionSearch(memory)
+            self._regions = RegionSearch(memory, again=options.measure.level is Level.SWITCHES)
             self._regions.search()
             prepared.attach_to_functions()
             if selection.command is not None:
@@ -72,6 +74,16 @@ class BpfMeasurement:
                 ThreadTotals(self._ledgers, ended, start),
                 Intervals(self._ledgers, ended, start),
             )
+            self._control = None
+            if options.measure.budget is not None:
+                self._control = LevelControl(
+                    options.measure.budget,
+                    memory,
+                    prepared.attachments,
+                    prepared.costs,
+                    prepared.attachments.change_ns,
+                )
+                self._ledgers.note("budget", self._control.describe)
             self._resources = stack.pop_all()
 
     def close(self) -> None:
@@ -86,6 +98,11 @@ class BpfMeasurement:
 
     def service(self) -> float:
         """Do what cannot wait for a reading. Return the seconds after which it is to be done again."""
+        pause = self._serve()
+        return pause if self._control is None else min(pause, self._control.service())
+
+    def _serve(self) -> float:
+        """Do so, but leave the level as it is: a change would be a snapshot after the one that is to be read."""
         self._ended.consume()
         if self.stacks is not None:
             self.stacks.consume()
@@ -127,7 +144,7 @@ class BpfMeasurement:
         """Return the moment of a new snapshot, which is past, when all that belongs to it can be read."""
         memory = self._programs.memory
         at = memory.take_snapshot(last)
-        self.service()
+        self._serve()
         if last and self.transitions is not None:
             # The memory and the rings are read one after the other: until then nothing may change any more. First have
             # handlers divide what runs across the snapshot.
@@ -135,7 +152,7 @@ class BpfMeasurement:
             memory.read_threads(at)
             self._attachments.detach()
             memory.calm()
-            self.service()
+            self._serve()
             self.transitions.finish(at)
         return at
 

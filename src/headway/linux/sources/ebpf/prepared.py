@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from headway.linux.bpf.attaching import Attachments
 from headway.linux.bpf.calibration import ExercisingProcess
 from headway.linux.bpf.libbpf import Library
+from headway.linux.levels import Level
 from headway.linux.perf import counters
 
 from .calibrating import calibrate
@@ -44,10 +45,14 @@ class PreparedPrograms:
                 )
                 self.stacks = stack.enter_context(closing(_stacks(self.programs))) if options.measure.stacks else None
                 self.attachments = stack.enter_context(
-                    closing(Attachments(self.programs.object, self.programs.features))
+                    closing(Attachments(self.programs.object, self.programs.features, options.measure.level))
                 )
-                costs = calibrate(self.programs, self.attachments, self._marking, exerciser)
+                if options.measure.level is Level.SWITCHES:
+                    self.programs.memory.start_undivided()
+                costs = calibrate(self.programs, self.attachments, self._marking, exerciser, options.measure)
             self.programs.memory.set_costs(costs.before(), costs.after())
+            self.costs = costs
+            """What events cost."""
             self._discard_exercise(exerciser.pid)
             self.notes: Mapping[str, str] = (
                 {} if self._marking is None else {"marked functions": self._marking.describe(costs.functions)}

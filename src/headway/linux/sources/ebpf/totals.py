@@ -5,6 +5,7 @@ from __future__ import annotations
 from headway.model import Ledger, Processor, Thread, Window
 
 from .causes import with_causes
+from .division import divided
 from .ended import EndedThreads
 from .ledgers import EbpfLedgers
 from .snapshots import Snapshot
@@ -37,12 +38,13 @@ class ThreadTotals:
                     kernel_clock=row.kernel_clock,
                 )
             )
+        threads = divided(threads)
         if snapshot.causes is not None:
             threads = with_causes(threads, snapshot.causes)
         return self._ledgers.make(
             Window(start, at),
             threads,
-            [Processor(cpu, at - start, cells) for cpu, cells in snapshot.processors.items()],
+            divided(Processor(cpu, at - start, cells) for cpu, cells in snapshot.processors.items()),
             losses=snapshot.losses,
             events=snapshot.events,
             counted=snapshot.counted,

@@ -1,0 +1,107 @@
+"""The level of detail while a measurement runs: it follows from a budget, by what the events cost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from headway.linux.bpf._memory import BpfMaps
+from headway.linux.bpf.attaching import Attachments
+from headway.linux.bpf.calibration import Costs
+from headway.linux.bpf.layout import EVENTS
+from headway.linux.levels import Level
+
+from .budget import BudgetPolicy, Period
+
+__all__ = ["LevelControl"]
+
+PERIOD_NS = 200_000_000
+"""From one look at the costs to the next."""
+LEVELS = (Level.SWITCHES, Level.INTERRUPTS)
+"""A ledger of several levels would not say in which of its parts interrupts were seen, so `Level.CALLS` is left out."""
+
+_CHEAPEST = ("switch", "wake", "sample")
+"""The kinds of events of `Level.SWITCHES`."""
+
+
+class LevelControl:
+    """Keeps a measurement within its budget. It begins at the highest level, and `service` changes the level.
+
+    ``costs``: what events cost, from calibration. ``change_ns``: the processor time of attaching and detaching all
+    programs once.
+    """
+
+    def __init__(
+        self, budget: float, memory: BpfMaps, attachments: Attachments, costs: Costs, change_ns: float
+    ) -> None:
+        self._memory, self._attachments = memory, attachments
+        self._price = {kind: costs.of.get(kind, 0.0) for kind in EVENTS}
+        self._policy = BudgetPolicy(budget, change_ns, Level.INTERRUPTS, LEVELS)
+        self._times = dict.fromkeys(LEVELS, 0)
+        self._begins = True  # the first period has the work of starting too, which does not go on
+        self.level = Level.INTERRUPTS
+        self._start()
+
+    def service(self) -> float:
+        """Change the level if it is time to and the budget wants it. Return the seconds until the next look.
+
+        Raises HeadwayError where programs cannot be attached again.
+        """
+        now = time.monotonic_ns()
+        if now - self._since >= PERIOD_NS:
+            wanted = self._policy.feed(self._period(now))
+            self._times[self.level] += now - self._since
+            self._begins = False
+            if wanted is not self.level:
+                self._change(wanted)
+            self._start()
+        return max(0.0, (self._since + PERIOD_NS - time.monotonic_ns()) / 1e9)
+
+    def describe(self) -> str:
+        """Return in words what was asked for, what it cost in fact, and how long each level was in use."""
+        times = {**self._times, self.level: self._times[self.level] + time.monotonic_ns() - self._since}
+        whole = sum(times.values()) or 1
+        used = ", ".join(f"{level.value} {100 * times[level] / whole:.3g} %" for level in LEVELS if times[level])
+        share = self._policy.share
+        cost = "no processor time to compare with" if share is None else f"cost {100 * share:.2g} %"
+        over = self._policy.over_budget
+        above = f"; over the budget: even switches costs {100 * over:.2g} %" if over is not None else ""
+        return f"{100 * self._policy.budget:.3g} % of processor time; {cost}; time at each level: {used}{above}"
+
+    def _start(self) -> None:
+        self._since = time.monotonic_ns()
+        self._own = time.process_time_ns()
+        self._occurred, self._busy = self._memory.activity()
+
+    def _period(self, now: int) -> Period:
+        occurred, busy = self._memory.activity()
+        new = {kind: occurred[n] - self._occurred[n] for kind, n in EVENTS.items()}
+        return Period(
+            elapsed=now - self._since,
+            measured=max(0, busy - self._busy),
+            costs=self._costs(new),
+            own=0 if self._begins else time.process_time_ns() - self._own,
+        )
+
+    def _costs(self, events: Mapping[str, int]) -> dict[Level, float]:
+        """Return what the events of each attached layer cost, ns."""
+        costs = {Level.SWITCHES: sum(events[kind] * self._price[kind] for kind in _CHEAPEST)}
+        if self.level is not Level.SWITCHES:
+            costs[Level.CALLS] = 0.0
+            rest = events.keys() - set(_CHEAPEST)
+            costs[Level.INTERRUPTS] = sum(events[kind] * self._price[kind] for kind in rest)
+        return costs
+
+    def _change(self, level: Level) -> None:
+        """Change the level at a moment. What is attached or detached before or after it changes no figure.
+
+        Time is not divided while programs are attached and detached one by one: those of the higher level that are
+        attached are without effect.
+        """
+        if level is Level.SWITCHES:
+            self._memory.set_undivided(True)
+            self._attachments.set_level(level)
+        else:
+            self._attachments.set_level(level)
+            self._memory.set_undivided(False)
+        self.level = level

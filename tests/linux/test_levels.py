@@ -1,0 +1,235 @@
+"""Levels of detail: which programs are loaded, what stays exact, and how time that no handler divides is divided."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.compiling import Compile
+
+from headway.commands import stat
+from headway.linux.bpf._memory import Cells
+from headway.linux.bpf.calibration import Exercise, costs
+from headway.linux.levels import Level
+from headway.linux.options import MeasureOptions, Selection
+from headway.linux.sources.ebpf import BpfSource
+from headway.linux.sources.ebpf.division import divided
+from headway.model import Quality, Thread
+
+from .measuring import check, count_of, measure, measure_intervals, only, python, time_in, until_asleep
+
+SWITCHES = MeasureOptions(level=Level.SWITCHES)
+CALLS = MeasureOptions(level=Level.CALLS)
+needs_root = pytest.mark.root
+
+STATES = ("user", "kernel.read", "kernel.fault", "irq")
+counts = st.dictionaries(st.sampled_from(STATES), st.integers(0, 10**6))
+
+
+# ---- without eBPF ----
+
+
+@given(st.integers(0, 10**15), st.integers(0, 10**15), counts)
+def test_time_that_is_not_divided_goes_to_the_states_of_its_samples(
+    undivided: int, ready: int, samples: dict[str, int]
+) -> None:
+    states = Cells.of([("running", undivided, 3), ("ready", ready, 2)], samples)
+    thread = Thread(1, 1, "name", 0, 0, None, undivided + ready, undivided + ready, states)
+    (row,) = divided([thread])
+    taken = {state: number for state, number in samples.items() if number}
+    assert sum(cell.time for cell in row.states.values()) == undivided + ready
+    if not undivided or not taken:
+        assert row.sampled == {}
+        return
+    assert "running" not in row.states
+    assert {state: estimate.samples for state, estimate in row.sampled.items()} == taken
+    assert sum(estimate.time for estimate in row.sampled.values()) == undivided
+    assert all(row.states[state].count is None for state in taken)
+
+
+@given(counts, counts)
+def test_samples_of_an_interval_are_those_that_came_in_it(before: dict[str, int], more: dict[str, int]) -> None:
+    both = {state: before.get(state, 0) + more.get(state, 0) for state in STATES}
+    first = Cells.of([("running", 5, 1)], dict.fromkeys(STATES, 0) | before)
+    second = Cells.of([("running", 9, 1)], both)
+    new = second.less(first)
+    assert new.sample_counts == {state: number for state, number in more.items() if number}
+    assert first.plus(new).sample_counts == {state: number for state, number in both.items() if number}
+
+
+def test_costs_of_events_that_are_not_seen_are_nothing() -> None:
+    without, observed = Exercise(80, 100, 120, 130, 500, 2000), Exercise(79, 103, 121, 128, 510, 2600)
+    of = costs(without, observed, {}, Level.SWITCHES, 5000.0).of
+    assert of.keys() == {"switch", "wake", "sample"}
+    assert of["sample"] == 5000.0
+    assert of["switch"] > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        (("--noneffective", "malloc"), "--noneffective"),
+        (("-e", "cycles"), "--event"),
+        (("--why", "poll"), "--why poll"),
+        (("--source", "proc"), "--level"),
+        (("--budget", "1%"), "--budget"),
+    ],
+)
+def test_what_needs_the_states_of_processor_time_is_refused_with_one_sentence(
+    options: tuple[str, ...], word: str
+) -> None:
+    result = CliRunner().invoke(stat.command, ["--level", "switches", *options, "--", "true"])
+    assert result.exit_code == 2
+    assert word in result.output
+    assert "Traceback" not in result.output
+
+
+# ---- the kernel ----
+
+
+@needs_root
+@pytest.mark.parametrize("options", [SWITCHES, CALLS], ids=["switches", "calls"])
+def test_the_laws_hold(options: MeasureOptions, compile_c: Compile) -> None:
+    measure(compile_c("threads"), "500", options=options)
+    whole, parts = measure_intervals(
+        0.05, *python("import os\nfor i in range(200): os.wait4(os.spawnlp(1, 'true', 'true'), 0)"), options=options
+    )
+    assert len(parts) > 1
+    assert whole.threads
+
+
+@needs_root
+def test_processor_time_is_exact_and_its_division_is_sampled() -> None:
+    ledger, _ = measure(
+        *python("import time\nend = time.process_time() + .5\nwhile time.process_time() < end: pass"), options=SWITCHES
+    )
+    thread = only(ledger)
+    indices = ledger.indices(thread)
+    assert indices.quality["rpi"] is Quality.EXACT
+    assert indices.quality["epi"] is indices.quality["kpi"] is Quality.SAMPLED
+    assert indices.rpi is not None
+    assert indices.rpi >= 480_000_000
+    assert sum(estimate.time for estimate in thread.sampled.values()) == indices.rpi
+    assert sum(estimate.samples for estimate in thread.sampled.values()) > 10
+    assert not time_in(thread, "running")
+
+
+@needs_root
+def test_a_thread_without_a_sample_is_running_and_its_effective_time_a_bound() -> None:
+    ledger, _ = measure("true", options=MeasureOptions(level=Level.SWITCHES))
+    thread = only(ledger)
+    if thread.sampled:
+        pytest.skip("a sample fell into the millisecond that true lives")
+    indices = ledger.indices(thread)
+    assert thread.states["running"].time == indices.rpi == indices.epi
+    assert indices.quality["epi"] is Quality.BOUND
+    assert indices.kpi is None
+
+
+WAITS = {
+    "pipe": "import os,time; r,w=os.pipe(); os.fork() or (time.sleep(.1), os.write(w,b'x'), os._exit(0)); os.read(r,1)",
+    "poll": "import select; select.poll().poll(100)",
+    "epoll": "import select; select.epoll().poll(0.1)",
+    "child": "import os,time; p=os.fork(); p or (time.sleep(.1), os._exit(0)); os.waitpid(p,0)",
+    "signal": "import signal; signal.sigtimedwait([signal.SIGUSR1], 0.1)",
+    "net": "import socket,threading; a,b=socket.socketpair(); threading.Timer(.1, b.send, [b'x']).start(); a.recv(1)",
+    "futex": "import threading; threading.Event().wait(.1)",
+    "sleep": "import time; time.sleep(.1)",
+}
+
+
+@needs_root
+@pytest.mark.parametrize("reason", WAITS)
+def test_a_wait_has_its_reason_without_handlers_of_calls(reason: str) -> None:
+    ledger, _ = measure(*python(WAITS[reason]), options=SWITCHES)
+    thread = next(t for t in ledger.threads if t.tid == t.pid and f"wait.{reason}" in t.states)
+    assert count_of(thread, f"wait.{reason}") >= 1
+
+
+@needs_root
+@pytest.mark.parametrize("options", [SWITCHES, CALLS, MeasureOptions()], ids=["switches", "calls", "interrupts"])
+def test_waiting_for_a_page_is_a_wait_for_a_fault_also_in_a_call(
+    options: MeasureOptions, compile_c: Compile, tmp_path: Path
+) -> None:
+    pages = tmp_path / "pages"
+    with pages.open("wb") as file:
+        file.write(os.urandom(64 * 64 * 4096))
+        file.flush()
+        os.fsync(file.fileno())
+    thread = only(measure(compile_c("cold_pages"), str(pages), options=options)[0])
+    waits = {state for state in thread.states if state.startswith("wait.")}
+    if "wait.fault" not in waits:
+        pytest.skip("the pages were in memory, or this file system keeps all there")
+    assert not waits & {"wait.write", "wait.pipe"}, "the write waited for the page that it was to write"
+
+
+@needs_root
+def test_both_levels_count_the_same_waits_of_one_run(compile_c: Compile) -> None:
+    """Two measurements of the same threads at the same time: one sees every call, the other switches only."""
+    command = ["sh", "-c", 'read line; exec "$0"', str(compile_c("ping_pong"))]
+    program = subprocess.Popen(command, stdin=subprocess.PIPE)
+    until_asleep(program.pid)
+    chosen = Selection(pids=(program.pid,))
+    with closing(BpfSource(chosen)) as exact, closing(BpfSource(chosen, SWITCHES)) as cheap:
+        exact.begin()
+        cheap.begin()
+        assert program.stdin is not None
+        program.stdin.close()
+        program.wait()
+        exact.wait_until_exit_is_seen(program.pid)
+        cheap.wait_until_exit_is_seen(program.pid)
+        both = exact.end(), cheap.end()
+    for ledger in both:
+        check(ledger)
+    seen, told = ({t.tid: t for t in ledger.threads} for ledger in both)
+    assert seen.keys() == told.keys()
+    for tid, thread in seen.items():
+        waits = {state: cell.count for state, cell in thread.states.items() if state.startswith(("wait.", "ready"))}
+        assert {s: c.count for s, c in told[tid].states.items() if s.startswith(("wait.", "ready"))} == waits
+
+
+# ---- levels that change ----
+
+
+@needs_root
+@pytest.mark.parametrize("budget", [0.01, 1.0], ids=["little", "plenty"])
+def test_the_laws_hold_while_the_level_changes(budget: float, compile_c: Compile) -> None:
+    """A program that does nothing but calls makes a small budget change the level. A large one pays for everything."""
+    options = MeasureOptions(budget=budget)
+    whole, parts = measure_intervals(0.15, compile_c("getppid"), "8000000", options=options)
+    thread = only(whole)
+    assert len(parts) > 2
+    assert thread.states["kernel.getppid"].time > 0
+    if budget == 1.0:
+        assert not thread.sampled
+        assert thread.states["kernel.getppid"].count == 8_000_000
+    else:
+        assert thread.sampled["kernel.getppid"].samples > 0
+        assert thread.sampled["kernel.getppid"].time < thread.states["kernel.getppid"].time
+        assert "switches" in whole.reasons["budget"]
+        assert 0 < (whole.indices(thread).exact_share["rpi"] or 0) <= 1
+
+
+@needs_root
+def test_threads_that_wait_across_a_change_of_the_level_go_on_in_the_right_call(compile_c: Compile) -> None:
+    """Before, across and after each change threads sleep and run: no time is lost, and none is in a wrong wait."""
+    options = MeasureOptions(budget=0.0001)
+    command = python(
+        "import threading, time, os\n"
+        "def nap():\n"
+        "    for i in range(300): time.sleep(.003); os.getppid()\n"
+        "def ask():\n"
+        "    end = time.monotonic() + 1\n"
+        "    while time.monotonic() < end: os.getppid()\n"
+        "threads = [threading.Thread(target=t) for t in (nap, nap, ask)]\n"
+        "[t.start() for t in threads]; [t.join() for t in threads]"
+    )
+    whole, _ = measure_intervals(0.1, *command, options=options)
+    waits = {state for thread in whole.threads for state in thread.states if state.startswith("wait.")}
+    assert waits <= {"wait.sleep", "wait.futex", "wait.fault", "wait.disk", "wait.file"}, waits

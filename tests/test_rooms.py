@@ -18,8 +18,8 @@ FLOORS = (
     {"extras", "files"},
     {"binary", "buffers", "model", "regions", "riscv"},
     {"advice", "demo"},
+    {"linux.levels"},
     {
-        "linux.levels",
         "linux.list_layout",
         "linux.options",
         "linux.privileges",

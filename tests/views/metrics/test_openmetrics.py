@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.ledgers import HOSTILE_NAMES
 from tests.views.metrics.readings import ledger, snapshots, thread, totals_of
 
-from headway.model import Cell, Estimate, Ledger, Thread, Window, indices_of
+from headway.model import Cell, Estimate, Ledger, Thread, Window
 from headway.views.metrics.families import Family, Sort, families
 from headway.views.metrics.openmetrics import write
 from headway.views.metrics.totals import Cost, TotalsSnapshot
@@ -70,7 +70,7 @@ def test_indices_are_the_models(snapshot: TotalsSnapshot) -> None:
     (found,) = (family for family in families(snapshot) if family.name == "headway_thread_index_seconds")
     values = {(common, dict(own)["index"]): value for common, own, value in found.samples}
     for series in snapshot.series:
-        indices = indices_of(series.times(), snapshot.precision)
+        indices = series.amounts().indices(snapshot.precision)
         for name in ("rpi", "epi", "mpi", "kpi", "iopi", "td"):
             figure = getattr(indices, name)
             assert values.get((series.labels, name)) == (None if figure is None else figure / 1e9)

@@ -22,7 +22,7 @@ from headway.linux.sources.ebpf import BpfSource
 from headway.linux.sources.ebpf.division import divided
 from headway.model import Quality, Thread
 
-from .measuring import check, count_of, measure, measure_intervals, only, python, time_in, until_asleep
+from .measuring import check, count_of, disturbed, measure, measure_intervals, only, python, time_in, until_asleep
 
 SWITCHES = MeasureOptions(level=Level.SWITCHES)
 CALLS = MeasureOptions(level=Level.CALLS)
@@ -192,6 +192,38 @@ def test_both_levels_count_the_same_waits_of_one_run(compile_c: Compile) -> None
     for tid, thread in seen.items():
         waits = {state: cell.count for state, cell in thread.states.items() if state.startswith(("wait.", "ready"))}
         assert {s: c.count for s, c in told[tid].states.items() if s.startswith(("wait.", "ready"))} == waits
+
+
+@needs_root
+def test_marked_regions_stay_exact() -> None:
+    code = (
+        "import headway, sys, time\n"
+        "def spin(ms):\n"
+        "    end = time.monotonic() + ms / 1e3\n"
+        "    while time.monotonic() < end: pass\n"
+        "with headway.noneffective('first'): pass\n"
+        "sys.stdin.readline()\n"
+        "for i in range(50):\n"
+        "    with headway.noneffective('busy'): spin(4)\n"
+        "    spin(2)\n"
+        "    time.sleep(.001)"
+    )
+    program = subprocess.Popen(python(code), stdin=subprocess.PIPE)
+    with closing(BpfSource(Selection(pids=(program.pid,)), SWITCHES)) as source:
+        until_asleep(program.pid)
+        source.begin()
+        assert program.stdin is not None
+        program.stdin.close()
+        assert program.wait() == 0
+        source.wait_until_exit_is_seen(program.pid)
+        ledger = source.end()
+    check(ledger)
+    thread = only(ledger)
+    # The first time that the block is read, when the thread leaves its processor, it only says where it begins.
+    assert 49 <= count_of(thread, "noneffective.busy") <= 50
+    assert "noneffective.busy" not in thread.sampled
+    assert time_in(thread, "noneffective.busy") >= 49 * 4_000_000 - disturbed(thread)
+    assert time_in(thread, "user", "running") >= 50 * 2_000_000 - disturbed(thread)
 
 
 # ---- levels that change ----

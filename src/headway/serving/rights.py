@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable
 
 from headway.errors import HeadwayError
+from headway.linux.levels import Level
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.privileges import LinuxCapability, User, give_up, permitted, user_named
 from headway.linux.sources.source import LinuxSource
@@ -46,7 +47,11 @@ def reduce_rights(
         keep.add(LinuxCapability.PERFMON)  # page faults on a processor that was off and comes back
         if not source.tells_without_privileges:  # type: ignore[attr-defined]
             keep.add(LinuxCapability.BPF)
-        if selection.name or selection.cgroup:  # whose regions are to be found when they come to be measured
+        if options.budget is not None:
+            keep.add(LinuxCapability.BPF)  # programs are attached again
+        # Regions are to be found of threads that come to be measured, and where their calls are not seen.
+        undivided = options.level is Level.SWITCHES or options.budget is not None
+        if selection.name or selection.cgroup or undivided:
             keep |= {LinuxCapability.SYS_PTRACE, LinuxCapability.DAC_READ_SEARCH}
     else:
         keep |= {LinuxCapability.SYS_PTRACE, LinuxCapability.DAC_READ_SEARCH}  # what others' threads wait for

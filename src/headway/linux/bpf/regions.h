@@ -150,6 +150,10 @@ u64 charge_regions(u32 number, u64 since, u64 until, u64 now, u64 time)
 		return 0;
 	struct marks *m = bpf_task_storage_get(&marks, task, NULL, STORAGE_CREATE);
 	u64 address = record->block;
+	if (settings.undivided && !task->mm) { /* the thread ends: its memory is gone, and its time goes on undivided */
+		record->block = 0;
+		return 0;
+	}
 	if (!m) {
 		count_loss(p, LOST_STORAGE, 1);
 		record->block = 0;

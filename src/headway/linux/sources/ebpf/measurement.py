@@ -11,6 +11,7 @@ from headway.linux import privileges
 from headway.linux.bpf._memory import BpfMaps, Cells
 from headway.linux.bpf.rows import LivingThread
 from headway.linux.levels import Level
+from headway.linux.options import MeasureOptions
 from headway.model import Ledger, Window
 
 from .causes import CauseNaming
@@ -59,7 +60,7 @@ class BpfMeasurement:
             programs.visit_threads()
             programs.visit_threads()  # threads created by one that the first pass came to later
             _visit_processors(memory)
-            self._regions = RegionSearch(memory, again=options.measure.level is Level.SWITCHES)
+            self._regions = RegionSearch(memory, again=_may_be_undivided(options.measure))
             self._regions.search()
             prepared.attach_to_functions()
             if selection.command is not None:
@@ -189,6 +190,11 @@ class BpfMeasurement:
         """Whether the kernel says what it skipped without CAP_BPF: before 5.19 it may not (commit c8644cd0efe7)."""
         with privileges.without((privileges.LinuxCapability.BPF, privileges.LinuxCapability.SYS_ADMIN)):
             return self._programs.object.programs["handle_sched_switch"].tells_of_misses
+
+
+def _may_be_undivided(options: MeasureOptions) -> bool:
+    """Return whether the level is `Level.SWITCHES`, now and then at least."""
+    return options.level is Level.SWITCHES or options.budget is not None
 
 
 def _causes(programs: LoadedPrograms) -> CauseReader:

@@ -33,4 +33,4 @@ def test_a_small_file_takes_little_memory_whatever_its_limit(tmp_path: Path) -> 
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak < 4 << 20
+    assert peak < 1 << 16

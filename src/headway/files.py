@@ -16,6 +16,7 @@ __all__ = ["open_file", "read_file", "written_whole"]
 
 File = str | os.PathLike[str]
 _PIECE = 1 << 20
+_MORE = 4096
 
 
 def open_file(path: File, what: str) -> BinaryIO:
@@ -43,8 +44,9 @@ def read_file(path: File, what: str, most: int) -> bytes:
     with open_file(path, what) as stream:
         data = bytearray()
         try:
-            # In pieces: one read of so many bytes takes their memory even if the file has only a few.
-            while piece := stream.read(min(_PIECE, most + 1 - len(data))):
+            # In pieces no longer than the file seems to be: a read takes the memory of all bytes that it asks for.
+            size = os.fstat(stream.fileno()).st_size
+            while piece := stream.read(min(_PIECE, most + 1 - len(data), max(size - len(data), 0) + _MORE)):
                 data += piece
         except OSError as error:
             raise HeadwayError(f"{words} cannot be read ({error.strerror}): give {what}") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -19,7 +20,8 @@ from hypothesis import strategies as st
 import headway
 from headway.errors import HeadwayError
 from headway.model import violations
-from headway.recording.format import LAST, TRANSITIONS, part_name
+from headway.recording.format import DOCUMENT, LAST, TRANSITIONS, part_name
+from headway.recording.parts import Folder
 from headway.recording.reader import Recording
 
 from ..recordings import Run
@@ -314,3 +316,16 @@ def test_after_a_part_that_is_missing_no_state_is_a_stale_one(copy: Path) -> Non
     with Recording(copy) as recording:
         after = {state.thread for state in recording.open_states()}
     assert after <= before
+
+
+def test_a_document_takes_no_more_memory_than_it_has_bytes(sound: Path) -> None:
+    folder = Folder(sound)
+    tracemalloc.start()
+    try:
+        data = folder.read(DOCUMENT, 1 << 28)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        folder.close()
+    assert data == (sound / DOCUMENT).read_bytes()
+    assert peak < 1 << 20

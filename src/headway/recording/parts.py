@@ -74,7 +74,8 @@ class Folder:
         fd = _open(name, self._fd)
         try:
             with open(fd, "rb") as stream:
-                data = stream.read(most + 1)
+                # No more than the file has: a read takes the memory of all bytes that it asks for.
+                data = stream.read(min(most, os.fstat(fd).st_size) + 1)
         except OSError as error:
             raise Damage(f"it cannot be read ({error.strerror})") from None
         if len(data) > most:

@@ -99,14 +99,27 @@ def ready_made() -> str:
     return (resources.files(__package__) / "checks.toml").read_text(encoding="utf-8")
 
 
+@cache
+def _ready_made_tables() -> Mapping[str, Any]:
+    return tomllib.loads(ready_made())
+
+
+def _ready_made_checks(gap: int) -> dict[str, Check | None]:
+    return {call: _check(call, table, gap, "checks.toml") for call, table in _ready_made_tables()["check"].items()}
+
+
+@cache
+def _ready_made_calls() -> tuple[Mapping[str, Check | None], Mapping[str, NeutralCall | None]]:
+    given = _ready_made_tables()
+    neutral = {call: _neutral(call, table, "checks.toml") for call, table in given["neutral"].items()}
+    return _ready_made_checks(_gap(given, "checks.toml", 0)), neutral
+
+
 def load(path: str | None = None) -> StatusChecks:
     """Return the ready-made tables with those of a user's file. Raises SelectionError where that has a mistake."""
-    given = tomllib.loads(ready_made())
     where = "checks.toml" if path is None else path
-    tables: dict[str, Any] = dict(given["check"])
-    gap = _gap(given, "checks.toml", 0)
-    checks = {call: _check(call, table, gap, "checks.toml") for call, table in tables.items()}
-    neutral = {call: _neutral(call, table, "checks.toml") for call, table in given["neutral"].items()}
+    ready = _ready_made_calls()
+    checks, neutral = dict(ready[0]), dict(ready[1])
     if path is not None:
         own = _read(path)
         unknown = own.keys() - {"gap_us", "check", "neutral"}
@@ -114,9 +127,9 @@ def load(path: str | None = None) -> StatusChecks:
             raise SelectionError(
                 f"{path}: {shown(min(unknown))} is not known: give gap_us and tables [check.CALL] and [neutral.CALL]"
             )
+        gap = _gap(own, path, _gap(_ready_made_tables(), "checks.toml", 0))
         if "gap_us" in own:
-            gap = _gap(own, path, 0)
-            checks = {call: _check(call, table, gap, "checks.toml") for call, table in tables.items()}
+            checks = _ready_made_checks(gap)
         _merge(checks, own, "check", path, lambda call, table: _check(call, table, gap, path))
         _merge(neutral, own, "neutral", path, lambda call, table: _neutral(call, table, path))
     return StatusChecks(

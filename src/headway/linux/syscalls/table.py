@@ -5,6 +5,9 @@ The numbers are those of the architecture that headway was built for (`_calls`, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
+
 from ._calls import COMPAT, NATIVE
 
 __all__ = ["BY_FILE", "WAITS", "compat_numbers", "name_of", "numbers"]
@@ -56,7 +59,8 @@ def name_of(number: int) -> str:
     return NATIVE.get(number, f"call_{number}")
 
 
-def numbers() -> dict[str, int]:
+@cache
+def numbers() -> Mapping[str, int]:
     """Return number by name."""
     return {name: number for number, name in NATIVE.items()}
 

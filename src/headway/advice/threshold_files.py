@@ -10,6 +10,7 @@ import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -34,14 +35,19 @@ def load_thresholds(file: str | None = None) -> Thresholds:
 
     Raises HeadwayError, one sentence with the file, the key and what is allowed.
     """
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = dict(_defaults())
     for where, text in _texts(file):
         values.update(_checked(where, text))
     return Thresholds(**values)
 
 
+@cache
+def _defaults() -> Mapping[str, Any]:
+    return _checked("thresholds.toml", defaults_text())
+
+
 def _texts(file: str | None) -> Iterator[tuple[str, str]]:
-    yield "thresholds.toml", defaults_text()
+    """Yield the name and the text of each file of the user's."""
     folder = os.environ.get("XDG_CONFIG_HOME", "")
     try:
         own = (Path(folder) if os.path.isabs(folder) else Path.home() / ".config") / "headway/thresholds.toml"

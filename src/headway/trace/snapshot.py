@@ -122,6 +122,7 @@ class _Ini:
             where = f" (line {line})" if line else ""
             raise HeadwayError(f"{self.words} is no INI file{where}: export the snapshot again") from None
         self._parser = parser
+        self._checked: dict[str, Mapping[str, str]] = {}
 
     @property
     def sections(self) -> list[str]:
@@ -132,6 +133,8 @@ class _Ini:
         return self.value("device", "class").lower()
 
     def section(self, name: str, *, needed: bool = True) -> Mapping[str, str]:
+        if name in self._checked:
+            return self._checked[name]
         if not self._parser.has_section(name):
             if needed:
                 raise HeadwayError(f"{self.words} has no section {_quoted(name)}: export the snapshot again")
@@ -142,6 +145,7 @@ class _Ini:
                 raise HeadwayError(
                     f"{self.words} has {shown(value)} as {shown(key)} in {_quoted(name)}: export the snapshot again"
                 )
+        self._checked[name] = found
         return found
 
     def value(self, section: str, key: str) -> str:

@@ -159,7 +159,7 @@ def sums(parts: list[Columns], cpu: int) -> dict[tuple[int, int], list[int]]:
 
 def decoder_of(library: ctypes.CDLL, n_cpus: int = 1, words: int = WORDS) -> tuple[TransitionDecoder, Machine]:
     machine = Machine(library, n_cpus, words)
-    decoder = TransitionDecoder(machine.spans, machine.absences, n_cpus, (words, words), THREAD_RECORDS, START)
+    decoder = TransitionDecoder(machine.spans, machine.absences, n_cpus, (words, words), THREAD_RECORDS, START, rows=1)
     for record in range(1, THREAD_RECORDS):
         decoder.has(record, START, record)
     return decoder, machine
@@ -371,6 +371,11 @@ def test_figures_larger_than_a_row_can_hold_are_several_rows(library: ctypes.CDL
 def test_rings_that_are_not_as_long_as_said_are_refused(words: int) -> None:
     with pytest.raises(ValueError, match="not as long"):
         TransitionDecoder(memory(1), memory(1), 1, (64, words), THREAD_RECORDS, START)
+
+
+def test_a_decoder_without_room_for_a_row_is_refused() -> None:
+    with pytest.raises(ValueError, match="room for a row"):
+        TransitionDecoder(memory(1), memory(1), 1, (WORDS, WORDS), THREAD_RECORDS, START, rows=0)
 
 
 def test_a_span_longer_than_the_time_that_has_passed_is_damage_even_if_time_goes_back() -> None:

@@ -22,6 +22,8 @@ _PERF, _TRANSITIONS = 0, 1
 _ALL_FIELDS = sum(FIELDS.values())
 _WORDS, _RECORDS, _START = 64, 8, 1_000_000_000_000
 _NOW = _START + 3_600_000_000_000
+_ROWS = 4
+"""Rows that there is room for at first: few, so that inputs with more of them make the decoder grow."""
 
 
 class RingsTarget(Target):
@@ -101,7 +103,7 @@ class RingsTarget(Target):
 def _read_transitions(size: int, data: bytes, random: Random) -> None:
     words = data[: 8 * _WORDS].ljust(8 * _WORDS, b"\0")
     spans, absences = (memoryview(words).cast("Q") for _ in range(2))
-    decoder = TransitionDecoder(spans, absences, 1, (_WORDS, _WORDS), _RECORDS, _START)
+    decoder = TransitionDecoder(spans, absences, 1, (_WORDS, _WORDS), _RECORDS, _START, rows=_ROWS)
     for number_of_record in range(1, _RECORDS):
         decoder.has(number_of_record, _START, number_of_record)
     now = random.choice((_NOW, _NOW, _START, _START - 1))

@@ -68,7 +68,7 @@ cdef class TransitionDecoder:
 
     ``spans`` and ``absences``: the words of the rings, of one processor after the other. ``words``: the number of words
     of a ring of spans, and of a ring of absences; both are powers of two. ``start``: when measuring began, ns; no row is
-    from before that.
+    from before that. ``rows``: the number of rows that it makes room for at first.
     """
 
     cdef const uint64_t[::1] spans, absences
@@ -78,7 +78,7 @@ cdef class TransitionDecoder:
     cdef uint32_t max_thread_records
     cdef int64_t start
     cdef tuple columns # the rows, column by column, as far as `n`
-    cdef size_t n, room
+    cdef size_t n, room, least_room
     cdef int64_t *time
     cdef int64_t *duration
     cdef int32_t *taken
@@ -104,11 +104,14 @@ cdef class TransitionDecoder:
     cdef readonly object nameless
     """Number of rows of threads of which only the thread record is known."""
 
-    def __cinit__(self, spans, absences, int n_cpus, words, uint32_t max_thread_records, int64_t start):
+    def __cinit__(self, spans, absences, int n_cpus, words, uint32_t max_thread_records, int64_t start,
+                  size_t rows=MIN_ROOM):
         cdef int i
         for there, said in zip((spans, absences), words):
             if said <= 0 or said & (said - 1) or len(there) < n_cpus * said:
                 raise ValueError("the rings are not as long as said")
+        if not rows:
+            raise ValueError("there must be room for a row")
         self.words, self.absence_words = words
         self.spans, self.absences = spans, absences
         self.n_cpus, self.max_thread_records, self.start = n_cpus, max_thread_records, start
@@ -121,7 +124,8 @@ cdef class TransitionDecoder:
         memset(self.seen, 0, sizeof(self.seen))
         self.nameless = 0
         self.columns = None
-        self.make_room(MIN_ROOM)
+        self.least_room = rows
+        self.make_room(rows)
         for i in range(n_cpus):
             self.places[i].time = start
 
@@ -607,7 +611,7 @@ cdef class TransitionDecoder:
             columns = tuple([column[full] for column in columns])
         self.n = self.n_woken = self.empty = 0
         self.columns = None
-        self.make_room(max(n + n // 8, <size_t>MIN_ROOM))
+        self.make_room(max(n + n // 8, self.least_room))
         for i in range(<size_t>self.n_cpus):
             self.places[i].n_recent = 0
         memset(self.touched, 0, self.max_thread_records)

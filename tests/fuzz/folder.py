@@ -24,13 +24,16 @@ class FolderTarget(Target):
 
     changes: Sequence[int] = (1, 1, 2)
     """How many files an input changes: one of these."""
+    altered: frozenset[str] = frozenset()
+    """The paths of the files that the input which is being read has changed."""
 
     def __init__(self) -> None:
         shm = "/dev/shm" if os.path.isdir("/dev/shm") else None
         self.folder = Path(tempfile.mkdtemp(prefix="headway-fuzz-", dir=shm))
         self.fill()
         self.names = sorted(file.relative_to(self.folder) for file in self.folder.rglob("*") if self.is_input(file))
-        self.sound = [(self.folder / name).read_bytes() for name in self.names]
+        self.paths = [str(self.folder / name) for name in self.names]
+        self.sound = [Path(path).read_bytes() for path in self.paths]
 
     @abstractmethod
     def fill(self) -> None:
@@ -64,19 +67,25 @@ class FolderTarget(Target):
 
     def read(self, data: bytes, random: Random) -> None:
         """Change the files, read the folder, and restore the files."""
-        changed, at = [0], 0
+        changed, at = list[int](), 0
         while len(data) - at >= _ENTRY.size:
             which, size = _ENTRY.unpack_from(data, at)
             at += _ENTRY.size
             changed.append(which % len(self.names))
-            (self.folder / self.names[changed[-1]]).write_bytes(data[at : at + size])
+            _write(self.paths[changed[-1]], data[at : at + size])
             at += size
+        self.altered = frozenset(self.paths[which] for which in changed)
         try:
-            self.read_folder(self.folder / self.names[changed[-1]], random)
+            self.read_folder(Path(self.paths[changed[-1] if changed else 0]), random)
         finally:
             for which in set(changed):
-                (self.folder / self.names[which]).write_bytes(self.sound[which])
+                _write(self.paths[which], self.sound[which])
 
     def close(self) -> None:
         """Remove the folder."""
         shutil.rmtree(self.folder)
+
+
+def _write(path: str, data: bytes) -> None:
+    with open(path, "wb", buffering=0) as stream:
+        stream.write(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,30 @@ def test_an_input_is_the_same_each_time_and_seeds_are_decoded(name: str) -> None
     finally:
         one.close()
         other.close()
+
+
+@pytest.mark.parametrize("name", ["elf", "recording", "snapshot"])
+def test_what_a_target_remembers_of_earlier_inputs_changes_no_outcome(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = range(20)
+    warm = target_of(name)
+    try:
+        data = [warm.input(3, number) for number in numbers]
+        for _ in range(2):
+            remembered = [outcome(warm, one, number) for one, number in zip(data, numbers, strict=True)]
+    finally:
+        warm.close()
+    fresh = []
+    for one, number in zip(data, numbers, strict=True):
+        target = target_of(name)
+        monkeypatch.setattr(f"tests.fuzz.targets.{name}.replaced", lambda *_: nullcontext())
+        try:
+            fresh.append(outcome(target, one, number))
+        finally:
+            target.close()
+    assert fresh == remembered
+    assert {*fresh} == {DECODED, REFUSED}
 
 
 @pytest.mark.parametrize("path", SAVED, ids=lambda path: f"{path.parent.name}/{path.name}")

@@ -5,11 +5,15 @@ from __future__ import annotations
 import lzma
 import platform
 import struct
+from collections.abc import Callable
 from functools import cached_property
 from random import Random
+from typing import IO, Any, ClassVar
 
+from elftools.elf import elffile
+from elftools.elf.structs import ELFStructs
 from tests.fuzz.mutation import mutated, number
-from tests.fuzz.target import Target
+from tests.fuzz.target import Target, replaced
 from tests.machine.elves import FUNCTION, RAM, Elf
 from tests.trace.elves import END, LINE_7, at, unit
 
@@ -28,6 +32,8 @@ _HEADER, _SEGMENT, _SECTION = (
 )
 _PROGBITS, _SYMTAB, _STRTAB, _DYNAMIC, _NOTE, _DYNSYM = 1, 2, 3, 6, 7, 11
 _VERDEF, _VERSYM = 0x6FFFFFFD, 0x6FFFFFFF
+_MOST_STRUCTURES, _MOST_FOUND = 100, 10_000
+_FIXED = ("Elf_Ehdr", "Elf_Phdr", "Elf_Shdr", "Elf_Dyn")
 
 
 def library(*, debug: bool = True) -> bytes:
@@ -84,6 +90,54 @@ def library(*, debug: bool = True) -> bytes:
     return head + segments + body + table
 
 
+class _Layout:
+    """One of pyelftools' structures of a fixed size. What the same bytes say is found once, whatever the input."""
+
+    def __init__(self, layout: Any) -> None:
+        self._layout, self._size = layout, layout.sizeof()
+        self._found: dict[bytes, Any] = {}
+
+    def sizeof(self) -> int:
+        """Return its size."""
+        return int(self._size)
+
+    def parse_stream(self, stream: IO[bytes]) -> Any:
+        """Return its fields. Raises what pyelftools raises."""
+        start = stream.tell()
+        data = stream.read(self._size)
+        if data not in self._found:
+            stream.seek(start)
+            found = self._layout.parse_stream(stream)
+            if len(self._found) >= _MOST_FOUND:
+                self._found.clear()
+            self._found[data] = found
+        return self._found[data].copy()
+
+
+class _Structures(ELFStructs):
+    """pyelftools' structures of ELF, which it makes again for each file: most of the time. They do not change."""
+
+    _made: ClassVar[dict[tuple[Any, ...], dict[str, Any]]] = {}
+
+    def create_basic_structs(self) -> None:
+        """Make those that depend on the class and the order of bytes."""
+        self._once((), super().create_basic_structs)
+
+    def create_advanced_structs(self, *kind: Any) -> None:
+        """Make those that depend on the type, the machine and the ABI, too."""
+        self._once(kind, lambda: super(_Structures, self).create_advanced_structs(*kind))
+
+    def _once(self, kind: tuple[Any, ...], make: Callable[[], None]) -> None:
+        key = self.little_endian, self.elfclass, *kind
+        if key not in self._made:
+            make()
+            if len(self._made) >= _MOST_STRUCTURES:
+                self._made.clear()
+            made = dict(vars(self))
+            self._made[key] = made | {name: _Layout(made[name]) for name in _FIXED if name in made}
+        vars(self).update(self._made[key])
+
+
 class ElfTarget(Target):
     """Inputs whose first byte says what they are read as."""
 
@@ -127,6 +181,10 @@ class ElfTarget(Target):
 
     def read(self, data: bytes, random: Random) -> None:
         """Ask all that there is to be asked."""
+        with replaced(elffile, "ELFStructs", _Structures):
+            self._read(data, random)
+
+    def _read(self, data: bytes, random: Random) -> None:
         kind, data = data[0] % 2 if data else 0, data[1:]
         if kind == _PROGRAM:
             image = MachineImage.of(data)

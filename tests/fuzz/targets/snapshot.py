@@ -2,21 +2,70 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
 from tests.fuzz.folder import FolderTarget
 from tests.fuzz.mutation import mutated, mutated_text
+from tests.fuzz.target import replaced
 from tests.trace.snapshots import write
 
+from headway.trace import decode, snapshot
+from headway.trace.code import Code
 from headway.trace.decode import Capture
+from headway.trace.snapshot import _Ini
+
+_MOST_INSTRUCTIONS = 100_000
+_Read = Callable[[int, int], bytes]
+_Found = tuple[int, int, bool, int, int, int]
+
+
+class _Instructions:
+    """What `Code.look` returns, which is asked once for the same bytes at the same address, whatever the input."""
+
+    def __init__(self) -> None:
+        self._bytes = b""
+        self._code = Code(lambda address, size: self._bytes[:size])
+        self._found: dict[tuple[int, int, bytes], _Found] = {}
+
+    def code(self, read: _Read) -> SimpleNamespace:
+        """Return what takes the place of ``Code(read)``."""
+        return SimpleNamespace(look=partial(self._look, read))
+
+    def _look(self, read: _Read, address: int, isa: int) -> _Found:
+        self._bytes = read(address, 4)
+        key = address, isa, self._bytes
+        if key not in self._found:
+            if len(self._found) >= _MOST_INSTRUCTIONS:
+                self._found.clear()
+            self._found[key] = self._code.look(address, isa)
+        return self._found[key]
 
 
 class SnapshotTarget(FolderTarget):
-    """An input is files of a snapshot."""
+    """An input is files of a snapshot.
+
+    The INI files that it leaves as they are have been parsed before, and the instructions disassembled.
+    """
 
     name = "snapshot"
     unit = 500
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._parsed: dict[str, _Ini] = {}
+        self._instructions = _Instructions()
+
+    def _ini(self, folder: Path, name: str) -> _Ini:
+        path = f"{self.folder}/{name}"
+        if path in self.altered or path not in self.paths:
+            return _Ini(folder, name)
+        if name not in self._parsed:
+            self._parsed[name] = _Ini(folder, name)
+        return self._parsed[name]
 
     def fill(self) -> None:
         """Write a snapshot."""
@@ -29,6 +78,10 @@ class SnapshotTarget(FolderTarget):
 
     def read_folder(self, last: Path, random: Random) -> None:
         """Open the snapshot and decode its stream."""
+        with replaced(snapshot, "_Ini", self._ini), replaced(decode, "Code", self._instructions.code):
+            self._decode()
+
+    def _decode(self) -> None:
         capture = Capture.open(str(self.folder))
         for stream in capture.chosen(()):
             stream.check()

@@ -312,7 +312,7 @@ def _settings(shape: Shape, features: Features, has_prev_state: bool) -> dict[st
         "everything": shape.everything,
         "follow": shape.follow,
         "some_cpus": shape.cpus,
-        "threads_only": not (shape.everything or shape.cpus or shape.why or shape.record),
+        "threads_only": not (shape.everything or shape.cpus or shape.why or shape.record or shape.intervals),
         "intervals": shape.intervals,
         "why": shape.why,
         "functions": shape.functions,

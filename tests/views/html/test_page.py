@@ -51,9 +51,14 @@ def test_every_figure_of_the_ledger_is_in_it(ledger: Ledger) -> None:
         times = ledger.times(thread)
         assert [number(time) for time in threads["times"][place]] == [times[kind] for kind in ORDER]
         shown = {
-            (page["states"][state], number(time), number(count)) for state, time, count in threads["states"][place]
+            (page["states"][state], number(time), number(count), number(*part or [0]))
+            for state, time, count, *part in threads["states"][place]
         }
-        expected = {(visible(s, 300), c.time, c.count) for s, c in thread.states.items() if not c.empty}
+        expected = {
+            (visible(s, 300), c.time, c.count, thread.sampled[s].time if s in thread.sampled else 0)
+            for s, c in thread.states.items()
+            if not c.empty
+        }
         assert shown == expected
     for shown, processor in zip(page["processors"], ledger.processors, strict=True):
         assert (shown["cpu"], number(shown["span"])) == (processor.cpu, processor.span)

@@ -67,8 +67,8 @@ cdef class TransitionDecoder:
     """Reads the rings of all processors and keeps the rows until they are taken.
 
     ``spans`` and ``absences``: the words of the rings, of one processor after the other. ``words``: the number of words
-    of a ring of spans, and of a ring of absences; both are powers of two. ``start``: when measuring began, ns; no row is
-    from before that. ``rows``: the number of rows that it makes room for at first.
+    of a ring of spans, and of a ring of absences; both are powers of two. ``start``: when measuring began, ns; there is
+    no row of a time before it. ``rows``: the number of rows that it makes room for at first.
     """
 
     cdef const uint64_t[::1] spans, absences

@@ -100,6 +100,12 @@ INLINE bool has_new_level(struct processor *p)
 	return p->undivided != ((level & 1) ^ !since);
 }
 
+/* Whether time is not divided here, or may not be from a snapshot on that this processor has not crossed. */
+INLINE bool may_change_level(struct processor *p)
+{
+	return is_undivided(p) || (settings.undivided == SOMETIMES_UNDIVIDED && p->snapshot != control.snapshot);
+}
+
 /* The level has changed at the snapshot that was crossed. Time since that snapshot has not been charged yet. */
 GLOBAL int change_level(u32 number, u32 state)
 {

@@ -551,7 +551,7 @@ INLINE int end_interrupt(u64 *ctx, u32 state)
 	if (UNLIKELY(p->state != state || !p->depth)) {
 		if (p->early)
 			p->early--;
-		else if (p->settled && p->thread_record != THREAD_UNSEEN && !control.last && !is_undivided(p))
+		else if (p->settled && p->thread_record != THREAD_UNSEEN && !control.last && !may_change_level(p))
 			count_loss(p, LOST_UNMATCHED, 1); /* it began while this processor was measured, and was not seen */
 		return 0;
 	}

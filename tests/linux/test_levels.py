@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
@@ -224,6 +225,20 @@ def test_marked_regions_stay_exact() -> None:
     assert "noneffective.busy" not in thread.sampled
     assert time_in(thread, "noneffective.busy") >= 49 * 4_000_000 - disturbed(thread)
     assert time_in(thread, "user", "running") >= 50 * 2_000_000 - disturbed(thread)
+
+
+@needs_root
+@pytest.mark.parametrize("options", [MeasureOptions(), CALLS], ids=["interrupts", "calls"])
+def test_processors_are_in_no_state_but_those_of_the_measured_threads(options: MeasureOptions) -> None:
+    """An interrupt often is the first event that shows that no measured thread runs: it ends all the same."""
+    beside = {"unknown.unmeasured", "overhead", "stolen"}
+    for _ in range(8):
+        ledger, _ = measure("sleep", "0.1", options=options)
+        threads, processors = (
+            sum((Counter({s: c.time for s, c in row.states.items() if s not in beside}) for row in rows), Counter())
+            for rows in (ledger.threads, ledger.processors)
+        )
+        assert processors == Counter({state: threads[state] for state in processors})
 
 
 # ---- levels that change ----

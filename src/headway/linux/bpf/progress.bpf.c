@@ -527,7 +527,8 @@ INLINE int begin_interrupt(u32 state)
 		return begin_deferred_interrupt(p, state);
 	ENTER(p);
 	if (begin_event(p, &record, &now, AT_INTERRUPT, 0, 0)) {
-		if (!is_undivided(p))
+		/* Its end will not be looked at if this event has found that no measured thread runs. */
+		if (!is_undivided(p) && !(settings.threads_only && !p->thread_record))
 			push_state(p, state);
 	} else
 		p->early++;

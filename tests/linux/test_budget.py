@@ -20,6 +20,7 @@ from headway.linux.sources.ebpf.budget import (
     SHORTEST_WAIT,
     BudgetPolicy,
     Period,
+    percent,
 )
 
 SWITCHES, CALLS, INTERRUPTS = Level
@@ -529,3 +530,10 @@ def test_no_price_and_no_cost_is_negative() -> None:
         elapsed, measured, cost, own = wrong
         with pytest.raises(ValueError, match="can be negative"):
             Period(elapsed, measured, {SWITCHES: cost}, own)
+
+
+@pytest.mark.parametrize(
+    ("share", "words"), [(0.0001, "0.01 %"), (0.0123, "1.2 %"), (0.1, "10 %"), (0.996, "100 %"), (9.6, "960 %")]
+)
+def test_a_share_is_said_in_plain_digits(share: float, words: str) -> None:
+    assert percent(share) == words

@@ -23,7 +23,7 @@ from statistics import median_low
 
 from ...levels import Level
 
-__all__ = ["FLOOR", "KEEP", "LONGEST_WAIT", "SECOND", "SHORTEST_WAIT", "BudgetPolicy", "Period"]
+__all__ = ["FLOOR", "KEEP", "LONGEST_WAIT", "SECOND", "SHORTEST_WAIT", "BudgetPolicy", "Period", "percent"]
 
 SECOND = 1_000_000_000
 FLOOR = 0.1
@@ -310,11 +310,11 @@ class BudgetPolicy:
             else:
                 self._look_up(entry, share)
         elif self._next_to(self.level, -1):
-            self._leave((self._second, entry), f"{self.level.value} cost {_percent(share)} in the last second")
+            self._leave((self._second, entry), f"{self.level.value} cost {percent(share)} in the last second")
         else:
             self.over_budget = share
             self.why = (
-                f"{self.level.value}: costs {_percent(share)}, above the budget of {_percent(self.budget)}, "
+                f"{self.level.value}: costs {percent(share)}, above the budget of {percent(self.budget)}, "
                 "and there is no cheaper level"
             )
 
@@ -322,14 +322,14 @@ class BudgetPolicy:
         """Stay at a level that was tried, or leave it; ``second``: the share of the last second."""
         share = self._share(self.level, entry)
         if share <= KEEP * self.budget and second <= self.budget:
-            self.why = f"{self.level.value}: cost {_percent(share)} of the budget of {_percent(self.budget)} when tried"
+            self.why = f"{self.level.value}: cost {percent(share)} of the budget of {percent(self.budget)} when tried"
         else:
-            self._leave((self._second,), f"{self.level.value} cost {_percent(share)} when tried")
+            self._leave((self._second,), f"{self.level.value} cost {percent(share)} when tried")
 
     def _look_up(self, entry: _Entry, share: float) -> None:
         """Try the next level if there is reason to, and say why not otherwise."""
         above = self._next_to(self.level, 1)
-        here = f"{self.level.value}: costs {_percent(share)} of at most {_percent(self.budget)}"
+        here = f"{self.level.value}: costs {percent(share)} of at most {percent(self.budget)}"
         if above is None:
             self.why = f"{here}, and there is nothing more to see"
             return
@@ -345,7 +345,7 @@ class BudgetPolicy:
         elif self._bank < needed:
             self.why = f"{here}; {_part(self._bank, needed)} of what it takes to try {above.value} is saved"
         else:
-            self.why = f"{above.value}: tried for one period, as {_percent(share)} of {_percent(self.budget)} is used"
+            self.why = f"{above.value}: tried for one period, as {percent(share)} of {percent(self.budget)} is used"
             self._change(above)
             self._trying, self._new_load = True, False
 
@@ -364,7 +364,7 @@ class BudgetPolicy:
             tried.left, tried.load = self._now, {}
         again = self._tried[left].again - self._now
         self.why = (
-            f"{to.value}: {cost}, and the budget is {_percent(self.budget)}; "
+            f"{to.value}: {cost}, and the budget is {percent(self.budget)}; "
             f"{left.value} is tried again in {_seconds(again)} at least"
         )
 
@@ -375,7 +375,8 @@ class BudgetPolicy:
         self.level, self._since = to, self._now
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
+    """Return a share in per cent: two digits of a small one, whole per cent of a larger one."""
     return f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.0f} %"
 
 
@@ -384,4 +385,4 @@ def _seconds(time: float) -> str:
 
 
 def _part(bank: float, needed: float) -> str:
-    return "nothing" if bank <= 0 else _percent(bank / needed)
+    return "nothing" if bank <= 0 else percent(bank / needed)

@@ -11,7 +11,7 @@ from headway.linux.bpf.calibration import Costs
 from headway.linux.bpf.layout import EVENTS
 from headway.linux.levels import Level
 
-from .budget import BudgetPolicy, Period
+from .budget import BudgetPolicy, Period, percent
 
 __all__ = ["LevelControl"]
 
@@ -63,9 +63,9 @@ class LevelControl:
         whole = sum(times.values()) or 1
         used = ", ".join(f"{level.value} {100 * times[level] / whole:.3g} %" for level in LEVELS if times[level])
         share = self._policy.share
-        cost = "no processor time to compare with" if share is None else f"cost {100 * share:.2g} %"
+        cost = "no processor time to compare with" if share is None else f"cost {percent(share)}"
         over = self._policy.over_budget
-        above = f"; over the budget: even switches costs {100 * over:.2g} %" if over is not None else ""
+        above = f"; over the budget: even switches costs {percent(over)}" if over is not None else ""
         return f"{100 * self._policy.budget:.3g} % of processor time; {cost}; time at each level: {used}{above}"
 
     def _start(self) -> None:

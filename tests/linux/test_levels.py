@@ -231,7 +231,7 @@ def test_marked_regions_stay_exact() -> None:
 @pytest.mark.parametrize("options", [MeasureOptions(), CALLS], ids=["interrupts", "calls"])
 def test_processors_are_in_no_state_but_those_of_the_measured_threads(options: MeasureOptions) -> None:
     """An interrupt often is the first event that shows that no measured thread runs: it ends all the same."""
-    beside = {"unknown.unmeasured", "overhead", "stolen"}
+    beside = {"unknown", "unknown.unmeasured", "overhead", "stolen"}
     for _ in range(8):
         ledger, _ = measure("sleep", "0.1", options=options)
         threads, processors = (
@@ -279,4 +279,5 @@ def test_threads_that_wait_across_a_change_of_the_level_go_on_in_the_right_call(
     )
     whole, _ = measure_intervals(0.1, *command, options=options)
     waits = {state for thread in whole.threads for state in thread.states if state.startswith("wait.")}
-    assert waits <= {"wait.sleep", "wait.futex", "wait.fault", "wait.disk", "wait.file"}, waits
+    assert {"wait.sleep", "wait.futex"} <= waits
+    assert not waits & {"wait.pipe", "wait.net", "wait.poll", "wait.epoll", "wait.child", "wait.getppid"}, waits

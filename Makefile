@@ -1,7 +1,7 @@
 # Complete on a fresh machine with Python >= 3.11 and a C compiler:
 #   make demo       a small program with known behaviour, measured and explained
 #   make test       linters, types, all tests
-#   make check      linters, types and the unit tests, on an incremental build: under a minute once it is built
+#   make check      linters, types and the unit tests, on an incremental build: about a minute once it is built
 #   make sanitize   the unit tests of the compiled parsers, built with ASan and UBSan
 #   make fuzz       hostile inputs for all that is read from outside, on that build: TARGET=hwt INPUTS=1000000 (tests/fuzz)
 PYTHON ?= python3

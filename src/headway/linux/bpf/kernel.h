@@ -218,7 +218,10 @@ struct path {
 	struct dentry *dentry;
 } CORE;
 
+struct file_operations;
+
 struct file {
+	const struct file_operations *f_op;
 	struct inode *f_inode;
 	struct path f_path;
 	unsigned int f_flags;

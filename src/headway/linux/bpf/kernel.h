@@ -304,6 +304,7 @@ struct task_struct {
 	struct sched_info sched_info;
 	unsigned int __state; /* `state` before commit 2f064a59a11f, 5.14 */
 	unsigned int flags;
+	u64 start_time;
 	int on_cpu;
 	int on_rq;
 	int pid;

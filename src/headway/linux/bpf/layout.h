@@ -204,6 +204,7 @@ struct thread_record {
 	__u32 waker_record; /* thread record of the waker, if transitions are recorded; 0: it is not measured */
 	__u32 sampled; /* 1: a sample was taken in user code that may turn out to be polling */
 	__u32 disturbed; /* ns of the sampling interrupts since its last check returned */
+	__u64 task, started; /* the kernel's task_struct, and when that thread began */
 	__u64 run_delay; /* the kernel's sched_info.run_delay when it left the processor */
 	__u32 counted_ids[2]; /* its id and its process's when it was opened, both counted in measured_ids */
 	__u64 kernel_fault; /* 1 + the faults done when its last fault in a call began (levels.h); 0: none */

@@ -13,6 +13,9 @@ volatile struct control control;
 /* How many measured threads have an id in this group, by the id's last bits. */
 u32 measured_ids[N_IDS] SEC(".bss.measured_ids");
 
+/* The thread record that was found last for an id of this group: a guess, which is verified (thread_record_of). */
+u32 found_records[N_IDS] SEC(".bss.found_records");
+
 /* The file_operations of a pipe and of a socket, once one was seen (files.h). */
 u64 pipe_operations, socket_operations;
 

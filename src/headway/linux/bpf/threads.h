@@ -124,12 +124,25 @@ INLINE void count_ids(struct thread_record *record, u32 much)
 		__atomic_fetch_add(&measured_ids[record->counted_ids[i] & (N_IDS - 1)], much, __ATOMIC_RELAXED);
 }
 
+/*
+ * Returns the number of a thread's record; 0: it is not measured. The record that was found last for such an id is tried
+ * first, because the storage of the task takes longer. The kernel may use a task_struct again for another thread, but no
+ * two threads at the same address began at the same time.
+ */
 INLINE u32 thread_record_of(struct task_struct *task)
 {
 	if (!may_be_measured(task))
 		return 0;
+	u32 *found = &found_records[task->pid & (N_IDS - 1)];
+	u32 guess = *found;
+	struct thread_record *record = thread_record_at(guess);
+	if (LIKELY(record && record->birth && record->task == (u64)task && record->started == task->start_time))
+		return guess;
 	u32 *number = bpf_task_storage_get(&tasks, task, NULL, 0);
-	return number ? *number : 0;
+	if (!number || !*number)
+		return 0;
+	*found = *number;
+	return *number;
 }
 
 /* Returns the state of a thread that is in this system call. */
@@ -218,6 +231,8 @@ NOINLINE u32 open_thread_record(struct task_struct *task, u32 state, u32 resume,
 	record->counted_ids[0] = task->pid;
 	record->counted_ids[1] = task->tgid;
 	count_ids(record, 1);
+	record->task = (u64)task;
+	record->started = task->start_time;
 	ORDER();
 	record->birth = now;
 	*stored = number;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 __all__ = [
+    "BUDGET_OF_A_MACHINE",
     "ListingOptions",
     "TargetOptions",
     "format_option",
@@ -28,6 +29,10 @@ __all__ = [
     "measuring_options",
     "thresholds_option",
 ]
+
+
+BUDGET_OF_A_MACHINE = 0.01
+"""What watching a whole machine may cost where it goes on for long, unless options say otherwise (top, serve)."""
 
 
 def _print_checks(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
@@ -114,7 +119,7 @@ _OPTIONS = (
         type=Percentage(),
         metavar="PERCENT",
         help="Measuring may cost this much of the processor time of what is measured, as in 1%. The level of detail "
-        "follows from it.",
+        "follows from it.  [default: 1% for top -a and serve -a without --level, else none]",
     ),
     click.option(
         "--why",
@@ -154,37 +159,42 @@ class TargetOptions:
         """Whether an option was given that only the eBPF source supports."""
         return bool(self.functions or self.checks or self.why or self.level or self.budget)
 
-    def options(self, *, causes: bool) -> MeasureOptions:
+    def options(self, *, causes: bool, default_budget: float | None = None) -> MeasureOptions:
         """Return the measure options; causes are recorded if --why asks for them, or with ``causes``.
 
-        Raises UsageError if options need a level of detail that was not asked for.
+        ``default_budget``: the budget if every thread is measured and no option says, or decides, what is measured
+        exactly. Raises UsageError if options need a level of detail that was not asked for.
         """
         level = Level(self.level) if self.level else Level.INTERRUPTS
         if self.source == "proc" and (self.level or self.budget):
             raise click.UsageError("--level and --budget are for the source bpf: /proc has one level of detail")
         if self.level and self.budget:
             raise click.UsageError("the level of detail follows from --budget: leave out --level or --budget")
-        if level is Level.SWITCHES or self.budget:
-            for option, given in (
-                ("--noneffective", self.functions),
-                ("--event", self.events),
-                ("--status-checks", self.checks),
-                ("--why kernel", "kernel" in self.why),
-                ("--why poll", "poll" in self.why),
-            ):
-                if given:
-                    raise click.UsageError(
-                        f"{option} needs the states of processor time at all times: leave out "
-                        + ("--budget" if self.budget else "--level, or give calls or interrupts with it")
-                    )
+        at_all_times = [option for option, given in self._needing_states() if given]
+        if at_all_times and (level is Level.SWITCHES or self.budget):
+            raise click.UsageError(
+                f"{at_all_times[0]} needs the states of processor time at all times: leave out "
+                + ("--budget" if self.budget else "--level, or give calls or interrupts with it")
+            )
+        budget = self.budget
+        if budget is None and self.everything and not (self.level or at_all_times or self.source == "proc"):
+            budget = default_budget
         return MeasureOptions(
             checks=self.checks,
             functions=self.functions,
             events=self.events,
             why=causes or bool(self.why),
             level=level,
-            budget=self.budget,
+            budget=budget,
         )
+
+    def _needing_states(self) -> Iterator[tuple[str, object]]:
+        """Yield the options that need the states of processor time at all times, and what they were given."""
+        yield "--noneffective", self.functions
+        yield "--event", self.events
+        yield "--status-checks", self.checks
+        yield "--why kernel", "kernel" in self.why
+        yield "--why poll", "poll" in self.why
 
     def selection(self, command: Sequence[str]) -> Selection:
         """Return the threads to measure. Raises UsageError if there are none, or if options contradict each other."""

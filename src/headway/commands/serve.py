@@ -7,7 +7,7 @@ import socket
 import click
 
 from headway.cli.ending import end_as
-from headway.cli.options import TargetOptions, measuring_options
+from headway.cli.options import BUDGET_OF_A_MACHINE, TargetOptions, measuring_options
 from headway.cli.parameters import Milliseconds, Seconds
 from headway.cli.say import say
 from headway.errors import HeadwayError
@@ -111,7 +111,7 @@ def command(
         raise click.UsageError("causes are not served: --why is an option of headway stat")
     address = parse_address(where)
     selection = wanted.selection(argv)
-    options = wanted.options(causes=False)
+    options = wanted.options(causes=False, default_budget=BUDGET_OF_A_MACHINE)
     token = None if token_file is None else read_token(token_file)
     user = user_to_become(user_name)
     push = None if otlp is None else Push(PushExporter(otlp), interval_seconds())

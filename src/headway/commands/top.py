@@ -17,7 +17,14 @@ import click
 from headway.advice import Advice, Facilities, Thresholds, advise
 from headway.advice.threshold_files import load_thresholds
 from headway.cli.ending import end_as
-from headway.cli.options import ListingOptions, TargetOptions, group_by_option, measuring_options, thresholds_option
+from headway.cli.options import (
+    BUDGET_OF_A_MACHINE,
+    ListingOptions,
+    TargetOptions,
+    group_by_option,
+    measuring_options,
+    thresholds_option,
+)
 from headway.cli.parameters import Milliseconds, Seconds
 from headway.cli.say import say
 from headway.errors import HeadwayError
@@ -123,7 +130,7 @@ def command(
         with measuring(
             selection,
             argv,
-            options=wanted.options(causes=False),
+            options=wanted.options(causes=False, default_budget=BUDGET_OF_A_MACHINE),
             prefer=wanted.source,
             intervals=True,
             hold=output.hold,
@@ -290,7 +297,7 @@ def _print(
         observation = observe(
             wanted.selection(argv),
             argv,
-            options=wanted.options(causes=False),
+            options=wanted.options(causes=False, default_budget=BUDGET_OF_A_MACHINE),
             prefer=wanted.source,
             seconds=duration,
             interval=interval,

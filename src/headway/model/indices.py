@@ -16,7 +16,7 @@ truth.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from math import ceil, floor
@@ -39,6 +39,7 @@ __all__ = [
     "interrupt_time",
     "is_interrupt",
     "listed",
+    "observer_share",
     "processor_time",
     "time_by_kind",
     "undivided_time",
@@ -400,6 +401,19 @@ def _part(had: int, some: int, whole: int) -> int:
 def processor_time(times: Mapping[Kind, int]) -> int:
     """Return RPI, whatever its quality: the sum of the kinds of time that count as processor time."""
     return sum(_on_processor(times))
+
+
+def observer_share(threads: Iterable[Mapping[Kind, int]]) -> float | None:
+    """Return the share of the threads' time on processors that the observer took; None: they had no such time.
+
+    Args:
+        threads: The times of each thread, by kind.
+    """
+    taken = had = 0
+    for times in threads:
+        taken += times[Kind.OVERHEAD]
+        had += processor_time(times)
+    return taken / (taken + had) if taken + had > 0 else None
 
 
 def indices_of(times: Mapping[Kind, int], precision: Precision = EXACT, *, external: int | None = None) -> Indices:

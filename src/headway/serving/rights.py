@@ -47,8 +47,6 @@ def reduce_rights(
         keep.add(LinuxCapability.PERFMON)  # page faults on a processor that was off and comes back
         if not source.tells_without_privileges:  # type: ignore[attr-defined]
             keep.add(LinuxCapability.BPF)
-        if options.budget is not None:
-            keep.add(LinuxCapability.BPF)  # programs are attached again
         # Regions are to be found of threads that come to be measured, and where their calls are not seen.
         undivided = options.level is Level.SWITCHES or options.budget is not None
         if selection.name or selection.cgroup or undivided:

@@ -31,6 +31,7 @@ from headway.model import (
     interrupt_time,
     is_interrupt,
     kind_of,
+    observer_share,
     processor_time,
 )
 
@@ -104,7 +105,7 @@ def _table(
     times = [thread.times() for thread in ledger.threads]
     divided = ledger.amounts(*ledger.threads) if ledger.divided else None
     worth = ledger.precision if divided is None else divided.worth(ledger.precision)
-    notes = [*_notes(ledger, sum([found[Kind.UNKNOWN] for found in times]), worth, divided, width)]
+    notes = [*_notes(ledger, times, worth, divided, width)]
     listed = _listed(ledger, times, listing, len(notes), width)
     lines = [*_threads(ledger, times, listed, worth if divided is not None else None, width, verbose)]
     if ledger.events and ledger.threads:
@@ -630,9 +631,20 @@ def _shares(processor: Processor) -> tuple[int, int, int, int, int, int]:
 
 # --- below the table --------------------------------------------------------------------------------------------------
 
+_MUCH = 0.05
+"""The share of the threads' processor time above which a report says what measuring took."""
+_CHEAPER = "--budget 1% or --level switches takes less"
 
-def _notes(ledger: Ledger, unseen: int, worth: Precision, divided: Amounts | None, width: int) -> Iterator[Line]:
-    """Yield the notes. ``worth``: the precision of all threads; ``divided``: their amounts, if samples divided any."""
+
+def _notes(
+    ledger: Ledger, times: Sequence[Mapping[Kind, int]], worth: Precision, divided: Amounts | None, width: int
+) -> Iterator[Line]:
+    """Yield the notes.
+
+    ``times``: those of each thread; ``worth``: the precision of all threads; ``divided``: their amounts, if samples
+    divided any.
+    """
+    unseen = sum([found[Kind.UNKNOWN] for found in times])
     quality = indices_of({}, worth).quality
     hidden = [_NAMES[index] for index in ("mpi", "kpi", "iopi") if quality[index] is Quality.UNAVAILABLE]
     if ledger.precision.stall is not Quality.UNAVAILABLE and _NAMES["mpi"] in hidden:
@@ -668,6 +680,11 @@ def _notes(ledger: Ledger, unseen: int, worth: Precision, divided: Amounts | Non
         yield from ([(line, _DIM)] for line in indented(text, width, "", "  "))
     text = f"measured {cost.events:,} events, " if cost.events is not None else ""
     text += f"cost {with_unit(cost.time, ledger.time_unit, 7, ' ')}" if cost.time else f"cost {_cost(cost.time)}"
+    if ledger.source == "bpf" and (observed := observer_share(times) or 0.0) > _MUCH:
+        words = f"measuring took {share(observed)} of the threads' processor time"
+        if not {"level", "budget"} & ledger.reasons.keys():
+            words += f": {_CHEAPER}"
+        yield from ([(line, _DIM)] for line in indented(words, width, "", "  "))
     lost = named_losses(ledger.losses)
     if not lost:
         yield from ([(line, _DIM)] for line in indented(text + ", lost 0", width, "", "  "))

@@ -26,9 +26,9 @@ from ...levels import Level
 __all__ = ["FLOOR", "KEEP", "LONGEST_WAIT", "SECOND", "SHORTEST_WAIT", "BudgetPolicy", "Period", "percent"]
 
 SECOND = 1_000_000_000
-FLOOR = 0.1
+FLOOR = 0.5
 """The part of one processor from which a budget is taken at least. Else nothing could be seen of what hardly runs: 1 %
-of nearly no processor time is nothing. With 1 % the tool may take a thousandth of one processor in any case."""
+of nearly no processor time is nothing. With 1 % the tool may take 0.5 % of one processor in any case."""
 KEEP = 0.8
 """The part of the budget that a level may cost when it is tried. It is left above 1, so it does not flap."""
 SHORTEST_WAIT = 2 * SECOND
@@ -182,7 +182,7 @@ class BudgetPolicy:
         self._trying = False
         self._bank = 0.0
         self._cost = 0.0
-        self._measured = 0
+        self._base = 0
         self._new_load = False  # since a level was left
         self._tried: dict[Level, _Tried] = {}
         self._second, self._longer, self._minute = _Window(SECOND), _Window(_OWN_SPAN), _Window(LONGEST_WAIT)
@@ -190,8 +190,8 @@ class BudgetPolicy:
 
     @property
     def share(self) -> float | None:
-        """What everything cost so far, changes too, of the processor time that was measured; None: there was none."""
-        return self._cost / self._measured if self._measured else None
+        """What everything cost so far, changes too, of what the budget is a share of; None: nothing was fed."""
+        return self._cost / self._base if self._base else None
 
     @property
     def bank(self) -> float:
@@ -204,7 +204,7 @@ class BudgetPolicy:
             return self.level
         entry = _Entry.of(period)
         self._now += entry.elapsed
-        self._measured += period.measured
+        self._base += entry.base
         for window in (self._second, self._longer, self._minute):
             window.add(entry)
         self._own = self._own_rate()

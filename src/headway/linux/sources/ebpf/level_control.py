@@ -13,9 +13,9 @@ from headway.linux.levels import Level
 
 from .budget import BudgetPolicy, Period, percent
 
-__all__ = ["LevelControl"]
+__all__ = ["PERIOD_NS", "LevelControl"]
 
-PERIOD_NS = 200_000_000
+PERIOD_NS = 250_000_000
 """From one look at the costs to the next."""
 LEVELS = (Level.SWITCHES, Level.INTERRUPTS)
 """A ledger of several levels would not say in which of its parts interrupts were seen, so `Level.CALLS` is left out."""
@@ -63,7 +63,7 @@ class LevelControl:
         whole = sum(times.values()) or 1
         used = ", ".join(f"{level.value} {100 * times[level] / whole:.3g} %" for level in LEVELS if times[level])
         share = self._policy.share
-        cost = "no processor time to compare with" if share is None else f"cost {percent(share)}"
+        cost = "no period has ended" if share is None else f"cost {percent(share)}"
         over = self._policy.over_budget
         above = f"; over the budget: even switches costs {percent(over)}" if over is not None else ""
         return f"{100 * self._policy.budget:.3g} % of processor time; {cost}; time at each level: {used}{above}"

@@ -18,7 +18,7 @@ from .causes import CauseNaming
 from .ended import EndedThreads
 from .intervals import Intervals
 from .ledgers import EbpfLedgers
-from .level_control import LevelControl
+from .level_control import PERIOD_NS, LevelControl
 from .losses import LossReader
 from .options import SourceOptions
 from .prepared import PreparedPrograms
@@ -76,6 +76,7 @@ class BpfMeasurement:
                 Intervals(self._ledgers, ended, start),
             )
             self._control = None
+            self._pause = SERVICE_SECONDS
             if options.measure.budget is not None:
                 self._control = LevelControl(
                     options.measure.budget,
@@ -85,6 +86,7 @@ class BpfMeasurement:
                     prepared.attachments.change_ns,
                 )
                 self._ledgers.note("budget", self._control.describe)
+                self._pause = PERIOD_NS / 1e9  # a look costs a part of the budget
             self._resources = stack.pop_all()
 
     def close(self) -> None:
@@ -107,7 +109,7 @@ class BpfMeasurement:
         self._ended.consume()
         if self.stacks is not None:
             self.stacks.consume()
-        pause = SERVICE_SECONDS if self.transitions is None else self.transitions.look()
+        pause = self._pause if self.transitions is None else self.transitions.look()
         self._attachments.follow_processors()
         self._regions.search_if_due()
         return pause if self._naming is None else min(pause, self._naming.look_if_due())

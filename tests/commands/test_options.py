@@ -1,0 +1,82 @@
+"""The options that several commands share: which level of detail and which budget follow from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headway.cli.options import BUDGET_OF_A_MACHINE, TargetOptions, measuring_options
+from headway.linux.levels import Level
+from headway.linux.options import MeasureOptions
+
+pytestmark = pytest.mark.unit
+
+DEFAULT = BUDGET_OF_A_MACHINE
+DECIDING = (
+    ("--level", "switches"),
+    ("--level", "calls"),
+    ("--level", "interrupts"),
+    ("--budget", "5%"),
+    ("--source", "proc"),
+    ("-e", "cycles"),
+    ("--noneffective", "malloc"),
+    ("--status-checks", "checks.toml"),
+    ("--why", "kernel"),
+    ("--why", "poll"),
+)
+"""Options that say, or decide, what is measured exactly."""
+OTHERS = ((), ("--why", "wait"), ("--why", "ready"), ("-C", "0"), ("--no-follow",), ("--source", "bpf"))
+
+
+def parsed(words: Sequence[str], default: float | None = DEFAULT) -> MeasureOptions:
+    """The measure options that a command line gives."""
+    found: list[MeasureOptions] = []
+
+    @click.command()
+    @measuring_options
+    def command(wanted: TargetOptions) -> None:
+        found.append(wanted.options(causes=False, default_budget=default))
+
+    done = CliRunner().invoke(command, list(words), catch_exceptions=False)
+    if done.exit_code:
+        raise click.UsageError(done.output)
+    return found[0]
+
+
+@pytest.mark.parametrize("words", OTHERS, ids=" ".join)
+def test_a_machine_has_the_default_budget(words: Sequence[str]) -> None:
+    assert parsed(["-a", *words]).budget == DEFAULT
+
+
+@pytest.mark.parametrize("words", OTHERS, ids=" ".join)
+def test_chosen_threads_have_no_default_budget(words: Sequence[str]) -> None:
+    assert parsed(["-p", "1", *words]).budget is None
+
+
+@pytest.mark.parametrize("words", DECIDING, ids=" ".join)
+def test_what_decides_the_level_leaves_no_default_budget(words: Sequence[str]) -> None:
+    found = parsed(["-a", *words])
+    assert found.budget == (0.05 if words[0] == "--budget" else None)
+    assert found.level is (Level(words[1]) if words[0] == "--level" else Level.INTERRUPTS)
+
+
+@pytest.mark.parametrize("words", [("-a",), ("-p", "1"), ("-a", "--why", "wait")], ids=" ".join)
+def test_without_a_default_there_is_no_budget(words: Sequence[str]) -> None:
+    assert parsed(words, None).budget is None
+
+
+@given(st.lists(st.sampled_from(DECIDING), max_size=4), st.booleans())
+def test_a_budget_and_what_needs_all_states_are_never_together(words: list[tuple[str, str]], machine: bool) -> None:
+    line = ["-a"] if machine else ["-p", "1"]
+    try:
+        found = parsed([*line, *(word for pair in words for word in pair)])
+    except click.UsageError:
+        return
+    needing = bool(found.functions or found.events or found.checks)
+    assert not (needing and (found.budget or found.level is Level.SWITCHES))
+    assert found.level is Level.INTERRUPTS or found.budget is None

@@ -65,8 +65,17 @@ def _absolute(path: Path, level: int, name: str) -> str:
     return ".".join([*folder.relative_to(SOURCE).parts, *([name] if name else [])]) or "__init__"
 
 
+def _statements(inside: ast.AST) -> Iterator[ast.stmt]:
+    """All statements, however deep; what only expressions have in them is not looked at, for it is most of the code."""
+    for part in ("body", "orelse", "handlers", "finalbody", "cases"):
+        for node in getattr(inside, part, ()):
+            if isinstance(node, ast.stmt):
+                yield node
+            yield from _statements(node)
+
+
 def _from_python(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in _statements(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (_absolute(path, 0, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

@@ -62,13 +62,13 @@ def say(address: tuple[str, int], *pieces: bytes, half: bool = True) -> bytes:
 
 
 def all_of(one: socket.socket) -> bytes:
-    found = b""
+    found = bytearray()  # to which is added in place: an answer may be large
     try:
         while data := one.recv(65536):
             found += data
     except ConnectionResetError:
         pass
-    return found
+    return bytes(found)
 
 
 def status_of(answer: bytes) -> int:

@@ -1,7 +1,8 @@
 """The process in which inputs are read. It may crash, hang or use up its memory; `tests.fuzz.runner` watches it.
 
-``python -m tests.fuzz.child TARGET SEED FIRST COUNT PROGRESS``. The file PROGRESS has numbers of 64 bits, which are
-kept up to date (`PROGRESS`). Findings are lines of JSON on the standard output.
+``python -m tests.fuzz.child SEED PROGRESS TARGET FIRST COUNT [TARGET FIRST COUNT …]`` reads the inputs of one target
+after the other. The file PROGRESS has numbers of 64 bits for each target, which are kept up to date (`PROGRESS`).
+Findings are lines of JSON on the standard output.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import struct
 import sys
 import traceback
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from .registry import target_of
 from .target import DECODED, REFUSED, Target, outcome
@@ -23,28 +26,31 @@ __all__ = ["MEMORY", "OUTCOMES", "PROGRESS"]
 MEMORY = 256 << 20
 """Bytes of memory that reading an input may take."""
 OUTCOMES = (DECODED, REFUSED, "findings")
-PROGRESS = struct.Struct("=5q")
-"""The input that is being read; whether all are done; the number of inputs by `OUTCOMES`."""
+_WORDS = 5
+PROGRESS = struct.Struct(f"={_WORDS}q")
+"""Of each target: the input that is being read; whether all are done; the number of inputs by `OUTCOMES`."""
 SANITIZED = "libasan" in os.environ.get("LD_PRELOAD", "")
 _TOLD = 3
 """How many findings of one kind are told; all are counted."""
 
 
-def main(name: str, seed: str, first: str, count: str, progress: str) -> None:
-    """Read ``count`` inputs from number ``first`` on."""
+def main(seed: str, progress: str, *jobs: str) -> None:
+    """Read inputs. ``jobs``: of each target its name, the number of its first input, and how many there are."""
     if SANITIZED:
         # capstone asks the dynamic linker to take its own symbols first, which ASan refuses.
         os.RTLD_DEEPBIND = 0  # type: ignore[misc]
-    target = target_of(name)
-    _ = target.seeds  # they are made before the memory is limited
-    with open(progress, "r+b") as stream, mmap.mmap(stream.fileno(), PROGRESS.size) as shared:
-        _limit_memory()
-        _read(target, int(seed), range(int(first), int(first) + int(count)), shared)
-        target.close()
+    with open(progress, "r+b") as stream, mmap.mmap(stream.fileno(), PROGRESS.size * (len(jobs) // 3)) as shared:
+        for place, (name, first, count) in enumerate(zip(jobs[::3], jobs[1::3], jobs[2::3], strict=True)):
+            target = target_of(name)
+            _ = target.seeds  # they are made before the memory is limited
+            with _limited_memory(), memoryview(shared).cast("q") as words:
+                of_target = words[place * _WORDS : (place + 1) * _WORDS]
+                _read(target, int(seed), range(int(first), int(first) + int(count)), of_target)
+                of_target.release()
+            target.close()
 
 
-def _read(target: Target, seed: int, numbers: range, shared: mmap.mmap) -> None:
-    words = memoryview(shared).cast("q")
+def _read(target: Target, seed: int, numbers: range, words: memoryview[int]) -> None:
     before, counts, told = _peak(), Counter[str](), Counter[str]()
     for number in numbers:
         words[0] = number
@@ -63,9 +69,8 @@ def _read(target: Target, seed: int, numbers: range, shared: mmap.mmap) -> None:
         if what:
             told[what] += 1
             if told[what] <= _TOLD:
-                print(json.dumps({"number": number, "what": what, "where": where}), flush=True)
+                print(json.dumps({"target": target.name, "number": number, "what": what, "where": where}), flush=True)
     words[1] = 1
-    words.release()
 
 
 def _peak() -> int:
@@ -81,13 +86,20 @@ def _words(error: BaseException) -> str:
     return f"{type(error).__name__} in {os.path.basename(place.filename)}:{place.lineno} {place.name}"
 
 
-def _limit_memory() -> None:
+@contextmanager
+def _limited_memory() -> Iterator[None]:
     """Limit the address space. ASan reserves terabytes of it, so there its own limit holds (see the Makefile)."""
     if SANITIZED:
+        yield
         return
     with open("/proc/self/statm") as stream:
         used = int(stream.read().split()[0]) * mmap.PAGESIZE
-    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ FLOORS = (
     {"extras", "files"},
     {"binary", "buffers", "model", "regions", "riscv"},
     {"advice", "demo"},
-    {"linux.levels"},
+    {"linux.conditions", "linux.levels"},
     {
         "linux.list_layout",
         "linux.options",

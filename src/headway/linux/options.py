@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headway.linux.conditions import Condition
 from headway.linux.levels import Level
 
 __all__ = ["MAX_IDS", "MeasureOptions", "Selection"]
@@ -56,5 +57,18 @@ class MeasureOptions:
     budget: float | None = None
     """What measuring may cost, of the processor time of what is measured, 0.01 for 1 %; the level follows from it.
     None: the level is fixed."""
+    when: tuple[Condition, ...] = ()
+    """When one of these holds for a thread, a process or a cgroup, that is measured at the level `Level.CALLS`. All
+    others are measured at ``level``, which is then `Level.SWITCHES`."""
     stacks: bool = False
     """Charge the time off the processor to stacks, and record the states of samples (`sources.profiler`)."""
+
+    @property
+    def most(self) -> Level:
+        """The most that is seen of any thread."""
+        return Level.CALLS if self.when else self.level
+
+    @property
+    def changes(self) -> bool:
+        """Whether what is seen of a thread may change while it is measured. It does so at a snapshot."""
+        return self.budget is not None or bool(self.when)

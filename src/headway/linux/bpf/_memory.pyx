@@ -17,6 +17,7 @@ from headway.linux.bpf.rows import (
     OpenStack,
     OpenWait,
     RecordedThread,
+    ThreadDepth,
     UnfinishedSpan,
     WrittenWords,
 )
@@ -53,7 +54,7 @@ cdef extern from "bpf/layout.h" nogil:
 
     struct thread_record:
         uint64_t birth, end, since, block, object, user_stack, kernel_stack
-        uint32_t tid, pid, cpu, snapshot, object_kind
+        uint32_t tid, pid, cpu, snapshot, deep, object_kind
         uint16_t state, resume, depth, used, flags
         uint16_t nested[N_NESTED]
         char name[16]
@@ -921,6 +922,38 @@ cdef class BpfMaps:
     def set_undivided(self, bint undivided):
         """Have time divided, or not divided, from a moment just ahead on; it is a snapshot, and past on return."""
         self.shared.level = <uint64_t>(self.shared.snapshot + 1) << 1 | undivided
+        return self.take_snapshot(False)
+
+    def deepen_all(self):
+        """Make every thread that is measured now deep. To be called before `look_around`."""
+        cdef uint32_t number
+        for number in range(1, self.thread_records_used()):
+            (<thread_record *>(self.thread_records + number * self.thread_record_stride)).deep = 1
+        headway_fence()
+
+    def depths(self):
+        """Return the measured threads that have not ended, and how deep each is: a list of `rows.ThreadDepth`."""
+        cdef uint32_t number
+        cdef thread_record *s
+        cdef list rows = []
+        for number in range(1, self.thread_records_used()):
+            s = <thread_record *>(self.thread_records + number * self.thread_record_stride)
+            if s.birth:
+                rows.append(row_of(ThreadDepth, (number, s.tid, s.pid, s.birth, s.deep)))
+        return rows
+
+    def set_depths(self, changes):
+        """Change how deep threads are: thread record -> `layout.DEPTHS`, 0: not deep. It holds from a moment just ahead on.
+
+        That is a snapshot, and past on return. The programs that see calls must be attached.
+        """
+        cdef uint32_t number
+        self.shared.level = <uint64_t>(self.shared.snapshot + 1) << 1
+        headway_fence()
+        for number, deep in changes.items():
+            if 0 < number < self.max_thread_records:
+                (<thread_record *>(self.thread_records + number * self.thread_record_stride)).deep = deep
+        headway_fence()
         return self.take_snapshot(False)
 
     def activity(self):

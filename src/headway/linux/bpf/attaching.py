@@ -40,6 +40,7 @@ class Attachments:
         self._object = programs
         self._features = features
         self._level = level
+        self._by_samples = False
         self.change_ns = 0
         """The processor time that detaching and attaching all programs took the last time."""
         self._links: dict[str, list[int]] = {}
@@ -64,15 +65,18 @@ class Attachments:
         self._attach()
         self.change_ns = taken + time.process_time_ns() - began
 
-    def set_level(self, level: Level) -> None:
-        """Attach what a level needs, and detach what it does not. Raises HeadwayError where that cannot be."""
-        self._level = level
+    def set_level(self, level: Level, *, by_samples: bool = False) -> None:
+        """Attach what a level needs, and detach what it does not. Raises HeadwayError where that cannot be.
+
+        ``by_samples``: samples divide the time of some threads at this level too.
+        """
+        self._level, self._by_samples = level, by_samples
         for name, links in list(self._links.items()):
-            if not loading.is_needed_at(level, name):
+            if not self._needs(name):
                 self._destroy(links)
                 del self._links[name]
         for (name, cpu), links in list(self._event_links.items()):
-            if not loading.is_needed_at(level, name):
+            if not self._needs(name):
                 self._destroy(links)
                 del self._event_links[name, cpu]
         self._attach()
@@ -97,7 +101,10 @@ class Attachments:
     def _programs(self) -> list[BpfProgram]:
         """Return the programs that the level needs."""
         programs = self._object.programs.values()
-        return [one for one in programs if one.wanted and loading.is_needed_at(self._level, one.name)]
+        return [one for one in programs if one.wanted and self._needs(one.name)]
+
+    def _needs(self, program: str) -> bool:
+        return loading.is_needed_at(self._level, program, by_samples=self._by_samples)
 
     def _attach(self) -> None:
         """Attach the programs that the level needs and that are not attached yet."""

@@ -61,7 +61,7 @@ NOINLINE int note_waker(struct processor *p, struct thread_record *record, u64 *
 {
 	u32 doing = p->deferred_depth ? p->deferred_state : p->state, tid = 0, pid = 0;
 	struct task_struct *waker = bpf_get_current_task_btf();
-	if (is_undivided(p) && is_in_interrupt(p, arguments))
+	if ((is_undivided(p) || settings.undivided == CHOSEN_UNDIVIDED) && is_in_interrupt(p, arguments))
 		doing = IRQ_ANY;
 	if (doing >= IRQ_DEVICE && doing < IRQ_DEVICE + N_INTERRUPTS) {
 		record->waker = doing;

@@ -179,7 +179,7 @@ struct thread_record {
 	__u16 depth; /* of `nested` */
 	__u16 used; /* cells in use */
 	__u32 number; /* of the thread record, if transitions are recorded */
-	__u32 spare;
+	__u32 deep; /* written by user space: one of enum depth (depth.h); 0: it is not deep */
 	__u16 flags;
 	__u16 user; /* the state of its own code: USER, or a marked function's state */
 	__u16 current_check; /* the call in progress: 1 + status check, or NEUTRAL + neutral call; 0: neither */
@@ -223,7 +223,7 @@ struct thread_snapshot {
 	__u64 birth, end, since, runtime, runtime_before, overhead, block;
 	__u32 tid, pid, cpu, snapshot;
 	__u16 state, resume, depth, used;
-	__u32 number, spare;
+	__u32 number, deep;
 	__u16 flags, user, current_check, last_poll_state;
 	__u16 nested[N_NESTED];
 	char name[16];
@@ -479,7 +479,15 @@ struct tag_name {
 	char name[TAG_LENGTH];
 };
 
-enum undivided { NEVER_UNDIVIDED, SOMETIMES_UNDIVIDED, ALWAYS_UNDIVIDED };
+/* CHOSEN_UNDIVIDED: the time of each thread is divided or not (depth.h). */
+enum undivided { NEVER_UNDIVIDED, SOMETIMES_UNDIVIDED, ALWAYS_UNDIVIDED, CHOSEN_UNDIVIDED };
+
+/* Why a thread is deep, and so which threads that it creates are deep too. */
+enum depth {
+	DEEP_THREAD = 1, /* none */
+	DEEP_PROCESS, /* those of its process */
+	DEEP_CGROUP, /* all */
+};
 
 /* Fixed before the programs are loaded. The verifier removes the code that they make unreachable. */
 struct settings {
@@ -526,7 +534,7 @@ struct control {
 	__u32 only; /* measure only this process; 0: as selected */
 	__u32 thread_records; /* thread records used so far; written by the programs */
 	__u32 namespace_level; /* the level of the reader's pid namespace; written by the programs */
-	__u64 level; /* the lowest bit, undivided: 1 if the level is `switches`; above it: from which snapshot on */
+	__u64 level; /* the lowest bit, undivided: 1 if the level is `switches` for all; above it: from which snapshot on */
 	/* The cost of an event, ns << COST_BITS: the part before the handler reads its clock, and the part after it. */
 	__u32 before[N_EVENTS];
 	__u32 after[N_EVENTS];

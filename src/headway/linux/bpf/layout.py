@@ -51,6 +51,8 @@ SAMPLE_EVENTS = _numbers("sample_event_kind")
 """The numbers of the kinds of sample events."""
 UNDIVIDED = _numbers("undivided")
 """Whether time may be not divided."""
+DEPTHS = {name.removeprefix("DEEP_").lower(): n for name, n in _numbers("depth").items()}
+"""Why a thread is deep, by scope."""
 N_STACK = CONSTANTS["N_STACK"]
 """Frames of a stack that are kept at most."""
 

@@ -10,7 +10,7 @@
 #ifndef HEADWAY_LEVELS_H
 #define HEADWAY_LEVELS_H
 
-#include "threads.h"
+#include "depth.h"
 
 /* Whether a kernel stack pointer lies on another stack than the thread's own: that of the processor's interrupts. */
 INLINE bool is_on_interrupt_stack(struct task_struct *task, u64 pointer)
@@ -84,6 +84,7 @@ INLINE void begin_divided(struct processor *p, struct thread_record *record, str
 /* The thread comes onto this processor, in the state with which it left one, perhaps at another level. */
 INLINE void resume_at_level(struct processor *p, struct thread_record *record, struct task_struct *task)
 {
+	take_depth(p, record);
 	if (is_undivided(p) && p->state != RUNNING)
 		begin_undivided(p, record);
 	else if (!is_undivided(p) && p->state == RUNNING)
@@ -93,6 +94,8 @@ INLINE void resume_at_level(struct processor *p, struct thread_record *record, s
 /* Whether the level has changed at a snapshot that this processor has crossed. */
 INLINE bool has_new_level(struct processor *p)
 {
+	if (settings.undivided == CHOSEN_UNDIVIDED)
+		return has_new_depth(p);
 	if (settings.undivided != SOMETIMES_UNDIVIDED)
 		return false;
 	u64 level = control.level;

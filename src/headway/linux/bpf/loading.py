@@ -142,6 +142,8 @@ class Shape:
     level: Level = Level.INTERRUPTS
     budget: bool = False
     """The level changes while measuring goes on."""
+    when: bool = False
+    """Some threads are measured at the level, and all others at `Level.SWITCHES`."""
 
     @staticmethod
     def of(selection: Selection, options: MeasureOptions, *, intervals: bool, record: bool, namespace: bool) -> Shape:
@@ -153,14 +155,15 @@ class Shape:
             cpus=selection.cpus is not None,
             follow=selection.follow,
             namespace=namespace,
-            intervals=intervals or options.budget is not None,  # the level changes at snapshots
+            intervals=intervals or options.changes,  # the level changes at snapshots
             why=options.why,
             functions=bool(options.functions),
             events=bool(options.events),
             stacks=options.stacks,
             record=record,
-            level=options.level,
+            level=options.most,
             budget=options.budget is not None,
+            when=bool(options.when),
         )
 
 
@@ -188,6 +191,8 @@ SHAPES: Mapping[str, Shape] = {
     "record --level switches": Shape(record=True, level=Level.SWITCHES),
     "stat --budget": Shape(intervals=True, budget=True),
     "top --budget": Shape(everything=True, intervals=True, why=True, budget=True),
+    "record --flight-recorder": Shape(record=True, intervals=True, level=Level.CALLS, when=True),
+    "serve -a --when": Shape(everything=True, intervals=True, level=Level.CALLS, when=True),
     "all at once": Shape(
         everything=True,
         name=True,
@@ -335,7 +340,7 @@ def leave_out_needless(programs: Object, shape: Shape, features: Features) -> No
         "handle_function_return": not shape.functions,
         "handle_sched_waking": not (shape.why or shape.record),
         "handle_sample": not shape.stacks,
-        "handle_state_sample": shape.level is not Level.SWITCHES and not shape.budget,
+        "handle_state_sample": shape.level is not Level.SWITCHES and not shape.budget and not shape.when,
         "handle_page_fault_begin": "page_fault_user" in features.tracepoints,
         **({} if features.faults else dict.fromkeys(_FAULTS, True)),
     }
@@ -353,6 +358,8 @@ def leave_out_needless(programs: Object, shape: Shape, features: Features) -> No
 
 def _undivided(shape: Shape) -> str:
     """Return whether time may be not divided, by its name in layout.h."""
+    if shape.when:
+        return "CHOSEN_UNDIVIDED"
     if shape.budget:
         return "SOMETIMES_UNDIVIDED"
     return "ALWAYS_UNDIVIDED" if shape.level is Level.SWITCHES else "NEVER_UNDIVIDED"
@@ -362,9 +369,14 @@ def _layer_of(program: str) -> Level:
     return _LAYERS.get(program, Level.SWITCHES)
 
 
-def is_needed_at(level: Level, program: str) -> bool:
-    """Return whether a program is attached at a level. Samples divide time only where nothing else does."""
-    return level is Level.SWITCHES if program == "handle_state_sample" else level.includes(_layer_of(program))
+def is_needed_at(level: Level, program: str, *, by_samples: bool = False) -> bool:
+    """Return whether a program is attached at a level. Samples divide time only where nothing else does.
+
+    ``by_samples``: they divide the time of some threads at this level too.
+    """
+    if program == "handle_state_sample":
+        return by_samples or level is Level.SWITCHES
+    return level.includes(_layer_of(program))
 
 
 def tracepoints_of(program: BpfProgram, features: Features) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ int handle_sys_enter(u64 *ctx)
 	struct processor *p = this_processor();
 	struct thread_record *record;
 	u64 now;
-	if (!p || runs_no_measured_thread(p))
+	if (!p || runs_no_measured_thread(p) || is_let_be(p))
 		return 0;
 	ENTER(p);
 	if (begin_event(p, &record, &now, AT_ENTER, USER, 1) && record && !is_undivided(p)) {
@@ -71,7 +71,7 @@ int handle_sys_exit(u64 *ctx)
 	struct processor *p = this_processor();
 	struct thread_record *record;
 	u64 now;
-	if (!p || runs_no_measured_thread(p))
+	if (!p || runs_no_measured_thread(p) || is_let_be(p))
 		return 0;
 	ENTER(p);
 	if (begin_event(p, &record, &now, AT_LEAVE, 0, 1) && record && !is_undivided(p)) {
@@ -350,8 +350,11 @@ int handle_sched_process_fork(u64 *ctx)
 	bool measure = settings.follow && thread_record_of(parent);
 	if (!measure && (settings.everything || settings.cgroup || settings.name_length))
 		measure = in_namespace(child, &tid, &pid) && is_selected(child, tid, pid);
-	if (measure) /* the child resumes in the call that created it */
-		inherit_block(parent, child, open_thread_record(child, READY, state_by_registers(child), THREAD_NEW));
+	if (measure) { /* the child resumes in the call that created it */
+		u32 number = open_thread_record(child, READY, state_by_registers(child), THREAD_NEW);
+		inherit_depth(parent, child, number);
+		inherit_block(parent, child, number);
+	}
 	return 0;
 }
 
@@ -442,7 +445,7 @@ INLINE int begin_fault(void)
 	struct processor *p = this_processor();
 	struct thread_record *record;
 	u64 now;
-	if (!p || runs_no_measured_thread(p) || p->busy)
+	if (!p || runs_no_measured_thread(p) || p->busy || is_let_be(p))
 		return 0;
 	ENTER(p);
 	if (begin_event(p, &record, &now, AT_FAULT, 0, p->state == KERNEL_FAULT) && record && p->state != KERNEL_FAULT &&

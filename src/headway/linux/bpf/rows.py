@@ -13,6 +13,7 @@ __all__ = [
     "OpenStack",
     "OpenWait",
     "RecordedThread",
+    "ThreadDepth",
     "UnfinishedSpan",
     "WrittenWords",
 ]
@@ -49,6 +50,18 @@ class RecordedThread(NamedTuple):
     """-1: off the processor."""
     state: int
     since: int
+
+
+class ThreadDepth(NamedTuple):
+    """A thread that is measured and has not ended, and how deep it is."""
+
+    record: int
+    """The thread record."""
+    tid: int
+    pid: int
+    birth: int
+    deep: int
+    """One of `layout.DEPTHS`; 0: it is not deep."""
 
 
 class UnfinishedSpan(NamedTuple):

@@ -97,7 +97,7 @@ INLINE bool is_selected(struct task_struct *task, u32 tid, u32 pid)
 /* Whether time on this processor is not divided (levels.h). */
 INLINE bool is_undivided(struct processor *p)
 {
-	return settings.undivided == ALWAYS_UNDIVIDED || (settings.undivided == SOMETIMES_UNDIVIDED && p->undivided);
+	return settings.undivided == ALWAYS_UNDIVIDED || (settings.undivided && p->undivided);
 }
 
 /*
@@ -213,6 +213,7 @@ NOINLINE u32 open_thread_record(struct task_struct *task, u32 state, u32 resume,
 	record->block = 0;
 	if (settings.undivided) {
 		record->kernel_fault = 0;
+		record->deep = 0;
 		__builtin_memset(record->samples, 0, sizeof(record->samples));
 	}
 	record->object_kind = OBJECT_NONE;

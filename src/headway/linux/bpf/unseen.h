@@ -3,6 +3,7 @@
 #ifndef HEADWAY_UNSEEN_H
 #define HEADWAY_UNSEEN_H
 
+#include "depth.h"
 #include "holders.h"
 #include "snapshots.h"
 
@@ -200,6 +201,7 @@ GLOBAL u32 identify_running_thread(u64 now, u32 state)
 			record->flags &= ~THREAD_EXECUTES;
 			state = state ? state : call_state(CALL_EXECVE);
 		}
+		take_depth(p, record);
 		p->state = is_undivided(p) ? RUNNING : state ? state : state_by_registers(task);
 		if (p->state == USER)
 			p->state = record->user; /* it may be in a marked function */

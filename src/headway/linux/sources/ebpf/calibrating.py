@@ -34,12 +34,14 @@ def calibrate(
     memory.measure_only(exerciser.pid)
     memory.begin()
     programs.visit_threads()
+    if options.when:
+        memory.deepen_all()
     memory.look_around()
     costs = compare(
         programs.object,
         attachments,
         exerciser,
-        options.level,
+        options.most,
         samples=options.level is Level.SWITCHES or options.budget is not None,
     )
     if marking is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 from headway.linux.bpf._memory import Exits
@@ -37,6 +38,8 @@ class EndedThreads:
         self._by_name: dict[tuple[int, str], Thread] = {}
         self.added_up = 0
         """How many are not listed one by one."""
+        self.told: Callable[[Thread], None] | None = None
+        """Called with each thread that has ended; None: nobody wants to know."""
 
     def fileno(self) -> int:
         """Return a descriptor that is readable when many threads have ended."""
@@ -68,6 +71,8 @@ class EndedThreads:
                 row.cells,
                 kernel_clock=row.kernel_clock,
             )
+            if self.told is not None:
+                self.told(thread)
             if self._intervals:
                 self._new.append(thread)
             if self._forget:

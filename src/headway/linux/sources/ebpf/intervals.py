@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from headway.linux.bpf.causes import Causes
 
-__all__ = ["Intervals"]
+__all__ = ["Intervals", "since_earlier"]
 
 _Key = tuple[int, int]
 """A thread: (tid, birth)."""
@@ -83,7 +83,7 @@ class Intervals:
         for row in snapshot.living:
             tid, birth = row.tid, row.birth
             before = self._take_earlier(tid, birth)
-            new, told[tid, birth] = _since(before, row.cells)
+            new, told[tid, birth] = since_earlier(before, row.cells)
             since = max(self._start, birth)
             clock, earlier = row.kernel_clock, self._clocks.get((tid, birth))
             clocks[tid, birth] = clock
@@ -99,7 +99,7 @@ class Intervals:
     def _processor_rows(self, snapshot: Snapshot) -> list[Processor]:
         rows = []
         for cpu, cells in snapshot.processors.items():
-            new, self._processors[cpu] = _since(self._processors.get(cpu), cells)
+            new, self._processors[cpu] = since_earlier(self._processors.get(cpu), cells)
             rows.append(Processor(cpu, snapshot.at - self._start, new))
         return rows
 
@@ -113,7 +113,7 @@ class Intervals:
         return self._threads.pop(key, None)
 
 
-def _since(before: Cells | None, now: Cells) -> tuple[Cells, Cells]:
+def since_earlier(before: Cells | None, now: Cells) -> tuple[Cells, Cells]:
     """Return what came since an earlier reading (None: there is none), and what has been told with that."""
     if before is None:
         return now, now

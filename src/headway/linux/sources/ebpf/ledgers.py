@@ -59,6 +59,14 @@ class EbpfLedgers:
         """Have every ledger say something that a reader must know, in words that are asked for anew each time."""
         self._notes[name] = words
 
+    def lack_interrupts(self) -> None:
+        """Say from now on that what interrupts took of some threads is not told from what they interrupted."""
+        if self._kernel is Quality.EXACT:
+            self._kernel = Quality.PARTIAL
+            self._reasons["kpi"] = (
+                "while a thread is deep, interrupts are in what they interrupt, EPI among it: KPI is at least this"
+            )
+
     def make(
         self,
         window: Window,

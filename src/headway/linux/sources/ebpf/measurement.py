@@ -15,6 +15,7 @@ from headway.linux.options import MeasureOptions
 from headway.model import Ledger, Window
 
 from .causes import CauseNaming
+from .depth_control import DepthControl
 from .ended import EndedThreads
 from .intervals import Intervals
 from .ledgers import EbpfLedgers
@@ -87,6 +88,13 @@ class BpfMeasurement:
                 )
                 self._ledgers.note("budget", self._control.describe)
                 self._pause = PERIOD_NS / 1e9  # a look costs a part of the budget
+            self.depth = None
+            """What decides which threads are deep, if some may be."""
+            if options.measure.when:
+                self.depth = DepthControl(
+                    options.measure.when, memory, prepared.attachments, ended, start, self._ledgers.lack_interrupts
+                )
+                self._ledgers.note("depth", self.depth.describe)
             self._resources = stack.pop_all()
 
     def close(self) -> None:
@@ -102,6 +110,8 @@ class BpfMeasurement:
     def service(self) -> float:
         """Do what cannot wait for a reading. Return the seconds after which it is to be done again."""
         pause = self._serve()
+        if self.depth is not None:
+            pause = min(pause, self.depth.service(lambda: self._announce(last=False)))
         return pause if self._control is None else min(pause, self._control.service())
 
     def _serve(self) -> float:

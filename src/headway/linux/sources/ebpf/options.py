@@ -51,7 +51,7 @@ class SourceOptions:
 
             max_thread_records = min(max_thread_records, MAX_THREAD_RECORDS)
             words = words_of_rings(processors.possible(), ring_words)
-        intervals = intervals or measure.budget is not None  # the level changes at snapshots
+        intervals = intervals or measure.changes  # the level changes at snapshots
         return cls(selection, measure, intervals, forget, record, max_thread_records, words)
 
 

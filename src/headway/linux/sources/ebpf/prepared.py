@@ -45,15 +45,18 @@ class PreparedPrograms:
                 )
                 self.stacks = stack.enter_context(closing(_stacks(self.programs))) if options.measure.stacks else None
                 self.attachments = stack.enter_context(
-                    closing(Attachments(self.programs.object, self.programs.features, options.measure.level))
+                    closing(Attachments(self.programs.object, self.programs.features, options.measure.most))
                 )
-                if options.measure.level is Level.SWITCHES:
+                if options.measure.most is Level.SWITCHES:
                     self.programs.memory.start_undivided()
                 costs = calibrate(self.programs, self.attachments, self._marking, exerciser, options.measure)
             self.programs.memory.set_costs(costs.before(), costs.after())
             self.costs = costs
             """What events cost."""
             self._discard_exercise(exerciser.pid)
+            if options.measure.when:  # no thread is deep yet
+                self.attachments.set_level(Level.SWITCHES)
+                self.programs.memory.start_undivided()
             self.notes: Mapping[str, str] = (
                 {} if self._marking is None else {"marked functions": self._marking.describe(costs.functions)}
             )

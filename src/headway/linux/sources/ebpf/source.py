@@ -17,6 +17,7 @@ from headway.linux.options import MeasureOptions, Selection
 from headway.model import Ledger
 
 from ..measuring import MeasuringSource
+from .depth import Target
 from .measurement import BpfMeasurement
 from .options import SourceOptions
 
@@ -113,6 +114,12 @@ class BpfSource(MeasuringSource[BpfMeasurement]):
     def losses(self) -> dict[str, int]:
         """Return what could not be seen since `begin`, by name."""
         return self._running.losses()
+
+    @property
+    def deep(self) -> frozenset[Target]:
+        """The threads, processes and cgroups of which calls are seen now because a condition holds (`DepthPolicy`)."""
+        depth = self._running.depth
+        return frozenset() if depth is None else depth.targets
 
     # ---- transitions ----
 

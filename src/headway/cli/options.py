@@ -14,10 +14,12 @@ from headway.linux.options import MeasureOptions, Selection
 from headway.model import GroupBy
 from headway.views.listing import LINES, Listing
 
-from .parameters import Ids, Percentage, ProcessorList, all_ids
+from .parameters import Ids, Percentage, ProcessorList, WhenCondition, all_ids
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from headway.linux.conditions import Condition
 
 __all__ = [
     "BUDGET_OF_A_MACHINE",
@@ -28,6 +30,7 @@ __all__ = [
     "listing_options",
     "measuring_options",
     "thresholds_option",
+    "when_option",
 ]
 
 
@@ -159,25 +162,37 @@ class TargetOptions:
         """Whether an option was given that only the eBPF source supports."""
         return bool(self.functions or self.checks or self.why or self.level or self.budget)
 
-    def options(self, *, causes: bool, default_budget: float | None = None) -> MeasureOptions:
+    def options(
+        self,
+        *,
+        causes: bool,
+        when: tuple[Condition, ...] = (),
+        otherwise: Level = Level.INTERRUPTS,
+        default_budget: float | None = None,
+    ) -> MeasureOptions:
         """Return the measure options; causes are recorded if --why asks for them, or with ``causes``.
 
+        ``when``: the conditions of --when. ``otherwise``: the level of detail where none was asked for.
         ``default_budget``: the budget if every thread is measured and no option says, or decides, what is measured
         exactly. Raises UsageError if options need a level of detail that was not asked for.
         """
-        level = Level(self.level) if self.level else Level.INTERRUPTS
+        level = Level(self.level) if self.level else Level.INTERRUPTS if self.budget else otherwise
+        if when:
+            self._check_when()
+            level = Level.SWITCHES
         if self.source == "proc" and (self.level or self.budget):
             raise click.UsageError("--level and --budget are for the source bpf: /proc has one level of detail")
         if self.level and self.budget:
             raise click.UsageError("the level of detail follows from --budget: leave out --level or --budget")
         at_all_times = [option for option, given in self._needing_states() if given]
         if at_all_times and (level is Level.SWITCHES or self.budget):
-            raise click.UsageError(
-                f"{at_all_times[0]} needs the states of processor time at all times: leave out "
-                + ("--budget" if self.budget else "--level, or give calls or interrupts with it")
-            )
+            remedy = "give --level calls or interrupts"
+            if self.budget or when:
+                remedy = "leave out --budget" if self.budget else "leave out --when"
+            raise click.UsageError(f"{at_all_times[0]} needs the states of processor time at all times: {remedy}")
         budget = self.budget
-        if budget is None and self.everything and not (self.level or at_all_times or self.source == "proc"):
+        decided = self.level or when or at_all_times or self.source == "proc"
+        if budget is None and self.everything and not decided:
             budget = default_budget
         return MeasureOptions(
             checks=self.checks,
@@ -186,6 +201,7 @@ class TargetOptions:
             why=causes or bool(self.why),
             level=level,
             budget=budget,
+            when=when,
         )
 
     def _needing_states(self) -> Iterator[tuple[str, object]]:
@@ -195,6 +211,14 @@ class TargetOptions:
         yield "--status-checks", self.checks
         yield "--why kernel", "kernel" in self.why
         yield "--why poll", "poll" in self.why
+
+    def _check_when(self) -> None:
+        """Raise UsageError if options contradict --when."""
+        if self.source == "proc":
+            raise click.UsageError("--when is for the source bpf: /proc has one level of detail")
+        for option, given in (("--level", self.level), ("--budget", self.budget)):
+            if given:
+                raise click.UsageError(f"the level of detail follows from --when: leave out {option} or --when")
 
     def selection(self, command: Sequence[str]) -> Selection:
         """Return the threads to measure. Raises UsageError if there are none, or if options contradict each other."""
@@ -316,3 +340,13 @@ thresholds_option = click.option(
     help="TOML file with thresholds of advice (headway advise --print-thresholds).",
 )
 """Add ``--thresholds``; the command gets ``thresholds_file``."""
+
+when_option = click.option(
+    "--when",
+    type=WhenCondition(),
+    multiple=True,
+    metavar="CONDITION",
+    help="Stay at the level switches, and see the calls and faults of a thread while a condition holds for it, as in "
+    "'ready > 20 %'; with 'process: ...' or 'cgroup: ...' of all threads of a process or a cgroup. May be repeated.",
+)
+"""Add ``--when``; the command gets ``when``."""

@@ -8,10 +8,21 @@ from typing import Any
 import click
 
 from headway.errors import HeadwayError
+from headway.linux.conditions import Condition, parse_condition
 from headway.linux.options import MAX_IDS
 from headway.linux.procfs import processors
 
-__all__ = ["Ids", "Milliseconds", "Percentage", "ProcessorList", "RecordingSize", "Seconds", "WholeNumber", "all_ids"]
+__all__ = [
+    "Ids",
+    "Milliseconds",
+    "Percentage",
+    "ProcessorList",
+    "RecordingSize",
+    "Seconds",
+    "WhenCondition",
+    "WholeNumber",
+    "all_ids",
+]
 
 _MIN_SIZE = 1 << 20
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -114,6 +125,23 @@ class RecordingSize(click.ParamType[int]):
         if size < _MIN_SIZE:
             self.fail(f"{value!r} is no size of a recording: give 1M or more, as in 500M or 2G", param, ctx)
         return size
+
+
+class WhenCondition(click.ParamType[Condition]):
+    """A condition: ``process: ready > 20 %``."""
+
+    name = "condition"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Condition:
+        """Text to condition."""
+        if isinstance(value, Condition):
+            return value
+        from headway.linux.bpf.states import NAMES
+
+        try:
+            return parse_condition(value, NAMES)
+        except HeadwayError as error:
+            self.fail(str(error), param, ctx)
 
 
 class WholeNumber(click.ParamType[int]):

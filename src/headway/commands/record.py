@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING
 import click
 
 from headway.cli.ending import end_as
-from headway.cli.options import TargetOptions, measuring_options
+from headway.cli.options import TargetOptions, measuring_options, when_option
 from headway.cli.parameters import RecordingSize, Seconds
 from headway.cli.progress_bar import ProgressBar, progress_bar
 from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.extras import need
 from headway.linux.bpf.unavailable import UnavailableError
+from headway.linux.levels import Level
 from headway.linux.sources.choose import may_use_bpf
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headway.linux.conditions import Condition
     from headway.model import Ledger
     from headway.recording.writer import RecordingWriter
 
@@ -43,6 +47,15 @@ DEFAULT = "headway.hw"
 @click.option(
     "--max-time", type=Seconds(), metavar="SECONDS", help="Keep only the newest part, about this many seconds."
 )
+@click.option(
+    "--flight-recorder",
+    "flight",
+    type=Seconds(),
+    metavar="SECONDS",
+    help="Keep about the last SECONDS, at the level switches unless --level or --budget says otherwise. With --when, "
+    "keep each event with the SECONDS before it, as NAME-1.hw, NAME-2.hw and so on.",
+)
+@when_option
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors and warnings.")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARG...]]")
 def command(
@@ -50,6 +63,8 @@ def command(
     duration: float | None,
     max_size: int | None,
     max_time: float | None,
+    flight: float | None,
+    when: tuple[Condition, ...],
     quiet: bool,
     argv: tuple[str, ...],
     wanted: TargetOptions,
@@ -58,6 +73,8 @@ def command(
     headway record -o run.hw -- ./server     a command, from start to end
     headway record -a -d 10                  the machine for 10 s, to headway.hw
     headway record -p 4711 --max-size 500M   a process, the newest 500 MiB
+    headway record -a --flight-recorder 60 --when 'ready > 20 %'
+                                             nothing, until a thread waits for a processor; the minute before, too
 
     Record every transition of every thread: when it was in which state, on which processor, and who ended its waits.
 
@@ -69,27 +86,43 @@ def command(
         raise click.UsageError("/proc has no transitions: recording needs the eBPF source (--source bpf)")
     if wanted.why:
         raise click.UsageError("--why is an option of headway stat: a recording has who ended each wait without it")
+    if flight is not None and max_time is not None:
+        raise click.UsageError("--flight-recorder says how many seconds are kept: leave out --max-time")
     selection = wanted.selection(argv)
-    options = wanted.options(causes=False)
+    otherwise = Level.INTERRUPTS if flight is None else Level.SWITCHES
+    options = wanted.options(causes=False, when=when, otherwise=otherwise)
     if not may_use_bpf():
         raise HeadwayError("recording needs CAP_BPF and CAP_PERFMON: run as root (sudo headway record ...)")
     from headway.linux.sources.ebpf import BpfSource
     from headway.recording.writer import RecordingWriter
-    from headway.session.recorder import describe, record
+    from headway.session.flight import FlightRecorder
+    from headway.session.recorder import Recorder, describe, record
 
-    longest = None if max_time is None else round(max_time * 1e9)
+    keep = max_time if flight is None else flight
+    longest = None if keep is None else round(keep * 1e9)
     writer = RecordingWriter(output, describe(selection, argv), most_bytes=max_size, longest=longest)
     # A command shares the terminal: no line of ours is to be mixed with its output.
     line = None if argv or quiet else progress_bar()
+    flights: list[FlightRecorder] = []
+
+    def recorder(source: BpfSource, writer: RecordingWriter, shown: Callable[[], None]) -> Recorder:
+        if flight is None:
+            return Recorder(source, writer, shown)
+        flights.append(FlightRecorder(source, writer, shown, say if not (argv or quiet) else lambda text: None))
+        return flights[0]
+
     try:
         observation, error = record(
-            lambda chosen: BpfSource(chosen, options, record=True),
+            lambda chosen: BpfSource(
+                chosen, options, record=True, intervals=flight is not None, forget=flight is not None
+            ),
             writer,
             selection,
             argv,
             seconds=duration,
             shown=_Shown(writer, line) if line is not None else lambda: None,
             failed=say,
+            recorder=recorder,
         )
     except UnavailableError as problem:
         raise HeadwayError(f"{problem.cause}, and a recording needs eBPF", problem.advice) from None
@@ -98,6 +131,9 @@ def command(
             line.hide()
     if not quiet:
         say(_summary(writer, observation.ledger))
+        if when and flights:
+            events = ", ".join(ascii(path)[1:-1] for path in flights[0].events)
+            say(f"events: {events or 'none'}")
     if error:
         end_as(HeadwayError.exit_status)
     end_as(observation.exit_status)

@@ -53,6 +53,8 @@ class Document:
     """The number of parts at the beginning that were dropped to stay within the limits."""
     complete_from: int | None = None
     """The time from which on everything is there; None: from the window's start."""
+    event: str = ""
+    """Why a flight recorder kept it, in words; empty: it was not kept because of an event."""
     anchors: tuple[Anchor, ...] = ()
     headway: str = __version__
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -78,6 +80,7 @@ class Document:
                 "limited": self.limited,
                 "dropped_parts": self.dropped_parts,
                 "complete_from": self.complete_from,
+                "event": valid(self.event) or None,
                 "anchors": [
                     {"monotonic": a.monotonic, "realtime": a.realtime, "uncertainty": a.uncertainty}
                     for a in self.anchors
@@ -138,6 +141,7 @@ def _document(found: Mapping[str, Any]) -> Document:
         limited=found.get("limited") is True,
         dropped_parts=optional(found, "dropped_parts", 0) or 0,
         complete_from=optional(found, "complete_from", 0),
+        event="" if found.get("event") is None else text(found, "event", _LONGEST),
         anchors=tuple(_anchor(table(item, "an anchor")) for item in items({"anchors": [], **found}, "anchors")),
         headway=text({"headway": "", **found}, "headway", _LONGEST),
         settings=settings,

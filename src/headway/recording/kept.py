@@ -48,6 +48,8 @@ class KeptParts:
 
     def __init__(self, most_bytes: int | None, longest: int | None) -> None:
         self.limited = most_bytes is not None or longest is not None
+        self.holds = self.released = 0
+        """No part is dropped because of its age unless all holds, counted by the one who makes them, are released."""
         self.dropped = 0
         self.size = 0
         self.rows = 0
@@ -60,6 +62,11 @@ class KeptParts:
     def start(self) -> int | None:
         """The time from which on everything is there; None: from the beginning."""
         return self._parts[0].start if self.dropped and self._parts else None
+
+    @property
+    def files(self) -> list[tuple[str, int]]:
+        """The files of all parts: table and number."""
+        return [(table, part.number) for part in self._parts for table in sorted({"transitions", *part.sizes})]
 
     def add(self, part: KeptPart) -> None:
         """Add a part that has been written."""
@@ -75,7 +82,7 @@ class KeptParts:
         if not self._parts:
             return False
         first = self._parts[0]
-        too_long = self._longest is not None and first.end <= until - self._longest
+        too_long = self._longest is not None and self.holds == self.released and first.end <= until - self._longest
         # these exist twice for a moment
         carried = sum(size for table, size in first.sizes.items() if table != "transitions")
         return too_long or (self._most is not None and self.size + coming + carried > self._most)

@@ -126,7 +126,7 @@ def counted(recording: Contents) -> Ledger:
         processors=cpus,
         losses={**losses, **({"threads_unnamed": unnamed} if unnamed else {})},
     )
-    if not recording.closed:
+    if ledger.overhead.time is None or not recording.closed:
         taken = sum(cpu.states["overhead"].time for cpu in cpus if "overhead" in cpu.states)
         ledger = replace(ledger, overhead=Overhead(taken, None))
     return _lawful(replace(ledger, reasons={**ledger.reasons, **_remarks(recording)}), recording)
@@ -187,13 +187,16 @@ def _remarks(recording: Contents) -> dict[str, str]:
     unit = recording.document.ledger.time_unit
     start = recording.document.ledger.window.start
     remarks = []
-    if not recording.closed:
+    event = recording.document.event
+    if event:
+        remarks.append(event)
+    elif not recording.closed:
         remarks.append(
             f"it was not closed; {_length(recording.window.end - start, unit)} from its beginning are there"
             if recording.parts
             else "it was not closed, and no part of it is there"
         )
-    if recording.dropped_parts:
+    if recording.dropped_parts and not event:
         remarks.append(
             f"its first {_length(recording.window.start - start, unit)} were dropped to keep it within its limits"
         )

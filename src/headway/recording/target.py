@@ -65,6 +65,27 @@ class Target:
             (folder / table).mkdir(mode=0o700)
         _write(folder / DOCUMENT, document.encode())
 
+    def link(self, path: str | os.PathLike[str], document: str, parts: Iterable[tuple[str, int]]) -> None:
+        """Make another recording of some of the parts, by table and number. It appears when it is complete.
+
+        Its files are links to those of this recording, or copies where the file system has no links. Raises OSError.
+        """
+        target = Path(path)
+        beside = Path(tempfile.mkdtemp(prefix=f".{target.name[:100]}.", dir=target.parent))
+        try:
+            self._fill(beside, document)
+            for table, number in parts:
+                here, there = (folder / table / part_name(number) for folder in (self.path, beside))
+                there.parent.mkdir(mode=0o700, exist_ok=True)
+                try:
+                    os.link(here, there)
+                except OSError:
+                    shutil.copy(here, there)
+            os.rename(beside, target)
+        except BaseException:
+            shutil.rmtree(beside, ignore_errors=True)
+            raise
+
     def write_document(self, text: str) -> None:
         """Replace ``recording.json``."""
         _write(self.path / DOCUMENT, text.encode())

@@ -60,6 +60,19 @@ class _Part:
     losses: dict[str, int] = field(default_factory=dict)
     ledger: Ledger | None = None
     """The source's own ledger, in the last part only."""
+    last: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    """What is to be kept of a ring in a recording of its own, once all parts before are written."""
+
+    path: str
+    words: str
+    ledger: Ledger
+    """What must be known to read the rows."""
+    holds: int
+    """How many holds it releases, of all that there were. Another may have been made since."""
 
 
 class RecordingWriter:
@@ -95,7 +108,7 @@ class RecordingWriter:
         self._part: _Part | None = None
         self._parts = 0
         self._losses: dict[str, int] = {}
-        self._queue: queue.Queue[_Part | None] = queue.Queue(BEHIND)
+        self._queue: queue.Queue[_Part | _Event | None] = queue.Queue(BEHIND)
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
         self._end = document.ledger.window.start
@@ -165,12 +178,29 @@ class RecordingWriter:
             if time.monotonic() - part.begun >= self._seconds * (SLOWER if nothing else 1):
                 self._submit()
 
-    def close(self, ledger: Ledger) -> None:
+    def hold(self) -> None:
+        """Drop no part because of its age from now on, until `keep`."""
+        self._kept.holds += 1
+
+    def keep(self, path: str | os.PathLike[str], event: str, ledger: Ledger) -> None:
+        """Make a recording of its own of all parts until now. In this one old parts are dropped again from then on.
+
+        ``event`` says in words why. ``ledger`` is as in `begin`. The recording is there a little later, or `add` and
+        `close` raise what failed. Raises HeadwayError as `add`.
+        """
+        self._check()
+        if self._part is not None:
+            self._submit()
+        self._start()
+        self._queue.put(_Event(os.fspath(path), event, ledger, self._kept.holds))
+
+    def close(self, ledger: Ledger, *, rows_only: bool = False) -> None:
         """Write what is left, the ledger, and a document that says the recording is closed.
 
         Raises HeadwayError as `add`.
 
-        ``ledger`` is the one that the source kept. Its window becomes the recording's.
+        ``ledger`` is the one that the source kept. Its window becomes the recording's. ``rows_only``: its threads and
+        processors are not written, so that whoever reads the recording counts its rows.
         """
         self._check()
         if self._part is None:
@@ -178,7 +208,8 @@ class RecordingWriter:
             self._parts += 1
         self._part.end = max(self._part.end, ledger.window.end)
         self._part.losses.update(ledger.losses)
-        self._part.ledger = ledger
+        self._part.ledger = None if rows_only else ledger
+        self._part.last = True
         self._submit()
         self._finish()
         self._check()
@@ -222,7 +253,10 @@ class RecordingWriter:
         while (part := self._queue.get()) is not None:
             if self._failure is None:
                 try:
-                    self._write(part)
+                    if isinstance(part, _Event):
+                        self._keep(part)
+                    else:
+                        self._write(part)
                 except BaseException as error:  # add and close raise it
                     self._failure = error
 
@@ -237,7 +271,7 @@ class RecordingWriter:
         files.update(self._beside(fresh, all_tables=not part.number))
         anchor = read_anchor()
         more = {BESIDE: ",".join(files), ANCHOR: f"{anchor.monotonic} {anchor.realtime} {anchor.uncertainty}"}
-        if part.ledger is not None:
+        if part.last:
             more[LAST] = "1"
         rows = encode(table, {**_about(here, table), **{name: text.encode() for name, text in more.items()}}, short)
         before = self._make_room(rows.size + sum(data.size for data in files.values()), part.end)
@@ -259,6 +293,12 @@ class RecordingWriter:
         self._losses, self._end = losses, part.end
         if len(self._document.anchors) < MAX_ANCHORS:
             self._document = replace(self._document, anchors=(*self._document.anchors, anchor))
+
+    def _keep(self, event: _Event) -> None:
+        ledger = replace(event.ledger, window=self._document.ledger.window)
+        document = replace(self._document, event=event.words, ledger=ledger)
+        self._target.link(event.path, document.text(), self._kept.files)
+        self._kept.released = event.holds
 
     def _beside(self, part: KeptPart, *, all_tables: bool) -> dict[str, pa.Buffer]:
         """Return the files of the tables beside the transitions that have news."""
@@ -324,10 +364,13 @@ class RecordingWriter:
 
     # ---- between the two ----
 
-    def _submit(self) -> None:
+    def _start(self) -> None:
         if self._thread is None:  # not earlier, because the process forks a command first
             self._thread = threading.Thread(target=self._work, name="headway-writer", daemon=True)
             self._thread.start()
+
+    def _submit(self) -> None:
+        self._start()
         self._queue.put(self._part)
         self._part = None
 

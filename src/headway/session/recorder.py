@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from headway.errors import HeadwayError
 from headway.linux.options import Selection
@@ -100,23 +101,24 @@ def record(
     seconds: float | None = None,
     shown: Callable[[], None] = lambda: None,
     failed: Callable[[str], None] = lambda why: None,
+    recorder: Callable[[Any, RecordingWriter, Callable[[], None]], Recorder] = Recorder,
 ) -> tuple[Observation, str]:
     """Measure as `observe` does, with the source that ``make`` gives, and record; why that failed, empty if it did not.
 
-    ``failed`` is told so at once. Raises HeadwayError where measuring or the command cannot be started; nothing is left
-    of the recording then.
+    ``failed`` is told so at once. ``recorder`` makes a recorder of source, writer and ``shown``. Raises HeadwayError
+    where measuring or the command cannot be started; nothing is left of the recording then.
     """
     recorders: list[Recorder] = []
 
     def start(chosen: Selection) -> Recorder:
-        recorder = Recorder(make(chosen), writer, shown)
-        recorders.append(recorder)
+        made = recorder(make(chosen), writer, shown)
+        recorders.append(made)
         try:
-            recorder.begin()
+            made.begin()
         except BaseException:
-            recorder.close()
+            made.close()
             raise
-        return recorder
+        return made
 
     said = ""
 

@@ -75,7 +75,7 @@ class DepthControl:
         asked = " or ".join(str(condition) for condition in self._conditions)
         spent = self._spent + (time.monotonic_ns() - self._since if self.targets else 0)
         if not self._seen:
-            return f"calls and faults are seen where {asked}: nowhere until now"
+            return f"calls and faults are seen where {asked}"
         return (
             f"calls and faults were seen for {spent / 1e9:.1f} s, where {asked}: of {_named(list(self._seen))}"
             f"; now of {_named(sorted(self.targets, key=str)) if self.targets else 'none'}"

@@ -64,7 +64,7 @@ class EbpfLedgers:
         if self._kernel is Quality.EXACT:
             self._kernel = Quality.PARTIAL
             self._reasons["kpi"] = (
-                "while a thread is deep, interrupts are in what they interrupt, EPI among it: KPI is at least this"
+                "while the calls of a thread are seen, interrupts are in what they interrupt, EPI among it"
             )
 
     def make(

@@ -188,6 +188,9 @@ def test_addresses_as_they_are_written() -> None:
         (["-a", "--listen", ":0"], "--token-file"),
         (["-a", "--listen", "[::]:0"], "--token-file"),
         (["-p", "1", "--", "true"], "not both"),
+        (["-a", "--when", "redy > 20 %"], "ready is one"),
+        (["-a", "--when", "ready > 20 %", "--level", "calls"], "leave out --level"),
+        (["-a", "--when", "ready > 20 %", "--source", "proc"], "/proc has one level"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(words: list[str], said: str) -> None:
@@ -520,6 +523,32 @@ def test_privileges_are_given_up(source: str) -> None:
         assert measuring["CapEff"] == measuring["CapPrm"]
         assert not [name for name in open_files(server.listener()) if "bpf" in name]
         assert "as nobody without capabilities" in server.said[-1]
+
+
+@pytest.mark.root
+def test_calls_are_seen_of_a_process_for_which_a_condition_holds_and_that_is_said() -> None:
+    """The programs that see them are attached by a process that is root no more."""
+    program = "import os, sys\nfor line in sys.stdin:\n    for i in range(20000): os.getppid()"
+    calls = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE)
+    assert calls.stdin is not None
+    quality: dict[str, str] = {}
+    condition = "process: running > 1 %"
+    try:
+        with serving("-p", str(calls.pid), "-I", "100", "--counts", "--when", condition) as server:
+            assert condition in json.loads(server.get("/live.json")[1])["reasons"]["depth"]
+            deadline = time.monotonic() + 60
+            while quality.get("kpi") != "partial":
+                assert time.monotonic() < deadline, "it never goes deep"
+                calls.stdin.write(b"\n" * 5)
+                calls.stdin.flush()
+                time.sleep(0.1)
+                found = server.samples()
+                quality = {has["index"]: has["quality"] for has, value in found["headway_index_quality"] if value}
+            said = json.loads(server.get("/live.json")[1])["reasons"]["depth"]
+    finally:
+        calls.kill()
+        calls.communicate()
+    assert f"process {calls.pid}" in said
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else")

@@ -20,6 +20,7 @@ from headway.linux.sources.ebpf import BpfSource, depth_control
 from headway.model import Ledger, Quality, Thread, merge, violations
 
 from .measuring import check, measure_intervals, only, python
+from .recorded import assert_tiles, record
 
 pytestmark = pytest.mark.root
 
@@ -220,3 +221,34 @@ def test_the_laws_hold_while_threads_come_and_go_and_the_depth_changes(
     waits = {state for thread in whole.threads for state in thread.states if state.startswith("wait.")}
     assert {"wait.sleep", "wait.futex", "wait.child"} <= waits
     assert not waits & {"wait.getppid", "wait.net", "wait.poll", "wait.epoll"}, waits
+
+
+@pytest.mark.parametrize("condition", ["running > 20 %", "running > 60 % or wait.sleep > 60 %"])
+def test_the_rows_of_a_recording_add_up_to_the_ledger_while_the_depth_changes(
+    condition: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(depth_control, "PERIOD_NS", 30_000_000)
+    monkeypatch.setattr(depth_control, "HOLD_NS", 30_000_000)
+    command = python(
+        "import os, threading, time\n"
+        "def work():\n"
+        "    for i in range(20):\n"
+        "        for j in range(20000): os.getppid()\n"
+        "        time.sleep(.03)\n"
+        "threads = [threading.Thread(target=work) for i in range(3)]\n"
+        "[t.start() for t in threads]; [t.join() for t in threads]"
+    )
+    recorded = record(*command, options=when(condition), lawful=False)
+    assert_tiles(recorded)
+    from_rows = recorded.sums("thread")
+    numbers = {(seen.tid, seen.birth): number for number, seen in recorded.threads.items()}
+    changed = 0
+    for thread in recorded.ledger.threads:
+        times = {state: cell.time for state, cell in thread.states.items()}
+        sampled = {state: estimate.time for state, estimate in thread.sampled.items()}
+        counted = {state: time - sampled.get(state, 0) for state, time in times.items()}
+        counted["running"] = times.get("running", 0) + sum(sampled.values())
+        rows = from_rows.get(numbers[thread.key], {})
+        assert {s: time for s, time in counted.items() if time} == {s: time for s, (time, _) in rows.items() if time}
+        changed += bool(counted["running"] and counted.get("kernel.getppid"))
+    assert changed, "no thread was deep for a part of its time"

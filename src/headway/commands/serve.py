@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import socket
+from typing import TYPE_CHECKING
 
 import click
 
 from headway.cli.ending import end_as
-from headway.cli.options import BUDGET_OF_A_MACHINE, TargetOptions, measuring_options
+from headway.cli.options import BUDGET_OF_A_MACHINE, TargetOptions, measuring_options, when_option
 from headway.cli.parameters import Milliseconds, Seconds
 from headway.cli.say import say
 from headway.errors import HeadwayError
@@ -24,6 +25,9 @@ from headway.serving.token import read_token
 from headway.session.measure import observe
 from headway.views.metrics.otlp import PushExporter, interval_seconds
 from headway.views.metrics.totals import By, Totals
+
+if TYPE_CHECKING:
+    from headway.linux.conditions import Condition
 
 __all__ = ["command"]
 
@@ -75,6 +79,7 @@ _SOURCES = {"bpf": "eBPF", "proc": "/proc"}
     metavar="MS",
     help="Measure at most every MS milliseconds; requests in between get the same reading.  [default: 1000]",
 )
+@when_option
 @click.option("-d", "--duration", type=Seconds(), metavar="SECONDS", help="Stop after this many seconds.")
 @click.option("--otlp", metavar="URL", help="Push to this OpenTelemetry collector as well.")
 @click.option("--user", "user_name", metavar="NAME", help="Run as this user.  [default: nobody, if started as root]")
@@ -88,6 +93,7 @@ def command(
     max_series: int,
     expire: float,
     interval: float,
+    when: tuple[Condition, ...],
     duration: float | None,
     otlp: str | None,
     user_name: str | None,
@@ -100,6 +106,7 @@ def command(
     headway serve -p 4711 --group-by thread   a process, each thread by itself
     headway serve --listen :9777 --token-file token -a    for other machines
     headway serve -- ./server                 a command, as long as it runs
+    headway serve -a --when 'ready > 20 %'    cheap, and calls of the threads that wait for a processor
 
     Serve what every thread and processor does: OpenMetrics for Prometheus at /metrics, and a live page at /.
 
@@ -111,7 +118,7 @@ def command(
         raise click.UsageError("causes are not served: --why is an option of headway stat")
     address = parse_address(where)
     selection = wanted.selection(argv)
-    options = wanted.options(causes=False, default_budget=BUDGET_OF_A_MACHINE)
+    options = wanted.options(causes=False, when=when, default_budget=BUDGET_OF_A_MACHINE)
     token = None if token_file is None else read_token(token_file)
     user = user_to_become(user_name)
     push = None if otlp is None else Push(PushExporter(otlp), interval_seconds())
@@ -129,7 +136,8 @@ def command(
     source: list[Served] = []
 
     def start(chosen: Selection) -> Served:
-        measuring, why = start_source(chosen, wanted.source, intervals=True, forget=True, options=options)
+        prefer = "bpf" if when else wanted.source  # /proc cannot do that, so it is no way out
+        measuring, why = start_source(chosen, prefer, intervals=True, forget=True, options=options)
         served = Served(measuring, totals, listener.channel, interval, manager)
         source.append(served)
         try:

@@ -101,9 +101,11 @@ def _attached(pid: int, pids: Sequence[int]) -> int:
     """Return how many links, perf events and traced threads a tool and the processes below it have."""
     number = 0
     for one in (pid, *descendants(pid)):
-        for path in Path(f"/proc/{one}/fd").glob("*"):
-            with suppress(OSError):
-                number += os.readlink(path) in ("anon_inode:bpf_link", "anon_inode:[perf_event]", "anon_inode:bpf-prog")
+        with suppress(OSError):  # it may end meanwhile
+            for name in os.listdir(f"/proc/{one}/fd"):
+                with suppress(OSError):
+                    target = os.readlink(f"/proc/{one}/fd/{name}")
+                    number += target in ("anon_inode:bpf_link", "anon_inode:[perf_event]", "anon_inode:bpf-prog")
         for watched in pids:
             with suppress(OSError):
                 number += f"TracerPid:\t{one}\n" in Path(f"/proc/{watched}/status").read_text()

@@ -2,9 +2,10 @@
 
 Server, load generator and tool share the machine. Each trial loads the server three times: without a tool, with it,
 and without it again; its ratio is the second figure by the mean of the other two, so that a drift of the machine's
-speed falls out. A trial counts only if no other program and no other virtual machine took more than 2 % of the
-processors meanwhile; the others are made again, and counted. The table has the median of the trials, and the interval
-that has the true median with at least 95 % (order statistics: binomial, no assumption about the distribution).
+speed falls out. The load without a tool that ends one trial begins the next. A trial counts only if no other program
+and no other virtual machine took more than 2 % of the processors meanwhile; the others are made again, and counted.
+The table has the median of the trials, and the interval that has the true median with at least 95 % (order statistics:
+binomial, no assumption about the distribution).
 
 ``python -m benchmarks.servers [--seconds 2] [--trials 7] [--load WORD] [--tool WORD]``, as root. WORD is part of a
 name; both may be given more than once.
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import signal
 import statistics
 import sys
 import time
@@ -103,14 +105,21 @@ def interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, 
     return ordered[left], ordered[n - 1 - left]
 
 
-def trial(server: Running, tool: Tool, seconds: float) -> tuple[float, float]:
-    """Return the ratio of one trial, and the part of the processors that others had."""
-    before = Others.now()
-    first = server.serve(seconds)
-    with TemporaryDirectory() as scratch, tool.watching(server.pids(), Path(scratch)):
-        watched = server.serve(seconds)
-    second = server.serve(seconds)
-    return 2 * watched / (first + second), Others.now().share_since(before)
+class Trials:
+    """Trials of tools one after the other, beside one server."""
+
+    def __init__(self, server: Running, seconds: float) -> None:
+        self.server = server
+        self.seconds = seconds
+        self._before, self._without = Others.now(), server.serve(seconds)
+
+    def make(self, tool: Tool) -> tuple[float, float]:
+        """Return the ratio of one trial, and the part of the processors that others had."""
+        before, first = self._before, self._without
+        with TemporaryDirectory() as scratch, tool.watching(self.server.pids(), Path(scratch)):
+            watched = self.server.serve(self.seconds)
+        self._before, self._without = Others.now(), self.server.serve(self.seconds)
+        return 2 * watched / (first + self._without), Others.now().share_since(before)
 
 
 def measure(chosen: Load, tools: Sequence[Tool], *, seconds: float, trials: int, progress: Progress) -> list[Ratios]:
@@ -119,11 +128,12 @@ def measure(chosen: Load, tools: Sequence[Tool], *, seconds: float, trials: int,
     task = progress.add_task(chosen.name, total=trials * len(tools))
     with TemporaryDirectory() as scratch, chosen.running(Path(scratch)) as server:
         server.serve(seconds)
+        made = Trials(server, seconds)
         for _ in range(trials):
             for tool, result in zip(tools, results, strict=True):
                 for _ in range(TRIES if result.failed is None else 0):
                     try:
-                        ratio, others = trial(server, tool, seconds)
+                        ratio, others = made.make(tool)
                     except RuntimeError as error:
                         result.failed = str(error)
                         break
@@ -143,6 +153,7 @@ def main(words: Sequence[str] = ()) -> None:
     parser.add_argument("--load", action="append", default=[])
     parser.add_argument("--tool", action="append", default=[])
     given = parser.parse_args(words)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # tools end by it, and would inherit that it is ignored
     tools = [tool for tool in TOOLS if not tool.missing() and _chosen(tool.name, given.tool)]
     loads = [one for one in LOADS if _chosen(one.name, given.load)]
     print(

@@ -274,6 +274,18 @@ def test_every_loss_is_named() -> None:
     assert "lost: ring full 1,200, skipped handlers 3" in text
 
 
+@given(st.integers(0, 9_000), st.sampled_from(["", "level", "budget"]))
+def test_what_measuring_took_is_said_above_five_per_cent(overhead: int, reason: str) -> None:
+    one = thread(1, "server", user=(10_000, 9), overhead=(overhead, 9))
+    ledger = Ledger("bpf", Window(0, WINDOW), (one,), reasons={reason: "chosen"} if reason else {})
+    text = " ".join(printed(80, ledger).split())
+    share_taken = overhead / (10_000 + overhead)
+    assert ("measuring took" in text) == (share_taken > 0.05)
+    if share_taken > 0.05:
+        assert f"measuring took {share_taken * 100:.0f} % of the threads' processor time" in text
+        assert ("--budget 1% or --level switches takes less" in text) == (not reason)
+
+
 def test_a_cost_that_was_not_measured_is_not_nothing() -> None:
     assert "cost not known, lost 0" in printed(80, replace(LEDGER, overhead=Overhead()))
 

@@ -132,7 +132,7 @@ def _run(observer: ProcessorObserver, plan: _Plan, argv: Sequence[str], report: 
     with patient_collector(), caught_signals() as (wakeup, received):
         try:
             if argv:
-                child = SuspendedChild(argv)
+                child = SuspendedChild(argv, received=received)
             observer.begin()
             if warn:
                 _warn(observer)

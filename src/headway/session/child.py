@@ -21,6 +21,7 @@ class SuspendedChild:
     """A child process that will execute a command when it is released, with our files, signals and environment.
 
     ``stdout``: a descriptor to be its standard output instead of ours; likewise ``stdin`` and ``stderr``.
+    ``received``: the signals that this process has caught. The child gets those too that came before it was there.
     """
 
     def __init__(
@@ -30,6 +31,7 @@ class SuspendedChild:
         *,
         stdin: int | None = None,
         stderr: int | None = None,
+        received: Sequence[int] = (),
     ) -> None:
         self.command = tuple(command)
         self._status: int | None = None
@@ -37,6 +39,7 @@ class SuspendedChild:
         self._failure, failure = os.pipe()
         # A signal that comes before the child has its own way to take it is not lost: it waits.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_OR_SHARED)
+        missed = tuple(received)
         try:
             self.pid = os.fork()
             if self.pid == 0:
@@ -46,6 +49,8 @@ class SuspendedChild:
         os.close(gate)
         os.close(failure)
         self.pidfd = os.pidfd_open(self.pid)
+        for number in missed:
+            os.kill(self.pid, number)
 
     def _child(self, gate: int, failure: int, files: Sequence[int | None], mask: set[signal.Signals | int]) -> None:
         """Execute the command when it is released. Never returns."""

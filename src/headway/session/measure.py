@@ -224,7 +224,7 @@ def observe(
             options=options,
             prefer=prefer,
             intervals=interval is not None,
-            hold=lambda words: SuspendedChild(words, stdout),
+            hold=lambda words: SuspendedChild(words, stdout, received=received),
             started=started,
             start=start,
         ) as measurement:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from headway.advice import Advice
 from headway.errors import HeadwayError
 from headway.model import Ledger
 
 from .output import binary_output, check_apart
 
 if TYPE_CHECKING:
+    from headway.advice import Advice
     from headway.model import Profile
     from headway.recording.queries.chains import Chain
     from headway.recording.reader import Recording

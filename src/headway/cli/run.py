@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import sys
 from contextlib import suppress
@@ -18,10 +19,13 @@ from .say import say
 __all__ = ["run"]
 
 _FAILED = 125
+_GARBAGE = 100_000
+"""Number of allocated objects at which Python's garbage collector runs: modules are many objects, and no garbage."""
 
 
 def run(group: click.Command) -> NoReturn:
     """Run the command line and exit. A user's mistake is one sentence on standard error, and exit status 125."""
+    gc.set_threshold(_GARBAGE, *gc.get_threshold()[1:])
     try:
         _open_standard_streams()
         status = group.main(prog_name="headway", standalone_mode=False)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from headway.advice import Advice, Thresholds, advise
-from headway.advice.threshold_files import load_thresholds
 from headway.cli.ending import end_as
 from headway.cli.options import ListingOptions, TargetOptions, listing_options, measuring_options, thresholds_option
 from headway.cli.output import report_to
@@ -16,10 +14,12 @@ from headway.cli.pages import html_option, page_if, write_ledger_page
 from headway.cli.parameters import Milliseconds, Seconds
 from headway.cli.say import say
 from headway.errors import HeadwayError
-from headway.linux.placement.facilities import facilities
 from headway.linux.sources.source import LinuxSource
 from headway.model import GroupBy, Ledger
 from headway.session.measure import observe
+
+if TYPE_CHECKING:  # loaded while the kernel verifies the programs
+    from headway.advice import Advice, Facilities, Thresholds
 
 __all__ = ["command"]
 
@@ -69,7 +69,6 @@ def command(
     if html is not None and interval is not None:
         raise click.UsageError("--html writes one page of the whole time, not of each interval: leave out --html or -I")
     options = wanted.options(causes=verbose or html is not None)
-    thresholds = load_thresholds(thresholds_file)
     with report_to(output) as stream, page_if(html) as page:
         report = _Report(
             stream,
@@ -78,7 +77,7 @@ def command(
             as_json=as_json,
             verbose=verbose,
             quiet=quiet,
-            thresholds=thresholds,
+            thresholds_file=thresholds_file,
             listed=listed,
             parts=wanted.why,
         )
@@ -98,6 +97,7 @@ def command(
             interval=interval,
             each=report.show,
             started=started,
+            meanwhile=report.prepare,
         )
         report.show(observation.ledger, observation.exit_status)
         if page is not None:
@@ -119,7 +119,7 @@ class _Report:
         as_json: bool,
         verbose: bool,
         quiet: bool,
-        thresholds: Thresholds,
+        thresholds_file: str | None,
         listed: ListingOptions,
         parts: tuple[str, ...],
     ) -> None:
@@ -127,9 +127,26 @@ class _Report:
         self._verbose, self._quiet, self._listed, self._parts = verbose, quiet, listed, parts
         self._interval, self._began = interval, 0
         self._before: GroupBy | None = None
-        self._thresholds, self._facilities = thresholds, facilities()
+        self._thresholds: Thresholds | None = None
+        self._facilities: Facilities | None = None
+        if thresholds_file is not None:
+            from headway.advice.threshold_files import load_thresholds
+
+            self._thresholds = load_thresholds(thresholds_file)
         self.error = ""
         """Why a report could not be written; empty if all were."""
+
+    def prepare(self) -> None:
+        """Load what reports need, which takes longer than a short command does."""
+        from headway.advice.threshold_files import load_thresholds
+        from headway.linux.placement.facilities import facilities
+
+        self._thresholds = self._thresholds or load_thresholds(None)
+        self._facilities = facilities()
+        if self._as_json:
+            import headway.views.json
+        else:
+            import headway.views.table  # noqa: F401
 
     def show(self, ledger: Ledger, exit_status: int | None = None) -> None:
         """Write one report. If it cannot be written, measuring goes on, and `error` says why."""
@@ -156,6 +173,11 @@ class _Report:
         )
 
     def _advice(self, ledger: Ledger) -> tuple[Advice, ...]:
+        from headway.advice import advise
+
+        if self._thresholds is None or self._facilities is None:
+            self.prepare()
+        assert self._thresholds is not None
         return advise(ledger, self._thresholds, self._facilities)
 
     def _show_json(self, ledger: Ledger, exit_status: int | None) -> None:

@@ -156,6 +156,7 @@ def measuring(
     hold: Callable[[Sequence[str]], SuspendedChild] = SuspendedChild,
     started: Callable[[LinuxSource, str], None] | None = None,
     start: Callable[[Selection], LinuxSource] | None = None,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> Iterator[Measurement]:
     """Measure from now on; the command, which ``hold`` holds, is released when all else is ready.
 
@@ -174,7 +175,7 @@ def measuring(
         if start is not None:
             source, why = start(selection), ""
         else:
-            source, why = start_source(selection, prefer, intervals=intervals, options=options)
+            source, why = start_source(selection, prefer, intervals=intervals, options=options, meanwhile=meanwhile)
         targets = _Targets(selection)
         if started is not None:
             started(source, why)
@@ -208,12 +209,14 @@ def observe(
     started: Callable[[LinuxSource, str], None] | None = None,
     start: Callable[[Selection], LinuxSource] | None = None,
     enough: Callable[[], bool] = lambda: False,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> Observation:
     """Measure until the command ends, the chosen processes end, the time is over, or SIGINT or SIGTERM comes.
 
     With ``interval`` (seconds) ``each`` gets a ledger of each interval, and the observation's is that of the last one.
     ``start`` gives a source of its own that measures the selection from now on; ``enough``, asked again and again, says
-    whether measuring is to end, whatever else goes on.
+    whether measuring is to end, whatever else goes on. ``meanwhile`` is called while a source waits for the kernel, if
+    it does: for what the caller needs later.
     SIGINT reaches a command from the terminal as it reaches us; SIGTERM and SIGHUP are passed on to it.
     Raises HeadwayError where measuring or the command cannot be started.
     """
@@ -227,6 +230,7 @@ def observe(
             hold=lambda words: SuspendedChild(words, stdout, received=received),
             started=started,
             start=start,
+            meanwhile=meanwhile,
         ) as measurement:
             _serve(measurement, wakeup, received, seconds, interval, each, enough)
             ledger = measurement.last(interval=interval is not None)

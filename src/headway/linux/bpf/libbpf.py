@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from ctypes import byref, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 from importlib.resources import files
 from pathlib import Path
+from threading import Thread
 from types import TracebackType
 
 from headway.errors import HeadwayError
@@ -390,9 +391,30 @@ class Object:
         handle = self.library.check(f"finding {name}", "bpf_object__find_map_by_name", self._handle, name.encode())
         return Map(self.library, handle, name)
 
-    def load(self) -> None:
-        """Verify and load what is wanted. Raises BpfError with libbpf's and the verifier's words as ``log``."""
-        self._printed(lambda: self.library.check("loading the eBPF programs", "bpf_object__load", self._handle))
+    def load(self, meanwhile: Callable[[], None] = lambda: None) -> None:
+        """Verify and load what is wanted. Raises BpfError with libbpf's and the verifier's words as ``log``.
+
+        ``meanwhile``: called by this thread while another one loads.
+        """
+        errors: list[BpfError] = []
+
+        def load() -> None:
+            try:
+                self.library.check("loading the eBPF programs", "bpf_object__load", self._handle)
+            except BpfError as error:
+                errors.append(error)
+
+        def both() -> None:
+            loading = Thread(target=load)
+            loading.start()
+            try:
+                meanwhile()
+            finally:
+                loading.join()
+            if errors:
+                raise errors[0]
+
+        self._printed(both)
 
     def attach(self, program: BpfProgram) -> int:
         """Attach a program until this object is closed. Returns a link for `detach_link`."""

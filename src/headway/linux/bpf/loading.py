@@ -15,7 +15,7 @@ import platform
 import re
 import resource
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -262,11 +262,13 @@ def load(
     sizes: Mapping[str, int],
     details: Mapping[str, object],
     status_checks: StatusChecks,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> Object:
     """Open the programs in a shape and have the kernel load them.
 
     ``sizes``: entries of maps, by their names. ``details``: settings beside those that follow from shape and features
-    (`pack_settings`). Raises HeadwayError; then nothing is left loaded.
+    (`pack_settings`). ``meanwhile``: called while the kernel loads them. Raises HeadwayError; then nothing is left
+    loaded.
     """
     try:
         image = (resources.files("headway.linux") / "bpf" / "progress.bpf.o").read_bytes()
@@ -286,7 +288,7 @@ def load(
             leave_out_needless(programs, shape, features)
             values: dict[str, Any] = {**_settings(shape, features, has_prev_state), **tables, **details}
             programs.map(".rodata.settings").set_initial(pack_settings(**values))
-            programs.load()
+            programs.load(meanwhile)
             return programs
         except BpfError as error:
             programs.close()

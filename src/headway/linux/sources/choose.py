@@ -34,17 +34,21 @@ def start_source(
     intervals: bool = False,
     forget: bool = False,
     options: MeasureOptions = MeasureOptions(),  # noqa: B008
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> tuple[LinuxSource, str]:
     """Return a source that measures the selection from now on, and why it is not the exact one (empty: it is).
 
     ``prefer``: ``bpf`` or ``proc``, and no other; None: the best that works. ``intervals``: readings are wanted while
-    it runs, not only at the end; ``forget``: only of intervals, for as long as may be. Raises HeadwayError where it
-    cannot be measured; nothing is left attached then.
+    it runs, not only at the end; ``forget``: only of intervals, for as long as may be; ``meanwhile``: called while a
+    source waits for the kernel, if it does (`BpfSource`). Raises HeadwayError where it cannot be measured; nothing is
+    left attached then.
     """
     from .ebpf import BpfSource
     from .proc import ProcSource
 
-    exact, why = begun_exact(lambda: BpfSource(selection, options, intervals=intervals, forget=forget), prefer)
+    exact, why = begun_exact(
+        lambda: BpfSource(selection, options, intervals=intervals, forget=forget, meanwhile=meanwhile), prefer
+    )
     if exact is not None:
         return exact, ""
     sampled = ProcSource(selection, options, forget=forget)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +31,8 @@ class SourceOptions:
     """Entries of the map of thread records, of which the first is none."""
     ring_words: tuple[int, int]
     """Words of each processor's rings of transitions: of spans, and of absences."""
+    meanwhile: Callable[[], None]
+    """Called while the kernel verifies the programs."""
 
     @classmethod
     def of(
@@ -42,6 +45,7 @@ class SourceOptions:
         max_threads: int | None,
         record: bool,
         ring_words: int | None,
+        meanwhile: Callable[[], None],
     ) -> SourceOptions:
         """Return the options that the arguments of `BpfSource` mean on this machine."""
         max_thread_records = (max_threads or max(MIN_THREADS, _living_threads() * 3 // 2)) + 1
@@ -52,7 +56,7 @@ class SourceOptions:
             max_thread_records = min(max_thread_records, MAX_THREAD_RECORDS)
             words = words_of_rings(processors.possible(), ring_words)
         intervals = intervals or measure.changes  # the level changes at snapshots
-        return cls(selection, measure, intervals, forget, record, max_thread_records, words)
+        return cls(selection, measure, intervals, forget, record, max_thread_records, words, meanwhile)
 
 
 def _living_threads() -> int:

@@ -57,7 +57,13 @@ class LoadedPrograms:
         )
         with ExitStack() as stack:
             self.object = loading.load(
-                library, shape, self.features, _sizes(options, plan), _settings(options, plan), status_checks
+                library,
+                shape,
+                self.features,
+                _sizes(options, plan),
+                _settings(options, plan),
+                status_checks,
+                options.meanwhile,
             )
             stack.callback(self.object.close)
             for tag in reversed(range(1 + len(function_states), STATES["N_TAGS"])):

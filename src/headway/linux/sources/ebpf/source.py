@@ -5,7 +5,7 @@ It needs Linux 5.15 or later with BTF, or an older one with the same features ba
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from headway.linux.bpf import loading
@@ -41,6 +41,9 @@ class BpfSource(MeasuringSource[BpfMeasurement]):
     called; what does not fit is counted. Until `close` the thread that calls `begin`, which is to be the one that calls
     `service` too, goes before others on the processors, where it may.
 
+    ``meanwhile``: called in `begin`, once or twice, while the kernel verifies the programs, which takes tenths of a
+    second on one processor. It must not raise.
+
     What is called before `begin`, or after `close`, raises RuntimeError.
     """
 
@@ -56,6 +59,7 @@ class BpfSource(MeasuringSource[BpfMeasurement]):
         max_threads: int | None = None,
         record: bool = False,
         ring_words: int | None = None,
+        meanwhile: Callable[[], None] = lambda: None,
     ) -> None:
         self._options = SourceOptions.of(
             selection,
@@ -65,6 +69,7 @@ class BpfSource(MeasuringSource[BpfMeasurement]):
             max_threads=max_threads,
             record=record,
             ring_words=ring_words,
+            meanwhile=meanwhile,
         )
 
     def begin(self) -> None:

@@ -47,6 +47,8 @@ class Tool:
     program: str | None
     """What must be installed."""
     watch: Watch
+    adapts: bool = False
+    """Whether what it costs follows from the load, some time after that began."""
 
     @contextmanager
     def watching(self, pids: Sequence[int], scratch: Path) -> Iterator[None]:
@@ -175,11 +177,11 @@ TOOLS = (
     Tool("programs that read the clock", None, _floor("sink = bpf_ktime_get_ns();")),
     Tool("headway stat -p", None, _headway("stat", pid=True)),
     Tool("headway stat -a", None, _headway("stat", pid=False)),
-    Tool("headway serve -a", None, _headway("serve", "--listen", "127.0.0.1:0", pid=False)),
+    Tool("headway serve -a", None, _headway("serve", "--listen", "127.0.0.1:0", pid=False), adapts=True),
     Tool("headway stat -p --level switches", None, _headway("stat", "--level", "switches", pid=True)),
     Tool("headway stat -a --level switches", None, _headway("stat", "--level", "switches", pid=False)),
-    Tool("headway stat -p --budget 1%", None, _headway("stat", "--budget", "1%", pid=True)),
-    Tool("headway stat -a --budget 1%", None, _headway("stat", "--budget", "1%", pid=False)),
+    Tool("headway stat -p --budget 1%", None, _headway("stat", "--budget", "1%", pid=True), adapts=True),
+    Tool("headway stat -a --budget 1%", None, _headway("stat", "--budget", "1%", pid=False), adapts=True),
     Tool("headway record -p", None, _headway("record", "-o", "SCRATCH/out.hw", pid=True)),
     Tool("headway record -a", None, _headway("record", "-o", "SCRATCH/out.hw", pid=False)),
     Tool("bpftrace: time in calls by thread", "bpftrace", _process(lambda pids, scratch: ("bpftrace", "-e", _CALLS))),

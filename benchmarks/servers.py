@@ -2,10 +2,11 @@
 
 Server, load generator and tool share the machine. Each trial loads the server three times: without a tool, with it,
 and without it again; its ratio is the second figure by the mean of the other two, so that a drift of the machine's
-speed falls out. The load without a tool that ends one trial begins the next. A trial counts only if no other program
-and no other virtual machine took more than 2 % of the processors meanwhile; the others are made again, and counted.
-The table has the median of the trials, and the interval that has the true median with at least 95 % (order statistics:
-binomial, no assumption about the distribution).
+speed falls out. The load without a tool that ends one trial begins the next. A tool that adapts to the load (a budget)
+sees it for two seconds before it counts. A trial counts only if no other program and no other virtual machine took more
+than 2 % of the processors meanwhile; the others are made again, and counted. The table has the median of the trials,
+and the interval that has the true median with at least 95 % (order statistics: binomial, no assumption about the
+distribution).
 
 ``python -m benchmarks.servers [--seconds 2] [--trials 7] [--load WORD] [--tool WORD]``, as root. WORD is part of a
 name; both may be given more than once.
@@ -33,6 +34,8 @@ from .server_tools import TOOLS, Tool
 
 SECONDS = 2.0
 TRIALS = 7
+ADAPTED = 2.0
+"""Seconds of load after which a tool that adapts has done so."""
 DISTURBED = 0.02
 """The part of the processors above which what others took spoils a trial."""
 TRIES = 3
@@ -117,6 +120,8 @@ class Trials:
         """Return the ratio of one trial, and the part of the processors that others had."""
         before, first = self._before, self._without
         with TemporaryDirectory() as scratch, tool.watching(self.server.pids(), Path(scratch)):
+            if tool.adapts:
+                self.server.serve(ADAPTED)
             watched = self.server.serve(self.seconds)
         self._before, self._without = Others.now(), self.server.serve(self.seconds)
         return 2 * watched / (first + self._without), Others.now().share_since(before)

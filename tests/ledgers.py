@@ -106,12 +106,18 @@ def causes(draw: st.DrawFn, found: Mapping[str, Cell]) -> tuple[Cause, ...]:
 
 @st.composite
 def sampled(draw: st.DrawFn, found: Mapping[str, Cell]) -> Mapping[str, Estimate]:
-    """Of some of these states, a part that was divided by samples; often of none."""
+    """Of some of these states, parts that were divided by samples and by mode; often of none."""
     if not draw(st.booleans()):
         return {}
     there = [state for state in found if kind_of(state).in_rpi and state != RUNNING]
     chosen = draw(st.lists(st.sampled_from(there), unique=True)) if there else []
-    return {state: Estimate(draw(st.integers(0, found[state].time)), draw(st.integers(0, 10**6))) for state in chosen}
+    parts = {}
+    for state in chosen:
+        time = draw(st.integers(0, found[state].time))
+        by_mode = draw(st.just(0) | st.integers(0, found[state].time - time))
+        numbers = st.integers(0, 10**6)
+        parts[state] = Estimate(time, draw(numbers), by_mode, draw(numbers) if by_mode else 0)
+    return parts
 
 
 kernel_clocks = st.none() | st.one_of(

@@ -15,7 +15,7 @@ from headway.model import RUNNING, Estimate, add_sampled, divide, subtract_sampl
 names = st.sampled_from(["user", "kernel.read", "kernel.futex", "softirq.net_rx", "irq.timer"])
 times = st.integers(0, 10**15)
 samples = st.dictionaries(names, st.integers(0, 10**6))
-estimates = st.builds(Estimate, times, st.integers(0, 10**6))
+estimates = st.builds(Estimate, times, st.integers(0, 10**6), times, st.integers(0, 10**6))
 sampled = st.dictionaries(names, estimates)
 
 

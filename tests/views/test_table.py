@@ -18,6 +18,7 @@ from headway.model import (
     GroupBy,
     KernelClock,
     Ledger,
+    ModeCycles,
     Overhead,
     Precision,
     Processor,
@@ -25,6 +26,7 @@ from headway.model import (
     Thread,
     Window,
     divide,
+    divide_by_mode,
 )
 from headway.views.interval import heading
 from headway.views.lines import show, text_of
@@ -522,3 +524,32 @@ def test_the_kernels_clock_has_a_line_that_fits_where_there_is_something_to_say(
     assert "one of them ran when the window began or ended" in " ".join(text.split())
     text = "\n".join(map(text_of, table(Ledger("bpf", Window(0, 100), (slept,)), verbose=True)))
     assert "kernel's clock" not in text
+
+
+def _by_mode(tid: int, time: int, cycles: ModeCycles, samples: dict[str, int]) -> Thread:
+    """A thread with time that was divided by the cycles of both modes."""
+    parts = divide_by_mode(time, cycles, samples)
+    cells = {state: Cell(part.whole, None) for state, part in parts.items()}
+    return Thread(tid, 7000, "nginx", 0, 0, None, time, time, cells, sampled=parts)
+
+
+def test_time_divided_by_cycles_is_marked_and_has_no_error() -> None:
+    one = _by_mode(7001, 4 * 10**9, ModeCycles(3, 1), {"kernel.read": 30, "irq": 10})
+    ledger = replace(_SAMPLED, threads=(one,), precision=Precision(Quality.EXACT, memory=Quality.UNAVAILABLE))
+    text = "\n".join(text_of(line) for line in table(ledger, width=80, verbose=True))
+    assert max(map(len, text.splitlines())) <= 80
+    row = text.splitlines()[1]
+    assert "≈3.00s ≈75 %" in " ".join(row.split())
+    assert "≈1.00s" in row
+    assert "~250ms" in row, "samples tell interrupts"
+    assert "±" not in text
+    assert "by cycles" in text
+    assert "by 30 samples and cycles" in text
+    words = " ".join(text.split())
+    assert "processor time: all divided by the cycles of user and kernel mode" in words
+
+
+def test_time_divided_by_cycles_and_by_samples_says_both() -> None:
+    threads = (*_SAMPLED.threads[2:], _by_mode(7009, 9 * 10**7, ModeCycles(1, 1), {}))
+    text = " ".join(" ".join(text_of(line).split()) for line in table(replace(_SAMPLED, threads=threads), width=100))
+    assert "50 % divided by the cycles of user and kernel mode, the rest divided by 9 samples" in text

@@ -8,7 +8,7 @@ import { exact, grouped, share, withUnit } from "./format";
 import type { Store } from "./store";
 
 const AT_ONCE = 100;
-const MARKS: Record<string, string> = { e: "", b: "≤", s: "~", p: "≥", u: "" };
+const MARKS: Record<string, string> = { e: "", b: "≤", m: "≈", s: "~", p: "≥", u: "" };
 
 interface Column {
   title: string;

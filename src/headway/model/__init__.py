@@ -3,7 +3,16 @@
 from .cause import Behind, Cause, CauseKey, add_causes, list_causes, subtract_causes, with_all_holders, within
 from .cell import Cell
 from .counted import Counted
-from .estimate import RUNNING, Estimate, add_sampled, divide, subtract_sampled, wilson
+from .estimate import (
+    RUNNING,
+    Estimate,
+    ModeCycles,
+    add_sampled,
+    divide,
+    divide_by_mode,
+    subtract_sampled,
+    wilson,
+)
 from .groups import Group, GroupBy, add_times, grouped
 from .hotspots import Hotspot, StackShare, StateSummary, function_of, innermost_first, summaries, unsampled
 from .indices import (
@@ -57,6 +66,7 @@ __all__ = [
     "Kind",
     "Ledger",
     "Loss",
+    "ModeCycles",
     "OpenState",
     "Overhead",
     "Precision",
@@ -80,6 +90,7 @@ __all__ = [
     "amounts_in_time",
     "amounts_of",
     "divide",
+    "divide_by_mode",
     "function_of",
     "grouped",
     "indices_of",

@@ -1,9 +1,12 @@
-"""Estimates: the part of a state's time that was divided by samples.
+"""Estimates: the part of a state's time that was not counted state by state, but divided among states.
 
 At the level of detail ``switches`` a source counts all processor time of a thread exactly, and takes samples of the
 state that the thread is in. It divides the time among the states in proportion to these samples. So each state's time
 may have a part that is an estimate. The parts add up to the time that was divided, so the ledger's law of conservation
 holds to the last unit. How far an estimate may be from the truth follows from the number of samples (`wilson`).
+
+Where a processor counts its cycles in user mode and in kernel mode, these cycles tell user code from the kernel
+(`divide_by_mode`). Then samples only tell what the kernel did.
 """
 
 from __future__ import annotations
@@ -12,7 +15,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import sqrt
 
-__all__ = ["RUNNING", "Estimate", "add_sampled", "divide", "subtract_sampled", "wilson"]
+__all__ = [
+    "KERNEL",
+    "RUNNING",
+    "USER",
+    "Estimate",
+    "ModeCycles",
+    "add_sampled",
+    "divide",
+    "divide_by_mode",
+    "subtract_sampled",
+    "wilson",
+]
+
+USER = "user"
+"""The state of the program's own code."""
+KERNEL = "kernel"
+"""The state of time in the kernel of which it is not known what the kernel did."""
 
 RUNNING = "running"
 """The state of processor time that is not divided, because no sample fell into it."""
@@ -23,19 +42,64 @@ _Z = 1.96
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Of a state's time, the part that was divided by samples, and the number of samples that fell into the state."""
+    """Of a state's time, the parts that were divided among states, and by what.
+
+    The time of the state's cell includes both ``time`` and ``by_mode``. They are in the ledger's time unit.
+    """
 
     time: int = 0
-    """In the ledger's time unit. The time of the state's cell includes it."""
+    """The part that samples divided, user code from the kernel too."""
     samples: int = 0
+    """The samples of that time which fell into the state."""
+    by_mode: int = 0
+    """The part of which the cycles in user mode and in kernel mode told whether it was user code or the kernel."""
+    mode_samples: int = 0
+    """The samples that told which state of the kernel that part was in. 0 of user code, and of `KERNEL`."""
 
     def __add__(self, other: Estimate) -> Estimate:
         """Return the sum of both."""
-        return Estimate(self.time + other.time, self.samples + other.samples)
+        return Estimate(
+            self.time + other.time,
+            self.samples + other.samples,
+            self.by_mode + other.by_mode,
+            self.mode_samples + other.mode_samples,
+        )
 
     def __sub__(self, earlier: Estimate) -> Estimate:
         """Return what was added since an earlier reading."""
-        return Estimate(self.time - earlier.time, self.samples - earlier.samples)
+        return Estimate(
+            self.time - earlier.time,
+            self.samples - earlier.samples,
+            self.by_mode - earlier.by_mode,
+            self.mode_samples - earlier.mode_samples,
+        )
+
+    @property
+    def whole(self) -> int:
+        """All of the state's time that was divided, by whatever."""
+        return self.time + self.by_mode
+
+    @property
+    def told_by_samples(self) -> int:
+        """The part of the time of which samples told the state, by themselves or within the kernel's time."""
+        return self.time + self.by_mode if self.mode_samples else self.time
+
+
+@dataclass(frozen=True, slots=True)
+class ModeCycles:
+    """The cycles that a processor counted in a time, and the time that the observer took meanwhile.
+
+    ``overhead`` is not in the time that is to be divided, but its cycles are among those of the kernel.
+    """
+
+    user: int
+    kernel: int
+    overhead: int = 0
+
+    @property
+    def credible(self) -> bool:
+        """Whether the time can be divided by them. Counters that ran backwards, or not at all, cannot be believed."""
+        return min(self.user, self.kernel, self.overhead) >= 0 and self.user + self.kernel > 0
 
 
 def divide(time: int, samples: Mapping[str, int]) -> dict[str, Estimate]:
@@ -55,6 +119,24 @@ def divide(time: int, samples: Mapping[str, int]) -> dict[str, Estimate]:
     order = sorted(parts, key=lambda state: (-parts[state][1], -samples[state], state)) if rest else []
     more = set(order[:rest])
     return {state: Estimate(part + (state in more), samples[state]) for state, (part, _) in parts.items()}
+
+
+def divide_by_mode(time: int, cycles: ModeCycles, samples: Mapping[str, int]) -> dict[str, Estimate]:
+    """Divide a time into user code and the kernel by its cycles, and that of the kernel by samples of its states.
+
+    The parts add up to ``time`` exactly. User code gets its share of all that the cycles were counted in, the
+    observer's time too, rounded to the nearest unit; the kernel gets the rest. Samples of user code do not count.
+    Without a sample in the kernel its time is in the state `KERNEL`. Raises ValueError if the time or a number of
+    samples is negative, or if the cycles are not `ModeCycles.credible`.
+    """
+    if time < 0 or not cycles.credible:
+        raise ValueError(f"a time of {time} cannot be divided by {cycles}")
+    whole = cycles.user + cycles.kernel
+    user = min(time, (2 * (time + cycles.overhead) * cycles.user + whole) // (2 * whole))
+    found = {USER: Estimate(by_mode=user)} if user else {}
+    for state, part in divide(time - user, {state: n for state, n in samples.items() if state != USER}).items():
+        found[KERNEL if state == RUNNING else state] = Estimate(by_mode=part.time, mode_samples=part.samples)
+    return found
 
 
 def wilson(part: int, whole: int) -> tuple[float, float]:

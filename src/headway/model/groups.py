@@ -90,7 +90,7 @@ class Group:
 
     @cached_property
     def sampled(self) -> Mapping[str, Estimate]:
-        """The parts of the states' times that were divided by samples, added up."""
+        """The parts of the states' times that were divided by samples or cycles, added up."""
         if len(self.threads) == 1:
             return self.threads[0].sampled
         return add_sampled(*[thread.sampled for thread in self.threads if thread.sampled])

@@ -11,7 +11,7 @@ its stalls are waits for memory. So a thread's time is first divided into `Amoun
 
 Where a part of the time was divided by samples (`estimate`), an index has an exact and an estimated part.
 `Indices.exact_share` says how large the exact part is, and `Indices.interval` how far the estimate may be from the
-truth.
+truth. Time that was divided by the cycles of user and kernel mode is not exact either, and no interval is known of it.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ class Indices:
     """The part of MPI that waited for memory outside the processor; None where it is not known."""
     exact_share: Mapping[str, float | None] = field(default_factory=dict)
     """Of RPI, EPI, MPI, KPI and IOPI by name: the share of the figure that was counted exactly, from 0 to 1. The rest
-    was divided by samples. Of IOPI it is the share of RPI in which polling could be seen. None: the figure is
-    unavailable, or the source samples all of it and has no numbers of samples.
+    was divided by samples or by cycles. Of IOPI it is the share of RPI in which polling could be seen. None: the
+    figure is unavailable, or the source samples all of it and has no numbers of samples.
     """
     interval: Mapping[str, tuple[int, int] | None] = field(default_factory=dict)
     """Of the same five: the lowest and the highest value that the samples allow, at 95 %, in the ledger's unit. None:
@@ -183,7 +183,8 @@ class Amounts:
     stall_seen: bool = True
     """Whether every stall of user code was counted."""
     sampled: Mapping[Kind, Estimate] = field(default_factory=dict)
-    """The part of each kind that was divided by samples, in the same unit, and the samples of the states of that kind.
+    """The parts of each kind that were divided by samples and by cycles, in the same unit, and the samples of the
+    states of that kind.
     """
     samples: int = 0
     """The number of all samples of states on a processor."""
@@ -210,6 +211,11 @@ class Amounts:
         """The part of RPI that was divided by samples."""
         return sum([estimate.time for estimate in self.sampled.values()])
 
+    @property
+    def by_mode(self) -> int:
+        """The part of RPI that was divided by the cycles of user and kernel mode."""
+        return sum([estimate.by_mode for estimate in self.sampled.values()])
+
     def range_of(self, kind: Kind) -> tuple[int, int]:
         """Return the lowest and the highest value of the kind's sampled part that the samples allow, at 95 %.
 
@@ -229,47 +235,50 @@ class Amounts:
     def worth(self, precision: Precision) -> Precision:
         """Return the precision of these amounts in a ledger of the given precision.
 
-        Samples tell user code from the kernel, so both are SAMPLED. They do not tell polling: IOPI is that of the time
-        that was counted exactly, and UNAVAILABLE if there is none. Time that was not divided at all makes EPI a bound,
-        and KPI UNAVAILABLE unless this time is less than the sampling error of KPI anyway.
+        Samples tell user code from the kernel, so both are SAMPLED; where cycles tell them, both are BY_MODE. Neither
+        tells polling: IOPI is that of the time that was counted exactly, and UNAVAILABLE if there is none. Time that
+        was not divided at all makes EPI a bound, and KPI UNAVAILABLE unless this time is less than the sampling error
+        of KPI anyway.
         """
-        sampled = self.by_samples if self.sampled else 0
-        if self.memory_seen and self.stall_seen and not sampled and not self.undivided:
+        sampled, by_mode = (self.by_samples, self.by_mode) if self.sampled else (0, 0)
+        if self.memory_seen and self.stall_seen and not sampled and not by_mode and not self.undivided:
             return precision
         unseen = Quality.UNAVAILABLE
         memory = precision.memory if self.memory_seen else unseen
         stall = (precision.stall or precision.memory) if self.stall_seen else unseen
         effective, kernel, poll = precision.effective, precision.kernel, precision.poll
-        if sampled:
-            memory, stall = memory | Quality.SAMPLED, stall | Quality.SAMPLED
-            effective, kernel = effective | Quality.SAMPLED, kernel | Quality.SAMPLED
+        for part, worth in ((by_mode, Quality.BY_MODE), (sampled, Quality.SAMPLED)):
+            if part:
+                memory, stall = memory | worth, stall | worth
+                effective, kernel = effective | worth, kernel | worth
         if self.undivided:
             effective = effective | Quality.BOUND
             low, high = self.range_of(Kind.KERNEL)
             part = self.sampled.get(Kind.KERNEL, Estimate()).time
             if self.undivided > max(high - part, part - low):
                 kernel = unseen
-        if sampled or self.undivided:
-            poll = poll | (Quality.PARTIAL if sampled + self.undivided < processor_time(self.by_kind) else unseen)
+        blind = sampled + by_mode + self.undivided
+        if blind:
+            poll = poll | (Quality.PARTIAL if blind < processor_time(self.by_kind) else unseen)
         return Precision(precision.total, effective, memory, kernel, poll, stall)
 
     def indices(self, precision: Precision = EXACT) -> Indices:
         """Return the indices of these amounts in a ledger of the given precision."""
         found = indices_of(self.by_kind, self.worth(precision), external=self.external)
-        sampled = self.by_samples if self.sampled else 0
-        if not sampled and not self.undivided:
+        sampled, by_mode = (self.by_samples, self.by_mode) if self.sampled else (0, 0)
+        if not sampled and not by_mode and not self.undivided:
             return found
         return replace(
             found,
-            exact_share=self._exact_shares(found, precision, sampled),
-            interval=self._intervals(found, precision, sampled) if sampled else _NO_INTERVAL,
+            exact_share=self._exact_shares(found, precision, sampled + by_mode),
+            interval=self._intervals(found, precision, sampled, by_mode) if sampled else _NO_INTERVAL,
         )
 
-    def _exact_shares(self, found: Indices, precision: Precision, sampled: int) -> dict[str, float | None]:
+    def _exact_shares(self, found: Indices, precision: Precision, divided: int) -> dict[str, float | None]:
         shares = dict(indices_of({}, precision).exact_share)
         for name, kind in _SAMPLED_PARTS:
             whole = self.by_kind.get(kind, 0)
-            estimated = self.sampled[kind].time if kind in self.sampled else 0
+            estimated = self.sampled[kind].whole if kind in self.sampled else 0
             if kind is Kind.EFFECTIVE:
                 estimated += self.undivided
             if getattr(found, name) is None:
@@ -280,10 +289,12 @@ class Amounts:
             shares["iopi"] = None
         elif shares["iopi"] is not None:
             rpi = processor_time(self.by_kind)
-            shares["iopi"] = (rpi - sampled - self.undivided) / rpi
+            shares["iopi"] = (rpi - divided - self.undivided) / rpi
         return shares
 
-    def _intervals(self, found: Indices, precision: Precision, sampled: int) -> dict[str, tuple[int, int] | None]:
+    def _intervals(
+        self, found: Indices, precision: Precision, sampled: int, by_mode: int
+    ) -> dict[str, tuple[int, int] | None]:
         intervals = dict(_NO_INTERVAL)
         for name, kind in _SAMPLED_PARTS:
             if kind is Kind.MEMORY and found.mpi is None:
@@ -297,7 +308,7 @@ class Amounts:
             more = self.undivided if kind in (Kind.EFFECTIVE, Kind.KERNEL) else 0
             intervals[name] = had - part + low, had - part + high + more
         if found.iopi is not None:  # all that was not seen may be polling
-            intervals["iopi"] = found.iopi, found.iopi + sampled + self.undivided
+            intervals["iopi"] = found.iopi, found.iopi + sampled + by_mode + self.undivided
         return intervals
 
 
@@ -339,8 +350,8 @@ def amounts_of(states: Mapping[str, Cell], *, cycles: bool, sampled: Mapping[str
 
     and, in time, the state's time is divided in these proportions. The counters are not read at one instant and may
     have been scaled. A counter that exceeds the one before it in cycles >= S >= M >= external is reduced to that one,
-    so the parts are never negative and always add up to the whole (law 3). The part of a state that was divided by
-    samples (``sampled``) is divided likewise.
+    so the parts are never negative and always add up to the whole (law 3). The parts of a state that were divided by
+    samples and by mode (``sampled``) are divided likewise.
     """
     found = _NO_TIME.copy()
     estimated: dict[Kind, Estimate] = {}
@@ -356,7 +367,7 @@ def amounts_of(states: Mapping[str, Cell], *, cycles: bool, sampled: Mapping[str
         if kind is not Kind.EFFECTIVE:
             found[kind] += had
             if estimate is not None:
-                _estimate(estimated, kind, _part(had, estimate.time, cell.time), estimate.samples)
+                _estimate(estimated, kind, _converted(estimate, had, cell.time))
             if kind is Kind.MEMORY and had:
                 external = None
             continue
@@ -380,17 +391,32 @@ def amounts_of(states: Mapping[str, Cell], *, cycles: bool, sampled: Mapping[str
         if state == RUNNING:
             undivided += had - lost_part
         if estimate is not None:
-            part = _part(had, estimate.time, cell.time)
-            of_memory, of_lost = _part(part, memory_part, had), _part(part, lost_part, had)
-            _estimate(estimated, Kind.EFFECTIVE, part - of_lost, estimate.samples)
+            part = _converted(estimate, had, cell.time)
+            of_lost, of_memory = _share(part, lost_part, had), _share(part, memory_part, had)
+            _estimate(estimated, Kind.EFFECTIVE, _without(part, of_lost))
             if lost_part:
-                _estimate(estimated, Kind.MEMORY, of_memory, estimate.samples)
-                _estimate(estimated, Kind.STALL, of_lost - of_memory, estimate.samples)
+                _estimate(estimated, Kind.MEMORY, of_memory)
+                _estimate(estimated, Kind.STALL, _without(of_lost, of_memory))
     return Amounts(found, external, memory_seen, stall_seen, estimated, samples, undivided)
 
 
-def _estimate(found: dict[Kind, Estimate], kind: Kind, amount: int, samples: int) -> None:
-    found[kind] = found.get(kind, Estimate()) + Estimate(amount, samples)
+def _estimate(found: dict[Kind, Estimate], kind: Kind, estimate: Estimate) -> None:
+    found[kind] = found.get(kind, Estimate()) + estimate
+
+
+def _converted(estimate: Estimate, had: int, time: int) -> Estimate:
+    """Return an estimate of a state's ``time`` in the unit of ``had``, which is the state's amount."""
+    parts = _part(had, estimate.time, time), _part(had, estimate.by_mode, time)
+    return replace(estimate, time=parts[0], by_mode=parts[1])
+
+
+def _share(estimate: Estimate, some: int, whole: int) -> Estimate:
+    """Return the share ``some / whole`` of an estimate's amounts; it rests on the same samples."""
+    return replace(estimate, time=_part(estimate.time, some, whole), by_mode=_part(estimate.by_mode, some, whole))
+
+
+def _without(estimate: Estimate, part: Estimate) -> Estimate:
+    return replace(estimate, time=estimate.time - part.time, by_mode=estimate.by_mode - part.by_mode)
 
 
 def _part(had: int, some: int, whole: int) -> int:
@@ -475,7 +501,7 @@ def _qualities(precision: Precision) -> tuple[Mapping[str, Quality], Mapping[str
     quality["td"] = lost
     for efficiency, index in (("me", "mpi"), ("ke", "kpi"), ("ioe", "iopi")):
         quality[efficiency] = lost | quality[index]
-    untold = (Quality.SAMPLED, Quality.UNAVAILABLE)
+    untold = (Quality.BY_MODE, Quality.SAMPLED, Quality.UNAVAILABLE)
     shares = {name: None if quality[name] in untold else 1.0 for name in _PARTS}
     missing = tuple([name for name, worth in quality.items() if worth is Quality.UNAVAILABLE])
     return quality, shares, missing

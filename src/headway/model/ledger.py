@@ -82,7 +82,7 @@ class Thread:
     kernel_clock: KernelClock | None = None
     """Processor time by the kernel's clock. None: the source does not tell it."""
     sampled: Mapping[str, Estimate] = field(default_factory=dict)
-    """The parts of the states' times that were divided by samples, by state. Empty: all is exact."""
+    """The parts of the states' times that were divided by samples or by cycles, by state. Empty: all is exact."""
 
     @property
     def key(self) -> tuple[int, int]:
@@ -102,7 +102,7 @@ class Processor:
     span: int
     states: States
     sampled: Mapping[str, Estimate] = field(default_factory=dict)
-    """The parts of the states' times that were divided by samples, by state. Empty: all is exact."""
+    """The parts of the states' times that were divided by samples or by cycles, by state. Empty: all is exact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ class Ledger:
 
     @property
     def divided(self) -> bool:
-        """Whether processor time of a thread was divided by samples, or could not be divided at all."""
+        """Whether processor time of a thread was divided by samples or cycles, or could not be divided at all."""
         for t in self.threads:
             if t.sampled or (RUNNING in t.states if type(t.states) is dict else undivided_time(t.states)):
                 return True
@@ -353,8 +353,8 @@ def violations(ledger: Ledger) -> list[str]:
 
     Checked are: no time or count is negative. Each thread's times add up to its span. The span is no longer than from
     its start to the last moment that the figures cover, and both lie within the window. The causes of a state add up to
-    at most its time. The part of a state's time that was divided by samples is at most its time. Each processor's times
-    add up to its span, and the span is no longer than the window.
+    at most its time. The parts of a state's time that were divided by samples and by cycles are at most its time. Each
+    processor's times add up to its span, and the span is no longer than the window.
     """
     broken = []
     rows: Iterable[tuple[str, int, States, Mapping[str, Estimate]]] = [
@@ -387,8 +387,11 @@ def _sampled_broken(states: States, sampled: Mapping[str, Estimate]) -> Iterator
         has = states[state].time if state in states else 0
         if not 0 <= estimate.time <= has:
             yield f"of {state} {estimate.time} was divided by samples, it has {has}"
-        if estimate.samples < 0:
-            yield f"{state} has {estimate.samples} samples"
+        elif not 0 <= estimate.by_mode <= has - estimate.time:
+            yield f"of {state} {estimate.by_mode} was divided by cycles, it has {has - estimate.time} beside samples"
+        for samples in (estimate.samples, estimate.mode_samples):
+            if samples < 0:
+                yield f"{state} has {samples} samples"
 
 
 def _causes_broken(thread: Thread) -> Iterator[str]:

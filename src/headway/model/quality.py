@@ -13,6 +13,10 @@ class Quality(Enum):
     EXACT = "exact"
     BOUND = "bound"
     """The true value is at most this."""
+    BY_MODE = "by_mode"
+    """Divided by the share of the cycles that a processor counted in user mode and in kernel mode: exact in cycles. In
+    time it is exact as far as the clock rate was the same in both modes.
+    """
     SAMPLED = "sampled"
     """Estimated from samples."""
     PARTIAL = "partial"

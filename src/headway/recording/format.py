@@ -117,6 +117,8 @@ _FIGURES = [
     pa.field("events", pa.map_(pa.string(), pa.int64())),
     pa.field("sampled", pa.int64()),
     pa.field("samples", pa.int64()),
+    pa.field("by_mode", pa.int64()),
+    pa.field("mode_samples", pa.int64()),
 ]
 STATES = pa.schema([_required("thread", pa.int32()), *_FIGURES])
 PROCESSORS = pa.schema([_required("cpu", pa.int16()), *_FIGURES])
@@ -160,7 +162,7 @@ SCHEMAS = {
     "frames": FRAMES,
 }
 """The tables by name, which is also the name of their folder."""
-LATER = frozenset({"sampled", "samples"})
+LATER = frozenset({"sampled", "samples", "by_mode", "mode_samples"})
 """Columns that the first recordings do not have. They are null then."""
 
 _PART_NAME = re.compile(r"part-([0-9]{6,9})\.parquet")

@@ -229,12 +229,12 @@ def kept(recording: Contents) -> Ledger | None:
     sampled_there: defaultdict[int, dict[str, Estimate]] = defaultdict(dict)
     for row in states[-1].to_pylist():
         of_threads[row["thread"]][row["state"]] = _cell(row)
-        if row["sampled"] or row["samples"]:
-            sampled[row["thread"]][row["state"]] = Estimate(row["sampled"] or 0, row["samples"] or 0)
+        if estimate := _estimate(row):
+            sampled[row["thread"]][row["state"]] = estimate
     for row in processors[-1].to_pylist():
         of_processors[row["cpu"]][row["state"]] = _cell(row)
-        if row["sampled"] or row["samples"]:
-            sampled_there[row["cpu"]][row["state"]] = Estimate(row["sampled"] or 0, row["samples"] or 0)
+        if estimate := _estimate(row):
+            sampled_there[row["cpu"]][row["state"]] = estimate
     known = (thread_of(seen[n], of_threads[n], window, sampled.get(n)) for n in sorted(seen))
     ledger = replace(
         recording.document.ledger,
@@ -248,8 +248,16 @@ def kept(recording: Contents) -> Ledger | None:
     return _lawful(ledger, recording)
 
 
-_NO_FIGURES = ("thread", "cpu", "state", "events", "sampled", "samples")
+_ESTIMATE = ("sampled", "samples", "by_mode", "mode_samples")
+"""The columns of an estimate, in the order of its fields."""
+_NO_FIGURES = ("thread", "cpu", "state", "events", *_ESTIMATE)
 """The columns of a state that are no figure of its cell."""
+
+
+def _estimate(row: Mapping[str, int | None]) -> Estimate | None:
+    """Return the parts of a state's time that were divided; None: there are none."""
+    figures = [row[name] or 0 for name in _ESTIMATE]
+    return Estimate(*figures) if any(figures) else None
 
 
 def _cell(row: Mapping[str, object]) -> Cell:

@@ -145,6 +145,8 @@ def _cell(state: str, cell: Cell, sampled: Mapping[str, Estimate]) -> tuple[obje
         events,
         estimate.time,
         estimate.samples,
+        estimate.by_mode,
+        estimate.mode_samples,
     )
 
 

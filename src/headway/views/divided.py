@@ -1,4 +1,4 @@
-"""What is said of time that was divided by samples: which part was counted exactly, how far the rest may be off."""
+"""What is said of time that was divided: which part was counted exactly, by what the rest, how far that may be off."""
 
 from __future__ import annotations
 
@@ -13,24 +13,28 @@ __all__ = ["efficiency", "exactness", "how_divided", "mark_of"]
 
 def how_divided(had: Amounts) -> str:
     """Return which part of processor time was counted exactly, state by state, and how the rest was divided."""
-    whole, sampled, undivided = processor_time(had.by_kind), had.by_samples, had.undivided
-    exact = whole - sampled - undivided
-    parts = []
-    if exact > 0:
-        parts.append(f"{_portion(exact, whole)} counted exactly")
-    if sampled:
-        what = _portion(sampled, whole) if undivided else "the rest" if exact > 0 else "all"
-        parts.append(f"{what} divided by {_samples(had.samples)}")
-    if undivided:
-        what = _portion(undivided, whole) if undivided < whole else "all"
-        parts.append(f"{what} not divided (no sample fell into it)")
-    return ", ".join(parts)
+    whole = processor_time(had.by_kind)
+    parts = [
+        (whole - had.by_samples - had.by_mode - had.undivided, "counted exactly"),
+        (had.by_mode, "divided by the cycles of user and kernel mode"),
+        (had.by_samples, f"divided by {_samples(had.samples)}"),
+        (had.undivided, "not divided (no sample fell into it)"),
+    ]
+    parts = [(part, words) for part, words in parts if part > 0]
+    told = [f"{_portion(part, whole)} {words}" for part, words in parts]
+    if len(parts) == 1:
+        told = [f"all {parts[0][1]}"]
+    elif len(parts) == 2 and not had.undivided:
+        told[1] = f"the rest {parts[1][1]}"
+    return ", ".join(told)
 
 
 def exactness(cell: Cell, estimate: Estimate) -> str:
-    """Return which share of a state's time was counted exactly, and the number of samples for the rest."""
-    exact, samples = cell.time - estimate.time, _samples(estimate.samples)
-    return f"{_portion(exact, cell.time)} exact, {samples}" if exact > 0 else f"by {samples}"
+    """Return which share of a state's time was counted exactly, and by what the rest was divided."""
+    exact, samples = cell.time - estimate.whole, _samples(estimate.samples + estimate.mode_samples)
+    by = [samples] if estimate.told_by_samples or not estimate.by_mode else []
+    by += ["cycles"] if estimate.by_mode else []
+    return f"{_portion(exact, cell.time)} exact, {' and '.join(by)}" if exact > 0 else f"by {' and '.join(by)}"
 
 
 def efficiency(indices: Indices, width: int) -> str:
@@ -40,7 +44,7 @@ def efficiency(indices: Indices, width: int) -> str:
     """
     limits, te, rpi = indices.interval["epi"], indices.te, indices.rpi
     if limits is None or te is None or not rpi:
-        return share(te)
+        return MARKS[Quality.BY_MODE] * (te is not None and indices.quality["te"] is Quality.BY_MODE) + share(te)
     middle = round(te * 100)
     error = max(ceil(limits[1] / rpi * 100 - middle), ceil(middle - limits[0] / rpi * 100), 1)
     text = f"~{middle} ±{error} %"
@@ -49,7 +53,9 @@ def efficiency(indices: Indices, width: int) -> str:
 
 def mark_of(estimate: Estimate | None) -> str:
     """Return the mark before the time of a state."""
-    return MARKS[Quality.SAMPLED] if estimate is not None and estimate.time else ""
+    if estimate is None or not estimate.whole:
+        return ""
+    return MARKS[Quality.SAMPLED if estimate.told_by_samples else Quality.BY_MODE]
 
 
 def _samples(number: int) -> str:

@@ -11,6 +11,7 @@ __all__ = ["MARKS", "NOTHING", "share", "with_unit"]
 MARKS = {
     Quality.EXACT: "",
     Quality.BOUND: "≤",
+    Quality.BY_MODE: "≈",
     Quality.SAMPLED: "~",
     Quality.PARTIAL: "≥",
     Quality.UNAVAILABLE: "",

@@ -170,7 +170,8 @@ def _states(ledger: Ledger, states: Mapping[str, Cell], sampled: Mapping[str, Es
 
 def _estimate(sampled: Mapping[str, Estimate], state: str) -> dict[str, int]:
     estimate = sampled.get(state, _NO_ESTIMATE)
-    return {"sampled": estimate.time, "samples": estimate.samples}
+    found = {"sampled": estimate.time, "samples": estimate.samples}
+    return found | {"by_mode": estimate.by_mode, "mode_samples": estimate.mode_samples} if estimate.by_mode else found
 
 
 _NO_ESTIMATE = Estimate()
@@ -252,7 +253,7 @@ def _states_text(ledger: Ledger, states: Mapping[str, Cell], sampled: Mapping[st
             rest = f"{rest[:-1]},{dumps(_more(ledger, cell))[1:]}"
         by_samples = _NO_SAMPLES
         if sampled and state in sampled:
-            by_samples = f'"sampled":{sampled[state].time},"samples":{sampled[state].samples},'
+            by_samples = dumps(_estimate(sampled, state))[1:-1] + ","
         texts.append(f'{_state_text(state)}"count":{count},"time":{cell.time},{by_samples}{rest}')
     return f"[{','.join(texts)}]"
 

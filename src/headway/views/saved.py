@@ -196,11 +196,11 @@ def _thread(row: Mapping[str, Any], window: Window) -> Thread:
 
 
 def _sampled(row: Mapping[str, Any]) -> dict[str, Estimate]:
-    """Return the parts that were divided by samples; `violations` compares them with the states' times."""
+    """Return the parts that were divided by samples and by mode; `violations` compares them with the states' times."""
     found = {}
     for item in items(row, "states"):
-        state = {"sampled": 0, "samples": 0, **item}
-        estimate = Estimate(integer(state, "sampled", 0), integer(state, "samples", 0))
+        state = {"sampled": 0, "samples": 0, "by_mode": 0, "mode_samples": 0, **item}
+        estimate = Estimate(*[integer(state, name, 0) for name in ("sampled", "samples", "by_mode", "mode_samples")])
         if estimate != Estimate():
             found[item["state"]] = estimate
     return found
@@ -277,7 +277,7 @@ def _events(rows: list[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def _precision(rows: list[Mapping[str, Any]], threads: Iterable[Thread]) -> Precision:
-    """Return the worst precision of the threads, before time was divided by samples."""
+    """Return the worst precision of the threads, before time was divided by samples or by mode."""
     precision = Precision()
     found = {tuple(_before_samples(row, thread).items()) for row, thread in zip(rows, threads, strict=True)}
     for quality in found:
@@ -289,25 +289,28 @@ def _precision(rows: list[Mapping[str, Any]], threads: Iterable[Thread]) -> Prec
 
 
 def _before_samples(row: Mapping[str, Any], thread: Thread) -> dict[str, Quality]:
-    """Return the qualities of the indices as they were before samples divided a part of them.
+    """Return the qualities of the indices as they were before samples or cycles divided a part of them.
 
-    What the samples changed follows from them again (`headway.model.Amounts.worth`). Where they hide what it was, it
-    makes no difference to this thread.
+    What these changed follows from them again (`headway.model.Amounts.worth`). Where they hide what it was, it makes no
+    difference to this thread.
     """
     found = {index: Quality(word) for index, word in _qualities(row).items()}
     sampled = sum([estimate.time for estimate in thread.sampled.values()])
+    by_mode = sum([estimate.by_mode for estimate in thread.sampled.values()])
     undivided = undivided_time(thread.states)
-    if not sampled and not undivided:
+    if not sampled and not by_mode and not undivided:
         return found
     shares = table(row.get("exact_share", {}), "exact_share")
     for index in ("epi", "mpi", "kpi", "iopi"):
-        if found[index] in (Quality.SAMPLED, Quality.PARTIAL):
-            found[index] = Quality.EXACT if shares.get(index) is not None else Quality.SAMPLED
+        if found[index] in (Quality.BY_MODE, Quality.SAMPLED, Quality.PARTIAL):
+            hidden = sampled or index == "iopi"
+            unknown = Quality.BY_MODE if hidden else found[index]
+            found[index] = Quality.EXACT if shares.get(index) is not None else unknown
     if found["epi"] is Quality.BOUND and undivided:
         found["epi"] = Quality.EXACT
     if undivided and (not sampled or table(row.get("interval", {}), "interval").get("kpi") is not None):
         found["kpi"] = Quality.EXACT
-    if sampled + undivided >= processor_time(thread.times()):
+    if sampled + by_mode + undivided >= processor_time(thread.times()):
         found["iopi"] = Quality.EXACT
     return found
 

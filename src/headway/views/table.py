@@ -50,6 +50,7 @@ _NAMES = {"rpi": "RPI", "epi": "EPI", "mpi": "memory", "kpi": "kernel", "iopi": 
 _WORDS = {
     Quality.EXACT: "",
     Quality.BOUND: "at most",
+    Quality.BY_MODE: "by cycles",
     Quality.SAMPLED: "sampled",
     Quality.PARTIAL: "at least",
     Quality.UNAVAILABLE: "unavailable",
@@ -133,7 +134,7 @@ class _Row:
     """What a loss is compared with: all processor time that the thread had or could have had, in the indices' unit."""
     indices: Indices
     sampled: bool = False
-    """Whether time of an interrupt was divided by samples."""
+    """Whether samples told time of an interrupt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +152,7 @@ class _Layout:
     unit: str
     time_unit: str
     divided: bool
-    """Whether processor time of a thread was divided by samples."""
+    """Whether processor time of a thread was divided by samples or cycles."""
 
 
 _FIRST_TO_GO = ("pid", "memory", "poll", "reason", "stolen", "irq", "waiting", "ready", "kernel", "EPI", "RPI", "tid")
@@ -641,8 +642,8 @@ def _notes(
 ) -> Iterator[Line]:
     """Yield the notes.
 
-    ``times``: those of each thread; ``worth``: the precision of all threads; ``divided``: their amounts, if samples
-    divided any.
+    ``times``: those of each thread; ``worth``: the precision of all threads; ``divided``: their amounts, if samples or
+    cycles divided any.
     """
     unseen = sum([found[Kind.UNKNOWN] for found in times])
     quality = indices_of({}, worth).quality
@@ -655,7 +656,7 @@ def _notes(
         if index == "epi" and hidden and not reason:
             reason = f"{' and '.join(hidden)} {'is' if len(hidden) == 1 else 'are'} in it"
         if divided is not None and not reason:
-            reason = _why_by_samples(index, quality[index], divided)
+            reason = _why_divided(index, quality[index], divided)
         if quality[index] is not Quality.EXACT:
             alike.setdefault((_WORDS[quality[index]], reason), []).append(name)
     for name, reason in ledger.reasons.items():
@@ -695,10 +696,10 @@ def _notes(
         yield from ([(line, _DIM)] for line in indented(words, width, "  ", "    "))
 
 
-def _why_by_samples(index: str, quality: Quality, had: Amounts) -> str:
-    """Return why an index is not exact because time was divided by samples, if there is more to say than that."""
+def _why_divided(index: str, quality: Quality, had: Amounts) -> str:
+    """Return why an index is not exact because time was divided, if there is more to say than that."""
     if index == "iopi" and quality is Quality.PARTIAL:
-        return "samples do not tell it"
+        return "samples do not tell it" if had.by_samples or had.undivided else "cycles do not tell it"
     if index == "kpi" and quality is Quality.UNAVAILABLE and had.undivided:
         return "part of the time is not divided"
     return ""

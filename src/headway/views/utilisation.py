@@ -26,6 +26,7 @@ _DIM, _HEAD, _LOST, _WORST = "dim", "bold", "yellow", "bold red"
 _WORDS = {
     Quality.EXACT: "",
     Quality.BOUND: "at most",
+    Quality.BY_MODE: "by cycles",
     Quality.SAMPLED: "sampled",
     Quality.PARTIAL: "at least",
     Quality.UNAVAILABLE: "not known",

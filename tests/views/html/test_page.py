@@ -47,7 +47,8 @@ def test_every_figure_of_the_ledger_is_in_it(ledger: Ledger) -> None:
         indices = ledger.indices(thread)
         for name in INDICES:
             assert number(threads[name][place]) == getattr(indices, name)
-        assert threads["quality"][place] == "".join(indices.quality[name].value[0] for name in INDICES)
+        letters = {quality: quality.value[0] for quality in Quality} | {Quality.BY_MODE: "m"}
+        assert threads["quality"][place] == "".join(letters[indices.quality[name]] for name in INDICES)
         times = ledger.times(thread)
         assert [number(time) for time in threads["times"][place]] == [times[kind] for kind in ORDER]
         shown = {
@@ -55,7 +56,7 @@ def test_every_figure_of_the_ledger_is_in_it(ledger: Ledger) -> None:
             for state, time, count, *part in threads["states"][place]
         }
         expected = {
-            (visible(s, 300), c.time, c.count, thread.sampled[s].time if s in thread.sampled else 0)
+            (visible(s, 300), c.time, c.count, thread.sampled[s].told_by_samples if s in thread.sampled else 0)
             for s, c in thread.states.items()
             if not c.empty
         }

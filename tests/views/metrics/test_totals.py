@@ -42,6 +42,7 @@ def values(snapshot: TotalsSnapshot) -> Mapping[object, int]:
             found |= {(series.labels, state, event): number for event, number in events}
         found |= {(series.labels, kind, "sampled"): time for kind, (time, _) in series.sampled.items()}
         found |= {(series.labels, kind, "samples"): number for kind, (_, number) in series.sampled.items()}
+        found |= {(series.labels, kind, "by mode"): time for kind, time in series.by_mode.items()}
     found |= {("departed", state): time for state, time, _, _ in snapshot.departed.states}
     for cpu, states in snapshot.processors:
         found |= {(cpu, state): time for state, time, _, _ in states}
@@ -62,19 +63,26 @@ def test_all_series_together_are_all_that_was_measured(run: list[Ledger], by: By
 
 
 @given(runs(), bys, mosts, expiries)
-def test_all_series_together_have_all_that_was_sampled(run: list[Ledger], by: By, most: int, expire: int) -> None:
+def test_all_series_together_have_all_that_was_sampled_and_divided_by_mode(
+    run: list[Ledger], by: By, most: int, expire: int
+) -> None:
     totals, measured, samples = Totals(by, most=most, expire=expire), Counter[str](), 0
+    by_mode = Counter[str]()
     for one in run:
         totals.add(one)
         for thread_ in one.threads:
             for state, part in thread_.sampled.items():
                 measured[kind_of(state).value] += part.time
+                by_mode[kind_of(state).value] += part.by_mode
                 samples += part.samples
         found: Counter[str] = Counter()
+        found_by_mode: Counter[str] = Counter()
         for series in everything(totals.snapshot()):
             for kind, (time, _) in series.sampled.items():
                 found[kind] += time
+            found_by_mode.update(series.by_mode)
         assert +found == +measured
+        assert +found_by_mode == +by_mode
         assert sum(series.samples for series in everything(totals.snapshot())) == samples
         assert TotalsSnapshot.unpack(totals.snapshot().pack()) == totals.snapshot()
 

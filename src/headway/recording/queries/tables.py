@@ -48,7 +48,7 @@ SELECT host, run, name, count FROM (
 ) AS rows WHERE latest = 1
 """
 _COUNTERS = ("cycles", "instructions", "stall_cycles", "memory_stall_cycles", "external_stall_cycles")
-_SAMPLED = ("sampled", "samples")
+_SAMPLED = ("sampled", "samples", "by_mode", "mode_samples")
 
 
 def _ledger(who: str, table: str) -> str:

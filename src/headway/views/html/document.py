@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from headway._version import __version__
 from headway.advice import Advice
-from headway.model import Cell, Estimate, Group, GroupBy, Indices, Ledger, add_times, grouped, kind_of
+from headway.model import Cell, Estimate, Group, GroupBy, Indices, Ledger, Quality, add_times, grouped, kind_of
 from headway.views.palette import ON_PROCESSOR, ORDER, PALETTE
 from headway.views.printable import visible
 
@@ -202,6 +202,10 @@ def _columns(*more: str) -> dict[str, list[Any]]:
     return {name: [] for name in (*more, "name", "span", *_INDICES, "quality", "times", "states", "causes")}
 
 
+_LETTERS = {quality: quality.value[0] for quality in Quality} | {Quality.BY_MODE: "m"}
+"""The letter that stands for a quality in the rows of threads."""
+
+
 def _add(columns: dict[str, list[Any]], ledger: Ledger, group: Group, states: _Words) -> None:
     """Add the figures of the threads together to the columns."""
     indices = ledger.indices(*group.threads)
@@ -211,19 +215,19 @@ def _add(columns: dict[str, list[Any]], ledger: Ledger, group: Group, states: _W
     for name in _INDICES:
         value = getattr(indices, name)
         columns[name].append(value if name in _SHARES else _number(value))
-    columns["quality"].append("".join(indices.quality[name].value[0] for name in _INDICES))
+    columns["quality"].append("".join(_LETTERS[indices.quality[name]] for name in _INDICES))
     columns["times"].append([_number(times[kind]) for kind in ORDER])
     columns["states"].append(_cells(group.states, group.sampled, states))
     columns["causes"].append(_causes(group, states))
 
 
 def _cells(cells: Mapping[str, Cell], sampled: Mapping[str, Estimate], states: _Words) -> list[list[Any]]:
-    """Return [state, time, occurrences] of each state, most time first; and the time that samples divided, if any."""
+    """Return [state, time, occurrences] of each state, most time first; and the time that samples told, if any."""
     rows = sorted(cells.items(), key=lambda item: (-item[1].time, item[0]))
     found = []
     for state, cell in rows:
         if not cell.empty:
-            part = sampled[state].time if state in sampled else 0
+            part = sampled[state].told_by_samples if state in sampled else 0
             row = [states.number(state), _number(cell.time), _number(cell.count)]
             found.append([*row, _number(part)] if part else row)
     return found

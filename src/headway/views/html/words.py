@@ -18,6 +18,7 @@ __all__ = ["QUALITIES", "limits_of", "overall", "sentences"]
 QUALITIES = {
     Quality.EXACT: "exact",
     Quality.BOUND: "at most this",
+    Quality.BY_MODE: "by cycles",
     Quality.SAMPLED: "sampled",
     Quality.PARTIAL: "at least this",
     Quality.UNAVAILABLE: "not known",
@@ -90,7 +91,9 @@ def _progress(ledger: Ledger, indices: Indices) -> Iterator[str]:
     if indices.epi is None:
         yield f"How much of it was progress (EPI) is not known{_why(ledger, 'epi')}."
         return
-    at_most = {Quality.BOUND: "At most ", Quality.SAMPLED: "About "}.get(indices.quality["epi"], "")
+    at_most = {Quality.BOUND: "At most ", Quality.BY_MODE: "About ", Quality.SAMPLED: "About "}.get(
+        indices.quality["epi"], ""
+    )
     part = f" ({share(indices.epi / indices.rpi)})" if indices.rpi else ""
     yield f"{at_most}{_amount(ledger, indices.epi)} of it{part} was progress (EPI){_why(ledger, 'epi')}."
 

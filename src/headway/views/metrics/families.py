@@ -6,7 +6,7 @@ Shares such as TE are not metrics, because shares cannot be added up; they are t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -156,15 +156,19 @@ def _of_threads(snapshot: TotalsSnapshot, counts: bool) -> Iterator[Family]:
         "Indices of threads whose series are gone because they ended a while ago.",
         _indices(snapshot, [snapshot.departed]),
     )
-    if any(one.sampled for one in (*_all(snapshot), snapshot.departed)):
-        yield from _by_samples(snapshot)
+    every = [*_all(snapshot), snapshot.departed._replace(labels=(("departed", "true"),))]
+    if any(one.sampled for one in every):
+        yield from _by_samples(every)
+    if any(one.by_mode for one in every):
+        yield _by_mode(every)
     whole = snapshot.whole()
     quality = whole.quality
     yield Family(
         "headway_index_exact_share",
         Sort.GAUGE,
         "",
-        "Of everything measured, the share of each index that was counted exactly; the rest was divided by samples. "
+        "Of everything measured, the share of each index that was counted exactly; the rest was divided by samples or "
+        "by cycles. "
         "Of iopi, the share of rpi in which polling could be seen.",
         [((), (("index", name),), share) for name, share in whole.exact_share.items() if share is not None],
     )
@@ -172,7 +176,8 @@ def _of_threads(snapshot: TotalsSnapshot, counts: bool) -> Iterator[Family]:
         "headway_index_quality",
         Sort.GAUGE,
         "",
-        "1 for what each index is: exact, bound (at most this), sampled, partial (at least this), or unavailable.",
+        "1 for what each index is: exact, bound (at most this), by_mode (by the cycles of user and kernel mode), "
+        "sampled, partial (at least this), or unavailable.",
         (
             ((), (("index", name), ("quality", worth.value)), float(quality[name] is worth))
             for name in _INDICES
@@ -181,14 +186,25 @@ def _of_threads(snapshot: TotalsSnapshot, counts: bool) -> Iterator[Family]:
     )
 
 
-def _by_samples(snapshot: TotalsSnapshot) -> Iterator[Family]:
+def _by_mode(series: Iterable[Series]) -> Family:
+    """Return what the cycles of user and kernel mode divided."""
+    return Family(
+        "headway_thread_by_mode_seconds",
+        Sort.COUNTER,
+        "seconds",
+        "The part of threads' time of which the cycles in user mode and in kernel mode told whether it was user code "
+        "or the kernel, by kind of state. The series with departed=true has that of threads whose series are gone.",
+        [(one.labels, (("kind", kind),), _seconds(time)) for one in series for kind, time in one.by_mode.items()],
+    )
+
+
+def _by_samples(series: Sequence[Series]) -> Iterator[Family]:
     """Yield what samples divided. Like all counters it adds up, so a share is the quotient of two rates."""
-    series = [*_all(snapshot), snapshot.departed._replace(labels=(("departed", "true"),))]
     yield Family(
         "headway_thread_sampled_seconds",
         Sort.COUNTER,
         "seconds",
-        "The part of threads' time that was divided by samples, by kind of state; all other time is exact. The series "
+        "The part of threads' time that was divided by samples, by kind of state. The series "
         "with departed=true has that of threads whose series are gone.",
         [(one.labels, (("kind", kind),), _seconds(time)) for one in series for kind, (time, _) in one.sampled.items()],
     )

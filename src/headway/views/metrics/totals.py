@@ -83,9 +83,11 @@ class Series(NamedTuple):
     divided: dict[str, int]
     """Time by kind in ns, where hardware counted user code; empty: the states' kinds give it."""
     sampled: dict[str, tuple[int, int]]
-    """By kind, the time in ns that was divided by samples, and the samples. Empty: all is exact."""
+    """By kind, the time in ns that was divided by samples, and the samples."""
     samples: int
     """The number of all samples."""
+    by_mode: dict[str, int]
+    """By kind, the time in ns that was divided by the cycles of user and kernel mode."""
 
     def times(self) -> dict[Kind, int]:
         """Return the time of each kind, in ns."""
@@ -97,8 +99,11 @@ class Series(NamedTuple):
         return found
 
     def amounts(self) -> Amounts:
-        """Return the time of each kind in ns, and the part of it that was divided by samples."""
-        sampled = {Kind(kind): Estimate(*figures) for kind, figures in self.sampled.items()}
+        """Return the time of each kind in ns, and the parts of it that were divided by samples and by mode."""
+        sampled = {
+            Kind(kind): Estimate(*self.sampled.get(kind, (0, 0)), self.by_mode.get(kind, 0))
+            for kind in {**self.sampled, **self.by_mode}
+        }
         undivided = sum([time for name, time, _, _ in self.states if _undivided(name)])
         return Amounts(self.times(), sampled=sampled, samples=self.samples, undivided=undivided)
 
@@ -156,7 +161,9 @@ class TotalsSnapshot:
     def whole(self) -> Indices:
         """Return the indices of everything measured. Where all is exact, only their qualities matter, so they are 0."""
         every = [one for one in (*self.series, self.rest, self.departed) if one.states]
-        if not any(one.sampled or any(_undivided(name) for name, _, _, _ in one.states) for one in every):
+        if not any(
+            one.sampled or one.by_mode or any(_undivided(name) for name, _, _, _ in one.states) for one in every
+        ):
             return Amounts({}).indices(self.precision)
         return reduce(add, [one.amounts() for one in every]).indices(self.precision)
 
@@ -212,7 +219,7 @@ class _Tally:
 class _Group:
     """The threads of one set of labels."""
 
-    __slots__ = ("divided", "labels", "living", "sampled", "samples", "since", "states")
+    __slots__ = ("by_mode", "divided", "labels", "living", "sampled", "samples", "since", "states")
 
     def __init__(self, labels: tuple[tuple[str, str], ...], since: int) -> None:
         self.labels, self.since = labels, since
@@ -222,6 +229,8 @@ class _Group:
         self.sampled: dict[Kind, _Tally] = {}
         """Of each kind, the time that was divided by samples, and as occurrences the samples."""
         self.samples = 0
+        self.by_mode: dict[Kind, _Tally] = {}
+        """Of each kind, the time that was divided by the cycles of user and kernel mode."""
 
     def divide(self, times: Mapping[Kind, int]) -> None:
         for kind, time in times.items():
@@ -231,7 +240,10 @@ class _Group:
 
     def estimate(self, sampled: Mapping[Kind, Estimate], samples: int) -> None:
         for kind, part in sampled.items():
-            self.sampled.setdefault(kind, _Tally()).add(part.time, part.samples)
+            if part.time or part.samples:
+                self.sampled.setdefault(kind, _Tally()).add(part.time, part.samples)
+            if part.by_mode:
+                self.by_mode.setdefault(kind, _Tally()).add(part.by_mode, 0)
         self.samples += max(samples, 0)
 
     def bounded(self, state: str) -> _Tally:
@@ -248,6 +260,7 @@ class _Group:
             mine.add_events(tally.events)
         self.divide({kind: tally.time for kind, tally in other.divided.items()})
         self.estimate({kind: Estimate(tally.time, tally.count or 0) for kind, tally in other.sampled.items()}, 0)
+        self.estimate({kind: Estimate(by_mode=tally.time) for kind, tally in other.by_mode.items()}, 0)
         self.samples += other.samples
 
     def frozen(self) -> Series:
@@ -259,6 +272,7 @@ class _Group:
             {kind.value: tally.time for kind, tally in self.divided.items()},
             {kind.value: (tally.time, tally.count or 0) for kind, tally in self.sampled.items()},
             self.samples,
+            {kind.value: tally.time for kind, tally in self.by_mode.items()},
         )
 
 

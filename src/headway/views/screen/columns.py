@@ -47,7 +47,7 @@ _FIGURES: Mapping[str, tuple[str, str]] = {
 }
 """The title, and the index whose quality the column has."""
 _BY_SAMPLES = frozenset({"epi", "te", "memory", "kernel", "poll", "stall"})
-"""The columns whose figures are marked where samples divided them."""
+"""The columns whose figures are marked where samples or cycles divided them."""
 _ORDER = ("name", "tid", "pid", *_FIGURES, "bar", "history", "for")
 _MORE = (
     ("kernel", 96),
@@ -80,7 +80,7 @@ class ColumnLayout:
     letters: bool = False
     """Draw bars with letters, for screens without colour."""
     divided: Ledger | None = None
-    """The ledger, if samples divided time of it. Then each row has its own precision."""
+    """The ledger, if samples or cycles divided time of it. Then each row has its own precision."""
     _known: dict[Key, Mapping[str, Quality]] = field(default_factory=dict)
     """The qualities of rows whose time was divided."""
 

@@ -42,7 +42,10 @@ TIME_KEYS: Sequence[tuple[str, str]] = (
 """The keys for moving through time."""
 _COLUMNS = (
     ("RPI", "processor time, in per cent of the interval; 100 % is one processor, a group may have more"),
-    ("EPI", "of it in its own code: progress; ≤: at most, ~: sampled, ≥: at least, –: not available here"),
+    (
+        "EPI",
+        "of it in its own code: progress; ≤: at most, ≈: by cycles, ~: sampled, ≥: at least, –: not available here",
+    ),
     ("TE", "EPI / RPI"),
     ("mem kern poll stall", "what it lost on the processor: to memory, kernel, polling, other stalls"),
     ("stoln ready wait", "stolen by the hypervisor; able to run, without a processor; waiting"),

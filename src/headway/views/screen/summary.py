@@ -72,7 +72,12 @@ def _quality(ledger: Ledger) -> str:
         worth, exact = found.quality["epi"], found.exact_share["epi"]
         if worth is Quality.SAMPLED and exact:
             return f"EPI {per_cent(exact)} exact, rest sampled (~), {ledger.source}"
-    words = {Quality.EXACT: "exact", Quality.BOUND: "EPI at most (≤)", Quality.SAMPLED: "sampled (~)"}
+    words = {
+        Quality.EXACT: "exact",
+        Quality.BOUND: "EPI at most (≤)",
+        Quality.BY_MODE: "EPI by cycles (≈)",
+        Quality.SAMPLED: "sampled (~)",
+    }
     return f"{words.get(worth, 'EPI unavailable')}, {ledger.source}"
 
 

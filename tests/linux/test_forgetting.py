@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import time
+from contextlib import closing
 
 import pytest
 from tests.compiling import script
 
-from headway.linux.options import Selection
+from headway.linux.options import MeasureOptions, Selection
 from headway.linux.sources.choose import start_source
+from headway.linux.sources.ebpf import BpfSource
+from headway.linux.sources.ebpf import ended as ended_threads
 from headway.model import Ledger
 
 pytestmark = pytest.mark.kernel
@@ -53,3 +56,31 @@ def test_what_has_ended_is_told_once_and_kept_only_if_that_is_wanted(source: str
     assert not told[0] & told[1]
     assert not told[1] & told[2]
     assert everything == set() if forget else everything >= set.union(*told)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("options", [MeasureOptions(), MeasureOptions(budget=0.01)], ids=["fixed", "budget"])
+def test_where_nothing_is_read_before_the_end_ended_threads_do_not_pile_up(
+    options: MeasureOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of more threads than are listed, the rest is added up while measuring goes on, and all of them are in the end."""
+    monkeypatch.setattr(ended_threads, "MAX_WAITING", 3)
+    monkeypatch.setattr(ended_threads, "MAX_LISTED", 4)
+    program = subprocess.Popen(script("batches_of_threads"), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    with closing(BpfSource(Selection(pids=(program.pid,)), options)) as source:
+        source.begin()
+        try:
+            for _ in range(8):
+                go(program)
+            deadline = time.monotonic() + 30
+            while source.losses().get("ended_threads_added_up", 0) < 10 and time.monotonic() < deadline:
+                source.service()
+                time.sleep(0.02)
+            assert source.losses()["ended_threads_added_up"] >= 10
+            ledger = source.end()
+        finally:
+            program.kill()
+            program.wait()
+    for thread in ledger.threads:  # those of one name are added up, whenever they lived
+        assert sum(cell.time for cell in thread.states.values()) == thread.span
+    assert 4 <= len(ended(ledger)) < 20

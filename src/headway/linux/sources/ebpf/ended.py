@@ -19,12 +19,15 @@ MAX_EXIT_SECONDS = 1.0
 """Within so long the threads of an ended process have left their processors, unless a hypervisor holds those."""
 MAX_LISTED = 1 << 17
 """Ended threads listed one by one; later ones are added up by process and name."""
+MAX_WAITING = 1 << 13
+"""Records of ended threads that may wait for a reading where none comes before the end."""
 
 
 class EndedThreads:
     """The threads that have ended since the beginning; `close` frees the ring that they come by.
 
-    ``forget``: they are kept only until `take_new` has returned them. ``intervals``: `take_new` will be called.
+    ``forget``: they are kept only until `take_new` has returned them. ``intervals``: `take_new` will be called. If not,
+    records are taken over as soon as there are many, so that a measurement of any length needs room for so many only.
     """
 
     def __init__(self, programs: LoadedPrograms, *, forget: bool, intervals: bool) -> None:
@@ -36,6 +39,7 @@ class EndedThreads:
         self._listed: list[Thread] = []
         self._new: list[Thread] = []
         self._by_name: dict[tuple[int, str], Thread] = {}
+        self._taken = 0
         self.added_up = 0
         """How many are not listed one by one."""
         self.told: Callable[[Thread], None] | None = None
@@ -48,6 +52,8 @@ class EndedThreads:
     def consume(self) -> None:
         """Take over what the programs have sent."""
         self._ring.consume()
+        if not self._intervals and self.exits.count - self._taken > MAX_WAITING:
+            self.take(self._memory.now())
 
     def wait_for_exit(self, pid: int) -> None:
         """Wait until the threads of a process that has ended have left their processors: they do a little later."""
@@ -57,7 +63,9 @@ class EndedThreads:
 
     def take(self, at: int) -> None:
         """Add the threads that had ended by the snapshot at this moment."""
-        for row in self.exits.take(at, self._memory):
+        rows = self.exits.take(at, self._memory)
+        self._taken += len(rows)
+        for row in rows:
             birth, end = row.birth, row.end
             thread = Thread(
                 row.tid,
@@ -85,7 +93,7 @@ class EndedThreads:
     def discard(self, at: int) -> None:
         """Leave out the threads that had ended by this moment."""
         self.consume()
-        self.exits.take(at, self._memory)
+        self._taken += len(self.exits.take(at, self._memory))
 
     def all(self) -> list[Thread]:
         """Return those that ended since the beginning, with all that they did."""

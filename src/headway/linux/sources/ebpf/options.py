@@ -22,7 +22,9 @@ class SourceOptions:
     selection: Selection
     measure: MeasureOptions
     intervals: bool
-    """Readings are wanted while measuring goes on, not only at the end."""
+    """Snapshots are taken while measuring goes on, not only at the end."""
+    reads_intervals: bool
+    """The caller reads while measuring goes on; otherwise snapshots are only for changes of the level."""
     forget: bool
     """Threads that have ended are in the interval in which they did, and in no reading since the beginning."""
     record: bool
@@ -55,8 +57,8 @@ class SourceOptions:
 
             max_thread_records = min(max_thread_records, MAX_THREAD_RECORDS)
             words = words_of_rings(processors.possible(), ring_words)
-        intervals = intervals or measure.changes  # the level changes at snapshots
-        return cls(selection, measure, intervals, forget, record, max_thread_records, words, meanwhile)
+        snapshots = intervals or measure.changes  # the level changes at snapshots
+        return cls(selection, measure, snapshots, intervals, forget, record, max_thread_records, words, meanwhile)
 
 
 def _living_threads() -> int:

@@ -41,7 +41,7 @@ class PreparedPrograms:
             with ExercisingProcess() as exerciser:  # made first: nothing that is opened later is in that process too
                 self.programs = stack.enter_context(closing(LoadedPrograms(library, options, plan, states)))
                 self.ended = stack.enter_context(
-                    closing(EndedThreads(self.programs, forget=options.forget, intervals=options.intervals))
+                    closing(EndedThreads(self.programs, forget=options.forget, intervals=options.reads_intervals))
                 )
                 self.stacks = stack.enter_context(closing(_stacks(self.programs))) if options.measure.stacks else None
                 self.attachments = stack.enter_context(

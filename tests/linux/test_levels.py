@@ -113,11 +113,14 @@ def test_processor_time_is_exact_and_its_division_is_sampled() -> None:
     thread = only(ledger)
     indices = ledger.indices(thread)
     assert indices.quality["rpi"] is Quality.EXACT
-    assert indices.quality["epi"] is indices.quality["kpi"] is Quality.SAMPLED
+    assert indices.quality["epi"] is indices.quality["kpi"]
+    assert indices.quality["epi"] in (Quality.SAMPLED, Quality.BY_MODE)
     assert indices.rpi is not None
     assert indices.rpi >= 480_000_000
-    assert sum(estimate.time for estimate in thread.sampled.values()) == indices.rpi
-    assert sum(estimate.samples for estimate in thread.sampled.values()) > 10
+    assert sum(estimate.whole for estimate in thread.sampled.values()) == indices.rpi
+    if indices.quality["epi"] is Quality.SAMPLED:
+        assert sum(estimate.samples for estimate in thread.sampled.values()) > 10
+        assert "because" in ledger.reasons["division"]
     assert not time_in(thread, "running")
 
 
@@ -126,7 +129,7 @@ def test_a_thread_without_a_sample_is_running_and_its_effective_time_a_bound() -
     ledger, _ = measure("true", options=MeasureOptions(level=Level.SWITCHES))
     thread = only(ledger)
     if thread.sampled:
-        pytest.skip("a sample fell into the millisecond that true lives")
+        pytest.skip("a sample fell into the millisecond that true lives, or counters divide it")
     indices = ledger.indices(thread)
     assert thread.states["running"].time == indices.rpi == indices.epi
     assert indices.quality["epi"] is Quality.BOUND

@@ -114,8 +114,8 @@ _OPTIONS = (
         "--level",
         type=click.Choice([level.value for level in Level]),
         help="Level of detail: what is measured exactly. 'switches' costs least: run, ready and waits are exact, and "
-        "processor time is divided by samples; 'calls' sees system calls and faults too.  [default: interrupts, which "
-        "is everything]",
+        "processor time is divided by cycles or samples; 'calls' sees system calls and faults too.  [default: "
+        "interrupts, which is everything]",
     ),
     click.option(
         "--budget",

@@ -22,7 +22,7 @@ from headway.linux.bpf.rows import (
     WrittenWords,
 )
 from headway.linux.bpf.states import NAMES
-from headway.model import Cell, KernelClock, Kind, Quality, kind_of
+from headway.model import Cell, KernelClock, Kind, ModeCycles, Quality, kind_of
 
 cdef extern from "bpf/layout.h" nogil:
     enum:
@@ -42,7 +42,7 @@ cdef extern from "bpf/layout.h" nogil:
         uint32_t count
 
     struct thread_snapshot:
-        uint64_t birth, end, since, runtime, runtime_before, overhead, block
+        uint64_t birth, end, since, runtime, runtime_before, overhead, undivided_overhead, block
         uint32_t tid, pid, cpu, snapshot
         uint16_t state, resume, depth, used
         uint32_t number
@@ -73,6 +73,7 @@ cdef extern from "bpf/layout.h" nogil:
         uint64_t losses[N_LOSSES]
         uint64_t written, lost_spans, written_absences, lost_absences
         uint32_t undivided
+        uint64_t undivided_overhead
         sample_count samples[N_SAMPLED]
         cell cells[N_STATES]
 
@@ -249,12 +250,21 @@ cdef class Counting:
 
     cdef object plan
     cdef readonly int n
+    cdef int user_cycles, kernel_cycles
+    """The places of the cycles in user mode and in kernel mode; -1: they are not counted apart."""
     cdef list scales
 
     def __init__(self, plan):
         self.plan = plan
         self.n = len(plan.events)
+        self.user_cycles, self.kernel_cycles = plan.modes or (-1, -1)
         self.scales = [1.0] * self.n
+
+    cdef bint tells_modes(self):
+        """Return whether the cycles of both modes are counted, and were so all the time."""
+        if self.user_cycles < 0 or self.kernel_cycles < 0:
+            return False
+        return self.scales[self.user_cycles] == self.scales[self.kernel_cycles] == 1.0
 
     cdef dict figures(self, uint16_t state, const uint64_t *values):
         """Return keyword arguments of `Cell`. Marked regions and the observer have times, but no counts."""
@@ -266,6 +276,15 @@ cdef class Counting:
         ])
 
 
+cdef Counting counting_of_modes():
+    """Return the meaning of counts that are cycles by mode only: first those in user mode, then those in kernel mode."""
+    from headway.linux.perf.counters import CounterPlan
+
+    cdef Counting found = Counting(CounterPlan(modes=(0, 1)))
+    found.scales = [1.0, 1.0]
+    return found
+
+
 cdef class Cells:
     """The states of a thread or a processor: a mapping from names to `headway.model.Cell`, which are made on demand."""
 
@@ -275,6 +294,8 @@ cdef class Cells:
     cdef Counting counting
     cdef sample_count *samples
     """Of the time that is not divided, in no order; NULL: there are none."""
+    cdef int64_t undivided_overhead
+    """The observer's time while time was not divided, ns; 0 where no events are counted."""
     cdef readonly int used
     cdef readonly bint settled
     """Whether an earlier reading had more of some state than there is now, see `less`."""
@@ -379,20 +400,48 @@ cdef class Cells:
                     found[name] = found.get(name, 0) + self.samples[i].count
         return found
 
+    @property
+    def mode_cycles(self):
+        """The cycles of the time that is not divided, by mode (`headway.model.ModeCycles`).
+
+        None: they are not known. They were not counted, or not all the time, or a part of them is a marked region's:
+        regions begin and end without a reading of the counters.
+        """
+        cdef int i, k = self.find(RUNNING)
+        if k < 0 or self.counts == NULL or not self.counting.tells_modes():
+            return None
+        for i in range(self.used):
+            if self.states[i] >= N_STATES and self.cells[i].time and self.states[i] not in polling:
+                return None
+        return ModeCycles(
+            <int64_t>self.counts[k * N_COUNTED + self.counting.user_cycles],
+            <int64_t>self.counts[k * N_COUNTED + self.counting.kernel_cycles],
+            self.undivided_overhead,
+        )
+
     @staticmethod
-    def of(rows, samples=()):
-        """Return cells of these states: (name, time in ns, count) each; ``samples``: how many there were, by state."""
+    def of(rows, samples=(), cycles=None):
+        """Return cells of these states: (name, time in ns, count) each.
+
+        ``samples``: how many there were, by state. ``cycles``: those of the time that is not divided, as `ModeCycles`.
+        """
         cdef Cells result = Cells.__new__(Cells)
         cdef sample_count counts[N_SAMPLED]
+        cdef uint64_t values[N_COUNTED]
         cdef int i
         rows = list(rows)
-        result.reserve(len(rows))
+        result.reserve(len(rows), None if cycles is None else counting_of_modes())
         for name, time, count in rows:
             result.put(number_of(name), time, count)
         memset(counts, 0, sizeof(counts))
         for i, name in enumerate(list(samples)[:N_SAMPLED]):
             counts[i].state, counts[i].count = number_of(name), samples[name]
         result.take_samples(counts)
+        if cycles is not None:
+            memset(values, 0, sizeof(values))
+            values[0], values[1] = <int64_t>cycles.user, <int64_t>cycles.kernel
+            result.count(RUNNING, values)
+            result.undivided_overhead = cycles.overhead
         return result
 
     cpdef Cells less(self, Cells earlier):
@@ -409,6 +458,7 @@ cdef class Cells:
         cdef uint64_t time, count
         result.reserve(self.used, self.counting)
         result.keep_samples_since(self, earlier)
+        result.undivided_overhead = self.undivided_overhead - earlier.undivided_overhead
         for i in range(self.used):
             time, count = self.cells[i].time, self.cells[i].count
             j = i if i < earlier.used and earlier.states[i] == self.states[i] else earlier.find(self.states[i])
@@ -443,6 +493,7 @@ cdef class Cells:
         cdef int i, j, k
         result.reserve(self.used + later.used, self.counting)
         result.add_samples(self, later)
+        result.undivided_overhead = self.undivided_overhead + later.undivided_overhead
         for i in range(self.used):
             result.append(self.states[i], self.cells[i].time, self.cells[i].count)
             if self.counts != NULL:
@@ -694,6 +745,7 @@ cdef class Exits:
                 if r.overhead:
                     cells.put(OVERHEAD, r.overhead, 0)
                 cells.take_samples(r.samples)
+                cells.undivided_overhead = r.undivided_overhead
                 rows.append(thread_row(r, r.end, kernel_clock_of(r.runtime, r.flags), cells))
             else:
                 if keep != at:
@@ -1082,6 +1134,11 @@ cdef class BpfMaps:
         self.counting.scales = [enabled / running if running else 1.0 for enabled, running in times]
         return times
 
+    @property
+    def tells_modes(self):
+        """Whether the cycles of user and kernel mode were counted all the time, as of the last call of `counted`."""
+        return self.counting is not None and self.counting.tells_modes()
+
     def unmarked(self):
         """Return the living threads for which no block of marked regions is known: `rows.LivingThread` each."""
         cdef uint32_t number
@@ -1162,6 +1219,7 @@ cdef class BpfMaps:
                     if copy.cells[i].time or copy.cells[i].count:
                         cells.count(self.state_of(i), <const uint64_t *>counts.cells[i])
             cells.take_samples(copy.samples)
+            cells.undivided_overhead = copy.undivided_overhead
             cells.put(self.state_of(copy.state), at - copy.since - deferred, 0) # open; a processor counts a state at its end
             return cells
         finally:
@@ -1412,6 +1470,7 @@ cdef class BpfMaps:
         if not copy.cpu and state != UNKNOWN and copy.resume != RUNNING:
             cells.put(self.state_of(copy.resume), 0, 1)
         cells.take_samples(copy.samples)
+        cells.undivided_overhead = copy.undivided_overhead
         late = copy.cpu or state == UNKNOWN or state == ELSEWHERE
         return thread_row(&copy, 0, NOT_UP_TO_DATE if late else kernel_clock_of(copy.runtime, copy.flags), cells)
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Hardware counts by state. Each event has a counter on every processor, which runs all the time. Its increase during a
- * span goes to the state of the span. Marked regions begin and end without the kernel, so they have no counts of their
+ * span goes to the state of the span. While time is not divided, cycles in user mode and in kernel mode are counted so:
+ * they tell user code from the kernel, and a reader divides the time by them. Marked regions begin and end without the kernel, so they have no counts of their
  * own.
  */
 #ifndef HEADWAY_EVENT_COUNTS_H
@@ -32,7 +33,7 @@ GLOBAL u64 charge_event(u32 number, u32 state, u32 event)
 		return 0;
 	i = MASKED(event, N_COUNTED);
 	u64 grown = value.counter - c->last[i];
-	bool first = !c->enabled[i];
+	bool first = !c->enabled[i] || (s64)grown < 0; /* a counter that runs backwards was started anew */
 	c->last[i] = value.counter;
 	c->enabled[i] = value.enabled;
 	c->running[i] = value.running;

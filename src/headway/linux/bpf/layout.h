@@ -169,6 +169,7 @@ struct thread_record {
 	__u64 runtime; /* sum_exec_runtime when it last left a processor, less runtime_before */
 	__u64 runtime_before; /* sum_exec_runtime when its measurement began */
 	__u64 overhead; /* headway's own time, taken out of the cells */
+	__u64 undivided_overhead; /* the part of it that was taken out of RUNNING, where events are counted */
 	__u64 block; /* address of its marked regions in its own memory; 0: none */
 	__u32 tid;
 	__u32 pid;
@@ -220,7 +221,7 @@ enum thread_flag {
 
 /* The part of a thread record that a reader gets at a snapshot and at the thread's end: everything before the index. */
 struct thread_snapshot {
-	__u64 birth, end, since, runtime, runtime_before, overhead, block;
+	__u64 birth, end, since, runtime, runtime_before, overhead, undivided_overhead, block;
 	__u32 tid, pid, cpu, snapshot;
 	__u16 state, resume, depth, used;
 	__u32 number, deep;
@@ -291,6 +292,7 @@ struct processor {
 	__u32 undivided; /* time on this processor is not divided: the level is `switches` */
 	__u32 spare3;
 	__u64 stack_pointer; /* of the last handler that asked for it (levels.h) */
+	__u64 undivided_overhead; /* as that of a thread record */
 	struct sample_count samples[N_SAMPLED];
 	struct cell cells[N_STATES];
 };
@@ -562,9 +564,9 @@ _Static_assert((int)FILE_OTHER < (int)N_FILES, "there is a state for every kind 
 #define SAME(field) \
 	(__builtin_offsetof(struct thread_record, field) == __builtin_offsetof(struct thread_snapshot, field))
 _Static_assert(SAME(birth) && SAME(end) && SAME(since) && SAME(runtime) && SAME(runtime_before) && SAME(overhead) &&
-		SAME(block) && SAME(tid) && SAME(pid) && SAME(cpu) && SAME(snapshot) && SAME(state) && SAME(resume) &&
-		SAME(depth) && SAME(used) && SAME(number) && SAME(flags) && SAME(user) && SAME(current_check) &&
-		SAME(last_poll_state) && SAME(nested) && SAME(name) && SAME(cells),
+		SAME(undivided_overhead) && SAME(block) && SAME(tid) && SAME(pid) && SAME(cpu) && SAME(snapshot) &&
+		SAME(state) && SAME(resume) && SAME(depth) && SAME(used) && SAME(number) && SAME(flags) && SAME(user) &&
+		SAME(current_check) && SAME(last_poll_state) && SAME(nested) && SAME(name) && SAME(cells),
 	"a thread record begins with the fields of its snapshot");
 _Static_assert(__builtin_offsetof(struct thread_record, state) % 4 == 0 &&
 		__builtin_offsetof(struct thread_record, resume) == __builtin_offsetof(struct thread_record, state) + 2,

@@ -136,7 +136,7 @@ class Shape:
     why: bool = False
     functions: bool = False
     events: bool = False
-    """Events are counted by state."""
+    """Events are counted by state: those that were asked for, and what tells user code from the kernel."""
     stacks: bool = False
     record: bool = False
     level: Level = Level.INTERRUPTS
@@ -188,11 +188,19 @@ SHAPES: Mapping[str, Shape] = {
     "stat --level calls": Shape(level=Level.CALLS),
     "stat --level switches": Shape(level=Level.SWITCHES),
     "stat -a -I --level switches": Shape(everything=True, intervals=True, why=True, level=Level.SWITCHES),
+    "stat --level switches, cycles by mode": Shape(events=True, level=Level.SWITCHES),
     "record --level switches": Shape(record=True, level=Level.SWITCHES),
+    "record -a --level switches, cycles by mode": Shape(
+        everything=True, intervals=True, why=True, events=True, record=True, level=Level.SWITCHES
+    ),
     "stat --budget": Shape(intervals=True, budget=True),
     "top --budget": Shape(everything=True, intervals=True, why=True, budget=True),
+    "top --budget, cycles by mode": Shape(everything=True, intervals=True, why=True, events=True, budget=True),
     "record --flight-recorder": Shape(record=True, intervals=True, level=Level.CALLS, when=True),
     "serve -a --when": Shape(everything=True, intervals=True, level=Level.CALLS, when=True),
+    "serve -a --when, cycles by mode": Shape(
+        everything=True, intervals=True, events=True, level=Level.CALLS, when=True
+    ),
     "all at once": Shape(
         everything=True,
         name=True,

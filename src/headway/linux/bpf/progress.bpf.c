@@ -364,6 +364,11 @@ INLINE void open_running_thread(struct task_struct *task, u32 flags)
 	struct processor *p = this_processor();
 	if (!open_thread_record(task, UNKNOWN, state_by_registers(task), flags) || !p)
 		return;
+	if (settings.n_counted && !p->busy && task->pid == bpf_get_current_task_btf()->pid) {
+		ENTER(p);
+		charge_events(0, STATE_NONE); /* what was counted until now is not the thread's */
+		LEAVE(p);
+	}
 	if (task->pid != bpf_get_current_task_btf()->pid) {
 		u32 cpu = processor_of(task);
 		p = task->on_cpu ? bpf_map_lookup_elem(&processors, &cpu) : NULL;
@@ -731,6 +736,10 @@ int handle_state_sample(struct sample_context *ctx)
 		return 0;
 	p->cost_pending += control.after[AT_SAMPLE];
 	count_event(p, AT_SAMPLE);
+	if (settings.n_counted) { /* a snapshot of a thread that never leaves its processor has its counts until here */
+		add_to_cell(record, RUNNING, 0, 0);
+		charge_events(number, RUNNING);
+	}
 	if (is_in_region(record, task))
 		return 0;
 	u32 state = interrupted_state(ctx, task);

@@ -59,6 +59,11 @@ INLINE void charge_until_now(struct processor *p, struct thread_record *record, 
 	p->cells[OVERHEAD].time += cost;
 	if (record)
 		record->overhead += cost;
+	if (settings.undivided && settings.n_counted && p->state == RUNNING) {
+		p->undivided_overhead += cost;
+		if (record)
+			record->undivided_overhead += cost;
+	}
 	charge_span(p, record, now, now, time - cost, ended);
 	count_event(p, at);
 }

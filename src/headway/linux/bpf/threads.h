@@ -219,6 +219,7 @@ NOINLINE u32 open_thread_record(struct task_struct *task, u32 state, u32 resume,
 	record->object_kind = OBJECT_NONE;
 	record->waker_kind = OBJECT_NONE;
 	record->overhead = 0;
+	record->undivided_overhead = 0;
 	record->runtime = 0;
 	record->runtime_before = task->se.sum_exec_runtime;
 	if (FIELD_EXISTS(task->sched_info.run_delay))

@@ -246,6 +246,8 @@ class CounterPlan:
     reasons: Mapping[str, str] = field(default_factory=dict)
     """Why a figure is not counted, or what a reader must know of one that is: name -> one clause."""
     processors: tuple[str, ...] = ()
+    modes: tuple[int, int] | None = None
+    """The indices of the cycles in user mode and in kernel mode, where these are counted apart (`modes`)."""
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -14,10 +14,7 @@ from headway.model.ledger import States
 
 __all__ = ["EbpfLedgers"]
 
-_SWITCHES = (
-    "switches: run, ready and wait are exact; processor time is divided by samples of the state, in which polling does "
-    "not show, nor what runs with interrupts off"
-)
+_SWITCHES = "switches: run, ready and wait are exact; processor time is divided among states, and polling is not told"
 
 
 class EbpfLedgers:

@@ -55,6 +55,8 @@ class BpfMeasurement:
             self.start = start = memory.begin(None if selection.cpus is None else set(selection.cpus))
             """ns of CLOCK_MONOTONIC."""
             self._ledgers = EbpfLedgers(source, programs.plan, programs.features, prepared.notes, options.measure.level)
+            if prepared.modes.needed:
+                self._ledgers.note("division", lambda: prepared.modes.describe(memory))
             self.transitions = (
                 stack.enter_context(closing(_transitions(programs, options, ended, start))) if options.record else None
             )

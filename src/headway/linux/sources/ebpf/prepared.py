@@ -13,6 +13,7 @@ from headway.linux.levels import Level
 from headway.linux.perf import counters
 
 from .calibrating import calibrate
+from .division import ModeCounters
 from .ended import EndedThreads
 from .options import SourceOptions
 from .programs import LoadedPrograms
@@ -34,12 +35,13 @@ class PreparedPrograms:
     def __init__(self, options: SourceOptions) -> None:
         library = Library()
         check_targets(options.selection)
-        plan = counters.plan(options.measure.events)
+        self.modes = ModeCounters(counters.plan(options.measure.events), options.measure)
+        """What tells user code from the kernel where time is not divided."""
         self._marking = _marking(options)
         states = () if self._marking is None else self._marking.states
         with ExitStack() as stack:
             with ExercisingProcess() as exerciser:  # made first: nothing that is opened later is in that process too
-                self.programs = stack.enter_context(closing(LoadedPrograms(library, options, plan, states)))
+                self.programs = stack.enter_context(closing(LoadedPrograms(library, options, self.modes.plan, states)))
                 self.ended = stack.enter_context(
                     closing(EndedThreads(self.programs, forget=options.forget, intervals=options.reads_intervals))
                 )

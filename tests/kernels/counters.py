@@ -16,10 +16,17 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from unittest import mock
 
+from headway.linux.levels import Level
 from headway.linux.options import MeasureOptions
 from headway.linux.perf.counters import MAX_EVENTS, default_set
+from headway.linux.perf.events import EventFinder
+from headway.linux.perf.perf_event import close_all, open_counter
+from headway.linux.sources.ebpf import division
 from headway.model import Ledger, Quality, Thread, violations
 from headway.model.ledger import add_states
 
@@ -32,13 +39,14 @@ STARTING = 20_000_000
 """Instructions that a program needs to be loaded and to end, at most."""
 
 
-def loop() -> Path:
-    """The program that runs a known number of instructions."""
+def loop(source: str = "known_instructions.c") -> Path:
+    """A program that runs a known number of instructions of its own."""
     if platform.machine() != "aarch64":
         raise SkipError("the loop is written for arm64")
-    if not Path("loop").exists():
-        subprocess.run(["gcc", "-O1", "-o", "loop", PROGRAMS / "known_instructions.c"], check=True)
-    return Path("loop").absolute()
+    program = Path(source).with_suffix("") if source != "known_instructions.c" else Path("loop")
+    if not program.exists():
+        subprocess.run(["gcc", "-O1", "-o", program, PROGRAMS / source], check=True)
+    return program.absolute()
 
 
 def measured(n: int, calls: int = 1, *, options: MeasureOptions = MeasureOptions()) -> Ledger:  # noqa: B008
@@ -203,6 +211,125 @@ def doctor() -> Mapping[str, object]:
     return {"status": done.returncode, "shown": shown.stdout.splitlines(), **document}
 
 
+# ---- the level switches: the cycles of both modes divide the time ----
+
+SWITCHES = MeasureOptions(level=Level.SWITCHES)
+SPLITS = {
+    "user code": (10_000_000, 5, 0, False),
+    "half and half": (1_000_000, 25, 1000, False),
+    "system calls": (20_000, 25, 2000, False),
+    "many switches": (50_000, 500, 0, True),
+    "many switches and calls": (50_000, 500, 50, True),
+}
+"""Loops in each round, rounds, system calls in each round, and whether the thread leaves its processor after each."""
+OWN_OF_A_CALL = 10
+"""Instructions of its own that a program runs for a system call, about: the C library's among them."""
+LOADING = 1_000_000
+"""Instructions that a program and the dynamic linker run in user mode until the first of its loops, at most."""
+
+
+def run_split(name: str, options: MeasureOptions = SWITCHES) -> tuple[Thread, Ledger, int]:
+    """Measure the program with this split. Returns its thread, the ledger, and the instructions of its own loops."""
+    n, rounds, calls, naps = SPLITS[name]
+    words = [str(word) for word in (n, rounds, calls, int(naps))]
+    ledger, _ = measure(loop("known_modes.c"), *words, options=options)
+    (thread,) = ledger.threads
+    return thread, ledger, rounds * (2 * n + calls * OWN_OF_A_CALL)
+
+
+def by_mode(name: str) -> Mapping[str, object]:
+    """User code has the time of its own instructions, a nanosecond each, whatever the kernel does beside it.
+
+    The figures of samples alone, and of a measurement that sees every system call, are printed beside it.
+    """
+    if isinstance(default_set(), str):
+        raise SkipError(str(default_set()))
+    thread, ledger, truth = run_split(name)
+    assert "because" not in ledger.reasons["division"], ledger.reasons
+    indices = ledger.indices(thread)
+    assert indices.quality["epi"] is indices.quality["kpi"] is Quality.BY_MODE, indices.quality
+    assert indices.interval["kpi"] is None
+    assert sum(part.by_mode for part in thread.sampled.values()) == indices.rpi
+    assert all(part.time == 0 for part in thread.sampled.values())
+    user = thread.states["user"].time
+    found: dict[str, object] = {
+        "truth": truth,
+        "user": user,
+        "off by": round((user - truth) / truth, 5),
+        "kernel": indices.kpi,
+        "rpi": indices.rpi,
+        "overhead": thread.states["overhead"].time if "overhead" in thread.states else 0,
+        "states": {state: cell.time for state, cell in thread.states.items()},
+    }
+    assert near(user, truth, LOADING), found
+    found["by samples"] = by_samples(name)
+    found["every call seen"] = user_and_kernel(*run_split(name, MeasureOptions())[:2])
+    return found
+
+
+def user_and_kernel(thread: Thread, ledger: Ledger) -> Mapping[str, object]:
+    """What a measurement says of user code and the kernel, ns, and within which limits."""
+    indices = ledger.indices(thread)
+    user = sum(cell.time for state, cell in thread.states.items() if state in ("user", "running"))
+    return {"user": user, "kernel": indices.kpi, "rpi": indices.rpi, "limits of user": indices.interval["epi"]}
+
+
+def by_samples(name: str) -> Mapping[str, object]:
+    """The same where the cycles cannot be had: headway says why, and samples divide the time."""
+    with mock.patch.object(division, "with_modes", return_value="the test has switched them off"):
+        thread, ledger, _ = run_split(name)
+    assert "because the test has switched them off" in ledger.reasons["division"]
+    assert all(part.by_mode == 0 for part in thread.sampled.values())
+    return user_and_kernel(thread, ledger)
+
+
+def by_mode_in_intervals() -> Mapping[str, object]:
+    """Intervals have what the whole has; each is divided by the cycles of its own time."""
+    program = loop("known_modes.c")
+    n, rounds, calls = 10_000_000, 30, 10_000
+    whole, parts = measure_intervals(0.5, program, str(n), str(rounds), str(calls), options=SWITCHES)
+    truth = rounds * (2 * n + calls * OWN_OF_A_CALL)
+    mine = [thread for part in parts for thread in part.threads if thread.name == program.name]
+    user = [thread.states["user"].time if "user" in thread.states else 0 for thread in mine]
+    assert near(sum(user), truth, LOADING), (user, truth)
+    told = {state for thread in mine for state, part in thread.sampled.items() if not part.by_mode}
+    assert not told, f"not by the cycles: {told}"
+    (thread,) = (t for t in whole.threads if t.name == program.name)
+    return {"truth": truth, "user": sum(user), "intervals": user, "quality": whole.indices(thread).quality["kpi"].value}
+
+
+def by_mode_in_a_budget() -> Mapping[str, object]:
+    """A budget that is too small for every call is at `switches` most of the time, and divides that by the cycles."""
+    program = loop("known_modes.c")
+    n, rounds, calls = 10_000_000, 30, 10_000
+    options = MeasureOptions(budget=0.001)
+    whole, _ = measure_intervals(0.5, program, str(n), str(rounds), str(calls), options=options)
+    if "because" in whole.reasons["division"]:
+        raise SkipError(whole.reasons["division"])
+    truth = rounds * (2 * n + calls * OWN_OF_A_CALL)
+    (thread,) = (t for t in whole.threads if t.name == program.name)
+    part = thread.sampled["user"]
+    assert part.by_mode > 0
+    user = thread.states["user"].time
+    return {"truth": truth, "user": user, "by mode": part.by_mode, "by samples": part.time, **whole.reasons}
+
+
+def by_mode_shared() -> Mapping[str, object]:
+    """Another program takes the counters: the cycles are not believed, and samples divide, with the reason."""
+    cycles = EventFinder().find("cycles")
+    fds = []
+    try:
+        with suppress(OSError):
+            for _ in range(12):
+                fds.append(open_counter(cycles, cpu=0))
+        thread, ledger, _ = run_split("half and half")
+    finally:
+        close_all(fds)
+    assert "because" in ledger.reasons["division"], ledger.reasons
+    assert all(part.by_mode == 0 for part in thread.sampled.values())
+    return {"counters of the other": len(fds), "reason": ledger.reasons["division"]}
+
+
 TASKS: dict[str, Callable[[], Mapping[str, object]]] = {
     "a loop of known length": counted,
     "by state": by_state,
@@ -211,6 +338,10 @@ TASKS: dict[str, Callable[[], Mapping[str, object]]] = {
     "intervals": intervals,
     "multiplexing": multiplexed,
     "/proc": by_proc,
+    **{f"cycles by mode: {name}": partial(by_mode, name) for name in SPLITS},
+    "cycles by mode: intervals": by_mode_in_intervals,
+    "cycles by mode: --budget": by_mode_in_a_budget,
+    "cycles by mode: counters in use": by_mode_shared,
     "doctor --verify": doctor,
     "beyond 32 bits": wrapped,
 }

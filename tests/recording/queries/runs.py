@@ -196,7 +196,7 @@ def write(recorded: Recorded, folder: Path, *, parts: int | None = None) -> Path
             cells: dict[tuple[int, str], tuple[int, int | None]] = {**ledger(recorded.rows, who)}
             cells |= {(number, "overhead"): (time, None) for number, time in overhead(recorded.rows, who).items()}
             figures = [
-                (number, state, *cell, None, None, None, None, None, None, 0, 0)
+                (number, state, *cell, None, None, None, None, None, None, 0, 0, 0, 0)
                 for (number, state), cell in cells.items()
             ]
             _write(folder, table, 0, figures, recorded.start, recorded.end)

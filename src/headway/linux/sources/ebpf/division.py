@@ -18,8 +18,8 @@ __all__ = ["ModeCounters", "divided"]
 _Row = TypeVar("_Row", Thread, Processor)
 
 _BY_MODE = (
-    "user code and the kernel are told apart by the cycles in user mode and in kernel mode: exact in cycles, and in "
-    "time as far as the clock rate was the same in both; samples tell what the kernel did"
+    "user code and the kernel are told apart by the cycles in user mode and in kernel mode (exact in cycles, and in "
+    "time as far as the clock rate was the same in both), and what the kernel did by samples"
 )
 _SHARED = "the counters of cycles by mode were shared with another program and counted a part of the time only"
 

@@ -8,7 +8,17 @@ from hypothesis import strategies as st
 
 from headway.errors import HeadwayError
 from headway.linux.bpf.states import NAMES
-from headway.linux.conditions import GROUPS, Comparison, Condition, Scope, parse_condition
+from headway.linux.conditions import (
+    GROUPS,
+    Change,
+    ChangeCondition,
+    Comparison,
+    Condition,
+    Scope,
+    belongs,
+    parse_change,
+    parse_condition,
+)
 from headway.model import kind_of
 
 STATES = frozenset(NAMES)
@@ -119,7 +129,7 @@ def test_examples(text: str, scope: Scope, holds: dict[str, int], fails: dict[st
         ("ready > 20 % wait > 3 %", "one word too many"),
         ("ready > 20 % and", "missing at its end"),
         ("and > 3 %", "is where the name of a state is to be"),
-        ("ready > -5 %", "cannot be read"),
+        ("ready > -5 %", "is no share"),
         ("(ready > 5 %)", "cannot be read"),
     ],
 )
@@ -127,3 +137,108 @@ def test_what_is_wrong_is_said(text: str, words: str) -> None:
     with pytest.raises(HeadwayError) as caught:
         read(text)
     assert words in str(caught.value)
+
+
+# --- changes (--fail-if) ----------------------------------------------------------------------------------------------
+
+FIGURES = frozenset({"wall", "instructions", "cache-misses"})
+numbers = st.integers(-(10**8), 10**8).map(lambda n: n / 10**6)
+changes = st.builds(
+    Change,
+    st.one_of(names, st.sampled_from(sorted(FIGURES))),
+    st.sampled_from(["<", "<=", ">", ">="]),
+    numbers,
+    st.sampled_from(["%", "ns", "us", "ms", "s"]),
+)
+change_conditions = st.builds(
+    ChangeCondition,
+    st.lists(st.lists(changes, min_size=1, max_size=3).map(tuple), min_size=1, max_size=3).map(tuple),
+).filter(lambda condition: len(str(condition)) <= 500)
+
+
+def change(text: str) -> ChangeCondition:
+    return parse_change(text, STATES, FIGURES)
+
+
+@given(change_conditions)
+def test_a_condition_about_changes_is_read_as_it_is_written(condition: ChangeCondition) -> None:
+    assert change(str(condition)) == condition
+
+
+@given(st.text(max_size=80) | st.text("epiwall.<>=%+- 0123456789andormsu:", max_size=60))
+def test_any_text_is_a_condition_about_changes_or_one_sentence(text: str) -> None:
+    try:
+        assert change(str(change(text))) == change(text)
+    except HeadwayError as error:
+        said = str(error)
+        assert said.isprintable()
+        assert "\n" not in said
+        assert 0 < len(said) < 500
+
+
+@given(changes, st.floats(-10, 10), st.floats(0, 10), st.floats(0, 1))
+def test_what_holds_for_an_interval_holds_for_each_value_in_it(
+    one: Change, low: float, length: float, where: float
+) -> None:
+    high = low + length
+    within = min(max(low + where * length, low), high)
+    if one.holds_for_all(low, high):
+        assert one.holds_for_all(within, within)
+    assert one.holds_for_all(low, high) == (one.holds_for_all(low, low) and one.holds_for_all(high, high))
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        ("epi > +2 %", 0.02),
+        ("epi>2", 0.02),
+        ("epi > -2.5%", -0.025),
+        ("wall >= +5 ms", 5e6),
+        ("ready > 1 s", 1e9),
+        ("wait.futex < -3 us", -3e3),
+        ("cache-misses > 10 %", 0.1),
+    ],
+)
+def test_the_limit_of_a_change_is_a_share_or_a_time(text: str, limit: float) -> None:
+    (only,) = change(text).changes
+    assert only.limit == pytest.approx(limit)
+    assert only.relative == (abs(limit) < 1)
+
+
+def test_a_condition_about_changes_holds_if_one_alternative_is_proven() -> None:
+    condition = change("epi > 1 and wall > 1 or ready > 1")
+    assert condition.holds(lambda one: one.name in ("epi", "wall"))
+    assert condition.holds(lambda one: one.name == "ready")
+    assert not condition.holds(lambda one: one.name == "epi")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("epi > +2 %%", "one word too many"),
+        ("epj > +2 %", "'epj' is no figure; epi is one"),
+        ("process: epi > 2", "'process' is no figure"),
+        ("epi > two", "'two' is where a change"),
+        ("epi + 2", "cannot be read"),
+        ("epi > ", "is missing at its end"),
+        ("", "is missing at its end"),
+    ],
+)
+def test_a_wrong_condition_about_changes_is_answered_with_what_is_wrong(text: str, words: str) -> None:
+    with pytest.raises(HeadwayError, match=words.replace("+", r"\+")) as caught:
+        change(text)
+    assert "write it like 'epi > +2 %'" in str(caught.value)
+
+
+def test_a_share_has_no_sign() -> None:
+    for text in ("ready > +5 %", "ready > -5 %"):
+        with pytest.raises(HeadwayError, match="is no share"):
+            read(text)
+
+
+@given(names)
+def test_a_state_belongs_to_its_own_name_and_to_the_first_words_of_it(name: str) -> None:
+    if name not in GROUPS:
+        assert belongs(name, name)
+        assert belongs(name, f"{name}.more")
+        assert not belongs(f"{name}.more", name)

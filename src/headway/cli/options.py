@@ -25,6 +25,7 @@ __all__ = [
     "BUDGET_OF_A_MACHINE",
     "ListingOptions",
     "TargetOptions",
+    "detail_options",
     "format_option",
     "group_by_option",
     "listing_options",
@@ -46,7 +47,7 @@ def _print_checks(context: click.Context, _option: click.Parameter, wanted: bool
         context.exit()
 
 
-_OPTIONS = (
+_TARGETS = (
     click.option(
         "-p",
         "--pid",
@@ -70,6 +71,9 @@ _OPTIONS = (
     click.option("-a", "--all", "everything", is_flag=True, help="Measure every thread of the machine."),
     click.option("--name", metavar="NAME", help="Measure threads of this name; NAME* matches a prefix."),
     click.option("--cgroup", metavar="DIR", help="Measure threads in this cgroup (v2) and below it."),
+)
+"""Which threads to measure, where it is not a command."""
+_DETAIL = (
     click.option(
         "-C",
         "--cpu",
@@ -117,6 +121,9 @@ _OPTIONS = (
         "processor time is divided by cycles or samples; 'calls' sees system calls and faults too.  [default: "
         "interrupts, which is everything]",
     ),
+)
+"""How to measure."""
+_MORE = (
     click.option(
         "--budget",
         type=Percentage(),
@@ -137,20 +144,20 @@ _OPTIONS = (
 class TargetOptions:
     """What to measure, and how; each field has the value of the option of its name."""
 
-    pids: tuple[int, ...]
-    tids: tuple[int, ...]
-    everything: bool
-    name: str | None
-    cgroup: str | None
-    cpus: tuple[int, ...] | None
-    no_follow: bool
-    source: str | None
-    checks: str | None
-    functions: tuple[str, ...]
-    events: tuple[str, ...]
-    why: tuple[str, ...]
-    level: str | None
-    budget: float | None
+    pids: tuple[int, ...] = ()
+    tids: tuple[int, ...] = ()
+    everything: bool = False
+    name: str | None = None
+    cgroup: str | None = None
+    cpus: tuple[int, ...] | None = None
+    no_follow: bool = False
+    source: str | None = None
+    checks: str | None = None
+    functions: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()
+    why: tuple[str, ...] = ()
+    level: str | None = None
+    budget: float | None = None
 
     @property
     def given(self) -> bool:
@@ -245,6 +252,10 @@ class TargetOptions:
         )
 
 
+_OF_DETAIL = ("cpus", "no_follow", "source", "checks", "functions", "events", "level")
+"""The fields of `TargetOptions` that the options in `_DETAIL` set."""
+
+
 def measuring_options(function: Any) -> Any:
     """Add the options that say what to measure; the command gets them as one `TargetOptions`, ``wanted``."""
 
@@ -253,7 +264,20 @@ def measuring_options(function: Any) -> Any:
         wanted = TargetOptions(**{field.name: values.pop(field.name) for field in fields(TargetOptions)})
         return function(*arguments, wanted=wanted, **values)
 
-    for option in reversed(_OPTIONS):
+    for option in reversed((*_TARGETS, *_DETAIL, *_MORE)):
+        gathered = option(gathered)
+    return gathered
+
+
+def detail_options(function: Any) -> Any:
+    """Add the options that say how commands are measured; the command gets them as `TargetOptions`, ``wanted``."""
+
+    @wraps(function)
+    def gathered(*arguments: Any, **values: Any) -> Any:
+        wanted = TargetOptions(**{name: values.pop(name) for name in _OF_DETAIL})
+        return function(*arguments, wanted=wanted, **values)
+
+    for option in reversed(_DETAIL):
         gathered = option(gathered)
     return gathered
 

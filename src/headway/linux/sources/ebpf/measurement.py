@@ -126,6 +126,10 @@ class BpfMeasurement:
         self._regions.search_if_due()
         return pause if self._naming is None else min(pause, self._naming.look_if_due())
 
+    def measure_command(self, pid: int) -> None:
+        """Measure one more suspended child, from the moment it executes its program."""
+        self._programs.memory.measure_command(pid)
+
     def follow_processors(self) -> None:
         """See to processors that were off and are on again: a part of `service`."""
         self._attachments.follow_processors()

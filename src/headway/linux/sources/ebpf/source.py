@@ -94,6 +94,10 @@ class BpfSource(MeasuringSource[BpfMeasurement]):
         """Attach again to the perf events of processors that were off meanwhile: the kernel has let go of them."""
         self._running.follow_processors()
 
+    def measure_command(self, pid: int) -> None:
+        """Measure one more suspended child, from the moment it executes its program."""
+        self._running.measure_command(pid)
+
     def wait_until_exit_is_seen(self, pid: int) -> None:
         """Wait until the threads of a process that has ended have left their processors: they do a little later."""
         self._running.wait_until_exit_is_seen(pid)

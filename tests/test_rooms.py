@@ -30,10 +30,10 @@ FLOORS = (
     {"linux.perf", "linux.placement", "linux.regions", "linux.symbols"},
     {"linux.bpf"},
     {"linux.doctor", "linux.sources"},
-    {"processors", "recording", "trace"},
+    {"comparison", "processors", "recording", "trace"},
     {"machine", "session"},
     {"views"},
-    {"cli", "serving", "testing"},
+    {"cli", "mcp", "serving", "testing"},
     {"commands"},
     {"__init__", "__main__"},
 )

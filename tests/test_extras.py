@@ -39,6 +39,7 @@ BASE = {
     "top": ["--plain", "-d", "0.2", "--", "sleep", "0.1"],
     "cpu": ["-d", "0.2"],
     "advise": ["--", "sleep", "0.1"],
+    "compare": ["-r", "1", "-w", "0", "--", "true", "--", "true"],
     "serve": ["-q", "-d", "0.2", "--listen", "127.0.0.1:0", "--", "sleep", "0.1"],
     "doctor": [],
     "demo": [],
@@ -67,6 +68,7 @@ MORE_OF_BASE = [
     ["trace", "decode", str(EXAMPLES / "sleepers.hwt"), "--image", str(EXAMPLES / "sleepers.elf")],
     ["trace", "align", str(EXAMPLES / "sleepers.hwt")],
     ["schema", "diff"],
+    ["compare", "--json", "-r", "1", "-w", "0", "--source", "proc", "--", "true", "--", "true"],
 ]
 OPTIONS = [
     ("recording", ["top", "run.hw"]),

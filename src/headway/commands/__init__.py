@@ -26,12 +26,13 @@ _COMMANDS = {
     "query": "query recordings by SQL or ready-made questions: one run, or runs of many machines",
     "at": "what every thread was doing at one instant of a recording",
     "diff": "two recordings side by side, at equal progress",
+    "compare": "two commands run in turns: in what they differ, and how sure that is",
     "serve": "what is measured now, for Prometheus, OpenTelemetry and a browser",
     "doctor": "what can be measured here, what cannot, why, and what would change it",
     "demo": "a small program with known behaviour, measured and explained",
     "machine": "run a program on the reference machine, exact to the cycle; print its configuration",
     "trace": "instruction traces from a trace port: every instruction with its cycle, cores aligned",
-    "schema": "the JSON Schema of what stat, cpu, report (of a profile) or diff writes as JSON",
+    "schema": "the JSON Schema of what stat, cpu, report (of a profile), diff or compare writes",
 }
 
 

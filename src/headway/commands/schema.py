@@ -19,7 +19,8 @@ def command(of: str) -> None:
     headway schema cpu > cpu.schema.json
     headway schema profile > profile.schema.json
     headway schema diff > diff.schema.json
+    headway schema compare > compare.schema.json
 
-    Print the JSON Schema of what stat, cpu, report (of a profile) or diff writes as JSON.
+    Print the JSON Schema of what stat, cpu, report (of a profile), diff or compare writes as JSON.
     """
     click.echo(json.dumps(schema_of(of), indent=2))

@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = ["NAMES", "schema_of"]
 
-NAMES = ("stat", "cpu", "profile", "diff")
+NAMES = ("stat", "cpu", "profile", "diff", "compare")
 
 
 def schema_of(name: str) -> dict[str, Any]:

@@ -1,9 +1,7 @@
 """The variation of a test's effective progress and time from round to round beside noisy neighbours, and the cost.
 
-A demo suite (`pytest_suite/`) runs under ``pytest --headway --headway-repeat`` while neighbours come and go at random:
-processes that compute, that write through more memory than the caches hold, or that do system calls and start other
-processes. They run on any processor, for a tenth of a second to a second each; none to twice as many as there are
-processors run at a time. The variation of a figure is its coefficient of variation over the rounds of a test. After
+A demo suite (`pytest_suite/`) runs under ``pytest --headway --headway-repeat`` while neighbours come and go at random
+(`neighbours.py`). The variation of a figure is its coefficient of variation over the rounds of a test. After
 that the suite runs alone, which shows how much of the variation comes from the machine itself. Many tests that do
 nothing show how long measuring takes, and what it leaves in the figures.
 """
@@ -11,63 +9,24 @@ nothing show how long measuring takes, and what it leaves in the figures.
 from __future__ import annotations
 
 import os
-import random
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from xml.etree import ElementTree
 
 from headway.testing.record import Record, carried
 
 from .common import compiled, heading, load, table
+from .neighbours import coming_and_going
 
 ROUNDS = int(os.environ.get("ROUNDS", "25"))
 EMPTY = 100
 """The number of tests that do nothing."""
 SUITE = Path(__file__).parent / "pytest_suite"
-NEIGHBOURS = ("spin", "thrash", "calls")
 GOAL = 1 / 3
-
-
-@contextmanager
-def _noise(program: Path) -> Iterator[None]:
-    """Run neighbours that come and go, the same ones in the same order each time."""
-    over = threading.Event()
-
-    def come_and_go() -> None:
-        choose = random.Random(7)
-        living: list[tuple[float, subprocess.Popen[bytes]]] = []
-        while not over.is_set():
-            now = time.monotonic()
-            for until, process in [one for one in living if one[0] <= now]:
-                _end(process)
-                living.remove((until, process))
-            wanted = choose.randint(0, 2 * len(os.sched_getaffinity(0)))
-            while len(living) < wanted:
-                process = subprocess.Popen([program, choose.choice(NEIGHBOURS)])
-                living.append((now + choose.uniform(0.1, 1.0), process))
-            over.wait(choose.uniform(0.05, 0.3))
-        for _, process in living:
-            _end(process)
-
-    thread = threading.Thread(target=come_and_go)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
-    process.wait()
 
 
 def _pytest(*arguments: str | Path) -> float:
@@ -148,7 +107,7 @@ def main() -> None:
     with compiled("work") as program, tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         arguments = (SUITE, f"--headway-repeat={ROUNDS}")
-        with _noise(program):
+        with coming_and_going(program):
             noisy = _measured(folder, *arguments)
         alone = _measured(folder, *arguments)
         print(f"Coefficients of variation over {ROUNDS} rounds of each test, neighbours coming and going.\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +13,12 @@ from headway.cli.progress_bar import spinner
 from headway.cli.say import say
 from headway.extras import need
 from headway.views.printable import clean
-from headway.views.rows import Cell, print_rows
+from headway.views.rows import Cell, plain, print_rows
 
 if TYPE_CHECKING:
     from headway.recording.queries.tables import Tables
 
-__all__ = ["command", "plain", "say_left_out"]
+__all__ = ["command", "say_left_out"]
 
 
 @click.command("query")
@@ -85,25 +84,3 @@ def say_left_out(tables: Tables, already: int = 0) -> None:
 def _plain_rows(rows: Iterator[Sequence[Any]]) -> Iterator[list[Cell]]:
     for row in rows:
         yield [plain(value) for value in row]
-
-
-def plain(value: Any) -> Any:
-    """Return a value of an answer as CSV and JSON have it. Dates and other types that they lack become text."""
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, bytes):
-        return value.decode(errors="backslashreplace")
-    if isinstance(value, dict):
-        return {str(key): plain(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(part) for part in value]
-    if hasattr(value, "isoformat"):
-        return value.isoformat()
-    if hasattr(value, "as_integer_ratio"):
-        whole, parts = value.as_integer_ratio()
-        return whole if parts == 1 else float(value)
-    if hasattr(value, "item"):
-        return plain(value.item())
-    return str(value)

@@ -58,10 +58,12 @@ _T = TypeVar("_T")
 class DuckDB:
     """DuckDB in this process. ``database`` is a DuckDB file that is attached read-only under its own name.
 
-    Queries can be interrupted with Ctrl-C.
+    Queries can be interrupted with Ctrl-C. One that takes longer than ``seconds``, or whose next rows do, is ended;
+    None: none is.
     """
 
-    def __init__(self, database: str | None = None) -> None:
+    def __init__(self, database: str | None = None, *, seconds: float | None = None) -> None:
+        self._seconds = seconds
         self._scratch = tempfile.TemporaryDirectory(prefix="headway-query-", ignore_cleanup_errors=True)
         self._links: dict[str, str] = {}
         self._stuck = False
@@ -225,6 +227,9 @@ class DuckDB:
 
         threading.Thread(target=run, name="headway-query", daemon=True).start()
         try:
+            wait([done], self._seconds)
+            if not done.done():
+                raise HeadwayError(f"the answer takes longer than {self._seconds:g} s: ask for less")
             return done.result()
         except BaseException:
             late = time.monotonic() + _PATIENCE

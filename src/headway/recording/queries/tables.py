@@ -300,14 +300,17 @@ def _summed(run: RecordedRun) -> bool:
     return run.closed and bool(run.files["states"])
 
 
-def open_tables(path: str, engine: str | None = None) -> Tables:
-    """Return the tables of what a path names, on DuckDB or on the engine that a URL names. Raises HeadwayError."""
+def open_tables(path: str, engine: str | None = None, *, seconds: float | None = None) -> Tables:
+    """Return the tables of what a path names, on DuckDB or on the engine that a URL names. Raises HeadwayError.
+
+    ``seconds``: DuckDB ends a query that takes longer; None: it ends none.
+    """
     catalogue = find(path)
-    return Tables(catalogue, open_engine(engine, catalogue))
+    return Tables(catalogue, open_engine(engine, catalogue, seconds=seconds))
 
 
-def open_engine(url: str | None, catalogue: Catalogue) -> Engine:
-    """Return DuckDB, or the engine that a URL names. Raises HeadwayError."""
+def open_engine(url: str | None, catalogue: Catalogue, *, seconds: float | None = None) -> Engine:
+    """Return DuckDB, or the engine that a URL names; for ``seconds`` see `open_tables`. Raises HeadwayError."""
     if url is None or url.startswith("duckdb://"):
         if not all(run.local for run in catalogue.runs):
             raise HeadwayError(
@@ -315,7 +318,7 @@ def open_engine(url: str | None, catalogue: Catalogue) -> Engine:
             )
         from .duck import DuckDB
 
-        return DuckDB(None if url is None else url.removeprefix("duckdb://") or None)
+        return DuckDB(None if url is None else url.removeprefix("duckdb://") or None, seconds=seconds)
     from .elsewhere import Elsewhere
 
     return Elsewhere(url)

@@ -56,6 +56,7 @@ WITH_EXTRA = {
     "query": ("recording", ["run.hw", "SELECT 1"]),
     "at": ("recording", ["run.hw", "1s"]),
     "diff": ("recording", ["a.hw", "b.hw"]),
+    "mcp": ("mcp", ["run.hw"]),
 }
 """Every command that needs one: which, and arguments."""
 MORE_OF_BASE = [

@@ -54,6 +54,11 @@ EXTRAS: Mapping[str, Extra] = {
     ),
     "ibis": Extra("queries on another engine (--engine)", _RECORDING | _IBIS),
     "spark": Extra("queries on Spark (--engine spark://...)", _RECORDING | _IBIS | {"pyspark": "pyspark"}),
+    "mcp": Extra(
+        "questions that other programs ask",
+        _RECORDING | {"mcp": "mcp"},
+        compiled="headway.linux.bpf._transitions",
+    ),
     "pytest": Extra("tests measured by pytest --headway", {"pytest": "pytest"}),
 }
 """The extras by name, as in ``pip install 'headway[name]'``. An extra comes before those that contain it."""

@@ -32,6 +32,7 @@ _COMMANDS = {
     "demo": "a small program with known behaviour, measured and explained",
     "machine": "run a program on the reference machine, exact to the cycle; print its configuration",
     "trace": "instruction traces from a trace port: every instruction with its cycle, cores aligned",
+    "mcp": "questions of other programs about recordings and saved documents (Model Context Protocol)",
     "schema": "the JSON Schema of what stat, cpu, report (of a profile), diff or compare writes",
 }
 

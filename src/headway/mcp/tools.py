@@ -1,0 +1,415 @@
+"""The questions that a client may ask: their names, their arguments, and what they answer. None of them changes
+anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from headway.advice import Advice, advise
+from headway.advice.threshold_files import load_thresholds
+from headway.errors import HeadwayError
+from headway.extras import need
+from headway.model import Cause, Group, GroupBy, Kind, Ledger, Quality, grouped, indices_of, merge
+from headway.views.rows import plain
+from headway.views.saved import read_ledgers
+
+from .answers import figure, indices, limited, listed, of_ledger, short, state_quality
+from .arguments import Argument, Choice, Text, Whole, checked
+from .readable import ReadableFiles
+
+if TYPE_CHECKING:
+    from headway.recording.queries.catalogue import RecordedRun
+    from headway.recording.queries.comparison import Course
+    from headway.recording.queries.instant import Doing, Instant
+
+__all__ = ["SECONDS", "TOOLS", "Tool", "ask"]
+
+SECONDS = 60.0
+"""A query that takes longer is ended."""
+_MOST = 1000
+"""The largest limit of rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A question."""
+
+    name: str
+    what: str
+    """What it answers, for the client."""
+    arguments: Mapping[str, Argument]
+    answer: Callable[[ReadableFiles, Mapping[str, Any]], dict[str, Any]]
+
+
+def ask(name: str, given: object, files: ReadableFiles) -> dict[str, Any]:
+    """Return the answer to a question, as plain dicts and lists. Raises HeadwayError."""
+    if name not in TOOLS:
+        raise HeadwayError(f"there is no question {name[:60]!a}: ask one of {', '.join(TOOLS)}")
+    tool = TOOLS[name]
+    return tool.answer(files, checked(tool.arguments, given))
+
+
+# --- what there is ----------------------------------------------------------------------------------------------------
+
+
+def _files(files: ReadableFiles, _given: Mapping[str, Any]) -> dict[str, Any]:
+    found, more = files.listed()
+    return {"files": [asdict(each) for each in found], "left_out": {"rows": more, "at_least": False}}
+
+
+# --- ledgers ----------------------------------------------------------------------------------------------------------
+
+
+def _ledger(files: ReadableFiles, path: str) -> tuple[Ledger, dict[str, Any], bool]:
+    """Return the ledger of a file, what else is known of it, and whether commands for its threads may be followed here.
+
+    Raises HeadwayError.
+    """
+    try:
+        document = files.find(path, "document")
+    except HeadwayError:
+        real = files.find(path, "recording")
+    else:
+        return reduce(merge, read_ledgers(document)), {"file": path, "kind": "document"}, True
+    need("recording")
+    from headway.recording.clock import boot
+    from headway.recording.reader import Recording
+
+    with Recording(real) as recording:
+        found = recording.kept_ledger()
+        ledger = recording.ledger() if found is None else found
+        known = recording.document
+        more = {
+            "file": path,
+            "kind": "recording",
+            "command": None if known.command is None else short(list(known.command)),
+            "exit_status": known.exit_status,
+            "closed": recording.closed,
+            "damaged": listed([f"{name}: {why}" for name, why in recording.damaged.items()]),
+        }
+        return ledger, more, known.boot == boot()
+
+
+def _stat(files: ReadableFiles, given: Mapping[str, Any]) -> dict[str, Any]:
+    ledger, about, _ = _ledger(files, given["file"])
+    threads = ledger.threads
+    if given["name"] is not None:
+        threads = tuple(thread for thread in threads if thread.name == given["name"])
+        if not threads:
+            names = sorted({thread.name for thread in ledger.threads})
+            raise HeadwayError(
+                f"no thread is called {given['name'][:60]!a}: there are {', '.join(map(ascii, names[:20]))}"
+            )
+    by = GroupBy(given["by"])
+    groups = [Group(tuple(threads[place] for place in places), by) for places in grouped(threads, by)]
+    groups.sort(key=_at_work, reverse=True)
+    rows, left_out = limited(groups, given["limit"], lambda group: _group(group, ledger, given["states"]))
+    answer = {**about, **of_ledger(ledger), "threads": len(threads), "by": by.value}
+    if threads:
+        answer["all"] = {"indices": indices(ledger.indices(*threads), ledger), "kinds": _kinds(ledger, groups)}
+    return {**answer, "groups": rows, "left_out": left_out}
+
+
+def _at_work(group: Group) -> tuple[int, int]:
+    """Return what orders groups: the time in which they were able to run, then all their time."""
+    times = [thread.times() for thread in group.threads]
+    return sum(sum(t.values()) - t[Kind.WAIT] for t in times), sum(sum(t.values()) for t in times)
+
+
+def _kinds(ledger: Ledger, groups: Sequence[Group]) -> dict[str, Any]:
+    """Return the time off the processor, of all groups together."""
+    found = {}
+    for kind in (Kind.READY, Kind.WAIT, Kind.STOLEN, Kind.OVERHEAD, Kind.UNKNOWN):
+        time = sum(thread.times()[kind] for group in groups for thread in group.threads)
+        found[kind.value] = figure(time, ledger.time_unit, Quality.EXACT, ledger.source)
+    return found
+
+
+def _group(group: Group, ledger: Ledger, most: int) -> dict[str, Any]:
+    found = ledger.indices(*group.threads)
+    whole = sum(thread.span for thread in group.threads)
+    sampled = {state for state, estimate in group.sampled.items() if estimate.time}
+    states = sorted(group.states.items(), key=lambda item: (-item[1].time, item[0]))
+    first = group.threads[0]
+    answer: dict[str, Any] = {
+        "name": short(group.name),
+        "tid": first.tid if len(group.threads) == 1 else None,
+        "pid": group.pid,
+        "threads": len(group.threads),
+        "indices": indices(found, ledger),
+        "states": [
+            {
+                "state": short(state),
+                "time": figure(
+                    cell.time, ledger.time_unit, state_quality(state, found, sampled, ledger.source), ledger.source
+                ),
+                "share": round(cell.time / whole, 6) if whole else None,
+                "count": cell.count,
+            }
+            for state, cell in states[:most]
+        ],
+        "states_left_out": max(len(states) - most, 0),
+    }
+    causes = sorted(group.causes, key=lambda cause: (-cause.time, cause.key[0], cause.name))
+    if causes:
+        answer["causes"] = [_cause(cause, ledger) for cause in causes[:most]]
+        answer["causes_left_out"] = max(len(causes) - most, 0)
+    return answer
+
+
+def _cause(cause: Cause, ledger: Ledger) -> dict[str, Any]:
+    return {
+        "state": short(cause.state),
+        "behind": cause.behind.value,
+        "name": short(cause.name),
+        "tid": cause.tid,
+        "time": figure(cause.time, ledger.time_unit, Quality.EXACT, ledger.source),
+        "count": cause.count,
+    }
+
+
+def _advise(files: ReadableFiles, given: Mapping[str, Any]) -> dict[str, Any]:
+    ledger, about, here = _ledger(files, given["file"])
+    thresholds = replace(load_thresholds(None), most=given["limit"])
+    found = advise(ledger, thresholds)
+    if not here:  # nothing can be done about it any more, or not by a command typed here
+        found = tuple(replace(piece, command=None, undo=None) for piece in found)
+    rows, left_out = limited([_piece(piece, ledger) for piece in found], given["limit"], lambda row: row)
+    return {**about, **of_ledger(ledger), "advice": rows, "left_out": left_out}
+
+
+def _piece(piece: Advice, ledger: Ledger) -> dict[str, Any]:
+    lost = piece.index in ("mpi", "kpi", "iopi")
+    quality = ledger.indices(*ledger.threads).quality[piece.index] if lost else Quality.EXACT
+    return {
+        "thread": piece.thread,
+        "name": None if piece.name is None else short(piece.name),
+        "index": piece.index,
+        "share": figure(piece.value, "1", quality, ledger.source),
+        "threshold": piece.threshold,
+        "at_stake": figure(piece.at_stake, ledger.time_unit, quality, ledger.source),
+        "alike": piece.alike,
+        "text": short(piece.text),
+        "command": None if piece.command is None else short(piece.command),
+    }
+
+
+# --- recordings -------------------------------------------------------------------------------------------------------
+
+
+def _run(files: ReadableFiles, path: str) -> RecordedRun:
+    """Return one recording. Raises HeadwayError."""
+    need("recording")
+    real = files.find(path, "recording")
+    from headway.recording.queries.catalogue import find
+
+    (run,) = find(real).runs
+    return run
+
+
+def _at(files: ReadableFiles, given: Mapping[str, Any]) -> dict[str, Any]:
+    run = _run(files, given["file"])
+    from headway.recording.queries.instant import at
+
+    found = at(run, given["time"])
+    rows, left_out = limited(found.threads, given["limit"], lambda doing: _doing(doing, found))
+    kinds: dict[str, int] = {}
+    for doing in found.threads:
+        kinds[doing.kind.value] = kinds.get(doing.kind.value, 0) + 1
+    return {
+        "file": given["file"],
+        "source": "recording",
+        "time_unit": run.time_unit,
+        "time": found.time,
+        "since_start": found.time - run.start,
+        "realtime_ns": found.realtime,
+        "uncertainty_ns": found.uncertainty,
+        "quality": Quality.EXACT.value,
+        "threads": len(found.threads),
+        "kinds": kinds,
+        "rows": rows,
+        "left_out": left_out,
+        "remarks": listed(found.left_out),
+    }
+
+
+def _doing(doing: Doing, found: Instant) -> dict[str, Any]:
+    wake = doing.wake
+    return {
+        "tid": doing.tid,
+        "pid": doing.pid,
+        "name": short(doing.name),
+        "state": short(doing.state),
+        "kind": doing.kind.value,
+        "cpu": doing.cpu,
+        "for": None if doing.since is None else found.time - doing.since,
+        "ends_in": None if doing.until is None else doing.until - found.time,
+        "woken": None
+        if wake is None
+        else {
+            "in": wake.time - found.time,
+            "by": short(wake.state or wake.thread or f"tid {wake.tid}"),
+            "tid": wake.tid,
+        },
+    }
+
+
+def _query(files: ReadableFiles, given: Mapping[str, Any]) -> dict[str, Any]:
+    if (given["sql"] is None) == (given["question"] is None):
+        raise HeadwayError("give sql or question, one of both: sql is one SELECT, question a ready-made question")
+    need("recording")
+    real = files.find(given["file"], "recording")
+    from headway.recording.queries.questions import question
+    from headway.recording.queries.tables import open_tables
+    from headway.recording.reader import Recording
+
+    asked = None if given["question"] is None else question(given["question"])
+    with open_tables(real, seconds=SECONDS) as tables:
+        answer = tables.ask_user(given["sql"]) if asked is None else asked.ask(tables, given["depth"])
+        rows, left_out = limited(answer.rows, given["limit"], lambda row: [short(plain(value)) for value in row])
+        units = {} if asked is None else dict(asked.units(tables))
+        with Recording(real) as recording:
+            ledger = recording.document.ledger
+        return {
+            "file": given["file"],
+            **of_ledger(replace(ledger, window=recording.window)),
+            "time_unit": ledger.time_unit,
+            "units": units,
+            "quality": {name: worth.value for name, worth in indices_of({}, ledger.precision).quality.items()},
+            "columns": listed(answer.columns),
+            "rows": rows,
+            "left_out": left_out,
+            "remarks": listed([*tables.left_out, *tables.unclosed()]),
+        }
+
+
+def _diff(files: ReadableFiles, given: Mapping[str, Any]) -> dict[str, Any]:
+    runs = [_run(files, given[which]) for which in ("a", "b")]
+    from headway.recording.queries.comparison import compare, course_of
+
+    found = compare(*(course_of(run, given["name"]) for run in runs))
+    differing = [share for share in found.shares if share.difference]
+    rows, left_out = limited(
+        differing,
+        given["limit"],
+        lambda share: {
+            "name": short(share.name),
+            "state": short(share.state),
+            "kind": share.kind.value,
+            "a": share.a,
+            "b": share.b,
+            "difference": share.difference,
+        },
+    )
+    return {
+        "source": "recording",
+        "time_unit": runs[0].time_unit,
+        "quality": Quality.EXACT.value,
+        "progress": found.common,
+        **{
+            which: _course(course, made, time, given[which])
+            for which, course, made, time in zip(
+                "ab", (found.a, found.b), (found.progress_a, found.progress_b), found.time, strict=True
+            )
+        },
+        "states": rows,
+        "left_out": left_out,
+        "remarks": listed([*found.a.left_out, *found.b.left_out]),
+    }
+
+
+def _course(course: Course, progress: int, time: int, path: str) -> dict[str, Any]:
+    return {"file": path, "duration": course.length, "progress": progress, "time": time, "resolution": course.piece}
+
+
+_FILE = Text("What files lists: a recording, or what headway stat --json has written.", required=True)
+_RECORDING = Text("A recording that the question files lists.", required=True)
+
+
+def _limit(default: int) -> Whole:
+    return Whole("The number of rows of the answer; it says how many are left out.", 1, _MOST, default)
+
+
+TOOLS: Mapping[str, Tool] = {
+    tool.name: tool
+    for tool in (
+        Tool("files", "List the recordings and saved documents that can be asked about.", {}, _files),
+        Tool(
+            "stat",
+            "Where the time of each thread went, of a recording or a saved document: the indices of progress (RPI all "
+            "processor time, EPI progress, MPI memory, KPI kernel, IOPI polling), and the time in each state, with "
+            "what was behind it where that was recorded. Times are sums over the threads of a group.",
+            {
+                "file": _FILE,
+                "by": Choice(
+                    "What a group is: a thread, all threads of a name, or a process.",
+                    [by.value for by in GroupBy],
+                    GroupBy.NAME.value,
+                ),
+                "name": Text("Only threads of this name.", longest=256),
+                "limit": _limit(20),
+                "states": Whole("The number of states, and of causes, of each group.", 1, 100, 8),
+            },
+            _stat,
+        ),
+        Tool(
+            "advise",
+            "What would help: the causes of lost time, the one with most time at stake first, with the figure that "
+            "says so, its threshold, and a command that shows more.",
+            {"file": _FILE, "limit": Whole("The number of pieces of advice.", 1, 100, 10)},
+            _advise,
+        ),
+        Tool(
+            "at",
+            "What every thread was doing at one instant of a recording, since when, and who had woken it or was to end "
+            "its wait. Times are in time_unit.",
+            {
+                "file": _RECORDING,
+                "time": Text(
+                    "Since the recording's start, as in 3.2s or 150ms, or a time of day in ISO 8601.",
+                    longest=64,
+                    required=True,
+                ),
+                "limit": _limit(100),
+            },
+            _at,
+        ),
+        Tool(
+            "query",
+            "Ask a recording by SQL (one SELECT, DuckDB's dialect), or a ready-made question. Tables: transitions "
+            "(time, duration, taken, cpu, thread, state, count, waker, waker_tid, waker_state), aligned, threads "
+            "(thread, tid, pid, name, birth, start, end), states (thread, tid, pid, name, state, kind, time, count), "
+            "progress (thread, tid, pid, name, kind, time), processors (cpu, state, kind, time, count), losses (name, "
+            "count), samples, stacks, frames, recordings, clocks, open_states. Times are in time_unit. Questions: "
+            "lost-progress, wait-chains (who waited for whom), waits, states, processors.",
+            {
+                "file": _RECORDING,
+                "sql": Text("One SELECT.", longest=4_000),
+                "question": Choice(
+                    "A ready-made question instead of SQL.",
+                    ["lost-progress", "wait-chains", "waits", "states", "processors"],
+                ),
+                "depth": Whole("The number of links of a wait chain.", 1, 16, 3),
+                "limit": _limit(50),
+            },
+            _query,
+        ),
+        Tool(
+            "diff",
+            "Two recordings of the same work at equal progress: how long each took for the progress that both made, "
+            "and in which states of which threads b has more or less time.",
+            {
+                "a": _RECORDING,
+                "b": _RECORDING,
+                "name": Text("Only threads of this name.", longest=256),
+                "limit": _limit(30),
+            },
+            _diff,
+        ),
+    )
+}
+"""The questions by name."""

@@ -94,7 +94,7 @@ class CommandMeter:
         the command has then ended.
         """
         nowhere = None if self._nowhere < 0 else self._nowhere
-        child = SuspendedChild(command, nowhere, stdin=nowhere, stderr=nowhere)
+        child = SuspendedChild(command, nowhere, stdin=nowhere, stderr=nowhere, received=self._received)
         try:
             source = self._measure(child)
             since = time.monotonic_ns()

@@ -19,8 +19,8 @@ LEVELS = {"unit": 120, "kernel": 300, "end_to_end": 300}
 """How long a test of each level may take, s; ``@pytest.mark.timeout(seconds)`` on a test is stronger."""
 LEVEL_OF_DIRECTORY = {
     **dict.fromkeys(("advice", "binary", "buffers", "comparison", "demo", "fuzz", "kernels", "linux"), "unit"),
-    **dict.fromkeys(("machine", "mcp", "model", "processors", "recording", "serving", "session"), "unit"),
-    **dict.fromkeys(("testing", "tools", "trace", "views"), "unit"),
+    **dict.fromkeys(("machine", "mcp", "model", "processors", "recording", "replay", "serving"), "unit"),
+    **dict.fromkeys(("session", "testing", "tools", "trace", "views"), "unit"),
     **dict.fromkeys(("commands", "deploy", "integration"), "end_to_end"),
 }
 """Of the other directories each module says it."""

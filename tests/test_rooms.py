@@ -31,7 +31,7 @@ FLOORS = (
     {"linux.bpf"},
     {"linux.doctor", "linux.sources"},
     {"comparison", "processors", "recording", "trace"},
-    {"machine", "session"},
+    {"machine", "replay", "session"},
     {"views"},
     {"cli", "mcp", "serving", "testing"},
     {"commands"},

@@ -1,0 +1,171 @@
+"""Predictions: how long a run would take with changes, as a range between two replays.
+
+A recording does not tell all that two threads have to do with each other: a thread that found what it needed did not
+wait, and so there is no wake-up. So a changed run is replayed under two assumptions.
+
+- *most*: whoever comes later than the thread that it waited for goes on without a wait.
+- *least*: all threads meet as they did in the recording. A thread that wakes another one first waits until that one
+  sleeps, and a thread does not end before those that it created and outlived. So nobody gets ahead of anybody.
+
+The unchanged run takes the same time under both. Each changed replay is compared with the unchanged one, and the range
+is made wider by the error of the unchanged replay: the difference between it and the recording.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from ._schedule import Replay
+from .changes import Change
+from .effects import Effect, apply, as_recorded
+from .functions import FunctionShares
+from .graph import WaitGraph, Waits
+
+__all__ = ["Assumption", "Model", "Prediction"]
+
+SLICE = 3_000_000
+"""A time slice, ns: for so long a thread keeps its processor while another one wants it (CFS and EEVDF, 2 to 4 ms)."""
+MAX_ERROR = 0.05
+"""With a larger error of the unchanged replay a warning is due."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """How threads are taken to go on where the recording does not tell."""
+
+    meet: bool
+    """Threads meet as they did: nobody gets ahead."""
+    punctual: bool
+    """Waits of which it is not known whether they would be shorter end at the same time as in the recording."""
+
+
+MOST = Assumption(meet=False, punctual=False)
+LEAST = Assumption(meet=True, punctual=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """How long a changed run takes: between ``low`` and ``high``, in the recording's time unit."""
+
+    changes: tuple[Change, ...]
+    recorded: int
+    """The wall time of the recorded run."""
+    low: int
+    high: int
+    assumptions: tuple[str, ...]
+    """What the range rests on, in words."""
+    notes: tuple[str, ...]
+    """What is to be known about it, in words."""
+
+    @property
+    def gain(self) -> tuple[float, float]:
+        """The lowest and the highest gain, as a share of the wall time; negative: a loss."""
+        return 1 - self.high / self.recorded, 1 - self.low / self.recorded
+
+
+class Model:
+    """A wait graph that predicts. ``functions``: a profile of the same program, to find functions in."""
+
+    def __init__(self, graph: WaitGraph, functions: FunctionShares | None = None, *, whole: bool = False) -> None:
+        """``whole``: the run ends when all threads have done what they did, and not when the followed one has."""
+        self.graph, self.functions = graph, functions
+        self._follow = -1 if whole else graph.end.thread
+
+    @property
+    def recorded(self) -> int:
+        """The wall time of the recorded run."""
+        return self.graph.end.duration
+
+    @cached_property
+    def unchanged(self) -> dict[Assumption, Replay]:
+        """The replays of the unchanged run, under each assumption."""
+        effect = as_recorded(self.graph)
+        return {assumption: self._replay(effect, assumption, most=False) for assumption in (LEAST, MOST)}
+
+    @property
+    def replayed(self) -> int:
+        """The wall time of the unchanged run when it is replayed: the one that is further off."""
+        return max((replay.end for replay in self.unchanged.values()), key=lambda end: abs(end - self.recorded))
+
+    @property
+    def error(self) -> float:
+        """The error of the model: of the unchanged replay, as a share of the recorded wall time."""
+        return self.replayed / self.recorded - 1
+
+    @property
+    def given_up(self) -> int:
+        """The waits of the unchanged replay that nothing ended."""
+        return max(replay.forced for replay in self.unchanged.values())
+
+    def predict(self, changes: Iterable[Change]) -> Prediction:
+        """Return how long the run takes with all of these changes.
+
+        Raises HeadwayError if the recording has not what they name.
+        """
+        wanted = tuple(changes)
+        effect = apply(self.graph, wanted, self.functions)
+        ratios = []
+        forced = 0
+        for assumption in (LEAST, MOST):
+            replay = self._replay(effect, assumption, most=assumption is MOST)
+            base = self.unchanged[assumption]
+            ratios.append(replay.end / max(base.end, 1))
+            forced = max(forced, replay.forced - base.forced)
+        margin = abs(self.error)
+        low = round(self.recorded * max(min(ratios) - margin, 0.0))
+        high = round(self.recorded * (max(ratios) + margin))
+        notes = []
+        if not effect.slower and max(ratios) > 1:
+            notes.append(
+                "a scheduling anomaly: with less work, threads get their processors in another order, and one replay "
+                f"takes {max(ratios) - 1:.2%} longer"
+            )
+        if forced:
+            notes.append(f"{forced:,} waits were given up: in the changed run nothing ends them")
+        return Prediction(wanted, self.recorded, low, high, self._assumptions(effect), tuple(notes))
+
+    def _assumptions(self, effect: Effect) -> tuple[str, ...]:
+        found: list[str] = list(effect.assumptions)
+        if (self.graph.outside == Waits.MAYBE).any():
+            found.append(
+                "waits for what is not known to be a disk or a timer are as long as they were (most), or end when "
+                "they did (least)"
+            )
+        if self.graph.by_others.any():
+            found.append(
+                "what is not measured delays a thread as long each time, and the more often the longer it works"
+            )
+        return tuple(dict.fromkeys(found))
+
+    def _replay(self, effect: Effect, assumption: Assumption, *, most: bool) -> Replay:
+        graph = effect.graph
+        times = effect.times(most=most)
+        return Replay(
+            graph.first,
+            effect.kinds(),
+            times.work,
+            graph.target,
+            times.length,
+            times.until,
+            graph.outside,
+            graph.dispatch,
+            times.early,
+            times.late,
+            graph.contended,
+            effect.weightless,
+            graph.parent,
+            effect.processors,
+            SLICE,
+            assumption.meet,
+            assumption.punctual,
+        ).run(self._follow)
+
+
+GENERAL: Sequence[str] = (
+    "most: a thread that comes later than the one that it waited for goes on without a wait",
+    "least: all threads meet as they did in the recording, and nobody gets ahead of anybody",
+    "work takes as long as it did, whatever else runs; nothing new is waited for; processors are given away fairly",
+)
+"""The assumptions of every prediction."""

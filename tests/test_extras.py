@@ -57,6 +57,8 @@ WITH_EXTRA = {
     "at": ("recording", ["run.hw", "1s"]),
     "diff": ("recording", ["a.hw", "b.hw"]),
     "mcp": ("mcp", ["run.hw"]),
+    "critical-path": ("recording", ["run.hw"]),
+    "what-if": ("recording", ["run.hw"]),
 }
 """Every command that needs one: which, and arguments."""
 MORE_OF_BASE = [

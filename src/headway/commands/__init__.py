@@ -27,13 +27,15 @@ _COMMANDS = {
     "at": "what every thread was doing at one instant of a recording",
     "diff": "two recordings side by side, at equal progress",
     "compare": "two commands run in turns: in what they differ, and how sure that is",
+    "critical-path": "what the wall time of a recorded run consisted of, along its wake-ups",
+    "what-if": "how long a recorded run would take if something were faster, free or gone",
     "serve": "what is measured now, for Prometheus, OpenTelemetry and a browser",
     "doctor": "what can be measured here, what cannot, why, and what would change it",
     "demo": "a small program with known behaviour, measured and explained",
     "machine": "run a program on the reference machine, exact to the cycle; print its configuration",
     "trace": "instruction traces from a trace port: every instruction with its cycle, cores aligned",
     "mcp": "questions of other programs about recordings and saved documents (Model Context Protocol)",
-    "schema": "the JSON Schema of what stat, cpu, report (of a profile), diff or compare writes",
+    "schema": "the JSON Schema of what a command writes as JSON",
 }
 
 
@@ -60,7 +62,7 @@ class _Group(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         with _ended_by_an_interrupt():
-            module = importlib.import_module(f"headway.commands.{cmd_name}")
+            module = importlib.import_module(f"headway.commands.{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
         command.short_help = _COMMANDS[cmd_name]
         return command

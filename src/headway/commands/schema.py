@@ -20,7 +20,10 @@ def command(of: str) -> None:
     headway schema profile > profile.schema.json
     headway schema diff > diff.schema.json
     headway schema compare > compare.schema.json
+    headway schema critical-path > critical-path.schema.json
+    headway schema what-if > what-if.schema.json
 
-    Print the JSON Schema of what stat, cpu, report (of a profile), diff or compare writes as JSON.
+    Print the JSON Schema of what a command writes as JSON: stat, cpu, report (of a profile), diff, compare,
+    critical-path or what-if.
     """
     click.echo(json.dumps(schema_of(of), indent=2))

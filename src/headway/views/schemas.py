@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = ["NAMES", "schema_of"]
 
-NAMES = ("stat", "cpu", "profile", "diff", "compare")
+NAMES = ("stat", "cpu", "profile", "diff", "compare", "critical-path", "what-if")
 
 
 def schema_of(name: str) -> dict[str, Any]:

@@ -1,0 +1,162 @@
+"""``headway what-if``: how long a recorded run would take if something were changed."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from headway.cli.ending import tidy_end
+from headway.cli.options import format_option
+from headway.cli.output import answer_to
+from headway.cli.progress_bar import spinner
+from headway.cli.say import say
+from headway.extras import need
+from headway.views.printable import clean
+from headway.views.rows import write_rows
+
+if TYPE_CHECKING:
+    from headway.replay.changes import Change
+
+__all__ = ["command"]
+
+
+@click.command("what-if")
+@click.option(
+    "--faster",
+    multiple=True,
+    metavar="WHAT=SPEED",
+    help="WHAT takes less time: a marked region or function, a state, a thread, THREAD:STATE, or a function of the "
+    "--profile. SPEED is 2x, or 30% for 30 per cent less time; 0.5x is slower.",
+)
+@click.option("--disk", metavar="SPEED", help="Disks are faster: the same as --faster wait.disk=SPEED.")
+@click.option(
+    "--lock-free",
+    multiple=True,
+    metavar="THREADS",
+    help="Threads of this name (or THREADS:STATE) no longer wait for locks that they hold among themselves.",
+)
+@click.option("--processors", metavar="N", help="Another number of processors: 4, +1 or -1.")
+@click.option(
+    "--threads", multiple=True, metavar="THREADS=Nx", help="N times as many threads of this name share their work."
+)
+@click.option(
+    "--without",
+    multiple=True,
+    metavar="PROCESS",
+    help="A neighbour is gone: a process by name or id, or others: all that is not measured.",
+)
+@click.option(
+    "--profile", metavar="NAME.hw", help="A profile of the same program (headway profile -o), to find functions in."
+)
+@click.option("--tid", type=click.IntRange(1), metavar="TID", help="Look for the end of this thread.")
+@click.option("-o", "--output", metavar="FILE", help="Write to FILE instead of standard output.")
+@format_option
+@click.argument("path", metavar="NAME.hw")
+@tidy_end()
+def command(
+    path: str,
+    faster: tuple[str, ...],
+    disk: str | None,
+    lock_free: tuple[str, ...],
+    processors: str | None,
+    threads: tuple[str, ...],
+    without: tuple[str, ...],
+    profile: str | None,
+    tid: int | None,
+    output: str | None,
+    style: str,
+) -> None:
+    """\b
+    headway what-if run.hw                           what is worth changing
+    headway what-if run.hw --faster parse=2x         a marked region or function
+    headway what-if run.hw --faster 'worker-*:kernel.read=30%'
+    headway what-if run.hw --faster parse=2x --profile prof.hw
+    headway what-if run.hw --lock-free 'worker-*' --processors +2
+    headway what-if run.hw --disk 2x --without backup
+
+    Predict how long a recorded run would take if something were changed.
+
+    headway replays the recorded run with the changes. Without one it tries what the critical path consists of, and
+    lists what is worth it. Every answer is a range, and what the range rests on is said below it.
+    """
+    need("recording")
+    from headway.recording.reader import Recording
+    from headway.replay.candidates import rank
+    from headway.replay.functions import read_shares
+    from headway.replay.graph import build
+    from headway.replay.path import critical_path, find_end
+    from headway.replay.predict import Model
+    from headway.replay.rows import load
+    from headway.replay.wakeups import find_wakeups
+    from headway.views.what_if import COLUMNS, document_of_predictions, prediction_rows, write_predictions
+
+    changes = _changes(faster, disk, lock_free, processors, threads, without)
+    functions = read_shares(profile) if profile is not None else None
+    with Recording(path) as recording:
+        done, total = 0.0, max(recording.rows, 1)
+
+        def shown(rows: int) -> None:
+            nonlocal done
+            done = rows / total
+
+        with spinner("reading the transitions", lambda: done):
+            rows = load(recording, shown)
+        whole = recording.document.command is None and tid is None
+        has_command = recording.document.command is not None
+        damaged = dict(recording.damaged)
+    for name, why in damaged.items():
+        say(clean(f"{name} is left out: {why}"))
+    with spinner("following the wake-ups"):
+        wakeups, end = find_wakeups(rows), find_end(rows, command=has_command, tid=tid)
+        model = Model(build(rows, wakeups, end), functions, whole=whole)
+    if changes:
+        with spinner("replaying"):
+            found = [model.predict(changes)]
+    else:
+        done = 0.0
+
+        def tried(number: int, all_: int) -> None:
+            nonlocal done
+            done = number / max(all_, 1)
+
+        with spinner("trying changes", lambda: done):
+            found = [one for _, one in rank(model, critical_path(rows, wakeups, end), tried)]
+    with answer_to(output) as stream:
+        if style == "json":
+            json.dump(document_of_predictions(found, model, path), stream, indent=1, ensure_ascii=False)
+            stream.write("\n")
+        elif style == "csv":
+            write_rows(stream, COLUMNS, prediction_rows(found), style)
+        else:
+            write_predictions(stream, found, model, ranked=not changes)
+
+
+def _changes(
+    faster: tuple[str, ...],
+    disk: str | None,
+    lock_free: tuple[str, ...],
+    processors: str | None,
+    threads: tuple[str, ...],
+    without: tuple[str, ...],
+) -> list[Change]:
+    from headway.replay.changes import (
+        Faster,
+        LockFree,
+        Without,
+        parse_factor,
+        parse_faster,
+        parse_more_threads,
+        parse_processors,
+    )
+
+    found: list[Change] = [parse_faster(text) for text in faster]
+    if disk is not None:
+        found.append(Faster("wait.disk", parse_factor(disk)))
+    found += [LockFree(text) for text in lock_free]
+    if processors is not None:
+        found.append(parse_processors(processors))
+    found += [parse_more_threads(text) for text in threads]
+    found += [Without(text) for text in without]
+    return found

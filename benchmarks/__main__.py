@@ -28,6 +28,7 @@ from . import (
     trace_threads,
     transitions,
     utilisation,
+    what_if,
 )
 from .common import heading, load
 
@@ -79,6 +80,7 @@ def main() -> None:
         export.main,
         pytest_plugin.main,
         html.main,
+        what_if.main,
     ):
         _apart(measure)
 

@@ -97,7 +97,7 @@ def run_of(ledger: Ledger, pid: int, since: int, wall: int) -> CommandRun:
     """
     threads = [thread for thread in ledger.threads if thread.birth >= since or ledger.source == "proc"]
     states = add_states(*(thread.states for thread in threads))
-    estimated = {state for thread in threads for state, estimate in thread.sampled.items() if estimate.time}
+    estimated = {state for thread in threads for state, part in thread.sampled.items() if part.told_by_samples}
     if ledger.source == "proc":  # what a thread waited for is what it was found waiting for
         estimated |= {state for state in states if state.startswith("wait.")}
     indices = ledger.indices(*threads) if threads else indices_of({}, EXACT)

@@ -132,7 +132,7 @@ def _kinds(ledger: Ledger, groups: Sequence[Group]) -> dict[str, Any]:
 def _group(group: Group, ledger: Ledger, most: int) -> dict[str, Any]:
     found = ledger.indices(*group.threads)
     whole = sum(thread.span for thread in group.threads)
-    sampled = {state for state, estimate in group.sampled.items() if estimate.time}
+    sampled = {state for state, part in group.sampled.items() if part.told_by_samples}
     states = sorted(group.states.items(), key=lambda item: (-item[1].time, item[0]))
     first = group.threads[0]
     answer: dict[str, Any] = {

@@ -31,6 +31,7 @@ _NAME = 24
 _WORDS = {1: "more", -1: "less", 0: ""}
 _MEANINGS = {
     Quality.BOUND: "≤ at most: the difference is that of the bounds",
+    Quality.BY_MODE: "≈ by the cycles of user and kernel mode",
     Quality.SAMPLED: "~ sampled: the sampling error is in the interval",
     Quality.PARTIAL: "≥ at least: of a part of the time",
 }

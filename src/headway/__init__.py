@@ -1,6 +1,7 @@
 """Headway shows how much progress each thread of a real program makes, where the rest of its time goes, and why.
 
 Programs in Python mark regions with `noneffective`, `poll`, or the pair `set_noneffective` and `clear_noneffective`.
+They say what their threads work on with `task`, `set_task` and `clear_task`, or `headway.asyncio` for coroutines.
 Programs in C and other languages use the header ``headway.h`` in the folder that `get_include` returns. `observe`
 measures threads while a block runs, `Machine` runs programs on the reference machine, and `open` reads recordings.
 """
@@ -16,7 +17,16 @@ if TYPE_CHECKING:
     from .machine.config import Cache
     from .machine.machine import Machine
     from .recording.reader import open
-    from .regions import clear_noneffective, noneffective, poll, set_noneffective
+    from .regions import (
+        clear_noneffective,
+        clear_task,
+        current_task,
+        noneffective,
+        poll,
+        set_noneffective,
+        set_task,
+        task,
+    )
     from .session.observing import observe
 
 __all__ = [
@@ -24,23 +34,31 @@ __all__ = [
     "Machine",
     "__version__",
     "clear_noneffective",
+    "clear_task",
+    "current_task",
     "get_include",
     "noneffective",
     "observe",
     "open",
     "poll",
     "set_noneffective",
+    "set_task",
+    "task",
 ]
 
 _WHERE = {
     "Cache": ".machine.config",
     "Machine": ".machine.machine",
     "clear_noneffective": ".regions",
+    "clear_task": ".regions",
+    "current_task": ".regions",
     "noneffective": ".regions",
     "observe": ".session.observing",
     "open": ".recording.reader",
     "poll": ".regions",
     "set_noneffective": ".regions",
+    "set_task": ".regions",
+    "task": ".regions",
     "__version__": "._version",
 }
 

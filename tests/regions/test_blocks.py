@@ -42,7 +42,7 @@ def arena(*blocks: bytes, pid: int = PID, names: tuple[bytes, ...] = (), **other
         other.get("tags", 0),
     )
     head += b"".join(name.ljust(32, b"\0")[:32] for name in names).ljust(1024, b"\0")
-    head += struct.pack("=2IQ", other.get("used", len(blocks)), 0, 0)
+    head += struct.pack("=2IQ2IQ", other.get("used", len(blocks)), 0, 0, 0, 0, other.get("tasks", 0))
     return head.ljust(4096, b"\0") + b"".join(blocks)
 
 
@@ -281,3 +281,35 @@ def test_a_process_that_has_ended_is_not_one_that_may_not_be_read() -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root, to stop being it")
     subprocess.run(script("ended_regions"), check=True)
+
+
+# -- logs of tasks ----------------------------------------------------------------------------------------------------
+
+
+def tasks(
+    *logs: int, pid: int = PID, magic: bytes = b"hwtasks1", version: int = 1, at: int, n: int | None = None
+) -> bytes:
+    """What a process has for tasks, and behind it, at ``at``, the addresses of logs."""
+    n = len(logs) if n is None else n
+    return struct.pack(f"=8s6IQ{len(logs)}Q", magic, version, pid, 1, 0, n, 0, at, *logs)
+
+
+def test_a_thread_has_the_log_of_its_block() -> None:
+    blocks = arena(block(), block(PID + 1), tasks=START + 4096 + 2 * 576)
+    behind = tasks(0x7000, 0x9000, at=START + len(blocks) + 40)
+    reading = read(blocks + behind, tids={PID, PID + 1})
+    assert {tid: found.log for tid, found in reading.blocks.items()} == {PID: 0x7000, PID + 1: 0x9000}
+
+
+def test_a_program_of_an_earlier_header_has_no_logs() -> None:
+    assert read(arena(block())).blocks[PID].log == 0
+
+
+@given(U64, U64, U32, U32, U32, st.sampled_from([b"hwtasks1", b"hwtasks2"]))
+def test_addresses_of_logs_may_be_anything(where: int, log: int, n: int, pid: int, version: int, magic: bytes) -> None:
+    size = 4096 + 576
+    behind = tasks(log, pid=pid, magic=magic, version=version, at=START + size + 40, n=n)
+    for address in (where, START + size):
+        found = read(arena(block(), tasks=address) + behind).blocks[PID]
+        assert 0 <= found.log < 1 << 47
+        assert not found.log & 7

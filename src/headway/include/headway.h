@@ -1,4 +1,4 @@
-/* headway.h: mark regions of a program whose time is not progress, or is polling.
+/* headway.h: mark regions of a program whose time is not progress, or is polling, and say what its threads work on.
 
    One header, no library, C99 and C++11 and later, gcc and clang. A mark costs two readings of the clock and a few stores
    to memory of the thread, whether anybody observes or not. `headway stat` sees it from outside.
@@ -17,10 +17,22 @@
    Regions nest, and time is charged to the innermost. Code that leaves regions by longjmp must restore the depth
    afterwards: `headway_restore(depth)`, with the depth that `headway_depth()` returned where setjmp was called.
 
+   A task is what a thread works on: a request, a job. A thread works on one task at a time, or on none:
+
+       HEADWAY_TASK(request_id) { ... }                   // until the end of the block; then the task before goes on
+       headway_task(request_id);  ...  headway_task(0);   // or the bare calls; 0: no task
+
+       static headway_task_name_t checkout;               // tasks of one name are added up
+       checkout = headway_task_name("checkout");
+       headway_named_task(request_id, checkout);
+
+       headway::task task{request_id, checkout};          // C++: until the end of the scope
+
    For other languages, one C file with `#define HEADWAY_IMPLEMENTATION` before the #include makes all of these plain
    functions. On anything but 64-bit Linux, everything here compiles to nothing.
 
-   "The mark" below explains how it works, and why it stays right when signal handlers mark regions in the middle of it.
+   "The mark" and "The task" below explain how it works, and why it stays right when signal handlers mark regions or set
+   tasks in the middle of it.
 
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef HEADWAY_H
@@ -29,6 +41,7 @@
 #include <stdint.h>
 
 typedef uint32_t headway_tag_t;
+typedef uint32_t headway_task_name_t;
 
 #ifdef HEADWAY_IMPLEMENTATION
 #define HEADWAY_API_ __attribute__((visibility("default")))
@@ -55,6 +68,18 @@ HEADWAY_API_ uint32_t headway_depth(void);
 /* End regions until this thread is in at most `depth`. */
 HEADWAY_API_ void headway_restore(uint32_t depth);
 
+/* Return the number of a name of tasks; 0 if the name is empty, or if there is no room. Keep it, because looking it up is
+   slow. The name is cut to 63 bytes. A process has room for 4,095 names. */
+HEADWAY_API_ headway_task_name_t headway_task_name(const char *name);
+/* This thread works on the task of this id from now on. 0: on none. */
+HEADWAY_API_ void headway_task(uint64_t id);
+/* Likewise, and the task has a name. Tasks of one name are added up, whatever their ids. */
+HEADWAY_API_ void headway_named_task(uint64_t id, headway_task_name_t name);
+/* Return the id of this thread's task; 0: none. */
+HEADWAY_API_ uint64_t headway_current_task(void);
+/* Return the name of this thread's task; 0: none. */
+HEADWAY_API_ headway_task_name_t headway_current_task_name(void);
+
 #ifdef __cplusplus
 }
 #endif
@@ -70,12 +95,19 @@ HEADWAY_API_ void headway_set_noneffective(headway_tag_t tag) { (void)tag; }
 HEADWAY_API_ void headway_clear_noneffective(void) {}
 HEADWAY_API_ uint32_t headway_depth(void) { return 0; }
 HEADWAY_API_ void headway_restore(uint32_t depth) { (void)depth; }
+HEADWAY_API_ headway_task_name_t headway_task_name(const char *name) { (void)name; return 0; }
+HEADWAY_API_ void headway_task(uint64_t id) { (void)id; }
+HEADWAY_API_ void headway_named_task(uint64_t id, headway_task_name_t name) { (void)id; (void)name; }
+HEADWAY_API_ uint64_t headway_current_task(void) { return 0; }
+HEADWAY_API_ headway_task_name_t headway_current_task_name(void) { return 0; }
 #ifdef __cplusplus
 }
 #endif
 
 #define HEADWAY_NONEFFECTIVE(name)
 #define HEADWAY_POLL(name)
+#define HEADWAY_TASK(id)
+#define HEADWAY_NAMED_TASK(id, name)
 
 #else
 
@@ -144,13 +176,58 @@ struct headway_arena {
     uint64_t created;         /* 1064: CLOCK_MONOTONIC; of several arenas the first is the process's */
     uint32_t key;             /* 1072: pthread_key_t of the calling thread's block */
     uint32_t lock;            /* 1076: lock of the names */
+    uint64_t tasks;           /* 1080: address of its struct headway_tasks; 0: no thread has had a task */
+};
+
+/* Tasks came later than regions. They have memory of their own, so that blocks and arenas stay as they were, and programs
+   and observers with and without tasks understand each other. */
+
+#define HEADWAY_TASKS_MAGIC_ UINT64_C(0x31736b7361747768) /* "hwtasks1" */
+#define HEADWAY_LOG_MAGIC_ UINT64_C(0x31676f6c6b747768) /* "hwtklog1" */
+#define HEADWAY_TASKS_VERSION_ 1u
+#define HEADWAY_TASK_NAMES_ 4096u
+#define HEADWAY_TASK_NAME_ 64u /* bytes, including the final zero */
+#define HEADWAY_CHANGES_ 256u
+#define HEADWAY_REGISTER_TASKS_ 0x48574154 /* prctl option "HWAT", likewise */
+
+struct headway_task_change {
+    uint64_t at;     /* 0: when the thread began to work on the task, CLOCK_MONOTONIC */
+    uint64_t task;   /* 8: its id */
+    uint32_t name;   /* 16: its name's number; 0: none. No task: both are 0 */
+    uint32_t number; /* 20: 1 + the change's number, modulo 2^32; stored last */
+};
+
+/* What one thread worked on last: the change number i is in changes[i % HEADWAY_CHANGES_]. */
+struct headway_task_log {
+    uint64_t magic;    /* 0: HEADWAY_LOG_MAGIC_ */
+    uint32_t tid;      /* 8: id of its thread (gettid) */
+    uint32_t size;     /* 12: HEADWAY_CHANGES_ */
+    uint64_t names;    /* 16: address of the names in struct headway_tasks */
+    uint64_t since;    /* 24: when its thread took it */
+    uint64_t n;        /* 32: number of changes so far */
+    uint64_t spare[3]; /* 40 */
+    struct headway_task_change changes[HEADWAY_CHANGES_]; /* 64 */
+};
+
+struct headway_tasks {
+    uint64_t magic;         /* 0: HEADWAY_TASKS_MAGIC_, stored last */
+    uint32_t version;       /* 8 */
+    uint32_t pid;           /* 12: by getpid */
+    uint32_t n_names;       /* 16: names that are in use, of which the first is empty */
+    uint32_t refused_names; /* 20: names for which there was no room */
+    uint32_t n_logs;        /* 24 */
+    uint32_t lock;          /* 28: lock of the names */
+    uint64_t logs;          /* 32: address of the logs' addresses, one for each block of the arena; 0: none yet */
+    char names[HEADWAY_TASK_NAMES_][HEADWAY_TASK_NAME_]; /* 40 */
 };
 
 typedef char headway_blocks_are_at_most_65536_[HEADWAY_BLOCKS >= 1 && HEADWAY_BLOCKS <= 65536 ? 1 : -1];
 typedef char headway_layout_is_as_documented_[
     sizeof(struct headway_block) == 576 && offsetof(struct headway_block, tags) == 64
     && offsetof(struct headway_arena, names) == 32 && offsetof(struct headway_arena, used) == 1056
-    && sizeof(struct headway_arena) <= HEADWAY_BLOCKS_AT_ ? 1 : -1];
+    && offsetof(struct headway_arena, tasks) == 1080 && sizeof(struct headway_arena) <= HEADWAY_BLOCKS_AT_
+    && sizeof(struct headway_task_change) == 24 && offsetof(struct headway_task_log, changes) == 64
+    && offsetof(struct headway_tasks, names) == 40 ? 1 : -1];
 
 /* ---- What exists once in each program and each shared object ------------------------------------------------------------
 
@@ -165,6 +242,10 @@ typedef char headway_layout_is_as_documented_[
 extern HEADWAY_ONCE_ __thread struct headway_block *headway_self_;
 extern HEADWAY_ONCE_ struct headway_arena *headway_arena_;
 extern HEADWAY_ONCE_ uint32_t headway_lock_;
+extern HEADWAY_ONCE_ __thread struct headway_task_log *headway_log_;
+extern HEADWAY_ONCE_ struct headway_tasks *headway_tasks_;
+HEADWAY_ONCE_ __thread struct headway_task_log *headway_log_ = 0;
+HEADWAY_ONCE_ struct headway_tasks *headway_tasks_ = 0;
 HEADWAY_ONCE_ __thread struct headway_block *headway_self_ = 0;
 HEADWAY_ONCE_ struct headway_arena *headway_arena_ = 0;
 HEADWAY_ONCE_ uint32_t headway_lock_ = 0;
@@ -596,6 +677,169 @@ HEADWAY_SLOW_ headway_tag_t headway_tag_named_(const char *kind, const char *nam
     return (headway_tag_t)tag;
 }
 
+/* ---- The task -----------------------------------------------------------------------------------------------------------
+
+   A thread writes down when it began to work on which task, in a log of its last changes. An observer in the kernel reads
+   what is new at each of the thread's events. So it knows between two events, too, what the thread worked on when.
+
+   A change is added in two steps: it takes the next place by one instruction, and its number is stored last. A signal
+   handler that sets tasks in between takes later places, and the thread then finds that the number of changes is not what it
+   left. So it adds its change once more, and after a handler the thread has the task that it wanted. An observer that finds
+   another number in a place that is taken has come in between: it reads on from there at the next event. A change whose time
+   is older than that of the change before was read from the clock before a handler ran.
+
+   When half of the log is new, the thread makes a system call that fails. It is an event, so that a thread that makes no
+   others loses no change. */
+
+static inline uint64_t headway_next_(uint64_t *at) {
+#if defined(__x86_64__)
+    uint64_t n = 1;
+    __asm__ __volatile__("xaddq %0, %1" : "+r"(n), "+m"(*at) : : "memory", "cc");
+    return n;
+#else
+    return __atomic_fetch_add(at, 1, __ATOMIC_RELAXED);
+#endif
+}
+
+static inline void headway_change_(struct headway_task_log *log, uint64_t task, uint32_t name) {
+    uint64_t n, now, first = HEADWAY_LOAD_(log->n);
+    do {
+        struct headway_task_change *change;
+        now = headway_now_();
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        n = headway_next_(&log->n);
+        change = &log->changes[n % HEADWAY_CHANGES_];
+        HEADWAY_STORE_(change->task, task);
+        HEADWAY_STORE_(change->name, name);
+        HEADWAY_STORE_(change->at, now);
+        HEADWAY_STORE_(change->number, (uint32_t)(n + 1));
+    } while (HEADWAY_LOAD_(log->n) != n + 1);
+    if (__builtin_expect(first / (HEADWAY_CHANGES_ / 2) != (n + 1) / (HEADWAY_CHANGES_ / 2), 0)) {
+        int saved = errno;
+        headway_syscall_(SYS_prctl, HEADWAY_REGISTER_TASKS_, 0L, (long)HEADWAY_TASKS_VERSION_, 0L, 0L);
+        errno = saved;
+    }
+}
+
+/* After fork, in the child: its thread works on the task on which it worked, in a log that begins anew. */
+HEADWAY_SLOW_ void headway_tasks_forked_(void);
+HEADWAY_SLOW_ void headway_tasks_forked_(void) {
+    struct headway_tasks *tasks = headway_tasks_;
+    struct headway_task_log **logs, *log;
+    struct headway_block *self;
+    uint64_t all[2] = {~UINT64_C(0), ~UINT64_C(0)}, mask[2], task = 0, n;
+    uint32_t pid = (uint32_t)headway_syscall_(SYS_getpid), name = 0, at;
+    int saved = errno;
+    if ((uintptr_t)tasks <= HEADWAY_NONE_ || tasks->pid == pid) return;
+    headway_signals_(0, all, mask);
+    tasks->pid = pid;
+    tasks->lock = 0;
+    logs = (struct headway_task_log **)(uintptr_t)tasks->logs;
+    self = (struct headway_block *)pthread_getspecific((pthread_key_t)headway_arena_->key);
+    if (self) {
+        at = (uint32_t)(((uintptr_t)self - (uintptr_t)headway_arena_ - HEADWAY_BLOCKS_AT_) / sizeof *self);
+        log = at < tasks->n_logs ? logs[at] : 0;
+        if (log && log->tid) {
+            n = log->n;
+            if (n) {
+                task = log->changes[(n - 1) % HEADWAY_CHANGES_].task;
+                name = log->changes[(n - 1) % HEADWAY_CHANGES_].name;
+            }
+            memset(log->changes, 0, sizeof log->changes);
+            log->n = 0;
+            log->tid = (uint32_t)headway_syscall_(SYS_gettid);
+            log->since = headway_now_();
+            headway_syscall_(SYS_prctl, HEADWAY_REGISTER_TASKS_, log, (long)HEADWAY_TASKS_VERSION_, 0L, 0L);
+            if (task || name) headway_change_(log, task, name);
+        }
+    }
+    headway_signals_(2, mask, 0);
+    errno = saved;
+}
+
+static inline void *headway_map_(size_t size) {
+#ifndef MAP_ANONYMOUS
+#define MAP_ANONYMOUS 0x20
+#endif
+    void *at = mmap(0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return at == MAP_FAILED ? 0 : at;
+}
+
+/* Return what the process has for tasks; NULL if it can have nothing. */
+HEADWAY_SLOW_ struct headway_tasks *headway_tasks_get_(void);
+HEADWAY_SLOW_ struct headway_tasks *headway_tasks_get_(void) {
+    struct headway_tasks *tasks = __atomic_load_n(&headway_tasks_, __ATOMIC_ACQUIRE);
+    struct headway_arena *arena;
+    if ((uintptr_t)tasks > HEADWAY_NONE_) return tasks;
+    arena = tasks ? 0 : headway_arena_get_();
+    if (!arena || !headway_lock_take_(&arena->lock)) return 0;
+    tasks = (struct headway_tasks *)(uintptr_t)arena->tasks; /* another object has made it */
+    if (!tasks) {
+        tasks = (struct headway_tasks *)headway_map_(sizeof *tasks);
+        void *logs = tasks ? headway_map_(arena->n_blocks * sizeof(uint64_t)) : 0;
+        if (!logs && tasks) {
+            munmap(tasks, sizeof *tasks);
+            tasks = 0;
+        }
+        if (tasks) {
+            tasks->version = HEADWAY_TASKS_VERSION_;
+            tasks->pid = arena->pid;
+            tasks->n_names = 1;
+            tasks->n_logs = arena->n_blocks;
+            tasks->logs = (uintptr_t)logs;
+            __atomic_store_n(&tasks->magic, HEADWAY_TASKS_MAGIC_, __ATOMIC_RELEASE);
+            __atomic_store_n(&arena->tasks, (uintptr_t)tasks, __ATOMIC_RELEASE);
+        }
+    } else if (tasks->magic != HEADWAY_TASKS_MAGIC_ || tasks->version != HEADWAY_TASKS_VERSION_) {
+        tasks = 0; /* of a later version of this header */
+    }
+    if (tasks && !headway_tasks_ && pthread_atfork(0, 0, headway_tasks_forked_)) tasks = 0;
+    __atomic_store_n(&headway_tasks_, tasks ? tasks : (struct headway_tasks *)HEADWAY_NONE_, __ATOMIC_RELEASE);
+    __atomic_store_n(&arena->lock, 0, __ATOMIC_RELEASE);
+    return tasks;
+}
+
+/* Return the calling thread's log, the first time; NULL if it has none. */
+HEADWAY_SLOW_ struct headway_task_log *headway_log_take_(void);
+HEADWAY_SLOW_ struct headway_task_log *headway_log_take_(void) {
+    uint64_t all[2] = {~UINT64_C(0), ~UINT64_C(0)}, mask[2];
+    struct headway_block *self = headway_block_();
+    struct headway_task_log *log = headway_log_, **place;
+    struct headway_tasks *tasks;
+    uint32_t at;
+    int saved = errno;
+    if ((uintptr_t)log == HEADWAY_NONE_) return 0;
+    headway_signals_(0, all, mask);
+    log = headway_log_; /* a signal handler may have taken it just before signals were blocked */
+    if (!log) {
+        tasks = self ? headway_tasks_get_() : 0;
+        if (tasks) {
+            at = (uint32_t)(((uintptr_t)self - (uintptr_t)headway_arena_ - HEADWAY_BLOCKS_AT_) / sizeof *self);
+            place = (struct headway_task_log **)(uintptr_t)tasks->logs + at;
+            if (at < tasks->n_logs && !*place) *place = (struct headway_task_log *)headway_map_(sizeof *log);
+            log = at < tasks->n_logs ? *place : 0;
+        }
+        if (log && (log->magic != HEADWAY_LOG_MAGIC_ || log->tid != self->tid || log->since < self->since)) {
+            memset(log, 0, sizeof *log); /* it is new, or a thread had it that is gone */
+            log->tid = self->tid;
+            log->size = HEADWAY_CHANGES_;
+            log->names = (uintptr_t)tasks->names;
+            log->since = headway_now_();
+            __atomic_store_n(&log->magic, HEADWAY_LOG_MAGIC_, __ATOMIC_RELEASE);
+            headway_syscall_(SYS_prctl, HEADWAY_REGISTER_TASKS_, log, (long)HEADWAY_TASKS_VERSION_, 0L, 0L);
+        }
+        headway_log_ = log ? log : (struct headway_task_log *)HEADWAY_NONE_;
+    }
+    headway_signals_(2, mask, 0);
+    errno = saved;
+    return (uintptr_t)log == HEADWAY_NONE_ ? 0 : log;
+}
+
+static inline struct headway_task_log *headway_task_log_(void) {
+    struct headway_task_log *log = headway_log_;
+    return __builtin_expect((uintptr_t)log > HEADWAY_NONE_, 1) ? log : headway_log_take_();
+}
+
 /* ---- The interface ------------------------------------------------------------------------------------------------------ */
 
 HEADWAY_API_ headway_tag_t headway_tag(const char *name) { return headway_tag_named_("noneffective", name); }
@@ -622,6 +866,83 @@ HEADWAY_API_ void headway_restore(uint32_t depth) {
     if (!self) return;
     while (HEADWAY_LOAD_(self->depth) > depth) headway_end_(self);
     headway_settle_(self); /* the jump may have interrupted a mark */
+}
+
+HEADWAY_SLOW_ uint32_t headway_task_name_add_(struct headway_tasks *tasks, const char *name, size_t length);
+HEADWAY_SLOW_ uint32_t headway_task_name_add_(struct headway_tasks *tasks, const char *name, size_t length) {
+    uint32_t i, n;
+    if (!headway_lock_take_(&tasks->lock)) return 0;
+    n = tasks->n_names;
+    for (i = 1; i < n && i < HEADWAY_TASK_NAMES_; i++)
+        if (!strncmp(tasks->names[i], name, length) && !tasks->names[i][length]) break;
+    if (i >= HEADWAY_TASK_NAMES_) {
+        tasks->refused_names++;
+        i = 0;
+    } else if (i == n) {
+        memcpy(tasks->names[i], name, length);
+        __atomic_store_n(&tasks->n_names, n + 1, __ATOMIC_RELEASE);
+    }
+    __atomic_store_n(&tasks->lock, 0, __ATOMIC_RELEASE);
+    return i;
+}
+
+HEADWAY_API_ headway_task_name_t headway_task_name(const char *name) {
+    uint64_t all[2] = {~UINT64_C(0), ~UINT64_C(0)}, mask[2];
+    struct headway_tasks *tasks;
+    size_t length = name ? strlen(name) : 0;
+    uint32_t number = 0;
+    int saved = errno;
+    if (length >= HEADWAY_TASK_NAME_) length = HEADWAY_TASK_NAME_ - 1;
+    if (!length) return 0;
+    headway_signals_(0, all, mask);
+    tasks = headway_tasks_get_();
+    if (tasks) number = headway_task_name_add_(tasks, name, length);
+    headway_signals_(2, mask, 0);
+    errno = saved;
+    return number;
+}
+
+HEADWAY_API_ void headway_named_task(uint64_t id, headway_task_name_t name) {
+    struct headway_task_log *log = headway_task_log_();
+    if (log) headway_change_(log, id, name);
+}
+
+HEADWAY_API_ void headway_task(uint64_t id) { headway_named_task(id, 0); }
+
+/* Return the last change of this thread's task; NULL: there was none. A thread that had no task takes no memory for it. */
+static inline struct headway_task_change *headway_last_change_(void) {
+    struct headway_task_log *log = headway_log_;
+    uint64_t n = (uintptr_t)log > HEADWAY_NONE_ ? HEADWAY_LOAD_(log->n) : 0;
+    return n ? &log->changes[(n - 1) % HEADWAY_CHANGES_] : 0;
+}
+
+HEADWAY_API_ uint64_t headway_current_task(void) {
+    struct headway_task_change *last = headway_last_change_();
+    return last ? HEADWAY_LOAD_(last->task) : 0;
+}
+
+HEADWAY_API_ headway_task_name_t headway_current_task_name(void) {
+    struct headway_task_change *last = headway_last_change_();
+    return last ? HEADWAY_LOAD_(last->name) : 0;
+}
+
+/* The task that goes on when another one ends. */
+struct headway_task_before_ {
+    uint64_t task;
+    uint32_t name;
+    int on;
+};
+
+static inline struct headway_task_before_ headway_begin_task_(uint64_t id, const char *name, uint32_t *known) {
+    struct headway_task_before_ before = {headway_current_task(), headway_current_task_name(), 1};
+    uint32_t number = known ? __atomic_load_n(known, __ATOMIC_RELAXED) : 0;
+    if (known && !number) __atomic_store_n(known, number = headway_task_name(name), __ATOMIC_RELAXED);
+    headway_named_task(id, number);
+    return before;
+}
+
+static inline void headway_end_task_(struct headway_task_before_ *before) {
+    headway_named_task(before->task, before->name);
 }
 
 struct headway_region_ { int on; };
@@ -654,6 +975,16 @@ static inline void headway_leave_(struct headway_region_ *region) {
              headway_enter_(__extension__({ static uint32_t headway_known_; &headway_known_; }), look_up, "" name ""); \
          headway_region_##number##_.on; headway_region_##number##_.on = 0)
 
+/* The statement that follows works on a task; `name` is a string literal. `break` and `continue` in it only leave it. */
+#define HEADWAY_TASK(id) HEADWAY_TASK_(id, 0, 0, __LINE__)
+#define HEADWAY_NAMED_TASK(id, name) \
+    HEADWAY_TASK_(id, "" name "", __extension__({ static uint32_t headway_known_; &headway_known_; }), __LINE__)
+#define HEADWAY_TASK_(id, name, known, number) HEADWAY_TASK2_(id, name, known, number)
+#define HEADWAY_TASK2_(id, name, known, number)                                                                  \
+    for (struct headway_task_before_ headway_task_##number##_ __attribute__((cleanup(headway_end_task_))) =      \
+             headway_begin_task_(id, name, known);                                                               \
+         headway_task_##number##_.on; headway_task_##number##_.on = 0)
+
 #endif /* 64-bit Linux */
 
 #ifdef __cplusplus
@@ -666,6 +997,22 @@ public:
     ~region() { headway_clear_noneffective(); }
     region(const region &) = delete;
     region &operator=(const region &) = delete;
+};
+
+/* A task of this thread, until the end of the scope; then the task before goes on. */
+class task {
+public:
+    explicit task(uint64_t id, headway_task_name_t name = 0)
+        : task_(headway_current_task()), name_(headway_current_task_name()) {
+        headway_named_task(id, name);
+    }
+    ~task() { headway_named_task(task_, name_); }
+    task(const task &) = delete;
+    task &operator=(const task &) = delete;
+
+private:
+    uint64_t task_;
+    headway_task_name_t name_;
 };
 
 /* A name is looked up each time. Keep the tag in a static variable to avoid that. */

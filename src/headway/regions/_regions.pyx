@@ -5,13 +5,26 @@ import inspect
 from functools import wraps
 
 cimport cython
-from libc.stdint cimport uint32_t
+from cpython.ref cimport Py_DECREF
+from libc.stdint cimport uint32_t, uint64_t
 
 cdef extern from "headway.h":
     uint32_t headway_tag(const char *name) nogil
     uint32_t headway_poll_tag(const char *name) nogil
     void headway_set_noneffective(uint32_t tag) nogil
     void headway_clear_noneffective() nogil
+    uint32_t headway_task_name(const char *name) nogil
+    void headway_named_task(uint64_t id, uint32_t name) nogil
+    uint64_t headway_current_task() nogil
+    uint32_t headway_current_task_name() nogil
+
+cdef extern from "<sys/prctl.h>" nogil:
+    int PR_SET_NAME
+    int prctl(int option, ...)
+
+cdef extern from "Python.h":
+    ctypedef struct PyObject
+    int PyIter_Send(object iterator, object value, PyObject **result) except -1
 
 cdef extern from *:
     """
@@ -109,3 +122,170 @@ def set_noneffective(tag=""):
 def clear_noneffective():
     """End the innermost region of this thread. Without an open region, only observers notice the call."""
     headway_clear_noneffective()
+
+
+# ---- tasks ----
+
+cdef dict _names = {}
+"""The number of each name of tasks that has been looked up, by name."""
+
+
+cdef uint32_t _number(str name) except? 0xffffffff:
+    """Return the number of a name of tasks."""
+    cdef object number = _names.get(name)
+    if number is None:
+        number = _names[name] = headway_task_name(name.partition("\0")[0].encode("utf-8", "surrogateescape"))
+    return number
+
+
+cdef uint64_t _id(object number) except? 0xffffffffffffffff:
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 1 << 64:
+        raise ValueError(f"the id of a task is a whole number from 0 to 2^64 - 1, not {number!r}")
+    return number
+
+
+cdef tuple _named(object task, object number):
+    """Return the name's number and the id that the arguments of `task` mean."""
+    if isinstance(task, str):
+        return _number(task), _id(number)
+    if callable(task):
+        raise TypeError("a task is a name or an id: use it as a context manager, with headway.task(...)")
+    if number:
+        raise TypeError("a task without a name has one id: write headway.task('name', id)")
+    return 0, _id(task)
+
+
+cdef class task:
+    """What this thread works on until the end of the block; then the task before goes on.
+
+    ``task`` is a name, or the id of a task without a name. Tasks of one name are added up, whatever their ids. A name is
+    cut to 63 bytes, and a process has room for 4,095. A task belongs to its thread: use it around what has no ``await``
+    and no ``yield``, and `headway.asyncio` for coroutines.
+
+    Raises TypeError and ValueError for what is no name and no id.
+    """
+
+    cdef uint32_t _name
+    cdef uint64_t _task
+    cdef list _before
+
+    def __cinit__(self, object task, object id=0):
+        self._name, self._task = _named(task, id)
+        self._before = []
+
+    @cython.binding(False)
+    def __enter__(self):
+        self._before.append((headway_current_task_name(), headway_current_task()))
+        headway_named_task(self._task, self._name)
+        return self
+
+    @cython.binding(False)
+    def __exit__(self, kind, value, trace):
+        name, number = self._before.pop()
+        headway_named_task(number, name)
+
+
+def set_task(task, id=0):
+    """This thread works on a task from now on: a name, or an id; see `task`."""
+    name, number = _named(task, id)
+    headway_named_task(number, name)
+
+
+def clear_task():
+    """This thread works on no task from now on."""
+    headway_named_task(0, 0)
+
+
+def current_task():
+    """Return the id of this thread's task; 0: it has none."""
+    return headway_current_task()
+
+
+def task_number(name):
+    """Return the number of a name of tasks, as `Steps` takes it; 0: it is empty, or there is no room for it."""
+    return _number(name)
+
+
+cdef class Steps:
+    """A coroutine whose steps are a task: the thread works on it while a step runs, and on what it did before after that.
+
+    ``id`` and ``name`` (`task_number`) are as of `task`. What is asked of the coroutine is answered by it.
+    """
+
+    cdef readonly object coroutine
+    """The coroutine that takes the steps."""
+    cdef uint64_t _task
+    cdef uint32_t _name
+    cdef object __weakref__
+
+    def __cinit__(self, object coroutine, uint64_t id, uint32_t name):
+        self.coroutine, self._task, self._name = coroutine, id, name
+
+    cdef object _step(self, object value):
+        """Return what the coroutine waits for."""
+        cdef uint64_t before = headway_current_task()
+        cdef uint32_t name_before = headway_current_task_name()
+        cdef PyObject *result = NULL
+        cdef int left
+        headway_named_task(self._task, self._name)
+        try:
+            left = PyIter_Send(self.coroutine, value, &result)
+        finally:
+            headway_named_task(before, name_before)
+        answer = <object>result
+        Py_DECREF(answer)
+        if left: # PYGEN_NEXT
+            return answer
+        raise StopIteration(answer)
+
+    def __iter__(self):
+        return self
+
+    def __await__(self):
+        return self
+
+    def __next__(self):
+        return self._step(None)
+
+    def send(self, value):
+        """Go on with a value, as a coroutine does."""
+        return self._step(value)
+
+    def throw(self, *arguments):
+        """Go on with an exception, as a coroutine does."""
+        cdef uint64_t before = headway_current_task()
+        cdef uint32_t name_before = headway_current_task_name()
+        headway_named_task(self._task, self._name)
+        try:
+            return self.coroutine.throw(*arguments)
+        finally:
+            headway_named_task(before, name_before)
+
+    def close(self):
+        """End it, as a coroutine does."""
+        return self.coroutine.close()
+
+    def __getattr__(self, name):
+        return getattr(self.coroutine, name)
+
+    def __repr__(self):
+        return repr(self.coroutine)
+
+
+def name_thread(name):
+    """Give the kernel a name for the calling thread: its first 15 bytes."""
+    cdef bytes text = name.partition("\0")[0].encode("utf-8", "surrogateescape")[:15]
+    while text and text[len(text) - 1] & 0xc0 == 0x80 and not _is_whole(text):
+        text = text[:len(text) - 1]
+    if not _is_whole(text):
+        text = text[:len(text) - 1]
+    prctl(PR_SET_NAME, <const char *>text, 0, 0, 0)
+
+
+cdef bint _is_whole(bytes text):
+    """Return whether no character was cut."""
+    try:
+        text.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return error.reason != "unexpected end of data"
+    return True

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import re
+import struct
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -44,13 +45,29 @@ LAYOUT = Structures(STRUCTURES)
 """The structures of ``headway.h``."""
 BLOCK_SIZE = LAYOUT.size_of("headway_block")
 
-ARENA_FIELDS = ("magic", "version", "pid", "n_blocks", "n_tags", "refused_threads", "refused_tags", "names", "used")
+ARENA_FIELDS = (
+    "magic",
+    "version",
+    "pid",
+    "n_blocks",
+    "n_tags",
+    "refused_threads",
+    "refused_tags",
+    "names",
+    "used",
+    "tasks",
+)
 """The fields of an arena that are read."""
 BLOCK_FIELDS = ("magic", "tid", "n_tags", "since", "depth", "open", "errors")
 """The fields of a block that are read, but for its tags."""
 
 _ARENA = LAYOUT.packing("headway_arena", *ARENA_FIELDS)
 _BLOCK = LAYOUT.packing("headway_block", *BLOCK_FIELDS)
+_TASKS = tuple(LAYOUT.fields_of("headway_tasks")[name] for name in ("magic", "version", "pid", "n_logs", "logs"))
+_TASKS_HEAD = LAYOUT.offset_of("headway_tasks", "names")
+"""Bytes of what a process has for tasks, without the names, which are not read here."""
+_TASKS_MAGIC = CONSTANTS["HEADWAY_TASKS_MAGIC_"]
+_TASKS_VERSION = CONSTANTS["HEADWAY_TASKS_VERSION_"]
 _TAGS_AT = LAYOUT.offset_of("headway_block", "tags")
 _TAG = LAYOUT.packing("headway_block_tag", "word", "entries")
 
@@ -84,6 +101,8 @@ class RegionBlock:
     errors: int
     """The number of regions that ended without having begun, or were nested too deep."""
     times: Mapping[str, Spent] = field(default_factory=dict)
+    log: int = 0
+    """The address of the thread's log of tasks in the program's memory; 0: it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +214,7 @@ class RegionBlocks:
         head = _read(fd, address, _ARENA.size)
         if len(head) < _ARENA.size:
             return
-        magic, version, pid, capacity, n_tags, threads, tags, text, used = _ARENA.unpack(head)
+        magic, version, pid, capacity, n_tags, threads, tags, text, used, tasks = _ARENA.unpack(head)
         if magic != ARENA_MAGIC or version != VERSION or pid != self._own_pid:
             return  # not ready yet, of another version, or a copy that nobody has taken over after a fork
         room = min((size - BLOCKS_AT) // BLOCK_SIZE, MAX_BLOCKS)
@@ -204,19 +223,44 @@ class RegionBlocks:
         found.lies += (n_tags > N_TAGS) + (capacity > room) + (used > capacity)
         names = _names(text, min(n_tags, N_TAGS), found)
         used = min(used, capacity, room)
+        logs = self._logs(fd, tasks, used)
         for first in range(0, used, AT_ONCE):
             start = address + BLOCKS_AT + first * BLOCK_SIZE
             piece = _read(fd, start, min(AT_ONCE, used - first) * BLOCK_SIZE)
             now = self._clock()
             for at in range(0, len(piece) - BLOCK_SIZE + 1, BLOCK_SIZE):
-                block = self._block(piece, at, start + at, names, now, tids, found)
+                number = first + at // BLOCK_SIZE
+                log = logs[number] if number < len(logs) else 0
+                block = self._block(piece, at, start + at, names, now, tids, found, log)
                 if block is not None:
                     known = found.blocks.get(block.tid)
                     if known is None or known.since < block.since:
                         found.blocks[block.tid] = block
 
+    def _logs(self, fd: int, tasks: int, n: int) -> tuple[int, ...]:
+        """Return the addresses of the logs of tasks of the first ``n`` blocks; empty: no thread has had a task."""
+        if not 0 < tasks < 1 << 47:
+            return ()
+        head = _read(fd, tasks, _TASKS_HEAD)
+        if len(head) < _TASKS_HEAD:
+            return ()
+        magic, version, pid, n_logs, logs = (struct.unpack_from(f"={code}", head, at)[0] for at, code in _TASKS)
+        if magic != _TASKS_MAGIC or version != _TASKS_VERSION or pid != self._own_pid or not 0 < logs < 1 << 47:
+            return ()
+        text = _read(fd, logs, 8 * min(n, n_logs, MAX_BLOCKS))
+        found = struct.unpack(f"={len(text) // 8}Q", text[: len(text) // 8 * 8])
+        return tuple(log if log < 1 << 47 and not log & 7 else 0 for log in found)
+
     def _block(
-        self, piece: bytes, at: int, address: int, names: list[str], now: int, tids: Collection[int], found: _Found
+        self,
+        piece: bytes,
+        at: int,
+        address: int,
+        names: list[str],
+        now: int,
+        tids: Collection[int],
+        found: _Found,
+        log: int,
     ) -> RegionBlock | None:
         magic, own_tid, n_tags, since, depth, opened, errors = _BLOCK.unpack_from(piece, at)
         if not own_tid or magic != BLOCK_MAGIC:
@@ -246,7 +290,7 @@ class RegionBlocks:
         state_open = None
         if 0 < opened <= N_TAGS:
             state_open = names[opened - 1] if opened <= len(names) else OTHER
-        return RegionBlock(tid, address, since, state_open, depth, errors, times)
+        return RegionBlock(tid, address, since, state_open, depth, errors, times, log)
 
     # -- ids ----------------------------------------------------------------------------------------------------------
 

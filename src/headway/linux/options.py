@@ -60,6 +60,8 @@ class MeasureOptions:
     when: tuple[Condition, ...] = ()
     """When one of these holds for a thread, a process or a cgroup, that is measured at the level `Level.CALLS`. All
     others are measured at ``level``, which is then `Level.SWITCHES`."""
+    tasks: bool = False
+    """Charge the time of threads to the tasks that they work on, too."""
     stacks: bool = False
     """Charge the time off the processor to stacks, and record the states of samples (`sources.profiler`)."""
 

@@ -37,6 +37,7 @@ from .ledger import Ledger, Overhead, Processor, Thread, Window, add_states, mer
 from .losses import KNOWN_LOSSES, Loss
 from .profile import PARTS, Frame, Profile, SampleColumns, is_exact, matches, part_of, sampling_error
 from .quality import Quality
+from .tasks import NO_TASK, OTHER_TASKS, Task, add_tasks, fitted, merged_by_name, subtract_tasks, tiles
 from .transitions import NO_STATE, Batch, OpenState, ThreadSeen, Transitions
 from .utilisation import ALL, FIGURES, Sample, Utilisation, across, joined
 
@@ -47,6 +48,8 @@ __all__ = [
     "KINDS",
     "KNOWN_LOSSES",
     "NO_STATE",
+    "NO_TASK",
+    "OTHER_TASKS",
     "PARTS",
     "RUNNING",
     "Amounts",
@@ -77,6 +80,7 @@ __all__ = [
     "SampleColumns",
     "StackShare",
     "StateSummary",
+    "Task",
     "Thread",
     "ThreadSeen",
     "Transitions",
@@ -86,11 +90,13 @@ __all__ = [
     "add_causes",
     "add_sampled",
     "add_states",
+    "add_tasks",
     "add_times",
     "amounts_in_time",
     "amounts_of",
     "divide",
     "divide_by_mode",
+    "fitted",
     "function_of",
     "grouped",
     "indices_of",
@@ -104,6 +110,7 @@ __all__ = [
     "listed",
     "matches",
     "merge",
+    "merged_by_name",
     "observer_share",
     "part_of",
     "processor_time",
@@ -111,7 +118,9 @@ __all__ = [
     "since",
     "subtract_causes",
     "subtract_sampled",
+    "subtract_tasks",
     "summaries",
+    "tiles",
     "time_by_kind",
     "undivided_time",
     "unit_of",

@@ -28,6 +28,7 @@ from .indices import (
 )
 from .kernel_clock import KernelClock
 from .kinds import Kind, kind_of
+from .tasks import Task, add_tasks, fitted, subtract_tasks, tiles
 
 __all__ = [
     "Ledger",
@@ -83,6 +84,8 @@ class Thread:
     """Processor time by the kernel's clock. None: the source does not tell it."""
     sampled: Mapping[str, Estimate] = field(default_factory=dict)
     """The parts of the states' times that were divided by samples or by cycles, by state. Empty: all is exact."""
+    tasks: tuple[Task, ...] = ()
+    """What it did for its tasks: parts of the states' times. Empty: it had no task, or tasks were not asked for."""
 
     @property
     def key(self) -> tuple[int, int]:
@@ -92,6 +95,10 @@ class Thread:
     def times(self) -> Mapping[Kind, int]:
         """Return the time of each kind."""
         return time_by_kind(self.states)
+
+    def tiles(self) -> tuple[Task, ...]:
+        """Return its tasks and the time between them, which add up to its states. Empty: it had no task."""
+        return tiles(self.states, self.tasks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +250,7 @@ def _merge_threads(a: Thread, b: Thread) -> Thread:
         causes=add_causes(a.causes, b.causes),
         kernel_clock=a.kernel_clock + b.kernel_clock if a.kernel_clock and b.kernel_clock else None,
         sampled=_add_if_any(a.sampled, b.sampled),
+        tasks=add_tasks(a.tasks, b.tasks) if a.tasks or b.tasks else (),
     )
 
 
@@ -314,8 +322,18 @@ def since(later: Ledger, earlier: Ledger) -> Ledger:
             clock = t.kernel_clock - old.kernel_clock if t.kernel_clock and old.kernel_clock else None
             span = t.span - old.span
             sampled = subtract_sampled(t.sampled, old.sampled) if t.sampled else t.sampled
+            tasks = fitted(states, subtract_tasks(t.tasks, old.tasks)) if t.tasks else ()
             threads.append(
-                replace(t, start=start, span=span, states=states, causes=causes, kernel_clock=clock, sampled=sampled)
+                replace(
+                    t,
+                    start=start,
+                    span=span,
+                    states=states,
+                    causes=causes,
+                    kernel_clock=clock,
+                    sampled=sampled,
+                    tasks=tasks,
+                )
             )
     processors_before = {p.cpu: p for p in earlier.processors}
     processors = []
@@ -353,8 +371,9 @@ def violations(ledger: Ledger) -> list[str]:
 
     Checked are: no time or count is negative. Each thread's times add up to its span. The span is no longer than from
     its start to the last moment that the figures cover, and both lie within the window. The causes of a state add up to
-    at most its time. The parts of a state's time that were divided by samples and by cycles are at most its time. Each
-    processor's times add up to its span, and the span is no longer than the window.
+    at most its time. The parts of a state's time that were divided by samples and by cycles are at most its time. The
+    tasks of a thread have in no state more time than the thread. Each processor's times add up to its span, and the
+    span is no longer than the window.
     """
     broken = []
     rows: Iterable[tuple[str, int, States, Mapping[str, Estimate]]] = [
@@ -379,7 +398,15 @@ def violations(ledger: Ledger) -> list[str]:
         if t.end not in (None, t.until):
             broken.append(f"{who}: it ended at {t.end}, its figures speak for it until {t.until}")
         broken += [f"{who}: {words}" for words in _causes_broken(t)]
+        broken += [f"{who}: {words}" for words in _tasks_broken(t)]
     return broken
+
+
+def _tasks_broken(thread: Thread) -> Iterator[str]:
+    for task in thread.tiles():
+        for state, cell in task.states.items():
+            if cell.time < 0:
+                yield f"{task.title} has time {cell.time} in {state}"
 
 
 def _sampled_broken(states: States, sampled: Mapping[str, Estimate]) -> Iterator[str]:

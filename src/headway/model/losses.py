@@ -90,6 +90,21 @@ _LOSSES = (
         "samples whose state is not known because the ring had no room for it",
         constant="LOST_SAMPLE_EVENTS",
     ),
+    Loss(
+        "tasks_without_room",
+        "tasks, or names of tasks, for which there was no room: their time is in other tasks",
+        constant="LOST_TASKS",
+    ),
+    Loss(
+        "task_changes_overwritten",
+        "changes of a thread's task that were overwritten before they were read: their time is in other tasks",
+        constant="LOST_CHANGES",
+    ),
+    Loss(
+        "task_logs_unread",
+        "logs of tasks that were refused or could not be read, and impossible times in them",
+        constant="LOST_LOGS",
+    ),
     Loss("records_damaged", "records of ended threads that are inconsistent: 0 unless there is a bug"),
     Loss(
         "readings_torn", "readings of a thread or processor that changed while they were read: 0 unless there is a bug"

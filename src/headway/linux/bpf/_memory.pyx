@@ -17,6 +17,7 @@ from headway.linux.bpf.rows import (
     OpenStack,
     OpenWait,
     RecordedThread,
+    TaskKey,
     ThreadDepth,
     UnfinishedSpan,
     WrittenWords,
@@ -27,11 +28,13 @@ from headway.model import Cell, KernelClock, Kind, ModeCycles, Quality, kind_of
 cdef extern from "bpf/layout.h" nogil:
     enum:
         N_CALLS, N_STATES, N_CELLS, N_NESTED, N_SAMPLED, N_LOSSES, N_COUNTED, N_CHECKS, N_NEUTRAL, N_ERRORS, N_EVENTS, N_INTERRUPTS, TAG_LENGTH
+        N_TASK_NAMES, TASK_NAME_LENGTH
         COUNT_BITS, COST_BITS
         USER, READY, UNKNOWN, OVERHEAD, RUNNING, ELSEWHERE, IRQ_DEVICE, POLL, TAG
         HOLDER_THREAD
         THREAD_NEW, THREAD_KERNEL, THREAD_RAN, THREAD_UNSEEN
-    const uint32_t HELD_STILL_READY
+        TASK_RECORD
+    const uint32_t HELD_STILL_READY, OTHER_TASKS
 
     struct cell:
         uint64_t time
@@ -45,7 +48,7 @@ cdef extern from "bpf/layout.h" nogil:
         uint64_t birth, end, since, runtime, runtime_before, overhead, undivided_overhead, block
         uint32_t tid, pid, cpu, snapshot
         uint16_t state, resume, depth, used
-        uint32_t number
+        uint32_t number, task_record, other_tasks
         uint16_t flags, user, current_check, last_poll_state
         uint16_t nested[N_NESTED]
         char name[16]
@@ -53,7 +56,7 @@ cdef extern from "bpf/layout.h" nogil:
         cell cells[N_CELLS]
 
     struct thread_record:
-        uint64_t birth, end, since, block, object, user_stack, kernel_stack
+        uint64_t birth, end, since, block, object, user_stack, kernel_stack, task_log
         uint32_t tid, pid, cpu, snapshot, deep, object_kind
         uint16_t state, resume, depth, used, flags
         uint16_t nested[N_NESTED]
@@ -92,6 +95,20 @@ cdef extern from "bpf/layout.h" nogil:
     struct tag_name:
         char name[TAG_LENGTH]
 
+    struct task_name:
+        char name[TASK_NAME_LENGTH]
+
+    struct task_key:
+        uint64_t birth, task
+        uint32_t thread_record, name
+
+    struct task_record:
+        uint64_t kind, opened
+        task_key key
+        uint64_t changes, overhead
+        uint32_t pid, name, snapshot, used
+        cell cells[N_CELLS]
+
     struct thread_counts:
         uint64_t zero, birth
         uint32_t tid, used
@@ -108,7 +125,7 @@ cdef extern from "bpf/layout.h" nogil:
         uint64_t cgroup
         uint32_t name_length, name_prefix
         char name[16]
-        uint32_t why, functions, n_counted, record, ring_words, absence_words, stacks, timer_line, threads_only, undivided, stack_size
+        uint32_t why, functions, n_counted, record, ring_words, absence_words, stacks, tasks, timer_line, threads_only, undivided, stack_size
         uint8_t check_of[N_CALLS]
         check checks[N_CHECKS]
         uint8_t neutral_of[N_CALLS]
@@ -135,6 +152,7 @@ cdef extern from *:
     #include "bpf/layout.h"
     #include "layout_checks.h" /* made by list_layout.py */
     #define SNAPSHOT_HEAD offsetof(struct thread_snapshot, cells)
+    #define TASK_HEAD offsetof(struct task_record, cells)
     static inline uint64_t headway_clock(void) {
         struct timespec t;
         clock_gettime(CLOCK_MONOTONIC, &t);
@@ -142,7 +160,7 @@ cdef extern from *:
     }
     static inline void headway_fence(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
     """
-    size_t SNAPSHOT_HEAD
+    size_t SNAPSHOT_HEAD, TASK_HEAD
     uint64_t headway_clock() nogil
     void headway_fence() nogil
 
@@ -203,6 +221,7 @@ def pack_settings(*, wait_of, compat_call, checks=(), neutral=(), bytes name=b""
     s.functions = numbers.pop("functions", 0)
     s.n_counted = numbers.pop("n_counted", 0)
     s.stacks = numbers.pop("stacks", 0)
+    s.tasks = numbers.pop("tasks", 0)
     s.timer_line = numbers.pop("timer_line", 0)
     s.threads_only = numbers.pop("threads_only", 0)
     s.undivided = numbers.pop("undivided", 0)
@@ -670,14 +689,17 @@ cdef class ThreadRow:
     """0: the thread lives."""
     cdef readonly object kernel_clock
     cdef readonly Cells cells
+    cdef readonly tuple tasks
+    """What it did for its tasks, which is a part of ``cells``: (`rows.TaskKey`, changes, Cells) each."""
 
 
-cdef ThreadRow thread_row(const thread_snapshot *s, uint64_t end, kernel_clock, Cells cells):
+cdef ThreadRow thread_row(const thread_snapshot *s, uint64_t end, kernel_clock, Cells cells, list tasks=[]):
     cdef ThreadRow row = ThreadRow.__new__(ThreadRow)
     row.tid, row.pid, row.name = s.tid, s.pid, name_of(s.name)
     row.birth, row.end = s.birth, end
     row.kernel_clock = kernel_clock
     row.cells = cells
+    row.tasks = tuple(tasks)
     return row
 
 
@@ -689,6 +711,8 @@ cdef class Exits:
     cdef list news
     cdef dict counts
     """Counts of threads whose snapshots are about to come: (tid, birth) -> values by cell."""
+    cdef dict tasks
+    """Records of tasks of threads whose snapshots are about to come: (thread record, birth) -> bytes of each."""
     cdef readonly int count
     """Snapshots received so far."""
     cdef readonly int damaged
@@ -698,6 +722,7 @@ cdef class Exits:
         self.data = NULL
         self.news = None
         self.counts = {}
+        self.tasks = {}
 
     def __dealloc__(self):
         free(self.data)
@@ -746,7 +771,11 @@ cdef class Exits:
                     cells.put(OVERHEAD, r.overhead, 0)
                 cells.take_samples(r.samples)
                 cells.undivided_overhead = r.undivided_overhead
-                rows.append(thread_row(r, r.end, kernel_clock_of(r.runtime, r.flags), cells))
+                tasks = [
+                    memory.task_row(<task_record *><const char *>task, r)
+                    for task in (self.tasks.pop((r.number, r.birth), ()) if r.other_tasks else ())
+                ]
+                rows.append(thread_row(r, r.end, kernel_clock_of(r.runtime, r.flags), cells, tasks))
             else:
                 if keep != at:
                     memmove_(self.data + keep, self.data + at, size)
@@ -762,10 +791,22 @@ cdef class Exits:
             return
         self.counts[counts.tid, counts.birth] = (<char *>counts.cells)[:counts.used * sizeof(counts.cells[0])]
 
+    cdef void add_task(self, task_record *task, size_t size) noexcept:
+        if size < TASK_HEAD or task.used > N_CELLS or size < TASK_HEAD + task.used * sizeof(cell):
+            self.damaged += 1
+            return
+        # With room for all cells, so that what reads it reads nothing that lies behind.
+        known = self.tasks.setdefault((task.key.thread_record, task.key.birth), [])
+        known.append((<char *>task)[:TASK_HEAD + task.used * sizeof(cell)].ljust(sizeof(task_record), b"\0"))
+
     cdef int add(self, void *data, size_t size) noexcept nogil:
         cdef thread_snapshot *r = <thread_snapshot *>data
         cdef size_t needed
         cdef char *grown
+        if size >= sizeof(uint64_t) and r.birth == TASK_RECORD:
+            with gil:
+                self.add_task(<task_record *>data, size)
+            return 0
         if size >= sizeof(uint64_t) and r.birth == 0:
             with gil:
                 self.add_counts(<thread_counts *>data, size)
@@ -825,6 +866,10 @@ cdef class BpfMaps:
     cdef char *saved_thread_counts
     cdef char *processor_counts
     cdef char *saved_processor_counts
+    cdef char *task_records
+    cdef char *saved_task_records
+    cdef task_name *task_names
+    cdef uint32_t max_task_records
     cdef uint16_t numbers[N_STATES]
     """State number from POLL on -> our number; 0: not known yet."""
     cdef tuple polls, functions
@@ -836,7 +881,8 @@ cdef class BpfMaps:
     """Readings in which a thread's or a processor's times did not add up, even after waiting: 0 unless there is a bug."""
 
     def __cinit__(
-        self, tuple maps, int n_cpus, uint32_t max_thread_records, polls=(), functions=(), plan=None, counts=()
+        self, tuple maps, int n_cpus, uint32_t max_thread_records, polls=(), functions=(), plan=None, counts=(), tasks=(),
+        uint32_t max_task_records=0,
     ):
         self.buffers = maps
         self.polls = tuple(polls)
@@ -869,6 +915,16 @@ cdef class BpfMaps:
             self.processor_counts = <char *>&view[0]
             view = saved_processor_counts
             self.saved_processor_counts = <char *>&view[0]
+        self.max_task_records = max_task_records
+        if max_task_records:
+            self.buffers = (*self.buffers, *tasks)
+            task_records, saved_task_records, task_names = tasks
+            view = task_records
+            self.task_records = <char *>&view[0]
+            view = saved_task_records
+            self.saved_task_records = <char *>&view[0]
+            view = task_names
+            self.task_names = <task_name *>&view[0]
         cdef int i
         for i, name in enumerate((OTHER_TAG, *functions)):
             encoded = name.encode()[:TAG_LENGTH - 1]
@@ -929,6 +985,73 @@ cdef class BpfMaps:
             s = <thread_record *>(self.thread_records + number * self.thread_record_stride)
             if s.birth and s.tid == tid and not s.block:
                 s.block = address
+
+    def give_log(self, uint32_t tid, uint64_t address):
+        """Tell the programs the address of a thread's log of tasks, unless the thread has done so itself."""
+        cdef uint32_t number
+        cdef thread_record *s
+        for number in range(1, min(self.shared.thread_records, self.max_thread_records - 1) + 1):
+            s = <thread_record *>(self.thread_records + number * self.thread_record_stride)
+            if s.birth and s.tid == tid and not s.task_log:
+                s.task_log = address
+
+    def without_log(self):
+        """Return the living threads for which no log of tasks is known: `rows.LivingThread` each."""
+        cdef uint32_t number
+        cdef thread_record *s
+        cdef list found = []
+        for number in range(1, min(self.shared.thread_records, self.max_thread_records - 1) + 1):
+            s = <thread_record *>(self.thread_records + number * self.thread_record_stride)
+            if s.birth and not s.task_log and not s.flags & THREAD_KERNEL:
+                found.append(row_of(LivingThread, (s.tid, s.pid, s.birth)))
+        return found
+
+    cdef str task_name_of(self, uint32_t number):
+        """Return the name of tasks that has this number; empty: there is none."""
+        cdef const char *name
+        if not 0 < number < <uint32_t>N_TASK_NAMES:
+            return ""
+        name = self.task_names[number].name
+        return name[:TASK_NAME_LENGTH].partition(b"\0")[0].decode("utf-8", "replace")
+
+    def task_name(self, uint32_t number):
+        """Return the name of tasks that has this number on the rings; empty: none, None: those without room."""
+        return None if number == <uint32_t>N_TASK_NAMES else self.task_name_of(number)
+
+    cdef tuple task_row(self, const task_record *task, const thread_snapshot *thread):
+        """Return what a thread did for a task: its cells are those of the thread, one by one. Closed spans only."""
+        cdef Cells cells = Cells.__new__(Cells)
+        cdef int i
+        other = task.key.name == OTHER_TASKS
+        # A processor may take time of a state that was charged before the task changed: `model.tasks` puts that right.
+        cells.reserve(thread.used + N_NESTED + N_INTERRUPTS + 3)
+        for i in range(min(thread.used, N_CELLS)):
+            if task.cells[i].time or task.cells[i].count:
+                self.put(cells, thread.cells[i].count >> COUNT_BITS, task.cells[i].time, task.cells[i].count)
+        if task.overhead:
+            cells.put(OVERHEAD, task.overhead, 0)
+        key = row_of(TaskKey, (self.task_name_of(task.name), 0 if other else task.key.task, other))
+        return key, task.changes, cells
+
+    cdef list read_tasks(self, uint32_t number, const thread_snapshot *thread, uint64_t at):
+        """Return the tasks of a thread as of the snapshot, and the number of each one's record: what `task_row` returns."""
+        cdef uint32_t i
+        cdef task_record *live
+        cdef task_record *saved
+        cdef task_record *task
+        cdef list found = []
+        for i in range(1, self.max_task_records):
+            live = <task_record *>(self.task_records + i * sizeof(task_record))
+            task = live
+            if not self.shared.last:
+                saved = <task_record *>(self.saved_task_records + i * sizeof(task_record))
+                if saved.snapshot == self.shared.snapshot:
+                    task = saved
+            if task.kind != TASK_RECORD or not task.opened or task.opened >= at:
+                continue
+            if task.key.thread_record == number and task.key.birth == thread.birth:
+                found.append((i, self.task_row(task, thread)))
+        return found
 
     cdef processor *processor_at(self, int cpu) noexcept:
         return <processor *>(self.processors + cpu * self.processor_stride)
@@ -1117,7 +1240,7 @@ cdef class BpfMaps:
         if p.state != USER and p.state < TAG:
             return False
         s = <thread_record *>(self.thread_records + p.thread_record * self.thread_record_stride)
-        return s.block != 0
+        return s.block != 0 or s.task_log != 0
 
     def counted(self):
         """Return for how long each event was enabled and counted on all processors, ns. Later readings are scaled by this."""
@@ -1406,6 +1529,7 @@ cdef class BpfMaps:
         cdef int attempt, i, used
         cdef uint64_t total, since, deferred
         cdef uint16_t state
+        cdef list tasks = []
         for attempt in range(MAX_ATTEMPTS):
             deferred = 0
             from_saved = has_saved and saved.snapshot == self.shared.snapshot
@@ -1433,10 +1557,15 @@ cdef class BpfMaps:
                     if p.deferred_total != p.absorbed_total and p.deferred_since <= at:
                         deferred = p.deferred_total - p.absorbed_total
                 headway_fence()
+                if copy.other_tasks and self.max_task_records:
+                    tasks = self.read_tasks(number, &copy, at)
+                    headway_fence()
                 if has_saved and saved.snapshot == self.shared.snapshot:
                     continue
                 if live.birth != copy.birth:
                     continue
+            if from_saved and copy.other_tasks and self.max_task_records:
+                tasks = self.read_tasks(number, &copy, at)
             if copy.birth == 0 or copy.birth >= at or copy.flags & THREAD_NEW:
                 return None
             total = copy.overhead
@@ -1471,8 +1600,12 @@ cdef class BpfMaps:
             cells.put(self.state_of(copy.resume), 0, 1)
         cells.take_samples(copy.samples)
         cells.undivided_overhead = copy.undivided_overhead
+        for which, (_, _, of_task) in tasks:
+            if which == copy.task_record: # what is under way is for the task that the thread works on
+                (<Cells>of_task).put(self.state_of(state), at - since - deferred, 1)
         late = copy.cpu or state == UNKNOWN or state == ELSEWHERE
-        return thread_row(&copy, 0, NOT_UP_TO_DATE if late else kernel_clock_of(copy.runtime, copy.flags), cells)
+        clock = NOT_UP_TO_DATE if late else kernel_clock_of(copy.runtime, copy.flags)
+        return thread_row(&copy, 0, clock, cells, [row for _, row in tasks])
 
 
 cdef extern from *:

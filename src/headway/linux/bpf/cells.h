@@ -39,6 +39,23 @@ NOINLINE u32 new_cell(struct thread_record *record, u32 state)
 	return used + 1;
 }
 
+INLINE struct task_record *task_record_at(u32 number)
+{
+	return bpf_map_lookup_elem(&task_records, &number);
+}
+
+/* Adds to a task's cell of this number, which is 1 + the place. */
+INLINE void add_to_task_cell(u32 task, u32 cell, u64 time, u64 count)
+{
+	struct task_record *record = task_record_at(task);
+	if (!record)
+		return;
+	struct cell *c = &record->cells[MASKED(cell - 1, N_CELLS)];
+	c->time += time;
+	c->count += count;
+}
+
+/* Adds to a thread's cell of a state, and to that of the task that it works on. */
 INLINE void add_to_cell(struct thread_record *record, u32 state, u64 time, u64 count)
 {
 	if (state >= N_STATES)
@@ -49,6 +66,8 @@ INLINE void add_to_cell(struct thread_record *record, u32 state, u64 time, u64 c
 	struct cell *c = &record->cells[MASKED(cell - 1, N_CELLS)];
 	c->time += time;
 	c->count += count;
+	if (settings.tasks && UNLIKELY(record->task_record))
+		add_to_task_cell(record->task_record, cell, time, count);
 }
 
 /* Adds what an event costs that is part of another event's handler. */

@@ -65,6 +65,7 @@ static u32 (*const bpf_get_smp_processor_id)(void) = (void *)8;
 static long (*const bpf_map_push_elem)(const void *map, const void *value, u64 flags) = (void *)87;
 static long (*const bpf_map_pop_elem)(const void *map, void *value) = (void *)88;
 static long (*const bpf_map_update_elem)(const void *map, const void *key, const void *value, u64 flags) = (void *)2;
+static long (*const bpf_map_delete_elem)(const void *map, const void *key) = (void *)3;
 static long (*const bpf_probe_read_user)(void *to, u32 size, const void *from) = (void *)112;
 static long (*const bpf_probe_read_user_str)(void *to, u32 size, const void *from) = (void *)114;
 static long (*const bpf_probe_read_kernel_str)(void *to, u32 size, const void *from) = (void *)115;

@@ -40,6 +40,11 @@ enum size {
 	N_LOSSES = 32, /* a power of two */
 	N_IDS = 1 << 14, /* groups of thread ids, by their last bits (threads.h) */
 	N_COUNTED = 8, /* events that can be counted by state */
+	N_CHANGES = 256, /* changes of the task that a thread's log has room for */
+	N_TASK_NAMES = 1024, /* names of tasks, over all programs measured; 0: none */
+	N_PROGRAM_NAMES = 4096, /* names of tasks that one program has room for */
+	N_THREAD_TASKS = 1024, /* tasks of one thread that have a record of their own */
+	TASK_NAME_LENGTH = 64,
 	N_STACK = 127, /* frames of a stack that are kept: the default of kernel.perf_event_max_stack */
 };
 
@@ -144,6 +149,9 @@ enum loss { /* counts of what headway could not see */
 	LOST_STACK_TIMES, /* times off the processor that found no room in stack_times */
 	LOST_SAMPLE_EVENTS, /* states of samples for which the ring had no room */
 	LOST_WAKES, /* wake-ups not seen and not dated: the wait seems to last until the thread runs */
+	LOST_TASKS, /* tasks for which there was no room: their time is that of other tasks */
+	LOST_CHANGES, /* changes of the task that were overwritten before they were read: likewise */
+	LOST_LOGS, /* logs of tasks that were refused, or could not be read, and impossible times in them */
 	N_KNOWN_LOSSES,
 };
 
@@ -160,6 +168,26 @@ struct sample_count {
 
 #define COUNT_BITS 48
 #define COST_BITS 10
+
+/* What a thread writes down when it begins to work on another task. headway.h explains it. */
+struct task_change {
+	__u64 at;
+	__u64 task;
+	__u32 name;
+	__u32 number; /* 1 + its number; written last */
+};
+
+struct task_name {
+	char name[TASK_NAME_LENGTH];
+};
+
+/* A task of one thread. What has a name has one record, whatever its ids. */
+struct task_key {
+	__u64 birth;
+	__u64 task; /* 0: it has a name */
+	__u32 thread_record; /* `birth` and `thread_record` identify the thread */
+	__u32 name; /* its number in the program; OTHER_TASKS: all for which there is no room */
+};
 
 /* One thread. The processor that runs it writes it; off the processor, whoever wakes or dispatches it does, in turn. */
 struct thread_record {
@@ -179,8 +207,10 @@ struct thread_record {
 	__u16 resume; /* the state that goes on when it is dispatched */
 	__u16 depth; /* of `nested` */
 	__u16 used; /* cells in use */
-	__u32 number; /* of the thread record, if transitions are recorded */
+	__u32 number; /* of the thread record, if transitions or tasks are recorded */
 	__u32 deep; /* written by user space: one of enum depth (depth.h); 0: it is not deep */
+	__u32 task_record; /* of the task that it works on; 0: it works on none */
+	__u32 other_tasks; /* the record of its tasks for which there is no room; 0: it has never had a task */
 	__u16 flags;
 	__u16 user; /* the state of its own code: USER, or a marked function's state */
 	__u16 current_check; /* the call in progress: 1 + status check, or NEUTRAL + neutral call; 0: neither */
@@ -210,6 +240,19 @@ struct thread_record {
 	__u32 counted_ids[2]; /* its id and its process's when it was opened, both counted in measured_ids */
 	__u64 kernel_fault; /* 1 + the faults done when its last fault in a call began (levels.h); 0: none */
 	__u64 user_stack, kernel_stack; /* hashes of its stacks when it left the processor; 0: not known */
+	__u64 task_log; /* address of its log of tasks in its own memory; 0: none */
+	__u64 task_names; /* address of the names there; 0: the log has not been read yet */
+	__u64 changes; /* changes of the task that were read */
+	__u64 task_since, task_left; /* while a span is divided among tasks: where the next part begins, time left for it */
+	__u64 task_until, task_span, task_time; /* and its end, its length, and its time */
+	__u64 region_time; /* the time in marked regions that the span has beside that */
+	__u32 task_first; /* the task when that span began */
+	__u32 task_records; /* the first record of its list of tasks */
+	__u32 n_tasks;
+	__u32 task_ended; /* 1: the state ends with the span */
+	struct task_change change; /* while it is taken: the stack of the programs has no room for these */
+	struct task_key task_key;
+	struct task_name task_name;
 };
 
 enum thread_flag {
@@ -224,7 +267,7 @@ struct thread_snapshot {
 	__u64 birth, end, since, runtime, runtime_before, overhead, undivided_overhead, block;
 	__u32 tid, pid, cpu, snapshot;
 	__u16 state, resume, depth, used;
-	__u32 number, deep;
+	__u32 number, deep, task_record, other_tasks;
 	__u16 flags, user, current_check, last_poll_state;
 	__u16 nested[N_NESTED];
 	char name[16];
@@ -316,6 +359,7 @@ enum ring_record {
 	RECORD_MOVE = 1 | 5 << 1, /* time moves from one state to another: + from, to, count (1 bit); then the time */
 	/* Time off the processor: + state, thread record's number, WOKEN_BY, the waker; then its begin, then its end. */
 	RECORD_ABSENCE = 1 | 6 << 1,
+	RECORD_TASK = 1 | 7 << 1, /* the thread works on another task from here on: + the number of its name; then its id */
 };
 
 /* The width and the lowest bit of each part of a word. A part without a width extends to the highest bit. */
@@ -329,6 +373,7 @@ enum ring_word {
 	SPAN_DURATION = SPAN_TAKEN + TAKEN_BITS,
 	RECORD_BITS = 5,
 	RECORD_NUMBER = RECORD_BITS, /* of RECORD_THREAD */
+	RECORD_TASK_NAME = RECORD_BITS,
 	RECORD_STATE = RECORD_BITS, /* of the others */
 	RECORD_COUNT = RECORD_STATE + STATE_BITS,
 	MOVE_TO = RECORD_STATE + STATE_BITS,
@@ -481,6 +526,43 @@ struct tag_name {
 	char name[TAG_LENGTH];
 };
 
+/* The memory in which a thread writes down what it works on. headway.h explains it. */
+#define TASK_LOG_MAGIC 0x31676f6c6b747768ull /* "hwtklog1" */
+/* prctl(2)'s first argument; the second is the address of the log, or 0, which only says that the log is full. */
+enum task_call { REGISTER_TASKS_CALL = 0x48574154 };
+
+struct task_log {
+	__u64 magic;
+	__u32 tid;
+	__u32 size;
+	__u64 names;
+	__u64 since;
+	__u64 n;
+	__u64 spare[3];
+	struct task_change changes[N_CHANGES];
+};
+
+enum task_record_kind {
+	TASK_RECORD = 1, /* distinguishes it in the ring from a thread record, whose birth is here */
+	OTHER_TASKS = 0xffffffff,
+};
+
+/* What a thread did for a task: a part of what it did. The cells are those of its thread record, one by one. */
+struct task_record {
+	__u64 kind; /* TASK_RECORD */
+	__u64 opened; /* 0: the record is free */
+	struct task_key key;
+	__u64 changes; /* how often the thread began to work on it */
+	__u64 overhead;
+	__u32 pid;
+	__u32 name; /* its number in task_names; 0: none */
+	__u32 snapshot; /* number of the last snapshot that has it */
+	__u32 next; /* the next record of the thread's list */
+	__u32 used; /* cells that are sent when the thread ends */
+	__u32 spare;
+	struct cell cells[N_CELLS];
+};
+
 /* CHOSEN_UNDIVIDED: the time of each thread is divided or not (depth.h). */
 enum undivided { NEVER_UNDIVIDED, SOMETIMES_UNDIVIDED, ALWAYS_UNDIVIDED, CHOSEN_UNDIVIDED };
 
@@ -517,6 +599,7 @@ struct settings {
 	__u32 threads_only; /* what processors do without a measured thread is not divided */
 	__u32 undivided; /* whether the level of detail is `switches`: one of enum undivided */
 	__u32 stack_size; /* bytes of a thread's stack in the kernel */
+	__u32 tasks; /* charge time to tasks, too */
 	__u32 timer_line; /* the interrupt line of the processors' own timer (arm64); 0: it has none */
 	__u8 check_of[N_CALLS]; /* call -> 1 + its check; 0: none */
 	struct check checks[N_CHECKS];
@@ -548,7 +631,7 @@ struct control {
 _Static_assert(POWER_OF_TWO(N_CALLS) && POWER_OF_TWO(N_CHECKS) && POWER_OF_TWO(N_NEUTRAL) && POWER_OF_TWO(N_PENDING) &&
 		POWER_OF_TWO(N_FILES) && POWER_OF_TWO(N_TAGS) && POWER_OF_TWO(N_CELLS) && POWER_OF_TWO(N_NESTED) &&
 		POWER_OF_TWO(N_LOSSES) && POWER_OF_TWO(N_COUNTED) && POWER_OF_TWO(N_SAMPLED) && POWER_OF_TWO(N_INTERRUPTS) &&
-		POWER_OF_TWO(N_BLOCK_TAGS),
+		POWER_OF_TWO(N_BLOCK_TAGS) && POWER_OF_TWO(N_CHANGES) && POWER_OF_TWO(N_TASK_NAMES),
 	"indices are masked");
 _Static_assert((int)N_KNOWN_LOSSES <= (int)N_LOSSES, "there is room for every loss");
 _Static_assert(N_STATES <= 1 << STATE_BITS, "a state fits a word of a ring");
@@ -565,14 +648,20 @@ _Static_assert((int)FILE_OTHER < (int)N_FILES, "there is a state for every kind 
 	(__builtin_offsetof(struct thread_record, field) == __builtin_offsetof(struct thread_snapshot, field))
 _Static_assert(SAME(birth) && SAME(end) && SAME(since) && SAME(runtime) && SAME(runtime_before) && SAME(overhead) &&
 		SAME(undivided_overhead) && SAME(block) && SAME(tid) && SAME(pid) && SAME(cpu) && SAME(snapshot) &&
-		SAME(state) && SAME(resume) && SAME(depth) && SAME(used) && SAME(number) && SAME(flags) && SAME(user) &&
-		SAME(current_check) && SAME(last_poll_state) && SAME(nested) && SAME(name) && SAME(cells),
+		SAME(state) && SAME(resume) && SAME(depth) && SAME(used) && SAME(number) && SAME(task_record) &&
+		SAME(other_tasks) && SAME(flags) && SAME(user) && SAME(current_check) && SAME(last_poll_state) &&
+		SAME(nested) && SAME(name) && SAME(cells),
 	"a thread record begins with the fields of its snapshot");
 _Static_assert(__builtin_offsetof(struct thread_record, state) % 4 == 0 &&
 		__builtin_offsetof(struct thread_record, resume) == __builtin_offsetof(struct thread_record, state) + 2,
 	"both are exchanged as one word");
 _Static_assert(__builtin_offsetof(struct thread_counts, zero) == __builtin_offsetof(struct thread_snapshot, birth),
 	"records in the ring of exits are distinguished by their first word");
+_Static_assert(__builtin_offsetof(struct task_record, kind) == __builtin_offsetof(struct thread_snapshot, birth),
+	"and those of tasks, too");
+_Static_assert(
+	sizeof(struct task_record) % 8 == 0 && sizeof(struct task_name) % 8 == 0 && sizeof(struct task_key) == 24,
+	"likewise, and a key has no holes");
 _Static_assert(sizeof(struct thread_record) % 8 == 0 && sizeof(struct thread_snapshot) % 8 == 0 &&
 		sizeof(struct processor) % 8 == 0 && sizeof(struct thread_counts) % 8 == 0 &&
 		sizeof(struct processor_counts) % 8 == 0 && sizeof(struct tag_name) % 8 == 0,

@@ -138,6 +138,8 @@ class Shape:
     events: bool = False
     """Events are counted by state: those that were asked for, and what tells user code from the kernel."""
     stacks: bool = False
+    tasks: bool = False
+    """Time is charged to tasks, too."""
     record: bool = False
     level: Level = Level.INTERRUPTS
     budget: bool = False
@@ -160,6 +162,7 @@ class Shape:
             functions=bool(options.functions),
             events=bool(options.events),
             stacks=options.stacks,
+            tasks=options.tasks,
             record=record,
             level=options.most,
             budget=options.budget is not None,
@@ -184,6 +187,9 @@ SHAPES: Mapping[str, Shape] = {
     "cpu": Shape(everything=True, cpus=True, intervals=True),
     "profile": Shape(stacks=True),
     "record": Shape(record=True),
+    "stat --tasks": Shape(tasks=True),
+    "stat -I --tasks": Shape(tasks=True, intervals=True),
+    "record --tasks": Shape(tasks=True, record=True),
     "record -a --why": Shape(everything=True, record=True, why=True),
     "stat --level calls": Shape(level=Level.CALLS),
     "stat --level switches": Shape(level=Level.SWITCHES),
@@ -213,6 +219,7 @@ SHAPES: Mapping[str, Shape] = {
         functions=True,
         events=True,
         stacks=True,
+        tasks=True,
         record=True,
     ),
 }
@@ -332,6 +339,7 @@ def _settings(shape: Shape, features: Features, has_prev_state: bool) -> dict[st
         "why": shape.why,
         "functions": shape.functions,
         "stacks": shape.stacks,
+        "tasks": shape.tasks,
         "record": shape.record,
         "has_steal": features.steal,
         "has_prev_state": has_prev_state,

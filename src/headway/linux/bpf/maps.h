@@ -178,7 +178,8 @@ struct mark {
 /* A span of user code that is being charged. */
 struct user_span {
 	u64 since, until, now;
-	u64 left; /* time that no tag has been charged with yet */
+	u64 time; /* that is to be charged */
+	u64 left; /* of it, what no tag has been charged with yet */
 	u64 changed; /* 1: a region began or ended in the span */
 	u64 unclaimed; /* the part of since..now that no tag has claimed yet */
 };
@@ -232,6 +233,57 @@ struct { /* of the names of marked regions */
 	TYPE(key, struct tag_name);
 	TYPE(value, u32);
 } tag_numbers SEC(".maps");
+
+/* What threads did for tasks. */
+struct {
+	UINT(type, MAP_ARRAY);
+	UINT(map_flags, F_MMAPABLE);
+	UINT(max_entries, 1);
+	TYPE(key, u32);
+	TYPE(value, struct task_record);
+} task_records SEC(".maps");
+
+struct {
+	UINT(type, MAP_ARRAY);
+	UINT(map_flags, F_MMAPABLE);
+	UINT(max_entries, 1);
+	TYPE(key, u32);
+	TYPE(value, struct task_record);
+} saved_task_records SEC(".maps");
+
+struct {
+	UINT(type, MAP_STACK);
+	UINT(max_entries, 1);
+	TYPE(value, u32);
+} free_task_records SEC(".maps");
+
+struct { /* of the tasks that threads have had */
+	UINT(type, MAP_HASH);
+	UINT(max_entries, 1);
+	TYPE(key, struct task_key);
+	TYPE(value, u32);
+} task_numbers SEC(".maps");
+
+struct {
+	UINT(type, MAP_ARRAY);
+	UINT(map_flags, F_MMAPABLE);
+	UINT(max_entries, N_TASK_NAMES);
+	TYPE(key, u32);
+	TYPE(value, struct task_name);
+} task_names SEC(".maps");
+
+struct {
+	UINT(type, MAP_STACK);
+	UINT(max_entries, N_TASK_NAMES);
+	TYPE(value, u32);
+} free_task_names SEC(".maps");
+
+struct {
+	UINT(type, MAP_HASH);
+	UINT(max_entries, N_TASK_NAMES);
+	TYPE(key, struct task_name);
+	TYPE(value, u32);
+} task_name_numbers SEC(".maps");
 
 struct {
 	UINT(type, MAP_HASH);

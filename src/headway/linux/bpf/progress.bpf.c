@@ -56,6 +56,9 @@ int handle_sys_enter(u64 *ctx)
 		}
 		if (UNLIKELY(call == CALL_PRCTL) && (u32)argument(regs, 1) == REGISTER_CALL)
 			register_block(p->thread_record, argument(regs, 2));
+		if (settings.tasks && UNLIKELY(call == CALL_PRCTL) && (u32)argument(regs, 1) == REGISTER_TASKS_CALL &&
+			argument(regs, 2)) /* 0: the log is full, and this event has read it */
+			register_task_log(p->thread_record, argument(regs, 2));
 		if (UNLIKELY(p->depth))
 			count_interrupted(p, record, p->nested[0]);
 		p->depth = 0;
@@ -131,6 +134,8 @@ NOINLINE int close_thread_record(struct processor *p, struct thread_record *reco
 	record->end = now;
 	if (settings.n_counted)
 		submit_counts(number);
+	if (settings.tasks && record->task_records)
+		close_task_records(number);
 	/* Wake the reader when much has come together, not for each thread. */
 	u64 flags = bpf_ringbuf_query(&exits, RING_AVAILABLE) > (1 << 20) ? RING_FORCE_WAKEUP : RING_NO_WAKEUP;
 	if (bpf_ringbuf_output(&exits, record, size, flags))
@@ -406,6 +411,11 @@ int handle_sched_process_exec(u64 *ctx)
 		record->user = USER; /* its memory is a new one */
 		record->block = 0;
 		bpf_task_storage_delete(&marks, task);
+		if (settings.tasks) {
+			if (settings.record && record->task_record)
+				record_task(number, p->since, TASK_NAME_NONE, 0);
+			forget_task_log(record);
+		}
 	}
 	return 0;
 }

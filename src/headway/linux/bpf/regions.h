@@ -119,7 +119,7 @@ GLOBAL u64 charge_tag(u32 number, u32 tag)
 	struct cell *cell = cell_of(p, state);
 	cell->time += time;
 	cell->count += entered;
-	add_to_cell(record, state, time, entered);
+	add_to_cell_of(number, state, time, entered);
 	if (settings.record)
 		record_amount(number, state, time, entered, x->since);
 	return 0;
@@ -179,6 +179,7 @@ u64 charge_regions(u32 number, u64 since, u64 until, u64 now, u64 time)
 	m->span.since = since;
 	m->span.until = until;
 	m->span.now = now;
+	m->span.time = time;
 	m->span.left = time;
 	m->span.unclaimed = now - since;
 	m->span.changed = 0;

@@ -13,6 +13,7 @@ __all__ = [
     "OpenStack",
     "OpenWait",
     "RecordedThread",
+    "TaskKey",
     "ThreadDepth",
     "UnfinishedSpan",
     "WrittenWords",
@@ -50,6 +51,17 @@ class RecordedThread(NamedTuple):
     """-1: off the processor."""
     state: int
     since: int
+
+
+class TaskKey(NamedTuple):
+    """A task of a thread."""
+
+    name: str
+    """Empty: it has none."""
+    task: int
+    """Its id; 0: tasks of one name are added up, whatever their ids."""
+    other: bool
+    """All tasks of the thread for which there was no room."""
 
 
 class ThreadDepth(NamedTuple):

@@ -6,6 +6,7 @@
 #include "event_counts.h"
 #include "holders.h"
 #include "regions.h"
+#include "tasks.h"
 
 /* Charges a span until `until` to the current state: `time`, less the part that marked regions get. `ended` is as below. */
 INLINE void charge_span(struct processor *p, struct thread_record *record, u64 until, u64 now, u64 time, u64 ended)
@@ -19,7 +20,11 @@ INLINE void charge_span(struct processor *p, struct thread_record *record, u64 u
 		keep_interrupt(since, until, state, ended);
 	if (record && UNLIKELY(record->block) && (is_user(state) || (settings.undivided && state == RUNNING)))
 		time -= charge_regions(p->thread_record, since, until, now, time);
-	record_span(p, record ? p->thread_record : 0, since, until, time, state, ended);
+	if (settings.tasks && record && UNLIKELY(record->task_log) && is_user(state)) {
+		record->task_ended = ended;
+		divide_among_tasks(p->thread_record, since, until, now, time);
+	} else
+		record_span(p, record ? p->thread_record : 0, since, until, time, state, ended);
 	p->span = time;
 	struct cell *cell = cell_of(p, state);
 	cell->time += time;
@@ -57,8 +62,11 @@ INLINE void charge_until_now(struct processor *p, struct thread_record *record, 
 	if (cost > time)
 		cost = time;
 	p->cells[OVERHEAD].time += cost;
-	if (record)
+	if (record) {
 		record->overhead += cost;
+		if (settings.tasks && UNLIKELY(record->task_record))
+			add_overhead_to_task(record->task_record, cost);
+	}
 	if (settings.undivided && settings.n_counted && p->state == RUNNING) {
 		p->undivided_overhead += cost;
 		if (record)

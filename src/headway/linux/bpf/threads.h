@@ -195,7 +195,7 @@ NOINLINE u32 open_thread_record(struct task_struct *task, u32 state, u32 resume,
 	if (!record)
 		return 0;
 	record->end = 0;
-	if (settings.record)
+	if (settings.record || settings.tasks)
 		record->number = number;
 	record->tid = tid;
 	record->pid = pid;
@@ -215,6 +215,14 @@ NOINLINE u32 open_thread_record(struct task_struct *task, u32 state, u32 resume,
 		record->kernel_fault = 0;
 		record->deep = 0;
 		__builtin_memset(record->samples, 0, sizeof(record->samples));
+	}
+	if (settings.tasks) {
+		record->task_record = 0;
+		record->other_tasks = 0;
+		record->task_log = 0;
+		record->task_names = 0;
+		record->task_records = 0;
+		record->n_tasks = 0;
 	}
 	record->object_kind = OBJECT_NONE;
 	record->waker_kind = OBJECT_NONE;

@@ -142,6 +142,20 @@ u64 record_move(u32 number, u32 from, u32 to, u64 time, u64 count)
 	return 0;
 }
 
+/* Writes that the thread of a thread record works on a task from now on: the task's name, and its id. */
+u64 record_task(u32 number, u64 at, u32 name, u64 task)
+{
+	struct processor *p = this_processor();
+	if (!p || !is_recorded(p) || !has_span_room(p))
+		return 0;
+	u64 next = put_thread_and_time(p, number, at);
+	put_span_word(next++, RECORD_TASK | (u64)name << RECORD_TASK_NAME);
+	put_span_word(next++, task);
+	ORDER();
+	p->written = next;
+	return 0;
+}
+
 /*
  * Writes time off the processor to the ring of spans. For handlers that run with interrupts on: an interrupt could write
  * to the ring of absences at the same time, but not to this one.

@@ -8,10 +8,11 @@ from dataclasses import replace
 
 from headway.linux.bpf._memory import Exits
 from headway.linux.bpf.libbpf import RingReader
-from headway.model import Thread, add_sampled
+from headway.model import Thread, add_sampled, add_tasks
 
 from .division import divided
 from .programs import LoadedPrograms
+from .tasks import tasks_of
 
 __all__ = ["EndedThreads"]
 
@@ -78,6 +79,7 @@ class EndedThreads:
                 end - birth,
                 row.cells,
                 kernel_clock=row.kernel_clock,
+                tasks=tasks_of(row),
             )
             if self.told is not None:
                 self.told(thread)
@@ -123,5 +125,12 @@ class EndedThreads:
         span = old.span + thread.span
         sampled = add_sampled(old.sampled, thread.sampled)
         self._by_name[key] = replace(
-            old, end=thread.end, until=thread.until, span=span, states=total, kernel_clock=clock, sampled=sampled
+            old,
+            end=thread.end,
+            until=thread.until,
+            span=span,
+            states=total,
+            kernel_clock=clock,
+            sampled=sampled,
+            tasks=add_tasks(old.tasks, thread.tasks),
         )

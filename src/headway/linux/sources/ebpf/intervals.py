@@ -6,13 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headway.linux.bpf._memory import Cells
-from headway.model import KernelClock, Ledger, Processor, Quality, Thread, Window
+from headway.model import KernelClock, Ledger, Processor, Quality, Task, Thread, Window, fitted, subtract_tasks
 
 from .causes import with_causes
 from .division import divided
 from .ended import EndedThreads
 from .ledgers import EbpfLedgers
 from .snapshots import Snapshot
+from .tasks import tasks_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,6 +38,7 @@ class Intervals:
         self._start = start
         self._threads: dict[_Key, Cells] = {}
         self._clocks: dict[_Key, KernelClock] = {}
+        self._tasks: dict[_Key, tuple[Task, ...]] = {}
         self._processors: dict[int, Cells] = {}
         self._causes: Causes | None = None
         self._losses: Mapping[str, int] = {}
@@ -73,13 +75,17 @@ class Intervals:
                     clock = thread.kernel_clock - clock
                 else:
                     clock = KernelClock(None, Quality.UNAVAILABLE)
-                thread = replace(thread, start=since, span=thread.until - since, states=cells, kernel_clock=clock)
+                tasks = self._tasks_since(thread.key, thread.tasks, cells)
+                thread = replace(
+                    thread, start=since, span=thread.until - since, states=cells, kernel_clock=clock, tasks=tasks
+                )
             threads.append(thread)
         return threads
 
     def _living_threads(self, snapshot: Snapshot) -> list[Thread]:
         threads, told, at = [], {}, snapshot.at
         clocks: dict[_Key, KernelClock] = {}
+        tasks: dict[_Key, tuple[Task, ...]] = {}
         for row in snapshot.living:
             tid, birth = row.tid, row.birth
             before = self._take_earlier(tid, birth)
@@ -92,9 +98,16 @@ class Intervals:
             elif before is not None:
                 clock = KernelClock(None, Quality.UNAVAILABLE)
             thread = Thread(tid, row.pid, row.name, birth, since, None, at, at - since, new, kernel_clock=clock)
+            if row.tasks:
+                tasks[tid, birth] = tasks_of(row)
+                thread = replace(thread, tasks=self._tasks_since(thread.key, tasks[tid, birth], new))
             threads.append(thread)
-        self._threads, self._clocks = told, clocks
+        self._threads, self._clocks, self._tasks = told, clocks, tasks
         return threads
+
+    def _tasks_since(self, key: _Key, tasks: tuple[Task, ...], states: Cells) -> tuple[Task, ...]:
+        """Return what a thread did for its tasks since the last interval; ``states``: what it did at all."""
+        return fitted(states, subtract_tasks(tasks, self._tasks.get(key, ()))) if tasks else ()
 
     def _processor_rows(self, snapshot: Snapshot) -> list[Processor]:
         rows = []

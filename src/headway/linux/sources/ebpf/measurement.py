@@ -63,7 +63,7 @@ class BpfMeasurement:
             programs.visit_threads()
             programs.visit_threads()  # threads created by one that the first pass came to later
             _visit_processors(memory)
-            self._regions = RegionSearch(memory, again=_may_be_undivided(options.measure))
+            self._regions = RegionSearch(memory, again=_may_be_undivided(options.measure), tasks=options.measure.tasks)
             self._regions.search()
             prepared.attach_to_functions()
             if selection.command is not None:

@@ -29,6 +29,10 @@ CAUSES = 1 << 16
 
 _SHARED = ("processors", "saved_processors", "thread_records", "saved_threads", ".bss", "tag_names")
 """The maps that `BpfMaps` reads, in the order in which it takes them."""
+_TASKS = ("task_records", "saved_task_records", "task_names")
+"""Those of tasks, likewise."""
+TASK_RECORDS = 1 << 12
+"""Tasks of threads that there is room for at a time, of which the first is none; about 2 KiB each."""
 _COUNTS = ("thread_counts", "saved_thread_counts", "processor_counts", "saved_processor_counts")
 """Those of counted events, likewise."""
 
@@ -71,6 +75,11 @@ class LoadedPrograms:
             if not self.features.fetch:
                 for record in reversed(range(1, options.max_thread_records)):
                     self.object.map("free_thread_records").push(record)
+            if options.measure.tasks:
+                for record in reversed(range(1, TASK_RECORDS)):
+                    self.object.map("free_task_records").push(record)
+                for name in reversed(range(1, STATES["N_TASK_NAMES"])):
+                    self.object.map("free_task_names").push(name)
             self.memory = BpfMaps(
                 tuple(self.object.map(name).map_memory() for name in _SHARED),
                 processors.possible(),
@@ -79,6 +88,8 @@ class LoadedPrograms:
                 functions=function_states,
                 plan=plan,
                 counts=tuple(self.object.map(name).map_memory() for name in _COUNTS) if plan.events else (),
+                tasks=tuple(self.object.map(name).map_memory() for name in _TASKS) if options.measure.tasks else (),
+                max_task_records=TASK_RECORDS if options.measure.tasks else 0,
             )
             if not self.features.fetch:
                 self.memory.hand_out_thread_records()
@@ -134,6 +145,7 @@ def _sizes(options: SourceOptions, plan: CounterPlan) -> dict[str, int]:
         "thread_counts": options.max_thread_records if counting else 1,
         "saved_thread_counts": options.max_thread_records if counting and options.intervals else 1,
         "causes": CAUSES if why else 1,
+        **(_task_sizes(options) if options.measure.tasks else {}),
         "histories": cpus if why else 1,
         **(_stack_sizes(cpus) if options.measure.stacks else {}),
         "spans": cpus * span_words,
@@ -141,6 +153,15 @@ def _sizes(options: SourceOptions, plan: CounterPlan) -> dict[str, int]:
         "tails": cpus if options.record else 1,
         "selected_pids": len(options.selection.pids) + 1,
         "selected_tids": len(options.selection.tids) + 1,
+    }
+
+
+def _task_sizes(options: SourceOptions) -> dict[str, int]:
+    return {
+        "task_records": TASK_RECORDS,
+        "saved_task_records": TASK_RECORDS if options.intervals else 1,
+        "free_task_records": TASK_RECORDS,
+        "task_numbers": TASK_RECORDS,
     }
 
 

@@ -1,7 +1,8 @@
-"""Marked regions: find the blocks of the threads of measured processes.
+"""Marked regions and tasks: find the blocks and the logs of the threads of measured processes.
 
-A thread announces its block to the eBPF programs by a system call. The programs do not see that call in a process that
-made it before it was measured, nor in any process at the level of detail ``switches``. So the blocks are searched for.
+A thread announces its block, and its log of tasks, to the eBPF programs by a system call. The programs do not see that
+call in a process that made it before it was measured, nor in any process at the level of detail ``switches``. So the
+blocks and logs are searched for.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ AGAIN_SECONDS = 0.05, 30.0
 
 
 class RegionSearch:
-    """Searches the processes that are measured for blocks of marked regions.
+    """Searches the processes that are measured for blocks of marked regions; with ``tasks``, for logs of tasks too.
 
     ``again``: as long as threads of a process have no known block, it is searched again, ever more seldom. Otherwise
     each process is searched once.
     """
 
-    def __init__(self, memory: BpfMaps, *, again: bool = False) -> None:
-        self._memory, self._again = memory, again
+    def __init__(self, memory: BpfMaps, *, again: bool = False, tasks: bool = False) -> None:
+        self._memory, self._again, self._tasks = memory, again, tasks
         self._searched: dict[int, tuple[float, float]] = {}
         """Process -> when it is to be searched again, and the pause before that."""
         self._next = 0.0
@@ -41,6 +42,8 @@ class RegionSearch:
         now = time.monotonic()
         self._next = now + (AGAIN_SECONDS[0] if self._again else SECONDS)
         unmarked = {thread.pid for thread in self._memory.unmarked()}
+        if self._tasks:
+            unmarked |= {thread.pid for thread in self._memory.without_log()}
         due = {pid for pid in unmarked if pid not in self._searched or self._is_due(pid, now)}
         if not due:
             return
@@ -56,6 +59,8 @@ class RegionSearch:
             if blocks.find():
                 for tid, block in blocks.read().blocks.items():
                     self._memory.mark(tid, block.address)
+                    if self._tasks and block.log:
+                        self._memory.give_log(tid, block.log)
 
     def _is_due(self, pid: int, now: float) -> bool:
         return self._again and now >= self._searched[pid][0]

@@ -9,6 +9,7 @@ from .division import divided
 from .ended import EndedThreads
 from .ledgers import EbpfLedgers
 from .snapshots import Snapshot
+from .tasks import tasks_of
 
 __all__ = ["ThreadTotals"]
 
@@ -36,6 +37,7 @@ class ThreadTotals:
                     at - row.birth,
                     row.cells,
                     kernel_clock=row.kernel_clock,
+                    tasks=tasks_of(row),
                 )
             )
         threads = divided(threads)

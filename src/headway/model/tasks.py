@@ -1,0 +1,144 @@
+"""Tasks: what threads work on. The time of a thread is divided among its tasks, state by state.
+
+A program says when a thread begins to work on which task. A thread works on one task at a time, or on none. So its
+tasks tile its time: with the time between tasks, `NO_TASK`, they add up to the thread in each state, to the nanosecond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from .cell import Cell
+
+__all__ = ["NO_TASK", "OTHER_TASKS", "Task", "add_tasks", "fitted", "merged_by_name", "subtract_tasks", "tiles"]
+
+States = Mapping[str, Cell]
+
+NO_TASK = "no task"
+"""The title of the time between tasks."""
+OTHER_TASKS = "other tasks"
+"""The title of tasks for which there was no room."""
+_TOLD_APART = {"wait.gil": "wait.futex"}
+"""States that are told from another one for threads, not for tasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What one thread did for one task; or several threads, where tasks of one name were added up."""
+
+    name: str
+    """Empty: it has none."""
+    id: int
+    """0: tasks of one name are added up, whatever their ids."""
+    changes: int
+    """How often a thread began to work on it."""
+    states: States
+    other: bool = False
+    """All tasks for which there was no room."""
+
+    @property
+    def key(self) -> tuple[str, int, bool]:
+        """Name, id, and whether it is all tasks for which there was no room: identifies a task of a thread."""
+        return self.name, self.id, self.other
+
+    @property
+    def title(self) -> str:
+        """The words for it: its name, or its id."""
+        if self.other:
+            return OTHER_TASKS
+        return self.name or (f"task {self.id}" if self.id else NO_TASK)
+
+    @property
+    def time(self) -> int:
+        """The time of all states together."""
+        return sum(cell.time for cell in self.states.values())
+
+
+def tiles(states: States, tasks: Sequence[Task]) -> tuple[Task, ...]:
+    """Return the tasks and the time between them. They add up to the thread's states.
+
+    Waits for Python's GIL are ``wait.futex`` here: they are told apart for threads only.
+    """
+    if not tasks:
+        return ()
+    rest: dict[str, list[int]] = {}
+    for state, cell in states.items():
+        mine = rest.setdefault(_TOLD_APART.get(state, state), [0, 0])
+        mine[0] += cell.time
+        mine[1] += cell.count or 0
+    for task in tasks:
+        for state, cell in task.states.items():
+            mine = rest.setdefault(state, [0, 0])
+            mine[0] -= cell.time
+            mine[1] -= cell.count or 0
+    between = {state: Cell(time, max(count, 0)) for state, (time, count) in rest.items() if time or count > 0}
+    return (*tasks, Task("", 0, 0, between))
+
+
+def fitted(states: States, tasks: Iterable[Task]) -> tuple[Task, ...]:
+    """Return the tasks with no time below 0, and in no state more time than the thread has.
+
+    The kernel may take time back that it has charged: time that turns out to be stolen, or polling. It is then taken
+    from the task that the thread works on, which may be another one. What a task has too little of a state, the task
+    with most time in that state gets less.
+    """
+    has: dict[str, int] = {}
+    for state, cell in states.items():
+        state = _TOLD_APART.get(state, state)
+        has[state] = has.get(state, 0) + cell.time
+    found = list(tasks)
+    times = [{state: max(cell.time, 0) for state, cell in task.states.items()} for task in found]
+    for state in {state for each in times for state in each}:
+        excess = sum(each.get(state, 0) for each in times) - has.get(state, 0)
+        while excess > 0:
+            most = max(times, key=lambda each: each.get(state, 0))
+            less = min(excess, most[state])
+            most[state] -= less
+            excess -= less
+    return tuple(
+        replace(task, states={s: Cell(of[s], max(c.count or 0, 0)) for s, c in task.states.items() if of[s] or c.count})
+        for task, of in zip(found, times, strict=True)
+    )
+
+
+def add_tasks(a: Iterable[Task], b: Iterable[Task]) -> tuple[Task, ...]:
+    """Return the tasks of both, those of one key added up."""
+    found: dict[tuple[str, int, bool], Task] = {}
+    for task in (*a, *b):
+        old = found.get(task.key)
+        if old is not None:
+            task = replace(task, changes=old.changes + task.changes, states=_added(old.states, task.states))
+        found[task.key] = task
+    return tuple(found.values())
+
+
+def subtract_tasks(later: Iterable[Task], earlier: Iterable[Task]) -> tuple[Task, ...]:
+    """Return what came since an earlier reading of the same thread. It may have to be `fitted`."""
+    before = {task.key: task for task in earlier}
+    found = []
+    for task in later:
+        old = before.get(task.key)
+        if old is not None:
+            states = {s: c - old.states[s] if s in old.states else c for s, c in task.states.items()}
+            states |= {s: Cell(-c.time, -(c.count or 0)) for s, c in old.states.items() if s not in states}
+            task = replace(
+                task,
+                changes=task.changes - old.changes,
+                states={s: c for s, c in states.items() if c.time or c.count},
+            )
+        if task.states or task.changes:
+            found.append(task)
+    return tuple(found)
+
+
+def merged_by_name(tasks: Iterable[Task]) -> list[Task]:
+    """Return the tasks of several threads, those of one title added up, most time first."""
+    return sorted(add_tasks(tasks, ()), key=lambda task: (-task.time, task.title))
+
+
+def _added(a: States, b: States) -> dict[str, Cell]:
+    total = dict(a)
+    for state, cell in b.items():
+        total[state] = total[state] + cell if state in total else cell
+    return total

@@ -17,7 +17,7 @@ FLOORS = (
     {"_version", "errors", "text", "values"},
     {"extras", "files"},
     {"binary", "buffers", "model", "regions", "riscv"},
-    {"advice", "demo"},
+    {"advice", "asyncio", "demo"},
     {"linux.conditions", "linux.levels"},
     {
         "linux.list_layout",

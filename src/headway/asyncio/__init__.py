@@ -1,0 +1,117 @@
+"""Tasks of asyncio as headway's tasks: what a thread of an event loop works on, step by step.
+
+`install` is all that a program needs. From then on, each task of asyncio is a task of its thread while one of its
+steps runs. Between the steps the thread works for its event loop, which is no task. Eager tasks (Python 3.12 and later)
+and other task factories go on working.
+
+Tasks are named after their coroutine (``Class.method``), so tasks of one coroutine function are added up. Each has an
+id of its own, which recordings tell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import re
+from asyncio import base_events
+from collections.abc import Callable, Coroutine
+from typing import Any, Literal
+
+from ..regions import Steps, task_number
+
+__all__ = ["install", "task_factory", "uninstall"]
+
+By = Literal["coroutine", "name"]
+Factory = Callable[..., "asyncio.Future[Any]"]
+
+_BY_NUMBER = re.compile(r"Task-\d+")
+"""The names that asyncio gives to tasks that get none."""
+_LOOP = base_events.BaseEventLoop
+_ids = itertools.count(1)
+_numbers: dict[str, int] = {}
+"""The number of each coroutine's name that a task has had."""
+_before: dict[str, Any] = {}
+"""The methods of event loops that `install` has replaced."""
+
+Coroutine.register(Steps)
+
+
+def task_factory(inner: Factory | None = None, *, by: By = "coroutine") -> Factory:
+    """Return a task factory for `asyncio.loop.set_task_factory` that makes headway's tasks of asyncio's.
+
+    ``inner``: the factory that makes the tasks, for example `asyncio.eager_task_factory`; None: `asyncio.Task`.
+    ``by``: what they are named after, the coroutine function, or the name of the task (``create_task(..., name=...)``),
+    where it has one.
+    """
+    if getattr(inner, "_headway", False):
+        assert inner is not None
+        return inner
+    known, following, plain = _numbers, _ids.__next__, asyncio.Task
+
+    # A server makes a task for each request: this is called as often, so it has few steps.
+    def factory(
+        loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], **options: Any
+    ) -> asyncio.Future[Any]:
+        try:
+            number = known[coroutine.__qualname__]  # type: ignore[attr-defined]
+        except (AttributeError, KeyError):
+            number = _number_of(coroutine)
+        if by == "name":
+            number = _number_of_name(options.get("name")) or number
+        steps = Steps(coroutine, following(), number)
+        return plain(steps, loop=loop, **options) if inner is None else inner(loop, steps, **options)
+
+    factory._headway = True  # type: ignore[attr-defined]
+    return factory
+
+
+def install(loop: asyncio.AbstractEventLoop | None = None, *, by: By = "coroutine") -> None:
+    """Make headway's tasks of the tasks of this event loop; None: of the running one and of all that are made later.
+
+    ``by`` as of `task_factory`. Event loops that are not derived from asyncio's own, such as uvloop's, must be given.
+    """
+    if loop is None:
+        _replace_methods(by)
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return
+    loop.set_task_factory(task_factory(loop.get_task_factory(), by=by))
+
+
+def uninstall() -> None:
+    """Leave event loops that are made from now on alone."""
+    for name, method in _before.items():
+        setattr(_LOOP, name, method)
+    _before.clear()
+
+
+def _replace_methods(by: By) -> None:
+    """Have event loops begin with our factory, and make one of each that they are given."""
+    if _before:
+        return
+    begin, take = _before["__init__"], _before["set_task_factory"] = _LOOP.__init__, _LOOP.set_task_factory
+
+    def __init__(self: Any, *arguments: Any, **options: Any) -> None:  # noqa: N807
+        begin(self, *arguments, **options)
+        take(self, task_factory(by=by))
+
+    def set_task_factory(self: Any, factory: Factory | None) -> None:
+        if factory is not None and not callable(factory):
+            take(self, factory)  # it says what is wrong
+        take(self, task_factory(factory, by=by))
+
+    _LOOP.__init__ = __init__  # type: ignore[method-assign]
+    _LOOP.set_task_factory = set_task_factory  # type: ignore[method-assign]
+
+
+def _number_of(coroutine: Coroutine[Any, Any, Any]) -> int:
+    """Return the number of the coroutine's name; that of its type, if it has no name."""
+    name = getattr(coroutine, "__qualname__", None) or type(coroutine).__qualname__
+    number = _numbers[name] = task_number(name.replace(".<locals>", ""))
+    return number
+
+
+def _number_of_name(name: str | None) -> int:
+    """Return the number of a task's name; 0: asyncio gave it, or there is no room for it."""
+    return task_number(name) if name and not _BY_NUMBER.fullmatch(name) else 0

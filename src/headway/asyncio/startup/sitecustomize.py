@@ -1,0 +1,99 @@
+"""What Python imports when it starts with this folder in PYTHONPATH: it makes tasks of asyncio's, and names threads.
+
+``headway stat --python-tasks`` puts the folder there. The program need not be changed, and headway need not be
+installed where the program is: it is found last, beside this file. A module of this name that the program's own
+environment has is executed afterwards, as Python would do without this one (the site module, *sitecustomize*).
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_HEADWAY = os.path.dirname(os.path.dirname(_HERE))
+_LAST_OF_ASYNCIO = "asyncio.unix_events"
+"""The module that asyncio imports last on Linux."""
+
+
+class _Headway:
+    """Finds the package headway where this file is, if nothing else does."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> importlib.machinery.ModuleSpec | None:
+        if name != "headway":
+            return None
+        return importlib.util.spec_from_file_location(
+            name, os.path.join(_HEADWAY, "__init__.py"), submodule_search_locations=[_HEADWAY]
+        )
+
+
+class _WhenImported:
+    """Calls a function when a module has been imported."""
+
+    def __init__(self, name: str, then: Any) -> None:
+        self._name, self._then = name, then
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name != self._name:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.loader is None:
+            return spec
+        execute, then = spec.loader.exec_module, self._then
+
+        def exec_module(module: ModuleType) -> None:
+            execute(module)
+            then()
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def _install_tasks() -> None:
+    try:
+        import headway.asyncio
+
+        headway.asyncio.install(by="name" if os.environ.get("HEADWAY_TASKS_BY") == "name" else "coroutine")
+    except Exception as error:  # the program is not to be harmed
+        _complain(error)
+
+
+def _install_names() -> None:
+    try:
+        from headway.regions import name_threads
+
+        name_threads()
+    except Exception as error:
+        _complain(error)
+
+
+def _complain(error: Exception) -> None:
+    print(f"headway: --python-tasks does nothing in {sys.executable}: {error}", file=sys.stderr)
+
+
+def _go_on() -> None:
+    """Execute the module of this name that the program's environment has."""
+    others = [path for path in sys.path if os.path.abspath(path or ".") != _HERE]
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", others)
+    if spec is not None and spec.loader is not None:
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["sitecustomize"] = module
+        spec.loader.exec_module(module)
+
+
+sys.meta_path.append(_Headway)
+for _name, _then in ((_LAST_OF_ASYNCIO, _install_tasks), ("threading", _install_names)):
+    if _name in sys.modules:
+        _then()
+    else:
+        sys.meta_path.insert(0, _WhenImported(_name, _then))
+_go_on()

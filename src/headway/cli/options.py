@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -35,6 +37,8 @@ __all__ = [
 ]
 
 
+_STARTUP = str(Path(__file__).parents[1] / "asyncio" / "startup")
+"""The folder with what Python imports when it starts."""
 BUDGET_OF_A_MACHINE = 0.01
 """What watching a whole machine may cost where it goes on for long, unless options say otherwise (top, serve)."""
 
@@ -45,6 +49,14 @@ def _print_checks(context: click.Context, _option: click.Parameter, wanted: bool
 
         click.echo(ready_made(), nl=False)
         context.exit()
+
+
+def _instrument_python(_context: click.Context, _option: click.Parameter, wanted: bool) -> bool:
+    """Have programs in Python that this process starts import what makes headway's tasks of asyncio's."""
+    if wanted:
+        before = os.environ.get("PYTHONPATH")
+        os.environ["PYTHONPATH"] = os.pathsep.join([_STARTUP, *([before] if before else [])])
+    return wanted
 
 
 _TARGETS = (
@@ -132,6 +144,18 @@ _MORE = (
         "follows from it.  [default: 1% for top -a and serve -a without --level, else none]",
     ),
     click.option(
+        "--tasks",
+        is_flag=True,
+        help="Charge the time of threads to the tasks that they say they work on, too (docs/tasks.md).",
+    ),
+    click.option(
+        "--python-tasks",
+        is_flag=True,
+        callback=_instrument_python,
+        help="Measure the tasks of asyncio in a command in Python, and name its threads, without a change to it "
+        "(docs/tasks.md). This is --tasks, too.",
+    ),
+    click.option(
         "--why",
         type=click.Choice(["kernel", "poll", "wait", "ready", "stolen"]),
         multiple=True,
@@ -158,6 +182,8 @@ class TargetOptions:
     why: tuple[str, ...] = ()
     level: str | None = None
     budget: float | None = None
+    tasks: bool = False
+    python_tasks: bool = False
 
     @property
     def given(self) -> bool:
@@ -167,7 +193,12 @@ class TargetOptions:
     @property
     def only_by_ebpf(self) -> bool:
         """Whether an option was given that only the eBPF source supports."""
-        return bool(self.functions or self.checks or self.why or self.level or self.budget)
+        return bool(self.functions or self.checks or self.why or self.level or self.budget or self.with_tasks)
+
+    @property
+    def with_tasks(self) -> bool:
+        """Whether time is to be charged to tasks, too."""
+        return self.tasks or self.python_tasks
 
     def options(
         self,
@@ -209,6 +240,7 @@ class TargetOptions:
             level=level,
             budget=budget,
             when=when,
+            tasks=self.with_tasks,
         )
 
     def _needing_states(self) -> Iterator[tuple[str, object]]:
@@ -216,6 +248,7 @@ class TargetOptions:
         yield "--noneffective", self.functions
         yield "--event", self.events
         yield "--status-checks", self.checks
+        yield "--tasks", self.with_tasks
         yield "--why kernel", "kernel" in self.why
         yield "--why poll", "poll" in self.why
 
@@ -234,6 +267,8 @@ class TargetOptions:
             plain = name.removesuffix("*").encode(errors="surrogateescape")
             if not plain or len(plain) > 15 or "*" in name[:-1]:
                 raise click.UsageError(f"{name!r} is no thread's name: up to 15 bytes, with a * only at the end")
+        if self.python_tasks and not command:
+            raise click.UsageError("--python-tasks is for a command that headway starts: give one after --")
         some = bool(self.pids or self.tids or name or self.cgroup)
         if command and some:
             raise click.UsageError("give a command or threads to measure (-p, -t, --name, --cgroup), not both")

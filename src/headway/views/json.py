@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from headway.advice import Advice
-from headway.model import Cause, Cell, Estimate, Indices, KernelClock, Ledger, Quality, Thread, kind_of
+from headway.model import Cause, Cell, Estimate, Indices, KernelClock, Ledger, Quality, Task, Thread, kind_of
 from headway.text import valid
 
 from .schemas import schema_of
@@ -128,7 +128,21 @@ def _thread(ledger: Ledger, thread: Thread) -> dict[str, Any]:
         "interval": {name: None if limits is None else list(limits) for name, limits in indices.interval.items()},
         "states": _states(ledger, thread.states, thread.sampled),
         **({"kernel_clock": _clock(thread.kernel_clock)} if thread.kernel_clock is not None else {}),
-    } | ({"causes": [_cause(cause) for cause in thread.causes]} if thread.causes else {})
+        **({"causes": [_cause(cause) for cause in thread.causes]} if thread.causes else {}),
+        **({"tasks": [_task(task) for task in thread.tiles()]} if thread.tasks else {}),
+    }
+
+
+def _task(task: Task) -> dict[str, Any]:
+    return {
+        "title": valid(task.title),
+        "name": valid(task.name) if task.name else None,
+        "id": task.id or None,
+        "changes": task.changes,
+        "states": [
+            {**_state(state), "count": cell.count or 0, "time": cell.time} for state, cell in task.states.items()
+        ],
+    }
 
 
 def _clock(clock: KernelClock) -> dict[str, Any]:
@@ -224,10 +238,11 @@ def _thread_text(ledger: Ledger, thread: Thread, qualities: Callable[[Indices], 
     end = "null" if thread.end is None else thread.end
     states = _states_text(ledger, thread.states, thread.sampled)
     causes = f',"causes":{_dumps([_cause(cause) for cause in thread.causes])}' if thread.causes else ""
+    tasks = f',"tasks":{_dumps([_task(task) for task in thread.tiles()])}' if thread.tasks else ""
     clock = f',"kernel_clock":{_dumps(_clock(thread.kernel_clock))}' if thread.kernel_clock is not None else ""
     return (
         f'{{"tid":{thread.tid},"pid":{thread.pid},"name":{json.dumps(valid(thread.name))},"start":{thread.start},'
-        f'"end":{end},"indices":{{{amounts},{shares}}},"quality":{quality},"states":{states}{clock}{causes}}}'
+        f'"end":{end},"indices":{{{amounts},{shares}}},"quality":{quality},"states":{states}{clock}{causes}{tasks}}}'
     )
 
 

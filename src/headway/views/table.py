@@ -42,6 +42,7 @@ from .lines import Line, indented, show
 from .listing import DEFAULT, Listing
 from .losses import explained_losses, named_losses
 from .printable import clean, fit, width_of
+from .tasks import tasks_table
 from .why import in_a_line, why
 
 __all__ = ["print_table", "table"]
@@ -113,6 +114,9 @@ def _table(
         lines += [[], *_events(ledger, listed, width)]
     if parts and ledger.threads:
         lines += [[], *why(ledger, parts, width=width, limit=listing.limit, verbose=verbose)]
+    of_tasks = [*tasks_table(ledger, width=width, limit=listing.limit, verbose=verbose)]
+    if of_tasks:
+        lines += [[], *of_tasks]
     if verbose and ledger.processors:
         lines += [[], *_processors(ledger, width)]
     lines += [[], *listed.note, *notes]

@@ -461,6 +461,10 @@ class Kernel:
         here = [(n, *self.records[n]) for n in numbers if n in self.records]
         return [RecordedThread(n, tid, tid, "thread", birth, -1, STATES["READY"], self.time) for n, tid, birth in here]
 
+    def task_name(self, number: int) -> str | None:
+        """None of them has a task."""
+        return ""
+
     def state_name(self, state: int) -> str:
         return f"state.{state}"
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # importing the model must stay cheap
-    from numpy import int16, int32, int64, uint16
+    from numpy import int16, int32, int64, uint16, uint64
     from numpy.typing import NDArray
 
 __all__ = ["NO_STATE", "Batch", "OpenState", "ThreadSeen", "Transitions"]
@@ -56,6 +56,12 @@ class Transitions:
     """Index into `states`: the state of the interrupt that ended the wait; `NO_STATE`: none."""
     states: Sequence[str]
     """The names of the states by number, "" for an unused number. It grows while a recording runs."""
+    task: NDArray[int32] | None = None
+    """Index into `tasks`: what the thread worked on; -1: it worked on no task. None: no row has a task."""
+    task_id: NDArray[uint64] | None = None
+    """The id of that task; 0: it has none."""
+    tasks: Sequence[str] = ()
+    """The names of the tasks by number, "" for tasks without a name."""
 
     def __len__(self) -> int:
         """Return the number of rows."""

@@ -146,6 +146,7 @@ def _transitions(table: pa.Table) -> Transitions | None:
     if len(place) > _MAX_STATES:
         return None
     by_state, by_waker = (np.array([*of, NO_STATE], np.uint16) for of in numbers)
+    task, task_id, tasks = _tasks(table)
     return Transitions(
         time=_numbers(table, "time", np.int64),
         duration=_numbers(table, "duration", np.int64),
@@ -158,7 +159,21 @@ def _transitions(table: pa.Table) -> Transitions | None:
         waker_tid=_numbers(table, "waker_tid", np.int32, 0),
         waker_state=by_waker[waker_state],
         states=tuple(place),
+        task=task,
+        task_id=task_id,
+        tasks=tasks,
     )
+
+
+def _tasks(table: pa.Table) -> tuple[NDArray[np.int32] | None, NDArray[np.uint64] | None, Sequence[str]]:
+    """Return the columns of tasks: numbers into the names, ids, and the names. Without tasks the first two are None."""
+    name, number = table.column("task"), table.column("task_id")
+    if name.null_count == len(name) and number.null_count == len(number):
+        return None, None, ()
+    task, names = _words(name)
+    ids = _numbers(table, "task_id", np.uint64, 0)
+    unnamed = (task < 0) & (ids != 0)
+    return np.where(unnamed, len(names), task).astype(np.int32), ids, (*names, "")
 
 
 def _numbers(table: pa.Table, name: str, kind: Any, none: int = -1) -> NDArray[Any]:
@@ -211,7 +226,8 @@ def _chosen(rows: Transitions, threads: frozenset[int] | None, window: Window | 
         inside = (rows.time < window.end) & (end > window.start)
         wanted &= np.where(rows.duration == 0, (rows.time >= window.start) & (rows.time < window.end), inside)
     if not wanted.all():
-        columns = {name: getattr(rows, name)[wanted] for name in _COLUMNS}
+        present = _COLUMNS if rows.task is None else (*_COLUMNS, "task", "task_id")
+        columns = {name: getattr(rows, name)[wanted] for name in present}
         rows, end = replace(rows, **columns), end[wanted]
     if window is None:
         return rows

@@ -83,6 +83,8 @@ TRANSITIONS = pa.schema(
         pa.field("waker", pa.int32()),
         pa.field("waker_tid", pa.int32()),
         pa.field("waker_state", _WORD),
+        pa.field("task", _WORD),
+        pa.field("task_id", pa.uint64()),
     ]
 )
 THREADS = pa.schema(
@@ -162,7 +164,7 @@ SCHEMAS = {
     "frames": FRAMES,
 }
 """The tables by name, which is also the name of their folder."""
-LATER = frozenset({"sampled", "samples", "by_mode", "mode_samples"})
+LATER = frozenset({"sampled", "samples", "by_mode", "mode_samples", "task", "task_id"})
 """Columns that the first recordings do not have. They are null then."""
 
 _PART_NAME = re.compile(r"part-([0-9]{6,9})\.parquet")

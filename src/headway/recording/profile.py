@@ -57,7 +57,8 @@ def write_profile(writer: RecordingWriter, profile: Profile) -> None:
 def _no_transitions() -> Transitions:
     kinds = {"time": np.int64, "duration": np.int64, "cpu": np.int16, "state": np.uint16, "waker_state": np.uint16}
     names = ("time", "duration", "taken", "cpu", "thread", "state", "count", "waker", "waker_tid", "waker_state")
-    return Transitions(**{name: np.empty(0, kinds.get(name, np.int32)) for name in names}, states=())
+    columns: dict[str, Any] = {name: np.empty(0, kinds.get(name, np.int32)) for name in names}
+    return Transitions(**columns, states=())
 
 
 def _frames_table(frames: Sequence[Frame]) -> pa.Table:

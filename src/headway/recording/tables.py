@@ -32,19 +32,38 @@ def transitions_table(batches: Sequence[Transitions]) -> tuple[pa.Table, int]:
     columns: dict[str, Integers] = {
         field.name: np.concatenate([np.empty(0, _numpy_type(field.type)), *(getattr(b, field.name) for b in batches)])
         for field in TRANSITIONS
-        if not pa.types.is_dictionary(field.type)
+        if not pa.types.is_dictionary(field.type) and field.name != "task_id"
     }
     words, names = _words_of(batches)
+    with_tasks = any(batch.task is not None for batch in batches)
     order, short = _order(columns["time"], columns["duration"], columns["cpu"])
     arrays = []
     for field in TRANSITIONS:
-        if field.name in words:
+        if field.name in ("task", "task_id"):
+            arrays.append(_tasks(field, batches, order) if with_tasks else pa.nulls(len(order), field.type))
+        elif field.name in words:
             arrays.append(_words(words[field.name], names, order))
         elif field.nullable:
             arrays.append(_column(columns[field.name], 0 if field.name == "waker_tid" else -1, order))
         else:
             arrays.append(pa.array(columns[field.name][order]))
     return pa.Table.from_arrays(arrays, schema=TRANSITIONS), short
+
+
+def _tasks(field: pa.Field[Any], batches: Sequence[Transitions], order: Integers) -> pa.Array:
+    """Return the column of the tasks' names, or of their ids."""
+    if field.name == "task_id":
+        ids = [np.zeros(len(b), np.uint64) if b.task_id is None else b.task_id for b in batches]
+        return _column(np.concatenate(ids), 0, order)
+    names: dict[str, int] = {}
+    numbers = []
+    for batch in batches:
+        if batch.task is None:
+            numbers.append(np.full(len(batch), -1, np.int32))
+            continue
+        table = np.array([names.setdefault(name, len(names)) if name else -1 for name in batch.tasks] + [-1], np.int32)
+        numbers.append(table[batch.task])
+    return _words(np.concatenate(numbers), list(names), order)
 
 
 def _numpy_type(kind: pa.DataType) -> np.dtype[Any]:

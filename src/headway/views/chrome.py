@@ -2,8 +2,8 @@
 
 It has the same slices as a Perfetto trace. Each thread has slices by state, with what the row says in ``args``. Amounts
 without a place are instants, and wake-ups are flows. Processors are threads of a process 0, each with slices of the
-threads that it ran. Times are microseconds since the start of the window, with nanosecond resolution. ``otherData`` has
-that start, and its clock.
+threads that it ran. Tasks are asynchronous slices of their threads. Times are microseconds since the start of the
+window, with nanosecond resolution. ``otherData`` has that start, and its clock.
 
 Source: Trace Event Format (Google).
 """
@@ -23,6 +23,7 @@ from headway.text import valid
 from ._trace_events import TraceEvents
 from .course import play
 from .exported import Exported, Shown, labels
+from .task_slices import TaskSlice
 
 __all__ = ["write"]
 
@@ -65,6 +66,7 @@ class _View:
         self._described: set[int] = set()
         self._names: dict[int, str] = {}
         self._start = exported.window.start
+        self._tasks = 0
 
     def thread(self, place: int, thread: ThreadSeen) -> None:
         ids = f'"pid":{thread.pid},"tid":{thread.tid}'
@@ -90,6 +92,18 @@ class _View:
         ]
         self.sink.words = [word.encode() for word in words]
 
+    def task(self, slice: TaskSlice) -> None:
+        self._tasks += 1
+        ids = self.sink.threads[slice.place].decode()
+        head = f'{ids},"cat":"task","id":{self._tasks},"name":{_json(valid(slice.title))}'
+        more = f',"args":{{"task id":"{slice.id}"}}' if slice.id else ""
+        self.sink.event(f'{{"ph":"b",{head},{self._at(slice.begin)}{more}}}'.encode())
+        self.sink.event(f'{{"ph":"e",{head},{self._at(slice.end)}}}'.encode())
+
+    def _at(self, time: int) -> str:
+        passed = time - self._start
+        return f'"ts":{passed // 1000}.{passed % 1000:03d}'
+
     def losses(self, losses: Mapping[str, int], time: int) -> None:
         self.lost = losses
 
@@ -97,5 +111,4 @@ class _View:
         # Counters of a process are distinguished by name.
         head = f'{{"ph":"C",{self.sink.threads[place].decode()},"name":{_json(f"{name} {self._names[place]}")}'
         for time, rate in rates:
-            passed = time - self._start
-            self.sink.event(f'{head},"ts":{passed // 1000}.{passed % 1000:03d},"args":{{"%":{rate}}}}}'.encode())
+            self.sink.event(f'{head},{self._at(time)},"args":{{"%":{rate}}}}}'.encode())

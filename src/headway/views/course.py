@@ -16,6 +16,7 @@ from headway.model import NO_STATE, Batch, Kind, ThreadSeen, Window, kind_of
 
 from ._course import CPUS, Sink, ThreadSlices
 from .exported import Exported, Shown
+from .task_slices import TaskSlice, TaskSlices
 
 __all__ = ["CPUS", "View", "play"]
 
@@ -46,6 +47,9 @@ class View(Protocol):
         ``used`` are the indices of rows' states, ``wakers`` those of wakers' states.
         """
 
+    def task(self, slice: TaskSlice) -> None:
+        """Take a time in which a thread worked on one task."""
+
     def losses(self, losses: Mapping[str, int], time: int) -> None:
         """Take all losses until ``time``."""
 
@@ -64,6 +68,7 @@ def play(exported: Exported, batches: Iterable[Batch], view: View, shown: Shown)
     described = np.zeros(len(threads), np.bool_)
     processors = np.zeros(CPUS, np.bool_)
     done = unnamed = 0
+    tasks = TaskSlices()
     for batch in batches:
         rows = batch.transitions
         (thread, named), (waker, _) = _places(known, rows.thread), _places(known, rows.waker)
@@ -97,10 +102,14 @@ def play(exported: Exported, batches: Iterable[Batch], view: View, shown: Shown)
             np.where(rows.waker_state == NO_STATE, -1, rows.waker_state.astype(np.int32)).astype(np.int32),
             np.array([kind_of(state) is Kind.EFFECTIVE for state in rows.states], np.uint8),
         )
+        for slice in tasks.add(rows, thread):
+            view.task(slice)
         view.losses(batch.losses, batch.end)
         done += len(rows)
         shown(done)
     course.finish()
+    for slice in tasks.rest():
+        view.task(slice)
     for place, seen in enumerate(threads):
         rates = _rates(exported.window, seen, course.progress[place], int(course.reached[place]), width)
         if rates:

@@ -32,6 +32,8 @@ class Row(NamedTuple):
     waker: int | None = None
     waker_tid: int | None = None
     waker_state: str | None = None
+    task: str | None = None
+    task_id: int | None = None
 
     @property
     def end(self) -> int:

@@ -13,9 +13,9 @@ from libc.string cimport memset
 cdef extern from "bpf/layout.h" nogil:
     enum:
         N_STATES, UNKNOWN
-        RECORD_THREAD, RECORD_TIME, RECORD_LONG, RECORD_AMOUNT, RECORD_MOVE, RECORD_ABSENCE
+        RECORD_THREAD, RECORD_TIME, RECORD_LONG, RECORD_AMOUNT, RECORD_MOVE, RECORD_ABSENCE, RECORD_TASK
         SPAN_ENDED, SPAN_STATE, SPAN_TAKEN, SPAN_DURATION, TAKEN_BITS
-        RECORD_BITS, RECORD_NUMBER, RECORD_STATE, RECORD_COUNT, MOVE_TO, MOVE_COUNT
+        RECORD_BITS, RECORD_NUMBER, RECORD_TASK_NAME, N_TASK_NAMES, RECORD_STATE, RECORD_COUNT, MOVE_TO, MOVE_COUNT
         ABSENCE_NUMBER, ABSENCE_WOKEN_BY, ABSENCE_WAKER, THREAD_RECORD_BITS, WOKEN_BY_BITS
         STATE_MASK
         WOKEN_BY_MEASURED, WOKEN_BY_TID, WOKEN_BY_STATE
@@ -91,6 +91,7 @@ cdef class TransitionDecoder:
     cdef uint16_t *waker_state
     cdef size_t *woken # the rows in which a thread record stands as waker
     cdef size_t n_woken, woken_room
+    cdef list changes # of tasks: time, thread record, number of the name, id
     cdef size_t empty # rows that were taken back
     cdef uint8_t *touched # thread records that have rows
     cdef uint8_t seen[N_STATES] # states that have rows
@@ -123,6 +124,7 @@ cdef class TransitionDecoder:
         memset(self.latest, 0xff, max_thread_records * sizeof(int32_t))
         memset(self.seen, 0, sizeof(self.seen))
         self.nameless = 0
+        self.changes = []
         self.columns = None
         self.least_room = rows
         self.make_room(rows)
@@ -211,6 +213,14 @@ cdef class TransitionDecoder:
                 if <int64_t>second > p.time: # the spans in between did not fit the ring
                     self.append(cpu, p.time, <int64_t>second - p.time, 0, 0, UNKNOWN, 0)
                     p.time = <int64_t>second
+                at += 2
+                continue
+            if kind == RECORD_TASK:
+                if word >> RECORD_TASK_NAME > <uint64_t>N_TASK_NAMES:
+                    return self.give_up(&p.spans, written)
+                if p.thread_record:
+                    self.changes.append((p.time, p.thread_record, word >> RECORD_TASK_NAME, second))
+                    self.touched[p.thread_record] = 1
                 at += 2
                 continue
             if not 0 < state < N_STATES:
@@ -573,6 +583,21 @@ cdef class TransitionDecoder:
             if time[i] > self.until[t]:
                 found.append((t, self.until[t], time[i] - self.until[t]))
             self.until[t] = max(self.until[t], time[i] + duration[i])
+        return found
+
+    def take_changes(self):
+        """Take the changes of tasks: a list of (thread, time, number of the task's name, its id), in the order of time.
+
+        Those of threads of which only the thread record is known are left out.
+        """
+        cdef int32_t at
+        cdef list found = []
+        for time, record, name, task in self.changes:
+            at = self.whose(record, time, time)
+            if at >= 0:
+                found.append((self.lives[at].thread, time, name, task))
+        self.changes = []
+        found.sort(key=lambda change: change[1])
         return found
 
     def take(self):

@@ -23,6 +23,7 @@ from headway.model.transitions import NO_STATE, Batch, OpenState, ThreadSeen, Tr
 from ._memory import BpfMaps, Exits
 from ._transitions import TransitionDecoder
 from .layout import RING, STATES, packing
+from .row_tasks import RowTasks
 from .rows import EndedThread, RecordedThread
 
 if TYPE_CHECKING:
@@ -124,6 +125,7 @@ class TransitionReader:
         self._news: dict[int, ThreadSeen] = {}
         self._ended: list[ThreadSeen] = []
         self._names: list[str] = [""] * STATES["N_STATES"]
+        self._tasks = RowTasks(memory.task_name)
         self._fullest = 0.0
 
     def __len__(self) -> int:
@@ -187,6 +189,7 @@ class TransitionReader:
 
     def _batch(self, until: int, *, last: bool) -> Batch:
         seen = self._find_threads(all_of_them=last)
+        changes = self._decoder.take_changes()
         columns = self._whole(self._decoder.take(), until)
         for state in self._decoder.states():
             if not self._names[state]:
@@ -194,11 +197,12 @@ class TransitionReader:
         batch = Batch(
             start=self._from,
             end=until,
-            transitions=Transitions(*columns, tuple(self._names)),
+            transitions=self._tasks.add(Transitions(*columns, tuple(self._names)), changes),
             threads=tuple(self._news.values()),
             open=() if last else tuple(self._open(seen, until)),
             losses=self.losses(),
         )
+        self._tasks.forget(t.thread for t in self._news.values() if t.end is not None and t.end <= until)
         self._news = {}
         self._decoder.forget(self._from)
         self._from = until

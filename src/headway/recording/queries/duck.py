@@ -23,7 +23,7 @@ from headway.recording import format as form
 from headway.text import valid
 
 from .catalogue import RecordedRun
-from .engine import SMALL, DamagedError, QueryResult, UnanswerableError, columns_of, literal
+from .engine import SMALL, DamagedError, QueryResult, UnanswerableError, casts, columns_of, literal, may_lack
 
 __all__ = ["MEMORY", "DuckDB"]
 
@@ -107,21 +107,30 @@ class DuckDB:
         columns = columns_of(form.SCHEMAS[table])
         extra = [("part", "BIGINT"), ("row", "BIGINT")] if table in SMALL else []
         nothing = ", ".join(f'CAST(NULL AS {kind}) AS "{column}"' for column, kind in columns + extra)
-        chosen = ", ".join(f'CAST("{column}" AS {kind}) AS "{column}"' for column, kind in columns)
         options = "hive_partitioning=false"
+        more = ""
         if extra:
             number = r"CAST(regexp_extract(filename, 'part-(\d+)', 1) AS BIGINT)"
-            chosen += f", {number} AS part, CAST(file_row_number AS BIGINT) AS row"
+            more = f", {number} AS part, CAST(file_row_number AS BIGINT) AS row"
             options += ", filename=true, file_row_number=true"
         queries = []
         for run in runs:
             if run.files[table]:
                 files = ", ".join(literal(self._file(file)) for file in run.files[table])
                 who = f"{literal(run.host)} AS host, {literal(run.run)} AS run"
+                chosen = casts(columns, self._columns_in(run.files[table][0]) if may_lack(columns) else None) + more
                 queries.append(f"SELECT {who}, {chosen} FROM read_parquet([{files}], {options})")
         if not queries:
             queries.append(f"SELECT CAST(NULL AS VARCHAR) AS host, CAST(NULL AS VARCHAR) AS run, {nothing} WHERE false")
         self.define(name, "\nUNION ALL ".join(queries))
+
+    def _columns_in(self, path: str) -> set[str] | None:
+        """Return the columns of a file; None: it cannot be read, as reading it will say."""
+        try:
+            found = self._con.execute(f"SELECT name FROM parquet_schema({literal(self._file(path))})").fetchall()
+        except duckdb.Error:
+            return None
+        return {name for (name,) in found}
 
     def _file(self, path: str) -> str:
         """Return a name of the file that DuckDB does not treat as a pattern."""

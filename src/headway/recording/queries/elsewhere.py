@@ -22,7 +22,7 @@ from headway.extras import install_line, need
 from headway.recording import format as form
 
 from .catalogue import RecordedRun
-from .engine import SMALL, DamagedError, QueryResult, columns_of, literal
+from .engine import SMALL, DamagedError, QueryResult, casts, columns_of, literal, may_lack
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -83,13 +83,13 @@ class Elsewhere:
             self.put(name, _gathered(table, runs))
             return
         columns = columns_of(form.SCHEMAS[table])
-        chosen = ", ".join(f'CAST("{column}" AS {kind}) AS "{column}"' for column, kind in columns)
         queries = []
         for run in runs:
             if run.files[table]:
                 made = self._name()
                 try:
                     self._read_files(made, run.files[table], run.local)
+                    chosen = casts(columns, self._columns_of_view(made) if may_lack(columns) else None)
                 except Exception as error:
                     raise DamagedError(_line(error)) from None
                 queries.append(f'SELECT {literal(run.host)} AS host, {literal(run.run)} AS run, {chosen} FROM "{made}"')
@@ -110,6 +110,9 @@ class Elsewhere:
             self._spark.read.parquet(*paths).createOrReplaceTempView(name)
         else:
             self._con.read_parquet(list(files), table_name=name)
+
+    def _columns_of_view(self, name: str) -> set[str]:
+        return {*(self._spark.table(name).columns if self._spark is not None else self._con.table(name).columns)}
 
     def put(self, name: str, rows: pa.Table) -> None:
         """See `Engine.put`."""

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pyarrow as pa
 
+from headway.recording.format import LATER
+
 from .catalogue import RecordedRun
 
-__all__ = ["PREFIX", "SMALL", "DamagedError", "Engine", "QueryResult", "UnanswerableError", "columns_of", "literal"]
+__all__ = [
+    "PREFIX",
+    "SMALL",
+    "DamagedError",
+    "Engine",
+    "QueryResult",
+    "UnanswerableError",
+    "casts",
+    "columns_of",
+    "literal",
+    "may_lack",
+]
 
 PREFIX = "recorded_"
 """The prefix of a table's name as it is in the files. The table made of it for users has the name without the prefix.
@@ -90,6 +103,23 @@ def columns_of(schema: pa.Schema) -> list[tuple[str, str]]:
         else:
             found.append((field.name, _SQL_TYPES.get(str(kind), "VARCHAR")))
     return found
+
+
+def casts(columns: Sequence[tuple[str, str]], there: Collection[str] | None) -> str:
+    """Return what to select of files with these columns (`columns_of`): each column in its SQL type.
+
+    ``there``: the columns that the files have; None: all. What the first recordings do not have is null.
+    """
+    found = []
+    for column, kind in columns:
+        lacking = there is not None and column in LATER and column not in there
+        found.append(f'CAST({"NULL" if lacking else chr(34) + column + chr(34)} AS {kind}) AS "{column}"')
+    return ", ".join(found)
+
+
+def may_lack(columns: Sequence[tuple[str, str]]) -> bool:
+    """Return whether the first recordings do not have all of these columns."""
+    return any(column in LATER for column, _ in columns)
 
 
 def literal(text: str) -> str:

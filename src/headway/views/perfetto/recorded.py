@@ -5,6 +5,9 @@ the kind. Its annotations have the rest of the row: ``taken``, ``count`` if it i
 An amount without a place is an instant with its ``amount``. So slices, instants and annotations contain all of the
 ledger: over a thread's slices of a state, sum(duration - taken) plus the instants' amounts is its time.
 
+A thread that worked on tasks has a track of them below its own: a slice for each time that it worked on one, with the
+task's id.
+
 A processor's track has one slice for the time that it ran one thread, and slices by state for rows that belong to no
 thread. Memory does not grow with the recording, because the rows are written batch by batch.
 """
@@ -20,9 +23,11 @@ from numpy.typing import NDArray
 from headway.model import Batch, ThreadSeen, kind_of
 from headway.views.course import CPUS, play
 from headway.views.exported import Exported, Shown, labels
+from headway.views.task_slices import TaskSlice
 
 from ._events import NOTES, TransitionTracks
 from .packets import MONOTONIC, REALTIME, PerfettoTrace, annotated
+from .wire import text
 
 __all__ = ["write"]
 
@@ -55,6 +60,7 @@ class _View:
         self._lost: dict[str, int] = {}
         self._states: dict[str, tuple[int, int]] = {}
         self._next = _PROCESSORS
+        self._task_tracks: dict[int, int] = {}
         self._thread_tracks = np.zeros(len(exported.threads), np.uint64)
         self._thread_names = np.zeros(len(exported.threads), np.uint32)
         self._cpu_tracks = np.zeros(CPUS, np.uint64)
@@ -119,6 +125,18 @@ class _View:
         for place in wakers.tolist():
             words[place] = self._trace.word(names[place])
         self.sink.states(numbers, categories, words)
+
+    def task(self, slice: TaskSlice) -> None:
+        track = self._task_tracks.get(slice.place)
+        if track is None:
+            track = self._task_tracks[slice.place] = self._new_track()
+            self._trace.track(track, "tasks", parent=int(self._thread_tracks[slice.place]))
+        name = self._trace.name_if_room(slice.title)
+        more = b"" if name else text(23, slice.title)
+        if slice.id:
+            more += annotated([(self._trace.note("task id"), str(slice.id))])
+        self._events.begin(track, slice.begin, self._trace.category("task"), name, more)
+        self._events.end(track, slice.end)
 
     def losses(self, losses: Mapping[str, int], time: int) -> None:
         for name, count in losses.items():

@@ -1,0 +1,72 @@
+"""Slices of tasks: from when to when each thread worked on which task, from the rows of a recording."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.model import Transitions
+
+__all__ = ["TaskSlice", "TaskSlices"]
+
+
+class TaskSlice(NamedTuple):
+    """A time in which a thread worked on one task."""
+
+    place: int
+    """Of the thread, among all threads."""
+    begin: int
+    end: int
+    name: str
+    """Empty: the task has none."""
+    id: int
+    """0: it has none."""
+
+    @property
+    def title(self) -> str:
+        """The words for the task: its name, or its id."""
+        return self.name or f"task {self.id}"
+
+
+class TaskSlices:
+    """Finds the slices batch by batch. A slice ends when the task of its thread changes."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, TaskSlice] = {}
+
+    def add(self, rows: Transitions, place: NDArray[np.int32]) -> Iterator[TaskSlice]:
+        """Yield the slices that end with these rows. ``place``: the thread of each row; -1: none."""
+        if rows.task is None or rows.task_id is None:
+            if not self._open:
+                return
+            for thread in {*self._open} & {*np.unique(place[rows.duration > 0]).tolist()}:
+                yield self._open.pop(thread)
+            return
+        task = np.where((rows.task < 0) & (rows.task_id == 0), -1, rows.task)
+        of_threads = np.flatnonzero((place >= 0) & (rows.duration > 0))
+        order = of_threads[np.lexsort((rows.time[of_threads], place[of_threads]))]
+        if not len(order):
+            return
+        keys = np.stack((place[order].astype(np.uint64), task[order].astype(np.uint64), rows.task_id[order]))
+        first = np.flatnonzero(np.append(True, (np.diff(keys.astype(np.int64), axis=1) != 0).any(axis=0)))
+        last = np.append(first[1:], len(order)) - 1
+        begins, ends = rows.time[order[first]], rows.time[order[last]] + rows.duration[order[last]]
+        for at, begin, end in zip(order[first].tolist(), begins.tolist(), ends.tolist(), strict=True):
+            thread, number, id = int(place[at]), int(task[at]), int(rows.task_id[at])
+            name = rows.tasks[number] if number >= 0 else ""
+            old = self._open.pop(thread, None)
+            if old is not None and (old.name, old.id) == (name, id) and number >= 0:
+                self._open[thread] = old._replace(end=end)
+                continue
+            if old is not None:
+                yield old
+            if number >= 0:
+                self._open[thread] = TaskSlice(thread, begin, end, name, id)
+
+    def rest(self) -> Iterator[TaskSlice]:
+        """Yield the slices that have not ended."""
+        yield from self._open.values()
+        self._open.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from hypothesis import strategies as st
@@ -14,13 +15,16 @@ from headway.model import (
     CauseKey,
     Cell,
     Counted,
+    Durations,
     Estimate,
     KernelClock,
     Ledger,
+    Longest,
     Overhead,
     Precision,
     Processor,
     Quality,
+    StateDurations,
     Thread,
     Window,
     kind_of,
@@ -120,6 +124,29 @@ def sampled(draw: st.DrawFn, found: Mapping[str, Cell]) -> Mapping[str, Estimate
     return parts
 
 
+_longest = st.none() | st.builds(Longest, st.integers(0, 10**12), st.none() | st.integers(0, 10**12))
+histograms = st.builds(
+    lambda buckets, parts, opened, longest: Durations(tuple(sorted(buckets.items())), parts, 0, opened, longest),
+    st.dictionaries(st.integers(0, 40), st.integers(1, 10**4), max_size=3),
+    st.sampled_from([1, 4]),
+    st.integers(-1, 3),
+    _longest,
+)
+
+
+@st.composite
+def durations(draw: st.DrawFn, found: Mapping[str, Cell]) -> StateDurations | None:
+    """How long occurrences of some of these states lasted, as many as there were; often it was not kept."""
+    known = [state for state, cell in found.items() if cell.count is not None]
+    if not known or draw(st.booleans()):
+        return None
+    kept = {}
+    for state in draw(st.lists(st.sampled_from(known), unique=True, max_size=3)):
+        one = draw(histograms)
+        kept[state] = replace(one, unplaced=(found[state].count or 0) - one.count)
+    return kept
+
+
 kernel_clocks = st.none() | st.one_of(
     st.just(KernelClock(None, Quality.UNAVAILABLE)),
     st.builds(KernelClock, st.integers(0, 10**9), st.sampled_from([Quality.EXACT, Quality.BOUND])),
@@ -145,7 +172,10 @@ def threads(draw: st.DrawFn, window: Window, tid: int, keys: st.SearchStrategy[s
     clock = draw(kernel_clocks)
     behind, parts_by_samples = draw(causes(found)), draw(sampled(found))
     name = draw(names)
-    return Thread(tid, pid, name, birth, start, end, until, until - start, found, behind, clock, parts_by_samples)
+    lasted = draw(durations(found))
+    return Thread(
+        tid, pid, name, birth, start, end, until, until - start, found, behind, clock, parts_by_samples, lasted
+    )
 
 
 windows = st.builds(lambda start, length: Window(start, start + length), st.integers(0, 10**12), st.integers(0, 10**11))

@@ -20,6 +20,7 @@ from functools import cached_property, reduce
 
 from .cause import Cause, add_causes
 from .cell import Cell
+from .durations import StateDurations, add_durations
 from .estimate import Estimate, add_sampled
 from .indices import listed
 from .kernel_clock import KernelClock
@@ -94,6 +95,13 @@ class Group:
         if len(self.threads) == 1:
             return self.threads[0].sampled
         return add_sampled(*[thread.sampled for thread in self.threads if thread.sampled])
+
+    @cached_property
+    def durations(self) -> StateDurations | None:
+        """How long the single occurrences of the states lasted; None if that is not known of one of the threads."""
+        if len(self.threads) == 1:
+            return self.threads[0].durations
+        return add_durations(*(thread.durations for thread in self.threads), of=self.states)
 
     @cached_property
     def kernel_clock(self) -> KernelClock | None:

@@ -14,6 +14,7 @@ from operator import add
 from .cause import Behind, Cause, add_causes, subtract_causes, within
 from .cell import Cell
 from .counted import Counted
+from .durations import StateDurations, add_durations, subtract_durations
 from .estimate import RUNNING, Estimate, add_sampled, subtract_sampled
 from .indices import (
     EXACT,
@@ -86,6 +87,10 @@ class Thread:
     """The parts of the states' times that were divided by samples or by cycles, by state. Empty: all is exact."""
     tasks: tuple[Task, ...] = ()
     """What it did for its tasks: parts of the states' times. Empty: it had no task, or tasks were not asked for."""
+    durations: StateDurations | None = None
+    """How long the single occurrences of the states lasted. None: that was not kept. A state whose count is not known
+    is not in it.
+    """
 
     @property
     def key(self) -> tuple[int, int]:
@@ -237,6 +242,7 @@ def add_states(*many: States) -> dict[str, Cell]:
 def _merge_threads(a: Thread, b: Thread) -> Thread:
     ends = [end for end in (a.end, b.end) if end is not None]
     later = max(a, b, key=lambda t: (t.until, t.name, t.pid))
+    states = add_states(a.states, b.states)
     return Thread(
         tid=a.tid,
         pid=later.pid,
@@ -246,11 +252,12 @@ def _merge_threads(a: Thread, b: Thread) -> Thread:
         end=max(ends) if ends else None,
         until=later.until,
         span=a.span + b.span,
-        states=add_states(a.states, b.states),
+        states=states,
         causes=add_causes(a.causes, b.causes),
         kernel_clock=a.kernel_clock + b.kernel_clock if a.kernel_clock and b.kernel_clock else None,
         sampled=_add_if_any(a.sampled, b.sampled),
         tasks=add_tasks(a.tasks, b.tasks) if a.tasks or b.tasks else (),
+        durations=add_durations(a.durations, b.durations, of=states),
     )
 
 
@@ -333,6 +340,7 @@ def since(later: Ledger, earlier: Ledger) -> Ledger:
                     kernel_clock=clock,
                     sampled=sampled,
                     tasks=tasks,
+                    durations=subtract_durations(t.durations, old.durations, of=states),
                 )
             )
     processors_before = {p.cpu: p for p in earlier.processors}
@@ -372,8 +380,8 @@ def violations(ledger: Ledger) -> list[str]:
     Checked are: no time or count is negative. Each thread's times add up to its span. The span is no longer than from
     its start to the last moment that the figures cover, and both lie within the window. The causes of a state add up to
     at most its time. The parts of a state's time that were divided by samples and by cycles are at most its time. The
-    tasks of a thread have in no state more time than the thread. Each processor's times add up to its span, and the
-    span is no longer than the window.
+    tasks of a thread have in no state more time than the thread. The durations of a state are as many as its count.
+    Each processor's times add up to its span, and the span is no longer than the window.
     """
     broken = []
     rows: Iterable[tuple[str, int, States, Mapping[str, Estimate]]] = [
@@ -399,6 +407,7 @@ def violations(ledger: Ledger) -> list[str]:
             broken.append(f"{who}: it ended at {t.end}, its figures speak for it until {t.until}")
         broken += [f"{who}: {words}" for words in _causes_broken(t)]
         broken += [f"{who}: {words}" for words in _tasks_broken(t)]
+        broken += [f"{who}: {words}" for words in _durations_broken(t)]
     return broken
 
 
@@ -407,6 +416,15 @@ def _tasks_broken(thread: Thread) -> Iterator[str]:
         for state, cell in task.states.items():
             if cell.time < 0:
                 yield f"{task.title} has time {cell.time} in {state}"
+
+
+def _durations_broken(thread: Thread) -> Iterator[str]:
+    for state, durations in (thread.durations or {}).items():
+        count = thread.states[state].count if state in thread.states else 0
+        if durations.count != count:
+            yield f"{state} has {durations.count} durations, its count is {count}"
+        if any(number < 0 for _, number in durations.buckets):
+            yield f"a bucket of {state} has fewer than no durations"
 
 
 def _sampled_broken(states: States, sampled: Mapping[str, Estimate]) -> Iterator[str]:

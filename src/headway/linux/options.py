@@ -65,6 +65,11 @@ class MeasureOptions:
     stacks: bool = False
     """Charge the time off the processor to stacks, and record the states of samples (`sources.profiler`)."""
 
+    durations: int = 0
+    """Keep histograms of how long each occurrence of a state lasted, with so many buckets for each power of two: 1, 2,
+    4 or 8. 0: keep none.
+    """
+
     @property
     def most(self) -> Level:
         """The most that is seen of any thread."""

@@ -105,6 +105,16 @@ _LOSSES = (
         "logs of tasks that were refused or could not be read, and impossible times in them",
         constant="LOST_LOGS",
     ),
+    Loss(
+        "histograms_without_room",
+        "states of threads whose durations were not kept because there was no room for them",
+        constant="LOST_HISTOGRAMS",
+    ),
+    Loss(
+        "durations_of_unknown_buckets",
+        "occurrences that turned out to be polling, and were taken out of a bucket that may not be theirs",
+        constant="LOST_BUCKETS",
+    ),
     Loss("records_damaged", "records of ended threads that are inconsistent: 0 unless there is a bug"),
     Loss(
         "readings_torn", "readings of a thread or processor that changed while they were read: 0 unless there is a bug"

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memcmp, memcpy, memset
 
+from headway.linux.bpf.durations import KeptDurations
 from headway.linux.bpf.rows import (
     EndedThread,
     LivingThread,
@@ -33,7 +34,7 @@ cdef extern from "bpf/layout.h" nogil:
         USER, READY, UNKNOWN, OVERHEAD, RUNNING, ELSEWHERE, IRQ_DEVICE, POLL, TAG
         HOLDER_THREAD
         THREAD_NEW, THREAD_KERNEL, THREAD_RAN, THREAD_UNSEEN
-        TASK_RECORD
+        TASK_RECORD, THREAD_COUNTS, THREAD_HISTOGRAMS
     const uint32_t HELD_STILL_READY, OTHER_TASKS
 
     struct cell:
@@ -54,6 +55,9 @@ cdef extern from "bpf/layout.h" nogil:
         char name[16]
         sample_count samples[N_SAMPLED]
         cell cells[N_CELLS]
+
+    struct thread_histograms:
+        uint64_t kind
 
     struct thread_record:
         uint64_t birth, end, since, block, object, user_stack, kernel_stack, task_log
@@ -126,6 +130,7 @@ cdef extern from "bpf/layout.h" nogil:
         uint32_t name_length, name_prefix
         char name[16]
         uint32_t why, functions, n_counted, record, ring_words, absence_words, stacks, tasks, timer_line, threads_only, undivided, stack_size
+        uint32_t durations, max_histograms
         uint8_t check_of[N_CALLS]
         check checks[N_CHECKS]
         uint8_t neutral_of[N_CALLS]
@@ -226,6 +231,8 @@ def pack_settings(*, wait_of, compat_call, checks=(), neutral=(), bytes name=b""
     s.threads_only = numbers.pop("threads_only", 0)
     s.undivided = numbers.pop("undivided", 0)
     s.stack_size = numbers.pop("stack_size", 0)
+    s.durations = numbers.pop("durations", 0)
+    s.max_histograms = numbers.pop("max_histograms", 1)
     s.record = numbers.pop("record", 0)
     s.ring_words = numbers.pop("ring_words", 1)
     s.absence_words = numbers.pop("absence_words", 1)
@@ -691,15 +698,18 @@ cdef class ThreadRow:
     cdef readonly Cells cells
     cdef readonly tuple tasks
     """What it did for its tasks, which is a part of ``cells``: (`rows.TaskKey`, changes, Cells) each."""
+    cdef readonly object durations
+    """How long its single occurrences of each state lasted (`KeptDurations`); None: that is not kept."""
 
 
-cdef ThreadRow thread_row(const thread_snapshot *s, uint64_t end, kernel_clock, Cells cells, list tasks=[]):
+cdef ThreadRow thread_row(const thread_snapshot *s, uint64_t end, kernel_clock, Cells cells, list tasks, durations):
     cdef ThreadRow row = ThreadRow.__new__(ThreadRow)
     row.tid, row.pid, row.name = s.tid, s.pid, name_of(s.name)
     row.birth, row.end = s.birth, end
     row.kernel_clock = kernel_clock
     row.cells = cells
     row.tasks = tuple(tasks)
+    row.durations = durations
     return row
 
 
@@ -713,6 +723,9 @@ cdef class Exits:
     """Counts of threads whose snapshots are about to come: (tid, birth) -> values by cell."""
     cdef dict tasks
     """Records of tasks of threads whose snapshots are about to come: (thread record, birth) -> bytes of each."""
+    cdef dict histograms
+    """Histograms of threads whose snapshots are about to come: (tid, birth) -> as `DurationMaps` packs them."""
+    cdef object durations
     cdef readonly int count
     """Snapshots received so far."""
     cdef readonly int damaged
@@ -723,9 +736,15 @@ cdef class Exits:
         self.news = None
         self.counts = {}
         self.tasks = {}
+        self.histograms = {}
+        self.durations = None
 
     def __dealloc__(self):
         free(self.data)
+
+    def keep_durations(self, durations):
+        """Take the histograms of threads that end out of these maps (`DurationMaps`)."""
+        self.durations = durations
 
     def follow(self):
         """Begin to keep what `take_news` returns."""
@@ -775,7 +794,11 @@ cdef class Exits:
                     memory.task_row(<task_record *><const char *>task, r)
                     for task in (self.tasks.pop((r.number, r.birth), ()) if r.other_tasks else ())
                 ]
-                rows.append(thread_row(r, r.end, kernel_clock_of(r.runtime, r.flags), cells, tasks))
+                kept = None
+                if self.durations is not None:
+                    packed = self.histograms.pop((r.tid, r.birth), b"")
+                    kept = KeptDurations(packed, memory.counts_of(r.cells, r.used), (), self.durations.parts)
+                rows.append(thread_row(r, r.end, kernel_clock_of(r.runtime, r.flags), cells, tasks, kept))
             else:
                 if keep != at:
                     memmove_(self.data + keep, self.data + at, size)
@@ -798,6 +821,12 @@ cdef class Exits:
         # With room for all cells, so that what reads it reads nothing that lies behind.
         known = self.tasks.setdefault((task.key.thread_record, task.key.birth), [])
         known.append((<char *>task)[:TASK_HEAD + task.used * sizeof(cell)].ljust(sizeof(task_record), b"\0"))
+    cdef void add_histograms(self, void *data, size_t size) noexcept:
+        found = None if self.durations is None else self.durations.take((<char *>data)[:size])
+        if found is None:
+            self.damaged += 1
+        else:
+            self.histograms[found[0]] = found[1]
 
     cdef int add(self, void *data, size_t size) noexcept nogil:
         cdef thread_snapshot *r = <thread_snapshot *>data
@@ -807,9 +836,13 @@ cdef class Exits:
             with gil:
                 self.add_task(<task_record *>data, size)
             return 0
-        if size >= sizeof(uint64_t) and r.birth == 0:
+        if size >= sizeof(uint64_t) and r.birth == THREAD_COUNTS:
             with gil:
                 self.add_counts(<thread_counts *>data, size)
+            return 0
+        if size >= sizeof(uint64_t) and r.birth == THREAD_HISTOGRAMS:
+            with gil:
+                self.add_histograms(data, size)
             return 0
         if size < SNAPSHOT_HEAD or r.used > N_CELLS or size < SNAPSHOT_HEAD + r.used * sizeof(cell):
             self.damaged += 1
@@ -870,6 +903,8 @@ cdef class BpfMaps:
     cdef char *saved_task_records
     cdef task_name *task_names
     cdef uint32_t max_task_records
+    cdef readonly object durations
+    """The histograms of durations (`DurationMaps`); None: they are not kept."""
     cdef uint16_t numbers[N_STATES]
     """State number from POLL on -> our number; 0: not known yet."""
     cdef tuple polls, functions
@@ -881,10 +916,20 @@ cdef class BpfMaps:
     """Readings in which a thread's or a processor's times did not add up, even after waiting: 0 unless there is a bug."""
 
     def __cinit__(
-        self, tuple maps, int n_cpus, uint32_t max_thread_records, polls=(), functions=(), plan=None, counts=(), tasks=(),
+        self,
+        tuple maps,
+        int n_cpus,
+        uint32_t max_thread_records,
+        polls=(),
+        functions=(),
+        plan=None,
+        counts=(),
+        tasks=(),
         uint32_t max_task_records=0,
+        durations=None,
     ):
         self.buffers = maps
+        self.durations = durations
         self.polls = tuple(polls)
         self.functions = tuple(functions)
         processors, saved_processors, thread_records, saved_threads, control_, tags = maps
@@ -954,6 +999,22 @@ cdef class BpfMaps:
             if state < <uint64_t>TAG:
                 polling.add(self.numbers[state - POLL])
         return self.numbers[state - POLL]
+
+    cdef tuple counts_of(self, const cell *cells, int used):
+        """Return the name of each cell's state, and how often that occurred and ended."""
+        cdef int i
+        return tuple([
+            (names[self.state_of(cells[i].count >> COUNT_BITS)], cells[i].count & COUNT_MASK) for i in range(used)
+        ])
+
+    cdef bint has_moved(self, thread_snapshot *live, const thread_snapshot *copy, int used, bint has_saved,
+                        thread_snapshot *saved) noexcept:
+        """Return whether a thread has changed since this copy of its record was made."""
+        headway_fence()
+        if has_saved and saved.snapshot == self.shared.snapshot:
+            return True
+        return live.birth != copy.birth or min(live.used, N_CELLS) != used or memcmp(
+            live.cells, copy.cells, used * sizeof(cell)) != 0
 
     def state_name(self, uint64_t state):
         """Return the name of a state of the programs."""
@@ -1517,6 +1578,13 @@ cdef class BpfMaps:
                 rows.append(row_of(OpenStack, (s.birth, s.user_stack, s.kernel_stack, s.tid, s.pid, s.state, at - s.since)))
         return rows
 
+    cdef int put_open(self, Cells cells, list opened, uint64_t state, uint64_t time) except -1:
+        """Add the time that a state has lasted since it was charged last, and that it occurs, for it has not ended."""
+        cells.put(self.state_of(state), time, 1)
+        if opened is not None:
+            opened.append((names[self.state_of(state)], time))
+        return 0
+
     cdef ThreadRow read_thread(self, uint32_t number, uint64_t at):
         cdef thread_snapshot *live = <thread_snapshot *>(self.thread_records + number * self.thread_record_stride)
         cdef thread_snapshot *saved = <thread_snapshot *>(self.saved_threads + number * self.snapshot_stride)
@@ -1530,6 +1598,7 @@ cdef class BpfMaps:
         cdef uint64_t total, since, deferred
         cdef uint16_t state
         cdef list tasks = []
+        packed = b""
         for attempt in range(MAX_ATTEMPTS):
             deferred = 0
             from_saved = has_saved and saved.snapshot == self.shared.snapshot
@@ -1572,7 +1641,11 @@ cdef class BpfMaps:
             for i in range(used):
                 total += copy.cells[i].time
             if total == since - copy.birth and since <= at:
-                break
+                if self.durations is None:
+                    break
+                packed = self.durations.read(number, used, from_saved, self.shared.snapshot if has_saved else -1)
+                if from_saved or not self.has_moved(live, &copy, used, has_saved, saved):
+                    break
             pause(attempt)
         else:
             self.torn += 1
@@ -1587,25 +1660,31 @@ cdef class BpfMaps:
                 cells.count(self.state_of(copy.cells[i].count >> COUNT_BITS), <const uint64_t *>counts.cells[i])
         if copy.overhead:
             cells.put(OVERHEAD, copy.overhead, 0)
+        opened = None if self.durations is None else []
         if deferred:
             p = self.processor_at(copy.cpu - 1)
             for i in range(N_INTERRUPTS):
                 if p.deferred[i].time != p.absorbed[i].time:
                     cells.put(IRQ_DEVICE + i, p.deferred[i].time - p.absorbed[i].time,
                               p.deferred[i].count - p.absorbed[i].count)
-        cells.put(self.state_of(state), at - since - deferred, 1)
+                    if opened is not None:
+                        opened += [(names[IRQ_DEVICE + i], 0)] * (p.deferred[i].count - p.absorbed[i].count)
+        self.put_open(cells, opened, state, at - since - deferred)
         for i in range(min(copy.depth, N_NESTED)):
-            cells.put(self.state_of(copy.nested[i]), 0, 1)
+            self.put_open(cells, opened, copy.nested[i], 0)
         if not copy.cpu and state != UNKNOWN and copy.resume != RUNNING:
-            cells.put(self.state_of(copy.resume), 0, 1)
+            self.put_open(cells, opened, copy.resume, 0)
         cells.take_samples(copy.samples)
         cells.undivided_overhead = copy.undivided_overhead
         for which, (_, _, of_task) in tasks:
             if which == copy.task_record: # what is under way is for the task that the thread works on
                 (<Cells>of_task).put(self.state_of(state), at - since - deferred, 1)
+        kept = None
+        if self.durations is not None:
+            kept = KeptDurations(packed, self.counts_of(copy.cells, used), opened, self.durations.parts)
         late = copy.cpu or state == UNKNOWN or state == ELSEWHERE
         clock = NOT_UP_TO_DATE if late else kernel_clock_of(copy.runtime, copy.flags)
-        return thread_row(&copy, 0, clock, cells, [row for _, row in tasks])
+        return thread_row(&copy, 0, clock, cells, [row for _, row in tasks], kept)
 
 
 cdef extern from *:

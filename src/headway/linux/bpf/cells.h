@@ -3,6 +3,7 @@
 #ifndef HEADWAY_CELLS_H
 #define HEADWAY_CELLS_H
 
+#include "durations.h"
 #include "stacks.h"
 #include "transition_rings.h"
 
@@ -29,6 +30,8 @@ NOINLINE u32 new_cell(struct thread_record *record, u32 state)
 			record->used = N_CELLS;
 		}
 		*index_of(record, state) = N_CELLS;
+		if (settings.durations && used == N_CELLS - 1)
+			take_histogram(record->number, N_CELLS - 1);
 		return N_CELLS;
 	}
 	struct cell *cell = &record->cells[MASKED(used, N_CELLS)];
@@ -36,6 +39,8 @@ NOINLINE u32 new_cell(struct thread_record *record, u32 state)
 	cell->count = (u64)state << COUNT_BITS;
 	record->used = used + 1;
 	*index_of(record, state) = used + 1;
+	if (settings.durations)
+		take_histogram(record->number, used);
 	return used + 1;
 }
 
@@ -55,11 +60,14 @@ INLINE void add_to_task_cell(u32 task, u32 cell, u64 time, u64 count)
 	c->count += count;
 }
 
-/* Adds to a thread's cell of a state, and to that of the task that it works on. */
-INLINE void add_to_cell(struct thread_record *record, u32 state, u64 time, u64 count)
+/*
+ * Adds to a thread's cell of a state, and to that of the task that it works on, without a look at single occurrences.
+ * Returns 1 + the cell's number; 0: there is no such state.
+ */
+INLINE u32 add_sum_to_cell(struct thread_record *record, u32 state, u64 time, u64 count)
 {
 	if (state >= N_STATES)
-		return;
+		return 0;
 	u32 cell = *index_of(record, state);
 	if (UNLIKELY(!cell))
 		cell = new_cell(record, state);
@@ -68,6 +76,23 @@ INLINE void add_to_cell(struct thread_record *record, u32 state, u64 time, u64 c
 	c->count += count;
 	if (settings.tasks && UNLIKELY(record->task_record))
 		add_to_task_cell(record->task_record, cell, time, count);
+	return cell;
+}
+
+/* Adds time to a cell, and an occurrence if it ends with that time. Negative amounts take back what was added. */
+INLINE void add_to_cell(struct thread_record *record, u32 state, u64 time, u64 count)
+{
+	u32 cell = add_sum_to_cell(record, state, time, count);
+	if (settings.durations && cell)
+		keep_any_duration(record->number, cell - 1, time, count, record->snapshot);
+}
+
+/* The same, faster, for a span: nothing is taken back. */
+INLINE void add_span_to_cell(struct thread_record *record, u32 state, u64 time, u64 ended)
+{
+	u32 cell = add_sum_to_cell(record, state, time, ended);
+	if (settings.durations && cell)
+		keep_duration(record->number, cell - 1, time, ended, record->snapshot);
 }
 
 /* Adds what an event costs that is part of another event's handler. */
@@ -140,12 +165,20 @@ INLINE void count_interrupted(struct processor *p, struct thread_record *record,
 		record_amount(p->thread_record, state, 0, 1, p->since);
 }
 
-/* Looks up the thread record itself, because the verifier loses track of such a pointer in a caller's loop. */
+/* These look up the thread record themselves, because the verifier loses track of such a pointer in a caller's loop. */
 GLOBAL int add_to_cell_of(u32 number, u32 state, u64 time, u64 count)
 {
 	struct thread_record *record = thread_record_at(number);
 	if (record)
 		add_to_cell(record, state, time, count);
+	return 0;
+}
+
+GLOBAL int add_sum_to_cell_of(u32 number, u32 state, u64 time, u64 count)
+{
+	struct thread_record *record = thread_record_at(number);
+	if (record)
+		add_sum_to_cell(record, state, time, count);
 	return 0;
 }
 

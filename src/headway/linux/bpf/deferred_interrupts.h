@@ -66,7 +66,7 @@ NOINLINE int end_deferred_interrupt(struct processor *p, u32 state)
 
 struct absorption {
 	u32 number;
-	u64 room; /* time from the last charged moment to the end of the last deferred interrupt */
+	u64 room; /* time from the last charged moment to the end of the last deferred interrupt, before any was charged */
 	u64 all, total;
 };
 
@@ -87,14 +87,16 @@ GLOBAL u64 absorb_deferred_interrupt(struct absorption *a, u32 number_of_interru
 	if (time > a->room - a->total)
 		time = a->room - a->total;
 	struct cell *cell = &p->cells[IRQ_DEVICE + MASKED(i, N_INTERRUPTS)];
+	u64 since = p->since;
 	cell->time += time;
 	cell->count += count;
+	p->since += time;
 	if (a->number)
 		add_to_cell_of(a->number, IRQ_DEVICE + i, time, count);
 	if (settings.why)
-		keep_interrupt(p->since + a->total, p->since + a->total + time, IRQ_DEVICE + i, count);
+		keep_interrupt(since, since + time, IRQ_DEVICE + i, count);
 	if (settings.record)
-		record_any_span(a->number, p->since + a->total, p->since + a->total + time, time, IRQ_DEVICE + i | count << 16);
+		record_any_span(a->number, since, since + time, time, IRQ_DEVICE + i | count << 16);
 	a->total += time;
 	return 0;
 }
@@ -114,7 +116,6 @@ GLOBAL int absorb_deferred(u32 number, u64 until)
 	for (u32 i = 0; i < N_INTERRUPTS; i++)
 		absorb_deferred_interrupt(&a, i);
 	p->absorbed_total += a.all;
-	p->since += a.total;
 	return 0;
 }
 

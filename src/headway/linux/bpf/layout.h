@@ -46,6 +46,7 @@ enum size {
 	N_THREAD_TASKS = 1024, /* tasks of one thread that have a record of their own */
 	TASK_NAME_LENGTH = 64,
 	N_STACK = 127, /* frames of a stack that are kept: the default of kernel.perf_event_max_stack */
+	N_BUCKETS = 43, /* powers of two that durations are told apart by; the last has all above 2^41 ns, 37 min */
 };
 
 enum state {
@@ -152,6 +153,8 @@ enum loss { /* counts of what headway could not see */
 	LOST_TASKS, /* tasks for which there was no room: their time is that of other tasks */
 	LOST_CHANGES, /* changes of the task that were overwritten before they were read: likewise */
 	LOST_LOGS, /* logs of tasks that were refused, or could not be read, and impossible times in them */
+	LOST_HISTOGRAMS, /* states of threads for whose durations there was no room */
+	LOST_BUCKETS, /* occurrences that were taken back, and whose bucket was no longer known */
 	N_KNOWN_LOSSES,
 };
 
@@ -207,7 +210,7 @@ struct thread_record {
 	__u16 resume; /* the state that goes on when it is dispatched */
 	__u16 depth; /* of `nested` */
 	__u16 used; /* cells in use */
-	__u32 number; /* of the thread record, if transitions or tasks are recorded */
+	__u32 number; /* of the thread record, if transitions, tasks or durations are kept */
 	__u32 deep; /* written by user space: one of enum depth (depth.h); 0: it is not deep */
 	__u32 task_record; /* of the task that it works on; 0: it works on none */
 	__u32 other_tasks; /* the record of its tasks for which there is no room; 0: it has never had a task */
@@ -434,6 +437,37 @@ struct processor_counts {
 	__u64 cells[N_STATES][N_COUNTED];
 };
 
+/*
+ * The durations of one thread in one state (durations.h). Where a power of two has several buckets, as many histograms
+ * follow each other, one for each part of the powers. The first of them has what is not counted by bucket.
+ */
+struct histogram {
+	__u64 longest; /* ns */
+	__u64 longest_end; /* when it ended */
+	__u64 pieces; /* ns in the state since its last occurrence ended: a part of the next duration */
+	__u64 recent; /* the buckets that were counted last, RECENT_BITS each: 1 + the bucket; the last one lowest */
+	__u32 snapshot; /* the number of the last snapshot when it was changed last */
+	__u32 revoked; /* 1: the longest may have been taken back, so it is a bound */
+	__u64 counts[N_BUCKETS];
+};
+
+enum histogram_word {
+	RECENT_BITS = 10,
+	N_RECENT = 6, /* so many fit a word */
+	PART_BITS = 3, /* of a bucket's number: above them is its power of two */
+};
+
+/* The histograms of a thread, by the cells of its record. The reader gets them when the thread ends. */
+struct thread_histograms {
+	__u64 kind; /* THREAD_HISTOGRAMS: distinguishes it in the ring from a thread record, whose birth is here */
+	__u64 birth;
+	__u32 tid;
+	__u32 used;
+	__u32 numbers[N_CELLS]; /* from 1 on; 0: none */
+};
+
+enum exit_kind { THREAD_COUNTS, THREAD_HISTOGRAMS };
+
 enum cause_kind {
 	OBJECT_NONE,
 	OBJECT_ADDRESS, /* in the thread's memory: a futex */
@@ -601,6 +635,8 @@ struct settings {
 	__u32 stack_size; /* bytes of a thread's stack in the kernel */
 	__u32 tasks; /* charge time to tasks, too */
 	__u32 timer_line; /* the interrupt line of the processors' own timer (arm64); 0: it has none */
+	__u32 durations; /* keep histograms of durations: 1 + the logarithm of the buckets of each power of two; 0: none */
+	__u32 max_histograms; /* so many, times the buckets of each power of two */
 	__u8 check_of[N_CALLS]; /* call -> 1 + its check; 0: none */
 	struct check checks[N_CHECKS];
 	__u8 neutral_of[N_CALLS]; /* call -> 1 + its place in `neutrals`; 0: none */
@@ -662,9 +698,13 @@ _Static_assert(__builtin_offsetof(struct task_record, kind) == __builtin_offseto
 _Static_assert(
 	sizeof(struct task_record) % 8 == 0 && sizeof(struct task_name) % 8 == 0 && sizeof(struct task_key) == 24,
 	"likewise, and a key has no holes");
+_Static_assert(__builtin_offsetof(struct thread_histograms, kind) == __builtin_offsetof(struct thread_snapshot, birth),
+	"and so are those of histograms");
+_Static_assert(N_BUCKETS << PART_BITS < 1 << RECENT_BITS, "a bucket's number fits");
 _Static_assert(sizeof(struct thread_record) % 8 == 0 && sizeof(struct thread_snapshot) % 8 == 0 &&
 		sizeof(struct processor) % 8 == 0 && sizeof(struct thread_counts) % 8 == 0 &&
-		sizeof(struct processor_counts) % 8 == 0 && sizeof(struct tag_name) % 8 == 0,
+		sizeof(struct processor_counts) % 8 == 0 && sizeof(struct tag_name) % 8 == 0 &&
+		sizeof(struct histogram) % 8 == 0 && sizeof(struct thread_histograms) % 8 == 0,
 	"the kernel sets the entries of an array in multiples of 8 bytes");
 _Static_assert(sizeof(struct tails) == 64, "a cache line");
 

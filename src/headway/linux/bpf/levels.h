@@ -61,6 +61,16 @@ INLINE void note_kernel_fault(struct processor *p)
 		record->kernel_fault = 1 + faults_done(task);
 }
 
+/* The states that the running thread is in go on unseen, or have done so: what was seen of them is no occurrence. */
+INLINE void forget_open_durations(struct processor *p)
+{
+	if (!settings.durations)
+		return;
+	forget_pieces(p->thread_record, p->state);
+	if (p->depth)
+		forget_pieces(p->thread_record, p->nested[0]);
+}
+
 /* The running thread's time is not divided from now on. What it was in goes on unseen. */
 INLINE void begin_undivided(struct processor *p, struct thread_record *record)
 {
@@ -85,9 +95,12 @@ INLINE void begin_divided(struct processor *p, struct thread_record *record, str
 INLINE void resume_at_level(struct processor *p, struct thread_record *record, struct task_struct *task)
 {
 	take_depth(p, record);
-	if (is_undivided(p) && p->state != RUNNING)
+	if (is_undivided(p) == (p->state == RUNNING))
+		return;
+	forget_open_durations(p);
+	if (is_undivided(p))
 		begin_undivided(p, record);
-	else if (!is_undivided(p) && p->state == RUNNING)
+	else
 		begin_divided(p, record, task, 0);
 }
 
@@ -117,6 +130,8 @@ GLOBAL int change_level(u32 number, u32 state)
 	struct task_struct *task = bpf_get_current_task_btf();
 	if (!p)
 		return 0;
+	if (record && p->task == (u64)task)
+		forget_open_durations(p);
 	p->undivided = !p->undivided;
 	p->settled = 0; /* interrupts that are under way have not been seen to begin */
 	p->deferred_depth = 0; /* nor will one that began before be seen to end */

@@ -146,6 +146,8 @@ class Shape:
     """The level changes while measuring goes on."""
     when: bool = False
     """Some threads are measured at the level, and all others at `Level.SWITCHES`."""
+    durations: int = 0
+    """Histograms of durations are kept, with so many buckets for each power of two."""
 
     @staticmethod
     def of(selection: Selection, options: MeasureOptions, *, intervals: bool, record: bool, namespace: bool) -> Shape:
@@ -167,6 +169,7 @@ class Shape:
             level=options.most,
             budget=options.budget is not None,
             when=bool(options.when),
+            durations=options.durations,
         )
 
 
@@ -207,6 +210,10 @@ SHAPES: Mapping[str, Shape] = {
     "serve -a --when, cycles by mode": Shape(
         everything=True, intervals=True, events=True, level=Level.CALLS, when=True
     ),
+    "stat -v": Shape(why=True, durations=1),
+    "stat -I --durations 4": Shape(intervals=True, durations=4),
+    "stat --durations 1 --level switches": Shape(durations=1, level=Level.SWITCHES),
+    "serve -a --durations 1": Shape(everything=True, intervals=True, budget=True, durations=1),
     "all at once": Shape(
         everything=True,
         name=True,
@@ -221,6 +228,7 @@ SHAPES: Mapping[str, Shape] = {
         stacks=True,
         tasks=True,
         record=True,
+        durations=8,
     ),
 }
 """Every shape that a command needs, by the command (options add up, so not every sum of them is listed). Marked regions
@@ -346,6 +354,7 @@ def _settings(shape: Shape, features: Features, has_prev_state: bool) -> dict[st
         "has_fetch": features.fetch,
         "timer_line": processors.timer_line(),
         "undivided": UNDIVIDED[_undivided(shape)],
+        "durations": shape.durations.bit_length(),
         "stack_size": max(_STACK_SIZE, os.sysconf("SC_PAGESIZE")),
     }
 

@@ -136,6 +136,8 @@ NOINLINE int close_thread_record(struct processor *p, struct thread_record *reco
 		submit_counts(number);
 	if (settings.tasks && record->task_records)
 		close_task_records(number);
+	if (settings.durations)
+		submit_histograms(number);
 	/* Wake the reader when much has come together, not for each thread. */
 	u64 flags = bpf_ringbuf_query(&exits, RING_AVAILABLE) > (1 << 20) ? RING_FORCE_WAKEUP : RING_NO_WAKEUP;
 	if (bpf_ringbuf_output(&exits, record, size, flags))

@@ -119,7 +119,7 @@ GLOBAL u64 charge_tag(u32 number, u32 tag)
 	struct cell *cell = cell_of(p, state);
 	cell->time += time;
 	cell->count += entered;
-	add_to_cell_of(number, state, time, entered);
+	add_sum_to_cell_of(number, state, time, entered); /* only the sum of its regions is known: they have no durations */
 	if (settings.record)
 		record_amount(number, state, time, entered, x->since);
 	return 0;

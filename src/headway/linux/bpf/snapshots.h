@@ -35,6 +35,8 @@ NOINLINE int save_thread(struct thread_record *record, u32 number, u32 snapshot)
 		if (counts && kept)
 			bpf_probe_read_kernel(kept, sizeof(*kept), counts);
 	}
+	if (settings.durations)
+		save_thread_histograms(number);
 	ORDER();
 	copy->snapshot = record->snapshot = snapshot;
 	return 0;

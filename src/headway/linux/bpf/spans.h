@@ -38,7 +38,7 @@ INLINE void charge_span(struct processor *p, struct thread_record *record, u64 u
 		}
 	}
 	if (record)
-		add_to_cell(record, state, time, ended);
+		add_span_to_cell(record, state, time, ended);
 	if (settings.n_counted && until == now)
 		charge_events(record ? p->thread_record : 0, state);
 }

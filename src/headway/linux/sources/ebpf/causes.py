@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from headway.model import Cell, Thread, with_all_holders, within
+from headway.model import Cell, StateDurations, Thread, known_durations, with_all_holders, within
 from headway.model.ledger import States
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def with_causes(threads: Sequence[Thread], causes: Causes, before: Causes | None
     found = []
     for thread in threads:
         states: States = thread.states
+        durations = thread.durations
         time, count = causes.gil_of(thread.key, before)
         futex = states.get("wait.futex")
         if time and futex is not None:
@@ -57,6 +58,16 @@ def with_causes(threads: Sequence[Thread], causes: Causes, before: Causes | None
             states = {**states, "wait.futex": rest, GIL: Cell(time, count)}
             if not rest.time:
                 del states["wait.futex"]
+            durations = _divided_durations(durations, states, GIL)
         behind = within(states, causes.listed(thread.key, before))
-        found.append(replace(thread, states=states, causes=with_all_holders(states, behind)))
+        found.append(replace(thread, states=states, causes=with_all_holders(states, behind), durations=durations))
     return found
+
+
+def _divided_durations(durations: StateDurations | None, states: States, gil: str) -> StateDurations | None:
+    """Return the durations of the states that are left of wait.futex: if it is divided, whose is which is not known."""
+    if durations is None:
+        return None
+    if "wait.futex" not in states and "wait.futex" in durations:
+        durations = {**durations, gil: durations["wait.futex"]}
+    return known_durations(durations, states)

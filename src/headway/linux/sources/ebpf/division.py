@@ -11,7 +11,7 @@ from headway.linux.levels import Level
 from headway.linux.options import MeasureOptions
 from headway.linux.perf.counters import CounterPlan
 from headway.linux.perf.modes import with_modes
-from headway.model import RUNNING, Cell, Estimate, Processor, Thread, divide, divide_by_mode
+from headway.model import RUNNING, Cell, Estimate, Processor, Thread, divide, divide_by_mode, known_durations
 
 __all__ = ["ModeCounters", "divided"]
 
@@ -72,7 +72,10 @@ def _divide(row: _Row, cells: Cells) -> _Row:
     for state, estimate in estimates.items():
         known = states.get(state)
         states[state] = Cell(estimate.whole + (known.time if known is not None else 0), None)
-    return replace(row, states=states, sampled=estimates)
+    divided = replace(row, states=states, sampled=estimates)
+    if isinstance(divided, Thread) and divided.durations is not None:
+        return replace(divided, durations=known_durations(divided.durations, states))
+    return divided
 
 
 def _estimates(cells: Cells) -> dict[str, Estimate]:

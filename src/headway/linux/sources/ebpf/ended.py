@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from headway.linux.bpf._memory import Exits
 from headway.linux.bpf.libbpf import RingReader
-from headway.model import Thread, add_sampled, add_tasks
+from headway.model import Thread, add_durations, add_sampled, add_tasks
 
 from .division import divided
 from .programs import LoadedPrograms
@@ -36,6 +36,8 @@ class EndedThreads:
         self._forget, self._intervals = forget, intervals
         self.exits = Exits()
         """The records that have come, those that are not taken yet among them."""
+        if self._memory.durations is not None:
+            self.exits.keep_durations(self._memory.durations)
         self._ring = RingReader(programs.library, programs.object.map("exits"), self.exits.function, self.exits.context)
         self._listed: list[Thread] = []
         self._new: list[Thread] = []
@@ -55,6 +57,11 @@ class EndedThreads:
         self._ring.consume()
         if not self._intervals and self.exits.count - self._taken > MAX_WAITING:
             self.take(self._memory.now())
+
+    def release(self) -> None:
+        """Give back what the programs kept of ended threads until it was taken over. No reading may be under way."""
+        if self._memory.durations is not None:
+            self._memory.durations.release()
 
     def wait_for_exit(self, pid: int) -> None:
         """Wait until the threads of a process that has ended have left their processors: they do a little later."""
@@ -80,6 +87,7 @@ class EndedThreads:
                 row.cells,
                 kernel_clock=row.kernel_clock,
                 tasks=tasks_of(row),
+                durations=row.durations,
             )
             if self.told is not None:
                 self.told(thread)
@@ -133,4 +141,5 @@ class EndedThreads:
             kernel_clock=clock,
             sampled=sampled,
             tasks=add_tasks(old.tasks, thread.tasks),
+            durations=add_durations(old.durations, thread.durations, of=total),
         )

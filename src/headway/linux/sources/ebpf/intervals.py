@@ -6,7 +6,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headway.linux.bpf._memory import Cells
-from headway.model import KernelClock, Ledger, Processor, Quality, Task, Thread, Window, fitted, subtract_tasks
+from headway.model import (
+    KernelClock,
+    Ledger,
+    Processor,
+    Quality,
+    StateDurations,
+    Task,
+    Thread,
+    Window,
+    fitted,
+    subtract_durations,
+    subtract_tasks,
+)
 
 from .causes import with_causes
 from .division import divided
@@ -39,6 +51,7 @@ class Intervals:
         self._threads: dict[_Key, Cells] = {}
         self._clocks: dict[_Key, KernelClock] = {}
         self._tasks: dict[_Key, tuple[Task, ...]] = {}
+        self._durations: dict[_Key, StateDurations] = {}
         self._processors: dict[int, Cells] = {}
         self._causes: Causes | None = None
         self._losses: Mapping[str, int] = {}
@@ -66,10 +79,11 @@ class Intervals:
     def _ended_threads(self) -> list[Thread]:
         threads = []
         for thread in self._ended.take_new():
-            before = self._take_earlier(thread.tid, thread.birth)
+            key, before = self._take_earlier(thread.tid, thread.birth)
             if before is not None:
                 since = max(self._start, thread.birth)
                 cells = thread.states.less(before)  # type: ignore[attr-defined]
+                durations = _new_durations(thread.durations, self._durations.get(key), cells)
                 clock = self._clocks.get(thread.key)
                 if clock is not None and thread.kernel_clock is not None:
                     clock = thread.kernel_clock - clock
@@ -77,7 +91,13 @@ class Intervals:
                     clock = KernelClock(None, Quality.UNAVAILABLE)
                 tasks = self._tasks_since(thread.key, thread.tasks, cells)
                 thread = replace(
-                    thread, start=since, span=thread.until - since, states=cells, kernel_clock=clock, tasks=tasks
+                    thread,
+                    start=since,
+                    span=thread.until - since,
+                    states=cells,
+                    kernel_clock=clock,
+                    tasks=tasks,
+                    durations=durations,
                 )
             threads.append(thread)
         return threads
@@ -86,9 +106,10 @@ class Intervals:
         threads, told, at = [], {}, snapshot.at
         clocks: dict[_Key, KernelClock] = {}
         tasks: dict[_Key, tuple[Task, ...]] = {}
+        kept: dict[_Key, StateDurations] = {}
         for row in snapshot.living:
             tid, birth = row.tid, row.birth
-            before = self._take_earlier(tid, birth)
+            key, before = self._take_earlier(tid, birth)
             new, told[tid, birth] = since_earlier(before, row.cells)
             since = max(self._start, birth)
             clock, earlier = row.kernel_clock, self._clocks.get((tid, birth))
@@ -97,12 +118,29 @@ class Intervals:
                 clock = clock - earlier
             elif before is not None:
                 clock = KernelClock(None, Quality.UNAVAILABLE)
-            thread = Thread(tid, row.pid, row.name, birth, since, None, at, at - since, new, kernel_clock=clock)
+            durations: StateDurations | None = row.durations
+            if durations is not None:
+                kept[tid, birth] = durations
+                if before is not None:
+                    durations = _new_durations(durations, self._durations.get(key), new)
+            thread = Thread(
+                tid,
+                row.pid,
+                row.name,
+                birth,
+                since,
+                None,
+                at,
+                at - since,
+                new,
+                kernel_clock=clock,
+                durations=durations,
+            )
             if row.tasks:
                 tasks[tid, birth] = tasks_of(row)
                 thread = replace(thread, tasks=self._tasks_since(thread.key, tasks[tid, birth], new))
             threads.append(thread)
-        self._threads, self._clocks, self._tasks = told, clocks, tasks
+        self._threads, self._clocks, self._tasks, self._durations = told, clocks, tasks, kept
         return threads
 
     def _tasks_since(self, key: _Key, tasks: tuple[Task, ...], states: Cells) -> tuple[Task, ...]:
@@ -116,14 +154,31 @@ class Intervals:
             rows.append(Processor(cpu, snapshot.at - self._start, new))
         return rows
 
-    def _take_earlier(self, tid: int, birth: int) -> Cells | None:
-        """Return what was told of a thread until the start of this interval; None: it is new."""
+    def _take_earlier(self, tid: int, birth: int) -> tuple[_Key, Cells | None]:
+        """Return what a thread was called, and what was told of it until this interval began; None: it is new."""
         key = tid, birth
         if (
             key not in self._threads and birth < self._start
         ):  # it has executed a program: its leader's id is now its own
             key = next((other for other in self._threads if other[1] == birth), key)
-        return self._threads.pop(key, None)
+        return key, self._threads.pop(key, None)
+
+
+def _new_durations(later: StateDurations | None, earlier: StateDurations | None, new: Cells) -> StateDurations | None:
+    """Return the durations since an earlier reading, as many as there are new occurrences.
+
+    Where the cells take back what an earlier reading told (`Cells.less`), the difference is in `Durations.unplaced`.
+    """
+    found = subtract_durations(later, earlier)
+    if found is None:
+        return None
+    counts = {state: count for state, count, _ in new.listed}
+    return {
+        state: each
+        if each.count == (count := counts.get(state, 0))
+        else replace(each, unplaced=each.unplaced + count - each.count)
+        for state, each in found.items()
+    }
 
 
 def since_earlier(before: Cells | None, now: Cells) -> tuple[Cells, Cells]:

@@ -20,7 +20,8 @@ _SWITCHES = "switches: run, ready and wait are exact; processor time is divided 
 class EbpfLedgers:
     """Makes the ledgers of a measurement that begins now.
 
-    ``notes``: what a reader must know of figures beside what follows from the kernel's features.
+    ``notes``: what a reader must know of figures beside what follows from the kernel's features. ``durations``: why
+    some durations are not known, if any are kept.
     """
 
     def __init__(
@@ -30,6 +31,7 @@ class EbpfLedgers:
         features: Features,
         notes: Mapping[str, str],
         level: Level = Level.INTERRUPTS,
+        durations: str = "",
     ) -> None:
         self._source, self._plan = source, plan
         seen = features.faults and level is not Level.CALLS
@@ -48,6 +50,8 @@ class EbpfLedgers:
             self._reasons["kpi"] = "page faults are in EPI: this kernel lets no software event be counted"
         if not features.steal:
             self._reasons["stolen"] = "this kernel does not say which thread it hit"
+        if durations:
+            self._reasons["durations"] = durations
         self._reasons |= notes
         self._notes: dict[str, Callable[[], str]] = {}
         self._steal_before = None if features.steal else _steal_of_all()

@@ -54,7 +54,14 @@ class BpfMeasurement:
             programs.select(selection)
             self.start = start = memory.begin(None if selection.cpus is None else set(selection.cpus))
             """ns of CLOCK_MONOTONIC."""
-            self._ledgers = EbpfLedgers(source, programs.plan, programs.features, prepared.notes, options.measure.level)
+            self._ledgers = EbpfLedgers(
+                source,
+                programs.plan,
+                programs.features,
+                prepared.notes,
+                options.measure.level,
+                _unknown_durations(options.measure),
+            )
             if prepared.modes.needed:
                 self._ledgers.note("division", lambda: prepared.modes.describe(memory))
             self.transitions = (
@@ -112,6 +119,7 @@ class BpfMeasurement:
     def service(self) -> float:
         """Do what cannot wait for a reading. Return the seconds after which it is to be done again."""
         pause = self._serve()
+        self._ended.release()
         if self.depth is not None:
             pause = min(pause, self.depth.service(lambda: self._announce(last=False)))
         return pause if self._control is None else min(pause, self._control.service())
@@ -213,6 +221,13 @@ class BpfMeasurement:
 def _may_be_undivided(options: MeasureOptions) -> bool:
     """Return whether the level is `Level.SWITCHES`, now and then at least."""
     return options.level is Level.SWITCHES or options.budget is not None
+
+
+def _unknown_durations(options: MeasureOptions) -> str:
+    """Return why some durations are not known; empty if they all are, or none are kept."""
+    if not options.durations or not (options.level is Level.SWITCHES or options.changes):
+        return ""
+    return "only of waits and of being ready: what divides processor time tells no beginning and no end of a state"
 
 
 def _causes(programs: LoadedPrograms) -> CauseReader:

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 
 from headway.linux.bpf import checks, loading
+from headway.linux.bpf._durations import DurationMaps
 from headway.linux.bpf._memory import BpfMaps
+from headway.linux.bpf.durations import HISTOGRAMS
 from headway.linux.bpf.layout import STATES
 from headway.linux.bpf.libbpf import Library
 from headway.linux.bpf.loading import Features, Shape
@@ -33,6 +35,8 @@ _TASKS = ("task_records", "saved_task_records", "task_names")
 """Those of tasks, likewise."""
 TASK_RECORDS = 1 << 12
 """Tasks of threads that there is room for at a time, of which the first is none; about 2 KiB each."""
+_HISTOGRAMS = ("thread_histograms", "saved_thread_histograms", "histograms", "saved_histograms")
+"""Those of durations, in the order in which `DurationMaps` takes them."""
 _COUNTS = ("thread_counts", "saved_thread_counts", "processor_counts", "saved_processor_counts")
 """Those of counted events, likewise."""
 
@@ -90,12 +94,25 @@ class LoadedPrograms:
                 counts=tuple(self.object.map(name).map_memory() for name in _COUNTS) if plan.events else (),
                 tasks=tuple(self.object.map(name).map_memory() for name in _TASKS) if options.measure.tasks else (),
                 max_task_records=TASK_RECORDS if options.measure.tasks else 0,
+                durations=self._durations(options) if options.measure.durations else None,
             )
             if not self.features.fetch:
                 self.memory.hand_out_thread_records()
             if plan.events:
                 self._open_counters(stack)
             self._resources = stack.pop_all()
+
+    def _durations(self, options: SourceOptions) -> DurationMaps:
+        """Return the maps of histograms."""
+        maps = DurationMaps(
+            tuple(self.object.map(name).map_memory() for name in _HISTOGRAMS),
+            options.measure.durations,
+            _max_histograms(options),
+            self.object.map("free_histograms").fd,
+        )
+        if not self.features.fetch:
+            maps.hand_out()
+        return maps
 
     def _open_counters(self, stack: ExitStack) -> None:
         """Have the programs read a counter of each event on each processor."""
@@ -147,6 +164,7 @@ def _sizes(options: SourceOptions, plan: CounterPlan) -> dict[str, int]:
         "causes": CAUSES if why else 1,
         **(_task_sizes(options) if options.measure.tasks else {}),
         "histories": cpus if why else 1,
+        **(_histogram_sizes(options) if options.measure.durations else {}),
         **(_stack_sizes(cpus) if options.measure.stacks else {}),
         "spans": cpus * span_words,
         "absences": cpus * absence_words,
@@ -165,6 +183,22 @@ def _task_sizes(options: SourceOptions) -> dict[str, int]:
     }
 
 
+def _max_histograms(options: SourceOptions) -> int:
+    """Return for how many states of threads there is room: of each thread four, as most threads are idle."""
+    return max(HISTOGRAMS, 4 * options.max_thread_records)
+
+
+def _histogram_sizes(options: SourceOptions) -> dict[str, int]:
+    most = _max_histograms(options)
+    return {
+        "thread_histograms": options.max_thread_records,
+        "saved_thread_histograms": options.max_thread_records if options.intervals else 1,
+        "histograms": most * options.measure.durations,
+        "saved_histograms": most * options.measure.durations if options.intervals else 1,
+        "free_histograms": most,
+    }
+
+
 def _stack_sizes(cpus: int) -> dict[str, int]:
     from headway.linux.bpf import stacks
 
@@ -180,6 +214,7 @@ def _settings(options: SourceOptions, plan: CounterPlan) -> dict[str, object]:
         "ring_words": options.ring_words[0],
         "absence_words": options.ring_words[1],
         "n_counted": len(plan.events),
+        "max_histograms": _max_histograms(options),
         "name": name.removesuffix(b"*"),
         "name_prefix": name.endswith(b"*"),
         "max_thread_records": options.max_thread_records,

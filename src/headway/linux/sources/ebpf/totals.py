@@ -38,6 +38,7 @@ class ThreadTotals:
                     row.cells,
                     kernel_clock=row.kernel_clock,
                     tasks=tasks_of(row),
+                    durations=row.durations,
                 )
             )
         threads = divided(threads)

@@ -81,6 +81,8 @@ class ProcLedgers:
                 f"the run time of a thread on a processor is up to {tick} old, "
                 "and what a thread ran between the last look and its end is not in it"
             )
+        if self._options.durations:
+            reasons["durations"] = "/proc does not tell when a state begins and ends: that needs eBPF"
         if self._options.functions:
             reasons["marked functions"] = "only eBPF can place probes in them: their time is in user"
         if self._marked.seen:

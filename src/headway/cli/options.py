@@ -28,6 +28,7 @@ __all__ = [
     "ListingOptions",
     "TargetOptions",
     "detail_options",
+    "durations_option",
     "format_option",
     "group_by_option",
     "listing_options",
@@ -207,12 +208,14 @@ class TargetOptions:
         when: tuple[Condition, ...] = (),
         otherwise: Level = Level.INTERRUPTS,
         default_budget: float | None = None,
+        durations: int = 0,
     ) -> MeasureOptions:
         """Return the measure options; causes are recorded if --why asks for them, or with ``causes``.
 
         ``when``: the conditions of --when. ``otherwise``: the level of detail where none was asked for.
         ``default_budget``: the budget if every thread is measured and no option says, or decides, what is measured
-        exactly. Raises UsageError if options need a level of detail that was not asked for.
+        exactly. ``durations``: as in `MeasureOptions`. Raises UsageError if options need a level of detail that was not
+        asked for.
         """
         level = Level(self.level) if self.level else Level.INTERRUPTS if self.budget else otherwise
         if when:
@@ -241,6 +244,7 @@ class TargetOptions:
             budget=budget,
             when=when,
             tasks=self.with_tasks,
+            durations=durations,
         )
 
     def _needing_states(self) -> Iterator[tuple[str, object]]:
@@ -380,6 +384,18 @@ def listing_options(function: Any) -> Any:
     ):
         gathered = option(gathered)
     return gathered
+
+
+def durations_option(function: Any) -> Any:
+    """Add ``--durations``; the command gets ``durations``: the buckets for each power of two, or None."""
+    return click.option(
+        "--durations",
+        type=click.Choice(["0", "1", "2", "4", "8"]),
+        metavar="N",
+        callback=lambda _context, _option, value: None if value is None else int(value),
+        help="Show how long each occurrence of a state lasted, by histograms with N buckets for each power of two: "
+        "1, 2, 4 or 8; 0 shows none.  [default: 1 with -v, --json or --html, else 0]",
+    )(function)
 
 
 format_option = click.option(

@@ -9,7 +9,7 @@ import click
 
 from headway.advice import Advice, Facilities, advise
 from headway.advice.threshold_files import load_thresholds
-from headway.cli.options import ListingOptions, listing_options
+from headway.cli.options import ListingOptions, durations_option, listing_options
 from headway.cli.output import answer_to
 from headway.cli.pages import html_option, write_recording_page
 from headway.cli.profiles import SHOWN, has_profile, narrowing_options, show_recorded_profile
@@ -33,6 +33,7 @@ __all__ = ["command"]
     "--from-transitions", is_flag=True, help="Add up the recorded transitions, instead of reading the recorded totals."
 )
 @click.option("-v", "--verbose", is_flag=True, help="Show every state of every thread, and the processors.")
+@durations_option
 @listing_options
 @narrowing_options
 @html_option
@@ -45,6 +46,7 @@ def command(
     as_json: bool,
     from_transitions: bool,
     verbose: bool,
+    durations: int | None,
     listed: ListingOptions,
     html: str | None,
 ) -> None:
@@ -68,11 +70,13 @@ def command(
     from headway.recording.reader import Recording
 
     narrowed = part is not None or state is not None
+    if durations is None:
+        durations = int(verbose or as_json or html is not None)
     if html is not None:
         if narrowed or as_json or output is not None:
             raise click.UsageError("--html writes a page of everything: leave out --json, -o, --index and --state")
         with Recording(path) as recording:
-            ledger, advice = _figures(recording, from_transitions)
+            ledger, advice = _figures(recording, from_transitions, durations)
             say(clean(write_recording_page(html, path, ledger, recording, advice)))
         return
     if narrowed or (has_profile(path) and not (verbose or listed.every_line or listed.group_by or from_transitions)):
@@ -80,7 +84,7 @@ def command(
             show_recorded_profile(path, stream, part=part, state=state, as_json=as_json, limit=listed.limit or SHOWN)
         return
     with Recording(path) as recording:
-        ledger, advice = _figures(recording, from_transitions)
+        ledger, advice = _figures(recording, from_transitions, durations)
         document = recording.document
     with answer_to(output) as stream:
         if as_json:
@@ -95,17 +99,22 @@ def command(
 
             console = plain_console(stream)
             listing = listed.listing(console, verbose=verbose)
-            print_table(console, ledger, advice=advice, listing=listing, verbose=verbose)
+            print_table(console, ledger, advice=advice, listing=listing, verbose=verbose, durations=bool(durations))
 
 
-def _figures(recording: Recording, from_transitions: bool) -> tuple[Ledger, tuple[Advice, ...]]:
-    """Return the ledger, and the advice."""
+def _figures(recording: Recording, from_transitions: bool, durations: int) -> tuple[Ledger, tuple[Advice, ...]]:
+    """Return the ledger, with ``durations`` of so many buckets for each power of two, and the advice."""
     from headway.recording.clock import boot
 
     ledger = None if from_transitions else recording.kept_ledger()
     if ledger is None:
         with spinner("counting the transitions"):
             ledger = recording.ledger()
+    if durations:
+        from headway.recording.durations import with_durations
+
+        with spinner("adding up durations"):
+            ledger = with_durations(recording, ledger, durations)
     here = recording.document.boot == boot()
     advice = advise(ledger, load_thresholds(None), facilities() if here else Facilities())
     if not here:  # nothing can be done about it any more, or not by a command typed here

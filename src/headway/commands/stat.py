@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from headway.cli.ending import end_as
-from headway.cli.options import ListingOptions, TargetOptions, listing_options, measuring_options, thresholds_option
+from headway.cli.options import (
+    ListingOptions,
+    TargetOptions,
+    durations_option,
+    listing_options,
+    measuring_options,
+    thresholds_option,
+)
 from headway.cli.output import report_to
 from headway.cli.pages import html_option, page_if, write_ledger_page
 from headway.cli.parameters import Milliseconds, Seconds
@@ -33,6 +40,7 @@ __all__ = ["command"]
 @html_option
 @thresholds_option
 @click.option("-v", "--verbose", is_flag=True, help="Show every state of every thread, and the processors.")
+@durations_option
 @click.option("-q", "--quiet", is_flag=True, help="Show only the figures, without advice and hints.")
 @listing_options
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARG...]]")
@@ -43,6 +51,7 @@ def command(
     as_json: bool,
     html: str | None,
     verbose: bool,
+    durations: int | None,
     quiet: bool,
     listed: ListingOptions,
     thresholds_file: str | None,
@@ -68,7 +77,9 @@ def command(
     selection = wanted.selection(argv)
     if html is not None and interval is not None:
         raise click.UsageError("--html writes one page of the whole time, not of each interval: leave out --html or -I")
-    options = wanted.options(causes=verbose or html is not None)
+    if durations is None:
+        durations = int(verbose or as_json or html is not None)
+    options = wanted.options(causes=verbose or html is not None, durations=durations)
     with report_to(output) as stream, page_if(html) as page:
         report = _Report(
             stream,
@@ -80,6 +91,7 @@ def command(
             thresholds_file=thresholds_file,
             listed=listed,
             parts=wanted.why,
+            durations=bool(durations),
         )
 
         def started(used: LinuxSource, reason: str) -> None:
@@ -122,10 +134,12 @@ class _Report:
         thresholds_file: str | None,
         listed: ListingOptions,
         parts: tuple[str, ...],
+        durations: bool,
     ) -> None:
         self._stream, self._argv, self._as_json = stream, argv, as_json
         self._verbose, self._quiet, self._listed, self._parts = verbose, quiet, listed, parts
         self._interval, self._began = interval, 0
+        self._durations = durations
         self._before: GroupBy | None = None
         self._thresholds: Thresholds | None = None
         self._facilities: Facilities | None = None
@@ -200,7 +214,13 @@ class _Report:
         advice = () if self._quiet or self._interval else self._advice(ledger)
         listing = self._listed.listing(console, above=2 * self._interval, verbose=self._verbose, before=self._before)
         self._before = print_table(
-            console, ledger, advice=advice, listing=listing, verbose=self._verbose, parts=self._parts
+            console,
+            ledger,
+            advice=advice,
+            listing=listing,
+            verbose=self._verbose,
+            parts=self._parts,
+            durations=self._durations and not self._verbose,
         )
         if self._interval:
             self._stream.write("\n")

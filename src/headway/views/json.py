@@ -12,9 +12,22 @@ from functools import lru_cache, partial
 from typing import Any
 
 from headway.advice import Advice
-from headway.model import Cause, Cell, Estimate, Indices, KernelClock, Ledger, Quality, Task, Thread, kind_of
+from headway.model import (
+    Cause,
+    Cell,
+    Estimate,
+    Indices,
+    KernelClock,
+    Ledger,
+    Quality,
+    StateDurations,
+    Task,
+    Thread,
+    kind_of,
+)
 from headway.text import valid
 
+from .durations import durations_document, kept_in
 from .schemas import schema_of
 
 __all__ = ["advice_document", "dumps", "schema", "to_document", "write"]
@@ -34,7 +47,7 @@ def to_document(
 
     ``exit_status`` is None while the command runs, and if there is no command.
     """
-    window, cost = ledger.window, ledger.overhead
+    window, cost, kept = ledger.window, ledger.overhead, kept_in(ledger)
     return {
         "schema": SCHEMA,
         "source": ledger.source,
@@ -43,7 +56,7 @@ def to_document(
         "command": None if command is None else [valid(word) for word in command],
         "exit_status": exit_status,
         "window": {"start": window.start, "end": window.end, "duration": window.duration},
-        "threads": [_thread(ledger, thread) for thread in ledger.threads],
+        "threads": [_thread(ledger, thread, kept) for thread in ledger.threads],
         "processors": [{"cpu": p.cpu, "states": _states(ledger, p.states, p.sampled)} for p in ledger.processors],
         "losses": {valid(name): count for name, count in ledger.losses.items()},
         "overhead": {"time": cost.time, "events": cost.events, "per_event": cost.per_event},
@@ -82,8 +95,9 @@ def write(
         replace(ledger, threads=(), processors=()), command=command, exit_status=exit_status, advice=advice
     )
     qualities = partial(_quality_text, {})
+    kept = kept_in(ledger)
     rows: dict[str, Iterable[str]] = {
-        "threads": (_thread_text(ledger, thread, qualities) for thread in ledger.threads),
+        "threads": (_thread_text(ledger, thread, qualities, kept) for thread in ledger.threads),
         "processors": (
             f'{{"cpu":{p.cpu},"states":{_states_text(ledger, p.states, p.sampled)}}}' for p in ledger.processors
         ),
@@ -114,7 +128,8 @@ def schema() -> dict[str, Any]:
     return schema_of("stat")
 
 
-def _thread(ledger: Ledger, thread: Thread) -> dict[str, Any]:
+def _thread(ledger: Ledger, thread: Thread, kept: bool) -> dict[str, Any]:
+    """Return a thread. ``kept``: durations were asked for."""
     indices = ledger.indices(thread)
     return {
         "tid": thread.tid,
@@ -126,7 +141,7 @@ def _thread(ledger: Ledger, thread: Thread) -> dict[str, Any]:
         "quality": {name: quality.value for name, quality in indices.quality.items()},
         "exact_share": dict(indices.exact_share),
         "interval": {name: None if limits is None else list(limits) for name, limits in indices.interval.items()},
-        "states": _states(ledger, thread.states, thread.sampled),
+        "states": _states(ledger, thread.states, thread.sampled, _durations_of(thread) if kept else None),
         **({"kernel_clock": _clock(thread.kernel_clock)} if thread.kernel_clock is not None else {}),
         **({"causes": [_cause(cause) for cause in thread.causes]} if thread.causes else {}),
         **({"tasks": [_task(task) for task in thread.tiles()]} if thread.tasks else {}),
@@ -165,7 +180,17 @@ def _apart(indices: Indices) -> tuple[str, ...]:
     return () if indices.mpi_external is None else ("mpi_internal", "mpi_external")
 
 
-def _states(ledger: Ledger, states: Mapping[str, Cell], sampled: Mapping[str, Estimate]) -> list[dict[str, Any]]:
+def _durations_of(thread: Thread) -> StateDurations:
+    """Return the durations for one pass, none where they were not kept."""
+    return {} if thread.durations is None else dict(thread.durations.items())
+
+
+def _states(
+    ledger: Ledger,
+    states: Mapping[str, Cell],
+    sampled: Mapping[str, Estimate],
+    durations: StateDurations | None = None,
+) -> list[dict[str, Any]]:
     return [
         {
             **_state(state),
@@ -177,6 +202,7 @@ def _states(ledger: Ledger, states: Mapping[str, Cell], sampled: Mapping[str, Es
             "stall_cycles": cell.stall_cycles,
             "memory_stall_cycles": cell.memory_stall_cycles,
             **_more(ledger, cell),
+            **({} if durations is None else {"durations": durations_document(durations.get(state))}),
         }
         for state, cell in states.items()
     ]
@@ -228,7 +254,7 @@ def _trust(indices: Indices) -> str:
     return f'{quality},"exact_share":{dumps(indices.exact_share)},"interval":{dumps(indices.interval)}'
 
 
-def _thread_text(ledger: Ledger, thread: Thread, qualities: Callable[[Indices], str]) -> str:
+def _thread_text(ledger: Ledger, thread: Thread, qualities: Callable[[Indices], str], kept: bool) -> str:
     i = ledger.indices(thread)
     quality = qualities(i)
     amounts = _AMOUNTS % tuple(["null" if x is None else x for x in (i.rpi, i.epi, i.mpi, i.kpi, i.iopi, i.td)])
@@ -236,7 +262,7 @@ def _thread_text(ledger: Ledger, thread: Thread, qualities: Callable[[Indices], 
     if i.mpi_external is not None:
         shares += f',"mpi_internal":{i.mpi_internal},"mpi_external":{i.mpi_external}'
     end = "null" if thread.end is None else thread.end
-    states = _states_text(ledger, thread.states, thread.sampled)
+    states = _states_text(ledger, thread.states, thread.sampled, _durations_of(thread) if kept else None)
     causes = f',"causes":{_dumps([_cause(cause) for cause in thread.causes])}' if thread.causes else ""
     tasks = f',"tasks":{_dumps([_task(task) for task in thread.tiles()])}' if thread.tasks else ""
     clock = f',"kernel_clock":{_dumps(_clock(thread.kernel_clock))}' if thread.kernel_clock is not None else ""
@@ -255,7 +281,12 @@ _NOT_COUNTED = _COUNTED % (("null",) * 4)
 _NO_SAMPLES = '"sampled":0,"samples":0,'
 
 
-def _states_text(ledger: Ledger, states: Mapping[str, Cell], sampled: Mapping[str, Estimate]) -> str:
+def _states_text(
+    ledger: Ledger,
+    states: Mapping[str, Cell],
+    sampled: Mapping[str, Estimate],
+    durations: StateDurations | None = None,
+) -> str:
     texts = []
     plain = not (ledger.counted or ledger.events)
     for state, cell in states.items():
@@ -266,6 +297,8 @@ def _states_text(ledger: Ledger, states: Mapping[str, Cell], sampled: Mapping[st
             rest = _COUNTED % tuple(["null" if figure is None else figure for figure in figures])
         if not plain:
             rest = f"{rest[:-1]},{dumps(_more(ledger, cell))[1:]}"
+        if durations is not None:
+            rest = f'{rest[:-1]},"durations":{_dumps(durations_document(durations.get(state)))}}}'
         by_samples = _NO_SAMPLES
         if sampled and state in sampled:
             by_samples = dumps(_estimate(sampled, state))[1:-1] + ","

@@ -20,6 +20,7 @@ from headway.model import (
     Cause,
     Cell,
     Counted,
+    Durations,
     Estimate,
     KernelClock,
     Ledger,
@@ -36,6 +37,7 @@ from headway.model import (
 )
 from headway.values import LARGEST, WrongValueError, integer, integers, items, no_number, optional, shown, table, text
 
+from .durations import read_durations
 from .json import SCHEMA
 
 __all__ = ["from_documents", "ledgers_of", "read_ledgers"]
@@ -192,7 +194,15 @@ def _thread(row: Mapping[str, Any], window: Window) -> Thread:
         causes=tuple(_cause(table(item, "a cause"), states) for item in items({"causes": [], **row}, "causes")),
         kernel_clock=_clock(table(row["kernel_clock"], "kernel_clock")) if "kernel_clock" in row else None,
         sampled=_sampled(row),
+        durations=_durations(row),
     )
+
+
+def _durations(row: Mapping[str, Any]) -> dict[str, Durations] | None:
+    """Return the durations of a thread; None if none of its states says anything about them."""
+    given = {state["state"]: state["durations"] for state in items(row, "states") if "durations" in state}
+    found = {state: durations for state, one in given.items() if (durations := read_durations(one)) is not None}
+    return found or None
 
 
 def _sampled(row: Mapping[str, Any]) -> dict[str, Estimate]:

@@ -37,6 +37,7 @@ from headway.model import (
 
 from .advice import what_would_help
 from .divided import efficiency, exactness, how_divided, mark_of
+from .durations import in_words, rows_of, what_is_shown
 from .figures import MARKS, NOTHING, share, with_unit
 from .lines import Line, indented, show
 from .listing import DEFAULT, Listing
@@ -77,12 +78,14 @@ def print_table(
     listing: Listing = DEFAULT,
     verbose: bool = False,
     parts: Iterable[str] = (),
+    durations: bool = False,
 ) -> GroupBy:
     """Print the table, as wide as the console, and return what a line of it is for.
 
-    ``parts`` are the parts of time to explain (`views.why`).
+    ``parts`` are the parts of time to explain (`views.why`). ``durations``: show those of every state, which
+    ``verbose`` does with all else.
     """
-    lines, by = _table(ledger, advice, console.width, listing, verbose, parts)
+    lines, by = _table(ledger, advice, console.width, listing, verbose, parts, durations)
     show(console, lines)
     return by
 
@@ -95,13 +98,20 @@ def table(
     listing: Listing = DEFAULT,
     verbose: bool = False,
     parts: Iterable[str] = (),
+    durations: bool = False,
 ) -> list[Line]:
     """Return the table in lines of at most ``width`` columns."""
-    return _table(ledger, advice, width, listing, verbose, parts)[0]
+    return _table(ledger, advice, width, listing, verbose, parts, durations)[0]
 
 
 def _table(
-    ledger: Ledger, advice: Sequence[Advice], width: int, listing: Listing, verbose: bool, parts: Iterable[str]
+    ledger: Ledger,
+    advice: Sequence[Advice],
+    width: int,
+    listing: Listing,
+    verbose: bool,
+    parts: Iterable[str],
+    durations: bool,
 ) -> tuple[list[Line], GroupBy]:
     # For all threads only sums are computed. What costs more is computed for those that are shown.
     times = [thread.times() for thread in ledger.threads]
@@ -109,7 +119,7 @@ def _table(
     worth = ledger.precision if divided is None else divided.worth(ledger.precision)
     notes = [*_notes(ledger, times, worth, divided, width)]
     listed = _listed(ledger, times, listing, len(notes), width)
-    lines = [*_threads(ledger, times, listed, worth if divided is not None else None, width, verbose)]
+    lines = [*_threads(ledger, times, listed, worth if divided is not None else None, width, verbose, durations)]
     if ledger.events and ledger.threads:
         lines += [[], *_events(ledger, listed, width)]
     if parts and ledger.threads:
@@ -120,6 +130,8 @@ def _table(
     if verbose and ledger.processors:
         lines += [[], *_processors(ledger, width)]
     lines += [[], *listed.note, *notes]
+    if verbose or durations:
+        lines += _on_durations(ledger, width)
     if advice:
         lines += [[], *what_would_help(advice, width)]
     return lines, listed.by
@@ -276,6 +288,7 @@ def _threads(
     divided: Precision | None,
     width: int,
     verbose: bool,
+    durations: bool,
 ) -> Iterator[Line]:
     """Yield the lines of threads. ``divided``: the precision of all, if time was divided by samples."""
     threads = ledger.threads
@@ -293,6 +306,8 @@ def _threads(
         yield _crop([*_label(group, layout.name, layout.tid), *_line(ledger, times, places, layout, group)], width)
         if verbose:
             yield from _states(ledger, group, width)
+        elif durations:
+            yield from _durations(ledger, group, width)
     if len(threads) == 1:
         return
     room = layout.name + (layout.tid + 1 if layout.tid else 0)
@@ -471,6 +486,7 @@ def _states(ledger: Ledger, group: Group, width: int) -> Iterator[Line]:
     kinds = list(Kind)
     rows = sorted(group.states.items(), key=lambda item: (kinds.index(kind_of(item[0])), -item[1].time, item[0]))
     name = max(12, min(28, width - 54))
+    lasted = group.durations or {}
     before = None
     for state, cell in rows:
         kind, estimate = kind_of(state), group.sampled.get(state)
@@ -494,6 +510,8 @@ def _states(ledger: Ledger, group: Group, width: int) -> Iterator[Line]:
         yield _crop(line, width)
         if estimate is not None and cell.count:
             yield _crop([(" " * _BEHIND + exactness(cell, estimate), _DIM)], width)
+        if state in lasted and width > 2 * _BEHIND and (words := in_words(lasted[state], ledger, width - _BEHIND)):
+            yield [(" " * _BEHIND + words, "")]
         known = cell.events or {}
         there = [*_counted(cell), *(f"{event} {known[event]:,}" for event in ledger.events if known.get(event))]
         if there and ledger.counted:
@@ -503,6 +521,23 @@ def _states(ledger: Ledger, group: Group, width: int) -> Iterator[Line]:
         if behind:
             yield [(" " * _BEHIND + behind, _DIM)]
     yield from _kernel_clock(ledger, group, name, width)
+
+
+def _durations(ledger: Ledger, group: Group, width: int) -> Iterator[Line]:
+    """Yield how long the single occurrences of each state of a line lasted."""
+    name = max(10, min(20, width - 60))
+    for state, durations in rows_of(group.durations or {}):
+        words = in_words(durations, ledger, width - name - 3)
+        if words:
+            yield _crop([("  " + fit(clean(state, 256), name), _DIM), (" " + words, "")], width)
+
+
+def _on_durations(ledger: Ledger, width: int) -> Iterator[Line]:
+    """Yield the note on durations, if there are any."""
+    for thread in ledger.threads:
+        for durations in (thread.durations or {}).values():
+            yield from ([(line, _DIM)] for line in indented(what_is_shown(durations), width, "", "  "))
+            return
 
 
 def _kernel_clock(ledger: Ledger, group: Group, name: int, width: int) -> Iterator[Line]:

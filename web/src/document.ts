@@ -27,6 +27,12 @@ export type StateCell = [number, Figure, Figure, Figure?];
 /** [state, how it stands behind it, name, tid, time, occurrences] */
 export type CauseRow = [number, string, string, number | null, Figure, number];
 
+/**
+ * [state, p50, p90, p99, longest, its end since the window's start, first bucket, occurrences of that and the following buckets].
+ * Bucket n has the durations above 2^(n-1) and up to 2^n units of time. Percentiles are limits of buckets.
+ */
+export type DurationRow = [number, Figure, Figure, Figure, Figure, Figure, number, Figure[]];
+
 /** Rows of figures, as columns. */
 export interface Figures {
   name: string[];
@@ -46,6 +52,7 @@ export interface Figures {
   times: Figure[][];
   states: StateCell[][];
   causes: CauseRow[][];
+  durations: DurationRow[][];
 }
 
 export interface Threads extends Figures {

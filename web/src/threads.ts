@@ -4,6 +4,7 @@
 import { type Figure, type Figures, asNumber } from "./document";
 import { bar, ofKinds } from "./bars";
 import { element, named, put } from "./dom";
+import { durations } from "./durations";
 import { exact, grouped, share, withUnit } from "./format";
 import type { Store } from "./store";
 
@@ -150,6 +151,7 @@ export function threadsTable(store: Store): HTMLElement {
     const list = element("table", { class: "states" });
     for (const [state, spent, times, sampled] of of.states[place]) {
       const causes = of.causes[place].filter((cause) => cause[0] === state);
+      const lasted = of.durations[place].find((one) => one[0] === state);
       const each = asNumber(spent) && asNumber(times) > 1 ? `${withUnit(Math.round(asNumber(spent) / asNumber(times)), unit)} each` : "";
       list.append(element("tr", {},
         element("td", {}, element("span", { class: "key", "data-kind": report.state_kinds[state] }, report.kinds[report.state_kinds[state]].letter)),
@@ -162,6 +164,7 @@ export function threadsTable(store: Store): HTMLElement {
         element("td", { class: "figure", title: "of the time measured: 100 % is one processor, or off it one thread, for all of it" }, whole ? `${((asNumber(spent) / whole) * 100).toFixed(1)} %` : ""),
         element("td", { class: "figure", title: times === null ? "" : grouped(times) }, asNumber(times) ? `× ${grouped(times)}` : ""),
         element("td", { class: "figure dim" }, each),
+        element("td", { class: "dim lasted" }, ...(lasted ? durations(lasted, unit) : [])),
         element("td", { class: "dim" }, ...causes.flatMap(([, behind, name, tid, took]) => [
           element("span", { class: "cause" }, behind === "waker" ? "ended by " : behind === "holder" ? "held by " : "", named(name), tid === null ? "" : ` ${tid}`, ` ${withUnit(took, unit)}`),
         ]))));

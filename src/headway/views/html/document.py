@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from headway._version import __version__
 from headway.advice import Advice
 from headway.model import Cell, Estimate, Group, GroupBy, Indices, Ledger, Quality, add_times, grouped, kind_of
+from headway.views.durations import PERCENTILES
 from headway.views.palette import ON_PROCESSOR, ORDER, PALETTE
 from headway.views.printable import visible
 
@@ -199,7 +200,9 @@ def _groups(ledger: Ledger, states: _Words) -> Mapping[str, Any]:
 
 
 def _columns(*more: str) -> dict[str, list[Any]]:
-    return {name: [] for name in (*more, "name", "span", *_INDICES, "quality", "times", "states", "causes")}
+    return {
+        name: [] for name in (*more, "name", "span", *_INDICES, "quality", "times", "states", "causes", "durations")
+    }
 
 
 _LETTERS = {quality: quality.value[0] for quality in Quality} | {Quality.BY_MODE: "m"}
@@ -219,6 +222,7 @@ def _add(columns: dict[str, list[Any]], ledger: Ledger, group: Group, states: _W
     columns["times"].append([_number(times[kind]) for kind in ORDER])
     columns["states"].append(_cells(group.states, group.sampled, states))
     columns["causes"].append(_causes(group, states))
+    columns["durations"].append(_durations(group, ledger.window.start, states))
 
 
 def _cells(cells: Mapping[str, Cell], sampled: Mapping[str, Estimate], states: _Words) -> list[list[Any]]:
@@ -244,6 +248,31 @@ def _causes(group: Group, states: _Words) -> list[list[Any]]:
             name = visible(cause.name, _NAME)
             row = [states.number(cause.state), cause.behind.value, name, cause.tid, _number(cause.time), cause.count]
             found.append(row)
+    return found
+
+
+def _durations(group: Group, start: int, states: _Words) -> list[list[Any]]:
+    """Return [state, p50, p90, p99, longest, its end since the start, first bucket, numbers] of the states.
+
+    The numbers are those of the buckets from the first one on that has occurrences: powers of two of the time unit.
+    """
+    found = []
+    for state, durations in (group.durations or {}).items():
+        buckets = dict(durations.coarser(1).buckets)
+        if not buckets:
+            continue
+        longest = durations.longest
+        first, last = min(buckets), max(buckets)
+        found.append(
+            [
+                states.number(state),
+                *[_number(durations.at_most(part)) for part in PERCENTILES.values()],
+                None if longest is None else _number(longest.time),
+                None if longest is None or longest.ended is None else _number(max(longest.ended - start, 0)),
+                first,
+                [_number(buckets.get(bucket, 0)) for bucket in range(first, last + 1)],
+            ]
+        )
     return found
 
 

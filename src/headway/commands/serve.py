@@ -56,6 +56,11 @@ _SOURCES = {"bpf": "eBPF", "proc": "/proc"}
 )
 @click.option("--counts", is_flag=True, help="Serve also how often each state was entered.")
 @click.option(
+    "--durations",
+    is_flag=True,
+    help="Serve also how long the occurrences of each state lasted, as histograms. Each takes 28 of the series.",
+)
+@click.option(
     "--max-series",
     type=click.IntRange(min=100, max=10_000_000),
     default=20_000,
@@ -90,6 +95,7 @@ def command(
     token_file: str | None,
     by: str,
     counts: bool,
+    durations: bool,
     max_series: int,
     expire: float,
     interval: float,
@@ -118,7 +124,7 @@ def command(
         raise click.UsageError("causes are not served: --why is an option of headway stat")
     address = parse_address(where)
     selection = wanted.selection(argv)
-    options = wanted.options(causes=False, when=when, default_budget=BUDGET_OF_A_MACHINE)
+    options = wanted.options(causes=False, when=when, default_budget=BUDGET_OF_A_MACHINE, durations=int(durations))
     token = None if token_file is None else read_token(token_file)
     user = user_to_become(user_name)
     push = None if otlp is None else Push(PushExporter(otlp), interval_seconds())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hypothesis import strategies as st
-from tests.ledgers import HOSTILE_NAMES, precisions, sampled
+from tests.ledgers import HOSTILE_NAMES, durations, precisions, sampled
 
 from headway.model import Cell, Ledger, Overhead, Processor, Thread, Window
 from headway.views.metrics.totals import MAX_SERIES, By, Totals, TotalsSnapshot
@@ -42,6 +42,7 @@ def runs(draw: st.DrawFn, most: int = 4) -> list[Ledger]:
                 sum(cell.time for cell in states.values()),
                 states,
                 sampled=draw(sampled(states)),
+                durations=draw(durations(states)),
             )
             for tid, (name, pid, over, states) in draw(st.dictionaries(st.integers(1, 6), _threads, max_size=4)).items()
         ]

@@ -10,25 +10,31 @@ from hypothesis import strategies as st
 from tests.ledgers import HOSTILE_NAMES
 from tests.views.metrics.readings import ledger, snapshots, thread, totals_of
 
-from headway.model import Cell, Estimate, Ledger, Thread, Window
-from headway.views.metrics.families import Family, Sort, families
+from headway.model import Cell, Durations, Estimate, Ledger, Overhead, Thread, Window, bucket_of
+from headway.views.metrics.families import HISTOGRAM_LIMITS, Family, Sort, families
 from headway.views.metrics.openmetrics import write
-from headway.views.metrics.totals import Cost, TotalsSnapshot
+from headway.views.metrics.totals import By, Cost, Totals, TotalsSnapshot
 from headway.views.printable import clean
 
 openmetrics = pytest.importorskip("prometheus_client.openmetrics.parser", reason="needs prometheus_client")
 plain_text = pytest.importorskip("prometheus_client.parser", reason="needs prometheus_client")
 
 Read = dict[tuple[str, frozenset[tuple[str, str]]], float]
-_SUFFIX = {Sort.COUNTER: "_total", Sort.GAUGE: "", Sort.INFO: "_info"}
+_SUFFIX = {Sort.COUNTER: "_total", Sort.GAUGE: "", Sort.INFO: "_info", Sort.HISTOGRAM: ""}
 
 
 def expected(found: Iterable[Family]) -> Read:
-    return {
-        (family.name + _SUFFIX[family.sort], frozenset((*common, *own))): value
-        for family in found
-        for common, own, value in family.samples
-    }
+    wanted: Read = {}
+    for family in found:
+        for common, own, value in family.samples:
+            wanted[family.name + _SUFFIX[family.sort], frozenset((*common, *own))] = value
+        for one in family.histograms:
+            labels = (*one.common, *one.own)
+            for limit, below in zip((*map(repr, HISTOGRAM_LIMITS), "+Inf"), (*one.below, one.count), strict=True):
+                wanted[f"{family.name}_bucket", frozenset((*labels, ("le", limit)))] = below
+            wanted[f"{family.name}_count", frozenset(labels)] = one.count
+            wanted[f"{family.name}_sum", frozenset(labels)] = one.total
+    return wanted
 
 
 def read(parsed: Iterable[object]) -> Read:
@@ -123,3 +129,45 @@ def test_what_was_divided_by_samples_is_told_apart() -> None:
     names = {family.name for family in families(plain)}
     assert "headway_index_exact_share" in names
     assert "headway_thread_samples" not in names
+
+
+def test_durations_are_a_histogram_whose_limits_are_powers_of_two_of_a_nanosecond() -> None:
+    lengths = [900, 1024, 1025, 5000, 100 << 30]
+    buckets: dict[int, int] = {}
+    for length in lengths:
+        buckets[bucket_of(length)] = buckets.get(bucket_of(length), 0) + 1
+    lasted = {"ready": Durations(tuple(sorted(buckets.items())), 1, 2, 1)}
+    cells = {"ready": Cell(sum(lengths), 8)}
+    one = Thread(1, 1, "a", 0, 0, None, 1000, 1000, cells, durations=lasted)
+    snapshot = totals_of([Ledger("bpf", Window(0, 1000), (one,))]).snapshot()
+    found = read(openmetrics.text_string_to_metric_families(write(families(TotalsSnapshot.unpack(snapshot.pack())))))
+    labels = frozenset({("pid", "1"), ("process", "a"), ("thread", "a"), ("state", "ready"), ("kind", "ready")})
+    name = "headway_thread_state_duration_seconds"
+
+    def below(limit: str) -> float:
+        return found[f"{name}_bucket", labels | {("le", limit)}]
+
+    assert [below(limit) for limit in ("1.024e-06", "2.048e-06", "4.096e-06", "8.192e-06")] == [2, 3, 3, 4]
+    assert [below("17.179869184"), below("+Inf"), found[f"{name}_count", labels]] == [4, 5, 5]
+    assert found[f"{name}_sum", labels] == pytest.approx(sum(lengths) / 1e9)
+    assert found["headway_thread_state_unknown_durations_total", labels] == 2
+
+
+def test_histograms_without_room_are_added_up_in_the_rest_and_departed_ones_stay() -> None:
+    lasted = {"ready": Durations(((12, 3),))}
+
+    def at(start: int, tid: int, end: int | None) -> Ledger:
+        cells = {"ready": Cell(10, 3)}
+        one = Thread(tid, tid, "a", start, start, end, start + 10, 10, cells, durations=lasted)
+        return Ledger("bpf", Window(start, start + 10), (one,), overhead=Overhead(0, 0))
+
+    totals = totals_of([at(0, 1, None), at(10, 2, 20)], most=20)
+    assert dict(totals.snapshot().rest.durations) == {"ready": ({12: 6}, 0)}
+    roomy = Totals(By.PROCESS, expire=5)
+    for ledger_ in (at(0, 1, 10), at(10, 2, None)):
+        roomy.add(ledger_)
+    snapshot = roomy.snapshot()
+    assert dict(snapshot.departed.durations) == {"ready": ({12: 3}, 0)}
+    assert [one.durations for one in snapshot.series] == [{"ready": ({12: 3}, 0)}]
+    text = write(families(snapshot))
+    assert 'headway_departed_thread_state_duration_seconds_count{state="ready",kind="ready"} 3' in text

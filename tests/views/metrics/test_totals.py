@@ -12,7 +12,7 @@ from tests.ledgers import HOSTILE_NAMES
 from tests.views.metrics.readings import SECOND, ledger, runs, snapshots, thread, totals_of
 
 from headway.model import Cell, Counted, Kind, Ledger, Overhead, Processor, Window, kind_of
-from headway.views.metrics.totals import MAX_STATES, By, Series, Totals, TotalsSnapshot
+from headway.views.metrics.totals import MAX_STATES, SERIES_OF_A_HISTOGRAM, By, Series, Totals, TotalsSnapshot
 
 bys = st.sampled_from(By)
 mosts = st.sampled_from([1, 2, 5, 13, 10_000])
@@ -88,12 +88,28 @@ def test_all_series_together_have_all_that_was_sampled_and_divided_by_mode(
 
 
 @given(runs(), bys, mosts, expiries)
+def test_all_series_together_have_all_durations(run: list[Ledger], by: By, most: int, expire: int) -> None:
+    totals, measured = Totals(by, most=most, expire=expire), Counter[int]()
+    for one in run:
+        totals.add(one)
+        for thread_ in one.threads:
+            for each in (thread_.durations or {}).values():
+                measured.update(dict(each.coarser(1).buckets))
+        found: Counter[int] = Counter()
+        for series in everything(totals.snapshot()):
+            for buckets, _ in series.durations.values():
+                found.update(buckets)
+        assert +found == +measured
+
+
+@given(runs(), bys, mosts, expiries)
 def test_totals_are_never_more_series_than_allowed(run: list[Ledger], by: By, most: int, expire: int) -> None:
     totals = Totals(by, most=most, expire=expire)
     for one in run:
         totals.add(one)
         snapshot = totals.snapshot()
-        assert sum(1 + len(series.states) for series in snapshot.series) == snapshot.taken <= most
+        taken = sum(1 + len(one.states) + SERIES_OF_A_HISTOGRAM * len(one.durations) for one in snapshot.series)
+        assert taken == snapshot.taken <= most
         labels = [series.labels for series in snapshot.series]
         assert len(set(labels)) == len(labels)
         for series in everything(snapshot):

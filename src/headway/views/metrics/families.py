@@ -12,16 +12,19 @@ from enum import Enum
 from functools import lru_cache
 
 from headway._version import __version__
-from headway.model import Quality, kind_of
+from headway.model import Quality, bucket_of, kind_of
 from headway.views.losses import is_time, without_unit
 
-from .totals import Cost, Series, TotalsSnapshot
+from .totals import LIMITS, Cost, Series, TotalsSnapshot
 
-__all__ = ["Family", "Labels", "Sort", "families"]
+__all__ = ["HISTOGRAM_LIMITS", "Family", "Histogram", "Labels", "Sort", "families"]
 
 Labels = tuple[tuple[str, str], ...]
 Sample = tuple[Labels, Labels, float]
 """The labels that consecutive samples share, the sample's own labels, and the value."""
+
+HISTOGRAM_LIMITS = tuple(limit / 1e9 for limit in LIMITS)
+"""The limits of the buckets of histograms, in seconds."""
 
 _INDICES = ("rpi", "epi", "mpi", "kpi", "iopi", "td")
 
@@ -34,6 +37,23 @@ class Sort(Enum):
     GAUGE = "gauge"
     INFO = "info"
     """Always 1; the information is in the labels."""
+    HISTOGRAM = "histogram"
+    """How often values were how large: `Family.histograms` has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """One histogram of a family, cumulative since the beginning."""
+
+    common: Labels
+    own: Labels
+    """The labels that consecutive histograms share, and its own."""
+    below: tuple[int, ...]
+    """How many values were at most each limit of `HISTOGRAM_LIMITS`."""
+    count: int
+    """The number of all values."""
+    total: float
+    """Their sum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +67,7 @@ class Family:
     """``seconds``, ``bytes``, or empty."""
     help: str
     samples: Iterable[Sample]
+    histograms: Iterable[Histogram] = ()
 
 
 def families(snapshot: TotalsSnapshot, *, counts: bool = False, serving: Cost | None = None) -> Iterator[Family]:
@@ -102,6 +123,55 @@ def _indices(snapshot: TotalsSnapshot, series: Iterable[Series]) -> Iterator[Sam
                 yield one.labels, (("index", name),), _seconds(value)
 
 
+_LAST_BUCKETS = tuple(bucket_of(limit) for limit in LIMITS)
+
+
+def _histograms(series: Iterable[Series]) -> Iterator[Histogram]:
+    for one in series:
+        times = {name: time for name, time, _, _ in one.states}
+        for state, (buckets, _) in one.durations.items():
+            numbers = list(buckets.items())
+            below, at, sum_ = [], 0, 0
+            for last in _LAST_BUCKETS:
+                while at < len(numbers) and numbers[at][0] <= last:
+                    sum_ += numbers[at][1]
+                    at += 1
+                below.append(sum_)
+            whole = sum([number for _, number in numbers])
+            yield Histogram(one.labels, _state(state), tuple(below), whole, _seconds(times.get(state, 0)))
+
+
+def _of_durations(snapshot: TotalsSnapshot) -> Iterator[Family]:
+    """Yield how long the single occurrences of states lasted."""
+    every = [*_all(snapshot), snapshot.departed]
+    if not any(one.durations for one in every):
+        return
+    said = "How long the single occurrences of each state lasted that have ended. The sum is the time in the state."
+    name = "headway_thread_state_duration_seconds"
+    series = [one for one in (*snapshot.series, snapshot.rest) if one.durations]
+    yield Family(name, Sort.HISTOGRAM, "seconds", said, (), _histograms(series))
+    yield Family(
+        "headway_departed_thread_state_duration_seconds",
+        Sort.HISTOGRAM,
+        "seconds",
+        "The same of threads whose series are gone because they ended a while ago.",
+        (),
+        _histograms([snapshot.departed]),
+    )
+    yield Family(
+        "headway_thread_state_unknown_durations",
+        Sort.COUNTER,
+        "",
+        "Occurrences of states that have ended and whose durations are not known one by one.",
+        [
+            (one.labels, _state(state), number)
+            for one in series
+            for state, (_, number) in one.durations.items()
+            if number
+        ],
+    )
+
+
 def _of_threads(snapshot: TotalsSnapshot, counts: bool) -> Iterator[Family]:
     yield Family(
         "headway_thread_state_seconds",
@@ -118,6 +188,7 @@ def _of_threads(snapshot: TotalsSnapshot, counts: bool) -> Iterator[Family]:
             "How often threads entered each state, where that is known.",
             _state_entries(_all(snapshot)),
         )
+    yield from _of_durations(snapshot)
     if any(events for one in _all(snapshot) for _, _, _, events in one.states):
         yield Family(
             "headway_thread_events",

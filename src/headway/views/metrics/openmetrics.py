@@ -11,15 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
-from .families import Family, Labels, Sort
+from .families import HISTOGRAM_LIMITS, Family, Histogram, Labels, Sort
 
 __all__ = ["CONTENT_TYPE", "PLAIN_CONTENT_TYPE", "write"]
 
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 PLAIN_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-_SUFFIX = {Sort.COUNTER: "_total", Sort.GAUGE: "", Sort.INFO: "_info"}
-_PLAIN_SORT = {Sort.COUNTER: "counter", Sort.GAUGE: "gauge", Sort.INFO: "gauge"}
+_SUFFIX = {Sort.COUNTER: "_total", Sort.GAUGE: "", Sort.INFO: "_info", Sort.HISTOGRAM: ""}
+_PLAIN_SORT = {Sort.COUNTER: "counter", Sort.GAUGE: "gauge", Sort.INFO: "gauge", Sort.HISTOGRAM: "histogram"}
+_LIMITS = tuple(f',le="{limit!r}"' for limit in HISTOGRAM_LIMITS)
 
 
 def write(families: Iterable[Family], *, plain: bool = False) -> str:
@@ -45,6 +46,17 @@ def _family(family: Family, plain: bool) -> list[str]:
             shared, last = _text(common), common
         labels = shared + _cached_text(own) if own else shared
         lines.append(f"{sample}{{{labels[1:]}}} {value!r}\n" if labels else f"{sample} {value!r}\n")
+    for one in family.histograms:
+        lines += _histogram(family.name, one)
+    return lines
+
+
+def _histogram(name: str, one: Histogram) -> list[str]:
+    """Return the samples of a histogram: how many values are at most each limit, the number of all, and their sum."""
+    labels = (_text(one.common) + _cached_text(one.own))[1:]
+    lines = [f"{name}_bucket{{{labels}{le}}} {below}\n" for le, below in zip(_LIMITS, one.below, strict=True)]
+    lines.append(f'{name}_bucket{{{labels},le="+Inf"}} {one.count}\n')
+    lines.append(f"{name}_count{{{labels}}} {one.count}\n{name}_sum{{{labels}}} {one.total!r}\n")
     return lines
 
 

@@ -17,7 +17,7 @@ from headway._version import __version__
 from headway.errors import HeadwayError
 from headway.extras import need
 
-from .families import Family, Sort
+from .families import HISTOGRAM_LIMITS, Family, Histogram, Sort
 from .totals import TotalsSnapshot
 
 __all__ = ["PushExporter", "interval_seconds"]
@@ -93,6 +93,12 @@ class PushExporter:
 
     def _metric(self, family: Family, snapshot: TotalsSnapshot, starts: dict[Any, int]) -> Any:
         export, epoch = self._types, snapshot.epoch
+        if family.sort is Sort.HISTOGRAM:
+            data = export.Histogram(
+                data_points=[self._distribution(one, snapshot, starts) for one in family.histograms],
+                aggregation_temporality=export.AggregationTemporality.CUMULATIVE,
+            )
+            return self._named(family, data)
         points = [
             export.NumberDataPoint(
                 attributes={_ATTRIBUTES.get(name, name): value for name, value in (*common, *own)},
@@ -107,5 +113,23 @@ class PushExporter:
             data = export.Sum(data_points=points, aggregation_temporality=cumulative, is_monotonic=True)
         else:
             data = export.Gauge(data_points=points)
+        return self._named(family, data)
+
+    def _distribution(self, one: Histogram, snapshot: TotalsSnapshot, starts: dict[Any, int]) -> Any:
+        below = (*one.below, one.count)
+        return self._types.HistogramDataPoint(
+            attributes={_ATTRIBUTES.get(name, name): value for name, value in (*one.common, *one.own)},
+            start_time_unix_nano=starts.get(one.common, snapshot.began) + snapshot.epoch,
+            time_unix_nano=snapshot.at + snapshot.epoch,
+            count=one.count,
+            sum=one.total,
+            bucket_counts=[later - earlier for earlier, later in zip((0, *below[:-1]), below, strict=True)],
+            explicit_bounds=list(HISTOGRAM_LIMITS),
+            min=None,
+            max=None,
+        )
+
+    def _named(self, family: Family, data: Any) -> Any:
+        export = self._types
         name = family.name.removesuffix(f"_{family.unit}").replace("_", ".")
         return export.Metric(name=name, description=family.help, unit=_UNITS[family.unit], data=data)

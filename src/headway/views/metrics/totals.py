@@ -24,12 +24,14 @@ from headway.model import (
     RUNNING,
     Amounts,
     Cell,
+    Durations,
     Estimate,
     Indices,
     Kind,
     Ledger,
     Precision,
     Quality,
+    StateDurations,
     Thread,
     amounts_in_time,
     amounts_of,
@@ -40,7 +42,18 @@ from headway.model import (
 from ..printable import clean
 from .places import Labels, ProcessLabels
 
-__all__ = ["EXPIRE_NS", "MAX_SERIES", "By", "Cost", "Series", "State", "Totals", "TotalsSnapshot"]
+__all__ = [
+    "EXPIRE_NS",
+    "LIMITS",
+    "MAX_SERIES",
+    "SERIES_OF_A_HISTOGRAM",
+    "By",
+    "Cost",
+    "Series",
+    "State",
+    "Totals",
+    "TotalsSnapshot",
+]
 
 EXPIRE_NS = 300_000_000_000
 """How long ended threads stay, in ns: as long as Prometheus treats a series as alive without seeing it."""
@@ -48,6 +61,10 @@ MAX_SERIES = 20_000
 """The default limit of series of threads' states, over all names."""
 MAX_STATES = 1024
 """The number of states that the rest and the departed tell apart. Further ones share one state for each first word."""
+LIMITS = tuple(1 << power for power in range(10, 35))
+"""The limits of the buckets of histograms as they are served, in ns: powers of two from 1 µs to 17 s."""
+SERIES_OF_A_HISTOGRAM = len(LIMITS) + 3
+"""A bucket for each limit and one without, the number, and the sum."""
 LONGEST_NAME = 64
 """The largest number of characters of a name. Thread names have up to 15."""
 
@@ -88,6 +105,10 @@ class Series(NamedTuple):
     """The number of all samples."""
     by_mode: dict[str, int]
     """By kind, the time in ns that was divided by the cycles of user and kernel mode."""
+    durations: dict[str, tuple[dict[int, int], int]] = {}  # noqa: RUF012
+    """By state, how many occurrences lasted how long (`headway.model.bucket_of`), and of how many that is not known.
+    Empty: it is not kept.
+    """
 
     def times(self) -> dict[Kind, int]:
         """Return the time of each kind, in ns."""
@@ -216,10 +237,33 @@ class _Tally:
                 self.events[name] = self.events.get(name, 0) + max(number, 0)
 
 
+class _Spread:
+    """How long the occurrences of one state lasted. No number ever decreases."""
+
+    __slots__ = ("buckets", "unplaced")
+
+    def __init__(self) -> None:
+        self.buckets: dict[int, _Tally] = {}
+        self.unplaced = _Tally()
+
+    def add(self, durations: Durations) -> None:
+        for bucket, number in durations.coarser(1).buckets:
+            self.buckets.setdefault(bucket, _Tally()).add(number, 0)
+        self.unplaced.add(durations.unplaced, 0)
+
+    def take_in(self, other: _Spread) -> None:
+        for bucket, tally in other.buckets.items():
+            self.buckets.setdefault(bucket, _Tally()).add(tally.time, 0)
+        self.unplaced.add(other.unplaced.time, 0)
+
+    def frozen(self) -> tuple[dict[int, int], int]:
+        return {bucket: tally.time for bucket, tally in sorted(self.buckets.items())}, self.unplaced.time
+
+
 class _Group:
     """The threads of one set of labels."""
 
-    __slots__ = ("by_mode", "divided", "labels", "living", "sampled", "samples", "since", "states")
+    __slots__ = ("by_mode", "divided", "durations", "labels", "living", "sampled", "samples", "since", "states")
 
     def __init__(self, labels: tuple[tuple[str, str], ...], since: int) -> None:
         self.labels, self.since = labels, since
@@ -231,6 +275,7 @@ class _Group:
         self.samples = 0
         self.by_mode: dict[Kind, _Tally] = {}
         """Of each kind, the time that was divided by the cycles of user and kernel mode."""
+        self.durations: dict[str, _Spread] = {}
 
     def divide(self, times: Mapping[Kind, int]) -> None:
         for kind, time in times.items():
@@ -262,6 +307,15 @@ class _Group:
         self.estimate({kind: Estimate(tally.time, tally.count or 0) for kind, tally in other.sampled.items()}, 0)
         self.estimate({kind: Estimate(by_mode=tally.time) for kind, tally in other.by_mode.items()}, 0)
         self.samples += other.samples
+        for state, spread in other.durations.items():
+            self.bounded_spread(state).take_in(spread)
+
+    def bounded_spread(self, state: str) -> _Spread:
+        """Return the spread of a state or, if there are too many, of the states with the same first word."""
+        if state not in self.durations and len(self.durations) >= MAX_STATES:
+            state = state.partition(".")[0]
+            state = f"{state}.other" if state in KINDS else "unknown"
+        return self.durations.setdefault(state, _Spread())
 
     def frozen(self) -> Series:
         return Series(
@@ -273,6 +327,7 @@ class _Group:
             {kind.value: (tally.time, tally.count or 0) for kind, tally in self.sampled.items()},
             self.samples,
             {kind.value: tally.time for kind, tally in self.by_mode.items()},
+            {state: spread.frozen() for state, spread in self.durations.items()},
         )
 
 
@@ -355,6 +410,8 @@ class Totals:
                 self._count(group, thread.states, ledger)
             if ledger.counted:
                 group.divide(ledger.times(thread))
+            if thread.durations is not None:
+                self._spread(group, thread.durations)
             if thread.sampled:
                 if ledger.counted:
                     had = amounts_of(thread.states, cycles=False, sampled=thread.sampled)
@@ -460,6 +517,21 @@ class Totals:
                 tally = self._tally(group, state)
             tally.add(time, count)
 
+    def _spread(self, group: _Group, durations: StateDurations) -> None:
+        """Add how long occurrences lasted. A histogram takes the room of many series."""
+        for given, found in durations.items():
+            state = _name(given)
+            spread = group.durations.get(state)
+            if spread is None:
+                if not found.buckets and found.unplaced <= 0:
+                    continue
+                if group is self._rest or not self._make_room(SERIES_OF_A_HISTOGRAM):
+                    spread = self._rest.bounded_spread(state)
+                else:
+                    self._taken += SERIES_OF_A_HISTOGRAM
+                    spread = group.durations[state] = _Spread()
+            spread.add(found)
+
     def _count(self, group: _Group, states: Mapping[str, Cell], ledger: Ledger) -> None:
         for given, cell in states.items():
             state = _name(given)
@@ -481,11 +553,11 @@ class Totals:
         tally = group.states[state] = _Tally()
         return tally
 
-    def _make_room(self) -> bool:
-        """Return whether there is room for one more series. To make room, ended threads leave early."""
-        while self._taken >= self._most and self._gone:
+    def _make_room(self, more: int = 1) -> bool:
+        """Return whether there is room for so many more series. To make room, ended threads leave early."""
+        while self._taken + more > self._most and self._gone:
             self._fold(next(iter(self._gone)))
-        return self._taken < self._most
+        return self._taken + more <= self._most
 
     def _let_go(self, at: int) -> None:
         for key, group in self._groups.items():
@@ -500,7 +572,7 @@ class Totals:
         del self._gone[key]
         group = self._groups.pop(key)
         self._departed.take_in(group)
-        self._taken -= 1 + len(group.states)
+        self._taken -= 1 + len(group.states) + SERIES_OF_A_HISTOGRAM * len(group.durations)
         self._left += 1
 
 

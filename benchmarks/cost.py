@@ -21,12 +21,13 @@ from pathlib import Path
 from headway.linux.bpf._exercise import calls
 from headway.linux.bpf.compile import compile_bpf
 from headway.linux.bpf.libbpf import Library, Object
-from headway.linux.options import Selection
+from headway.linux.options import MeasureOptions, Selection
 from headway.linux.sources.ebpf import BpfSource
 
 CALLS = 200_000
 TRIPS = 20_000
 ROUNDS = 7
+NO_OPTIONS = MeasureOptions()
 
 
 def _floor_object() -> bytes:
@@ -51,9 +52,9 @@ def floor(image: bytes, kind: str, hooks: tuple[str, ...]) -> Iterator[None]:
 
 
 @contextmanager
-def headway(selection: Selection) -> Iterator[None]:
+def headway(selection: Selection, options: MeasureOptions = NO_OPTIONS) -> Iterator[None]:
     """Let headway measure this selection."""
-    source = BpfSource(selection)
+    source = BpfSource(selection, options)
     source.begin()
     try:
         yield
@@ -130,6 +131,7 @@ def compare(work: Callable[[], float], hooks: tuple[str, ...], image: bytes) -> 
         "empty programs": lambda: floor(image, "empty", hooks),
         "clock read only": lambda: floor(image, "clock", hooks),
         "headway, thread measured": lambda: headway(Selection(pids=(worker.pid,))),
+        "headway, with durations": lambda: headway(Selection(pids=(worker.pid,)), MeasureOptions(durations=1)),
         "headway, thread not measured": lambda: headway(Selection(pids=(other.pid,))),
     }
     results: dict[str, list[float]] = {name: [] for name in configurations}

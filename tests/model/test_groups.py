@@ -11,7 +11,7 @@ from headway.model import Cell, Counted, Group, GroupBy, Kind, Ledger, Quality, 
 
 from ..ledgers import ledgers
 
-several = st.sampled_from([GroupBy.NAME, GroupBy.PROCESS])
+several = st.sampled_from([GroupBy.NAME, GroupBy.PROCESS, GroupBy.CGROUP, GroupBy.POD])
 few = settings(max_examples=30)
 """An example is a whole ledger."""
 _SUMS = ("rpi", "epi", "mpi", "kpi", "iopi", "td")
@@ -43,9 +43,11 @@ def test_every_thread_is_in_one_group_with_those_like_it(ledger: Ledger, by: Gro
             assert len(group.threads) == 1
         elif by is GroupBy.NAME:
             assert {thread.name for thread in group.threads} == {group.name}
-        else:
+        elif by is GroupBy.PROCESS:
             assert {thread.pid for thread in group.threads} == {group.pid}
-    kinds = [group.name if by is GroupBy.NAME else group.pid for group in found]
+        else:
+            assert {Group((thread,), by).name for thread in group.threads} == {group.name}
+    kinds = [group.pid if by is GroupBy.PROCESS else group.name for group in found]
     assert by is GroupBy.THREAD or len(kinds) == len(set(kinds))
 
 

@@ -323,7 +323,8 @@ def _ready(finding: _Finding, contentions: Contentions, processors: int) -> _Hel
     found = f"{finding.value:.0%} of the time it could run, it waited for a processor"
     holder = shared.holder
     if holder is not None:
-        part = _part(holder, thread.states["ready"].time) if "ready" in thread.states else "most"
+        ready = thread.times()[Kind.READY]
+        part = _part(holder, ready) if ready else "most"
         found += f"; meanwhile {holder.name[:_NAME]} ({holder.tid}) had it for {part} of that time"
     if shared.among_itself:
         text = f"its own threads have work for {shared.demand:.1f} processors"

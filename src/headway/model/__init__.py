@@ -48,13 +48,16 @@ from .kernel_clock import KernelClock
 from .kinds import KINDS, Kind, kind_of
 from .ledger import Ledger, Overhead, Processor, Thread, Window, add_states, merge, since, unit_of, violations
 from .losses import KNOWN_LOSSES, Loss
+from .origin import Origin, origin_of, parse_path
 from .profile import PARTS, Frame, Profile, SampleColumns, is_exact, matches, part_of, sampling_error
 from .quality import Quality
+from .ready import ABOUT_PARTS, READY, READY_PARTS, time_with_causes
 from .tasks import NO_TASK, OTHER_TASKS, Task, add_tasks, fitted, merged_by_name, subtract_tasks, tiles
 from .transitions import NO_STATE, Batch, OpenState, ThreadSeen, Transitions
 from .utilisation import ALL, FIGURES, Sample, Utilisation, across, joined
 
 __all__ = [
+    "ABOUT_PARTS",
     "ALL",
     "EXACT",
     "FIGURES",
@@ -66,6 +69,8 @@ __all__ = [
     "N_POWERS",
     "OTHER_TASKS",
     "PARTS",
+    "READY",
+    "READY_PARTS",
     "RUNNING",
     "Amounts",
     "Batch",
@@ -89,6 +94,7 @@ __all__ = [
     "Loss",
     "ModeCycles",
     "OpenState",
+    "Origin",
     "Overhead",
     "Precision",
     "Processor",
@@ -135,6 +141,8 @@ __all__ = [
     "merge",
     "merged_by_name",
     "observer_share",
+    "origin_of",
+    "parse_path",
     "part_of",
     "processor_time",
     "sampling_error",
@@ -146,6 +154,7 @@ __all__ = [
     "summaries",
     "tiles",
     "time_by_kind",
+    "time_with_causes",
     "undivided_time",
     "unit_of",
     "unsampled",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from .cell import Cell
+from .ready import READY, time_with_causes
 
 __all__ = [
     "FORGOTTEN",
@@ -18,6 +19,7 @@ __all__ = [
     "NOT_KNOWN",
     "NOT_VISIBLE",
     "STILL_READY",
+    "THROTTLED",
     "Behind",
     "Cause",
     "CauseKey",
@@ -36,6 +38,8 @@ NOT_VISIBLE = " (not visible here)"
 """Ends the name of a thread that has no id in this pid namespace."""
 STILL_READY = "still ready at the end"
 """In place of the holders where a thread was ready when the window ended: it is not known which processor it gets."""
+THROTTLED = "throttled"
+"""In place of holders while the CPU quota of the thread's control group was used up."""
 FORGOTTEN = "forgotten"
 """In place of the first holders where so many had the processor after them that they are not kept."""
 NOT_KNOWN = "not known"
@@ -55,6 +59,7 @@ class Behind(Enum):
     __hash__ = object.__hash__
 
 
+_NOBODYS: Mapping[int | None, tuple[int | None, str | None]] = {}
 CauseKey = tuple[str, Behind, str, int | None]
 """(state, behind, name, tid): identifies a cause among those of its thread."""
 
@@ -75,6 +80,10 @@ class Cause:
     count: int
     tid: int | None = None
     """The tid, if the cause is a thread."""
+    pid: int | None = None
+    """The process of that thread, if it is known."""
+    cgroup: str | None = None
+    """The path of the control group of that process, if it is known."""
 
     @property
     def key(self) -> CauseKey:
@@ -82,10 +91,15 @@ class Cause:
         return self.state, self.behind, self.name, self.tid
 
 
-def list_causes(found: Mapping[CauseKey, tuple[int, int]]) -> tuple[Cause, ...]:
-    """Return the causes for the given times and counts, sorted. Causes with neither time nor count are left out."""
+def list_causes(
+    found: Mapping[CauseKey, tuple[int, int]], whose: Mapping[int | None, tuple[int | None, str | None]] = _NOBODYS
+) -> tuple[Cause, ...]:
+    """Return the causes for the given times and counts, sorted. Causes with neither time nor count are left out.
+
+    ``whose``: process and control group of threads, by tid.
+    """
     rows = [
-        Cause(state, behind, name, time, count, tid)
+        Cause(state, behind, name, time, count, tid, *whose.get(tid, (None, None)))
         for (state, behind, name, tid), (time, count) in found.items()
         if time or count
     ]
@@ -95,21 +109,38 @@ def list_causes(found: Mapping[CauseKey, tuple[int, int]]) -> tuple[Cause, ...]:
 def add_causes(*many: Iterable[Cause]) -> tuple[Cause, ...]:
     """Return the sum of the causes of several threads, or of several windows of one thread."""
     total: dict[CauseKey, tuple[int, int]] = {}
+    whose: dict[int | None, tuple[int | None, str | None]] = {}
     for causes in many:
         for cause in causes:
             time, count = total.get(cause.key, (0, 0))
             total[cause.key] = time + cause.time, count + cause.count
-    return list_causes(total)
+            _note(whose, cause)
+    return list_causes(total, whose)
+
+
+def _note(whose: dict[int | None, tuple[int | None, str | None]], cause: Cause) -> None:
+    """Note whose thread a cause is. Of several answers the largest counts, so that the order does not matter."""
+    if cause.pid is not None or cause.cgroup is not None:
+        known = whose.get(cause.tid)
+        told = cause.pid, cause.cgroup
+        if known is None or _comparable(told) > _comparable(known):
+            whose[cause.tid] = told
+
+
+def _comparable(told: tuple[int | None, str | None]) -> tuple[int, str]:
+    return told[0] or 0, told[1] or ""
 
 
 def subtract_causes(later: Iterable[Cause], earlier: Iterable[Cause]) -> tuple[Cause, ...]:
     """Return the causes added since an earlier reading of the same thread."""
     before = {cause.key: cause for cause in earlier}
     rest = {}
+    whose: dict[int | None, tuple[int | None, str | None]] = {}
     for cause in later:
+        _note(whose, cause)
         old = before.get(cause.key)
         rest[cause.key] = (cause.time - old.time, cause.count - old.count) if old else (cause.time, cause.count)
-    return list_causes(rest)
+    return list_causes(rest, whose)
 
 
 def within(states: Mapping[str, Cell], causes: Iterable[Cause]) -> tuple[Cause, ...]:
@@ -123,7 +154,7 @@ def within(states: Mapping[str, Cell], causes: Iterable[Cause]) -> tuple[Cause, 
     for cause in sorted(causes, key=_order):
         key = cause.state, cause.behind
         if key not in room:
-            room[key] = states[cause.state].time if cause.state in states else 0
+            room[key] = time_with_causes(states, cause.state)
         time = min(cause.time, room[key])
         room[key] -= time
         if time or not cause.time:
@@ -133,13 +164,11 @@ def within(states: Mapping[str, Cell], causes: Iterable[Cause]) -> tuple[Cause, 
 
 def with_all_holders(states: Mapping[str, Cell], causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
     """Return the causes with a holder `NOT_KNOWN` added, so that the holders have all of the time in ``ready``."""
-    ready = states.get("ready")
-    if ready is None:
-        return causes
-    rest = ready.time - sum([c.time for c in causes if c.state == "ready" and c.behind is Behind.HOLDER])
+    rest = time_with_causes(states, READY)
+    rest -= sum([c.time for c in causes if c.state == READY and c.behind is Behind.HOLDER])
     if rest <= 0:
         return causes
-    return tuple(sorted((*causes, Cause("ready", Behind.HOLDER, NOT_KNOWN, rest, 0)), key=_order))
+    return tuple(sorted((*causes, Cause(READY, Behind.HOLDER, NOT_KNOWN, rest, 0)), key=_order))
 
 
 def _order(cause: Cause) -> tuple[int, str, str, str, int]:

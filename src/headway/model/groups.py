@@ -1,4 +1,4 @@
-"""Groups of threads: those of one process, or of one name, shown as one.
+"""Groups of threads: those of one process, name, control group or pod, shown as one.
 
 A group's time in a state is the sum of its threads' times, and its indices are computed from these sums (by
 `Ledger.indices`, as a thread's are). So groups add up to what their threads add up to, and a group has of no kind less
@@ -26,8 +26,12 @@ from .indices import listed
 from .kernel_clock import KernelClock
 from .kinds import Kind
 from .ledger import Thread, add_states
+from .origin import origin_of
 
-__all__ = ["Group", "GroupBy", "add_times", "grouped"]
+__all__ = ["NO_CGROUP", "Group", "GroupBy", "add_times", "grouped"]
+
+NO_CGROUP = "control group not known"
+"""The name of the group of the threads whose control group could not be read."""
 
 
 class GroupBy(Enum):
@@ -39,12 +43,30 @@ class GroupBy(Enum):
     """The threads' name, whichever their processes are."""
     PROCESS = "process"
     """The process."""
+    CGROUP = "cgroup"
+    """The control group of the process."""
+    POD = "pod"
+    """The pod, else the container, else the systemd unit, else the control group (`Origin.pod`)."""
+
+    @property
+    def needs_cgroups(self) -> bool:
+        """Whether threads are told apart by their control groups."""
+        return self in (GroupBy.CGROUP, GroupBy.POD)
 
 
 def _key(thread: Thread, by: GroupBy) -> Hashable:
     if by is GroupBy.THREAD:
         return thread.key
-    return thread.name if by is GroupBy.NAME else thread.pid
+    if by is GroupBy.NAME:
+        return thread.name
+    return _place(thread, by) if by.needs_cgroups else thread.pid
+
+
+def _place(thread: Thread, by: GroupBy) -> str:
+    """Return the name of the control group or pod of a thread."""
+    if thread.cgroup is None:
+        return NO_CGROUP
+    return thread.cgroup if by is GroupBy.CGROUP else origin_of(thread.cgroup).pod
 
 
 def grouped(threads: Iterable[Thread], by: GroupBy) -> list[list[int]]:
@@ -71,7 +93,9 @@ class Group:
 
     @property
     def name(self) -> str:
-        """The name of the threads; of a process that of its first thread."""
+        """The name of the threads; of a process that of its first thread; or that of the control group or pod."""
+        if self.by.needs_cgroups:
+            return _place(self.threads[0], self.by)
         if self.by is GroupBy.PROCESS:
             return next((thread for thread in self.threads if thread.tid == thread.pid), self.threads[0]).name
         return self.threads[0].name

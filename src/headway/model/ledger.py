@@ -29,6 +29,7 @@ from .indices import (
 )
 from .kernel_clock import KernelClock
 from .kinds import Kind, kind_of
+from .ready import time_with_causes
 from .tasks import Task, add_tasks, fitted, subtract_tasks, tiles
 
 __all__ = [
@@ -91,6 +92,8 @@ class Thread:
     """How long the single occurrences of the states lasted. None: that was not kept. A state whose count is not known
     is not in it.
     """
+    cgroup: str | None = None
+    """The path of the control group of its process (`headway.model.origin`). None: it was not read."""
 
     @property
     def key(self) -> tuple[int, int]:
@@ -241,7 +244,7 @@ def add_states(*many: States) -> dict[str, Cell]:
 
 def _merge_threads(a: Thread, b: Thread) -> Thread:
     ends = [end for end in (a.end, b.end) if end is not None]
-    later = max(a, b, key=lambda t: (t.until, t.name, t.pid))
+    later = max(a, b, key=lambda t: (t.until, t.name, t.pid, t.cgroup or ""))
     states = add_states(a.states, b.states)
     return Thread(
         tid=a.tid,
@@ -258,6 +261,7 @@ def _merge_threads(a: Thread, b: Thread) -> Thread:
         sampled=_add_if_any(a.sampled, b.sampled),
         tasks=add_tasks(a.tasks, b.tasks) if a.tasks or b.tasks else (),
         durations=add_durations(a.durations, b.durations, of=states),
+        cgroup=later.cgroup,
     )
 
 
@@ -447,6 +451,6 @@ def _causes_broken(thread: Thread) -> Iterator[str]:
         key = cause.state, cause.behind
         behind[key] = behind.get(key, 0) + cause.time
     for (state, kind), time in behind.items():
-        has = thread.states[state].time if state in thread.states else 0
+        has = time_with_causes(thread.states, state)
         if time > has:
             yield f"the {kind.value}s of {state} add up to {time}, it has {has}"

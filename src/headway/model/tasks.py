@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from .cell import Cell
+from .ready import READY, READY_PARTS
 
 __all__ = ["NO_TASK", "OTHER_TASKS", "Task", "add_tasks", "fitted", "merged_by_name", "subtract_tasks", "tiles"]
 
@@ -19,7 +20,7 @@ NO_TASK = "no task"
 """The title of the time between tasks."""
 OTHER_TASKS = "other tasks"
 """The title of tasks for which there was no room."""
-_TOLD_APART = {"wait.gil": "wait.futex"}
+_TOLD_APART = {"wait.gil": "wait.futex", **dict.fromkeys(READY_PARTS, READY)}
 """States that are told from another one for threads, not for tasks."""
 
 
@@ -58,7 +59,7 @@ class Task:
 def tiles(states: States, tasks: Sequence[Task]) -> tuple[Task, ...]:
     """Return the tasks and the time between them. They add up to the thread's states.
 
-    Waits for Python's GIL are ``wait.futex`` here: they are told apart for threads only.
+    Waits for Python's GIL are ``wait.futex`` here, and the parts of ``ready`` are not told: only threads have these.
     """
     if not tasks:
         return ()

@@ -83,6 +83,8 @@ class ThreadSeen:
     """When its measurement began."""
     end: int | None
     """Its exit; None: it is alive."""
+    cgroup: str | None = None
+    """The path of the control group of its process; None: it was not read."""
 
 
 @dataclass(frozen=True, slots=True)

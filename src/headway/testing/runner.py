@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from headway.model import Cell, Thread, kind_of
+from headway.model import Cell, Kind, Thread, kind_of
 
 __all__ = ["run_time", "with_run_time"]
 
@@ -38,7 +38,9 @@ def with_run_time(thread: Thread, time: int) -> Thread:
     if had == wanted:
         return thread
     states = _scaled(on or {"user": Cell()}, had, wanted)
-    ready = off.pop("ready", Cell())
+    ready = Cell()
+    for state in [state for state in off if kind_of(state) is Kind.READY]:  # its parts are not known of other times
+        ready += off.pop(state)
     rest = thread.span - wanted
     others = sum(cell.time for cell in off.values())
     if others > rest:  # it ran longer than ready time can cover, so the waits were shorter

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from headway.linux.options import MeasureOptions, Selection
-from headway.model import KNOWN_LOSSES, Cell, Kind, Ledger, Thread, interrupt_time, merge, violations
+from headway.model import KNOWN_LOSSES, READY, Cell, Kind, Ledger, Thread, interrupt_time, kind_of, merge, violations
 from headway.session.measure import observe
 
 NO_OPTIONS = MeasureOptions()
@@ -124,7 +124,9 @@ def time_in(thread: Thread, *prefixes: str) -> int:
 
 
 def count_of(thread: Thread, state: str) -> int:
-    """How often the thread entered a state."""
+    """How often the thread entered a state; of ``ready`` with its parts."""
+    if state == READY:
+        return sum(cell.count or 0 for name, cell in thread.states.items() if kind_of(name) is Kind.READY)
     return thread.states.get(state, Cell()).count or 0
 
 

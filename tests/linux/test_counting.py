@@ -23,7 +23,7 @@ from headway.model.ledger import States
 from headway.session.measure import observe
 from headway.views.json import schema
 
-from .measuring import measure, measure_intervals, only
+from .measuring import count_of, measure, measure_intervals, only
 
 pytestmark = [pytest.mark.root, pytest.mark.kernel]
 
@@ -78,9 +78,9 @@ def test_switches_are_counted_in_the_call_that_gave_the_processor_away(program: 
     thread = only(measure(program, "sleep", "300", options=counting("context-switches"))[0])
     sleeping = next(cell for state, cell in thread.states.items() if state.endswith("nanosleep"))
     # A timer that has run out before the thread has left the processor leaves nothing to wait for.
-    assert 0 < happened(sleeping, "context-switches") <= 300 + (thread.states["ready"].count or 0)
+    assert 0 < happened(sleeping, "context-switches") <= 300 + count_of(thread, "ready")
     left = sum(cell.count or 0 for state, cell in thread.states.items() if state.startswith("wait"))
-    ready = thread.states["ready"].count or 0
+    ready = count_of(thread, "ready")
     assert left <= total(thread.states, "context-switches") <= left + ready
 
 
@@ -100,7 +100,7 @@ def test_threads_and_processors_count_the_same(program: Path) -> None:
         for state, count in threads.items():
             if state == "user" or state.startswith("kernel."):
                 assert count == processors[state], (event, state)
-            elif state not in ("ready", "unknown") and not state.startswith("wait."):
+            elif state != "unknown" and not state.startswith(("ready", "wait.")):
                 assert count <= processors[state], (event, state)
 
 

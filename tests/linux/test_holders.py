@@ -19,7 +19,7 @@ from tests.compiling import Compile, script
 from headway.linux.bpf.layout import offset_of, size_of
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.sources.ebpf import BpfSource
-from headway.model import Behind, Cause, Ledger, Thread, is_interrupt
+from headway.model import Behind, Cause, Kind, Ledger, Thread, is_interrupt
 from headway.model.cause import FORGOTTEN, HIDDEN, IDLE, NOT_KNOWN, STILL_READY
 from headway.session.child import SuspendedChild
 
@@ -42,7 +42,7 @@ def assert_all_held(*ledgers: Ledger) -> None:
     """The holders have all of the time that each thread was ready, to the nanosecond."""
     for ledger in ledgers:
         for thread in ledger.threads:
-            ready = thread.states["ready"].time if "ready" in thread.states else 0
+            ready = thread.times()[Kind.READY]
             assert sum(cause.time for cause in holders(thread)) == ready, thread
 
 
@@ -62,7 +62,7 @@ def held_by_rows(recorded: Recorded, number: int) -> Counter[str | int]:
     on = {cpu: [row for row in placed if row.cpu == cpu] for cpu in {row.cpu for row in mine}}
     found: Counter[str | int] = Counter()
     for row, after in zip(mine, [*mine[1:], None], strict=True):
-        if row.state != "ready":
+        if not row.state.startswith("ready"):
             continue
         if after is None or after.cpu < 0:
             found[STILL_READY] += row.duration
@@ -136,7 +136,7 @@ def test_a_thread_that_is_ready_when_measuring_ends_has_no_holder_yet(compile_c:
             low.kill()
     assert_all_held(ledger)
     (thread,) = ledger.threads
-    ready = thread.states["ready"].time
+    ready = thread.times()[Kind.READY]
     told = sum(cause.time for cause in holders(thread) if cause.name == STILL_READY)
     assert 0 < told <= ready
 

@@ -62,6 +62,8 @@ class MeasureOptions:
     others are measured at ``level``, which is then `Level.SWITCHES`."""
     tasks: bool = False
     """Charge the time of threads to the tasks that they work on, too."""
+    cgroups: bool = False
+    """Tell the control group of each thread."""
     stacks: bool = False
     """Charge the time off the processor to stacks, and record the states of samples (`sources.profiler`)."""
 

@@ -115,6 +115,11 @@ _LOSSES = (
         "occurrences that turned out to be polling, and were taken out of a bucket that may not be theirs",
         constant="LOST_BUCKETS",
     ),
+    Loss(
+        "processes_without_number",
+        "threads whose process got no number because there was no room: their time ready is not divided",
+        constant="LOST_PROCESSES",
+    ),
     Loss("records_damaged", "records of ended threads that are inconsistent: 0 unless there is a bug"),
     Loss(
         "readings_torn", "readings of a thread or processor that changed while they were read: 0 unless there is a bug"

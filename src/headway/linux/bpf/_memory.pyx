@@ -32,6 +32,7 @@ cdef extern from "bpf/layout.h" nogil:
         N_TASK_NAMES, TASK_NAME_LENGTH
         COUNT_BITS, COST_BITS
         USER, READY, UNKNOWN, OVERHEAD, RUNNING, ELSEWHERE, IRQ_DEVICE, POLL, TAG
+        READY_PART, N_READY_PARTS, READY_WAKEUP
         HOLDER_THREAD
         THREAD_NEW, THREAD_KERNEL, THREAD_RAN, THREAD_UNSEEN
         TASK_RECORD, THREAD_COUNTS, THREAD_HISTOGRAMS
@@ -53,6 +54,9 @@ cdef extern from "bpf/layout.h" nogil:
         uint16_t flags, user, current_check, last_poll_state
         uint16_t nested[N_NESTED]
         char name[16]
+        cell ready_parts[N_READY_PARTS]
+        uint64_t open_parts[N_READY_PARTS]
+        uint64_t open_since, open_until
         sample_count samples[N_SAMPLED]
         cell cells[N_CELLS]
 
@@ -60,7 +64,8 @@ cdef extern from "bpf/layout.h" nogil:
         uint64_t kind
 
     struct thread_record:
-        uint64_t birth, end, since, block, object, user_stack, kernel_stack, task_log
+        uint64_t birth, end, since, block, object, user_stack, kernel_stack, task_log, open_since, open_until
+        uint64_t open_parts[N_READY_PARTS]
         uint32_t tid, pid, cpu, snapshot, deep, object_kind
         uint16_t state, resume, depth, used, flags
         uint16_t nested[N_NESTED]
@@ -131,6 +136,7 @@ cdef extern from "bpf/layout.h" nogil:
         char name[16]
         uint32_t why, functions, n_counted, record, ring_words, absence_words, stacks, tasks, timer_line, threads_only, undivided, stack_size
         uint32_t durations, max_histograms
+        uint32_t divide_ready, n_processes
         uint8_t check_of[N_CALLS]
         check checks[N_CHECKS]
         uint8_t neutral_of[N_CALLS]
@@ -233,6 +239,8 @@ def pack_settings(*, wait_of, compat_call, checks=(), neutral=(), bytes name=b""
     s.stack_size = numbers.pop("stack_size", 0)
     s.durations = numbers.pop("durations", 0)
     s.max_histograms = numbers.pop("max_histograms", 1)
+    s.divide_ready = numbers.pop("divide_ready", 0)
+    s.n_processes = numbers.pop("n_processes", 1)
     s.record = numbers.pop("record", 0)
     s.ring_words = numbers.pop("ring_words", 1)
     s.absence_words = numbers.pop("absence_words", 1)
@@ -382,6 +390,47 @@ cdef class Cells:
             self.cells[i].time += time
             self.cells[i].count += count
 
+    cdef void divide_ready(self, const thread_snapshot *s, uint64_t at) noexcept:
+        """Divide the time ready into its parts (bpf/ready.h), for which room was reserved.
+
+        ``at``: the moment until which the thread was still ready; 0: it was not. What no part has was not divided.
+        """
+        cdef uint64_t parts[N_READY_PARTS]
+        cdef uint64_t counts[N_READY_PARTS]
+        cdef uint64_t time = 0, count = 0
+        cdef int i, ready = self.find(READY), most = READY_WAKEUP
+        cdef bint opened = at and s.open_until == at and s.open_since == s.since
+        for i in range(N_READY_PARTS):
+            parts[i], counts[i] = s.ready_parts[i].time, s.ready_parts[i].count
+            if opened:
+                parts[i] += s.open_parts[i]
+                if s.open_parts[i] > s.open_parts[most]:
+                    most = i
+        if opened:
+            counts[most] += 1
+        for i in range(N_READY_PARTS):
+            time += parts[i]
+            count += counts[i]
+        if not time and not count or ready < 0 or time > self.cells[ready].time or count > self.cells[ready].count:
+            return
+        self.cells[ready].time -= time
+        self.cells[ready].count -= count
+        for i in range(N_READY_PARTS):
+            if parts[i] or counts[i]:
+                self.append(READY_PART + i, parts[i], counts[i])
+        if not self.cells[ready].time and not self.cells[ready].count:
+            self.remove(ready)
+
+    cdef void remove(self, int place) noexcept:
+        """Remove a cell. The last one takes its place."""
+        cdef int k
+        self.used -= 1
+        self.states[place], self.cells[place] = self.states[self.used], self.cells[self.used]
+        if self.counts != NULL:
+            for k in range(N_COUNTED):
+                self.counts[place * N_COUNTED + k] = self.counts[self.used * N_COUNTED + k]
+                self.counts[self.used * N_COUNTED + k] = 0
+
     cdef int take_samples(self, const sample_count *samples) except -1:
         """Take the samples of a thread or of a processor, if there are any."""
         cdef int i
@@ -499,6 +548,10 @@ cdef class Cells:
                     result.counts[(result.used - 1) * N_COUNTED + k] = self.counts[i * N_COUNTED + k]
                     if j >= 0 and earlier.counts != NULL:
                         result.counts[(result.used - 1) * N_COUNTED + k] -= earlier.counts[j * N_COUNTED + k]
+        for j in range(earlier.used): # time ready that was not divided then, and is now
+            if (earlier.cells[j].time or earlier.cells[j].count) and self.find(earlier.states[j]) < 0:
+                owed += earlier.cells[j].time
+                result.settled = True
         for i in range(result.used):
             if <int64_t>result.cells[i].time < 0:
                 owed -= result.cells[i].time
@@ -779,7 +832,7 @@ cdef class Exits:
             size = SNAPSHOT_HEAD + r.used * sizeof(cell)
             if r.end < until:
                 cells = Cells.__new__(Cells)
-                cells.reserve(r.used + 1, memory.counting)
+                cells.reserve(r.used + 1 + N_READY_PARTS, memory.counting)
                 counted = self.counts.pop((r.tid, r.birth), b"")
                 for i in range(r.used):
                     memory.put(cells, r.cells[i].count >> COUNT_BITS, r.cells[i].time, r.cells[i].count & COUNT_MASK)
@@ -788,6 +841,7 @@ cdef class Exits:
                     cells.count(memory.state_of(r.cells[i].count >> COUNT_BITS), values + i * N_COUNTED)
                 if r.overhead:
                     cells.put(OVERHEAD, r.overhead, 0)
+                cells.divide_ready(r, 0)
                 cells.take_samples(r.samples)
                 cells.undivided_overhead = r.undivided_overhead
                 tasks = [
@@ -877,6 +931,20 @@ cdef object unfinished_span(uint64_t since, uint64_t at, int cpu, uint32_t recor
     if since <= at:
         return row_of(UnfinishedSpan, (since, at - since, 0, cpu, record, state, entries))
     return row_of(UnfinishedSpan, (at, 0, since - at, cpu, record, state, entries))
+
+
+cdef list open_ready_spans(const thread_record *s, uint64_t at, uint32_t number):
+    """Return the time of a thread that is still ready: a row of the largest part, and amounts of the others."""
+    cdef int i, most = READY_WAKEUP
+    for i in range(N_READY_PARTS):
+        if s.open_parts[i] > s.open_parts[most]:
+            most = i
+    others = [i for i in range(N_READY_PARTS) if i != most and s.open_parts[i]]
+    taken = sum([s.open_parts[i] for i in others])
+    rows = [row_of(UnfinishedSpan, (s.since, at - s.since, taken, -1, number, READY_PART + most, 1))]
+    for i in others:
+        rows.append(row_of(UnfinishedSpan, (at, 0, -<int64_t>s.open_parts[i], -1, number, READY_PART + i, 0)))
+    return rows
 
 
 cdef class BpfMaps:
@@ -1528,7 +1596,10 @@ cdef class BpfMaps:
             s = <thread_record *>(self.thread_records + number * self.thread_record_stride)
             if s.birth == 0 or s.birth >= at or s.flags & THREAD_NEW or s.cpu:
                 continue
-            rows.append(unfinished_span(s.since, at, -1, number, s.state, 1))
+            if s.state == READY and s.open_until == at and s.open_since == s.since:
+                rows.extend(open_ready_spans(s, at, number))
+            else:
+                rows.append(unfinished_span(s.since, at, -1, number, s.state, 1))
             for i in range(min(s.depth, N_NESTED)):
                 rows.append(unfinished_span(at, at, -1, number, s.nested[i], 1))
             if s.state != UNKNOWN and s.resume != RUNNING:
@@ -1555,6 +1626,16 @@ cdef class BpfMaps:
             if row.birth == s.birth and row.since == s.since and row.state == s.state and not s.cpu:
                 rows.append(row)
         return rows
+
+    def has_ready_threads(self):
+        """Return whether a thread is ready now, whose time until now could be divided."""
+        cdef uint32_t number
+        cdef thread_record *s
+        for number in range(1, min(self.shared.thread_records, self.max_thread_records - 1) + 1):
+            s = <thread_record *>(self.thread_records + number * self.thread_record_stride)
+            if s.birth and not s.cpu and s.state == READY and not s.flags & THREAD_NEW:
+                return True
+        return False
 
     def living(self):
         """Return the measured threads that have not ended: a list of `rows.LivingThread`."""
@@ -1650,7 +1731,8 @@ cdef class BpfMaps:
         else:
             self.torn += 1
         cells = Cells.__new__(Cells)
-        cells.reserve(used + min(copy.depth, N_NESTED) + 3 + (N_INTERRUPTS if deferred else 0), self.counting)
+        cells.reserve(
+            used + min(copy.depth, N_NESTED) + 3 + (N_INTERRUPTS if deferred else 0) + N_READY_PARTS, self.counting)
         for i in range(used):
             self.put(cells, copy.cells[i].count >> COUNT_BITS, copy.cells[i].time, copy.cells[i].count & COUNT_MASK)
         if self.counting is not None:
@@ -1674,6 +1756,7 @@ cdef class BpfMaps:
             self.put_open(cells, opened, copy.nested[i], 0)
         if not copy.cpu and state != UNKNOWN and copy.resume != RUNNING:
             self.put_open(cells, opened, copy.resume, 0)
+        cells.divide_ready(&copy, 0 if copy.cpu or state != READY else at)
         cells.take_samples(copy.samples)
         cells.undivided_overhead = copy.undivided_overhead
         for which, (_, _, of_task) in tasks:

@@ -19,6 +19,7 @@ cdef extern from "bpf/layout.h" nogil:
         ABSENCE_NUMBER, ABSENCE_WOKEN_BY, ABSENCE_WAKER, THREAD_RECORD_BITS, WOKEN_BY_BITS
         STATE_MASK
         WOKEN_BY_MEASURED, WOKEN_BY_TID, WOKEN_BY_STATE
+        READY_PART, N_READY_PARTS, STATE_BITS, PART_TIME
 
 
 cdef inline uint32_t kind_of_record(uint64_t word) noexcept nogil:
@@ -36,6 +37,15 @@ cdef inline uint32_t thread_of_absence(uint64_t word) noexcept nogil:
 
 cdef inline uint32_t kind_of_waker(uint64_t word) noexcept nogil:
     return (word >> ABSENCE_WOKEN_BY) & ((1 << WOKEN_BY_BITS) - 1)
+
+
+cdef inline uint64_t words_of_absence(uint64_t word) noexcept nogil:
+    """Return how many words an absence has: of a time ready, each part but the largest has one behind the first three."""
+    return 3 + (word >> ABSENCE_WAKER if is_ready_part(state_of_record(word)) else 0)
+
+
+cdef inline bint is_ready_part(uint32_t state) noexcept nogil:
+    return READY_PART <= state < READY_PART + N_READY_PARTS
 
 
 cdef enum:
@@ -250,12 +260,13 @@ cdef class TransitionDecoder:
                 p.time += <int64_t>second
                 at += 3
             elif kind == RECORD_ABSENCE:
-                if not self.is_absence(word, second, third, now):
+                if written - at < words_of_absence(word) or not self.is_absence(word, second, third, now):
                     return self.give_up(&p.spans, written)
                 if <int64_t>third > horizon:
                     break
-                self.append_absence(word, second, third)
-                at += 3
+                if not self.append_absence(words, at, mask):
+                    return self.give_up(&p.spans, written)
+                at += words_of_absence(word)
             else:
                 return self.give_up(&p.spans, written)
         p.spans.at = at
@@ -272,17 +283,20 @@ cdef class TransitionDecoder:
             word, since, until = words[r.at & mask], words[(r.at + 1) & mask], words[(r.at + 2) & mask]
             if written - r.at < 3 or kind_of_record(word) != RECORD_ABSENCE:
                 return self.give_up(r, written)
-            if not self.is_absence(word, since, until, now):
+            if written - r.at < words_of_absence(word) or not self.is_absence(word, since, until, now):
                 return self.give_up(r, written)
             if <int64_t>until > horizon:
                 break
-            self.append_absence(word, since, until)
-            r.at += 3
+            if not self.append_absence(words, r.at, mask):
+                return self.give_up(r, written)
+            r.at += words_of_absence(word)
         return False
 
     cdef bint is_absence(self, uint64_t word, uint64_t since, uint64_t until, int64_t now) noexcept:
         cdef uint32_t by = kind_of_waker(word)
         if not 0 < state_of_record(word) < N_STATES or not 0 < thread_of_absence(word) < self.max_thread_records:
+            return False
+        if is_ready_part(state_of_record(word)) and (by or word >> ABSENCE_WAKER >= N_READY_PARTS):
             return False
         if by == WOKEN_BY_MEASURED and word >> ABSENCE_WAKER >= self.max_thread_records:
             return False
@@ -348,10 +362,24 @@ cdef class TransitionDecoder:
             if not taken and not count:
                 return 0
 
-    cdef int append_absence(self, uint64_t word, uint64_t since, uint64_t until) except -1:
+    cdef bint append_absence(self, const uint64_t *words, uint64_t at, uint64_t mask) except -1:
+        """Append an absence, which `is_absence` has checked. Returns whether its parts are possible."""
         cdef size_t *longer
-        cdef uint32_t by = kind_of_waker(word)
-        self.append(-1, since, until - since, 0, thread_of_absence(word), state_of_record(word), 1)
+        cdef uint64_t word = words[at & mask], since = words[(at + 1) & mask], until = words[(at + 2) & mask]
+        cdef uint64_t i, part, left = until - since
+        cdef uint32_t by = kind_of_waker(word), record = thread_of_absence(word)
+        if is_ready_part(state_of_record(word)):
+            for i in range(3, words_of_absence(word)):
+                part = words[(at + i) & mask]
+                if not is_ready_part(part & STATE_MASK) or part >> PART_TIME > left:
+                    return False
+                left -= part >> PART_TIME
+            self.append(-1, since, until - since, until - since - left, record, state_of_record(word), 1)
+            for i in range(3, words_of_absence(word)): # nobody knows when it was: it stands at the end, without a duration
+                part = words[(at + i) & mask]
+                self.append(-1, until, 0, -<int64_t>(part >> PART_TIME), record, part & STATE_MASK, 0)
+            return True
+        self.append(-1, since, until - since, 0, record, state_of_record(word), 1)
         if by == WOKEN_BY_STATE:
             self.waker_state[self.n - 1] = word >> ABSENCE_WAKER
             self.seen[word >> ABSENCE_WAKER] = 1
@@ -367,7 +395,7 @@ cdef class TransitionDecoder:
                 self.woken, self.woken_room = longer, 2 * self.woken_room + 1024
             self.woken[self.n_woken] = self.n - 1
             self.n_woken += 1
-        return 0
+        return True
 
     cdef int rename(self, int cpu, uint32_t state, uint32_t to, int64_t time, int64_t count) except -1:
         """Move time to another state: change the row itself if it is still here, else append two corrections."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from headway.linux.symbols.futexes import LockName, Locks
 from headway.model import Behind, Cause, CauseKey, list_causes
-from headway.model.cause import FORGOTTEN, HIDDEN, IDLE, NOT_VISIBLE, STILL_READY
+from headway.model.cause import FORGOTTEN, HIDDEN, IDLE, NOT_VISIBLE, STILL_READY, THROTTLED
 
 from ._memory import BpfMaps
 from .checks import FILES
@@ -31,6 +31,7 @@ _VALUE = packing("cause", "time", "count", "name")
 _WAKERS = (CAUSES["WAKER_THREAD"], CAUSES["WAKER_STATE"])
 _NO_THREADS = {
     HOLDERS["HELD_IDLE"]: IDLE,
+    HOLDERS["HELD_THROTTLED"]: THROTTLED,
     HOLDERS["HELD_STILL_READY"]: STILL_READY,
     HOLDERS["HELD_FORGOTTEN"]: FORGOTTEN,
 }

@@ -4,6 +4,7 @@
 #define HEADWAY_DEFERRED_INTERRUPTS_H
 
 #include "holders.h"
+#include "ready.h"
 
 /*
  * A handler marks its processor busy before it reads the clock, and until it is done. An interrupt that arrives meanwhile
@@ -116,6 +117,7 @@ GLOBAL int absorb_deferred(u32 number, u64 until)
 	for (u32 i = 0; i < N_INTERRUPTS; i++)
 		absorb_deferred_interrupt(&a, i);
 	p->absorbed_total += a.all;
+	note_absorbed_interrupts(a.total);
 	return 0;
 }
 

@@ -112,18 +112,19 @@ NOINLINE int keep_hidden_holder(struct processor *p, u64 at)
 }
 
 /*
- * Charges a holder (`i` is 0 for the last one, 1 for the one before it) with its part of the ready time that ends at `until`. Returns when this holder
- * came: the holder before it has the time until then. Returns 0 if no time is left to divide.
+ * Charges a holder (`i` is 0 for the last one, 1 for the one before it) with its part of the time ready from `since` until
+ * `until`. Returns when this holder came: the holder before it has the time until then. Returns 0 if no time is left to
+ * divide.
  */
-GLOBAL u64 charge_holder(u32 number, u64 until, u32 i)
+GLOBAL u64 charge_holder(u32 number, u64 since, u64 until, u32 i)
 {
 	u32 cpu = bpf_get_smp_processor_id();
 	struct thread_record *record = thread_record_at(number);
 	struct history *h = bpf_map_lookup_elem(&histories, &cpu);
-	if (!record || !h || until <= record->since)
+	if (!record || !h || until <= since)
 		return 0;
 	struct held *held = &h->held[MASKED(h->next - 1 - i, N_HELD)];
-	u64 since = record->since, from = held->from > since ? held->from : since;
+	u64 from = held->from > since ? held->from : since;
 	if (i >= h->next || i >= N_HELD || held->until < until || from > until) {
 		charge_cause(record, READY, HOLDER_THREAD, HELD_FORGOTTEN, until - since, 1, NULL);
 		return 0;
@@ -132,11 +133,20 @@ GLOBAL u64 charge_holder(u32 number, u64 until, u32 i)
 	return from > since ? from : 0;
 }
 
-/* The thread gets this processor. Divides the time that it was ready among the holders; their parts add up to all of it. */
-NOINLINE int charge_holders(u32 number, u64 now)
+/*
+ * The thread gets this processor. Divides the time that it was ready among the holders; their parts add up to all of it. Of
+ * the time, `throttled` comes first: mostly a thread becomes ready because of it.
+ */
+NOINLINE int charge_holders(u32 number, u64 throttled, u64 now)
 {
+	struct thread_record *record = thread_record_at(number);
+	if (!record)
+		return 0;
+	u64 since = record->since + throttled;
+	if (throttled)
+		charge_cause(record, READY, HOLDER_THREAD, HELD_THROTTLED, throttled, 1, NULL);
 	for (u32 i = 0; now && i <= N_HELD; i++)
-		now = charge_holder(number, now, i);
+		now = charge_holder(number, since, now, i);
 	return 0;
 }
 

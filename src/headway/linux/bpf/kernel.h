@@ -76,6 +76,7 @@ static void *(*const bpf_task_storage_get)(const void *map, void *task, const vo
 static long (*const bpf_task_storage_delete)(const void *map, void *task) = (void *)157;
 static u64 (*const bpf_get_attach_cookie)(void *ctx) = (void *)174;
 enum { NO_ROOM = 7 /* E2BIG: a hash map is full */ };
+enum { ONLY_NEW = 1 /* BPF_NOEXIST */ };
 enum { STORAGE_CREATE = 1, RING_AVAILABLE = 0, RING_NO_WAKEUP = 1, RING_FORCE_WAKEUP = 2 };
 
 /*
@@ -278,10 +279,28 @@ struct css_set {
 struct rq {
 	u64 clock;
 	u64 prev_steal_time_rq; /* CONFIG_PARAVIRT_TIME_ACCOUNTING */
+	u64 clock_task; /* without interrupts and stolen time */
+	u64 clock_pelt, lost_idle_time;
 } CORE;
 
 struct cfs_rq {
 	struct rq *rq; /* CONFIG_FAIR_GROUP_SCHED */
+	/*
+	 * Since when the queue is throttled, by its own quota or that of a group above, and for how long it was before
+	 * (CONFIG_CFS_BANDWIDTH). `self`, by the run queue's clock: since commit 677ea015f231 ("sched: add throttled time stat
+	 * for throttled children"), 6.6. `pelt`, without interrupts and stolen time: since commit 64eaf50731ac, 5.19.
+	 */
+	u64 throttled_clock_self, throttled_clock_self_time;
+	u64 throttled_clock_pelt, throttled_clock_pelt_time;
+	int throttle_count;
+} CORE;
+
+struct cfs_rq___task { /* before 5.19 */
+	u64 throttled_clock_task, throttled_clock_task_time;
+} CORE;
+
+struct task_group {
+	struct cfs_rq **cfs_rq; /* of each processor */
 } CORE;
 
 struct sched_entity {
@@ -315,6 +334,9 @@ struct task_struct {
 	void *stack;
 	unsigned in_iowait : 1;
 	char comm[16];
+	int prio;
+	bool throttled; /* commit e1fad12dcb66 ("sched/fair: Switch to task based throttle model"), 6.18 */
+	struct task_group *sched_task_group;
 	struct sched_entity se;
 	struct pid *thread_pid;
 	struct task_struct *group_leader;

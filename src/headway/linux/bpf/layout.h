@@ -81,6 +81,7 @@ enum state {
 	WAIT_FILE,
 	WAIT_OTHER,
 	WAIT_BY_FILE, /* not a state: the kind of the call's file decides (wait_by_file) */
+	READY_PART = 40, /* ready.<part>: + one of enum ready_part. In the rings only; a record is READY */
 	IRQ_DEVICE = 48,
 	IRQ_TIMER,
 	IRQ_RESCHEDULE,
@@ -98,6 +99,17 @@ enum state {
 	SOFTIRQ = 64, /* + vector, 0 to 9 */
 	N_SOFTIRQS = 10,
 	N_INTERRUPTS = 32, /* states from IRQ_DEVICE on */
+};
+
+/* Why a thread is ready and does not run: time ready is divided in this order (ready_parts.h). */
+enum ready_part {
+	READY_THROTTLED, /* the CPU quota of its control group was used up */
+	READY_OWN, /* a thread of its own process had the processor */
+	READY_NEIGHBOUR, /* a thread of another process had it */
+	READY_INTERRUPT, /* an interrupt had it */
+	READY_STOLEN, /* the hypervisor had it */
+	READY_WAKEUP, /* the rest: the processor was idle, and on its way out of that */
+	N_READY_PARTS,
 };
 
 enum file_kind {
@@ -155,6 +167,7 @@ enum loss { /* counts of what headway could not see */
 	LOST_LOGS, /* logs of tasks that were refused, or could not be read, and impossible times in them */
 	LOST_HISTOGRAMS, /* states of threads for whose durations there was no room */
 	LOST_BUCKETS, /* occurrences that were taken back, and whose bucket was no longer known */
+	LOST_PROCESSES, /* threads whose process got no number: their time ready is not divided */
 	N_KNOWN_LOSSES,
 };
 
@@ -167,6 +180,15 @@ struct cell {
 struct sample_count {
 	__u32 state; /* 0: this place is free, and so are those after it */
 	__u32 count;
+};
+
+/* What the clocks of a processor show (run_clock.h), for a thread that is ready there. */
+struct ready_clocks {
+	__u64 own; /* ns that threads of its process had the processor */
+	__u64 busy; /* ns that threads had it */
+	__u64 interrupts; /* ns in interrupts */
+	__u64 stolen; /* ns, by the kernel's count */
+	__u64 throttled; /* ns that its run queue was throttled, by the kernel's count */
 };
 
 #define COUNT_BITS 48
@@ -220,6 +242,9 @@ struct thread_record {
 	__u16 last_poll_state; /* the state of polling of its last call, a check that found nothing; 0: another call */
 	__u16 nested[N_NESTED]; /* states interrupted by `resume`, outermost first */
 	char name[16];
+	struct cell ready_parts[N_READY_PARTS]; /* of the cell READY; the largest part of a time ready has its count */
+	__u64 open_parts[N_READY_PARTS]; /* of a time ready that goes on, */
+	__u64 open_since, open_until; /* which began then, until this snapshot */
 	struct sample_count samples[N_SAMPLED];
 	struct cell cells[N_CELLS]; /* the first `used` of them, in order of first use */
 	__u8 index[N_STATES]; /* state -> 1 + its cell; 0: none yet */
@@ -256,6 +281,11 @@ struct thread_record {
 	struct task_change change; /* while it is taken: the stack of the programs has no room for these */
 	struct task_key task_key;
 	struct task_name task_name;
+	__u32 process; /* the number of its process (processes.h); 0: it has none */
+	__u32 ready_cpu; /* the processor that it is ready on, + 1; 0: not known, so the time is not divided */
+	struct ready_clocks ready; /* the clocks there when it became ready */
+	__u64 ready_queue; /* its run queue (cfs_rq) then; 0: it cannot be throttled */
+	__u64 ended_parts[N_READY_PARTS]; /* of the time ready that ended last */
 };
 
 enum thread_flag {
@@ -274,6 +304,9 @@ struct thread_snapshot {
 	__u16 flags, user, current_check, last_poll_state;
 	__u16 nested[N_NESTED];
 	char name[16];
+	struct cell ready_parts[N_READY_PARTS];
+	__u64 open_parts[N_READY_PARTS];
+	__u64 open_since, open_until;
 	struct sample_count samples[N_SAMPLED];
 	struct cell cells[N_CELLS];
 };
@@ -360,7 +393,9 @@ enum ring_record {
 	RECORD_LONG = 1 | 3 << 1, /* a span too long for one word: + state and count; then the duration, then `taken` */
 	RECORD_AMOUNT = 1 | 4 << 1, /* an amount without a position: + state and count; then the time */
 	RECORD_MOVE = 1 | 5 << 1, /* time moves from one state to another: + from, to, count (1 bit); then the time */
-	/* Time off the processor: + state, thread record's number, WOKEN_BY, the waker; then its begin, then its end. */
+	/* Time off the processor: + state, thread record's number, WOKEN_BY, the waker; then its begin, then its end. Of a part
+	 * of ready: + state, thread record's number, and instead of the waker how many other parts the time has: each is a word
+	 * behind, PART_STATE and PART_TIME. */
 	RECORD_ABSENCE = 1 | 6 << 1,
 	RECORD_TASK = 1 | 7 << 1, /* the thread works on another task from here on: + the number of its name; then its id */
 };
@@ -386,6 +421,8 @@ enum ring_word {
 	ABSENCE_NUMBER = RECORD_STATE + STATE_BITS,
 	ABSENCE_WOKEN_BY = ABSENCE_NUMBER + THREAD_RECORD_BITS,
 	ABSENCE_WAKER = ABSENCE_WOKEN_BY + WOKEN_BY_BITS,
+	PART_STATE = 0, /* of a word that is a part of ready */
+	PART_TIME = PART_STATE + STATE_BITS,
 };
 #define STATE_MASK ((1 << STATE_BITS) - 1)
 
@@ -482,6 +519,7 @@ enum cause_kind {
 };
 
 enum holder {
+	HELD_THROTTLED = 0xfffffffc, /* the quota of the thread's control group was used up: who had it does not matter */
 	HELD_STILL_READY = 0xfffffffd, /* the thread has no processor yet, so no history applies yet */
 	HELD_FORGOTTEN = 0xfffffffe, /* the history of the processor no longer reaches back that far */
 	HELD_IDLE = 0xffffffff, /* the idle task */
@@ -637,6 +675,8 @@ struct settings {
 	__u32 timer_line; /* the interrupt line of the processors' own timer (arm64); 0: it has none */
 	__u32 durations; /* keep histograms of durations: 1 + the logarithm of the buckets of each power of two; 0: none */
 	__u32 max_histograms; /* so many, times the buckets of each power of two */
+	__u32 divide_ready; /* divide the time in which threads are ready */
+	__u32 n_processes; /* numbers of processes, of which the first is none */
 	__u8 check_of[N_CALLS]; /* call -> 1 + its check; 0: none */
 	struct check checks[N_CHECKS];
 	__u8 neutral_of[N_CALLS]; /* call -> 1 + its place in `neutrals`; 0: none */
@@ -655,6 +695,8 @@ struct control {
 	__u32 only; /* measure only this process; 0: as selected */
 	__u32 thread_records; /* thread records used so far; written by the programs */
 	__u32 namespace_level; /* the level of the reader's pid namespace; written by the programs */
+	__u32 processes; /* numbers of processes used so far; written by the programs */
+	__u32 spare;
 	__u64 level; /* the lowest bit, undivided: 1 if the level is `switches` for all; above it: from which snapshot on */
 	/* The cost of an event, ns << COST_BITS: the part before the handler reads its clock, and the part after it. */
 	__u32 before[N_EVENTS];
@@ -674,7 +716,9 @@ _Static_assert(N_STATES <= 1 << STATE_BITS, "a state fits a word of a ring");
 _Static_assert(N_STATES <= 1 << (64 - COUNT_BITS), "a state fits a cell");
 _Static_assert(SPAN_DURATION + DURATION_BITS == 64, "a span fills a word");
 _Static_assert(N_CELLS < 256, "a cell's number fits the index");
-_Static_assert(WAIT_BY_FILE < IRQ_DEVICE && IRQ_ANY < SOFTIRQ && RUNNING < WAIT_FUTEX, "states do not overlap");
+_Static_assert(WAIT_BY_FILE < READY_PART && READY_PART + (int)N_READY_PARTS <= (int)IRQ_DEVICE && IRQ_ANY < SOFTIRQ &&
+		RUNNING < WAIT_FUTEX,
+	"states do not overlap");
 _Static_assert(IRQ_DEVICE + N_INTERRUPTS >= SOFTIRQ + N_SOFTIRQS && IRQ_DEVICE + N_INTERRUPTS <= KERNEL_CALL,
 	"interrupts are one row of states");
 _Static_assert((int)NEUTRAL > (int)N_CHECKS, "a neutral call is distinguished from a check");
@@ -686,7 +730,8 @@ _Static_assert(SAME(birth) && SAME(end) && SAME(since) && SAME(runtime) && SAME(
 		SAME(undivided_overhead) && SAME(block) && SAME(tid) && SAME(pid) && SAME(cpu) && SAME(snapshot) &&
 		SAME(state) && SAME(resume) && SAME(depth) && SAME(used) && SAME(number) && SAME(task_record) &&
 		SAME(other_tasks) && SAME(flags) && SAME(user) && SAME(current_check) && SAME(last_poll_state) &&
-		SAME(nested) && SAME(name) && SAME(cells),
+		SAME(nested) && SAME(name) && SAME(ready_parts) && SAME(open_parts) && SAME(open_since) && SAME(open_until) &&
+		SAME(samples) && SAME(cells),
 	"a thread record begins with the fields of its snapshot");
 _Static_assert(__builtin_offsetof(struct thread_record, state) % 4 == 0 &&
 		__builtin_offsetof(struct thread_record, resume) == __builtin_offsetof(struct thread_record, state) + 2,

@@ -16,6 +16,7 @@ __all__ = [
     "HOLDERS",
     "LOSSES",
     "N_STACK",
+    "READY_PARTS",
     "RING",
     "RING_RECORDS",
     "SAMPLE_EVENTS",
@@ -33,6 +34,10 @@ def _numbers(*enumerations: str) -> dict[str, int]:
 
 STATES = _numbers("size", "state")
 """The numbers of states, of ranges of states, and of how many there can be, by their names in layout.h."""
+READY_PARTS = {
+    name.removeprefix("READY_").lower(): n for name, n in _numbers("ready_part").items() if name.startswith("READY_")
+}
+"""The parts of ready: + `STATES["READY_PART"]` is the number of their states."""
 FILE_KINDS = _numbers("file_kind")
 """The numbers of the kinds of files."""
 EVENTS = {name.removeprefix("AT_").lower(): n for name, n in _numbers("event").items() if name.startswith("AT_")}

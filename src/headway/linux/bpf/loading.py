@@ -44,6 +44,7 @@ __all__ = [
     "files_as_allowed",
     "is_needed_at",
     "load",
+    "sees_only_threads",
     "tracepoints_of",
     "trial",
     "types_of_kernel",
@@ -328,12 +329,22 @@ def trial(library: Library, shape: Shape, features: Features) -> None:
     sizes = {"exits": 1 << 16, "spans": 1 << 10, "absences": 1 << 10} | dict.fromkeys(
         ("thread_records", "free_thread_records"), 64
     )
-    details: dict[str, object] = {"max_thread_records": 64, "ring_words": 1 << 8, "absence_words": 1 << 8}
+    details: dict[str, object] = {
+        "max_thread_records": 64,
+        "n_processes": 64,
+        "ring_words": 1 << 8,
+        "absence_words": 1 << 8,
+    }
     details |= {"n_counted": STATES["N_COUNTED"]} if shape.events else {}
     details |= {"namespace_inum": 1} if shape.namespace else {}
     details |= {"cgroup": 1, "cgroup_level": 1} if shape.cgroup else {}
     details |= {"name": b"name", "name_prefix": True} if shape.name else {}
     load(library, shape, features, sizes, details, checks.load(None)).close()
+
+
+def sees_only_threads(shape: Shape) -> bool:
+    """Return whether what processors do without a measured thread is not divided."""
+    return not (shape.everything or shape.cpus or shape.why or shape.record or shape.intervals)
 
 
 def _settings(shape: Shape, features: Features, has_prev_state: bool) -> dict[str, object]:
@@ -342,7 +353,7 @@ def _settings(shape: Shape, features: Features, has_prev_state: bool) -> dict[st
         "everything": shape.everything,
         "follow": shape.follow,
         "some_cpus": shape.cpus,
-        "threads_only": not (shape.everything or shape.cpus or shape.why or shape.record or shape.intervals),
+        "threads_only": sees_only_threads(shape),
         "intervals": shape.intervals,
         "why": shape.why,
         "functions": shape.functions,
@@ -355,6 +366,7 @@ def _settings(shape: Shape, features: Features, has_prev_state: bool) -> dict[st
         "timer_line": processors.timer_line(),
         "undivided": UNDIVIDED[_undivided(shape)],
         "durations": shape.durations.bit_length(),
+        "divide_ready": features.fetch and not shape.durations,
         "stack_size": max(_STACK_SIZE, os.sysconf("SC_PAGESIZE")),
     }
 
@@ -366,6 +378,8 @@ def leave_out_needless(programs: Object, shape: Shape, features: Features) -> No
         "handle_function_entry": not shape.functions,
         "handle_function_return": not shape.functions,
         "handle_sched_waking": not (shape.why or shape.record),
+        "handle_sched_migrate_task": not features.fetch,
+        "divide_ready_threads": not features.fetch,
         "handle_sample": not shape.stacks,
         "handle_state_sample": shape.level is not Level.SWITCHES and not shape.budget and not shape.when,
         "handle_page_fault_begin": "page_fault_user" in features.tracepoints,

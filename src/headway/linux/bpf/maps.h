@@ -4,6 +4,7 @@
 #define HEADWAY_MAPS_H
 
 #include "kernel.h"
+#include "run_clock.h"
 
 /* ---- settings ---- */
 
@@ -135,6 +136,42 @@ struct {
 	TYPE(key, u32);
 	TYPE(value, struct tails);
 } tails SEC(".maps");
+
+/* One for each processor. Its pages begin with an entry, so an entry is a cache line: other processors read it. */
+struct {
+	UINT(type, MAP_ARRAY);
+	UINT(map_flags, F_MMAPABLE);
+	UINT(max_entries, 1);
+	TYPE(key, u32);
+	TYPE(value, struct run_clock);
+} run_clocks SEC(".maps");
+
+/* How long threads of a process had a processor, ns: process + processor * n_processes. */
+struct {
+	UINT(type, MAP_ARRAY);
+	UINT(max_entries, 1);
+	TYPE(key, u32);
+	TYPE(value, u64);
+} process_clocks SEC(".maps");
+
+/* A process that has measured threads. */
+struct process {
+	u32 number;
+	u32 threads; /* how many are measured; 0: the last one has just ended */
+};
+
+struct {
+	UINT(type, MAP_HASH);
+	UINT(max_entries, 1);
+	TYPE(key, u32); /* the kernel's tgid */
+	TYPE(value, struct process);
+} processes SEC(".maps");
+
+struct {
+	UINT(type, MAP_STACK);
+	UINT(max_entries, 1);
+	TYPE(value, u32);
+} free_processes SEC(".maps");
 
 struct {
 	UINT(type, MAP_HASH);
@@ -299,10 +336,14 @@ struct {
 	TYPE(value, u32);
 } selected_tids SEC(".maps");
 
+INLINE struct processor *processor_at(u32 cpu)
+{
+	return bpf_map_lookup_elem(&processors, &cpu);
+}
+
 INLINE struct processor *this_processor(void)
 {
-	u32 cpu = bpf_get_smp_processor_id();
-	return bpf_map_lookup_elem(&processors, &cpu);
+	return processor_at(bpf_get_smp_processor_id());
 }
 
 /* Returns a processor's cell for a state. A number that is no state gets the cell of STATE_NONE, which nobody reads. */

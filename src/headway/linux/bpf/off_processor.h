@@ -4,6 +4,7 @@
 #define HEADWAY_OFF_PROCESSOR_H
 
 #include "files.h"
+#include "holders.h"
 #include "threads.h"
 
 /* Returns the wait by the kind of file that the system call is about. */
@@ -51,8 +52,9 @@ INLINE u32 state_off_processor(struct task_struct *task, u32 doing, bool preempt
 	return why & (TASK_STATE_STOPPED | TASK_STATE_TRACED) ? STOPPED : wait_state(task, doing);
 }
 
-/* Charges the time off the processor until now to the thread's state there. The caller has interrupts off. */
-INLINE void charge_off_processor(struct thread_record *record, u32 number, u64 now)
+/* Charges the time off the processor until now to the thread's state there. The caller has interrupts off. `divided`: the
+ * thread was ready, and end_ready has divided that time. */
+INLINE void charge_absence(struct thread_record *record, u32 number, u64 now, bool divided)
 {
 	if (UNLIKELY((s64)(now - record->since) < 0)) { /* the record was opened after this handler had read its clock */
 		if (record->birth == record->since)
@@ -63,9 +65,26 @@ INLINE void charge_off_processor(struct thread_record *record, u32 number, u64 n
 	add_to_cell(record, record->state, now - record->since, 1);
 	if (settings.stacks)
 		charge_stack(record, record->state, now - record->since, 1);
-	if (settings.record)
+	if (settings.record && divided)
+		record_ready(number, record->since, now, 0);
+	else if (settings.record)
 		record_absence(number, record->state, record->since, now);
 	record->since = now;
+}
+
+/* A thread is woken, or comes to a processor that is not measured. */
+INLINE void charge_off_processor(struct thread_record *record, u32 number, u64 now)
+{
+	charge_absence(record, number, now, false);
+}
+
+/* A thread gets this processor. */
+INLINE void charge_until_dispatch(u32 cpu, struct task_struct *task, struct thread_record *record, u32 number, u64 now)
+{
+	bool divided = settings.divide_ready && record->state == READY && end_ready(cpu, task, record, now);
+	if (settings.why && record->state == READY)
+		charge_holders(number, divided ? record->ended_parts[READY_THROTTLED] : 0, now);
+	charge_absence(record, number, now, divided);
 }
 
 #endif

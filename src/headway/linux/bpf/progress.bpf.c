@@ -151,6 +151,8 @@ NOINLINE int close_thread_record(struct processor *p, struct thread_record *reco
 	record->used = 0;
 	record->birth = 0;
 	count_ids(record, -1);
+	if (settings.divide_ready && record->process)
+		leave_process(record->process, record->counted_ids[1]);
 	bpf_map_push_elem(&free_thread_records, &number, 0);
 	return 0;
 }
@@ -167,13 +169,16 @@ SEC("tp_btf/sched_switch")
 int handle_sched_switch(u64 *ctx)
 {
 	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
-	struct processor *p = this_processor();
+	u32 cpu = bpf_get_smp_processor_id();
+	struct processor *p = processor_at(cpu);
 	struct thread_record *record;
 	u64 now;
 	if (!p || !p->since)
 		return 0;
 	if (settings.threads_only && runs_no_measured_thread(p) && !may_be_measured(next)) {
 		p->task = (u64)next;
+		if (settings.divide_ready)
+			note_unmeasured_switch(cpu, next);
 		return 0;
 	}
 	ENTER(p);
@@ -185,6 +190,9 @@ int handle_sched_switch(u64 *ctx)
 	p->settled = 1; /* no interrupt is under way here */
 	forget_pending(p);
 	update_stolen(ctx, p, record, prev, true);
+	u32 coming = next->pid ? thread_record_of(next) : 0;
+	if (settings.divide_ready)
+		switch_run_clock(cpu, next, process_of(next, coming), now);
 	bool preempted = ctx[0];
 	u32 why = settings.has_prev_state ? (u32)ctx[3] : prev->__state;
 	bool dead = !preempted && why & TASK_STATE_DEAD;
@@ -199,6 +207,8 @@ int handle_sched_switch(u64 *ctx)
 		if (!dead) {
 			u32 doing = is_undivided(p) && p->state == RUNNING ? doing_by_registers(prev, record) : p->state;
 			record->state = state_off_processor(prev, doing, preempted, why);
+			if (settings.divide_ready && record->state == READY)
+				begin_ready(cpu, p, prev, record, now);
 		}
 		if (settings.why)
 			note_wait_object(prev, record);
@@ -222,9 +232,11 @@ int handle_sched_switch(u64 *ctx)
 			else
 				record->state = state_off_processor(prev,
 					record->resume == RUNNING ? doing_by_registers(prev, record) : record->resume, preempted, why);
+			if (settings.divide_ready && !dead && record->state == READY)
+				begin_ready(cpu, p, prev, record, now);
 		}
 	}
-	number = next->pid ? thread_record_of(next) : 0;
+	number = coming;
 	record = number ? thread_record_at(number) : NULL;
 	/* The first event, if there is one, identifies a thread without a record that may be measured. */
 	p->thread_record = next->pid && !record && may_be_measured(next) ? THREAD_UNSEEN : 0;
@@ -242,14 +254,12 @@ int handle_sched_switch(u64 *ctx)
 		save_if_due(record, number, now);
 		if (UNLIKELY(record->state != READY))
 			end_unseen_wait(next, number, p->switched_clock, now);
-		if (settings.why && record->state == READY)
-			charge_holders(number, now);
-		charge_off_processor(record, number, now);
+		charge_until_dispatch(cpu, next, record, number, now);
 		if (settings.some_cpus && !p->selected) {
 			record->state = ELSEWHERE;
 			p->thread_record = THREAD_UNSEEN;
 		} else {
-			record->cpu = bpf_get_smp_processor_id() + 1;
+			record->cpu = cpu + 1;
 			p->thread_record = number;
 			p->state = record->resume;
 			p->depth = record->depth;
@@ -281,7 +291,8 @@ NOINLINE u32 open_worker_thread(struct task_struct *task)
 /* A wake-up: ends the wait of a thread, or begins the life of a new one. */
 INLINE int end_wait(struct task_struct *task, bool new)
 {
-	struct processor *p = this_processor();
+	u32 cpu = bpf_get_smp_processor_id();
+	struct processor *p = processor_at(cpu);
 	if (!p || !p->since)
 		return 0;
 	u32 number = thread_record_of(task);
@@ -299,6 +310,8 @@ INLINE int end_wait(struct task_struct *task, bool new)
 			record->birth = now;
 			record->flags &= ~THREAD_NEW;
 			record->snapshot = control.snapshot - (now < control.snapshot_at);
+			if (settings.divide_ready)
+				begin_ready(cpu, p, task, record, now);
 		}
 		return 0;
 	}
@@ -311,6 +324,8 @@ INLINE int end_wait(struct task_struct *task, bool new)
 	if (settings.why || settings.record)
 		record->waker_kind = OBJECT_NONE;
 	record->state = READY;
+	if (settings.divide_ready)
+		begin_ready(cpu, p, task, record, now);
 	p->cost_pending += control.before[AT_WAKE];
 	count_event(p, AT_WAKE);
 	return 0;
@@ -340,6 +355,21 @@ SEC("tp_btf/sched_wakeup_new")
 int handle_sched_wakeup_new(u64 *ctx)
 {
 	return end_wait((void *)ctx[0], true);
+}
+
+/* The kernel calls this before it moves the thread. A thread that sleeps is moved too, when it is about to be woken. */
+SEC("tp_btf/sched_migrate_task")
+int handle_sched_migrate_task(u64 *ctx)
+{
+	struct task_struct *task = (void *)ctx[0];
+	struct processor *p = this_processor();
+	if (!p || !p->since)
+		return 0;
+	u32 number = thread_record_of(task);
+	struct thread_record *record = number ? thread_record_at(number) : NULL;
+	if (record && !record->cpu && record->state == READY && record->ready_cpu)
+		move_ready(task, record, ctx[1], bpf_ktime_get_ns());
+	return 0;
 }
 
 /* ---- threads that come and change ---- */
@@ -548,8 +578,10 @@ INLINE int begin_interrupt(u32 state)
 	ENTER(p);
 	if (begin_event(p, &record, &now, AT_INTERRUPT, 0, 0)) {
 		/* Its end will not be looked at if this event has found that no measured thread runs. */
-		if (!is_undivided(p) && !(settings.threads_only && !p->thread_record))
+		if (!is_undivided(p) && !(settings.threads_only && !p->thread_record)) {
 			push_state(p, state);
+			note_interrupt_clock(p, now);
+		}
 	} else
 		p->early++;
 	LEAVE(p);
@@ -579,6 +611,7 @@ INLINE int end_interrupt(u64 *ctx, u32 state)
 	ENTER(p);
 	if (begin_event(p, &record, &now, AT_INTERRUPT_END, 0, 1)) {
 		pop_state(p);
+		note_interrupt_clock(p, now);
 		if (state == IRQ_TIMER) {
 			update_stolen(ctx, p, record, bpf_get_current_task_btf(), false);
 			if (settings.stacks && record && record->sampled)
@@ -757,6 +790,19 @@ int handle_state_sample(struct sample_context *ctx)
 	u32 state = interrupted_state(ctx, task);
 	count_sample(record->samples, state);
 	count_sample(p->samples, state);
+	return 0;
+}
+
+/* ---- threads that are ready at a snapshot ---- */
+
+SEC("iter/task")
+int divide_ready_threads(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	u32 number = task && task->pid ? thread_record_of(task) : 0;
+	struct thread_record *record = number ? thread_record_at(number) : NULL;
+	if (record && !record->cpu && record->state == READY && record->ready_cpu)
+		divide_open_ready(record, (struct thread_snapshot *)record, control.snapshot_at);
 	return 0;
 }
 

@@ -4,6 +4,7 @@
 #define HEADWAY_SNAPSHOTS_H
 
 #include "deferred_interrupts.h"
+#include "ready.h"
 #include "spans.h"
 
 NOINLINE int save_thread(struct thread_record *record, u32 number, u32 snapshot)
@@ -29,6 +30,8 @@ NOINLINE int save_thread(struct thread_record *record, u32 number, u32 snapshot)
 	bpf_probe_read_kernel(copy, size, record);
 	if (settings.tasks && record->task_record)
 		save_task(record->task_record, snapshot);
+	if (settings.divide_ready && record->state == READY && !record->cpu)
+		divide_open_ready(record, copy, control.snapshot_at);
 	if (settings.n_counted) {
 		struct thread_counts *counts = bpf_map_lookup_elem(&thread_counts, &number);
 		struct thread_counts *kept = bpf_map_lookup_elem(&saved_thread_counts, &number);

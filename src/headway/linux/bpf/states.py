@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headway.linux.syscalls.table import BY_FILE, WAITS, compat_numbers, name_of, numbers
 
-from .layout import STATES
+from .layout import READY_PARTS, STATES
 
 __all__ = ["NAMES", "compat_table", "wait_table"]
 
@@ -64,6 +64,8 @@ def _names() -> tuple[str, ...]:
         names[number[state]] = name
     for vector, name in enumerate(_SOFTIRQS):
         names[number["SOFTIRQ"] + vector] = f"softirq.{name}"
+    for part, place in READY_PARTS.items():
+        names[number["READY_PART"] + place] = f"ready.{part}"
     for call in range(number["N_CALLS"]):
         names[number["KERNEL_CALL"] + call] = f"kernel.{name_of(call)}"
         names[number["WAIT_CALL"] + call] = f"wait.{name_of(call)}"

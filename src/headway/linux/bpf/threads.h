@@ -3,7 +3,7 @@
 #ifndef HEADWAY_THREADS_H
 #define HEADWAY_THREADS_H
 
-#include "cells.h"
+#include "ready.h"
 
 INLINE bool in_namespace(struct task_struct *task, u32 *tid, u32 *pid)
 {
@@ -145,6 +145,13 @@ INLINE u32 thread_record_of(struct task_struct *task)
 	return *number;
 }
 
+/* Returns the number of a thread's process; NO_PROCESS: it has none. `number`: of the thread's record; 0: it has none. */
+INLINE u32 process_of(struct task_struct *task, u32 number)
+{
+	struct thread_record *record = number ? thread_record_at(number) : NULL;
+	return record ? record->process : process_of_unmeasured(task);
+}
+
 /* Returns the state of a thread that is in this system call. */
 INLINE u32 call_state(long call)
 {
@@ -233,6 +240,12 @@ NOINLINE u32 open_thread_record(struct task_struct *task, u32 state, u32 resume,
 	if (FIELD_EXISTS(task->sched_info.run_delay))
 		record->run_delay = task->sched_info.run_delay;
 	bpf_probe_read_kernel(record->name, sizeof(record->name), &task->comm);
+	if (settings.divide_ready) {
+		record->process = enter_process(p, task->tgid);
+		record->ready_cpu = 0;
+		record->open_until = 0;
+		__builtin_memset(record->ready_parts, 0, sizeof(record->ready_parts));
+	}
 	u64 now = bpf_ktime_get_ns(); /* read the clock late: finding room may have taken a while */
 	record->snapshot = control.snapshot - (now < control.snapshot_at); /* born after the snapshot: not part of it */
 	record->since = now;

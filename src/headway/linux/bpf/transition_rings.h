@@ -17,7 +17,7 @@
 
 #include "maps.h"
 
-enum { RECORD_ROOM = 8 }; /* words that must be free: more than one transition needs */
+enum { RECORD_ROOM = 16 }; /* words that must be free: more than one transition needs */
 
 INLINE void put_span_word(u64 at, u64 word)
 {
@@ -53,6 +53,21 @@ INLINE bool has_span_room(struct processor *p)
 		return true;
 	p->lost_spans++;
 	p->told_record = THREAD_UNSEEN;
+	return false;
+}
+
+/* Returns whether the ring of absences has room. If not, counts a lost absence. */
+INLINE bool has_absence_room(struct processor *p)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	if (LIKELY(p->written_absences < p->room_absences))
+		return true;
+	struct tails *t = bpf_map_lookup_elem(&tails, &cpu);
+	if (t)
+		p->room_absences = t->absences + settings.absence_words - RECORD_ROOM;
+	if (t && p->written_absences < p->room_absences)
+		return true;
+	p->lost_absences++;
 	return false;
 }
 
@@ -179,19 +194,9 @@ u64 record_absence(u32 number, u32 state, u64 since, u64 until)
 {
 	struct processor *p = this_processor();
 	struct thread_record *record = bpf_map_lookup_elem(&thread_records, &number);
-	u32 cpu = bpf_get_smp_processor_id();
 	u64 word = RECORD_ABSENCE | (u64)(state & STATE_MASK) << RECORD_STATE | (u64)number << ABSENCE_NUMBER;
-	if (!p || !record || !settings.record)
+	if (!p || !record || !settings.record || !has_absence_room(p))
 		return 0;
-	if (p->written_absences >= p->room_absences) {
-		struct tails *t = bpf_map_lookup_elem(&tails, &cpu);
-		if (t)
-			p->room_absences = t->absences + settings.absence_words - RECORD_ROOM;
-		if (!t || p->written_absences >= p->room_absences) {
-			p->lost_absences++;
-			return 0;
-		}
-	}
 	if (state != READY && record->waker_kind == WAKER_STATE)
 		word |= (u64)WOKEN_BY_STATE << ABSENCE_WOKEN_BY | (u64)record->waker << ABSENCE_WAKER;
 	else if (state != READY && record->waker_kind == WAKER_THREAD && record->waker_record)

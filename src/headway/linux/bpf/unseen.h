@@ -108,6 +108,7 @@ NOINLINE int end_unseen_wait(struct task_struct *task, u32 number, u64 clock, u6
 	record->waker_kind = OBJECT_NONE; /* the next wait has another waker */
 	record->since = at;
 	record->state = READY;
+	record->ready_cpu = 0;
 	return 0;
 }
 
@@ -117,6 +118,16 @@ INLINE void drop_nested_states(struct processor *p)
 	if (p->depth)
 		p->settled = 0;
 	p->depth = 0;
+}
+
+/* The thread that runs here is not the one that the clocks have: it came unseen, or is measured only now. */
+NOINLINE int note_unseen_switch(struct processor *p, struct task_struct *task, u32 number, u64 now)
+{
+	u32 cpu = bpf_get_smp_processor_id(), process = process_of(task, number);
+	struct run_clock *clock = run_clock_of(cpu);
+	if (clock && (clock->process != process || p->task != (u64)task))
+		switch_run_clock(cpu, task, process, p->task == (u64)task ? now : arrival_time(p, task, now));
+	return 0;
 }
 
 /* Returns the kernel state of the status check or neutral call that the thread is in; 0: it is in neither. */
@@ -144,6 +155,8 @@ GLOBAL u32 identify_running_thread(u64 now, u32 state)
 		return 0;
 	u32 number = task->pid ? thread_record_of(task) : 0;
 	u32 cpu = bpf_get_smp_processor_id();
+	if (settings.divide_ready)
+		note_unseen_switch(p, task, number, now);
 	if (settings.why)
 		p->running = task->pid;
 	p->task = (u64)task;
@@ -176,13 +189,16 @@ GLOBAL u32 identify_running_thread(u64 now, u32 state)
 		bool known = record->state != UNKNOWN;
 		save_if_due(record, number, now);
 		end_unseen_wait(task, number, 0, from);
+		bool divided = settings.divide_ready && record->state == READY && end_ready(cpu, task, record, from);
 		if (settings.why && record->state == READY)
-			charge_holders(number, from);
+			charge_holders(number, divided ? record->ended_parts[READY_THROTTLED] : 0, from);
 		if (from > record->since) {
 			add_to_cell(record, record->state, from - record->since, 1);
 			if (settings.stacks)
 				charge_stack(record, record->state, from - record->since, 1);
-			if (settings.record)
+			if (settings.record && divided)
+				record_ready(number, record->since, from, 1);
+			else if (settings.record)
 				record_return(number, record->state, record->since, from);
 		}
 		if (p->state < N_STATES && from > p->since) { /* the time before the thread came or was opened */

@@ -9,7 +9,7 @@ from pathlib import Path
 from headway.linux.bpf.loading import Features
 from headway.linux.levels import Level
 from headway.linux.perf import counters
-from headway.model import Counted, Ledger, Overhead, Precision, Processor, Quality, Thread, Window, unit_of
+from headway.model import ABOUT_PARTS, Counted, Ledger, Overhead, Precision, Processor, Quality, Thread, Window, unit_of
 from headway.model.ledger import States
 
 __all__ = ["EbpfLedgers"]
@@ -21,7 +21,8 @@ class EbpfLedgers:
     """Makes the ledgers of a measurement that begins now.
 
     ``notes``: what a reader must know of figures beside what follows from the kernel's features. ``durations``: why
-    some durations are not known, if any are kept.
+    some durations are not known, if any are kept. ``only_threads``: what processors do without a measured thread is not
+    seen.
     """
 
     def __init__(
@@ -31,7 +32,9 @@ class EbpfLedgers:
         features: Features,
         notes: Mapping[str, str],
         level: Level = Level.INTERRUPTS,
+        *,
         durations: str = "",
+        only_threads: bool = False,
     ) -> None:
         self._source, self._plan = source, plan
         seen = features.faults and level is not Level.CALLS
@@ -48,6 +51,7 @@ class EbpfLedgers:
             )
         elif not features.faults:
             self._reasons["kpi"] = "page faults are in EPI: this kernel lets no software event be counted"
+        self._reasons[ABOUT_PARTS] = _about_ready(features, level, only_threads=only_threads)
         if not features.steal:
             self._reasons["stolen"] = "this kernel does not say which thread it hit"
         if durations:
@@ -112,6 +116,18 @@ class EbpfLedgers:
         stolen = (_steal_of_all() or self._steal_before) - self._steal_before
         words = f"from all processors together /proc/stat says {stolen / 1e9:.2f} s"
         return {"stolen": f"{self._reasons['stolen']}; {words}"}
+
+
+def _about_ready(features: Features, level: Level, *, only_threads: bool) -> str:
+    """Return what its parts do not tell."""
+    if not features.fetch:
+        return "not divided: this kernel's eBPF lacks the instructions for it"
+    left = "what is in no part: time of threads that were ready when measuring began, or became ready unseen"
+    if level is not Level.INTERRUPTS:
+        return f"interrupts are in the part that they interrupt, as the level {level.value} does not see them; {left}"
+    if only_threads:
+        return f"interrupts of threads that are not measured are in ready.neighbour and ready.wakeup; {left}"
+    return left
 
 
 def _overhead_of(states: States) -> int:

@@ -14,6 +14,7 @@ from headway.linux.levels import Level
 from headway.linux.options import MeasureOptions
 from headway.model import Ledger, Window
 
+from ..control_groups import ControlGroups
 from .causes import CauseNaming
 from .depth_control import DepthControl
 from .ended import EndedThreads
@@ -60,7 +61,8 @@ class BpfMeasurement:
                 programs.features,
                 prepared.notes,
                 options.measure.level,
-                _unknown_durations(options.measure),
+                durations=_unknown_durations(options.measure),
+                only_threads=programs.only_threads,
             )
             if prepared.modes.needed:
                 self._ledgers.note("division", lambda: prepared.modes.describe(memory))
@@ -85,6 +87,7 @@ class BpfMeasurement:
                 ThreadTotals(self._ledgers, ended, start),
                 Intervals(self._ledgers, ended, start),
             )
+            self._cgroups = ControlGroups() if options.measure.cgroups or options.measure.why else None
             self._control = None
             self._pause = SERVICE_SECONDS
             if options.measure.budget is not None:
@@ -132,6 +135,8 @@ class BpfMeasurement:
         pause = self._pause if self.transitions is None else self.transitions.look()
         self._attachments.follow_processors()
         self._regions.search_if_due()
+        if self._cgroups is not None:
+            self._cgroups.look((thread.pid, thread.birth) for thread in self._programs.memory.living())
         return pause if self._naming is None else min(pause, self._naming.look_if_due())
 
     def measure_command(self, pid: int) -> None:
@@ -150,14 +155,17 @@ class BpfMeasurement:
 
     def total(self, *, last: bool) -> Ledger:
         """Return everything since the beginning; after the ``last`` nothing is measured."""
-        return self._totals.ledger(self._snapshots.read(self._announce(last=last)))
+        return self._told(self._totals.ledger(self._snapshots.read(self._announce(last=last))))
 
     def interval(self, *, last: bool) -> Ledger:
         """Return what happened since the last interval, or the beginning; after the ``last`` nothing is measured."""
         ledger = self._intervals.ledger(self._snapshots.read(self._announce(last=last)))
         if self._causes is not None:
             self._causes.forget({thread.key for thread in ledger.threads if thread.end is not None})
-        return ledger
+        return self._told(ledger)
+
+    def _told(self, ledger: Ledger) -> Ledger:
+        return ledger if self._cgroups is None else self._cgroups.told(ledger)
 
     def empty_ledger(self) -> Ledger:
         """Return a ledger of nothing, which says how transitions are to be read."""
@@ -171,6 +179,7 @@ class BpfMeasurement:
         """Return the moment of a new snapshot, which is past, when all that belongs to it can be read."""
         memory = self._programs.memory
         at = memory.take_snapshot(last)
+        self._programs.divide_ready_threads()
         self._serve()
         if last and self.transitions is not None:
             # The memory and the rings are read one after the other: until then nothing may change any more. First have

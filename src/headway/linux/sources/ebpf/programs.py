@@ -28,6 +28,9 @@ RING_BYTES = 1 << 24
 """Of the ring of ended threads: room for the totals of about 30,000 between two looks."""
 CAUSES = 1 << 16
 """Causes that there is room for."""
+MAX_PROCESSES = 1 << 15
+PROCESS_CLOCK_BYTES = 1 << 26
+"""Most memory for the clocks of processes: each process has 8 bytes on each processor."""
 
 _SHARED = ("processors", "saved_processors", "thread_records", "saved_threads", ".bss", "tag_names")
 """The maps that `BpfMaps` reads, in the order in which it takes them."""
@@ -63,6 +66,8 @@ class LoadedPrograms:
             record=options.record,
             namespace=pid_namespace() != 0,
         )
+        self.only_threads = loading.sees_only_threads(shape)
+        """Whether what processors do without a measured thread is not divided."""
         with ExitStack() as stack:
             self.object = loading.load(
                 library,
@@ -136,6 +141,11 @@ class LoadedPrograms:
         """Have a program look at every thread that there is, and begin with those that are to be measured."""
         self.object.programs["dump_task"].iterate()
 
+    def divide_ready_threads(self) -> None:
+        """Have a program divide the time of threads that are still ready, until the snapshot that has just been."""
+        if self.features.fetch and self.memory.has_ready_threads():
+            self.object.programs["divide_ready_threads"].iterate()
+
     def skipped(self) -> int:
         """Return how often the kernel skipped a program because it was running already on that processor."""
         return sum(program.misses() for program in self.object.programs.values() if program.wanted)
@@ -169,6 +179,7 @@ def _sizes(options: SourceOptions, plan: CounterPlan) -> dict[str, int]:
         "spans": cpus * span_words,
         "absences": cpus * absence_words,
         "tails": cpus if options.record else 1,
+        **_process_sizes(cpus, _n_processes(options)),
         "selected_pids": len(options.selection.pids) + 1,
         "selected_tids": len(options.selection.tids) + 1,
     }
@@ -199,6 +210,15 @@ def _histogram_sizes(options: SourceOptions) -> dict[str, int]:
     }
 
 
+def _n_processes(options: SourceOptions) -> int:
+    """Return the numbers of processes that there are, of which the first is none."""
+    return min(options.max_thread_records, MAX_PROCESSES, PROCESS_CLOCK_BYTES // (8 * processors.possible()))
+
+
+def _process_sizes(cpus: int, n: int) -> dict[str, int]:
+    return {"run_clocks": cpus, "process_clocks": cpus * n, "processes": n, "free_processes": n}
+
+
 def _stack_sizes(cpus: int) -> dict[str, int]:
     from headway.linux.bpf import stacks
 
@@ -218,6 +238,7 @@ def _settings(options: SourceOptions, plan: CounterPlan) -> dict[str, object]:
         "name": name.removesuffix(b"*"),
         "name_prefix": name.endswith(b"*"),
         "max_thread_records": options.max_thread_records,
+        "n_processes": _n_processes(options),
         "namespace_inum": pid_namespace(),
         "cgroup": group,
         "cgroup_level": group_level,

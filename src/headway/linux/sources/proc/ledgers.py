@@ -8,7 +8,7 @@ from headway.linux.options import MeasureOptions, Selection
 from headway.linux.perf import counters
 from headway.linux.perf.thread_counters import ThreadCounters
 from headway.linux.regions.charging import Marked
-from headway.model import Ledger, Overhead, Precision, Quality, Thread, Window
+from headway.model import ABOUT_PARTS, Ledger, Overhead, Precision, Quality, Thread, Window
 
 from .clocks import Clocks
 
@@ -69,6 +69,7 @@ class ProcLedgers:
             "iopi": "/proc does not tell what a system call returned",
             "wait": "a thread waits for what it was found waiting for at a look; the sum of its waits is not sampled",
             "irq": "/proc charges an interrupt to the thread that it hit",
+            ABOUT_PARTS: "not divided: /proc does not tell who had the processor while a thread was ready",
             "stolen": "/proc does not tell whom the hypervisor took time from: it is in ready or wait",
         }
         if not self._has_schedstat:

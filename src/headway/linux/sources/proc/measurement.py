@@ -15,6 +15,7 @@ from headway.linux.procfs._procfs import Scanner, Task
 from headway.linux.regions.charging import Marked
 from headway.model import Cell, Ledger, Overhead, Thread, Window, since
 
+from ..control_groups import ControlGroups
 from .clocks import Clocks
 from .directory import ProcDirectory
 from .discovery import Discovery
@@ -87,6 +88,7 @@ class ProcMeasurement:
             self._unseen_of_command = 0
             self._earlier: Ledger | None = None
             """The reading at the end of the last interval, if there was one."""
+            self._cgroups = ControlGroups(proc) if options.cgroups else None
             self._pace = Pace()
             self._pace.cost = time.thread_time_ns() - before
             self._resources = stack.pop_all()
@@ -107,7 +109,7 @@ class ProcMeasurement:
         """Return everything since the beginning, as of now."""
         now = self._scan()
         before = time.thread_time_ns()
-        ledger = self._ledger(now, [*self._ended, *self._living()])
+        ledger = self._told(self._ledger(now, [*self._ended, *self._living()]))
         self._pace.spent(time.thread_time_ns() - before)
         return ledger
 
@@ -119,10 +121,13 @@ class ProcMeasurement:
         if self._forget:
             self._ended, self._reported = [], 0
         later = self._ledger(now, [*ended, *self._living()])
-        between = since(later, self._earlier) if self._earlier is not None else later
+        between = self._told(since(later, self._earlier) if self._earlier is not None else later)
         self._earlier = later
         self._pace.spent(time.thread_time_ns() - before)
         return between
+
+    def _told(self, ledger: Ledger) -> Ledger:
+        return ledger if self._cgroups is None else self._cgroups.told(ledger)
 
     def _scan(self) -> int:
         before = time.thread_time_ns()
@@ -136,6 +141,9 @@ class ProcMeasurement:
         self._take_ended()
         if self._selection.command in self._scanner.processes:
             self._waited_for = waited_for  # nobody had waited for the command then: it was others' time
+        if self._cgroups is not None:
+            clock_tick = self._clocks.clock_tick
+            self._cgroups.look((task.pid, task.birth * clock_tick) for task in self._scanner.tasks.values())
         self._pace.scanned(now, time.thread_time_ns() - before)
         return now
 

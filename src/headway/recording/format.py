@@ -96,6 +96,7 @@ THREADS = pa.schema(
         _required("birth", pa.int64()),
         _required("start", pa.int64()),
         pa.field("end", pa.int64()),
+        pa.field("cgroup", pa.string()),
     ]
 )
 OPEN = pa.schema(
@@ -164,7 +165,7 @@ SCHEMAS = {
     "frames": FRAMES,
 }
 """The tables by name, which is also the name of their folder."""
-LATER = frozenset({"sampled", "samples", "by_mode", "mode_samples", "task", "task_id"})
+LATER = frozenset({"sampled", "samples", "by_mode", "mode_samples", "task", "task_id", "cgroup"})
 """Columns that the first recordings do not have. They are null then."""
 
 _PART_NAME = re.compile(r"part-([0-9]{6,9})\.parquet")

@@ -179,7 +179,7 @@ def thread_of(
         end = None if end is None else until
     span = sum(cell.time for cell in states.values())
     thread = Thread(seen.tid, seen.pid, seen.name, seen.birth, start, end, until, span, states)
-    return replace(thread, sampled=sampled) if sampled else thread
+    return replace(thread, sampled=sampled or {}, cgroup=seen.cgroup) if sampled or seen.cgroup is not None else thread
 
 
 def _remarks(recording: Contents) -> dict[str, str]:

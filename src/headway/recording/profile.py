@@ -47,7 +47,8 @@ def write_profile(writer: RecordingWriter, profile: Profile) -> None:
     ledger = profile.ledger
     start, end = ledger.window.start, ledger.window.end
     threads = [
-        ThreadSeen(number, t.tid, t.pid, t.name, t.birth, t.start, t.end) for number, t in enumerate(ledger.threads)
+        ThreadSeen(number, t.tid, t.pid, t.name, t.birth, t.start, t.end, t.cgroup)
+        for number, t in enumerate(ledger.threads)
     ]
     writer.add(Batch(start, end, _no_transitions(), threads, (), {}))
     notes = {f"{_NOTE} {number}": note for number, note in enumerate(profile.notes)}

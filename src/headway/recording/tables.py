@@ -121,7 +121,10 @@ def _column(column: Integers, none: int, order: Integers) -> pa.Array:
 
 def threads_table(threads: Iterable[ThreadSeen]) -> pa.Table:
     """Return the table ``threads``: what was new of threads."""
-    rows = [(t.thread, t.tid, t.pid, valid(t.name), t.birth, t.start, t.end) for t in threads]
+    rows = [
+        (t.thread, t.tid, t.pid, valid(t.name), t.birth, t.start, t.end, None if t.cgroup is None else valid(t.cgroup))
+        for t in threads
+    ]
     return _table(rows, THREADS)
 
 

@@ -344,7 +344,9 @@ class RecordingWriter:
             if number is None:
                 number = numbers[thread.key] = following
                 following += 1
-            seen = ThreadSeen(number, thread.tid, thread.pid, thread.name, thread.birth, thread.start, thread.end)
+            seen = ThreadSeen(
+                number, thread.tid, thread.pid, thread.name, thread.birth, thread.start, thread.end, thread.cgroup
+            )
             if known.get(number) != seen or self._kept.limited:  # the part that named it may yet be dropped
                 known[number] = part.threads[number] = seen
         here = KeptPart(part.number, part.start, part.end, {})

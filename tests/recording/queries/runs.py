@@ -48,6 +48,7 @@ class Thread(NamedTuple):
     birth: int
     start: int
     end: int | None
+    cgroup: str | None = None
 
 
 class Open(NamedTuple):

@@ -83,7 +83,7 @@ FROM (
   SELECT w.host, w.run, t.name, w.state, w.number, w.time, w.longest FROM (
   SELECT host, run, thread, state, count(*) AS number, sum(duration) AS time, max(duration) AS longest
   FROM transitions
-  WHERE thread IS NOT NULL AND duration > 0 AND (state LIKE 'wait.%' OR state LIKE 'stopped%' OR state = 'ready')
+  WHERE thread IS NOT NULL AND duration > 0 AND (state LIKE 'wait.%' OR state LIKE 'stopped%' OR state LIKE 'ready%')
   GROUP BY host, run, thread, state
   ) AS w JOIN threads AS t ON w.host = t.host AND w.run = t.run AND w.thread = t.thread
 ) AS named GROUP BY host, run, name, state ORDER BY time DESC, name, state, host, run

@@ -165,7 +165,7 @@ def scraped(server: Served, rate: float, seconds: float) -> tuple[list[float], i
 def many_scrapes(path: Path) -> None:
     """Print the cost of 50 scrapes a second with 2,000 threads."""
     rows = []
-    for options in (["--group-by", "process"], ["--group-by", "thread"], ["--group-by", "process", "--source", "proc"]):
+    for options in (["--by", "process"], ["--by", "thread"], ["--by", "process", "--source", "proc"]):
         with living(path, THREADS) as pid, serving(["-p", str(pid), *options]) as server:
             scraped(server, SCRAPES, 2)  # the first readings differ from later ones
             before, start = server.cost(), time.monotonic()
@@ -202,7 +202,7 @@ def births(path: Path) -> None:
         os.mkfifo(gate)
         # The measured process exists from the beginning; the threads are started through the gate.
         storms = f'while read -r _ < "{gate}"; do "{path}" storm {BIRTHS} > /dev/null; done'
-        for options in (["--group-by", "process"], ["--group-by", "thread"]):
+        for options in (["--by", "process"], ["--by", "thread"]):
             shell = subprocess.Popen(["sh", "-c", storms])
             try:
                 with serving(["-p", str(shell.pid), "--metric-expiration", "5", *options]) as server:

@@ -101,11 +101,11 @@ def main(rounds: int = 3) -> None:
     print(f"Of one processor, over {SECONDS:g} s, start-up left out.\n")
     rows = []
     for title, options, keys, columns, lines, goal in (
-        ("80 × 24", ["--group-by", "thread"], b"", 80, 24, "≤ 5 %"),
+        ("80 × 24", ["--by", "thread"], b"", 80, 24, "≤ 5 %"),
         ("200 × 60", [], b"", 200, 60, "≤ 5 %"),
         ("80 × 24, panel", [], b"\r", 80, 24, "–"),
-        ("80 × 24, by name", ["--group-by", "name"], b"", 80, 24, "–"),
-        ("80 × 24, by process", ["--group-by", "process"], b"", 80, 24, "–"),
+        ("80 × 24, by name", ["--by", "name"], b"", 80, 24, "–"),
+        ("80 × 24, by process", ["--by", "process"], b"", 80, 24, "–"),
         ("80 × 24, --why wait", ["--why", "wait"], b"\r", 80, 24, "–"),
         ("80 × 24, --source proc", ["--source", "proc"], b"", 80, 24, "–"),
     ):

@@ -333,13 +333,13 @@ def test_what_a_process_does_is_served_and_only_grows(source: str) -> None:
 @each_source
 def test_threads_by_themselves_and_by_names(source: str) -> None:
     with program() as pid:
-        with serving("--source", source, "-p", str(pid), "--group-by", "thread", "--counts") as server:
+        with serving("--source", source, "-p", str(pid), "--by", "thread", "--counts") as server:
             found = server.samples()
             ((labels, living),) = found["headway_threads"]
             labels = {name: value for name, value in labels.items() if name not in PLACE}
             assert (labels, living) == ({"pid": str(pid), "process": "sleep", "thread": "sleep", "tid": str(pid)}, 1)
             assert ("headway_thread_state_entries_total" in found) == (source == "bpf")
-        with serving("--source", source, "-p", str(pid), "--group-by", "name") as server:
+        with serving("--source", source, "-p", str(pid), "--by", "name") as server:
             assert server.samples()["headway_threads"] == [({"process": "sleep", "thread": "sleep"}, 1)]
 
 
@@ -378,7 +378,7 @@ def test_figures_can_be_added_up_by_pod(source: str, by: str) -> None:
         joins = f"echo $$ > {group}/cgroup.procs; exec sleep 60"
         with program("sh", "-c", joins) as inside, program() as outside:
             wait_for(lambda: [{}] if (group / "cgroup.procs").read_text().split() == [str(inside)] else [])
-            with serving("--source", source, "-p", f"{inside},{outside}", "--group-by", by) as server:
+            with serving("--source", source, "-p", f"{inside},{outside}", "--by", by) as server:
                 deadline = time.monotonic() + 60
                 while True:
                     found = server.samples()
@@ -457,7 +457,7 @@ BROWSER = next((name for name in ("chromium", "chromium-browser", "google-chrome
 @pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
 def test_a_browser_shows_the_page_whatever_threads_call_themselves(tmp_path: Path) -> None:
     assert BROWSER is not None
-    with program(*script("hostile_thread_names")) as pid, serving("-p", str(pid), "--group-by", "thread") as server:
+    with program(*script("hostile_thread_names")) as pid, serving("-p", str(pid), "--by", "thread") as server:
         words = ["--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}", "--dump-dom"]
         words += ["--virtual-time-budget=8000", "--enable-logging=stderr", f"http://127.0.0.1:{server.port}/"]
         shown = subprocess.run([BROWSER, *words], capture_output=True, text=True, timeout=120, check=True)
@@ -666,7 +666,7 @@ def test_after_many_short_threads_only_some_series_are_left_and_no_time_is_lost(
     source: str, compile_c: Compile
 ) -> None:
     storm = compile_c("thread_storm")
-    options = ["--source", source, "--group-by", "thread", "--max-series", "200", "-I", "20"]
+    options = ["--source", source, "--by", "thread", "--max-series", "200", "-I", "20"]
     with serving(*options, "--", str(storm)) as server:
         seen, was = 0.0, 0.0
         deadline = time.monotonic() + 60

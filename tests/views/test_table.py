@@ -183,7 +183,7 @@ def test_threads_of_one_name_are_a_line_where_they_are_more_than_lines() -> None
     assert lines[3].split()[:3] == ["make", "1", "1.0µs"]
     assert lines[4].startswith("all 625 threads ")
     assert lines[1].split()[-1] == "disk"
-    assert "× n: n threads of one name, added up; --group-by thread lists each" in lines
+    assert "× n: n threads of one name, added up; --by thread lists each" in lines
 
 
 def test_as_many_threads_as_lines_are_shown_one_by_one() -> None:
@@ -243,7 +243,7 @@ def test_no_thread_is_lost_and_no_table_is_longer_than_the_terminal(
     for line in lines[1 : lines.index("")]:
         if line.startswith(("all ", "no thread")):
             break
-        told = re.match(r"… ([0-9]+) more|[a-z0-9]+ × ([0-9]+)", line)
+        told = re.match(r"… ([0-9]+) more|[a-z0-9 ]+[…]? × ([0-9]+)", line)
         number += int(next(filter(None, told.groups()))) if told else 1
     assert number == len(found)
 

@@ -205,12 +205,15 @@ class TargetOptions:
         self,
         *,
         causes: bool,
+        cgroups: bool = False,
         when: tuple[Condition, ...] = (),
         otherwise: Level = Level.INTERRUPTS,
         default_budget: float | None = None,
         durations: int = 0,
     ) -> MeasureOptions:
         """Return the measure options; causes are recorded if --why asks for them, or with ``causes``.
+
+        ``cgroups``: the control group of each thread is told.
 
         ``when``: the conditions of --when. ``otherwise``: the level of detail where none was asked for.
         ``default_budget``: the budget if every thread is measured and no option says, or decides, what is measured
@@ -240,6 +243,7 @@ class TargetOptions:
             functions=self.functions,
             events=self.events,
             why=causes or bool(self.why),
+            cgroups=cgroups,
             level=level,
             budget=budget,
             when=when,
@@ -322,12 +326,14 @@ def detail_options(function: Any) -> Any:
 
 
 group_by_option = click.option(
+    "--by",
     "--group-by",
+    "group_by",
     type=click.Choice([by.value for by in GroupBy]),
-    help="What has a line: each thread, all threads of a name, or a process.  [default: thread, and name if there are "
-    "more threads than lines]",
+    help="What has a line: each thread, all threads of a name, a process, a control group, or a pod (where there is "
+    "none, a container or a systemd unit).  [default: thread, and name if there are more threads than lines]",
 )
-"""Add ``--group-by``; the command gets ``group_by``."""
+"""Add ``--by``; the command gets ``group_by``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,6 +348,11 @@ class ListingOptions:
     def by(self) -> GroupBy | None:
         """What has a line; None: it depends on the number of threads."""
         return GroupBy(self.group_by) if self.group_by else None
+
+    @property
+    def needs_cgroups(self) -> bool:
+        """Whether threads are told apart by their control groups."""
+        return self.by is not None and self.by.needs_cgroups
 
     def listing(
         self, console: Console, *, above: int = 0, verbose: bool = False, before: GroupBy | None = None

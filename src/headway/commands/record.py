@@ -90,7 +90,7 @@ def command(
         raise click.UsageError("--flight-recorder says how many seconds are kept: leave out --max-time")
     selection = wanted.selection(argv)
     otherwise = Level.INTERRUPTS if flight is None else Level.SWITCHES
-    options = wanted.options(causes=False, when=when, otherwise=otherwise)
+    options = wanted.options(causes=False, cgroups=True, when=when, otherwise=otherwise)
     if not may_use_bpf():
         raise HeadwayError("recording needs CAP_BPF and CAP_PERFMON: run as root (sudo headway record ...)")
     from headway.linux.sources.ebpf import BpfSource

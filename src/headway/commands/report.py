@@ -61,7 +61,7 @@ def command(
     Show what a recording says about progress, and where the rest of the time went.
 
     Of a profile (headway profile -o) the report shows the functions and stacks of each state; --index and --state
-    select some. With -v, --every-thread, --group-by or --from-transitions it shows the threads, as of other recordings.
+    select some. With -v, --every-thread, --by or --from-transitions it shows the threads, as of other recordings.
     A ~ marks a sampled figure, with its error beside it; times off the processor are exact.
 
     A recording that was not closed (its recorder was killed, or still records) is shown up to its last complete part.

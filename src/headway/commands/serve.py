@@ -46,13 +46,14 @@ _SOURCES = {"bpf": "eBPF", "proc": "/proc"}
 )
 @click.option("--token-file", metavar="FILE", help="Answer only requests with the token in FILE.")
 @click.option(
+    "--by",
     "--group-by",
     "by",
-    type=click.Choice(["name", "container", "process", "thread"]),
+    type=click.Choice([by.value for by in By]),
     default="process",
     show_default=True,
-    help="Group threads by process and thread name; by container or systemd unit and names; by process id and thread "
-    "name; or not at all.",
+    help="Add threads up: by process and thread name; by process id and thread name; by container or systemd unit and "
+    "names; by pod, container or unit alone; by control group; or not at all (thread).",
 )
 @click.option("--counts", is_flag=True, help="Serve also how often each state was entered.")
 @click.option(
@@ -109,9 +110,10 @@ def command(
 ) -> None:
     """\b
     headway serve -a                          on http://127.0.0.1:9777/
-    headway serve -p 4711 --group-by thread   a process, each thread by itself
+    headway serve -p 4711 --by thread         a process, each thread by itself
     headway serve --listen :9777 --token-file token -a    for other machines
     headway serve -- ./server                 a command, as long as it runs
+    headway serve -a --by pod --why ready     pods, and their noisy neighbours
     headway serve -a --when 'ready > 20 %'    cheap, and calls of the threads that wait for a processor
 
     Serve what every thread and processor does: OpenMetrics for Prometheus at /metrics, and a live page at /.
@@ -120,8 +122,8 @@ def command(
     process that listens has no privileges. The process that measures keeps those that it needs. Serving ends with the
     command or the measured processes, after -d, or with Ctrl-C. docs/serve.md lists the metrics.
     """
-    if wanted.why:
-        raise click.UsageError("causes are not served: --why is an option of headway stat")
+    if set(wanted.why) - {"ready"}:
+        raise click.UsageError("of the causes only the neighbours are served: give --why ready, or ask headway stat")
     address = parse_address(where)
     selection = wanted.selection(argv)
     options = wanted.options(causes=False, when=when, default_budget=BUDGET_OF_A_MACHINE, durations=int(durations))
@@ -133,7 +135,7 @@ def command(
         most=max_series,
         expire=round(expire * 1e9),
         process_name=_process_name,
-        place_of=_place_of,
+        place_of=_cgroup_of if By(by) is By.CGROUP else _place_of,
     )
     manager = None if argv else Notifier()  # a command may tell the manager itself
     sockets = listen(address, guarded=token is not None)
@@ -184,6 +186,11 @@ def _process_name(pid: int) -> str:
 def _place_of(pid: int) -> tuple[tuple[str, str], ...] | None:
     origin = read_origin(pid)
     return None if origin is None else origin.labels()
+
+
+def _cgroup_of(pid: int) -> tuple[tuple[str, str], ...] | None:
+    origin = read_origin(pid)
+    return None if origin is None else (("cgroup", origin.path),)
 
 
 def _url(one: socket.socket) -> str:

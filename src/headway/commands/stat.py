@@ -64,6 +64,7 @@ def command(
     headway stat -a -I 1000                  the machine, a report each second
     headway stat -p 4711 -d 10 --why wait    what it waits for, who ends waits
     headway stat -- make -j8                 many processes: a line for each name
+    headway stat -a -d 10 --by pod           a line for each pod or container
     headway stat --html out.html -- ./work   the report, and a page
 
     Show how much progress each thread makes, and where the rest of its time goes.
@@ -77,9 +78,9 @@ def command(
     selection = wanted.selection(argv)
     if html is not None and interval is not None:
         raise click.UsageError("--html writes one page of the whole time, not of each interval: leave out --html or -I")
-    if durations is None:
-        durations = int(verbose or as_json or html is not None)
-    options = wanted.options(causes=verbose or html is not None, durations=durations)
+    options = wanted.options(
+        causes=verbose or html is not None, cgroups=as_json or listed.needs_cgroups, durations=durations or 0
+    )
     with report_to(output) as stream, page_if(html) as page:
         report = _Report(
             stream,

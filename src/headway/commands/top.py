@@ -130,7 +130,7 @@ def command(
         with measuring(
             selection,
             argv,
-            options=wanted.options(causes=False, default_budget=BUDGET_OF_A_MACHINE),
+            options=wanted.options(causes=False, cgroups=True, default_budget=BUDGET_OF_A_MACHINE),
             prefer=wanted.source,
             intervals=True,
             hold=output.hold,
@@ -297,7 +297,7 @@ def _print(
         observation = observe(
             wanted.selection(argv),
             argv,
-            options=wanted.options(causes=False, default_budget=BUDGET_OF_A_MACHINE),
+            options=wanted.options(causes=False, cgroups=True, default_budget=BUDGET_OF_A_MACHINE),
             prefer=wanted.source,
             seconds=duration,
             interval=interval,

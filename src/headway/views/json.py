@@ -24,6 +24,7 @@ from headway.model import (
     Task,
     Thread,
     kind_of,
+    origin_of,
 )
 from headway.text import valid
 
@@ -143,6 +144,7 @@ def _thread(ledger: Ledger, thread: Thread, kept: bool) -> dict[str, Any]:
         "interval": {name: None if limits is None else list(limits) for name, limits in indices.interval.items()},
         "states": _states(ledger, thread.states, thread.sampled, _durations_of(thread) if kept else None),
         **({"kernel_clock": _clock(thread.kernel_clock)} if thread.kernel_clock is not None else {}),
+        **({} if thread.cgroup is None else _place(thread.cgroup)),
         **({"causes": [_cause(cause) for cause in thread.causes]} if thread.causes else {}),
         **({"tasks": [_task(task) for task in thread.tiles()]} if thread.tasks else {}),
     }
@@ -160,11 +162,25 @@ def _task(task: Task) -> dict[str, Any]:
     }
 
 
+@lru_cache(maxsize=4096)
+def _place(cgroup: str) -> dict[str, str]:
+    """Return the control group, and what its path tells of pod and container."""
+    origin = origin_of(cgroup)
+    told = {
+        "cgroup": cgroup,
+        "pod": origin.pod_uid,
+        "container": origin.container,
+        "unit": origin.user_unit or origin.unit,
+    }
+    return {name: valid(text) for name, text in told.items() if text or name == "cgroup"}
+
+
 def _clock(clock: KernelClock) -> dict[str, Any]:
     return {"time": clock.time, "quality": clock.quality.value}
 
 
 def _cause(cause: Cause) -> dict[str, Any]:
+    place = {} if cause.cgroup is None else _place(cause.cgroup)
     return {
         "state": valid(cause.state),
         "behind": cause.behind.value,
@@ -172,6 +188,8 @@ def _cause(cause: Cause) -> dict[str, Any]:
         "tid": cause.tid,
         "time": cause.time,
         "count": cause.count,
+        **({} if cause.pid is None else {"pid": cause.pid}),
+        **place,
     }
 
 
@@ -266,9 +284,10 @@ def _thread_text(ledger: Ledger, thread: Thread, qualities: Callable[[Indices], 
     causes = f',"causes":{_dumps([_cause(cause) for cause in thread.causes])}' if thread.causes else ""
     tasks = f',"tasks":{_dumps([_task(task) for task in thread.tiles()])}' if thread.tasks else ""
     clock = f',"kernel_clock":{_dumps(_clock(thread.kernel_clock))}' if thread.kernel_clock is not None else ""
+    place = "" if thread.cgroup is None else f",{dumps(_place(thread.cgroup))[1:-1]}"
     return (
         f'{{"tid":{thread.tid},"pid":{thread.pid},"name":{json.dumps(valid(thread.name))},"start":{thread.start},'
-        f'"end":{end},"indices":{{{amounts},{shares}}},"quality":{quality},"states":{states}{clock}{causes}{tasks}}}'
+        f'"end":{end},"indices":{{{amounts},{shares}}},"quality":{quality},"states":{states}{clock}{place}{causes}{tasks}}}'
     )
 
 

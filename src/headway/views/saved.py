@@ -32,6 +32,7 @@ from headway.model import (
     Window,
     merge,
     processor_time,
+    time_with_causes,
     undivided_time,
     violations,
 )
@@ -42,6 +43,8 @@ from .json import SCHEMA
 
 __all__ = ["from_documents", "ledgers_of", "read_ledgers"]
 
+_LONGEST_PATH = 4096
+"""Of the path of a control group (PATH_MAX)."""
 _LONGEST = 100_000
 """The largest number of characters of a name. Thread names have up to 15, but names of marks are the program's own."""
 _SOURCES = {"bpf", "proc", "machine", "recording"}
@@ -195,6 +198,7 @@ def _thread(row: Mapping[str, Any], window: Window) -> Thread:
         kernel_clock=_clock(table(row["kernel_clock"], "kernel_clock")) if "kernel_clock" in row else None,
         sampled=_sampled(row),
         durations=_durations(row),
+        cgroup=text(row, "cgroup", _LONGEST_PATH) if "cgroup" in row else None,
     )
 
 
@@ -237,8 +241,10 @@ def _cause(row: Mapping[str, Any], states: Mapping[str, Cell]) -> Cause:
         time=integer(row, "time", 0),
         count=integer(row, "count", 0),
         tid=None if row.get("tid") is None else integer(row, "tid", 1),
+        pid=None if row.get("pid") is None else integer(row, "pid", 0),
+        cgroup=text(row, "cgroup", _LONGEST_PATH) if "cgroup" in row else None,
     )
-    if state not in states or cause.time > states[state].time:
+    if cause.time > time_with_causes(states, state):
         raise WrongValueError(f"a cause has more time than {shown(state)}, the state it is behind")
     return cause
 

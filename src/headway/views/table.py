@@ -14,6 +14,7 @@ from rich.console import Console
 
 from headway.advice import Advice
 from headway.model import (
+    ABOUT_PARTS,
     Amounts,
     Cell,
     Group,
@@ -66,6 +67,8 @@ _WITH_ERROR = 9
 """The width of the column TE where it has a sampling error: ~38 ±2 %."""
 _ROOM = 72
 """The width from which on there is room for that."""
+_TITLES = {GroupBy.PROCESS: "process", GroupBy.POD: "pod", GroupBy.CGROUP: "cgroup"}
+"""What stands above the names of lines."""
 _FEWEST = 3
 """The smallest number of lines of threads, however low the terminal is."""
 
@@ -117,7 +120,7 @@ def _table(
     times = [thread.times() for thread in ledger.threads]
     divided = ledger.amounts(*ledger.threads) if ledger.divided else None
     worth = ledger.precision if divided is None else divided.worth(ledger.precision)
-    notes = [*_notes(ledger, times, worth, divided, width)]
+    notes = [*_notes(ledger, times, worth, divided, width, verbose=verbose)]
     listed = _listed(ledger, times, listing, len(notes), width)
     lines = [*_threads(ledger, times, listed, worth if divided is not None else None, width, verbose, durations)]
     if ledger.events and ledger.threads:
@@ -214,7 +217,8 @@ def _layout(
     if divided is not None:  # what a thread waits for is worth more room than stolen time
         order = ("stolen", *(c for c in order if c != "stolen"))
     off = [column("ready"), ("waiting", figure)]
-    tid, reason, least = digits, 7, 10
+    tid, reason = digits if not by.needs_cgroups else 0, 7
+    least = min(max(longest, 10), 28) if by.needs_cgroups else 10  # a pod's UID and a path are long
 
     def left() -> int:
         bar = 2 if off else 0
@@ -230,7 +234,7 @@ def _layout(
             reason = 0
         if title == "tid":
             tid = 0
-    usual = 15 if by is not GroupBy.PROCESS else max(15, min(longest, 20))  # with the number of its threads
+    usual = 15 if by in (GroupBy.THREAD, GroupBy.NAME) else max(15, min(longest, 20))  # with the number of its threads
     name = min(max(left(), 1), usual)
     if reason:
         extra = min(left() - name, len("waits most for") + figure - reason)
@@ -268,7 +272,7 @@ def _listed(ledger: Ledger, times: Sequence[Mapping[Kind, int]], listing: Listin
     if by is None and number > (room // 2 if listing.before is GroupBy.NAME else room):
         by, groups = GroupBy.NAME, grouped(ledger.threads, GroupBy.NAME)
         if len(groups) < number:
-            text = "× n: n threads of one name, added up; --group-by thread lists each"
+            text = "× n: n threads of one name, added up; --by thread lists each"
             note = [[(line, _DIM)] for line in indented(text, width, "", "  ")]
             room = max(room - len(note), _FEWEST) if listing.height is not None else room
     had = [processor_time(found) for found in times]
@@ -325,10 +329,10 @@ def _name(group: Group) -> str:
 
 
 def _id(group: Group) -> str:
-    """Return the tid of the only thread, or the pid of the process; empty for threads of one name."""
+    """Return the tid of the only thread, or the pid of the process; empty for threads of one name, pod or cgroup."""
     if group.by is GroupBy.PROCESS:
         return str(group.threads[0].pid)
-    return str(group.threads[0].tid) if len(group.threads) == 1 else ""
+    return str(group.threads[0].tid) if len(group.threads) == 1 and not group.by.needs_cgroups else ""
 
 
 def _label(group: Group, width: int, tid: int) -> Line:
@@ -384,7 +388,7 @@ def _most(had: Sequence[int], keys: Sequence[tuple[int, int]], limit: int) -> li
 
 
 def _heading(layout: _Layout, by: GroupBy, width: int) -> Iterator[Line]:
-    what, number = ("process", "pid") if by is GroupBy.PROCESS else ("thread", "tid")
+    what, number = _TITLES.get(by, "thread"), "pid" if by is GroupBy.PROCESS else "tid"
     text = fit(what, layout.name) + (" " + number.rjust(layout.tid) if layout.tid else "")
     text += "".join(" " + title.rjust(w) for title, w in layout.on)
     line: Line = [(text, _HEAD)]
@@ -677,7 +681,13 @@ _CHEAPER = "--budget 1% or --level switches takes less"
 
 
 def _notes(
-    ledger: Ledger, times: Sequence[Mapping[Kind, int]], worth: Precision, divided: Amounts | None, width: int
+    ledger: Ledger,
+    times: Sequence[Mapping[Kind, int]],
+    worth: Precision,
+    divided: Amounts | None,
+    width: int,
+    *,
+    verbose: bool,
 ) -> Iterator[Line]:
     """Yield the notes.
 
@@ -699,7 +709,7 @@ def _notes(
         if quality[index] is not Quality.EXACT:
             alike.setdefault((_WORDS[quality[index]], reason), []).append(name)
     for name, reason in ledger.reasons.items():
-        if name not in _NAMES:
+        if name not in _NAMES and (verbose or name != ABOUT_PARTS):  # they show with -v only
             alike.setdefault(("", reason), []).append(name)
     for (word, reason), names in alike.items():
         text = f"{', '.join(names)}: {word} ({reason})" if word and reason else f"{', '.join(names)}: {word or reason}"

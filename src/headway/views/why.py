@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from headway.model import (
+    READY,
     Behind,
     Cause,
     Cell,
@@ -25,8 +26,9 @@ from headway.model import (
     add_states,
     is_interrupt,
     kind_of,
+    origin_of,
 )
-from headway.model.cause import FORGOTTEN, HIDDEN, IDLE, NOT_KNOWN, NOT_VISIBLE, STILL_READY
+from headway.model.cause import FORGOTTEN, HIDDEN, IDLE, NOT_KNOWN, NOT_VISIBLE, STILL_READY, THROTTLED
 
 from .figures import share, with_unit
 from .lines import Line
@@ -64,6 +66,7 @@ _PLACE = re.compile(r"(?<=.)(0x[0-9a-f]+|\[[0-9]+\])$")
 _HEAD, _DIM, _UNKNOWN = "bold", "dim", "yellow"
 _NOBODY = "nobody: the processor was idle"
 """A processor takes a while to wake up, or to find that there is work."""
+_QUOTA = "throttled: the CPU quota was used up"
 _WITHOUT_HOLDER = {
     FORGOTTEN: "not known: many had the processor later",
     NOT_KNOWN: NOT_KNOWN,
@@ -148,14 +151,28 @@ def in_a_line(subject: Thread | Group, state: str, room: int) -> str:
     for most in (3, 2, 1):
         words = []
         for behind in Behind:
-            causes = [c for c in subject.causes if c.state == state and c.behind is behind and c.time][:most]
-            told = ", ".join(f"{' '.join(_label(cause)).strip()} {share(cause.time / time)}" for cause in causes)
+            causes = [c for c in subject.causes if c.behind is behind and c.time and _explains(c, state, subject)]
+            told = ", ".join(
+                f"{' '.join(_label(cause)).strip()} {share(min(cause.time / time, 1.0))}" for cause in causes[:most]
+            )
             if told:
                 words.append(f"{_RELATIONS[behind].strip() or 'held by'} {told}")
         text = "; ".join(words)
         if width_of(text) <= room:
             return text
     return fit(text, room)
+
+
+def _explains(cause: Cause, state: str, subject: Thread | Group) -> bool:
+    """Return whether a cause belongs to a state. The holders of time ready belong to its parts."""
+    if not state.startswith(f"{READY}."):
+        return cause.state == state
+    if cause.state != READY:
+        return False
+    if cause.tid is None:
+        return state == "ready.interrupt" and is_interrupt(cause.name)
+    pids = {subject.pid} if isinstance(subject, Thread) else {thread.pid for thread in subject.threads}
+    return state == ("ready.own" if cause.pid in pids else "ready.neighbour")
 
 
 # --- what is said -----------------------------------------------------------------------------------------------------
@@ -277,11 +294,13 @@ def _causes(causes: Sequence[Cause], behind: Behind, whole: int, depth: int, uns
     rows = [(*_label(cause), cause.time, cause.count) for cause in causes if cause.time or cause.count]
     if len(rows) > _CAUSES:
         rows = _together(rows, whole)
+    notes = {_label(cause): _place(cause) for cause in causes}
     listed = rows[: _how_many([row[2] for row in rows], whole, _CAUSES)]
     relation = _RELATIONS[behind] if depth == 2 else ""
     blank = " " * len(relation)
     for at, (label, detail, time, count) in enumerate(listed):
-        yield _Row(depth, (blank if at else relation) + label, time, whole, count, detail)
+        note = notes.get((label, detail), "")
+        yield _Row(depth, (blank if at else relation) + label, time, whole, count, detail, note=note)
     rest = rows[len(listed) :]
     if rest:
         time, count = sum([row[2] for row in rest]), sum([row[3] for row in rest])
@@ -327,7 +346,7 @@ def _holders(subject: _Subject, whole: int, pids: Mapping[int, int]) -> Iterator
             continue
         time, count = sum([c.time for c in causes]), sum([c.count for c in causes])
         yield _Row(1, which, time, whole, count)
-        if which != _NOBODY:
+        if which not in (_NOBODY, _QUOTA):
             yield from _causes(causes, Behind.HOLDER, time, 2, unseen=False)
     for which in not_known:
         yield _Row(1, which, sum([cause.time for cause in classes[which]]), whole, style=_UNKNOWN)
@@ -341,7 +360,7 @@ def _class_of(holder: Cause, subject: _Subject, pids: Mapping[int, int]) -> str:
     if holder.name.endswith(HIDDEN):
         return "held by threads hidden from tracing"
     if holder.tid is not None:
-        pid = pids.get(holder.tid)
+        pid = pids.get(holder.tid, holder.pid)
         own = "its own process" if len(subject.pids) == 1 else "their own processes"
         which = "threads that are not measured" if pid is None else own if pid in subject.pids else "other processes"
         return f"held by {which}"
@@ -349,6 +368,8 @@ def _class_of(holder: Cause, subject: _Subject, pids: Mapping[int, int]) -> str:
         return "held by interrupts"
     if holder.name == IDLE:
         return _NOBODY
+    if holder.name == THROTTLED:
+        return _QUOTA
     return _WITHOUT_HOLDER.get(holder.name, "held by threads that are not measured")
 
 
@@ -368,6 +389,14 @@ def _one_line(thread: Thread, kind: Kind, pids: Mapping[int, int]) -> _Row:
 
 def _label(cause: Cause) -> tuple[str, str]:
     return _named(cause.name), "" if cause.tid is None else str(cause.tid)
+
+
+def _place(cause: Cause) -> str:
+    """Return the process of a holder, and what its control group tells."""
+    words = [] if cause.pid is None or cause.pid == cause.tid else [f"process {cause.pid}"]
+    if cause.cgroup is not None and cause.cgroup.strip("/"):
+        words.append(clean(origin_of(cause.cgroup).pod, 256))
+    return ", ".join(words)
 
 
 def _with(detail: str) -> str:

@@ -227,6 +227,15 @@ def _of_threads(snapshot: TotalsSnapshot, counts: bool) -> Iterator[Family]:
         "Indices of threads whose series are gone because they ended a while ago.",
         _indices(snapshot, [snapshot.departed]),
     )
+    if snapshot.neighbours:
+        yield Family(
+            "headway_ready_neighbour_seconds",
+            Sort.COUNTER,
+            "seconds",
+            "Time in which threads of a process were ready and a thread of another process, the neighbour, had their "
+            "processor. The series with other has what had no room.",
+            [(labels, (), _seconds(time)) for labels, time in snapshot.neighbours],
+        )
     every = [*_all(snapshot), snapshot.departed._replace(labels=(("departed", "true"),))]
     if any(one.sampled for one in every):
         yield from _by_samples(every)

@@ -40,6 +40,7 @@ from headway.model import (
 )
 
 from ..printable import clean
+from .neighbours import Neighbours
 from .places import Labels, ProcessLabels
 
 __all__ = [
@@ -78,11 +79,16 @@ class By(Enum):
     """By the process and the thread's name."""
     CONTAINER = "container"
     """By the labels of the process's control group (`places`) and the names of the process and the thread."""
+    POD = "pod"
+    """By the labels of the process's control group alone."""
+    CGROUP = "cgroup"
+    """By the control group alone, as a label. What ``place_of`` returns decides between this and `POD`."""
     THREAD = "thread"
     """Not at all: each thread has its own series."""
 
 
 _OF_ONE_PROCESS = frozenset({By.PROCESS, By.THREAD})
+_NAMELESS = frozenset({By.POD, By.CGROUP})
 
 State = tuple[str, int, int | None, tuple[tuple[str, int], ...]]
 """One state's name, time in ns, occurrences (None: not known), and events with their names."""
@@ -178,6 +184,8 @@ class TotalsSnapshot:
     precision: Precision
     cost: Cost
     """The cost of the measuring process."""
+    neighbours: tuple[tuple[Labels, int], ...] = ()
+    """Who had the processor while threads of other processes were ready, in ns; empty where causes are not recorded."""
 
     def whole(self) -> Indices:
         """Return the indices of everything measured. Where all is exact, only their qualities matter, so they are 0."""
@@ -374,6 +382,7 @@ class Totals:
         self._departed = _Group((), 0)
         self._taken = self._left = 0
         self._names: dict[int, str] = {}
+        self._neighbours = Neighbours()
         self._processors: dict[int, dict[str, _Tally]] = {}
         self._losses: dict[str, _Tally] = {}
         self._overhead: _Tally | None = _Tally()
@@ -392,6 +401,7 @@ class Totals:
         self._learn_names(ledger.threads)
         if self._places is not None:
             self._places.look(ledger.threads, self._name_of, at)
+        self._neighbours.add(ledger.threads, self._name_of)
         for group in (*self._groups.values(), self._rest):
             group.living = 0
         counting = bool(ledger.counted or ledger.events)
@@ -462,6 +472,7 @@ class Totals:
             reasons={_name(name): clean(reason) for name, reason in last.reasons.items()},
             precision=last.precision,
             cost=cost,
+            neighbours=self._neighbours.frozen(),
         )
 
     def _learn_names(self, threads: Iterable[Thread]) -> None:
@@ -484,8 +495,8 @@ class Totals:
         return (
             thread.pid if self._by in _OF_ONE_PROCESS else 0,
             thread.tid if self._by is By.THREAD else 0,
-            self._name_of(thread.pid),
-            _name(thread.name),
+            "" if self._by in _NAMELESS else self._name_of(thread.pid),
+            "" if self._by in _NAMELESS else _name(thread.name),
             () if self._places is None else self._places.of(thread),
         )
 
@@ -496,7 +507,7 @@ class Totals:
         if not self._make_room():
             return self._rest
         pid, tid, process, name, place = key
-        labels = [("process", process), ("thread", name)]
+        labels = [] if self._by in _NAMELESS else [("process", process), ("thread", name)]
         if self._by in _OF_ONE_PROCESS:
             labels.insert(0, ("pid", str(pid)))
         if self._by is By.THREAD:

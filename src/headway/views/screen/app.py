@@ -38,7 +38,7 @@ from .feed import Live, Timeline
 from .help import help_lines
 from .paint import Paint
 from .panel import panel
-from .roster import KEPT, ORDERS, GroupRow, Order, Picture, Roster, ThreadRow
+from .roster import KEPT, ORDERS, GroupRow, Order, Picture, Roster, ThreadRow, group_key
 from .summary import HEIGHT, moment_of, summary
 from .widgets import Lines, Scroll, ThreadList
 
@@ -53,9 +53,21 @@ _PLAYING = 0.5
 _WATCHED = 0.5
 """Seconds between two checks whether the terminal is still there."""
 _MAX_WORDS = 64
-_NEXT = {GroupBy.THREAD: GroupBy.PROCESS, GroupBy.PROCESS: GroupBy.NAME, GroupBy.NAME: GroupBy.THREAD}
+_NEXT = {
+    GroupBy.THREAD: GroupBy.PROCESS,
+    GroupBy.PROCESS: GroupBy.NAME,
+    GroupBy.NAME: GroupBy.POD,
+    GroupBy.POD: GroupBy.CGROUP,
+    GroupBy.CGROUP: GroupBy.THREAD,
+}
 """What the key for groups changes to."""
-_GROUPS = {GroupBy.THREAD: "threads", GroupBy.PROCESS: "processes", GroupBy.NAME: "names"}
+_GROUPS = {
+    GroupBy.THREAD: "threads",
+    GroupBy.PROCESS: "processes",
+    GroupBy.NAME: "names",
+    GroupBy.POD: "pods",
+    GroupBy.CGROUP: "cgroups",
+}
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TEXTUAL_S = (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
 """Signals that Textual handles and does not restore."""
@@ -470,7 +482,7 @@ class TopApp(App[None]):
         self._renew()
 
     def action_group(self) -> None:
-        """Show processes, the threads of each name together, or single threads."""
+        """Show processes, the threads of each name, pod or cgroup together, or single threads."""
         self._order = replace(self._order, by=_NEXT[self._by])
         self._renew()
 
@@ -481,8 +493,8 @@ class TopApp(App[None]):
             self._fold(row, fold)
 
     def _fold(self, row: ThreadRow, fold: bool) -> None:
-        names = self._by is GroupBy.NAME
-        key = row.name if names else (row.thread.pid, -1)
+        names = self._by is not GroupBy.PROCESS  # that is how these groups are folded at first
+        key = group_key(row.thread, self._by)
         turned = self._order.turned | {key} if fold is not names else self._order.turned - {key}
         self._order = replace(self._order, turned=turned)
         if fold:

@@ -257,7 +257,7 @@ def _cell_name(row: ThreadRow, column: Column, layout: ColumnLayout) -> Line:
 
 
 def _cell_tid(row: ThreadRow, column: Column, layout: ColumnLayout) -> Line:
-    several = isinstance(row, GroupRow) and row.group.by is GroupBy.NAME
+    several = isinstance(row, GroupRow) and row.group.by is not GroupBy.PROCESS
     return [(fit("" if several else str(row.tid), column.width, True), "dim")]
 
 

@@ -26,7 +26,7 @@ from headway.views.printable import clean
 
 from .bar import NEVER
 
-__all__ = ["KEPT", "GroupRow", "Key", "Order", "Picture", "Roster", "ThreadRow", "waits_most_for"]
+__all__ = ["KEPT", "GroupRow", "Key", "Order", "Picture", "Roster", "ThreadRow", "group_key", "waits_most_for"]
 
 KEPT = 60
 """The number of intervals of a history that are kept."""
@@ -101,15 +101,27 @@ class ThreadRow:
 
     def stands_for(self, key: Key) -> bool:
         """Return whether the thread, or one of the threads, has this key, or is in the group with this key."""
-        return any(key in (thread.key, thread.name, (thread.pid, -1)) for thread in self.threads)
+        return any(
+            key in (thread.key, thread.name, (thread.pid, -1))
+            or key == group_key(thread, GroupBy.POD)
+            or key == group_key(thread, GroupBy.CGROUP)
+            for thread in self.threads
+        )
 
     def share(self, time: int) -> float:
         """Return the time as a share of the interval: 1 is one processor, or off it one thread, all the time."""
         return time / self.whole if self.whole else 0.0
 
 
+def group_key(thread: Thread, by: GroupBy) -> Key:
+    """Return the key of the group that a thread is in."""
+    if by is GroupBy.PROCESS:
+        return thread.pid, -1
+    return Group((thread,), by).name
+
+
 class GroupRow(ThreadRow):
-    """Threads of one process or of one name, added up. ``folded``: they have no rows of their own."""
+    """Threads of one process, name, pod or cgroup, added up. ``folded``: they have no rows of their own."""
 
     __slots__ = ("folded", "group", "members")
 
@@ -123,7 +135,7 @@ class GroupRow(ThreadRow):
     @property
     def key(self) -> Key:
         """The key that identifies the row."""
-        return self.group.name if self.group.by is GroupBy.NAME else (self.thread.pid, -1)
+        return group_key(self.thread, self.group.by)
 
     @property
     def threads(self) -> tuple[Thread, ...]:
@@ -132,8 +144,8 @@ class GroupRow(ThreadRow):
 
     @property
     def tid(self) -> int:
-        """The process's id; for threads of one name the id of the first of them."""
-        return self.thread.tid if self.group.by is GroupBy.NAME else self.thread.pid
+        """The process's id; for threads of other groups the id of the first of them."""
+        return self.thread.pid if self.group.by is GroupBy.PROCESS else self.thread.tid
 
     @property
     def pid(self) -> int | None:
@@ -223,7 +235,7 @@ class Picture:
             return rows[0], rows
         by = order.by or GroupBy.NAME
         row = GroupRow(rows, by, False, b"")
-        row.folded = (row.key in order.turned) is not (by is GroupBy.NAME)
+        row.folded = (row.key in order.turned) is not (by is not GroupBy.PROCESS)
         # With words the row is for a part of the group, of which only the threads that live have a history.
         row.history = _sum([one.history for one in rows]) if order.words else self.histories.get(row.key, b"")
         return row, rows
@@ -310,6 +322,10 @@ class Roster:
             history = now[key] = (before.get(key, b"") + _value(time, whole))[-KEPT:]
             groups[process] = groups.get(process, 0) + time
             groups[name] = groups.get(name, 0) + time
+            if thread.cgroup is not None:
+                for by in (GroupBy.POD, GroupBy.CGROUP):
+                    place = group_key(thread, by)
+                    groups[place] = groups.get(place, 0) + time
             if tid > largest:
                 largest = tid
             rows.append(ThreadRow(thread, times, whole, history, seen))

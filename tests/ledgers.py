@@ -174,7 +174,19 @@ def threads(draw: st.DrawFn, window: Window, tid: int, keys: st.SearchStrategy[s
     name = draw(names)
     lasted = draw(durations(found))
     return Thread(
-        tid, pid, name, birth, start, end, until, until - start, found, behind, clock, parts_by_samples, lasted
+        tid,
+        pid,
+        name,
+        birth,
+        start,
+        end,
+        until,
+        until - start,
+        found,
+        causes=behind,
+        kernel_clock=clock,
+        sampled=parts_by_samples,
+        durations=lasted,
     )
 
 

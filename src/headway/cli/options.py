@@ -405,7 +405,7 @@ def durations_option(function: Any) -> Any:
         metavar="N",
         callback=lambda _context, _option, value: None if value is None else int(value),
         help="Show how long each occurrence of a state lasted, by histograms with N buckets for each power of two: "
-        "1, 2, 4 or 8; 0 shows none.  [default: 1 with -v, --json or --html, else 0]",
+        "1, 2, 4 or 8; 0 shows none.",
     )(function)
 
 

@@ -22,7 +22,7 @@ class EbpfLedgers:
 
     ``notes``: what a reader must know of figures beside what follows from the kernel's features. ``durations``: why
     some durations are not known, if any are kept. ``only_threads``: what processors do without a measured thread is not
-    seen.
+    seen. ``whole_ready``: durations of ready are kept, so it is not divided.
     """
 
     def __init__(
@@ -35,6 +35,7 @@ class EbpfLedgers:
         *,
         durations: str = "",
         only_threads: bool = False,
+        whole_ready: bool = False,
     ) -> None:
         self._source, self._plan = source, plan
         seen = features.faults and level is not Level.CALLS
@@ -51,7 +52,7 @@ class EbpfLedgers:
             )
         elif not features.faults:
             self._reasons["kpi"] = "page faults are in EPI: this kernel lets no software event be counted"
-        self._reasons[ABOUT_PARTS] = _about_ready(features, level, only_threads=only_threads)
+        self._reasons[ABOUT_PARTS] = _about_ready(features, level, only_threads=only_threads, whole=whole_ready)
         if not features.steal:
             self._reasons["stolen"] = "this kernel does not say which thread it hit"
         if durations:
@@ -118,8 +119,10 @@ class EbpfLedgers:
         return {"stolen": f"{self._reasons['stolen']}; {words}"}
 
 
-def _about_ready(features: Features, level: Level, *, only_threads: bool) -> str:
-    """Return what its parts do not tell."""
+def _about_ready(features: Features, level: Level, *, only_threads: bool, whole: bool) -> str:
+    """Return what its parts do not tell. ``whole``: it has none."""
+    if whole:
+        return "not divided, because durations are kept: leave out --durations"
     if not features.fetch:
         return "not divided: this kernel's eBPF lacks the instructions for it"
     left = "what is in no part: time of threads that were ready when measuring began, or became ready unseen"

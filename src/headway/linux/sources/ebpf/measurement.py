@@ -62,6 +62,7 @@ class BpfMeasurement:
                 prepared.notes,
                 options.measure.level,
                 durations=_unknown_durations(options.measure),
+                whole_ready=bool(options.measure.durations),
                 only_threads=programs.only_threads,
             )
             if prepared.modes.needed:

@@ -10,23 +10,34 @@
 #include "files.h"
 #include "levels.h"
 
-/* Charges time of a thread in a state to a cause. `name` is read when the cause is first seen; it may be NULL. */
+/*
+ * Charges time of a thread in a state to a cause. `name` is read when the cause is first seen; it may be NULL. Only one
+ * handler at a time changes a thread's record, so key and cause are put together there.
+ */
 INLINE void charge_cause(
 	struct thread_record *record, u32 state, u32 kind, u64 object, u64 time, u64 count, const void *name)
 {
-	struct cause_key key = {
-		.birth = record->birth, .object = object, .tid = record->tid, .pid = record->pid, .state = state, .kind = kind};
-	struct cause *known = bpf_map_lookup_elem(&causes, &key);
+	struct cause_key *key = &record->cause_key;
+	key->birth = record->birth;
+	key->object = object;
+	key->tid = record->tid;
+	key->pid = record->pid;
+	key->state = state;
+	key->kind = kind;
+	struct cause *known = bpf_map_lookup_elem(&causes, key);
 	if (known) {
 		add_shared(&known->time, time);
 		add_shared(&known->count, count);
 		return;
 	}
-	struct cause fresh = {.time = time, .count = count};
+	struct cause *fresh = &record->cause;
+	fresh->time = time;
+	fresh->count = count;
+	__builtin_memset(fresh->name, 0, sizeof(fresh->name));
 	if (name)
-		bpf_probe_read_kernel_str(fresh.name, sizeof(fresh.name), name);
+		bpf_probe_read_kernel_str(fresh->name, sizeof(fresh->name), name);
 	struct processor *p = this_processor();
-	if (bpf_map_update_elem(&causes, &key, &fresh, 0) && p)
+	if (bpf_map_update_elem(&causes, key, fresh, 0) && p)
 		count_loss(p, LOST_CAUSES, 1);
 }
 

@@ -214,6 +214,21 @@ struct task_key {
 	__u32 name; /* its number in the program; OTHER_TASKS: all for which there is no room */
 };
 
+struct cause_key {
+	__u64 birth;
+	__u64 object;
+	__u32 tid; /* `birth` and `tid` identify the thread */
+	__u32 pid; /* the process that addresses are in */
+	__u16 state;
+	__u16 kind;
+	__u32 spare;
+};
+
+struct cause {
+	__u64 time, count;
+	char name[32];
+};
+
 /* One thread. The processor that runs it writes it; off the processor, whoever wakes or dispatches it does, in turn. */
 struct thread_record {
 	__u64 birth; /* when its measurement began; 0: the thread record is free */
@@ -286,6 +301,8 @@ struct thread_record {
 	struct ready_clocks ready; /* the clocks there when it became ready */
 	__u64 ready_queue; /* its run queue (cfs_rq) then; 0: it cannot be throttled */
 	__u64 ended_parts[N_READY_PARTS]; /* of the time ready that ended last */
+	struct cause_key cause_key; /* while it is charged: likewise */
+	struct cause cause;
 };
 
 enum thread_flag {
@@ -523,21 +540,6 @@ enum holder {
 	HELD_STILL_READY = 0xfffffffd, /* the thread has no processor yet, so no history applies yet */
 	HELD_FORGOTTEN = 0xfffffffe, /* the history of the processor no longer reaches back that far */
 	HELD_IDLE = 0xffffffff, /* the idle task */
-};
-
-struct cause_key {
-	__u64 birth;
-	__u64 object;
-	__u32 tid; /* `birth` and `tid` identify the thread */
-	__u32 pid; /* the process that addresses are in */
-	__u16 state;
-	__u16 kind;
-	__u32 spare;
-};
-
-struct cause {
-	__u64 time, count;
-	char name[32];
 };
 
 enum stack_hash { STACK_LOST = 1 }; /* stands for a stack that found no room */

@@ -31,6 +31,7 @@ from .reading import page_of
 
 WEB = Path(__file__).parents[3] / "web"
 INDICES = ("rpi", "epi", "td", "mpi", "kpi", "iopi", "te", "me", "ke", "ioe")
+LETTERS = {quality: quality.value[0] for quality in Quality} | {Quality.BY_MODE: "m"}
 
 
 def number(figure: Any) -> Any:
@@ -47,8 +48,7 @@ def test_every_figure_of_the_ledger_is_in_it(ledger: Ledger) -> None:
         indices = ledger.indices(thread)
         for name in INDICES:
             assert number(threads[name][place]) == getattr(indices, name)
-        letters = {quality: quality.value[0] for quality in Quality} | {Quality.BY_MODE: "m"}
-        assert threads["quality"][place] == "".join(letters[indices.quality[name]] for name in INDICES)
+        assert threads["quality"][place] == "".join(LETTERS[indices.quality[name]] for name in INDICES)
         times = ledger.times(thread)
         assert [number(time) for time in threads["times"][place]] == [times[kind] for kind in ORDER]
         shown = {
@@ -85,7 +85,7 @@ def test_a_name_has_the_sums_of_its_threads(ledger: Ledger, name: str) -> None:
         indices = ledger.indices(*several)
         for index in INDICES:
             assert number(groups[index][at]) == getattr(indices, index)
-        assert groups["quality"][at] == "".join(indices.quality[index].value[0] for index in INDICES)
+        assert groups["quality"][at] == "".join(LETTERS[indices.quality[index]] for index in INDICES)
         for place, kind in enumerate(ORDER):
             times = [number(page["threads"]["times"][thread][place]) for thread in places]
             assert number(groups["times"][at][place]) == sum(times) == sum(ledger.times(t)[kind] for t in several)

@@ -27,6 +27,8 @@ NOT_IN_A_SHAPE = {
     "checks": "a table of the settings, which is always there",
     "forget": "the reader forgets, not the programs",
     "max_threads": "a size",
+    "meanwhile": "what the caller does while the programs are loaded",
+    "cgroups": "the reader tells them",
     "ring_words": "a size",
 }
 

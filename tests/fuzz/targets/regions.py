@@ -127,7 +127,7 @@ def _arena() -> bytes:
     """Return an arena of this process with a block for each of some threads."""
     names = b"".join(name.ljust(NAME_SIZE, b"\0") for name in _NAMES)
     used = len(_TIDS)
-    head = _HEAD.pack(ARENA_MAGIC, VERSION, os.getpid(), _ROOM, len(_NAMES), 0, 0, names, used)
+    head = _HEAD.pack(ARENA_MAGIC, VERSION, os.getpid(), _ROOM, len(_NAMES), 0, 0, names, used, 0)
     found = bytearray(head.ljust(BLOCKS_AT, b"\0"))
     for tid in sorted(_TIDS):
         tags = b"".join(_TAG.pack(2 * 1000 * tag, 1 + tag) for tag in range(len(_NAMES)))

@@ -282,7 +282,7 @@ def test_more_threads_than_lines_are_shown_by_name_until_the_user_says_otherwise
         await feed.queue.put(ledger(3, 312, names=("cc1", "as", "ld")))
         await settled(pilot)
         assert shown(app)[4].startswith("▸ cc1 × 104")
-        await press(pilot, "t")
+        await press(pilot, "t", "t", "t")  # pods, cgroups, threads
         assert "×" not in "\n".join(shown(app)[4:-1])
 
     see(Given(ledger(0, 312, names=("cc1", "as", "ld"))), look)
@@ -306,7 +306,7 @@ def test_a_thread_that_was_chosen_stays_so_inside_its_group() -> None:
         await feed.queue.put(ledger(1, 40, names=("cc1", "as", "ld")))
         await settled(pilot)
         assert "ld  13 threads of 2 processes" in "\n".join(shown(app))
-        await press(pilot, "t")
+        await press(pilot, "t", "t", "t")  # pods, cgroups, threads
         assert "tid 3, process 101" in "\n".join(shown(app))
 
     see(Given(ledger(0, 9, names=("cc1", "as", "ld"))), look)
@@ -384,7 +384,7 @@ def test_help_is_a_window_over_it_all() -> None:
 def test_many_threads_scroll_and_the_chosen_one_is_seen() -> None:
     async def look(app: TopApp, pilot: Pilot[None]) -> None:
         assert "2,000 threads" in shown(app)[1]
-        await press(pilot, "t")  # single threads instead of names
+        await press(pilot, "t", "t", "t")  # pods, cgroups, and single threads instead of names
         await press(pilot, "less_than_sign", "less_than_sign", "end")
         lines = shown(app)
         assert lines[-2].split()[1] == "2000"

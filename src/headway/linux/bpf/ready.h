@@ -161,36 +161,45 @@ INLINE void begin_ready(u32 here, struct processor *p, struct task_struct *task,
 		record->ready_cpu = cpu + 1;
 }
 
+/* The verifier looks at this once for each program, and not for each way that leads here. */
+GLOBAL u64 divide_ended_ready(u32 number, u32 cpu, u64 now, u64 throttled)
+{
+	struct ready_clocks clocks;
+	struct thread_record *record = thread_record_at(number);
+	struct run_clock *clock = run_clock_of(cpu);
+	u64 *own = record ? process_clock_of(record->process, cpu) : NULL;
+	if (!record || !clock || !own)
+		return 0;
+	u64 *parts = record->ended_parts;
+	clocks_at_switch(clock, *own, &clocks);
+	clocks.throttled = throttled;
+	divide_ready(&record->ready, &clocks, now - record->since, parts);
+	u32 most = largest_part(parts);
+#pragma unroll
+	for (u32 i = 0; i < N_READY_PARTS; i++) {
+		record->ready_parts[i].time += parts[i];
+		record->ready_parts[i].count += is_negative((__u64)(i ^ most) - 1) & 1; /* 1 for the largest */
+	}
+	return 1;
+}
+
 /*
  * A thread that was ready gets this processor, at the switch that its clocks have just shown. Divides the time since the
  * thread became ready, and returns whether it could. Where it could not, the thread became ready unseen, or the clocks
  * could not be read then.
  */
-INLINE bool end_ready(u32 cpu, struct task_struct *task, struct thread_record *record, u64 now)
+INLINE bool end_ready(u32 cpu, struct task_struct *task, struct thread_record *record, u32 number, u64 now)
 {
-	struct ready_clocks clocks;
 	u32 on = record->ready_cpu;
-	u64 time = now - record->since, queue = record->ready_queue, *parts = record->ended_parts;
-	struct run_clock *clock = run_clock_of(cpu);
-	u64 *own = process_clock_of(record->process, cpu);
+	u64 queue = record->ready_queue, throttled = record->ready.throttled;
 	record->ready_cpu = 0;
-	if (on != cpu + 1 || (s64)time < 0 || !clock || !own)
+	if (on != cpu + 1 || (s64)(now - record->since) < 0)
 		return false;
-	clocks_at_switch(clock, *own, &clocks);
-	clocks.throttled = record->ready.throttled;
 	if (UNLIKELY(queue))
-		clocks.throttled = FIELD_EXISTS(task->se.cfs_rq) && (u64)task->se.cfs_rq == queue
+		throttled = FIELD_EXISTS(task->se.cfs_rq) && (u64)task->se.cfs_rq == queue
 			? throttled_time(task->se.cfs_rq, true)
 			: throttled_time((struct cfs_rq *)queue, false);
-	divide_ready(&record->ready, &clocks, time, parts);
-	u32 most = largest_part(parts);
-#pragma unroll
-	for (u32 i = 0; i < N_READY_PARTS; i++)
-		if (parts[i])
-			record->ready_parts[i].time += parts[i];
-	if (most < N_READY_PARTS)
-		record->ready_parts[most].count++;
-	return true;
+	return divide_ended_ready(number, cpu, now, throttled);
 }
 
 /* A thread that is ready goes to another processor. What it keeps is changed to that processor's clocks. */

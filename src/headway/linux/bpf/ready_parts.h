@@ -5,16 +5,25 @@
 
 #include "run_clock.h"
 
+/* Returns all bits if a difference of two times is negative, else none. It has no branch: the verifier follows each apart. */
+CLOCK_INLINE __u64 is_negative(__u64 difference)
+{
+	__u64 sign = (__u64)((__s64)difference >> 63);
+	__asm__ volatile("" : "+r"(sign)); /* or the compiler would make a branch of it */
+	return sign;
+}
+
 /* Returns how much a clock has grown. Clocks never go back, but two readings may not fit together by some nanoseconds. */
 CLOCK_INLINE __u64 grown(__u64 before, __u64 after)
 {
-	return (__s64)(after - before) > 0 ? after - before : 0;
+	__u64 much = after - before;
+	return much & ~is_negative(much);
 }
 
 /* Takes from what is left, and no more than that. Returns what it took. */
 CLOCK_INLINE __u64 take(__u64 *left, __u64 much)
 {
-	__u64 taken = much < *left ? much : *left;
+	__u64 less = much - *left, taken = *left + (less & is_negative(less));
 	*left -= taken;
 	return taken;
 }
@@ -58,11 +67,11 @@ CLOCK_INLINE __u32 largest_part(const __u64 parts[N_READY_PARTS])
 {
 	__u32 found = READY_WAKEUP;
 	__u64 most = parts[READY_WAKEUP];
-	for (__u32 i = 0; i < N_READY_PARTS; i++)
-		if (parts[i] > most) {
-			most = parts[i];
-			found = i;
-		}
+	for (__u32 i = 0; i < N_READY_PARTS; i++) {
+		__u64 more = is_negative(most - parts[i]);
+		most += (parts[i] - most) & more;
+		found += (i - found) & (__u32)more;
+	}
 	return found;
 }
 

@@ -520,7 +520,7 @@ struct thread_histograms {
 	__u32 numbers[N_CELLS]; /* from 1 on; 0: none */
 };
 
-enum exit_kind { THREAD_COUNTS, THREAD_HISTOGRAMS };
+enum exit_kind { THREAD_COUNTS, THREAD_HISTOGRAMS, TASK_RECORD }; /* not a birth: what else is in the ring of exits */
 
 enum cause_kind {
 	OBJECT_NONE,
@@ -617,7 +617,6 @@ struct task_log {
 };
 
 enum task_record_kind {
-	TASK_RECORD = 1, /* distinguishes it in the ring from a thread record, whose birth is here */
 	OTHER_TASKS = 0xffffffff,
 };
 

@@ -189,6 +189,8 @@ GLOBAL u32 identify_running_thread(u64 now, u32 state)
 		bool known = record->state != UNKNOWN;
 		save_if_due(record, number, now);
 		end_unseen_wait(task, number, 0, from);
+		if (from == record->since) /* it was not ready for any time, so that is no occurrence */
+			record->ready_cpu = 0;
 		bool divided = settings.divide_ready && record->state == READY && end_ready(cpu, task, record, number, from);
 		if (settings.why && record->state == READY)
 			charge_holders(number, divided ? record->ended_parts[READY_THROTTLED] : 0, from);

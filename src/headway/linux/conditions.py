@@ -18,6 +18,7 @@ cent, or in a unit of time (ns, us, ms, s). There is no scope, and figures that 
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -213,7 +214,7 @@ def parse_change(text: str, states: Collection[str], figures: Collection[str] = 
 _Compared = TypeVar("_Compared", Comparison, Change)
 
 
-class _Parser(Generic[_Compared]):
+class _Parser(ABC, Generic[_Compared]):
     """What both languages share: names compared with numbers, and alternatives of them."""
 
     example: str
@@ -232,13 +233,13 @@ class _Parser(Generic[_Compared]):
             self._tokens.append((str(found.lastgroup), str(found[found.lastgroup or 0])))
             at = found.end()
 
+    @abstractmethod
     def _compared(self, name: str, sign: str) -> _Compared:
         """Read what follows the sign."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _check(self, name: str) -> None:
         """Refuse a name that stands for nothing."""
-        raise NotImplementedError
 
     def _alternatives(self) -> tuple[tuple[_Compared, ...], ...]:
         alternatives = [self._alternative()]

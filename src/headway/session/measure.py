@@ -156,7 +156,7 @@ def measuring(
     hold: Callable[[Sequence[str]], SuspendedChild] = SuspendedChild,
     started: Callable[[LinuxSource, str], None] | None = None,
     start: Callable[[Selection], LinuxSource] | None = None,
-    meanwhile: Callable[[], None] = lambda: None,
+    meanwhile: Callable[[], None] | None = None,
 ) -> Iterator[Measurement]:
     """Measure from now on; the command, which ``hold`` holds, is released when all else is ready.
 
@@ -209,7 +209,7 @@ def observe(
     started: Callable[[LinuxSource, str], None] | None = None,
     start: Callable[[Selection], LinuxSource] | None = None,
     enough: Callable[[], bool] = lambda: False,
-    meanwhile: Callable[[], None] = lambda: None,
+    meanwhile: Callable[[], None] | None = None,
 ) -> Observation:
     """Measure until the command ends, the chosen processes end, the time is over, or SIGINT or SIGTERM comes.
 

@@ -391,30 +391,36 @@ class Object:
         handle = self.library.check(f"finding {name}", "bpf_object__find_map_by_name", self._handle, name.encode())
         return Map(self.library, handle, name)
 
-    def load(self, meanwhile: Callable[[], None] = lambda: None) -> None:
+    def load(self, meanwhile: Callable[[], None] | None = None) -> None:
         """Verify and load what is wanted. Raises BpfError with libbpf's and the verifier's words as ``log``.
 
-        ``meanwhile``: called by this thread while another one loads.
+        ``meanwhile``: called by this thread while another one loads. It is for callers whom no signal interrupts with
+        an exception, because the object must not be closed before it is loaded.
         """
-        errors: list[BpfError] = []
 
         def load() -> None:
-            try:
-                self.library.check("loading the eBPF programs", "bpf_object__load", self._handle)
-            except BpfError as error:
-                errors.append(error)
+            self.library.check("loading the eBPF programs", "bpf_object__load", self._handle)
 
         def both() -> None:
-            loading = Thread(target=load)
+            errors: list[BpfError] = []
+
+            def load_beside() -> None:
+                try:
+                    load()
+                except BpfError as error:
+                    errors.append(error)
+
+            loading = Thread(target=load_beside)
             loading.start()
             try:
-                meanwhile()
+                if meanwhile is not None:
+                    meanwhile()
             finally:
                 loading.join()
             if errors:
                 raise errors[0]
 
-        self._printed(both)
+        self._printed(load if meanwhile is None else both)
 
     def attach(self, program: BpfProgram) -> int:
         """Attach a program until this object is closed. Returns a link for `detach_link`."""

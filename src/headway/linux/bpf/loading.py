@@ -286,7 +286,7 @@ def load(
     sizes: Mapping[str, int],
     details: Mapping[str, object],
     status_checks: StatusChecks,
-    meanwhile: Callable[[], None] = lambda: None,
+    meanwhile: Callable[[], None] | None = None,
 ) -> Object:
     """Open the programs in a shape and have the kernel load them.
 

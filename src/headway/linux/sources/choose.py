@@ -34,7 +34,7 @@ def start_source(
     intervals: bool = False,
     forget: bool = False,
     options: MeasureOptions = MeasureOptions(),  # noqa: B008
-    meanwhile: Callable[[], None] = lambda: None,
+    meanwhile: Callable[[], None] | None = None,
 ) -> tuple[LinuxSource, str]:
     """Return a source that measures the selection from now on, and why it is not the exact one (empty: it is).
 

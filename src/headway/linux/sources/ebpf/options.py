@@ -33,7 +33,7 @@ class SourceOptions:
     """Entries of the map of thread records, of which the first is none."""
     ring_words: tuple[int, int]
     """Words of each processor's rings of transitions: of spans, and of absences."""
-    meanwhile: Callable[[], None]
+    meanwhile: Callable[[], None] | None
     """Called while the kernel verifies the programs."""
 
     @classmethod
@@ -47,7 +47,7 @@ class SourceOptions:
         max_threads: int | None,
         record: bool,
         ring_words: int | None,
-        meanwhile: Callable[[], None],
+        meanwhile: Callable[[], None] | None,
     ) -> SourceOptions:
         """Return the options that the arguments of `BpfSource` mean on this machine."""
         max_thread_records = (max_threads or max(MIN_THREADS, _living_threads() * 3 // 2)) + 1

@@ -59,7 +59,7 @@ class BpfSource(MeasuringSource[BpfMeasurement]):
         max_threads: int | None = None,
         record: bool = False,
         ring_words: int | None = None,
-        meanwhile: Callable[[], None] = lambda: None,
+        meanwhile: Callable[[], None] | None = None,
     ) -> None:
         self._options = SourceOptions.of(
             selection,

@@ -52,7 +52,7 @@ def candidates(model: Model, path: CriticalPath) -> list[Candidate]:
 def rank(
     model: Model, path: CriticalPath, shown: Callable[[int, int], None] = lambda done, all_: None
 ) -> list[tuple[Candidate, Prediction]]:
-    """Predict all candidates, and return them with the highest gain first.
+    """Predict all candidates, and return them with the highest certain gain first: the lower end of its range.
 
     ``shown`` is called with how many predictions have been made, and how many there are.
     """
@@ -64,7 +64,7 @@ def rank(
             found.append((one, model.predict([one.change])))
         except HeadwayError:
             continue  # the name of a thread or state means something else as a pattern
-    return sorted(found, key=lambda pair: -sum(pair[1].gain))
+    return sorted(found, key=lambda pair: (min(pair[1].gain), max(pair[1].gain)), reverse=True)
 
 
 def _all(model: Model, path: CriticalPath) -> Iterator[Candidate]:

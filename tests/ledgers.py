@@ -153,6 +153,23 @@ kernel_clocks = st.none() | st.one_of(
 )
 
 
+_pod = "/kubepods.slice/kubepods-pod0a1b2c3d_0a1b_0a1b_0a1b_0a1b2c3d4e5f.slice"
+cgroups = (
+    st.none()
+    | names
+    | st.sampled_from(
+        [
+            "/",
+            "/system.slice/nginx.service",
+            f"/system.slice/docker-{'5a' * 32}.scope",
+            f"{_pod}/cri-containerd-{'5a' * 32}.scope",
+            f"{_pod}/crio-{'5b' * 32}.scope",
+        ]
+    )
+)
+"""Control groups: of services, containers and pods, and names that no runtime gives."""
+
+
 @st.composite
 def threads(draw: st.DrawFn, window: Window, tid: int, keys: st.SearchStrategy[str] = state_names) -> Thread:
     """A thread that keeps the law: its states fill the time from its start to its end or the window's."""
@@ -187,6 +204,7 @@ def threads(draw: st.DrawFn, window: Window, tid: int, keys: st.SearchStrategy[s
         kernel_clock=clock,
         sampled=parts_by_samples,
         durations=lasted,
+        cgroup=draw(cgroups),
     )
 
 

@@ -91,7 +91,12 @@ def _continue(data: st.DataObject, earlier: Ledger) -> Ledger:
         behind = add_causes(thread.causes, data.draw(causes(more)))
         span = thread.span + until - thread.until
         every = add_sampled(thread.sampled, by_samples)
-        return replace(thread, end=stop, until=until, span=span, states=states, causes=behind, sampled=every)
+        lasted = thread.durations
+        if lasted is not None and state in lasted:
+            lasted = {**lasted, state: replace(lasted[state], unplaced=lasted[state].unplaced + 1)}
+        return replace(
+            thread, end=stop, until=until, span=span, states=states, causes=behind, sampled=every, durations=lasted
+        )
 
     new = Thread(10**7, 1, "new", earlier.window.end, earlier.window.end, None, end, passed, {"ready": Cell(passed, 1)})
     return replace(

@@ -42,7 +42,7 @@ def test_what_was_written_gives_the_same_advice(found: Ledger) -> None:
 
 def _mixed(found: Ledger) -> bool:
     """A name can hold what JSON cannot; it is then written in another way."""
-    return any(not text.isascii() for t in found.threads for text in (t.name, *t.states))
+    return any(not text.isascii() for t in found.threads for text in (t.name, t.cgroup or "", *t.states))
 
 
 def test_documents_of_intervals_are_one_ledger_with_threads_that_go_on() -> None:

@@ -26,7 +26,7 @@ from .estimate import (
     subtract_sampled,
     wilson,
 )
-from .groups import Group, GroupBy, add_times, grouped
+from .groups import NO_CGROUP, Group, GroupBy, add_times, grouped
 from .hotspots import Hotspot, StackShare, StateSummary, function_of, innermost_first, summaries, unsampled
 from .indices import (
     EXACT,
@@ -64,6 +64,7 @@ __all__ = [
     "KINDS",
     "KNOWN_LOSSES",
     "MAX_PARTS",
+    "NO_CGROUP",
     "NO_STATE",
     "NO_TASK",
     "N_POWERS",

@@ -15,7 +15,7 @@ from headway.model import Ledger, Thread
 from headway.views.metrics.families import families
 from headway.views.metrics.openmetrics import write
 from headway.views.metrics.places import LONGEST, Labels, ProcessLabels
-from headway.views.metrics.totals import By, Series, Totals, TotalsSnapshot
+from headway.views.metrics.totals import SERIES_OF_A_HISTOGRAM, By, Series, Totals, TotalsSnapshot
 from headway.views.printable import clean
 
 openmetrics = pytest.importorskip("prometheus_client.openmetrics.parser", reason="needs prometheus_client")
@@ -66,7 +66,8 @@ def test_wherever_processes_are_no_time_is_lost_and_no_series_is_there_twice(
         measured += sum(cell.time for each in one.threads for cell in each.states.values())
         snapshot = totals.snapshot()
         assert sum(time for series in everything(snapshot) for _, time, _, _ in series.states) == measured
-        assert sum(1 + len(series.states) for series in snapshot.series) == snapshot.taken <= most
+        rooms = [1 + len(one.states) + SERIES_OF_A_HISTOGRAM * len(one.durations) for one in snapshot.series]
+        assert sum(rooms) == snapshot.taken <= most
         labels = [frozenset(series.labels) for series in snapshot.series]
         assert len(set(labels)) == len(labels)
         assert TotalsSnapshot.unpack(snapshot.pack()) == snapshot

@@ -30,7 +30,7 @@ from headway.views.screen.bar import NEVER, bar, cells_of, divided, spark
 from headway.views.screen.columns import ColumnLayout, line_of, per_cent, titles
 from headway.views.screen.help import help_lines
 from headway.views.screen.panel import panel
-from headway.views.screen.roster import KEPT, ORDERS, GroupRow, Order, Picture, Roster
+from headway.views.screen.roster import KEPT, ORDERS, GroupRow, Key, Order, Picture, Roster, group_key
 from headway.views.screen.summary import HEIGHT, summary
 
 from ...ledgers import HOSTILE_NAMES, any_state_names, ledgers
@@ -119,7 +119,7 @@ def test_shares_are_printed_in_few_columns(part: float, text: str) -> None:
 def test_every_order_has_the_same_rows(
     picture: Picture, column: str, backwards: bool, by: GroupBy | None, busy: bool
 ) -> None:
-    rows = picture.rows(Order(column, backwards=backwards, by=by, busy=busy, turned=every_name(picture)))
+    rows = picture.rows(Order(column, backwards=backwards, by=by, busy=busy, turned=folded(picture, by)))
     expected = {row.key for row in picture.every if not busy or row.rpi}
     assert {row.key for row in rows if not isinstance(row, GroupRow)} == expected
     heads = [row for row in rows if not row.inside]
@@ -132,15 +132,17 @@ def test_every_order_has_the_same_rows(
         assert len(expected) == picture.busy
 
 
-def every_name(picture: Picture) -> frozenset[str]:
-    """The names, which unfold all groups by name."""
-    return frozenset(row.name for row in picture.every)
+def folded(picture: Picture, by: GroupBy | None) -> frozenset[Key]:
+    """The keys that unfold all groups. The threads of a process are shown unless its key is among them."""
+    if by is None or by is GroupBy.PROCESS:
+        return frozenset()
+    return frozenset(group_key(row.thread, by) for row in picture.every)
 
 
 @few
-@given(pictures, st.sampled_from([GroupBy.NAME, GroupBy.PROCESS]))
+@given(pictures, st.sampled_from([by for by in GroupBy if by is not GroupBy.THREAD]))
 def test_a_group_has_the_sum_of_its_threads_and_never_less_than_one_of_them(picture: Picture, by: GroupBy) -> None:
-    rows = picture.rows(Order(by=by, turned=every_name(picture) if by is GroupBy.NAME else frozenset()))
+    rows = picture.rows(Order(by=by, turned=folded(picture, by)))
     for at, head in enumerate(rows):
         if not isinstance(head, GroupRow):
             continue
@@ -162,7 +164,7 @@ def test_folded_groups_show_no_threads_of_theirs(picture: Picture) -> None:
     processes = frozenset((row.thread.pid, -1) for row in picture.every)
     assert not any(row.inside for row in picture.rows(Order(by=GroupBy.PROCESS, turned=processes)))
     names = picture.rows(Order(by=GroupBy.NAME))
-    assert len(names) == len(every_name(picture))
+    assert len(names) == len({row.name for row in picture.every})
     assert not any(row.inside for row in names)
 
 

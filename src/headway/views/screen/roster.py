@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from headway.model import (
+    NO_CGROUP,
     Group,
     GroupBy,
     Kind,
@@ -322,9 +323,10 @@ class Roster:
             history = now[key] = (before.get(key, b"") + _value(time, whole))[-KEPT:]
             groups[process] = groups.get(process, 0) + time
             groups[name] = groups.get(name, 0) + time
-            if thread.cgroup is not None:
-                for by in (GroupBy.POD, GroupBy.CGROUP):
-                    place = group_key(thread, by)
+            if thread.cgroup is None:
+                groups[NO_CGROUP] = groups.get(NO_CGROUP, 0) + time
+            else:
+                for place in {group_key(thread, GroupBy.POD), group_key(thread, GroupBy.CGROUP)}:
                     groups[place] = groups.get(place, 0) + time
             if tid > largest:
                 largest = tid

@@ -1,16 +1,18 @@
 """How much stack the functions of an eBPF program need together.
 
 The kernel gives a program and all that it calls 512 bytes (MAX_BPF_STACK), and counts each function with a multiple of
-32 (kernel/bpf/verifier.c, check_max_stack_depth). Linux 6.1 refuses a chain of 544 bytes; 6.18 loads it.
+32 (kernel/bpf/verifier.c, check_max_stack_depth). Linux 6.1 refuses a chain of 544 bytes; 6.18 loads it. A chain has at
+most 8 functions (MAX_CALL_FRAMES).
 """
 
 from __future__ import annotations
 
 from .bpf_objects import CALL, BpfObject, Function
 
-__all__ = ["MAX_STACK", "deepest"]
+__all__ = ["MAX_FRAMES", "MAX_STACK", "deepest", "longest"]
 
 MAX_STACK = 512
+MAX_FRAMES = 8
 _FRAME = 10
 """The register with the address of a function's part of the stack."""
 _LAST_ARGUMENT = 5
@@ -25,6 +27,12 @@ def deepest(of: BpfObject, function: Function) -> tuple[int, tuple[str, ...]]:
     below, chain = max((deepest(of, of.functions[callee]) for callee in callees), default=(0, ()))
     own = max(_used(function), 1)
     return -(-own // _STEP) * _STEP + below, (function.name, *chain)
+
+
+def longest(of: BpfObject, function: Function) -> tuple[str, ...]:
+    """Return the names of the functions in the longest chain of calls from a function."""
+    callees = {each.target for each in function.code.values() if each.is_call and each.target}
+    return (function.name, *max((longest(of, of.functions[callee]) for callee in callees), key=len, default=()))
 
 
 def _used(function: Function) -> int:

@@ -26,7 +26,7 @@ from headway.linux.bpf.compile import ARCHITECTURES
 
 from .bpf_building import build, build_text
 from .bpf_objects import BpfObject
-from .bpf_stack import MAX_STACK, deepest
+from .bpf_stack import MAX_FRAMES, MAX_STACK, deepest, longest
 from .bpf_uses import uses
 from .btf import Types
 from .kernel_features import Table, objections, stale, version
@@ -93,6 +93,14 @@ def test_no_chain_of_calls_needs_more_stack_than_there_is(objects: Objects, sour
     of = objects[machine][source]
     needs = {name: deepest(of, program) for name, program in of.programs.items()}
     assert {name: found for name, found in needs.items() if found[0] > MAX_STACK} == {}
+
+
+@pytest.mark.parametrize("machine", ARCHITECTURES)
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: str(source.relative_to(ROOT)))
+def test_no_chain_of_calls_is_longer_than_the_kernel_takes(objects: Objects, source: Path, machine: str) -> None:
+    of = objects[machine][source]
+    chains = [longest(of, program) for program in of.programs.values()]
+    assert [chain for chain in chains if len(chain) > MAX_FRAMES] == []
 
 
 def test_every_installed_object_has_a_source_and_needs_no_newer_kernel() -> None:

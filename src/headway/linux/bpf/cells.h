@@ -17,9 +17,12 @@ INLINE void count_loss(struct processor *p, u32 what, u64 much)
 	p->losses[MASKED(what, N_LOSSES)] += much;
 }
 
-/* Takes a cell for a state that the thread enters for the first time. Returns 1 + the cell's number. */
-NOINLINE u32 new_cell(struct thread_record *record, u32 state)
+/* Takes a cell for a state that the thread enters for the first time. Returns 1 + the cell's number; 0: there is none. */
+GLOBAL u32 new_cell(u32 number, u32 state)
 {
+	struct thread_record *record = thread_record_at(number);
+	if (!record || state >= N_STATES)
+		return 0;
 	u32 used = record->used;
 	if (used >= N_CELLS - 1) {
 		struct processor *p = this_processor();
@@ -31,7 +34,7 @@ NOINLINE u32 new_cell(struct thread_record *record, u32 state)
 		}
 		*index_of(record, state) = N_CELLS;
 		if (settings.durations && used == N_CELLS - 1)
-			take_histogram(record->number, N_CELLS - 1);
+			take_histogram(number, N_CELLS - 1);
 		return N_CELLS;
 	}
 	struct cell *cell = &record->cells[MASKED(used, N_CELLS)];
@@ -40,7 +43,7 @@ NOINLINE u32 new_cell(struct thread_record *record, u32 state)
 	record->used = used + 1;
 	*index_of(record, state) = used + 1;
 	if (settings.durations)
-		take_histogram(record->number, used);
+		take_histogram(number, used);
 	return used + 1;
 }
 
@@ -70,7 +73,9 @@ INLINE u32 add_sum_to_cell(struct thread_record *record, u32 state, u64 time, u6
 		return 0;
 	u32 cell = *index_of(record, state);
 	if (UNLIKELY(!cell))
-		cell = new_cell(record, state);
+		cell = new_cell(record->number, state);
+	if (UNLIKELY(!cell))
+		return 0;
 	struct cell *c = &record->cells[MASKED(cell - 1, N_CELLS)];
 	c->time += time;
 	c->count += count;
@@ -155,22 +160,26 @@ INLINE void drop_occurrences(struct processor *p, struct thread_record *record, 
 		record_amount(number, state, 0, -count, p->since);
 }
 
-/* Counts a state that ends while another state interrupts it, or that ends with its thread: no span ended with it. */
-INLINE void count_interrupted(struct processor *p, struct thread_record *record, u32 state)
-{
-	if (state < N_STATES)
-		cell_of(p, state)->count++;
-	add_to_cell(record, state, 0, 1);
-	if (settings.record)
-		record_amount(p->thread_record, state, 0, 1, p->since);
-}
-
 /* These look up the thread record themselves, because the verifier loses track of such a pointer in a caller's loop. */
 GLOBAL int add_to_cell_of(u32 number, u32 state, u64 time, u64 count)
 {
 	struct thread_record *record = thread_record_at(number);
 	if (record)
 		add_to_cell(record, state, time, count);
+	return 0;
+}
+
+/* Counts a state that ends while another state interrupts it, or that ends with its thread: no span ended with it. */
+GLOBAL int count_interrupted(u32 number, u32 state)
+{
+	struct processor *p = this_processor();
+	struct thread_record *record = thread_record_at(number);
+	if (!p || !record || state >= N_STATES)
+		return 0;
+	cell_of(p, state)->count++;
+	add_to_cell(record, state, 0, 1);
+	if (settings.record)
+		record_amount(number, state, 0, 1, p->since);
 	return 0;
 }
 

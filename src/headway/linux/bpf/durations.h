@@ -136,7 +136,7 @@ INLINE u32 bits_of(u64 number)
 }
 
 /* Returns the bucket of a duration: its power of two, and in the lowest PART_BITS bits the part of that. */
-INLINE u32 bucket_of(u64 duration)
+GLOBAL u32 bucket_of(u64 duration)
 {
 	u64 below = duration ? duration - 1 : 0;
 	u32 power = bits_of(below), part = 0;
@@ -201,66 +201,74 @@ GLOBAL int note_longest(u32 number, u32 cell, u64 duration, u64 time)
 	return 0;
 }
 
-/* Takes the durations that were counted last out of their buckets; those that are not known any more, out of the lowest. */
-GLOBAL int take_back_durations(u32 number, u64 how_many)
+/* Takes durations out of a bucket. Returns how many it took. */
+GLOBAL u64 take_from_bucket(u32 number, u32 bucket, u64 how_many)
 {
 	struct histogram *h = histogram_at(number, 0);
-	if (!h)
+	u64 *count = h && (bucket & ((1 << PART_BITS) - 1)) < 1u << part_bits() ? count_of_bucket(h, number, bucket) : NULL;
+	if (!count)
 		return 0;
+	if (how_many > *count)
+		how_many = *count;
+	*count -= how_many;
+	return how_many;
+}
+
+/* Takes the durations that were counted last out of their buckets; those that are not known any more, out of the lowest. */
+INLINE void take_back_durations(struct histogram *h, u32 number, u64 how_many)
+{
 	for (u32 i = 0; i < N_RECENT && how_many; i++) {
 		u32 bucket = h->recent & ((1 << RECENT_BITS) - 1);
 		if (!bucket)
 			break;
-		u64 *count = count_of_bucket(h, number, bucket - 1);
-		if (count)
-			*count -= 1;
+		take_from_bucket(number, bucket - 1, 1);
 		if (bucket - 1 == bucket_of(h->longest))
 			h->revoked = 1;
 		h->recent >>= RECENT_BITS;
 		how_many--;
 	}
 	if (!how_many)
-		return 0;
+		return;
 	lose_durations(LOST_BUCKETS, how_many);
 	h->revoked = 1;
-	for (u32 i = 0; i < N_BUCKETS << PART_BITS && how_many; i++) {
-		u64 *count = (i & ((1 << PART_BITS) - 1)) < 1u << part_bits() ? count_of_bucket(h, number, i) : NULL;
-		u64 some = count && *count < how_many ? *count : how_many;
-		if (!count)
-			continue;
-		*count -= some;
-		how_many -= some;
-	}
-	return 0;
+	for (u32 i = 0; i < N_BUCKETS << PART_BITS && how_many; i++)
+		how_many -= take_from_bucket(number, i, how_many);
 }
 
 /*
- * Time was added to a cell of a thread, and an occurrence if `count` is 1. -count occurrences were taken back if it is
- * negative. Of more than one that ended together, only the sum is known. `snapshot`: that of the thread record.
+ * Returns the histogram of a thread's cell, saved if a snapshot wants that; NULL: it has none. `which` becomes its number.
+ * `snapshot`: that of the thread record.
  */
-INLINE void keep_duration(u32 number, u32 cell, u64 time, u64 count, u32 snapshot)
+INLINE struct histogram *histogram_of(u32 number, u32 cell, u32 snapshot, u32 *which)
 {
 	struct thread_histograms *t = bpf_map_lookup_elem(&thread_histograms, &number);
-	u32 which = t ? t->numbers[MASKED(cell, N_CELLS)] : 0;
-	struct histogram *h = which ? histogram_at(which, 0) : NULL;
-	if (!h)
-		return;
-	if (settings.intervals && UNLIKELY(h->snapshot != snapshot)) {
-		save_histogram(which);
+	*which = t ? t->numbers[MASKED(cell, N_CELLS)] : 0;
+	struct histogram *h = *which ? histogram_at(*which, 0) : NULL;
+	if (h && settings.intervals && UNLIKELY(h->snapshot != snapshot)) {
+		save_histogram(*which);
 		ORDER();
 		h->snapshot = snapshot;
 		ORDER();
 	}
+	return h;
+}
+
+/*
+ * Time was added to a cell of a thread, and an occurrence if `count` is 1. Of more than one that ended together, only the
+ * sum is known.
+ */
+INLINE void keep_duration(u32 number, u32 cell, u64 time, u64 count, u32 snapshot)
+{
+	u32 which;
+	struct histogram *h = histogram_of(number, cell, snapshot, &which);
+	if (!h)
+		return;
 	u64 duration = h->pieces + time;
 	if (UNLIKELY(
 			(s64)duration < 0)) /* time was taken out of an occurrence that has ended: that stays as long as it was */
 		duration = 0;
 	if (!count) {
 		h->pieces = duration;
-		return;
-	}
-	if (UNLIKELY((s64)count < 0)) {
-		take_back_durations(which, -count);
 		return;
 	}
 	h->pieces = 0;
@@ -275,9 +283,17 @@ INLINE void keep_duration(u32 number, u32 cell, u64 time, u64 count, u32 snapsho
 		note_longest(number, cell, duration, time);
 }
 
+/* The same, and -count occurrences were taken back if `count` is negative. */
 GLOBAL int keep_any_duration(u32 number, u32 cell, u64 time, u64 count, u32 snapshot)
 {
-	keep_duration(number, cell, time, count, snapshot);
+	u32 which;
+	if ((s64)count >= 0) {
+		keep_duration(number, cell, time, count, snapshot);
+		return 0;
+	}
+	struct histogram *h = histogram_of(number, cell, snapshot, &which);
+	if (h)
+		take_back_durations(h, which, -count);
 	return 0;
 }
 

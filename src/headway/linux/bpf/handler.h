@@ -11,15 +11,13 @@
 /*
  * At each tick and each switch the kernel learns from the hypervisor how long the processor was away. That time lies in
  * one of the spans since the last look, and made that span longer. So it is taken out of the longest span. The run queue
- * is reached through the running thread, because not every kernel lists its per-processor symbols.
+ * is reached through that of the running thread (`queue`), because not every kernel lists its per-processor symbols.
  */
-INLINE void charge_stolen(struct processor *p, struct thread_record *record, struct task_struct *running, bool last)
+INLINE void charge_stolen(struct processor *p, struct thread_record *record, struct cfs_rq *queue, bool last)
 {
-	if (!settings.has_steal || !FIELD_EXISTS(running->se.cfs_rq) ||
-		!FIELD_EXISTS(running->se.cfs_rq->rq->prev_steal_time_rq))
+	if (!settings.has_steal || !queue || !FIELD_EXISTS(queue->rq->prev_steal_time_rq))
 		return;
-	struct rq *queue = running->se.cfs_rq->rq;
-	u64 steal = queue->prev_steal_time_rq, time = steal - p->steal;
+	u64 steal = stolen_from(queue), time = steal - p->steal;
 	if (UNLIKELY(time | p->debt)) {
 		u32 state = p->longest_state;
 		p->steal = steal;

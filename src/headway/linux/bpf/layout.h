@@ -247,7 +247,7 @@ struct thread_record {
 	__u16 resume; /* the state that goes on when it is dispatched */
 	__u16 depth; /* of `nested` */
 	__u16 used; /* cells in use */
-	__u32 number; /* of the thread record, if transitions, tasks or durations are kept */
+	__u32 number; /* of the thread record */
 	__u32 deep; /* written by user space: one of enum depth (depth.h); 0: it is not deep */
 	__u32 task_record; /* of the task that it works on; 0: it works on none */
 	__u32 other_tasks; /* the record of its tasks for which there is no room; 0: it has never had a task */

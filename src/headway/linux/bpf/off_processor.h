@@ -78,10 +78,10 @@ INLINE void charge_off_processor(struct thread_record *record, u32 number, u64 n
 	charge_absence(record, number, now, false);
 }
 
-/* A thread gets this processor. */
-INLINE void charge_until_dispatch(u32 cpu, struct task_struct *task, struct thread_record *record, u32 number, u64 now)
+/* A thread gets this processor. `queue`: the run queue that it is in. */
+INLINE void charge_until_dispatch(u32 cpu, struct cfs_rq *queue, struct thread_record *record, u32 number, u64 now)
 {
-	bool divided = settings.divide_ready && record->state == READY && end_ready(cpu, task, record, number, now);
+	bool divided = settings.divide_ready && record->state == READY && end_ready(cpu, queue, record, number, now);
 	if (settings.why && record->state == READY)
 		charge_holders(number, divided ? record->ended_parts[READY_THROTTLED] : 0, now);
 	charge_absence(record, number, now, divided);

@@ -60,7 +60,7 @@ int handle_sys_enter(u64 *ctx)
 			argument(regs, 2)) /* 0: the log is full, and this event has read it */
 			register_task_log(p->thread_record, argument(regs, 2));
 		if (UNLIKELY(p->depth))
-			count_interrupted(p, record, p->nested[0]);
+			count_interrupted(p->thread_record, p->nested[0]);
 		p->depth = 0;
 		p->state = state ? state : call_state(call);
 	}
@@ -79,7 +79,7 @@ int handle_sys_exit(u64 *ctx)
 	ENTER(p);
 	if (begin_event(p, &record, &now, AT_LEAVE, 0, 1) && record && !is_undivided(p)) {
 		if (UNLIKELY(p->depth)) /* in a fault without an end: the call fails with EFAULT */
-			count_interrupted(p, record, p->nested[0]);
+			count_interrupted(p->thread_record, p->nested[0]);
 		else if (UNLIKELY(record->current_check)) {
 			if (record->current_check >= NEUTRAL) {
 				end_neutral(p->thread_record, now, ctx[1]);
@@ -99,11 +99,10 @@ int handle_sys_exit(u64 *ctx)
 
 /* ---- the scheduler ---- */
 
-INLINE void update_stolen(
-	void *ctx, struct processor *p, struct thread_record *record, struct task_struct *running, bool last)
+INLINE void update_stolen(void *ctx, struct processor *p, struct thread_record *record, struct cfs_rq *queue, bool last)
 {
 	u64 before = p->cells[STOLEN].time;
-	charge_stolen(p, record, running, last);
+	charge_stolen(p, record, queue, last);
 	if (settings.stacks && record && UNLIKELY(p->cells[STOLEN].time != before))
 		charge_stolen_to_stack(ctx, record, p->cells[STOLEN].time - before);
 }
@@ -189,10 +188,13 @@ int handle_sched_switch(u64 *ctx)
 	number = p->thread_record;
 	p->settled = 1; /* no interrupt is under way here */
 	forget_pending(p);
-	update_stolen(ctx, p, record, prev, true);
+	struct cfs_rq *leaving = queue_of(prev), *arriving = NULL;
+	update_stolen(ctx, p, record, leaving, true);
 	u32 coming = next->pid ? thread_record_of(next) : 0;
-	if (settings.divide_ready)
-		switch_run_clock(cpu, next, process_of(next, coming), now);
+	if (settings.divide_ready) {
+		arriving = queue_of(next);
+		switch_run_clock(cpu, stolen_from(arriving), process_of(next, coming), now);
+	}
 	bool preempted = ctx[0];
 	u32 why = settings.has_prev_state ? (u32)ctx[3] : prev->__state;
 	bool dead = !preempted && why & TASK_STATE_DEAD;
@@ -208,7 +210,7 @@ int handle_sched_switch(u64 *ctx)
 			u32 doing = is_undivided(p) && p->state == RUNNING ? doing_by_registers(prev, record) : p->state;
 			record->state = state_off_processor(prev, doing, preempted, why);
 			if (settings.divide_ready && record->state == READY)
-				begin_ready(cpu, p, prev, record, now);
+				begin_ready(cpu, p, prev, leaving, record, now);
 		}
 		if (settings.why)
 			note_wait_object(prev, record);
@@ -217,7 +219,7 @@ int handle_sched_switch(u64 *ctx)
 		ORDER();
 		record->cpu = 0;
 		if (dead) {
-			count_interrupted(p, record, record->resume);
+			count_interrupted(number, record->resume);
 			end_thread(p, record, number, prev, now);
 		}
 	} else if (settings.some_cpus && !p->selected && prev->pid) {
@@ -233,7 +235,7 @@ int handle_sched_switch(u64 *ctx)
 				record->state = state_off_processor(prev,
 					record->resume == RUNNING ? doing_by_registers(prev, record) : record->resume, preempted, why);
 			if (settings.divide_ready && !dead && record->state == READY)
-				begin_ready(cpu, p, prev, record, now);
+				begin_ready(cpu, p, prev, leaving, record, now);
 		}
 	}
 	number = coming;
@@ -243,8 +245,8 @@ int handle_sched_switch(u64 *ctx)
 	p->depth = 0;
 	p->state = next->pid || settings.threads_only ? UNMEASURED : IDLE;
 	p->task = (u64)next;
-	if (FIELD_EXISTS(prev->se.cfs_rq) && FIELD_EXISTS(prev->sched_info.last_arrival))
-		p->switched_clock = prev->se.cfs_rq->rq->clock;
+	if (leaving && FIELD_EXISTS(prev->sched_info.last_arrival))
+		p->switched_clock = leaving->rq->clock;
 	if (settings.why) {
 		keep_thread(now, 1);
 		p->running = next->pid;
@@ -253,8 +255,8 @@ int handle_sched_switch(u64 *ctx)
 	if (record) {
 		save_if_due(record, number, now);
 		if (UNLIKELY(record->state != READY))
-			end_unseen_wait(next, number, p->switched_clock, now);
-		charge_until_dispatch(cpu, next, record, number, now);
+			end_unseen_wait(number, p->switched_clock, now, ready_counted(next), queued_since(next));
+		charge_until_dispatch(cpu, arriving, record, number, now);
 		if (settings.some_cpus && !p->selected) {
 			record->state = ELSEWHERE;
 			p->thread_record = THREAD_UNSEEN;
@@ -311,7 +313,7 @@ INLINE int end_wait(struct task_struct *task, bool new)
 			record->flags &= ~THREAD_NEW;
 			record->snapshot = control.snapshot - (now < control.snapshot_at);
 			if (settings.divide_ready)
-				begin_ready(cpu, p, task, record, now);
+				begin_ready(cpu, p, task, queue_of(task), record, now);
 		}
 		return 0;
 	}
@@ -325,7 +327,7 @@ INLINE int end_wait(struct task_struct *task, bool new)
 		record->waker_kind = OBJECT_NONE;
 	record->state = READY;
 	if (settings.divide_ready)
-		begin_ready(cpu, p, task, record, now);
+		begin_ready(cpu, p, task, queue_of(task), record, now);
 	p->cost_pending += control.before[AT_WAKE];
 	count_event(p, AT_WAKE);
 	return 0;
@@ -613,7 +615,7 @@ INLINE int end_interrupt(u64 *ctx, u32 state)
 		pop_state(p);
 		note_interrupt_clock(p, now);
 		if (state == IRQ_TIMER) {
-			update_stolen(ctx, p, record, bpf_get_current_task_btf(), false);
+			update_stolen(ctx, p, record, queue_of(bpf_get_current_task_btf()), false);
 			if (settings.stacks && record && record->sampled)
 				record->disturbed += p->span + UNSEEN;
 		}

@@ -27,23 +27,35 @@ INLINE u64 *process_clock_of(u32 process, u32 cpu)
 	return process < settings.n_processes ? bpf_map_lookup_elem(&process_clocks, &key) : NULL;
 }
 
-/* Returns how long the hypervisor has had the processor of this thread, by the kernel's count. */
-INLINE u64 stolen_from(struct task_struct *task)
+/*
+ * Returns the run queue that a thread is in; NULL: the kernel does not tell. The verifier of kernels since 6.3 looks a
+ * pointer that is read out of a task_struct up in all types of the kernel, which takes a millisecond. So a handler reads it
+ * once.
+ */
+INLINE struct cfs_rq *queue_of(struct task_struct *task)
 {
-	if (!settings.has_steal || !FIELD_EXISTS(task->se.cfs_rq) || !FIELD_EXISTS(task->se.cfs_rq->rq->prev_steal_time_rq))
-		return 0;
-	return task->se.cfs_rq->rq->prev_steal_time_rq;
+	if (!FIELD_EXISTS(task->se.cfs_rq))
+		return NULL;
+	struct cfs_rq *queue = task->se.cfs_rq;
+	KEEP(queue);
+	return queue;
 }
 
-/* Returns the run queue that can be throttled with this thread in it; NULL: the thread cannot be throttled now. */
-INLINE struct cfs_rq *throttling_queue(struct task_struct *task)
+/* Returns how long the hypervisor has had the processor of a run queue, by the kernel's count. */
+INLINE u64 stolen_from(struct cfs_rq *queue)
 {
-	if (!FIELD_EXISTS(task->se.cfs_rq) || task->prio < MAX_RT_PRIO)
-		return NULL;
+	if (!settings.has_steal || !queue || !FIELD_EXISTS(queue->rq->prev_steal_time_rq))
+		return 0;
+	return queue->rq->prev_steal_time_rq;
+}
+
+/* Whether the thread can be throttled with the queue that it is in. */
+INLINE bool can_be_throttled(struct task_struct *task)
+{
+	if (task->prio < MAX_RT_PRIO)
+		return false;
 	/* Where single threads are throttled, one that is not goes on until it is about to return to user code. */
-	if (FIELD_EXISTS(task->throttled) && !task->throttled)
-		return NULL;
-	return task->se.cfs_rq;
+	return !FIELD_EXISTS(task->throttled) || task->throttled;
 }
 
 #define QUEUE_FIELD(queue, field) (direct ? (queue)->field : FOLLOW(queue, field))
@@ -97,8 +109,23 @@ INLINE bool read_clocks(u32 cpu, u32 process, u64 at, u64 deferred, struct ready
 	return false;
 }
 
+/* The same of a queue whose pointer the verifier does not know, for rare work. */
+GLOBAL u64 stolen_from_any(u64 pointer)
+{
+	struct cfs_rq *queue = (struct cfs_rq *)pointer;
+	if (!settings.has_steal || !queue || !FIELD_EXISTS(queue->rq->prev_steal_time_rq))
+		return 0;
+	struct rq *rq = FOLLOW(queue, rq);
+	return FOLLOW(rq, prev_steal_time_rq);
+}
+
+GLOBAL u64 throttled_time_of(u64 queue)
+{
+	return queue ? throttled_time((struct cfs_rq *)queue, false) : 0;
+}
+
 /* The processor goes from one thread to the next, at this moment. `process`: the next thread's. */
-INLINE void switch_run_clock(u32 cpu, struct task_struct *next, u32 process, u64 now)
+INLINE void switch_run_clock(u32 cpu, u64 stolen, u32 process, u64 now)
 {
 	struct run_clock *clock = run_clock_of(cpu);
 	if (!clock)
@@ -109,7 +136,7 @@ INLINE void switch_run_clock(u32 cpu, struct task_struct *next, u32 process, u64
 	clock->sequence++;
 	ORDER();
 	clock->interrupts = switch_interrupts(clock->interrupts, now, 0);
-	end_run(clock, own, now, stolen_from(next));
+	end_run(clock, own, now, stolen);
 	clock->process = process;
 	ORDER();
 	clock->sequence++;
@@ -121,7 +148,7 @@ INLINE void note_unmeasured_switch(u32 cpu, struct task_struct *next)
 	u32 process = process_of_unmeasured(next);
 	struct run_clock *clock = run_clock_of(cpu);
 	if (clock && clock->process != process)
-		switch_run_clock(cpu, next, process, bpf_ktime_get_ns());
+		switch_run_clock(cpu, stolen_from(queue_of(next)), process, bpf_ktime_get_ns());
 }
 
 /* The state of the processor is an interrupt from now on, or it is not any more. */
@@ -140,8 +167,9 @@ INLINE void note_absorbed_interrupts(u64 time)
 		clock->interrupts += 2 * time;
 }
 
-/* A thread becomes ready. The caller has the lock of its run queue. */
-INLINE void begin_ready(u32 here, struct processor *p, struct task_struct *task, struct thread_record *record, u64 now)
+/* A thread becomes ready in a run queue. The caller has the queue's lock. */
+INLINE void begin_ready(u32 here, struct processor *p, struct task_struct *task, struct cfs_rq *queue,
+	struct thread_record *record, u64 now)
 {
 	u32 cpu = processor_of(task);
 	u64 deferred = 0;
@@ -153,10 +181,10 @@ INLINE void begin_ready(u32 here, struct processor *p, struct task_struct *task,
 		if (p->deferred_depth)
 			deferred += now - p->deferred_since;
 	}
-	struct cfs_rq *queue = throttling_queue(task);
-	record->ready_queue = (u64)queue;
-	record->ready.throttled = queue ? throttled_time(queue, true) : 0;
-	record->ready.stolen = stolen_from(task);
+	bool throttled = queue && can_be_throttled(task);
+	record->ready_queue = throttled ? (u64)queue : 0;
+	record->ready.throttled = throttled ? throttled_time(queue, true) : 0;
+	record->ready.stolen = stolen_from(queue);
 	if (read_clocks(cpu, record->process, now, deferred, &record->ready))
 		record->ready_cpu = cpu + 1;
 }
@@ -178,7 +206,7 @@ GLOBAL u64 divide_ended_ready(u32 number, u32 cpu, u64 now, u64 throttled)
 #pragma unroll
 	for (u32 i = 0; i < N_READY_PARTS; i++) {
 		record->ready_parts[i].time += parts[i];
-		record->ready_parts[i].count += is_negative((__u64)(i ^ most) - 1) & 1; /* 1 for the largest */
+		record->ready_parts[i].count += is_negative((__u64)(i ^ most) - 1); /* 1 for the largest */
 	}
 	return 1;
 }
@@ -186,19 +214,17 @@ GLOBAL u64 divide_ended_ready(u32 number, u32 cpu, u64 now, u64 throttled)
 /*
  * A thread that was ready gets this processor, at the switch that its clocks have just shown. Divides the time since the
  * thread became ready, and returns whether it could. Where it could not, the thread became ready unseen, or the clocks
- * could not be read then.
+ * could not be read then. `queue`: the run queue that the thread is in; NULL: not asked for.
  */
-INLINE bool end_ready(u32 cpu, struct task_struct *task, struct thread_record *record, u32 number, u64 now)
+INLINE bool end_ready(u32 cpu, struct cfs_rq *queue, struct thread_record *record, u32 number, u64 now)
 {
 	u32 on = record->ready_cpu;
-	u64 queue = record->ready_queue, throttled = record->ready.throttled;
+	u64 kept = record->ready_queue, throttled = record->ready.throttled;
 	record->ready_cpu = 0;
 	if (on != cpu + 1 || (s64)(now - record->since) < 0)
 		return false;
-	if (UNLIKELY(queue))
-		throttled = FIELD_EXISTS(task->se.cfs_rq) && (u64)task->se.cfs_rq == queue
-			? throttled_time(task->se.cfs_rq, true)
-			: throttled_time((struct cfs_rq *)queue, false);
+	if (UNLIKELY(kept))
+		throttled = queue && (u64)queue == kept ? throttled_time(queue, true) : throttled_time_of(kept);
 	return divide_ended_ready(number, cpu, now, throttled);
 }
 
@@ -207,20 +233,18 @@ NOINLINE int move_ready(struct task_struct *task, struct thread_record *record, 
 {
 	struct ready_clocks from = {}, to = {};
 	u32 on = record->ready_cpu;
-	struct cfs_rq *queue = (struct cfs_rq *)record->ready_queue, *other = NULL;
+	u64 queue = record->ready_queue;
+	struct cfs_rq *other = NULL;
 	record->ready_cpu = 0;
 	if (FIELD_EXISTS(task->sched_task_group) && FIELD_EXISTS(task->sched_task_group->cfs_rq)) {
 		struct cfs_rq **queues = task->sched_task_group->cfs_rq;
 		bpf_probe_read_kernel(&other, sizeof(other), queues + cpu);
 	}
-	from.stolen = stolen_from(task);
-	if (settings.has_steal && FIELD_EXISTS(other->rq) && FIELD_EXISTS(other->rq->prev_steal_time_rq)) {
-		struct rq *rq = FOLLOW(other, rq);
-		to.stolen = FOLLOW(rq, prev_steal_time_rq);
-	}
+	from.stolen = stolen_from(queue_of(task));
+	to.stolen = stolen_from_any((u64)other);
 	if (queue) {
-		from.throttled = throttled_time(queue, false);
-		to.throttled = throttled_time(other, false);
+		from.throttled = throttled_time_of(queue);
+		to.throttled = throttled_time_of((u64)other);
 	}
 	if (!read_clocks(on - 1, record->process, now, 0, &from) || !read_clocks(cpu, record->process, now, 0, &to))
 		return 0;
@@ -239,13 +263,12 @@ NOINLINE int divide_open_ready(struct thread_record *record, struct thread_snaps
 	struct ready_clocks clocks = {};
 	u64 since = record->since, now = bpf_ktime_get_ns();
 	u32 cpu = record->ready_cpu - 1;
-	struct cfs_rq *queue = (struct cfs_rq *)record->ready_queue;
 	to->open_until = 0;
 	struct processor *p = bpf_map_lookup_elem(&processors, &cpu);
 	if (!p || since >= at || now < at)
 		return 0;
 	clocks.stolen = p->steal > record->ready.stolen ? p->steal : record->ready.stolen;
-	clocks.throttled = queue ? throttled_time(queue, false) : 0;
+	clocks.throttled = throttled_time_of(record->ready_queue);
 	if (!read_clocks(cpu, record->process, now, 0, &clocks))
 		return 0;
 	divide_ready(&record->ready, &clocks, at - since, to->open_parts);

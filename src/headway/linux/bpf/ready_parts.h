@@ -5,10 +5,13 @@
 
 #include "run_clock.h"
 
-/* Returns all bits if a difference of two times is negative, else none. It has no branch: the verifier follows each apart. */
+/*
+ * Returns 1 if a difference of two times is negative, else 0. What follows multiplies by it: the verifier follows both ways
+ * of a branch, and since 6.18 both values of a sign that masks.
+ */
 CLOCK_INLINE __u64 is_negative(__u64 difference)
 {
-	__u64 sign = (__u64)((__s64)difference >> 63);
+	__u64 sign = difference >> 63;
 	__asm__ volatile("" : "+r"(sign)); /* or the compiler would make a branch of it */
 	return sign;
 }
@@ -17,13 +20,13 @@ CLOCK_INLINE __u64 is_negative(__u64 difference)
 CLOCK_INLINE __u64 grown(__u64 before, __u64 after)
 {
 	__u64 much = after - before;
-	return much & ~is_negative(much);
+	return much * (is_negative(much) ^ 1);
 }
 
 /* Takes from what is left, and no more than that. Returns what it took. */
 CLOCK_INLINE __u64 take(__u64 *left, __u64 much)
 {
-	__u64 less = much - *left, taken = *left + (less & is_negative(less));
+	__u64 less = much - *left, taken = *left + less * is_negative(less);
 	*left -= taken;
 	return taken;
 }
@@ -69,8 +72,8 @@ CLOCK_INLINE __u32 largest_part(const __u64 parts[N_READY_PARTS])
 	__u64 most = parts[READY_WAKEUP];
 	for (__u32 i = 0; i < N_READY_PARTS; i++) {
 		__u64 more = is_negative(most - parts[i]);
-		most += (parts[i] - most) & more;
-		found += (i - found) & (__u32)more;
+		most += (parts[i] - most) * more;
+		found += (i - found) * (__u32)more;
 	}
 	return found;
 }

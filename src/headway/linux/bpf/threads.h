@@ -202,8 +202,7 @@ NOINLINE u32 open_thread_record(struct task_struct *task, u32 state, u32 resume,
 	if (!record)
 		return 0;
 	record->end = 0;
-	if (settings.record || settings.tasks || settings.durations)
-		record->number = number;
+	record->number = number;
 	record->tid = tid;
 	record->pid = pid;
 	record->cpu = 0;

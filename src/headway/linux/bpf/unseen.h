@@ -57,8 +57,8 @@ GLOBAL int end_unseen_run(u32 number, u64 now)
 		record->resume = p->depth ? p->nested[0] : state; /* the last state that was seen */
 		record->depth = 0;
 		if (p->depth)
-			count_interrupted(p, record, state);
-		count_interrupted(p, record, record->resume); /* if the state goes on later, that is a new occurrence */
+			count_interrupted(number, state);
+		count_interrupted(number, record->resume); /* if the state goes on later, that is a new occurrence */
 	}
 	record->since = at;
 	record->state = UNKNOWN;
@@ -67,13 +67,25 @@ GLOBAL int end_unseen_run(u32 number, u64 now)
 	return 0;
 }
 
+/* Returns how long a thread was ready until it last came onto a processor, as the kernel has counted. */
+INLINE u64 ready_counted(struct task_struct *task)
+{
+	return FIELD_EXISTS(task->sched_info.run_delay) ? task->sched_info.run_delay : 0;
+}
+
+/* Returns since when a thread has been ready, on the run queue's clock; 0: it is not, or the kernel does not tell. */
+INLINE u64 queued_since(struct task_struct *task)
+{
+	return FIELD_EXISTS(task->sched_info.run_delay) ? task->sched_info.last_queued : 0;
+}
+
 /*
  * A thread that waited runs, or is about to run, and its wake-up did not show: the processor that woke it ran a thread
- * hidden from tracing (see end_unseen_run). The kernel has counted how long the thread was ready. If the thread does not
- * run yet, the kernel is still counting: `clock` is the run queue's clock now. The waker is known only if the waking
- * showed on another processor.
+ * hidden from tracing (see end_unseen_run). The kernel has counted how long the thread was ready (`counted`, `queued`). If
+ * the thread does not run yet, the kernel is still counting: `clock` is the run queue's clock now. The waker is known only
+ * if the waking showed on another processor.
  */
-NOINLINE int end_unseen_wait(struct task_struct *task, u32 number, u64 clock, u64 until)
+GLOBAL int end_unseen_wait(u32 number, u64 clock, u64 until, u64 counted, u64 queued)
 {
 	struct processor *p = this_processor();
 	struct thread_record *record = thread_record_at(number);
@@ -82,12 +94,8 @@ NOINLINE int end_unseen_wait(struct task_struct *task, u32 number, u64 clock, u6
 	u32 state = record->state;
 	if (state == READY || state == UNKNOWN || state == ELSEWHERE || until <= record->since)
 		return 0;
-	u64 ready = 0, since = record->since, queued = 0;
-	if (FIELD_EXISTS(task->sched_info.run_delay)) {
-		ready = task->sched_info.run_delay - record->run_delay;
-		queued = task->sched_info.last_queued;
-	}
-	if (!FIELD_EXISTS(task->sched_info.run_delay) || (queued && !clock)) {
+	u64 ready = counted - record->run_delay, since = record->since;
+	if (!FIELD_EXISTS(((struct task_struct *)NULL)->sched_info.run_delay) || (queued && !clock)) {
 		count_loss(p, LOST_WAKES, 1);
 		return 0;
 	}
@@ -121,12 +129,15 @@ INLINE void drop_nested_states(struct processor *p)
 }
 
 /* The thread that runs here is not the one that the clocks have: it came unseen, or is measured only now. */
-NOINLINE int note_unseen_switch(struct processor *p, struct task_struct *task, u32 number, u64 now)
+GLOBAL int note_unseen_switch(u32 number, u64 now)
 {
+	struct processor *p = this_processor();
+	struct task_struct *task = bpf_get_current_task_btf();
 	u32 cpu = bpf_get_smp_processor_id(), process = process_of(task, number);
 	struct run_clock *clock = run_clock_of(cpu);
-	if (clock && (clock->process != process || p->task != (u64)task))
-		switch_run_clock(cpu, task, process, p->task == (u64)task ? now : arrival_time(p, task, now));
+	u64 queue = FIELD_EXISTS(task->se.cfs_rq) ? (u64)FOLLOW(task, se.cfs_rq) : 0;
+	if (p && clock && (clock->process != process || p->task != (u64)task))
+		switch_run_clock(cpu, stolen_from_any(queue), process, p->task == (u64)task ? now : arrival_time(p, task, now));
 	return 0;
 }
 
@@ -156,7 +167,7 @@ GLOBAL u32 identify_running_thread(u64 now, u32 state)
 	u32 number = task->pid ? thread_record_of(task) : 0;
 	u32 cpu = bpf_get_smp_processor_id();
 	if (settings.divide_ready)
-		note_unseen_switch(p, task, number, now);
+		note_unseen_switch(number, now);
 	if (settings.why)
 		p->running = task->pid;
 	p->task = (u64)task;
@@ -188,10 +199,10 @@ GLOBAL u32 identify_running_thread(u64 now, u32 state)
 			from = now;
 		bool known = record->state != UNKNOWN;
 		save_if_due(record, number, now);
-		end_unseen_wait(task, number, 0, from);
+		end_unseen_wait(number, 0, from, ready_counted(task), queued_since(task));
 		if (from == record->since) /* it was not ready for any time, so that is no occurrence */
 			record->ready_cpu = 0;
-		bool divided = settings.divide_ready && record->state == READY && end_ready(cpu, task, record, number, from);
+		bool divided = settings.divide_ready && record->state == READY && end_ready(cpu, NULL, record, number, from);
 		if (settings.why && record->state == READY)
 			charge_holders(number, divided ? record->ended_parts[READY_THROTTLED] : 0, from);
 		if (from > record->since) {
@@ -228,9 +239,9 @@ GLOBAL u32 identify_running_thread(u64 now, u32 state)
 			if (is_poll(left) && p->state == call_asked(record)) /* the registers do not show that the call polls */
 				p->state = left;
 			if (record->depth)
-				count_interrupted(p, record, record->resume);
+				count_interrupted(number, record->resume);
 			if (left != p->state)
-				count_interrupted(p, record, left);
+				count_interrupted(number, left);
 		}
 		drop_nested_states(p);
 	}

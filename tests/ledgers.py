@@ -9,6 +9,8 @@ from itertools import pairwise
 from hypothesis import strategies as st
 
 from headway.model import (
+    READY,
+    READY_PARTS,
     RUNNING,
     Behind,
     Cause,
@@ -27,6 +29,8 @@ from headway.model import (
     StateDurations,
     Thread,
     Window,
+    bucket_of,
+    count_of_durations,
     kind_of,
     list_causes,
 )
@@ -46,6 +50,8 @@ STATES = (
     "stolen",
     "overhead",
     "ready",
+    "ready.throttled",
+    "ready.wakeup",
     "wait.futex",
     "wait.disk",
     "stopped",
@@ -126,8 +132,14 @@ def sampled(draw: st.DrawFn, found: Mapping[str, Cell]) -> Mapping[str, Estimate
 
 _longest = st.none() | st.builds(Longest, st.integers(0, 10**12), st.none() | st.integers(0, 10**12))
 histograms = st.builds(
-    lambda buckets, parts, opened, longest: Durations(tuple(sorted(buckets.items())), parts, 0, opened, longest),
-    st.dictionaries(st.integers(0, 40), st.integers(1, 10**4), max_size=3),
+    lambda times, parts, opened, longest: Durations(
+        tuple(sorted({bucket_of(time, parts): number for time, number in times.items()}.items())),
+        parts,
+        0,
+        opened,
+        longest,
+    ),
+    st.dictionaries(st.sampled_from([0, 1, 2, 3, 1000, 10**6, 10**6 + 1, 1 << 50]), st.integers(1, 10**4), max_size=3),
     st.sampled_from([1, 4]),
     st.integers(-1, 3),
     _longest,
@@ -143,7 +155,9 @@ def durations(draw: st.DrawFn, found: Mapping[str, Cell]) -> StateDurations | No
     kept = {}
     for state in draw(st.lists(st.sampled_from(known), unique=True, max_size=3)):
         one = draw(histograms)
-        kept[state] = replace(one, unplaced=(found[state].count or 0) - one.count)
+        kept[READY if state in READY_PARTS else state] = one
+    for state, one in kept.items():
+        kept[state] = replace(one, unplaced=(count_of_durations(found, state) or 0) - one.count)
     return kept
 
 
@@ -156,7 +170,7 @@ kernel_clocks = st.none() | st.one_of(
 _pod = "/kubepods.slice/kubepods-pod0a1b2c3d_0a1b_0a1b_0a1b_0a1b2c3d4e5f.slice"
 cgroups = (
     st.none()
-    | names
+    | names.map(lambda name: f"/{name[:255]}")
     | st.sampled_from(
         [
             "/",

@@ -8,7 +8,20 @@ from tests.compiling import Compile
 from headway.linux.levels import Level
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.sources.ebpf import BpfSource, programs
-from headway.model import Cell, Durations, Kind, Ledger, Quality, Thread, bucket_of, limit_of
+from headway.model import (
+    READY,
+    READY_PARTS,
+    Cell,
+    Durations,
+    Kind,
+    Ledger,
+    Quality,
+    Thread,
+    bucket_of,
+    count_of_durations,
+    limit_of,
+    time_with_causes,
+)
 from headway.recording.durations import DurationsOfRows
 
 from .measuring import measure, measure_intervals, only, python
@@ -26,11 +39,16 @@ def of(thread: Thread, state: str) -> Durations:
     return thread.durations[state]
 
 
+def state_of(name: str) -> str:
+    """The state that has the durations of this one."""
+    return READY if name in READY_PARTS else name
+
+
 def placed_all(ledger: Ledger, *but: str) -> None:
     """Every occurrence of a thread that has ended is in a bucket; `violations` has compared the numbers."""
     for thread in ledger.threads:
         assert thread.durations is not None
-        counted = {state for state, cell in thread.states.items() if cell.count}
+        counted = {state_of(state) for state, cell in thread.states.items() if cell.count}
         assert thread.durations.keys() == counted, thread
         for state, durations in thread.durations.items():
             if not state.startswith(("irq", "softirq", *but)):  # interrupts that one handler was late for have a sum
@@ -38,7 +56,7 @@ def placed_all(ledger: Ledger, *but: str) -> None:
             assert durations.open == 0 or thread.end is None
             longest, stolen = durations.longest, thread.states.get("stolen", Cell()).time
             if longest is not None and longest.quality is Quality.EXACT:
-                assert longest.time <= thread.states[state].time + stolen
+                assert longest.time <= time_with_causes(thread.states, state) + stolen
 
 
 def test_every_occurrence_has_a_duration(compile_c: Compile) -> None:
@@ -67,7 +85,8 @@ def test_sleeps_are_in_the_buckets_of_their_lengths(parts: int) -> None:
     assert 100 * MS <= longest.time <= only(ledger).states["wait.sleep"].time
     assert ledger.window.start + longest.time <= longest.ended <= ledger.window.end
     ready = of(only(ledger), "ready")
-    assert ready.placed == only(ledger).states["ready"].count
+    assert ready.placed == count_of_durations(only(ledger).states, "ready")
+    assert only(ledger).states.keys() & READY_PARTS.keys(), "ready is divided all the same"
 
 
 def test_durations_add_up_to_the_time_of_their_state() -> None:
@@ -80,7 +99,7 @@ def test_durations_add_up_to_the_time_of_their_state() -> None:
             stolen, polled = thread.states.get("stolen", Cell()).time, thread.times()[Kind.POLL]
             least = sum([number * _above(bucket) for bucket, number in durations.buckets])
             most = sum([number * (limit_of(bucket, 8) or 0) for bucket, number in durations.buckets])
-            time = thread.states[state].time
+            time = time_with_causes(thread.states, state)
             assert least - stolen - polled <= time <= most + stolen + polled, (state, durations)
 
 
@@ -150,9 +169,9 @@ def test_at_the_level_switches_there_are_durations_of_waits_and_of_ready() -> No
     ledger, _ = measure(*python(code), options=MeasureOptions(durations=1, level=Level.SWITCHES))
     thread = only(ledger)
     assert of(thread, "wait.sleep").placed == 20
-    assert of(thread, "ready").placed == thread.states["ready"].count
+    assert of(thread, "ready").placed == count_of_durations(thread.states, "ready")
     assert thread.durations is not None
-    assert all(thread.states[state].count is not None for state in thread.durations)
+    assert all(count_of_durations(thread.states, state) is not None for state in thread.durations)
     assert "waits" in ledger.reasons["durations"]
 
 

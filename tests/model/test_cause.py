@@ -6,7 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.ledgers import causes, states
 
-from headway.model import Behind, Cause, Cell, add_causes, list_causes, subtract_causes, with_all_holders, within
+from headway.model import (
+    Behind,
+    Cause,
+    Cell,
+    add_causes,
+    list_causes,
+    subtract_causes,
+    time_with_causes,
+    with_all_holders,
+    within,
+)
 from headway.model.cause import NOT_KNOWN
 
 with_states = states().flatmap(lambda found: st.tuples(st.just(found), causes(found)))
@@ -61,7 +71,7 @@ def test_no_more_is_left_than_the_states_have_and_no_less_than_there_is_room_for
 ) -> None:
     wanted, got = totals(behind), totals(within(found, behind))
     for key, time in wanted.items():
-        assert got.get(key, 0) == min(time, found[key[0]].time if key[0] in found else 0)
+        assert got.get(key, 0) == min(time, time_with_causes(found, key[0]))
 
 
 def test_causes_are_listed_most_time_first() -> None:
@@ -76,7 +86,7 @@ def test_the_holders_have_all_of_the_time_ready_once_what_is_not_known_is_one(
 ) -> None:
     had, behind = found
     told = with_all_holders(had, behind)
-    ready = had["ready"].time if "ready" in had else 0
+    ready = time_with_causes(had, "ready")
     held = sum(cause.time for cause in told if cause.state == "ready" and cause.behind is Behind.HOLDER)
     assert held == ready
     assert {cause for cause in told if cause.name != NOT_KNOWN} == {c for c in behind if c.name != NOT_KNOWN}

@@ -12,6 +12,7 @@ from tests.ledgers import HOSTILE_NAMES, any_state_names, ledgers, names
 
 from headway.advice import advise
 from headway.model import Cell, Counted, Ledger, Quality, Thread, Window, merge
+from headway.views.durations import states_listed
 from headway.views.json import dumps, schema, to_document, write
 
 VALIDATOR = jsonschema.Draft202012Validator(schema())
@@ -58,7 +59,7 @@ def test_the_document_says_what_the_ledger_says(ledger: Ledger) -> None:
     for thread, written in zip(ledger.threads, document["threads"], strict=True):
         assert sum(state["time"] for state in written["states"]) == thread.span
         assert {state["state"]: state["time"] for state in written["states"]} == {
-            state: cell.time for state, cell in thread.states.items()
+            state: cell.time for state, cell in states_listed(thread.states, thread.durations).items()
         }
         for index, quality in written["quality"].items():
             assert (written["indices"][index] is None) == (quality == Quality.UNAVAILABLE.value)

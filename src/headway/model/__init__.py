@@ -51,7 +51,7 @@ from .losses import KNOWN_LOSSES, Loss
 from .origin import Origin, origin_of, parse_path
 from .profile import PARTS, Frame, Profile, SampleColumns, is_exact, matches, part_of, sampling_error
 from .quality import Quality
-from .ready import ABOUT_PARTS, READY, READY_PARTS, time_with_causes
+from .ready import ABOUT_PARTS, READY, READY_PARTS, count_of_durations, time_with_causes
 from .tasks import NO_TASK, OTHER_TASKS, Task, add_tasks, fitted, merged_by_name, subtract_tasks, tiles
 from .transitions import NO_STATE, Batch, OpenState, ThreadSeen, Transitions
 from .utilisation import ALL, FIGURES, Sample, Utilisation, across, joined
@@ -122,6 +122,7 @@ __all__ = [
     "amounts_in_time",
     "amounts_of",
     "bucket_of",
+    "count_of_durations",
     "divide",
     "divide_by_mode",
     "fitted",

@@ -16,9 +16,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import ceil
-from typing import Protocol
 
 from .quality import Quality
+from .ready import Counted, count_of_durations
 
 __all__ = [
     "MAX_PARTS",
@@ -90,7 +90,8 @@ def _longer(a: Longest | None, b: Longest | None) -> Longest | None:
 class Durations:
     """How long the occurrences of a state lasted.
 
-    The law: `placed` + ``unplaced`` + ``open`` is the count of the state's cell.
+    The law: `placed` + ``unplaced`` + ``open`` is the count of the state's cell; for ``ready`` the counts of all of its
+    parts are in it (`count_of_durations`).
     """
 
     buckets: Buckets = ()
@@ -110,7 +111,7 @@ class Durations:
 
     @property
     def count(self) -> int:
-        """The count of the state's cell."""
+        """The number of occurrences, by the law."""
         return self.placed + self.unplaced + self.open
 
     def limits(self, share: float) -> tuple[int, int | None] | None:
@@ -194,15 +195,7 @@ StateDurations = Mapping[str, Durations]
 """By state. A state that is missing has no durations, for a reason that the ledger gives."""
 
 
-class _Counted(Protocol):
-    """What has a count: the cell of a state."""
-
-    @property
-    def count(self) -> int | None:
-        """Occurrences; None: their number is not known."""
-
-
-def add_durations(*many: StateDurations | None, of: Mapping[str, _Counted] | None = None) -> StateDurations | None:
+def add_durations(*many: StateDurations | None, of: Mapping[str, Counted] | None = None) -> StateDurations | None:
     """Return the durations of several threads together, state by state; None if those of a thread are not known.
 
     ``of``: the cells of their states together. A state whose durations are not known of one of the threads is left out.
@@ -217,7 +210,7 @@ def add_durations(*many: StateDurations | None, of: Mapping[str, _Counted] | Non
 
 
 def subtract_durations(
-    later: StateDurations | None, earlier: StateDurations | None, of: Mapping[str, _Counted] | None = None
+    later: StateDurations | None, earlier: StateDurations | None, of: Mapping[str, Counted] | None = None
 ) -> StateDurations | None:
     """Return what was added between two readings, state by state; None if one of them is not known.
 
@@ -230,8 +223,8 @@ def subtract_durations(
     return new if of is None else known_durations(new, of)
 
 
-def known_durations(durations: StateDurations | None, of: Mapping[str, _Counted]) -> StateDurations | None:
+def known_durations(durations: StateDurations | None, of: Mapping[str, Counted]) -> StateDurations | None:
     """Return the durations of the states of which there are as many as these cells have occurrences."""
     if durations is None:
         return None
-    return {state: each for state, each in durations.items() if each.count == (of[state].count if state in of else 0)}
+    return {state: each for state, each in durations.items() if each.count == count_of_durations(of, state)}

@@ -29,7 +29,7 @@ from .indices import (
 )
 from .kernel_clock import KernelClock
 from .kinds import Kind, kind_of
-from .ready import time_with_causes
+from .ready import count_of_durations, time_with_causes
 from .tasks import Task, add_tasks, fitted, subtract_tasks, tiles
 
 __all__ = [
@@ -384,7 +384,8 @@ def violations(ledger: Ledger) -> list[str]:
     Checked are: no time or count is negative. Each thread's times add up to its span. The span is no longer than from
     its start to the last moment that the figures cover, and both lie within the window. The causes of a state add up to
     at most its time. The parts of a state's time that were divided by samples and by cycles are at most its time. The
-    tasks of a thread have in no state more time than the thread. The durations of a state are as many as its count.
+    tasks of a thread have in no state more time than the thread. The durations of a state are as many as its count;
+    those of ``ready`` as the counts of all of its parts.
     Each processor's times add up to its span, and the span is no longer than the window.
     """
     broken = []
@@ -424,7 +425,7 @@ def _tasks_broken(thread: Thread) -> Iterator[str]:
 
 def _durations_broken(thread: Thread) -> Iterator[str]:
     for state, durations in (thread.durations or {}).items():
-        count = thread.states[state].count if state in thread.states else 0
+        count = count_of_durations(thread.states, state)
         if durations.count != count:
             yield f"{state} has {durations.count} durations, its count is {count}"
         if any(number < 0 for _, number in durations.buckets):

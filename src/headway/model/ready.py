@@ -2,16 +2,18 @@
 
 A source that can tell them divides ``ready`` into the states `READY_PARTS`, which add up to it exactly. What is left in
 the state ``ready`` itself was not divided. A cause of time ready (the holder of the processor) belongs to all of it.
+Durations do too, because one occurrence can have several parts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 from .cell import Cell
 from .kinds import Kind, kind_of
 
-__all__ = ["ABOUT_PARTS", "READY", "READY_PARTS", "time_with_causes"]
+__all__ = ["ABOUT_PARTS", "READY", "READY_PARTS", "Counted", "count_of_durations", "time_with_causes"]
 
 READY = "ready"
 """The state of a thread that is able to run and has no processor."""
@@ -26,6 +28,24 @@ READY_PARTS: Mapping[str, str] = {
     "ready.wakeup": "the processor was idle, and on its way out of that",
 }
 """The parts of `READY`, and why a thread does not run in each."""
+
+
+class Counted(Protocol):
+    """What has a count: the cell of a state."""
+
+    @property
+    def count(self) -> int | None:
+        """Occurrences; None: their number is not known."""
+
+
+def count_of_durations(states: Mapping[str, Counted], state: str) -> int | None:
+    """Return how many durations a state has: its count; for ``ready`` with those of all of its parts.
+
+    Returns None if the number of its occurrences is not known.
+    """
+    names = (READY, *READY_PARTS) if state == READY else (state,)
+    counts = [states[name].count for name in names if name in states]
+    return None if None in counts else sum([count for count in counts if count is not None])
 
 
 def time_with_causes(states: Mapping[str, Cell], state: str) -> int:

@@ -15,7 +15,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.model import Batch, Durations, Ledger, Longest, Quality, ThreadSeen, bucket_of
+from headway.model import (
+    READY,
+    READY_PARTS,
+    Batch,
+    Durations,
+    Ledger,
+    Longest,
+    Quality,
+    ThreadSeen,
+    bucket_of,
+    count_of_durations,
+)
 
 if TYPE_CHECKING:
     from .reader import Recording
@@ -78,21 +89,28 @@ class DurationsOfRows:
 
     def add(self, batch: Batch) -> None:
         """Add the rows of a batch."""
-        rows = batch.transitions
-        there = np.flatnonzero(rows.thread >= 0)
+        rows, states = batch.transitions, batch.transitions.states
+        parts = [number for number, name in enumerate(states) if name in READY_PARTS]
+        is_part = np.isin(rows.state, parts)
+        # The row of a time ready has all of it. What other rows give to its other parts was taken out of that.
+        there = np.flatnonzero((rows.thread >= 0) & ~(is_part & (rows.duration == 0)))
         if not len(there):
             return
-        thread, state = rows.thread[there].astype(np.int64), rows.state[there].astype(np.int64)
+        thread, is_part = rows.thread[there].astype(np.int64), is_part[there]
+        state = np.where(is_part, len(states), rows.state[there]).astype(np.int64)
+        states = [*states, READY]
+        if READY in states[:-1]:
+            state[state == states.index(READY)] = len(states) - 1
         duration = rows.duration[there].astype(np.int64)
         end = rows.time[there].astype(np.int64) + duration
         # A correction comes after the span that ends at its moment.
         order = np.lexsort((duration == 0, end, state, thread))
         key = (thread << 16 | state)[order]
-        net = (duration - rows.taken[there])[order]
+        net = (duration - np.where(is_part, 0, rows.taken[there]))[order]
         count, end, placed = rows.count[there][order].astype(np.int64), end[order], (duration > 0)[order]
         first = np.flatnonzero(np.diff(key, prepend=-1))
         for at, until in zip(first.tolist(), [*first[1:].tolist(), len(key)], strict=True):
-            number, name = int(key[at]) >> 16, rows.states[int(key[at]) & 0xFFFF]
+            number, name = int(key[at]) >> 16, states[int(key[at]) & 0xFFFF]
             part = slice(at, until)
             self._add(number, name, net[part], count[part], end[part], placed[part])
 
@@ -187,10 +205,10 @@ def with_durations(recording: Recording, ledger: Ledger, parts: int) -> Ledger:
     for thread in ledger.threads:
         durations = found.get(numbers.get(thread.key, -1), {})
         known = {}
-        for state, cell in thread.states.items():
-            each = durations.get(state, Durations(parts=parts))
-            if cell.count is not None and (cell.count or each.count):
-                known[state] = replace(each, unplaced=each.unplaced + cell.count - each.count)
+        for state in dict.fromkeys(READY if name in READY_PARTS else name for name in thread.states):
+            each, count = durations.get(state, Durations(parts=parts)), count_of_durations(thread.states, state)
+            if count is not None and (count or each.count):
+                known[state] = replace(each, unplaced=each.unplaced + count - each.count)
         threads.append(replace(thread, durations=known))
     return replace(ledger, threads=tuple(threads))
 

@@ -10,6 +10,8 @@ from typing import Any
 
 from headway.model import (
     MAX_PARTS,
+    READY,
+    Cell,
     Durations,
     Kind,
     Ledger,
@@ -24,7 +26,16 @@ from headway.values import WrongValueError, integer, items, optional, shown, tab
 
 from .figures import MARKS, with_unit
 
-__all__ = ["PERCENTILES", "durations_document", "in_words", "kept_in", "read_durations", "rows_of", "what_is_shown"]
+__all__ = [
+    "PERCENTILES",
+    "durations_document",
+    "in_words",
+    "kept_in",
+    "read_durations",
+    "rows_of",
+    "states_listed",
+    "what_is_shown",
+]
 
 PERCENTILES = {"p50": 0.50, "p90": 0.90, "p99": 0.99}
 """The percentiles of a report, by name."""
@@ -84,6 +95,11 @@ def rows_of(durations: StateDurations) -> Iterator[tuple[str, Durations]]:
 
 
 # ---- JSON ----
+
+
+def states_listed(states: Mapping[str, Cell], durations: StateDurations | None) -> Mapping[str, Cell]:
+    """Return the states that a document lists: also ``ready``, if all of it is in its parts, for it has durations."""
+    return {**states, READY: Cell(0, 0)} if durations and READY in durations and READY not in states else states
 
 
 def durations_document(durations: Durations | None) -> dict[str, Any] | None:

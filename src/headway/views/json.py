@@ -28,7 +28,7 @@ from headway.model import (
 )
 from headway.text import valid
 
-from .durations import durations_document, kept_in
+from .durations import durations_document, kept_in, states_listed
 from .schemas import schema_of
 
 __all__ = ["advice_document", "dumps", "schema", "to_document", "write"]
@@ -222,7 +222,7 @@ def _states(
             **_more(ledger, cell),
             **({} if durations is None else {"durations": durations_document(durations.get(state))}),
         }
-        for state, cell in states.items()
+        for state, cell in states_listed(states, durations).items()
     ]
 
 
@@ -308,7 +308,7 @@ def _states_text(
 ) -> str:
     texts = []
     plain = not (ledger.counted or ledger.events)
-    for state, cell in states.items():
+    for state, cell in states_listed(states, durations).items():
         count = "null" if cell.count is None else cell.count
         figures = (cell.cycles, cell.instructions, cell.stall_cycles, cell.memory_stall_cycles)
         rest = _NOT_COUNTED

@@ -206,7 +206,7 @@ def _durations(row: Mapping[str, Any]) -> dict[str, Durations] | None:
     """Return the durations of a thread; None if none of its states says anything about them."""
     given = {state["state"]: state["durations"] for state in items(row, "states") if "durations" in state}
     found = {state: durations for state, one in given.items() if (durations := read_durations(one)) is not None}
-    return found or None
+    return found if given else None
 
 
 def _sampled(row: Mapping[str, Any]) -> dict[str, Estimate]:

@@ -15,8 +15,10 @@ from rich.console import Console
 from headway.advice import Advice
 from headway.model import (
     ABOUT_PARTS,
+    READY,
     Amounts,
     Cell,
+    Durations,
     Group,
     GroupBy,
     Indices,
@@ -218,7 +220,9 @@ def _layout(
         order = ("stolen", *(c for c in order if c != "stolen"))
     off = [column("ready"), ("waiting", figure)]
     tid, reason = digits if not by.needs_cgroups else 0, 7
-    least = min(max(longest, 10), 28) if by.needs_cgroups else 10  # a pod's UID and a path are long
+    least = 10
+    if by.needs_cgroups:  # a pod's UID and a path are long, and no other column lends its room to the line of sums
+        least = max(min(longest, 28), len(_all(ledger.threads)))
 
     def left() -> int:
         bar = 2 if off else 0
@@ -242,6 +246,11 @@ def _layout(
     name = min(max(left(), 1), max(name, longest))
     units = ledger.unit, ledger.time_unit
     return _Layout(figure, gap, name, tid, tuple(on), tuple(off), reason, *units, divided is not None)
+
+
+def _all(threads: Sequence[Thread]) -> str:
+    """Return the name of the line of sums."""
+    return f"all {len(threads):,} threads"
 
 
 def _every_cycle(ledger: Ledger) -> bool:
@@ -320,7 +329,7 @@ def _threads(
         text = f"… {rest:,} more threads" if rest > 1 else "… 1 more thread"
         yield _crop([(fit(text, room), _DIM), *_line(ledger, times, listed.rest, layout)], width)
     every = range(len(threads))
-    yield _crop([(fit(f"all {len(threads):,} threads", room), _HEAD), *_line(ledger, times, every, layout)], width)
+    yield _crop([(fit(_all(threads), room), _HEAD), *_line(ledger, times, every, layout)], width)
 
 
 def _name(group: Group) -> str:
@@ -492,6 +501,7 @@ def _states(ledger: Ledger, group: Group, width: int) -> Iterator[Line]:
     name = max(12, min(28, width - 54))
     lasted = group.durations or {}
     before = None
+    last_ready = next((state for state, _ in reversed(rows) if kind_of(state) is Kind.READY), None)
     for state, cell in rows:
         kind, estimate = kind_of(state), group.sampled.get(state)
         label = kind.value if kind is not before else ""
@@ -514,8 +524,8 @@ def _states(ledger: Ledger, group: Group, width: int) -> Iterator[Line]:
         yield _crop(line, width)
         if estimate is not None and cell.count:
             yield _crop([(" " * _BEHIND + exactness(cell, estimate), _DIM)], width)
-        if state in lasted and width > 2 * _BEHIND and (words := in_words(lasted[state], ledger, width - _BEHIND)):
-            yield [(" " * _BEHIND + words, "")]
+        if state in lasted:
+            yield from _lasted(ledger, lasted[state], width)
         known = cell.events or {}
         there = [*_counted(cell), *(f"{event} {known[event]:,}" for event in ledger.events if known.get(event))]
         if there and ledger.counted:
@@ -524,7 +534,16 @@ def _states(ledger: Ledger, group: Group, width: int) -> Iterator[Line]:
         behind = in_a_line(group, state, width - _BEHIND) if cell.time and width > 2 * _BEHIND else ""
         if behind:
             yield [(" " * _BEHIND + behind, _DIM)]
+        if state == last_ready and READY in lasted and READY not in group.states:
+            yield _crop([(f"  {'':<10}{READY}, its parts together", _DIM)], width)
+            yield from _lasted(ledger, lasted[READY], width)
     yield from _kernel_clock(ledger, group, name, width)
+
+
+def _lasted(ledger: Ledger, durations: Durations, width: int) -> Iterator[Line]:
+    """Yield how long the single occurrences of a state lasted."""
+    if width > 2 * _BEHIND and (words := in_words(durations, ledger, width - _BEHIND)):
+        yield [(" " * _BEHIND + words, "")]
 
 
 def _durations(ledger: Ledger, group: Group, width: int) -> Iterator[Line]:

@@ -366,7 +366,7 @@ def _settings(shape: Shape, features: Features, has_prev_state: bool) -> dict[st
         "timer_line": processors.timer_line(),
         "undivided": UNDIVIDED[_undivided(shape)],
         "durations": shape.durations.bit_length(),
-        "divide_ready": features.fetch and not (shape.durations or shape.stacks),
+        "divide_ready": features.fetch and not shape.stacks,
         "stack_size": max(_STACK_SIZE, os.sysconf("SC_PAGESIZE")),
     }
 

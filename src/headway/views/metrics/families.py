@@ -12,7 +12,7 @@ from enum import Enum
 from functools import lru_cache
 
 from headway._version import __version__
-from headway.model import Quality, bucket_of, kind_of
+from headway.model import READY, READY_PARTS, Quality, bucket_of, kind_of
 from headway.views.losses import is_time, without_unit
 
 from .totals import LIMITS, Cost, Series, TotalsSnapshot
@@ -129,6 +129,7 @@ _LAST_BUCKETS = tuple(bucket_of(limit) for limit in LIMITS)
 def _histograms(series: Iterable[Series]) -> Iterator[Histogram]:
     for one in series:
         times = {name: time for name, time, _, _ in one.states}
+        times[READY] = sum([times.get(name, 0) for name in (READY, *READY_PARTS)])
         for state, (buckets, _) in one.durations.items():
             numbers = list(buckets.items())
             below, at, sum_ = [], 0, 0
@@ -146,7 +147,10 @@ def _of_durations(snapshot: TotalsSnapshot) -> Iterator[Family]:
     every = [*_all(snapshot), snapshot.departed]
     if not any(one.durations for one in every):
         return
-    said = "How long the single occurrences of each state lasted that have ended. The sum is the time in the state."
+    said = (
+        "How long the single occurrences of each state lasted that have ended. The sum is the time in the state; of "
+        "ready, in all of its parts."
+    )
     name = "headway_thread_state_duration_seconds"
     series = [one for one in (*snapshot.series, snapshot.rest) if one.durations]
     yield Family(name, Sort.HISTOGRAM, "seconds", said, (), _histograms(series))

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from headway.linux.bpf._memory import Cells
 from headway.model import (
+    READY,
+    READY_PARTS,
     KernelClock,
     Ledger,
     Processor,
@@ -173,6 +175,7 @@ def _new_durations(later: StateDurations | None, earlier: StateDurations | None,
     if found is None:
         return None
     counts = {state: count for state, count, _ in new.listed}
+    counts[READY] = sum([counts.get(state, 0) for state in (READY, *READY_PARTS)])
     return {
         state: each
         if each.count == (count := counts.get(state, 0))

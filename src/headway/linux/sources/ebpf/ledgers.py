@@ -22,7 +22,7 @@ class EbpfLedgers:
 
     ``notes``: what a reader must know of figures beside what follows from the kernel's features. ``durations``: why
     some durations are not known, if any are kept. ``only_threads``: what processors do without a measured thread is not
-    seen. ``whole_ready``: durations of ready or stacks are kept, so it is not divided.
+    seen. ``whole_ready``: stacks are taken, so ready is not divided.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class EbpfLedgers:
 def _about_ready(features: Features, level: Level, *, only_threads: bool, whole: bool) -> str:
     """Return what its parts do not tell. ``whole``: it has none."""
     if whole:
-        return "not divided, because its durations or stacks are kept as a whole"
+        return "not divided, because its stacks are those of all of it"
     if not features.fetch:
         return "not divided: this kernel's eBPF lacks the instructions for it"
     left = "what is in no part: time of threads that were ready when measuring began, or became ready unseen"

@@ -62,7 +62,7 @@ class BpfMeasurement:
                 prepared.notes,
                 options.measure.level,
                 durations=_unknown_durations(options.measure),
-                whole_ready=bool(options.measure.durations or options.measure.stacks),
+                whole_ready=bool(options.measure.stacks),
                 only_threads=programs.only_threads,
             )
             if prepared.modes.needed:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import hypothesis
 import pytest
 from tests.compiling import Compile, compiler_in
 from tests.few import FEW
-from tests.levels import kill_at_timeout, mark_level
+from tests.levels import kill_at_timeout, mark_level, may_have_unit_tests
 
 from headway.linux.sources.choose import may_use_bpf
 
@@ -45,6 +47,23 @@ def pytest_configure() -> None:
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Modules without unit tests are not imported to run unit tests."""
+    module = collection_path.name.startswith("test_") and collection_path.suffix == ".py"
+    return (config.option.markexpr == "unit" and module and not may_have_unit_tests(collection_path)) or None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is collected stays until the end: the garbage collector need not look through it, neither now nor later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks

@@ -7,9 +7,11 @@ is unit, a test that is marked ``root`` is a kernel test. Where nothing says it,
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Generator
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -28,17 +30,34 @@ ALONE = "alone"
 """The mark of tests that measure the machine and so have it to themselves: all of the kernel level, and who says so."""
 
 
+_OF_MODULE = re.compile(r"^pytestmark = .*(?:\n[ \])].*)*", re.MULTILINE)
+_OTHER_LEVEL = re.compile(r"\bmark\.(?:root|kernel|end_to_end)\b")
+
+
+@lru_cache(None)
+def may_have_unit_tests(module: Path) -> bool:
+    """Whether a module can have unit tests, from its text alone: such as cannot need not be imported to run those."""
+    text = module.read_text(encoding="utf-8")
+    of_module = _OF_MODULE.search(text)
+    if of_module and _OTHER_LEVEL.search(of_module[0]):
+        return False
+    return LEVEL_OF_DIRECTORY.get(_directory(module)) in (None, "unit") or "mark.unit" in text
+
+
+def _directory(module: Path) -> str:
+    return module.relative_to(Path(__file__).parent).parts[0]
+
+
 def mark_level(item: pytest.Item) -> None:
     """Give a test its level, whether it runs alone, and its timeout.
 
     Raises:
-        pytest.UsageError: It has no level or more than one.
+        pytest.UsageError: It has no level or more than one, or is a unit test in a module whose text denies it.
     """
     marked = {mark.name for mark in item.iter_markers() if mark.name in LEVELS}
     if len(marked) > 1:
         raise pytest.UsageError(f"{item.nodeid} has several levels: {', '.join(sorted(marked))}; keep one")
-    directory = item.path.relative_to(Path(__file__).parent).parts[0]
-    level = marked.pop() if marked else LEVEL_OF_DIRECTORY.get(directory)
+    level = marked.pop() if marked else LEVEL_OF_DIRECTORY.get(_directory(item.path))
     if level is None:
         words = ", ".join(f"pytest.mark.{name}" for name in LEVELS)
         raise pytest.UsageError(
@@ -48,6 +67,10 @@ def mark_level(item: pytest.Item) -> None:
         level = "kernel"
         if any(item.iter_markers("unit")):
             raise pytest.UsageError(f"{item.nodeid} is marked unit and root: what needs root is a kernel test")
+    if level == "unit" and not may_have_unit_tests(item.path):
+        raise pytest.UsageError(
+            f"{item.nodeid} is a unit test, which -m unit would not find: mark it by pytest.mark.unit"
+        )
     if not any(item.iter_markers(level)):
         item.add_marker(level)
     if level == "kernel":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import TypeVar
 
 from hypothesis import strategies as st
 
@@ -84,10 +85,31 @@ HOSTILE_NAMES = (
     "\u2028",
 )
 
+T = TypeVar("T")
+
+
+def chosen(of: Sequence[T], number: int) -> list[T]:
+    """Those of these whose bits the number has."""
+    return [one for place, one in enumerate(of) if number >> place & 1]
+
+
+def some(of: Sequence[T]) -> st.SearchStrategy[list[T]]:
+    """Any of these, in their order. One draw, where a list of them has two for each: tests of ledgers draw for most of
+    their time.
+    """
+    return st.integers(0, (1 << len(of)) - 1).map(lambda number: chosen(of, number))
+
+
 qualities = st.sampled_from(Quality)
-precisions = st.builds(Precision, qualities, qualities, qualities, qualities, qualities, st.none() | qualities)
+precisions = st.builds(
+    Precision, qualities, qualities, qualities, qualities, qualities, st.sampled_from([None, *Quality])
+)
 figures = st.none() | st.integers(0, 10**12)
-events = st.none() | st.dictionaries(st.sampled_from(["page-faults", "r1a3", "cycles:u"]), figures, max_size=3)
+events = st.none() | st.builds(
+    lambda names, numbers: dict(zip(names, numbers, strict=False)),
+    some(("page-faults", "r1a3", "cycles:u")),
+    st.tuples(figures, figures, figures),
+)
 cells = st.builds(Cell, st.integers(0, 10**15), figures, figures, figures, figures, figures, figures, events)
 counts = st.builds(lambda enabled, lost: Counted(enabled + lost, enabled), st.integers(0, 10**12), st.integers(0, 9))
 names = st.sampled_from(HOSTILE_NAMES) | st.text(max_size=40) | st.sampled_from(["xz", "xz-worker", "kworker/0:1"])
@@ -99,34 +121,38 @@ def states(keys: st.SearchStrategy[str] = state_names) -> st.SearchStrategy[Mapp
     return st.dictionaries(keys, cells, max_size=8)
 
 
+_behind = some(list(Behind))
+_wakers = st.integers(0, 99).map(lambda tid: tid or None)
+_times = st.integers(1, 1000)
+
+
 @st.composite
 def causes(draw: st.DrawFn, found: Mapping[str, Cell]) -> tuple[Cause, ...]:
     """What is behind these states: of each and each `Behind` no more than its time."""
     kept: dict[CauseKey, tuple[int, int]] = {}
     for state, cell in found.items():
-        for behind in draw(st.lists(st.sampled_from(Behind), unique=True)):
+        for behind in draw(_behind):
             cuts = sorted(draw(st.lists(st.integers(0, cell.time), max_size=3)))
             for time in (b - a for a, b in pairwise([0, *cuts])):
-                tid = None if behind is Behind.OBJECT else draw(st.none() | st.integers(1, 99))
+                tid = None if behind is Behind.OBJECT else draw(_wakers)
                 key = state, behind, draw(names), tid
                 old = kept.get(key, (0, 0))
-                kept[key] = old[0] + time, old[1] + draw(st.integers(1, 1000))
+                kept[key] = old[0] + time, old[1] + draw(_times)
     return list_causes(kept)
+
+
+_samples = st.integers(0, 10**6)
 
 
 @st.composite
 def sampled(draw: st.DrawFn, found: Mapping[str, Cell]) -> Mapping[str, Estimate]:
     """Of some of these states, parts that were divided by samples and by mode; often of none."""
-    if not draw(st.booleans()):
-        return {}
     there = [state for state in found if kind_of(state).in_rpi and state != RUNNING]
-    chosen = draw(st.lists(st.sampled_from(there), unique=True)) if there else []
     parts = {}
-    for state in chosen:
+    for state in draw(some(there)):
         time = draw(st.integers(0, found[state].time))
-        by_mode = draw(st.just(0) | st.integers(0, found[state].time - time))
-        numbers = st.integers(0, 10**6)
-        parts[state] = Estimate(time, draw(numbers), by_mode, draw(numbers) if by_mode else 0)
+        by_mode = draw(st.integers(0, found[state].time - time)) if draw(st.booleans()) else 0
+        parts[state] = Estimate(time, draw(_samples), by_mode, draw(_samples) if by_mode else 0)
     return parts
 
 
@@ -153,7 +179,7 @@ def durations(draw: st.DrawFn, found: Mapping[str, Cell]) -> StateDurations | No
     if not known or draw(st.booleans()):
         return None
     kept = {}
-    for state in draw(st.lists(st.sampled_from(known), unique=True, max_size=3)):
+    for state in (draw(some(known)) or known)[:3]:
         one = draw(histograms)
         kept[READY if state in READY_PARTS else state] = one
     for state, one in kept.items():
@@ -184,19 +210,22 @@ cgroups = (
 """Control groups: of services, containers and pods, and names that no runtime gives."""
 
 
+_one = st.integers(1, 10**6)
+_pieces = st.tuples(_one, _one, _one, _one, _one, _one, events)
+
+
 @st.composite
 def threads(draw: st.DrawFn, window: Window, tid: int, keys: st.SearchStrategy[str] = state_names) -> Thread:
     """A thread that keeps the law: its states fill the time from its start to its end or the window's."""
     start = draw(st.integers(window.start, window.end))
-    end = draw(st.none() | st.integers(start, window.end))
+    end = draw(st.integers(start, window.end)) if draw(st.booleans()) else None
     until = window.end if end is None else end
     cuts = sorted(draw(st.lists(st.integers(start, until), max_size=6)))
     parts = [b - a for a, b in zip([start, *cuts], [*cuts, until], strict=True)]
     found: dict[str, Cell] = {}
     for part in parts:
         state = draw(keys)
-        one = st.integers(1, 10**6)
-        piece = draw(st.builds(Cell, st.just(part), one, one, one, one, one, one, events))
+        piece = Cell(part, *draw(_pieces))
         found[state] = found[state] + piece if state in found else piece
     pid = draw(st.integers(1, tid))
     birth = draw(st.integers(0, start))
@@ -225,6 +254,19 @@ def threads(draw: st.DrawFn, window: Window, tid: int, keys: st.SearchStrategy[s
 windows = st.builds(lambda start, length: Window(start, start + length), st.integers(0, 10**12), st.integers(0, 10**11))
 
 
+_units = st.sampled_from(["ns", "cycles"])
+_sources = st.sampled_from(["bpf", "proc", "machine", "recording"])
+_INDICES = ("rpi", "epi", "mpi", "kpi", "iopi", "stolen")
+_reasons = st.builds(
+    lambda names, words: dict(zip(names, words, strict=False)), some(_INDICES), st.text("abc", min_size=6, max_size=6)
+)
+_losses = st.dictionaries(st.sampled_from(["transitions", "threads"]), st.integers(0, 1000))
+_counted: st.SearchStrategy[dict[str, Counted]] = st.just({}) | st.dictionaries(
+    st.sampled_from(["cycles", "page-faults"]), counts
+)
+_asked = st.sampled_from([(), ("page-faults",), ("r1a3", "page-faults")])
+
+
 @st.composite
 def ledgers(
     draw: st.DrawFn,
@@ -236,8 +278,7 @@ def ledgers(
 ) -> Ledger:
     """A ledger that keeps the law of conservation."""
     span = draw(windows) if window is None else window
-    unit = draw(st.sampled_from(["ns", "cycles"])) if time_unit is None else time_unit
-    chosen = draw(st.lists(st.sampled_from(tids), unique=True))
+    unit = draw(_units) if time_unit is None else time_unit
     processors = []
     for cpu in range(draw(st.integers(0, 3))):
         busy = draw(st.integers(0, span.duration))
@@ -245,18 +286,16 @@ def ledgers(
         whole = sum(c.time for c in cells_there.values())
         processors.append(Processor(cpu, whole, cells_there, draw(sampled(cells_there))))
     return Ledger(
-        source=draw(st.sampled_from(["bpf", "proc", "machine", "recording"])),
+        source=draw(_sources),
         window=span,
-        threads=tuple(draw(threads(span, tid, keys)) for tid in sorted(chosen)),
+        threads=tuple(draw(threads(span, tid, keys)) for tid in sorted(draw(some(tids)))),
         processors=tuple(processors),
         precision=draw(precision),
-        reasons=draw(
-            st.dictionaries(st.sampled_from(["rpi", "epi", "mpi", "kpi", "iopi", "stolen"]), st.sampled_from("abc"))
-        ),
-        losses=draw(st.dictionaries(st.sampled_from(["transitions", "threads"]), st.integers(0, 1000))),
+        reasons=draw(_reasons),
+        losses=draw(_losses),
         overhead=Overhead(draw(figures), draw(figures)),
         unit=unit,
         time_unit=unit,
-        counted=draw(st.just({}) | st.dictionaries(st.sampled_from(["cycles", "page-faults"]), counts)),
-        events=draw(st.sampled_from([(), ("page-faults",), ("r1a3", "page-faults")])),
+        counted=draw(_counted),
+        events=draw(_asked),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from tests.few import FEW
 from tests.machine import jobs
 from tests.machine.examples import EXAMPLES, MAX_CYCLES, SHAPES, Shape, config_of, names, program, run
 
@@ -49,7 +50,10 @@ def epi(done: Result) -> dict[str, tuple[int | None, int | None]]:
     return {name: (of.epi, of.rpi) for name, of in found if name in JOBS}
 
 
-@pytest.mark.parametrize("shape", [(1, 1, "strict"), (1, 6, "strict"), (2, 2, "skip")], ids=str)
+SHARED = ((1, 1, "strict"), (1, 6, "strict"), (2, 2, "skip"))
+
+
+@pytest.mark.parametrize("shape", SHARED[::2] if FEW else SHARED, ids=str)
 def test_the_epi_of_a_job_is_the_same_alone_and_beside_any_of_the_others(shape: Shape) -> None:
     """T11, to the cycle, while its RPI depends on what else runs; on one hart the jobs preempt each other as well."""
     alone = {name: epi(run("mix", shape, {"mix_choice": 1 << at}))[name] for at, name in enumerate(JOBS)}

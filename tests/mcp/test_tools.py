@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.few import FEW
 from tests.ledgers import ledgers
 from tests.mcp.asked import recorded_in
 
@@ -123,33 +124,34 @@ def test_rows_beyond_the_limit_are_counted(files: ReadableFiles) -> None:
     assert len(answer["rows"]) + answer["left_out"]["rows"] == 1000
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "SELECT * FROM read_csv('{outside}')",
-        "SELECT * FROM '{outside}'",
-        "SELECT * FROM read_text('/etc/passwd')",
-        "SELECT * FROM read_blob('/etc/passwd')",
-        "SELECT * FROM glob('/etc/*')",
-        "SELECT * FROM read_parquet('/etc/*')",
-        "COPY (SELECT 1) TO '{outside}.new'",
-        "CREATE TABLE t AS SELECT 1",
-        "ATTACH '{outside}.db'",
-        "INSTALL httpfs",
-        "LOAD httpfs",
-        "SET enable_external_access=true",
-        "PRAGMA database_list",
-        "DROP VIEW states",
-        "SELECT 1; SELECT 2",
-        "EXPORT DATABASE '{outside}'",
-        "CALL pragma_version()",
-        "SELEC",
-        "",
-        "\0",
-        "SELECT " + "(" * 1000,
-        "SELECT " + "(" * 10_000,
-    ],
-)
+FORBIDDEN = [
+    "SELECT * FROM read_csv('{outside}')",
+    "SELECT * FROM '{outside}'",
+    "SELECT * FROM read_text('/etc/passwd')",
+    "SELECT * FROM read_blob('/etc/passwd')",
+    "SELECT * FROM glob('/etc/*')",
+    "SELECT * FROM read_parquet('/etc/*')",
+    "COPY (SELECT 1) TO '{outside}.new'",
+    "CREATE TABLE t AS SELECT 1",
+    "ATTACH '{outside}.db'",
+    "INSTALL httpfs",
+    "LOAD httpfs",
+    "SET enable_external_access=true",
+    "PRAGMA database_list",
+    "DROP VIEW states",
+    "SELECT 1; SELECT 2",
+    "EXPORT DATABASE '{outside}'",
+    "CALL pragma_version()",
+    "SELEC",
+    "",
+    "\0",
+    "SELECT " + "(" * 1000,
+    "SELECT " + "(" * 10_000,
+]
+"""Reads other files, changes something, or is no query: what answers queries refuses it, which has tests of its own."""
+
+
+@pytest.mark.parametrize("sql", FORBIDDEN[::5] if FEW else FORBIDDEN)
 def test_sql_reads_nothing_else_and_changes_nothing(files: ReadableFiles, runs: Path, sql: str) -> None:
     before = sorted(path.name for path in runs.parent.rglob("*"))
     with pytest.raises(HeadwayError) as caught:

@@ -202,6 +202,12 @@ def test_a_question_that_there_is_not_is_said_with_those_that_there_are() -> Non
         question("why")
 
 
+@pytest.fixture(scope="module")
+def asked(folder: Path) -> Iterator[Tables]:
+    with opened(folder, lawful(Random(4))) as tables:
+        yield tables
+
+
 @pytest.mark.parametrize(
     ("query", "words"),
     [
@@ -222,11 +228,12 @@ def test_a_question_that_there_is_not_is_said_with_those_that_there_are() -> Non
         ("SELECT * FROM sql_auto_complete('x')", "the SQL"),
     ],
 )
-def test_wrong_sql_and_sql_that_reaches_out_is_one_sentence(folder: Path, query: str, words: str) -> None:
-    with opened(folder, lawful(Random(4))) as tables, pytest.raises(HeadwayError) as caught:
-        list(tables.ask_user(query).rows)
+def test_wrong_sql_and_sql_that_reaches_out_is_one_sentence(asked: Tables, query: str, words: str) -> None:
+    with pytest.raises(HeadwayError) as caught:
+        list(asked.ask_user(query).rows)
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+    assert rows(asked, "SELECT count(*) FROM threads") == [(4,)], "the next question is answered"
 
 
 @few

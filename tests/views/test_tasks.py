@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import jsonschema
 import numpy as np
@@ -107,3 +108,22 @@ def test_slices_are_the_rows_of_one_task_that_follow_each_other(
     for thread, wanted in expected.items():
         mine = sorted((s.begin, s.end, s.name, s.id) for s in found if s.place == thread)
         assert mine == wanted
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50), st.integers(-1, 2)), max_size=20), st.integers(1, 8))
+def test_slices_never_overlap_whatever_the_rows_say(given_: list[tuple[int, int, int]], of_a_batch: int) -> None:
+    slices = TaskSlices()
+    found: list[TaskSlice] = []
+    for first in range(0, len(given_), of_a_batch):
+        rows = given_[first : first + of_a_batch]
+        zero = np.zeros(len(rows), np.int32)
+        batch = Transitions(
+            np.array([time for time, _, _ in rows], np.int64), np.array([length for _, length, _ in rows], np.int64),
+            zero, zero.astype(np.int16), zero, zero.astype(np.uint16), zero, zero, zero,
+            zero.astype(np.uint16), ("user",),
+            np.array([task for _, _, task in rows], np.int32), zero.astype(np.uint64), ("a", "b", "c"),
+        )  # fmt: skip
+        found += slices.add(batch, batch.thread)
+    found += slices.rest()
+    assert all(one.begin < one.end for one in found)
+    assert all(one.end <= other.begin for one, other in pairwise(found))

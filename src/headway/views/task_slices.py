@@ -32,10 +32,15 @@ class TaskSlice(NamedTuple):
 
 
 class TaskSlices:
-    """Finds the slices batch by batch. A slice ends when the task of its thread changes."""
+    """Finds the slices batch by batch. A slice ends when the task of its thread changes.
+
+    The slices of a thread never overlap: where rows that lie over each other say so, the later slice is cut.
+    """
 
     def __init__(self) -> None:
         self._open: dict[int, TaskSlice] = {}
+        self._until: dict[int, int] = {}
+        """The end of the last slice of a thread."""
 
     def add(self, rows: Transitions, place: NDArray[np.int32]) -> Iterator[TaskSlice]:
         """Yield the slices that end with these rows. ``place``: the thread of each row; -1: none."""
@@ -59,11 +64,14 @@ class TaskSlices:
             name = rows.tasks[number] if number >= 0 else ""
             old = self._open.pop(thread, None)
             if old is not None and (old.name, old.id) == (name, id) and number >= 0:
+                self._until[thread] = end = max(end, old.end)
                 self._open[thread] = old._replace(end=end)
                 continue
             if old is not None:
                 yield old
-            if number >= 0:
+            begin = max(begin, self._until.get(thread, begin))
+            if number >= 0 and begin < end:
+                self._until[thread] = end
                 self._open[thread] = TaskSlice(thread, begin, end, name, id)
 
     def rest(self) -> Iterator[TaskSlice]:

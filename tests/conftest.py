@@ -25,11 +25,16 @@ if "libasan" in os.environ.get("LD_PRELOAD", ""):
 
 # Properties are tried with so many examples each, unless they say, and with the same ones each time: what makes a test
 # fail is a change. For a longer look, at others each time: HYPOTHESIS_EXAMPLES=1000. HYPOTHESIS_PROFILE=check, as in
-# make check: no property has more than a few.
+# make check: no property has more than a few. What fails is made small, but not explained: that takes minutes.
 _EXAMPLES = os.environ.get("HYPOTHESIS_EXAMPLES", "")
 _FEW = 3 if FEW else None
+_PHASES = [phase for phase in hypothesis.Phase if phase is not hypothesis.Phase.explain]
 hypothesis.settings.register_profile(
-    "headway", max_examples=_FEW or int(_EXAMPLES or "25"), derandomize=not _EXAMPLES, deadline=None
+    "headway",
+    max_examples=_FEW or int(_EXAMPLES or "25"),
+    derandomize=not _EXAMPLES,
+    deadline=None,
+    phases=_PHASES,
 )
 hypothesis.settings.load_profile("headway")
 

@@ -179,7 +179,7 @@ def durations(draw: st.DrawFn, found: Mapping[str, Cell]) -> StateDurations | No
     if not known or draw(st.booleans()):
         return None
     kept = {}
-    for state in (draw(some(known)) or known)[:3]:
+    for state in draw(some(known))[:3]:
         one = draw(histograms)
         kept[READY if state in READY_PARTS else state] = one
     for state, one in kept.items():

@@ -6,6 +6,7 @@ from headway.model import Kind, kind_of
 
 WORDS = {
     "user": Kind.EFFECTIVE,
+    "running": Kind.EFFECTIVE,
     "memory": Kind.MEMORY,
     "kernel": Kind.KERNEL,
     "irq": Kind.KERNEL,

@@ -318,7 +318,8 @@ def _before_samples(row: Mapping[str, Any], thread: Thread) -> dict[str, Quality
         return found
     shares = table(row.get("exact_share", {}), "exact_share")
     for index in ("epi", "mpi", "kpi", "iopi"):
-        if found[index] in (Quality.BY_MODE, Quality.SAMPLED, Quality.PARTIAL):
+        made = (Quality.BY_MODE, Quality.SAMPLED, *((Quality.PARTIAL,) if index == "iopi" else ()))
+        if found[index] in made:
             hidden = sampled or index == "iopi"
             unknown = Quality.BY_MODE if hidden else found[index]
             found[index] = Quality.EXACT if shares.get(index) is not None else unknown
